@@ -1,0 +1,170 @@
+/*
+ * rpc.h: ONC RPC (RFC 5531) over Flyt's own transports.
+ *
+ *   rpc_channel   a record-marked byte stream between two processes (TCP, unix socket) or between two
+ *                 halves of one process (local:). Shared memory is the next transport to be added here.
+ *   rpc_client    many calls in flight on one channel, replies in any order, matched by xid. It looks
+ *                 like a libtirpc CLIENT, so the stubs that rpcgen makes run on it unchanged.
+ *   rpc_server    one channel's calls, handed out record by record; replies may be sent by any thread.
+ *                 It looks like a libtirpc SVCXPRT to the dispatch function that rpcgen makes.
+ *
+ * Nothing here knows CUDA. No rpcbind, no global state, no signals (SIGPIPE is never raised).
+ * Functions return 0 or a negative errno value unless said otherwise, and describe what failed in
+ * *error (a buffer of RPC_ERROR_SIZE bytes, may be NULL): what was tried, on what, why, what to do.
+ */
+#ifndef FLYT_RPC_RPC_H
+#define FLYT_RPC_RPC_H
+
+#include <rpc/rpc.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RPC_ERROR_SIZE = 512 };
+
+/* ---- classes (generated from the .x file into build/…/cpu_rpc_classes.h) ---- */
+
+enum rpc_class { RPC_CLASS_NONE = 0, RPC_CLASS_ASYNC, RPC_CLASS_SYNC };
+
+struct rpc_procedure {
+    const char    *name;          /* "FLYT_LAUNCH" */
+    enum rpc_class class;
+};
+
+/* What both ends know of a program: its procedures, indexed by number. */
+struct rpc_program {
+    uint32_t                    program;
+    uint32_t                    version;
+    uint32_t                    count;         /* entries in procedures */
+    const struct rpc_procedure *procedures;    /* .name NULL where there is none */
+    size_t                      max_record;    /* longest call or reply that is accepted, bytes */
+};
+extern const struct rpc_program rpc_flyt_program;
+
+/* ---- channels ---- */
+
+typedef struct rpc_channel rpc_channel;
+
+/* Connects to tcp://host:port (IPv4, [IPv6], names), unix:///path. local: is refused here (see
+   rpc_channel_pair). Waits at most timeout_ms. */
+int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error);
+
+/* Takes over a connected socket (close-on-exec is set). The channel owns fd on success. */
+int rpc_channel_from_fd(int fd, rpc_channel **out, char *error);
+
+/* Two channels joined inside this process. */
+int rpc_channel_pair(rpc_channel *out[2], char *error);
+
+/* Both directions end at once; threads blocked in it return -ECONNRESET. Any thread, repeatedly. */
+void rpc_channel_shutdown(rpc_channel *);
+void rpc_channel_destroy(rpc_channel *);
+const char *rpc_channel_transport(const rpc_channel *);     /* "tcp", "unix", "local" */
+
+/* In the child of a fork: gives the descriptors up without a word to the peer. */
+void rpc_channel_abandon(rpc_channel *);
+
+/* ---- listening ---- */
+
+typedef struct rpc_listener rpc_listener;
+
+/* Listens on tcp://host:port (port 0: any) or unix:///path (a stale socket file of a dead server is
+   replaced; a live one is -EADDRINUSE; mode 0600 unless ?mode=0660 follows the path). */
+int  rpc_listener_open(const char *uri, rpc_listener **out, char *error);
+int  rpc_listener_fd(const rpc_listener *);            /* for poll */
+int  rpc_listener_accept(rpc_listener *);              /* a connected fd, close-on-exec, tuned; or -errno */
+const char *rpc_listener_uri(const rpc_listener *);    /* the address really listened on */
+void rpc_listener_close(rpc_listener *);               /* removes the socket file */
+
+/* ---- client ---- */
+
+typedef struct rpc_client rpc_client;
+
+/* One call in flight. Whoever submits it owns it, and it must live until it is complete. */
+struct rpc_call {
+    uint32_t  procedure;
+    xdrproc_t encode;  void *args;        /* read before rpc_client_submit returns */
+    xdrproc_t decode;  void *result;      /* SYNC only; *result zeroed or reusable, xdr_free is the owner's */
+    /* SYNC only, may be NULL: runs once, in whichever thread read the reply (or noticed the loss), with
+       no lock of the rpc layer held; it may submit calls but must not wait. */
+    void    (*done)(struct rpc_call *, void *context);
+    void     *context;
+    /* filled in by the rpc layer */
+    enum clnt_stat  status;               /* valid once complete */
+    uint32_t        xid;
+    bool            complete;
+    struct rpc_call *next;
+};
+
+struct rpc_client_statistics {
+    uint64_t calls, waited, bytes_sent, bytes_received, writes;
+};
+
+/* Takes over the channel, also when it fails. lost() runs once when the connection is found dead
+   (in any thread, no lock held): the reason is a sentence. dead_seconds: nothing received for so long
+   while a call is outstanding, and the connection counts as dead; 0: never. */
+int rpc_client_create(rpc_channel *, const struct rpc_program *, int dead_seconds,
+                      void (*lost)(void *context, const char *reason), void *context,
+                      rpc_client **out, char *error);
+
+/* The stubs' view. clnt_call on it submits and, for class SYNC, waits. */
+CLIENT *rpc_client_stub(rpc_client *);
+
+/* Puts a call into the sequence. ASYNC: complete on return. Sent at once if nothing is in flight, else
+   with the batch that the next completion, a full buffer, a SYNC call or rpc_client_flush sends.
+   Blocks while too many bytes are in flight. */
+enum clnt_stat rpc_client_submit(rpc_client *, struct rpc_call *);
+
+/* Waits for a submitted SYNC call; reads the connection meanwhile and completes the others' calls. */
+enum clnt_stat rpc_client_wait(rpc_client *, struct rpc_call *);
+
+int  rpc_client_flush(rpc_client *);
+
+/* For the helper thread: waits for `call`, and reads the connection whenever no other thread does, so
+   that replies with a done function are served though nobody waits. Same as rpc_client_wait where the
+   implementation needs no difference. */
+enum clnt_stat rpc_client_attend(rpc_client *, struct rpc_call *);
+
+bool rpc_client_lost(const rpc_client *);               /* sticky */
+void rpc_client_statistics(const rpc_client *, struct rpc_client_statistics *);
+const char *rpc_client_transport(const rpc_client *);
+void rpc_client_shutdown(rpc_client *);                 /* every call in flight ends with RPC_CANTRECV */
+void rpc_client_destroy(rpc_client *);                  /* no thread may be inside */
+void rpc_client_abandon(rpc_client *);                  /* in the child of a fork: frees nothing that needs a lock */
+
+/* ---- server ---- */
+
+typedef struct rpc_server rpc_server;
+typedef struct rpc_request rpc_request;                 /* one received record */
+
+int rpc_server_create(rpc_channel *, const struct rpc_program *, rpc_server **out, char *error);
+
+/* Next call, in the order sent. Blocks at most timeout_ms (-1: for ever). *out NULL and 0 on timeout;
+   -ECONNRESET when the peer is gone; -EPROTO when it does not speak the protocol (the caller ends the
+   session). A record over max_record is -EMSGSIZE before memory is taken for it. */
+int rpc_server_next(rpc_server *, int timeout_ms, rpc_request **out, char *error);
+
+uint32_t rpc_request_procedure(const rpc_request *);
+uint32_t rpc_request_xid(const rpc_request *);
+size_t   rpc_request_size(const rpc_request *);
+
+/* Decodes the arguments of the request and calls rpcgen's dispatch function with it. What dispatch
+   answers at once (service function returned TRUE) is sent; a SYNC call whose service function returned
+   FALSE is answered later with rpc_server_reply. Undecodable arguments: -EPROTO, everything freed.
+   user is what rpc_request_user() of the svc_req gives. */
+typedef void rpc_dispatch(struct svc_req *, SVCXPRT *);
+int rpc_server_dispatch(rpc_server *, rpc_request *, rpc_dispatch *, void *user);
+void *rpc_request_user(const struct svc_req *);
+uint32_t rpc_request_xid_of(const struct svc_req *);
+
+/* Decodes the arguments only, for a server that keeps them; freed by the owner with xdr_free. */
+int rpc_request_arguments(rpc_request *, xdrproc_t, void *args);
+
+/* Sends an accepted reply. Any thread. The results have been encoded when it returns. */
+int rpc_server_reply(rpc_server *, uint32_t xid, xdrproc_t, void *result);
+int rpc_server_reject(rpc_server *, uint32_t xid, enum accept_stat);     /* PROC_UNAVAIL, GARBAGE_ARGS … */
+
+void rpc_request_free(rpc_request *);
+void rpc_server_shutdown(rpc_server *);
+void rpc_server_destroy(rpc_server *);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * engine.h: what softgpu/driver/ (the CUDA driver API) asks of softgpu/exec/ (the machine).
+ *
+ * An engine is one software GPU: a number of SMs whose resident blocks take bounded turns on the host's
+ * cores. The driver gives it grids in the order in which streams allow them to start and is told when each
+ * has ended. Error codes are CUresult values (cuda.h).
+ */
+#ifndef SOFTGPU_ENGINE_H
+#define SOFTGPU_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "softgpu/ptx/ptx.h"
+
+typedef struct sg_engine sg_engine;
+typedef struct sg_program sg_program;       /* a loaded module: code and the addresses of its variables */
+typedef struct sg_kernel sg_kernel;         /* an entry, decoded and ready to run */
+typedef struct sg_grid sg_grid;             /* one launch */
+
+/* Capability 12.1 by default: the limits of one consistent device. */
+struct sg_limits {
+    unsigned sm_count;                      /* 4 */
+    unsigned cc_major, cc_minor;            /* 12, 1 */
+    unsigned warp_size;                     /* 32 */
+    unsigned max_threads_per_block;         /* 1024 */
+    unsigned max_block[3], max_grid[3];
+    unsigned max_threads_per_sm, max_blocks_per_sm;
+    unsigned regs_per_sm, regs_per_block;
+    size_t   shared_per_sm, shared_per_block, shared_per_block_optin, shared_reserved;
+    unsigned clock_khz;
+};
+
+/* threads: host threads that run blocks; 0: as many as there are cores (FLYT_SOFTGPU_THREADS). ordinal selects
+   the rights in sg_memory. chaos: seed, 0 off (reorders turns, delays ends). Threads start with the first grid. */
+int  sg_engine_create(const struct sg_limits *, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **);
+void sg_engine_destroy(sg_engine *);        /* waits for nothing: grids still running are cancelled */
+
+/* Heap of device malloc() and stack bytes per thread, as cuCtxSetLimit says; take effect for later grids.
+   The heap lives at [heap, heap + size) in device memory that the driver allocated. */
+void sg_engine_set_stack(sg_engine *, size_t bytes_per_thread);
+void sg_engine_set_heap(sg_engine *, uint64_t heap, size_t size);
+/* What kernels printf: whole formatted lines, in order; called by flush only. Size of the FIFO in bytes. */
+void sg_engine_set_printf_fifo(sg_engine *, size_t bytes);
+void sg_engine_flush_printf(sg_engine *);   /* writes what has been printed so far to stdout, and fflush */
+
+/* Takes the module (freed with the program). address_of[i] is the device address of module->variables[i]
+   (.global, .const, and managed); initial values have been written by the driver. */
+int  sg_program_create(sg_engine *, struct ptx_module *module, const uint64_t *address_of, sg_program **);
+void sg_program_destroy(sg_program *);      /* the driver has seen to it that no grid of it runs */
+const struct ptx_module *sg_program_module(const sg_program *);
+
+/* Address that a function pointer to functions[index] has (for initialisers that hold it). */
+uint64_t sg_program_function_address(sg_program *, uint32_t index);
+
+/* Decodes the entry of that name, and what it calls. Not found: CUDA_ERROR_NOT_FOUND. An instruction that
+   cannot be executed: CUDA_ERROR_INVALID_PTX … and a message naming it and its line in log. Kept: asked
+   twice, the same. Thread-safe. */
+int sg_program_kernel(sg_program *, const char *name, sg_kernel **, char *log, size_t log_size);
+
+struct sg_kernel_info {
+    const struct ptx_function *function;    /* name, parameters with offsets and sizes */
+    unsigned max_threads;                   /* per block, from .maxntid/.reqntid and registers */
+    unsigned registers;                     /* as the device would count them, for occupancy */
+    size_t static_shared, local_bytes, const_bytes;
+    unsigned ptx_version, binary_version;   /* 90, 121 */
+};
+void sg_kernel_describe(const sg_kernel *, struct sg_kernel_info *);
+
+enum { SG_GRID_COOPERATIVE = 1 };
+
+struct sg_launch {
+    const sg_kernel *kernel;
+    uint32_t grid[3], block[3];
+    uint32_t cluster[3];                    /* 0 or 1: none */
+    size_t dynamic_shared;
+    unsigned flags;
+    const void *params;                     /* the parameter block, copied */
+    size_t params_size;
+    /* Runs once in an engine thread when the last block has ended, or the grid was cancelled. error is
+       CUDA_SUCCESS, CUDA_ERROR_ILLEGAL_ADDRESS, _LAUNCH_FAILED (trap), _ASSERT, _MISALIGNED_ADDRESS,
+       _ILLEGAL_INSTRUCTION, _INVALID_PC, _HARDWARE_STACK_ERROR, _LAUNCH_TIMEOUT … */
+    void (*done)(void *context, int error);
+    void *context;
+};
+
+/* The grid's blocks become resident as SMs have room, in index order; several grids share the SMs.
+   Parameters were checked by the driver (limits, sizes); a cooperative grid was checked to fit at once. */
+int sg_engine_launch(sg_engine *, const struct sg_launch *);
+/* After a fault: every running grid of the engine ends with `error`. Returns at once. */
+void sg_engine_cancel(sg_engine *, int error);
+
+/* Blocks per SM for these resources (CUDA's occupancy rules for the device of sg_limits). */
+unsigned sg_occupancy(const struct sg_limits *, const sg_kernel *, unsigned block_size, size_t dynamic_shared);
+
+#endif

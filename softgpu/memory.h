@@ -1,0 +1,54 @@
+/*
+ * memory.h: the software GPU's address space, as the executor sees it.
+ *
+ * Device memory is host memory of this process at the device address itself: a pointer is checked and
+ * used. Addresses lie in a few windows (cuMemAddressReserve, cuMemAlloc, pinned and managed memory); within a
+ * window each 2 MiB granule has one byte of rights, so the check of an access is a subtraction, a compare
+ * and a load. softgpu/driver/ owns and changes the table; softgpu/exec/ only reads it.
+ *
+ * Any thread may look while another maps: rights are C11 atomics, read relaxed. Unmapping does not wait
+ * for kernels (as on hardware): an access that races with it faults (700) or, if the page is gone before
+ * the check is seen, is caught by the SIGSEGV guard of exec/.
+ */
+#ifndef SOFTGPU_MEMORY_H
+#define SOFTGPU_MEMORY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SG_GRANULE_SHIFT = 21, SG_MAX_WINDOWS = 64 };
+
+enum sg_rights { SG_READ = 1, SG_WRITE = 2 };       /* bits; shifted left by 2*device modulo 4 devices: see sg_rights_of */
+
+struct sg_window {
+    uint64_t base, size;                            /* size 0: unused slot */
+    _Atomic uint8_t *rights;                        /* one byte per granule: 2 bits for each of 4 devices */
+};
+
+struct sg_memory {
+    _Atomic uint32_t window_count;                  /* windows[0..count) are valid; grows only */
+    struct sg_window windows[SG_MAX_WINDOWS];
+};
+extern struct sg_memory sg_memory;                  /* one address space per process, as in CUDA */
+
+/* May `device` (0..3; higher ones share rights with device & 3) touch [address, address+size) so? */
+static inline bool sg_memory_may(uint64_t address, uint64_t size, unsigned device, unsigned rights)
+{
+    uint32_t n = atomic_load_explicit(&sg_memory.window_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sg_window *w = &sg_memory.windows[i];
+        uint64_t off = address - w->base;
+        if (off >= w->size || size > w->size - off)
+            continue;
+        unsigned want = rights << (2 * (device & 3u));
+        uint64_t last = (off + (size ? size - 1 : 0)) >> SG_GRANULE_SHIFT;
+        for (uint64_t g = off >> SG_GRANULE_SHIFT; g <= last; g++)
+            if ((atomic_load_explicit(&w->rights[g], memory_order_relaxed) & want) != want)
+                return false;
+        return true;
+    }
+    return false;
+}
+
+#endif
