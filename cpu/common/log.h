@@ -1,0 +1,22 @@
+/*
+ * log.h: one line per message on stderr (or a descriptor), "flyt-server[pid] warning: session 3: …".
+ * Level from $FLYT_LOG (error, warning, info, debug; default warning). Never on the hot path at default level.
+ */
+#ifndef FLYT_COMMON_LOG_H
+#define FLYT_COMMON_LOG_H
+
+#include <stdbool.h>
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+void log_set_name(const char *name);              /* static string; default "flyt" */
+void log_set_fd(int fd);                          /* default 2 */
+bool log_enabled(enum log_level);
+void log_message(enum log_level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...)   log_message(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(...)    log_message(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)   do { if (log_enabled(LOG_LEVEL_DEBUG)) log_message(LOG_LEVEL_DEBUG, __VA_ARGS__); } while (0)
+
+#endif

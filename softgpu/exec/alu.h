@@ -1,0 +1,52 @@
+/*
+ * alu.h: arithmetic on rows, a row being one register of the 32 lanes of a warp.
+ *
+ * The executor (softgpu/exec/) keeps registers as rows; softgpu/alu/ knows what each arithmetic, logic,
+ * comparison, selection and conversion instruction of PTX does to rows, and nothing else: no memory, no
+ * control flow, no warps. Opcode, type and modifiers are decoded orthogonally.
+ *
+ * Cells of a row:  8- and 16-bit types and 32-bit types: uint32_t[32] (8/16-bit values zero-extended; the bits above
+ * are zero in every row that a function reads or writes); 64-bit: uint64_t[32]; 128-bit: uint64_t[64] (low, high
+ * of lane 0, of lane 1 …); predicate: one uint32_t, bit i for lane i. Rows are 64-byte aligned.
+ * A function computes all 32 lanes, whatever garbage the inactive ones hold (so it never traps: x/0 and
+ * INT_MIN/-1 give what the hardware gives); the executor blends the result under the active mask when
+ * that is not full. d may be the same row as a source, never overlaps one partly.
+ */
+#ifndef SOFTGPU_ALU_H
+#define SOFTGPU_ALU_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "softgpu/ptx/ptx.h"
+
+enum { SG_LANES = 32, SG_MAX_SOURCES = 4 };
+
+struct sg_rows {
+    void       *d;                    /* destination row; NULL where the destination is only predicates */
+    const void *s[SG_MAX_SOURCES];    /* source rows, in the order of the operands */
+    uint32_t   *carry;                /* CC.CF of each lane: bit i; read and written by add.cc, addc … */
+    uint32_t   *p, *q;                /* destination predicates of setp (p|q; q may be NULL), testp */
+    uint32_t    in;                   /* source predicate: setp's c, selp's c */
+    uint32_t    immediate;            /* lop3's table and the like, folded at decode */
+};
+typedef void sg_alu_function(const struct sg_rows *);
+
+enum sg_cell { SG_CELL_NONE, SG_CELL_PRED, SG_CELL_32, SG_CELL_64, SG_CELL_128 };
+
+struct sg_alu {
+    sg_alu_function *function;
+    enum sg_cell  destination;        /* of operand 0; PRED: written through p (and q) */
+    enum ptx_type destination_type;   /* an executor that loads immediates needs types */
+    uint32_t      source_count;       /* operands after the destination(s) that are rows */
+    enum sg_cell  source[SG_MAX_SOURCES];
+    enum ptx_type source_type[SG_MAX_SOURCES];   /* how to turn an immediate operand into a row */
+    int           predicate_source;   /* index of the operand that goes to `in`, -1: none (not a row then) */
+    int           immediate_source;   /* index of the operand that goes to `immediate`, -1: none */
+    bool          reads_carry, writes_carry;
+};
+
+/* Finds what carries out the instruction. 0; or -1 with a reason in why ("no .sat for u64", "unknown modifier
+   'xyz'") when it is not an arithmetic instruction of alu's or not one that PTX has. Thread-safe. */
+int sg_alu_find(const struct ptx_instruction *, struct sg_alu *, char *why, size_t why_size);
+
+#endif
