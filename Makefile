@@ -34,6 +34,8 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden -ffp-cont
              $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) -I. -I$(BUILD)/generated -isystem /usr/include/tirpc -isystem $(CUDA_INCLUDE) $(CFLAGS)
 ALL_LDFLAGS = -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
+JOBS       ?= $(shell nproc)
+
 PROGRAMS   :=
 TESTS      :=
 LONG_TESTS :=
@@ -48,8 +50,53 @@ $(BUILD)/%.o: %.c
 
 include $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk control-managers/room.mk synthetic_benchmark/room.mk tests/room.mk tests/*/room.mk))
 
-.PHONY: all clean
+.PHONY: all clean help demo check check-long gpu-check check-programs setup run-tests run-long-tests test-programs
+
 all: $(PROGRAMS)
+
+help:
+	@echo 'make demo            install what is missing, build, run a CUDA program through Flyt'
+	@echo 'make check           the same set-up, then all tests'
+	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
+	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
+	@echo 'make check-programs DIR=...   run the public programs built in DIR (see docs/programs.md)'
+	@echo 'make bench-softgpu   speed of the software GPU'
+	@echo 'make all | clean     build into bin/ | empty it'
+
+setup:
+	@tools/setup --for build
+
+# Set-up may choose the toolkit, so what builds with it is a second make.
+demo:
+	@tools/setup --for build
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@tools/demo
+
+check:
+	@tools/setup --for check
+	@$(MAKE) --no-print-directory -j$(JOBS) all test-programs
+	@$(MAKE) --no-print-directory run-tests
+
+check-long:
+	@tools/setup --for check
+	@tools/check-long
+
+gpu-check:
+	@tools/setup --for build
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@tools/gpu-check
+
+check-programs:
+	@tools/setup --for build
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@tools/check-programs $(DIR)
+
+# A word of TESTS is a command; what it names under build/ or bin/ is built first. `command@300` has a limit of 300 s.
+test-programs: $(sort $(foreach t,$(TESTS),$(filter $(BUILD)/% $(BIN)/%,$(firstword $(subst @, ,$(t))))))
+run-tests: test-programs all
+	@tests/run $(TESTS)
+run-long-tests: all $(sort $(foreach t,$(LONG_TESTS),$(filter $(BUILD)/% $(BIN)/%,$(firstword $(subst @, ,$(t))))))
+	@tests/run --limit 900 $(LONG_TESTS)
 
 clean:
 	rm -rf build/plain build/address* build/thread* $(CLEAN)
