@@ -1,0 +1,94 @@
+/*
+ * log.c: see log.h. A message is one write() of one line, so lines of several threads and processes never
+ * mix. The level is read from the environment once; nothing is allocated, so a failing allocator can be
+ * reported too.
+ */
+#include "cpu/common/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_SIZE = 4096, LEVEL_UNKNOWN = -1 };
+
+static const char *const level_names[] = { "error", "warning", "info", "debug" };
+
+static _Atomic(const char *) program_name = "flyt";
+static atomic_int            output_fd = 2;
+static atomic_int            current_level = LEVEL_UNKNOWN;
+
+void log_set_name(const char *name)
+{
+    atomic_store_explicit(&program_name, name, memory_order_relaxed);
+}
+
+void log_set_fd(int fd)
+{
+    atomic_store_explicit(&output_fd, fd, memory_order_relaxed);
+}
+
+static int level_from_environment(void)
+{
+    const char *wanted = getenv("FLYT_LOG");
+    if (!wanted)
+        return LOG_LEVEL_WARNING;
+    for (int level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_DEBUG; level++)
+        if (strcmp(wanted, level_names[level]) == 0)
+            return level;
+    return LOG_LEVEL_WARNING;
+}
+
+bool log_enabled(enum log_level level)
+{
+    int limit = atomic_load_explicit(&current_level, memory_order_relaxed);
+    if (limit == LEVEL_UNKNOWN) {
+        /* Two threads may both come here: they store the same value. */
+        limit = level_from_environment();
+        atomic_store_explicit(&current_level, limit, memory_order_relaxed);
+    }
+    return (int)level <= limit;
+}
+
+static void write_line(const char *line, size_t size)
+{
+    int fd = atomic_load_explicit(&output_fd, memory_order_relaxed);
+    while (size > 0) {
+        ssize_t written = write(fd, line, size);
+        if (written < 0) {
+            if (errno == EINTR)
+                continue;
+            return;                         /* nowhere left to complain */
+        }
+        line += written;
+        size -= (size_t)written;
+    }
+}
+
+void log_message(enum log_level level, const char *format, ...)
+{
+    if (!log_enabled(level))
+        return;
+
+    int saved_errno = errno;                /* a caller may log before it reads errno */
+    char line[LINE_SIZE];
+    int head = snprintf(line, sizeof line, "%s[%d] %s: ",
+                        atomic_load_explicit(&program_name, memory_order_relaxed), (int)getpid(),
+                        level_names[level]);
+    size_t used = head < 0 ? 0 : (size_t)head < sizeof line - 1 ? (size_t)head : sizeof line - 2;
+
+    va_list arguments;
+    va_start(arguments, format);
+    int body = vsnprintf(line + used, sizeof line - 1 - used, format, arguments);
+    va_end(arguments);
+    if (body > 0) {
+        size_t room = sizeof line - 2 - used;       /* what vsnprintf can have written */
+        used += (size_t)body < room ? (size_t)body : room;
+    }
+    line[used++] = '\n';
+    write_line(line, used);
+    errno = saved_errno;
+}
