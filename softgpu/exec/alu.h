@@ -10,7 +10,11 @@
  * of lane 0, of lane 1 …); predicate: one uint32_t, bit i for lane i. Rows are 64-byte aligned.
  * A function computes all 32 lanes, whatever garbage the inactive ones hold (so it never traps: x/0 and
  * INT_MIN/-1 give what the hardware gives); the executor blends the result under the active mask when
- * that is not full. d may be the same row as a source, never overlaps one partly.
+ * that is not full (carry and predicates too). d may be the same row as a source whose cells have the same
+ * size; otherwise rows do not overlap. p and q may be where s[] or in came from.
+ * Predicate operands of and.pred and the like are rows: s[i] points to the uint32_t.
+ * A register wider than the type that an instruction names (cvt.s8.s32 into a 16-bit register, say) is the
+ * executor's: sg_alu_resize gives what to do before (wide source) and after (wide destination).
  */
 #ifndef SOFTGPU_ALU_H
 #define SOFTGPU_ALU_H
@@ -27,7 +31,7 @@ struct sg_rows {
     uint32_t   *carry;                /* CC.CF of each lane: bit i; read and written by add.cc, addc … */
     uint32_t   *p, *q;                /* destination predicates of setp (p|q; q may be NULL), testp */
     uint32_t    in;                   /* source predicate: setp's c, selp's c */
-    uint32_t    immediate;            /* lop3's table and the like, folded at decode */
+    uint64_t    immediate;            /* lop3's table and the like, folded at decode: the operand immediate_source, else sg_alu.immediate */
 };
 typedef void sg_alu_function(const struct sg_rows *);
 
@@ -42,11 +46,17 @@ struct sg_alu {
     enum ptx_type source_type[SG_MAX_SOURCES];   /* how to turn an immediate operand into a row */
     int           predicate_source;   /* index of the operand that goes to `in`, -1: none (not a row then) */
     int           immediate_source;   /* index of the operand that goes to `immediate`, -1: none */
+    uint64_t      immediate;          /* what goes to sg_rows.immediate when immediate_source is -1 */
     bool          reads_carry, writes_carry;
+    bool          second_predicate;   /* lop3.or.b32 d|p: operand 0's second goes to p; operand 0 itself may be _ */
 };
 
 /* Finds what carries out the instruction. 0; or -1 with a reason in why ("no .sat for u64", "unknown modifier
    'xyz'") when it is not an arithmetic instruction of alu's or not one that PTX has. Thread-safe. */
 int sg_alu_find(const struct ptx_instruction *, struct sg_alu *, char *why, size_t why_size);
+
+/* Copies a row of cells of type `from` to one of type `to`: cut, or extended with the sign of `from`. NULL if
+   the cells are the same already, or if from or to is no integer or bit type up to 64 bits. d and s[0] only. */
+sg_alu_function *sg_alu_resize(enum ptx_type from, enum ptx_type to);
 
 #endif

@@ -1,0 +1,20 @@
+# Row arithmetic of the software GPU.
+#
+# $(call softgpu_clone_objects,a.c b.c) gives the objects of files that are compiled once for each level of the
+# processor (softgpu/alu/clones.h). -O3 even under the sanitizers would take minutes: there OPTIMISE stays.
+# No exception flag of the FP unit is ever read, and errno not either; values are as without these options.
+SOFTGPU_CLONE_LEVELS := base $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),v3 v4)
+softgpu_clone_objects = $(foreach level,$(SOFTGPU_CLONE_LEVELS),$(patsubst %.c,$(BUILD)/%.$(level).o,$(1)))
+SOFTGPU_CLONE_CFLAGS := $(if $(SANITIZE),,-O3) -fno-trapping-math -fno-math-errno
+SOFTGPU_CLONE_base :=
+SOFTGPU_CLONE_v3 := -march=x86-64-v3
+SOFTGPU_CLONE_v4 := -march=x86-64-v4 -mprefer-vector-width=512
+
+define softgpu_clone_rule
+$$(BUILD)/%.$(1).o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(SOFTGPU_CLONE_CFLAGS) -DSG_CLONE_LEVEL=$(1) $$(SOFTGPU_CLONE_$(1)) $$(CFLAGS_$$(subst /,_,$$*)) -MMD -MP -c $$< -o $$@
+endef
+$(foreach level,$(SOFTGPU_CLONE_LEVELS),$(eval $(call softgpu_clone_rule,$(level))))
+
+SOFTGPU_ALU_OBJECTS := $(call objects,softgpu/alu/clones.c)
