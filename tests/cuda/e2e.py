@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""tests/cuda/e2e.py: runs end-to-end programs through Flyt; TAP on stdout.
+
+    e2e.py [--bin DIR] [--transport tcp|unix|local] [--way preload|run] [--gpu KIND] [--chaos SEED] PROGRAM...
+
+One server is started for all of them on a free port or a socket in a temporary folder, and stopped at the end, when it
+must exit with status 0 and leave nothing behind. A program passes with exit status 0; `expect` files next to its source
+(NAME.expect: one regular expression a line) must match its output in order.
+"""
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Server:
+    """A cricket-rpc-server of our own, ready when it says where it listens."""
+
+    def __init__(self, bindir, transport, gpu, folder, extra_env):
+        uri = "tcp://127.0.0.1:0" if transport == "tcp" else f"unix://{folder}/server.sock"
+        self.log = open(os.path.join(folder, "server.log"), "w+")
+        self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--listen", uri, "--gpu", gpu],
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **extra_env})
+        self.uri = None
+        for line in self.process.stdout:
+            if match := re.search(r"listening on (\S+)", line):
+                self.uri = match.group(1)
+                break
+        if not self.uri:
+            self.log.seek(0)
+            raise RuntimeError(f"the server did not start: {self.log.read()}")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = "killed: it did not stop within 10 s of SIGTERM"
+        self.log.seek(0)
+        return status, self.log.read()
+
+
+def expectations(program):
+    path = os.path.join(HERE, os.path.basename(program) + ".expect")
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        return [line.rstrip("\n") for line in file if line.strip()]
+
+
+def run(program, arguments, uri, extra_env):
+    env = {**os.environ, **extra_env, "FLYT_SERVER": uri}
+    command = [program]
+    if arguments.way == "preload":
+        env["LD_PRELOAD"] = os.path.join(arguments.bin, "cricket-client.so")
+        env["LD_LIBRARY_PATH"] = os.path.join(arguments.bin, "cudart")   # only so that the loader finds a libcudart at all
+        if preload := extra_env.get("LD_PRELOAD"):
+            env["LD_PRELOAD"] = preload + ":" + env["LD_PRELOAD"]
+    else:
+        command = [os.path.join(arguments.bin, "flyt-run"), "--server", uri] + command
+    started = time.monotonic()
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", timeout=arguments.limit,
+                              stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as late:
+        return f"ran past {arguments.limit} s", (late.stdout or b"").decode() + (late.stderr or b"").decode(), arguments.limit
+    output, position = done.stdout + done.stderr, 0
+    problem = f"exit status {done.returncode}" if done.returncode not in (0, 77) else None
+    for pattern in expectations(program) if done.returncode == 0 else []:
+        match = re.compile(pattern, re.M).search(output, position)
+        if not match:
+            problem = f"its output lacks (in this order): {pattern}"
+            break
+        position = match.end()
+    if done.returncode == 77:
+        problem = "SKIP"
+    return problem, output, time.monotonic() - started
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="bin")
+    parser.add_argument("--transport", choices=["tcp", "unix", "local"], default="unix")
+    parser.add_argument("--way", choices=["preload", "run"], default="run")
+    parser.add_argument("--gpu", default="software")
+    parser.add_argument("--chaos", default="")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for one program")
+    parser.add_argument("program", nargs="+")
+    arguments = parser.parse_args()
+    arguments.bin = os.path.abspath(arguments.bin)
+    folder = tempfile.mkdtemp(prefix="flyt-e2e.")
+    extra = {"FLYT_SOFTGPU_CHAOS": arguments.chaos} if arguments.chaos else {}
+    if arguments.transport == "local":
+        extra["FLYT_GPU"] = arguments.gpu
+    where = f"{arguments.transport}, {arguments.way}" + (f", chaos {arguments.chaos}" if arguments.chaos else "")
+    number = failed = 0
+    try:
+        server = None if arguments.transport == "local" else Server(arguments.bin, arguments.transport, arguments.gpu, folder, extra)
+        print(f"1..{len(arguments.program) + (server is not None)}")
+        for program in arguments.program:
+            number += 1
+            problem, output, seconds = run(os.path.abspath(program), arguments, server.uri if server else "local:", extra)
+            name = f"{number} - {os.path.basename(program)} ({where})"
+            if problem == "SKIP":
+                print(f"ok {name} # SKIP {output.strip().splitlines()[-1] if output.strip() else ''}", flush=True)
+            elif problem:
+                failed += 1
+                print(f"not ok {name}: {problem}", flush=True)
+                print("\n".join("# " + line for line in output.splitlines()[-30:]), flush=True)
+            else:
+                print(f"ok {name} # {seconds:.2f} s", flush=True)
+        if server:
+            status, log = server.stop()
+            print(f"{'ok' if status == 0 else 'not ok'} {number + 1} - the server stops cleanly ({where})"
+                  + ("" if status == 0 else f": {status}"))
+            if status != 0 or failed:
+                failed += status != 0
+                print("\n".join("# server: " + line for line in log.splitlines()[-40:]))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
