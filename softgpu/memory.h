@@ -6,6 +6,9 @@
  * window each 2 MiB granule has one byte of rights, so the check of an access is a subtraction, a compare
  * and a load. softgpu/driver/ owns and changes the table; softgpu/exec/ only reads it.
  *
+ * Slots are used again after a window went: a reader that loses that race sees a wrong window for an
+ * address that was invalid anyway, never memory outside a rights array (those only grow and are kept).
+ *
  * Any thread may look while another maps: rights are C11 atomics, read relaxed. Unmapping does not wait
  * for kernels (as on hardware): an access that races with it faults (700) or, if the page is gone before
  * the check is seen, is caught by the SIGSEGV guard of exec/.
@@ -17,13 +20,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SG_GRANULE_SHIFT = 21, SG_MAX_WINDOWS = 64 };
+enum { SG_GRANULE_SHIFT = 21, SG_MAX_WINDOWS = 256 };
 
 enum sg_rights { SG_READ = 1, SG_WRITE = 2 };       /* bits; shifted left by 2*device modulo 4 devices: see sg_rights_of */
 
 struct sg_window {
-    uint64_t base, size;                            /* size 0: unused slot */
-    _Atomic uint8_t *rights;                        /* one byte per granule: 2 bits for each of 4 devices */
+    _Atomic uint64_t base, size;                    /* size 0: unused slot */
+    _Atomic uint8_t *_Atomic rights;                        /* one byte per granule: 2 bits for each of 4 devices */
 };
 
 struct sg_memory {
@@ -38,13 +41,15 @@ static inline bool sg_memory_may(uint64_t address, uint64_t size, unsigned devic
     uint32_t n = atomic_load_explicit(&sg_memory.window_count, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++) {
         const struct sg_window *w = &sg_memory.windows[i];
-        uint64_t off = address - w->base;
-        if (off >= w->size || size > w->size - off)
+        uint64_t extent = atomic_load_explicit(&w->size, memory_order_acquire);
+        uint64_t off = address - atomic_load_explicit(&w->base, memory_order_relaxed);
+        if (off >= extent || size > extent - off)
             continue;
+        _Atomic uint8_t *of = atomic_load_explicit(&w->rights, memory_order_relaxed);
         unsigned want = rights << (2 * (device & 3u));
         uint64_t last = (off + (size ? size - 1 : 0)) >> SG_GRANULE_SHIFT;
         for (uint64_t g = off >> SG_GRANULE_SHIFT; g <= last; g++)
-            if ((atomic_load_explicit(&w->rights[g], memory_order_relaxed) & want) != want)
+            if ((atomic_load_explicit(&of[g], memory_order_relaxed) & want) != want)
                 return false;
         return true;
     }
