@@ -1,0 +1,81 @@
+// shows: errors: codes of bad launches and calls, last error per thread, names and strings
+// shows: launch: limits are checked at the launch itself
+#include "check.h"
+#include <pthread.h>
+
+__global__ void kernel(int *p)
+{
+    extern __shared__ int room[];
+    room[threadIdx.x] = threadIdx.x;
+    if (p)
+        p[threadIdx.x] = room[threadIdx.x] + 1;
+}
+__global__ void __launch_bounds__(64) small(int *p) { p[threadIdx.x] = 1; }
+
+static void *other_thread(void *)
+{
+    GIVES(cudaSuccess, cudaGetLastError());          // each thread has its own
+    return NULL;
+}
+
+int main()
+{
+    int *d, h[32];
+    GIVES(cudaErrorInvalidDevice, cudaSetDevice(1000));
+    GIVES(cudaErrorInvalidDevice, cudaPeekAtLastError());
+    GIVES(cudaErrorInvalidDevice, cudaGetLastError());
+    GIVES(cudaSuccess, cudaGetLastError());
+    MUST(cudaMalloc(&d, 4096));
+
+    kernel<<<0, 32>>>(NULL);
+    GIVES(cudaErrorInvalidConfiguration, cudaPeekAtLastError());
+    pthread_t thread;
+    pthread_create(&thread, NULL, other_thread, NULL);
+    pthread_join(thread, NULL);
+    GIVES(cudaErrorInvalidConfiguration, cudaGetLastError());
+    kernel<<<1, 2048>>>(NULL);
+    GIVES(cudaErrorInvalidConfiguration, cudaGetLastError());
+    kernel<<<1, dim3(1, 1, 65)>>>(NULL);
+    GIVES(cudaErrorInvalidConfiguration, cudaGetLastError());
+    kernel<<<dim3(1, 65536), 1>>>(NULL);
+    GIVES(cudaErrorInvalidConfiguration, cudaGetLastError());
+    kernel<<<1, 32, 1 << 20>>>(NULL);
+    GIVES(cudaErrorInvalidValue, cudaGetLastError());
+    small<<<1, 128>>>(d);
+    cudaError_t bounds = cudaGetLastError();           // more threads than __launch_bounds__ allows
+    HOLDS(bounds == cudaErrorInvalidValue || bounds == cudaErrorLaunchOutOfResources);
+    kernel<<<1, 32, 128, (cudaStream_t)(size_t)0xdead00>>>(NULL);
+    GIVES(cudaErrorInvalidResourceHandle, cudaGetLastError());
+
+    GIVES(cudaErrorInvalidValue, cudaMalloc(NULL, 16));
+    GIVES(cudaErrorInvalidValue, cudaGetLastError());
+    GIVES(cudaErrorMemoryAllocation, cudaMalloc((void **)&h, (size_t)1 << 50));
+    GIVES(cudaErrorMemoryAllocation, cudaGetLastError());
+    GIVES(cudaErrorInvalidValue, cudaFree((char *)d + 8));
+    cudaGetLastError();
+    GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpy(d, h, 16, (cudaMemcpyKind)17));
+    cudaGetLastError();
+    GIVES(cudaErrorInvalidValue, cudaEventCreate(NULL));
+    cudaGetLastError();
+    cudaEvent_t event;
+    MUST(cudaEventCreate(&event));
+    MUST(cudaEventDestroy(event));
+    GIVES(cudaErrorInvalidResourceHandle, cudaEventRecord(event, 0));
+    cudaGetLastError();
+    struct cudaFuncAttributes attributes;
+    GIVES(cudaErrorInvalidDeviceFunction, cudaFuncGetAttributes(&attributes, (const void *)&main));
+    cudaGetLastError();
+
+    HOLDS(strcmp(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress") == 0);
+    HOLDS(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
+    HOLDS(strcmp(cudaGetErrorString((cudaError_t)12345), "unrecognized error code") == 0);
+
+    // nothing of all that has hurt the context
+    kernel<<<1, 32, 128>>>(d);
+    MUST(cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 32; i++)
+        HOLDS(h[i] == i + 1);
+    MUST(cudaFree(d));
+    GIVES(cudaErrorInvalidValue, cudaFree(d));
+    return check_result("errors");
+}

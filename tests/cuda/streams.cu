@@ -1,0 +1,175 @@
+// shows: streams: order within a stream, independence of non-blocking ones, the legacy default stream joins the others
+// shows: events: record, wait, query, elapsed time, reuse
+// shows: host functions: in stream order, with callbacks, while the stream waits
+#include "check.h"
+#include <unistd.h>
+
+__global__ void add(int *p, int value) { *p += value; }
+__global__ void times(int *p, int value) { *p *= value; }
+__global__ void spin(long long cycles)
+{
+    long long start = clock64();
+    while (clock64() - start < cycles)
+        ;
+}
+__global__ void wait_for(volatile int *flag)
+{
+    while (*flag == 0)
+        ;
+}
+
+static void order_in_a_stream()
+{
+    int *d, h = 0, expected = 1;
+    cudaStream_t stream;
+    MUST(cudaMalloc(&d, sizeof *d));
+    MUST(cudaStreamCreate(&stream));
+    int one = 1;
+    MUST(cudaMemcpyAsync(d, &one, sizeof one, cudaMemcpyHostToDevice, stream));
+    for (int i = 0; i < 300; i++) {
+        add<<<1, 1, 0, stream>>>(d, i);
+        times<<<1, 1, 0, stream>>>(d, 3);
+        expected = (int)((unsigned)(expected + i) * 3u);
+    }
+    MUST(cudaMemcpyAsync(&h, d, sizeof h, cudaMemcpyDeviceToHost, stream));
+    MUST(cudaStreamSynchronize(stream));
+    HOLDS(h == expected);
+    MUST(cudaStreamDestroy(stream));
+    MUST(cudaFree(d));
+}
+
+static void events_across_streams()
+{
+    int *d, h = 0;
+    cudaStream_t a, b;
+    cudaEvent_t done, start, end;
+    float ms = -1;
+    MUST(cudaMalloc(&d, sizeof *d));
+    MUST(cudaMemset(d, 0, sizeof *d));
+    MUST(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+    MUST(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    MUST(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+    MUST(cudaEventCreate(&start));
+    MUST(cudaEventCreate(&end));
+    MUST(cudaDeviceSynchronize());
+    for (int i = 0; i < 50; i++) {
+        add<<<1, 1, 0, a>>>(d, 1);
+        MUST(cudaEventRecord(done, a));
+        MUST(cudaStreamWaitEvent(b, done, 0));
+        times<<<1, 1, 0, b>>>(d, 2);
+        MUST(cudaEventRecord(done, b));
+        MUST(cudaStreamWaitEvent(a, done, 0));
+        if (i == 25)
+            MUST(cudaMemsetAsync(d, 0, sizeof *d, a));
+    }
+    MUST(cudaStreamSynchronize(b));
+    MUST(cudaMemcpy(&h, d, sizeof h, cudaMemcpyDeviceToHost));
+    unsigned expected = 0;
+    for (int i = 0; i < 50; i++)
+        expected = i == 25 ? 0 : (expected + 1) * 2;
+    HOLDS(h == (int)expected);
+
+    GIVES(cudaSuccess, cudaEventQuery(done));
+    MUST(cudaEventRecord(start, a));
+    spin<<<1, 1, 0, a>>>(2000000);
+    MUST(cudaEventRecord(end, a));
+    GIVES(cudaErrorNotReady, cudaEventElapsedTime(&ms, start, end));
+    cudaGetLastError();
+    MUST(cudaEventSynchronize(end));
+    MUST(cudaEventElapsedTime(&ms, start, end));
+    HOLDS(ms > 0.0f && ms < 60000.0f);
+    GIVES(cudaErrorInvalidResourceHandle, cudaEventElapsedTime(&ms, done, end));
+    cudaGetLastError();
+    MUST(cudaEventDestroy(done));
+    MUST(cudaEventDestroy(start));
+    MUST(cudaEventDestroy(end));
+    MUST(cudaStreamDestroy(a));
+    MUST(cudaStreamDestroy(b));
+    MUST(cudaFree(d));
+}
+
+static void a_kernel_waits_for_another_streams_copy()
+{
+    int *flag, one = 1;
+    cudaStream_t a, b;
+    MUST(cudaMalloc(&flag, sizeof *flag));
+    MUST(cudaMemset(flag, 0, sizeof *flag));
+    MUST(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+    MUST(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    MUST(cudaDeviceSynchronize());
+    wait_for<<<1, 1, 0, a>>>(flag);
+    GIVES(cudaErrorNotReady, cudaStreamQuery(a));
+    MUST(cudaMemcpyAsync(flag, &one, sizeof one, cudaMemcpyHostToDevice, b));
+    MUST(cudaStreamSynchronize(a));
+    GIVES(cudaSuccess, cudaStreamQuery(a));
+    MUST(cudaStreamDestroy(a));
+    MUST(cudaStreamDestroy(b));
+    MUST(cudaFree(flag));
+}
+
+static void legacy_default_stream_joins()
+{
+    int *d, h = 0;
+    cudaStream_t stream;
+    MUST(cudaMalloc(&d, sizeof *d));
+    MUST(cudaStreamCreate(&stream));          // blocking with regard to the default stream
+    MUST(cudaMemset(d, 0, sizeof *d));
+    for (int i = 0; i < 20; i++) {
+        spin<<<1, 1, 0, stream>>>(20000);
+        add<<<1, 1, 0, stream>>>(d, 1);
+        times<<<1, 1>>>(d, 2);
+    }
+    MUST(cudaMemcpy(&h, d, sizeof h, cudaMemcpyDeviceToHost));
+    HOLDS(h == (1 << 21) - 2);
+    MUST(cudaStreamDestroy(stream));
+    MUST(cudaFree(d));
+}
+
+struct note { int seen[8]; int count; };
+static void CUDART_CB take_note(void *data)
+{
+    struct note *note = (struct note *)data;
+    usleep(2000);
+    note->seen[note->count] = note->count;
+    note->count++;
+}
+static void CUDART_CB take_note_with_status(cudaStream_t, cudaError_t status, void *data)
+{
+    if (status == cudaSuccess)
+        take_note(data);
+}
+
+static void host_functions()
+{
+    struct note note = {{0}, 0};
+    int *d, h = 0;
+    cudaStream_t stream;
+    MUST(cudaMalloc(&d, sizeof *d));
+    MUST(cudaMemset(d, 0, sizeof *d));
+    MUST(cudaStreamCreate(&stream));
+    for (int i = 0; i < 3; i++) {
+        add<<<1, 1, 0, stream>>>(d, 1);
+        MUST(cudaLaunchHostFunc(stream, take_note, &note));
+        add<<<1, 1, 0, stream>>>(d, 1);
+        MUST(cudaStreamAddCallback(stream, take_note_with_status, &note, 0));
+    }
+    MUST(cudaStreamSynchronize(stream));
+    HOLDS(note.count == 6);
+    MUST(cudaMemcpy(&h, d, sizeof h, cudaMemcpyDeviceToHost));
+    HOLDS(h == 6);
+    MUST(cudaStreamDestroy(stream));
+    MUST(cudaFree(d));
+}
+
+int main()
+{
+    order_in_a_stream();
+    events_across_streams();
+    a_kernel_waits_for_another_streams_copy();
+    legacy_default_stream_joins();
+    host_functions();
+    GIVES(cudaErrorInvalidResourceHandle, cudaStreamSynchronize((cudaStream_t)(size_t)0x123456789));
+    cudaGetLastError();
+    MUST(cudaDeviceSynchronize());
+    return check_result("streams");
+}
