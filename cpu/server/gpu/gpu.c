@@ -1,0 +1,156 @@
+/* gpu.c: finds and loads the driver. See gpu.h. */
+#include "cpu/server/gpu/gpu.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The one driver of this process. */
+static pthread_mutex_t gpu_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpu gpu_table;
+static bool gpu_ready;
+
+/* Path of libsoftgpu.so: beside the program or library that this code is in. */
+static void gpu_software_path(char *path, size_t size)
+{
+    Dl_info here;
+    char real[PATH_MAX];
+    ssize_t n = -1;
+
+    if (dladdr((void *)&gpu_ready, &here) && here.dli_fname && strstr(here.dli_fname, ".so")) {
+        if (realpath(here.dli_fname, real))
+            n = (ssize_t)strlen(real);
+    } else {
+        n = readlink("/proc/self/exe", real, sizeof real - 1);
+        if (n >= 0)
+            real[n] = 0;
+    }
+    char *slash = n > 0 ? strrchr(real, '/') : NULL;
+    if (slash) {
+        *slash = 0;
+        snprintf(path, size, "%s/libsoftgpu.so", real);
+        if (access(path, R_OK) == 0)
+            return;
+    }
+    snprintf(path, size, "libsoftgpu.so");
+}
+
+static int gpu_load(const char *path, const char *kind, struct gpu *gpu, char *error)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        snprintf(error, GPU_ERROR_SIZE, "cannot load the driver %s: %s", path, dlerror());
+        return -1;
+    }
+    /* Flyt's own front end bears the same name as NVIDIA's driver; serving from it would go round in circles. */
+    if (dlsym(library, "core_attach")) {
+        snprintf(error, GPU_ERROR_SIZE, "%s is Flyt's client library, not a GPU's driver", path);
+        dlclose(library);
+        return -1;
+    }
+    gpu->kind = kind;
+    const char *missing = NULL;
+#define X(field, symbol, arguments) \
+    *(void **)&gpu->field = dlsym(library, symbol); \
+    if (!gpu->field && !missing) \
+        missing = symbol;
+    GPU_REQUIRED(X)
+#undef X
+    if (missing) {
+        snprintf(error, GPU_ERROR_SIZE, "the driver %s lacks %s: CUDA 11.8 or later is needed", path, missing);
+        dlclose(library);
+        return -1;
+    }
+#define X(field, symbol, arguments) *(void **)&gpu->field = dlsym(library, symbol);
+    GPU_OPTIONAL(X)
+#undef X
+    return 0;
+}
+
+/* Initialises what has been loaded; a driver without a device is of no use here. */
+static int gpu_start(struct gpu *gpu, char *error)
+{
+    char name[64];
+    int count = 0;
+    CUresult r = gpu->Init(0);
+    if (r == CUDA_SUCCESS)
+        r = gpu->DeviceGetCount(&count);
+    if (r != CUDA_SUCCESS) {
+        snprintf(error, GPU_ERROR_SIZE, "the %s driver does not start: %s", gpu->kind,
+                 gpu_error_name(gpu, r, name, sizeof name));
+        return -1;
+    }
+    if (count == 0) {
+        snprintf(error, GPU_ERROR_SIZE, "the %s driver has no device (CUDA_VISIBLE_DEVICES?)", gpu->kind);
+        return -1;
+    }
+    return 0;
+}
+
+static int gpu_open_kind(const char *kind, struct gpu *gpu, char *error)
+{
+    if (strcmp(kind, "null") == 0) {
+        memset(gpu, 0, sizeof *gpu);
+        gpu_null_fill(gpu);
+        return gpu_start(gpu, error);
+    }
+    if (strcmp(kind, "nvidia") == 0) {
+        if (gpu_load("libcuda.so.1", "nvidia", gpu, error) < 0)
+            return -1;
+        return gpu_start(gpu, error);
+    }
+    if (strcmp(kind, "software") == 0) {
+        char path[PATH_MAX + 32];
+        gpu_software_path(path, sizeof path);
+        if (gpu_load(path, "software", gpu, error) < 0)
+            return -1;
+        return gpu_start(gpu, error);
+    }
+    snprintf(error, GPU_ERROR_SIZE, "there is no GPU of kind \"%s\"; auto, nvidia, software and null are", kind);
+    return -1;
+}
+
+int gpu_open(const char *kind, const struct gpu **out, char *error)
+{
+    int result = 0;
+    if (!kind)
+        kind = "auto";
+    pthread_mutex_lock(&gpu_lock);
+    if (gpu_ready) {
+        if (strcmp(kind, "auto") != 0 && strcmp(kind, gpu_table.kind) != 0) {
+            snprintf(error, GPU_ERROR_SIZE, "this process uses the %s driver already, so it cannot use %s",
+                     gpu_table.kind, kind);
+            result = -1;
+        }
+    } else if (strcmp(kind, "auto") == 0) {
+        char first[GPU_ERROR_SIZE];
+        result = gpu_open_kind("nvidia", &gpu_table, first);
+        if (result < 0) {
+            char second[GPU_ERROR_SIZE];
+            result = gpu_open_kind("software", &gpu_table, second);
+            if (result < 0)
+                snprintf(error, GPU_ERROR_SIZE, "no GPU: %.200s; %.200s", first, second);
+        }
+    } else {
+        result = gpu_open_kind(kind, &gpu_table, error);
+    }
+    if (result == 0) {
+        gpu_ready = true;
+        *out = &gpu_table;
+    }
+    pthread_mutex_unlock(&gpu_lock);
+    return result;
+}
+
+const char *gpu_error_name(const struct gpu *gpu, CUresult result, char *buffer, size_t size)
+{
+    const char *name = NULL;
+    if (gpu->GetErrorName(result, &name) != CUDA_SUCCESS || !name)
+        name = "CUDA error";
+    snprintf(buffer, size, "%s (%d)", name, (int)result);
+    return buffer;
+}

@@ -1,0 +1,332 @@
+/*
+ * null_code.c: modules and launches of the null device. A module's kernels and variables are those of its
+ * PTX or cubin (layout.c); its variables get addresses in a reservation of its own. A launch is checked and counted.
+ */
+#include "cpu/server/gpu/null.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/server/gpu/layout.h"
+
+enum { NULL_MAX_SHARED = 101376, NULL_DEFAULT_SHARED = 49152, NULL_MAX_THREADS = 1024, NULL_THREADS_PER_SM = 2048,
+       NULL_BLOCKS_PER_SM = 24, NULL_SHARED_PER_SM = 102400, NULL_VARIABLE_ALIGN = 256 };
+#define NULL_VARIABLES ((uint64_t)2 << 20)
+
+struct null_function {
+    struct null_object object;
+    struct layout layout;
+    _Atomic int max_dynamic_shared;
+    struct null_function *next;
+    char name[];
+};
+
+struct null_variable {
+    struct null_variable *next;
+    CUdeviceptr address;
+    size_t size;
+    char name[];
+};
+
+struct null_module {
+    struct null_object object;
+    layout_image *image;
+    struct null_function *functions;
+    struct null_variable *variables;
+    CUdeviceptr memory;                   /* one granule for the variables, 0: none yet; larger ones get their own */
+    size_t memory_size, memory_used;
+};
+
+static pthread_mutex_t null_module_lock = PTHREAD_MUTEX_INITIALIZER;
+_Atomic unsigned long null_launches;
+
+/* Writes the reason where the caller's CU_JIT_ERROR_LOG_BUFFER says. */
+static void null_log(const char *text, unsigned int count, const CUjit_option *options, void **values)
+{
+    char *buffer = NULL;
+    size_t size = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+            buffer = values[i];
+        if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+            size = (size_t)(uintptr_t)values[i];
+    }
+    if (!buffer || !size)
+        return;
+    size_t n = strnlen(text, size - 1);
+    memcpy(buffer, text, n);
+    buffer[n] = 0;
+}
+
+CUresult null_ModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
+{
+    char log[1024];
+    if (!image)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = null_check();
+    struct null_module *new = r ? NULL : calloc(1, sizeof *new);
+    if (!new)
+        return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
+    int error = layout_open(image, &new->image, log, sizeof log);
+    if (error) {
+        null_log(log, count, options, values);
+        free(new);
+        return (CUresult)error;
+    }
+    new->object.magic = NULL_MODULE;
+    *module = (CUmodule)(void *)new;
+    return CUDA_SUCCESS;
+}
+
+CUresult null_ModuleUnload(CUmodule handle)
+{
+    struct null_module *module = (struct null_module *)(void *)handle;
+    if (!null_is(module, NULL_MODULE))
+        return CUDA_ERROR_INVALID_HANDLE;
+    module->object.magic = NULL_DEAD;
+    while (module->functions) {
+        struct null_function *next = module->functions->next;
+        module->functions->object.magic = NULL_DEAD;
+        free(module->functions);
+        module->functions = next;
+    }
+    while (module->variables) {
+        struct null_variable *next = module->variables->next;
+        free(module->variables);
+        module->variables = next;
+    }
+    if (module->memory)
+        null_MemAddressFree(module->memory, module->memory_size);
+    layout_close(module->image);
+    free(module);
+    return CUDA_SUCCESS;
+}
+
+CUresult null_ModuleGetFunction(CUfunction *function, CUmodule handle, const char *name)
+{
+    struct null_module *module = (struct null_module *)(void *)handle;
+    CUresult result = CUDA_ERROR_NOT_FOUND;
+    struct layout layout;
+    if (!null_is(module, NULL_MODULE))
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&null_module_lock);
+    struct null_function *f = module->functions;
+    while (f && strcmp(f->name, name) != 0)
+        f = f->next;
+    if (!f && layout_find(module->image, name, &layout) == 0) {
+        size_t length = strlen(name) + 1;
+        f = calloc(1, sizeof *f + length);
+        if (f) {
+            f->object.magic = NULL_FUNCTION;
+            f->layout = layout;
+            f->max_dynamic_shared = NULL_DEFAULT_SHARED;
+            memcpy(f->name, name, length);
+            f->next = module->functions;
+            module->functions = f;
+        } else {
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    if (f) {
+        *function = (CUfunction)(void *)f;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&null_module_lock);
+    return result;
+}
+
+/* Memory for a variable; null_module_lock is held. */
+static CUresult null_variable_place(struct null_module *module, size_t size, CUdeviceptr *address)
+{
+    size = (size + NULL_VARIABLE_ALIGN - 1) & ~(size_t)(NULL_VARIABLE_ALIGN - 1);
+    if (!module->memory) {
+        /* All of a module's variables in one reservation: the sizes of a PTX module are bounded by its text. */
+        size_t room = (size + 8 * NULL_VARIABLES - 1) & ~(size_t)(NULL_VARIABLES - 1);
+        CUresult r = null_reserve_variables(&module->memory, room);
+        if (r)
+            return r;
+        module->memory_size = room;
+    }
+    if (size > module->memory_size - module->memory_used)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *address = module->memory + module->memory_used;
+    module->memory_used += size;
+    return CUDA_SUCCESS;
+}
+
+CUresult null_ModuleGetGlobal(CUdeviceptr *address, size_t *size, CUmodule handle, const char *name)
+{
+    struct null_module *module = (struct null_module *)(void *)handle;
+    CUresult result = CUDA_ERROR_NOT_FOUND;
+    if (!null_is(module, NULL_MODULE))
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&null_module_lock);
+    struct null_variable *v = module->variables;
+    while (v && strcmp(v->name, name) != 0)
+        v = v->next;
+    size_t bytes = v ? 0 : (size_t)layout_variable_size(module->image, name);
+    if (bytes) {
+        size_t length = strlen(name) + 1;
+        CUdeviceptr at = 0;
+        result = null_variable_place(module, bytes, &at);
+        v = result ? NULL : calloc(1, sizeof *v + length);
+        if (v) {
+            v->address = at;
+            v->size = bytes;
+            memcpy(v->name, name, length);
+            v->next = module->variables;
+            module->variables = v;
+        }
+    }
+    if (v) {
+        *address = v->address;
+        *size = v->size;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&null_module_lock);
+    return result;
+}
+
+/* ---- functions ---- */
+
+CUresult null_FuncGetAttribute(int *value, CUfunction_attribute name, CUfunction handle)
+{
+    struct null_function *f = (struct null_function *)(void *)handle;
+    if (!null_is(f, NULL_FUNCTION))
+        return CUDA_ERROR_INVALID_HANDLE;
+    switch ((int)name) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = NULL_MAX_THREADS; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = f->max_dynamic_shared; return CUDA_SUCCESS;
+    default:
+        *value = 0;
+        return (int)name >= 0 && (int)name < 16 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult null_FuncSetAttribute(CUfunction handle, CUfunction_attribute name, int value)
+{
+    struct null_function *f = (struct null_function *)(void *)handle;
+    if (!null_is(f, NULL_FUNCTION))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (name == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
+        return value >= -1 && value <= 100 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (name != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > NULL_MAX_SHARED)
+        return CUDA_ERROR_INVALID_VALUE;
+    f->max_dynamic_shared = value;
+    return CUDA_SUCCESS;
+}
+
+CUresult null_FuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
+{
+    if (!null_is((void *)handle, NULL_FUNCTION))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return (int)config >= 0 && (int)config <= 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult null_FuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
+{
+    struct null_function *f = (struct null_function *)(void *)handle;
+    if (!null_is(f, NULL_FUNCTION))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (index >= f->layout.count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *offset = f->layout.params[index].offset;
+    *size = f->layout.params[index].size;
+    return CUDA_SUCCESS;
+}
+
+/* The bytes of extra's parameter block, or SIZE_MAX where there is none. */
+static size_t null_param_bytes(void **extra)
+{
+    size_t bytes = SIZE_MAX;
+    for (size_t i = 0; extra && extra[i] != CU_LAUNCH_PARAM_END; i += 2)
+        if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            bytes = *(size_t *)extra[i + 1];
+    return bytes;
+}
+
+CUresult null_LaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                           unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
+                           CUstream stream, void **params, void **extra)
+{
+    struct null_function *f = (struct null_function *)(void *)handle;
+    if (!null_is(f, NULL_FUNCTION))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!grid_x || !grid_y || !grid_z || grid_x > INT32_MAX || grid_y > 65535 || grid_z > 65535 ||
+        !block_x || !block_y || !block_z || block_x > 1024 || block_y > 1024 || block_z > 64 ||
+        block_x * block_y * block_z > NULL_MAX_THREADS || shared > (unsigned)f->max_dynamic_shared)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (f->layout.count && !params && null_param_bytes(extra) != f->layout.bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    return null_work(&null_launches, stream);
+}
+
+CUresult null_LaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+    return null_LaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                             config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, params, extra);
+}
+
+CUresult null_OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int block_size,
+                                                                 size_t shared, unsigned int flags)
+{
+    if (!null_is((void *)function, NULL_FUNCTION))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (block_size <= 0 || block_size > NULL_MAX_THREADS || flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    size_t n = NULL_THREADS_PER_SM / (size_t)block_size, room = shared ? NULL_SHARED_PER_SM / shared : n;
+    n = n > NULL_BLOCKS_PER_SM ? NULL_BLOCKS_PER_SM : n;
+    *blocks = (int)(n < room ? n : room);
+    return CUDA_SUCCESS;
+}
+
+CUresult null_OccupancyAvailableDynamicSMemPerBlock(size_t *shared, CUfunction function, int blocks, int block_size)
+{
+    if (!null_is((void *)function, NULL_FUNCTION))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (block_size <= 0 || block_size > NULL_MAX_THREADS || blocks <= 0 || blocks > NULL_BLOCKS_PER_SM)
+        return CUDA_ERROR_INVALID_VALUE;
+    *shared = (size_t)(NULL_SHARED_PER_SM / blocks);
+    return CUDA_SUCCESS;
+}
+
+/* Only the codes that this device gives. */
+static const struct { CUresult code; const char *name, *text; } null_errors[] = {
+    { CUDA_SUCCESS, "CUDA_SUCCESS", "no error" },
+    { CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
+    { CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
+    { CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
+    { CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid" },
+    { CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
+    { CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device" },
+    { CUDA_ERROR_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed" },
+    { CUDA_ERROR_UNSUPPORTED_LIMIT, "CUDA_ERROR_UNSUPPORTED_LIMIT", "limit is not supported on this architecture" },
+    { CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
+    { CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
+};
+
+CUresult null_GetErrorName(CUresult error, const char **name)
+{
+    for (size_t i = 0; i < sizeof null_errors / sizeof *null_errors; i++)
+        if (null_errors[i].code == error) {
+            *name = null_errors[i].name;
+            return CUDA_SUCCESS;
+        }
+    *name = NULL;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult null_GetErrorString(CUresult error, const char **text)
+{
+    for (size_t i = 0; i < sizeof null_errors / sizeof *null_errors; i++)
+        if (null_errors[i].code == error) {
+            *text = null_errors[i].text;
+            return CUDA_SUCCESS;
+        }
+    *text = NULL;
+    return CUDA_ERROR_INVALID_VALUE;
+}
