@@ -1,22 +1,42 @@
 # End-to-end programs: compiled by nvcc as a user would, and run through Flyt over each transport.
-CUDA_TEST_NAMES    := $(sort $(basename $(notdir $(wildcard tests/cuda/*.cu))))
-CUDA_TEST_PROGRAMS := $(addprefix build/cuda/,$(CUDA_TEST_NAMES))
+#
+# Each NAME.cu is a program. CUDA_TEST_VARIANTS are the same sources compiled otherwise: name-variant.
 CUDA_TEST_FLAGS    := -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets
+CUDA_TEST_NAMES    := $(sort $(basename $(notdir $(wildcard tests/cuda/*.cu))))
+CUDA_TEST_VARIANTS := memory-rdc memory-plain memory-size vector_add-legacy streams-debug threads-perthread
+CUDA_TEST_PROGRAMS := $(addprefix build/cuda/,$(CUDA_TEST_NAMES) $(CUDA_TEST_VARIANTS) linked)
 
-# NVCCFLAGS_<name> in a comment-free line below gives one program flags of its own.
+cuda_flags_rdc       := -rdc=true
+cuda_flags_plain     := -Xfatbin --compress=false
+cuda_flags_size      := -Xfatbin -compress-all
+cuda_flags_legacy    := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
+cuda_flags_debug     := -G
+cuda_flags_perthread := --default-stream per-thread
+
 build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
-	$(NVCC) $(CUDA_TEST_FLAGS) $(NVCCFLAGS_$*) -o $@ $<
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
-.PHONY: cuda-tests e2e-tcp e2e-unix e2e-local
+define cuda_variant_rule
+build/cuda/$(1): tests/cuda/$(firstword $(subst -, ,$(1))).cu tests/cuda/check.h
+	@mkdir -p $$(@D)
+	$$(NVCC) $$(CUDA_TEST_FLAGS) $$(cuda_flags_$(lastword $(subst -, ,$(1)))) -o $$@ $$<
+endef
+$(foreach variant,$(CUDA_TEST_VARIANTS),$(eval $(call cuda_variant_rule,$(variant))))
+
+build/cuda/linked: tests/cuda/linked/main.cu tests/cuda/linked/other.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -rdc=true -o $@ tests/cuda/linked/main.cu tests/cuda/linked/other.cu
+
+.PHONY: cuda-tests
 cuda-tests: $(CUDA_TEST_PROGRAMS)
 
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>
-CUDA_TEST_RUNS := e2e-unix-run-0 e2e-tcp-preload-7 e2e-local-run-0
+CUDA_TEST_RUNS      := e2e-unix-run-0 e2e-tcp-preload-7 e2e-local-run-0
 CUDA_TEST_LONG_RUNS := $(foreach seed,1 2 3 4 5,e2e-unix-preload-$(seed) e2e-tcp-run-$(seed))
-$(BUILD)/tests/e2e-%: tests/cuda/e2e.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
+$(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
-	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s %s\n' \
+	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s "$$@" %s\n' \
 	    $(BIN) $$1 $$2 "$$([ $$3 = 0 ] || echo --chaos $$3)" '$(CUDA_TEST_PROGRAMS)' > $@
 	@chmod +x $@
 TESTS      += $(addsuffix @400,$(addprefix $(BUILD)/tests/,$(CUDA_TEST_RUNS)))
