@@ -41,6 +41,9 @@ struct rpc_program {
 };
 extern const struct rpc_program rpc_flyt_program;
 
+/* What rpcgen makes for the server; its header does not declare it. */
+void flyt_program_1(struct svc_req *, SVCXPRT *);
+
 /* ---- channels ---- */
 
 typedef struct rpc_channel rpc_channel;
@@ -85,7 +88,8 @@ struct rpc_call {
     xdrproc_t encode;  void *args;        /* read before rpc_client_submit returns */
     xdrproc_t decode;  void *result;      /* SYNC only; *result zeroed or reusable, xdr_free is the owner's */
     /* SYNC only, may be NULL: runs once, in whichever thread read the reply (or noticed the loss), with
-       no lock of the rpc layer held; it may submit calls but must not wait. */
+       no lock of the rpc layer held; it may submit calls but must not wait. The call is done's own from then
+       on, to be freed or used again: such a call is not waited for with rpc_client_wait. */
     void    (*done)(struct rpc_call *, void *context);
     void     *context;
     /* filled in by the rpc layer */
@@ -93,6 +97,7 @@ struct rpc_call {
     uint32_t        xid;
     bool            complete;
     struct rpc_call *next;
+    void            *waiter;
 };
 
 struct rpc_client_statistics {
@@ -109,9 +114,13 @@ int rpc_client_create(rpc_channel *, const struct rpc_program *, int dead_second
 /* The stubs' view. clnt_call on it submits and, for class SYNC, waits. */
 CLIENT *rpc_client_stub(rpc_client *);
 
-/* Puts a call into the sequence. ASYNC: complete on return. Sent at once if nothing is in flight, else
-   with the batch that the next completion, a full buffer, a SYNC call or rpc_client_flush sends.
-   Blocks while too many bytes are in flight. */
+/* Puts a call into the sequence. ASYNC: complete on return. A SYNC call is sent at once. An ASYNC call is sent at
+   once too, unless calls come thick and fast and a thread is in rpc_client_attend: then it joins a batch, which
+   a full buffer, the next SYNC call, completion or rpc_client_flush sends, or at the latest that thread, which is
+   woken for it. So nothing sits for ever, whatever the server is waiting for.
+   Blocks while too many bytes are on their way (not in a done function).
+   RPC_SUCCESS: it is in the sequence, and a SYNC call will complete, also when the connection is lost. Anything
+   else: it was not sent, is complete with that status, and done does not run. */
 enum clnt_stat rpc_client_submit(rpc_client *, struct rpc_call *);
 
 /* Waits for a submitted SYNC call; reads the connection meanwhile and completes the others' calls. */
@@ -119,10 +128,13 @@ enum clnt_stat rpc_client_wait(rpc_client *, struct rpc_call *);
 
 int  rpc_client_flush(rpc_client *);
 
-/* For the helper thread: waits for `call`, and reads the connection whenever no other thread does, so
-   that replies with a done function are served though nobody waits. Same as rpc_client_wait where the
-   implementation needs no difference. */
+/* For the helper thread (one): waits for `call`, and reads the connection whenever no other thread does, so that
+   replies with a done function are served though nobody waits; also sends batches. Threads that wait for their
+   own replies read themselves; the helper keeps out of their way, and looks again within a millisecond. */
 enum clnt_stat rpc_client_attend(rpc_client *, struct rpc_call *);
+
+/* Off: every ASYNC call is sent at once. On by default. */
+void rpc_client_set_batching(rpc_client *, bool);
 
 bool rpc_client_lost(const rpc_client *);               /* sticky */
 void rpc_client_statistics(const rpc_client *, struct rpc_client_statistics *);
@@ -152,6 +164,9 @@ size_t   rpc_request_size(const rpc_request *);
    FALSE is answered later with rpc_server_reply. Undecodable arguments: -EPROTO, everything freed.
    user is what rpc_request_user() of the svc_req gives. */
 typedef void rpc_dispatch(struct svc_req *, SVCXPRT *);
+/* For the flyt_program_1_freeresult that a server must provide: frees a result that was answered at once. rpcgen's
+   code asks for that also after FALSE, when nobody has written the result: then nothing is done. Returns 1. */
+int rpc_free_result(SVCXPRT *, xdrproc_t, void *result);
 int rpc_server_dispatch(rpc_server *, rpc_request *, rpc_dispatch *, void *user);
 void *rpc_request_user(const struct svc_req *);
 uint32_t rpc_request_xid_of(const struct svc_req *);
