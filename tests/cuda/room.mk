@@ -2,7 +2,7 @@
 #
 # Each NAME.cu is a program. CUDA_TEST_VARIANTS are the same sources compiled otherwise: name-variant.
 CUDA_TEST_FLAGS    := -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets
-CUDA_TEST_NAMES    := $(sort $(basename $(notdir $(wildcard tests/cuda/*.cu))))
+CUDA_TEST_NAMES    := $(filter-out forever,$(sort $(basename $(notdir $(wildcard tests/cuda/*.cu)))))
 CUDA_TEST_VARIANTS := memory-rdc memory-plain memory-size vector_add-legacy streams-debug threads-perthread
 CUDA_TEST_PROGRAMS := $(addprefix build/cuda/,$(CUDA_TEST_NAMES) $(CUDA_TEST_VARIANTS) linked)
 
@@ -27,6 +27,16 @@ $(foreach variant,$(CUDA_TEST_VARIANTS),$(eval $(call cuda_variant_rule,$(varian
 build/cuda/linked: tests/cuda/linked/main.cu tests/cuda/linked/other.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -rdc=true -o $@ tests/cuda/linked/main.cu tests/cuda/linked/other.cu
+
+build/cuda/vector_add-noptx: tests/cuda/vector_add.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(NVCC) -cudart shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=sm_75 -o $@ $<
+
+$(BUILD)/tests/messages: tests/cuda/messages.py build/cuda/vector_add-noptx build/cuda/forever $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/messages.py --bin %s\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/messages
 
 .PHONY: cuda-tests
 cuda-tests: $(CUDA_TEST_PROGRAMS)

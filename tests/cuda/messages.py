@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""tests/cuda/messages.py [--bin DIR]: what a user sees when something is wrong; TAP on stdout.
+
+Each case runs a real program and checks its error code and that the message names what was tried, on what, and why. Also: two
+programs of one server at once, one of which faults.
+"""
+import argparse
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+from e2e import Server  # noqa: E402
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--bin", default="bin")
+options = parser.parse_args()
+BIN = os.path.abspath(options.bin)
+PROGRAMS = os.path.join(ROOT, "build/cuda")
+cases = []
+
+
+def case(function):
+    cases.append(function)
+    return function
+
+
+def flyt(uri, program, **env):
+    return subprocess.run([os.path.join(BIN, "flyt-run"), "--server", uri, program], capture_output=True, text=True,
+                          errors="replace", timeout=60, env={**os.environ, **env})
+
+
+def says(done, *patterns):
+    """The program failed, and its stderr has each pattern."""
+    text = done.stdout + done.stderr
+    if done.returncode == 0:
+        return "it succeeded:\n" + text
+    for pattern in patterns:
+        if not re.search(pattern, text):
+            return f"no /{pattern}/ in:\n{text}"
+    return None
+
+
+@case
+def a_server_address_that_is_none(server):
+    return says(flyt("carrier-pigeon://loft", f"{PROGRAMS}/vector_add"), r"carrier-pigeon://loft", r"tcp://|unix://", r"\(802\)|\(1\)")
+
+
+@case
+def a_server_that_is_not_there(server):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return says(flyt(f"tcp://127.0.0.1:{port}", f"{PROGRAMS}/vector_add"), rf"127\.0\.0\.1:{port}", r"refused", r"\(802\)")
+
+
+@case
+def a_host_name_that_is_unknown(server):
+    return says(flyt("tcp://no-such-host.invalid:1", f"{PROGRAMS}/vector_add"), r"no-such-host\.invalid", r"\(802\)")
+
+
+@case
+def a_socket_that_is_not_there(server):
+    return says(flyt("unix:///nonexistent/flyt.sock", f"{PROGRAMS}/vector_add"), r"/nonexistent/flyt\.sock", r"No such file", r"\(802\)")
+
+
+@case
+def a_peer_that_speaks_something_else(server):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            peer, _ = listener.accept()
+            peer.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" * 3)
+            time.sleep(1)
+            peer.close()
+        threading.Thread(target=answer, daemon=True).start()
+        return says(flyt(f"tcp://127.0.0.1:{listener.getsockname()[1]}", f"{PROGRAMS}/vector_add"), r"127\.0\.0\.1", r"\(802\)|\(46\)")
+
+
+@case
+def a_fat_binary_cut_in_half(server):
+    with open(f"{PROGRAMS}/vector_add", "rb") as file:
+        image = bytearray(file.read())
+    cut = 0
+    position = 0
+    while (position := image.find(b"\x28\xb5\x2f\xfd", position)) >= 0:   # zstd frames: the PTX
+        image[position + 40:position + 400] = bytes(360)
+        position += 4
+        cut += 1
+    path = os.path.join(server.folder, "half")
+    with open(path, "wb") as file:
+        file.write(image)
+    os.chmod(path, 0o755)
+    return "no compressed image found to cut" if not cut else says(flyt(server.uri, path), r"zstd|compress|malformed|image", r"\(200\)|\(209\)|\(218\)")
+
+
+@case
+def a_kernel_with_no_ptx(server):
+    return says(flyt(server.uri, f"{PROGRAMS}/vector_add-noptx"), r"no PTX|PTX", r"\(209\)")
+
+
+@case
+def no_memory_left(server):
+    done = flyt(server.uri, f"{PROGRAMS}/exhaustion")
+    return None if done.returncode == 0 else done.stdout + done.stderr      # the program itself checks code and message
+
+
+@case
+def two_programs_and_one_faults(server):
+    good = subprocess.Popen([os.path.join(BIN, "flyt-run"), "--server", server.uri, f"{PROGRAMS}/threads"],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    bad = flyt(server.uri, f"{PROGRAMS}/sticky")
+    output, _ = good.communicate(timeout=60)
+    if bad.returncode:
+        return "the faulting one did not see its own errors as it should:\n" + bad.stdout + bad.stderr
+    return None if good.returncode == 0 else "the other one was disturbed:\n" + output
+
+
+@case
+def the_server_is_killed(server):
+    other = Server(BIN, "unix", "software", tempfile.mkdtemp(dir=server.folder), {})
+    program = subprocess.Popen([os.path.join(BIN, "flyt-run"), "--server", other.uri, f"{PROGRAMS}/forever"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    program.stdout.readline()                                    # it says when its kernel runs
+    other.process.send_signal(signal.SIGKILL)
+    started = time.monotonic()
+    try:
+        output, _ = program.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        return "the program hangs"
+    if time.monotonic() - started > 12:
+        return f"it noticed only after {time.monotonic() - started:.0f} s"
+    return None if program.returncode == 3 and "(46)" in output else f"exit {program.returncode}:\n{output}"
+
+
+@case
+def a_client_is_killed_and_its_worker_goes(server):
+    def workers():
+        return len(subprocess.run(["pgrep", "-P", str(server.process.pid)], capture_output=True, text=True).stdout.split())
+    before = workers()
+    program = subprocess.Popen([os.path.join(BIN, "flyt-run"), "--server", server.uri, f"{PROGRAMS}/forever"],
+                               stdout=subprocess.PIPE, text=True)
+    program.stdout.readline()
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    for _ in range(100):
+        if workers() <= before:
+            return None
+        time.sleep(0.1)
+    return f"{workers()} workers, {before} before: the kernel of the dead client still runs"
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="flyt-messages.") as folder:
+        server = Server(BIN, "unix", "software", folder, {})
+        server.folder = folder
+        print(f"1..{len(cases)}")
+        for number, function in enumerate(cases, 1):
+            try:
+                problem = function(server)
+            except Exception as error:      # a test that breaks is a test that fails
+                problem = repr(error)
+            print(f"{'not ok' if problem else 'ok'} {number} - {function.__name__.replace('_', ' ')}", flush=True)
+            if problem:
+                failed += 1
+                print("\n".join("# " + line for line in str(problem).splitlines()), flush=True)
+        server.stop()
+    return 1 if failed else 0
+
+
+sys.exit(main())
