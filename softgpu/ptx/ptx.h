@@ -58,7 +58,8 @@ struct ptx_variable {
     enum ptx_linkage linkage;
     bool managed;                     /* .attribute(.managed) */
     bool is_pointer;                  /* .ptr on a kernel parameter */
-    uint64_t offset;                  /* kernel/function parameters: offset in the parameter block */
+    uint64_t offset;                  /* kernel/function parameters: offset in the parameter block;
+                                         a .reg parameter of a defined function: its index in function->registers */
     const uint8_t *init;              /* size bytes, or NULL for zeros */
     const struct ptx_relocation *relocations;
     size_t relocation_count;
@@ -77,7 +78,7 @@ enum ptx_operand_kind {
     PTX_OP_LABEL,         /* index of the instruction to go to */
     PTX_OP_LABEL_TABLE,   /* .branchtargets: elements are labels */
     PTX_OP_FUNCTION,      /* index into module->functions */
-    PTX_OP_PROTOTYPE,     /* .callprototype: index into function->prototypes; .calltargets: elements */
+    PTX_OP_PROTOTYPE,     /* .callprototype, .calltargets: index into function->prototypes; .calltargets: elements too */
     PTX_OP_SINK,          /* _ */
     PTX_OP_LIST           /* ( … ) of a call; texture [tex, sampler, {coords}] is a LIST in brackets */
 };
@@ -89,13 +90,18 @@ enum ptx_scope {
     PTX_SCOPE_RETURN      /* function->returns[index] */
 };
 
+enum { PTX_BYTE_0 = 4, PTX_HALF_0 = 8 };      /* %r.b2 is PTX_BYTE_0 + 2, %r.h1 is PTX_HALF_0 + 1 */
+
+/* A call is written with up to four operands: LIST of returns (absent when the function returns nothing), FUNCTION or
+   REGISTER, LIST of arguments (may be absent), and for calls through a register a PROTOTYPE, or a VARIABLE that is a
+   table of functions. A label behind the last instruction has the index instruction_count. */
 struct ptx_operand {
     enum ptx_operand_kind kind;
-    bool negated;                     /* !p */
+    bool negated;                     /* !p, or -r (video instructions) */
     bool is_unsigned;
     bool has_register, has_variable;  /* MEMORY */
     bool bracketed;                   /* LIST written as [ … ] */
-    int8_t component;                 /* -1: none */
+    int8_t component;                 /* -1: none; 0..3: .x .y .z .w (or .r .g .b .a); of video instructions: PTX_BYTE_0 + n, PTX_HALF_0 + n */
     uint8_t float_bits;               /* 32 or 64 */
     uint8_t scope;                    /* enum ptx_scope */
     uint32_t reg;                     /* index into function->registers */
@@ -136,6 +142,8 @@ struct ptx_function {
     struct ptx_prototype signature;   /* its variables carry .offset */
     uint32_t param_size;              /* of the whole parameter block, bytes */
     uint32_t max_ntid[3], req_ntid[3], min_ncta_per_sm, max_nreg;       /* 0: not given */
+    uint32_t req_cluster[3], max_cluster_rank;                          /* 0: not given */
+    bool explicit_cluster, blocks_are_clusters;
     const struct ptx_register *registers; uint32_t register_count;
     const struct ptx_variable *variables; uint32_t variable_count;      /* of its scopes; names may repeat */
     const struct ptx_instruction *instructions; uint32_t instruction_count;

@@ -1,0 +1,281 @@
+/* Names: the intern table, and what names are bound to in nested scopes. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "softgpu/ptx/reader.h"
+
+static const struct { const char *text; enum keyword keyword; } keywords[] = {
+    { "version", KEYWORD_VERSION }, { "target", KEYWORD_TARGET }, { "address_size", KEYWORD_ADDRESS_SIZE },
+    { "file", KEYWORD_FILE }, { "loc", KEYWORD_LOC }, { "section", KEYWORD_SECTION }, { "pragma", KEYWORD_PRAGMA },
+    { "alias", KEYWORD_ALIAS }, { "entry", KEYWORD_ENTRY }, { "func", KEYWORD_FUNC },
+    { "extern", KEYWORD_EXTERN }, { "visible", KEYWORD_VISIBLE }, { "weak", KEYWORD_WEAK }, { "common", KEYWORD_COMMON },
+    { "align", KEYWORD_ALIGN }, { "attribute", KEYWORD_ATTRIBUTE }, { "ptr", KEYWORD_PTR },
+    { "managed", KEYWORD_MANAGED }, { "unified", KEYWORD_UNIFIED },
+    { "reg", KEYWORD_REG }, { "const", KEYWORD_CONST }, { "global", KEYWORD_GLOBAL }, { "local", KEYWORD_LOCAL },
+    { "param", KEYWORD_PARAM }, { "shared", KEYWORD_SHARED }, { "tex", KEYWORD_TEX }, { "sreg", KEYWORD_SREG },
+    { "v2", KEYWORD_V2 }, { "v4", KEYWORD_V4 }, { "v8", KEYWORD_V8 },
+    { "maxntid", KEYWORD_MAXNTID }, { "reqntid", KEYWORD_REQNTID }, { "minnctapersm", KEYWORD_MINNCTAPERSM },
+    { "maxnctapersm", KEYWORD_MAXNCTAPERSM }, { "maxnreg", KEYWORD_MAXNREG }, { "noreturn", KEYWORD_NORETURN },
+    { "reqnctapercluster", KEYWORD_REQNCTAPERCLUSTER }, { "maxclusterrank", KEYWORD_MAXCLUSTERRANK },
+    { "explicitcluster", KEYWORD_EXPLICITCLUSTER }, { "blocksareclusters", KEYWORD_BLOCKSARECLUSTERS },
+    { "abi_preserve", KEYWORD_ABI_PRESERVE }, { "abi_preserve_control", KEYWORD_ABI_PRESERVE_CONTROL },
+    { "branchtargets", KEYWORD_BRANCHTARGETS }, { "callprototype", KEYWORD_CALLPROTOTYPE },
+    { "calltargets", KEYWORD_CALLTARGETS },
+};
+
+static inline uint64_t rotate(uint64_t x, int bits)
+{
+    return x << bits | x >> (64 - bits);
+}
+
+/* SipHash-1-3 (Aumasson and Bernstein): keyed, so that a hostile text cannot choose collisions. */
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1]; v[1] = rotate(v[1], 13); v[1] ^= v[0]; v[0] = rotate(v[0], 32);
+    v[2] += v[3]; v[3] = rotate(v[3], 16); v[3] ^= v[2];
+    v[0] += v[3]; v[3] = rotate(v[3], 21); v[3] ^= v[0];
+    v[2] += v[1]; v[1] = rotate(v[1], 17); v[1] ^= v[2]; v[2] = rotate(v[2], 32);
+}
+
+static uint64_t sip_hash(const uint64_t key[2], const char *text, size_t size)
+{
+    uint64_t v[4] = { key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+                      key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573) };
+    size_t at = 0;
+    for (; at + 8 <= size; at += 8) {
+        uint64_t word;
+        memcpy(&word, text + at, 8);
+        v[3] ^= word;
+        sip_round(v);
+        v[0] ^= word;
+    }
+    uint64_t last = 0;
+    memcpy(&last, text + at, size - at);
+    last |= (uint64_t)size << 56;
+    v[3] ^= last;
+    sip_round(v);
+    v[0] ^= last;
+    v[2] ^= 0xff;
+    for (int i = 0; i < 3; i++)
+        sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+bool names_init(struct ptx_reader *reader)
+{
+    struct reader_names *names = &reader->names;
+    names->size = 4096;
+    names->table = calloc(names->size, sizeof *names->table);
+    if (!names->table)
+        return reader_error(reader, 0, "out of memory for the table of names");
+    if (getrandom(names->key, sizeof names->key, GRND_NONBLOCK) != sizeof names->key)
+        names->key[0] = (uintptr_t)names->table;       /* early in the boot: weaker, still right */
+
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
+        struct reader_name *name = names_intern(reader, keywords[i].text, strlen(keywords[i].text));
+        if (!name)
+            return false;
+        name->keyword = keywords[i].keyword;
+    }
+    for (int type = PTX_PRED; type < PTX_TYPE_COUNT; type++) {
+        const char *text = ptx_type_name((enum ptx_type)type);
+        struct reader_name *name = names_intern(reader, text, strlen(text));
+        if (!name)
+            return false;
+        name->keyword = (uint16_t)(KEYWORD_FIRST_TYPE + type);
+    }
+    return true;
+}
+
+void names_free(struct ptx_reader *reader)
+{
+    free(reader->names.table);
+    reader->names.table = NULL;
+}
+
+/* The slot that holds the name, or the empty one where it belongs. */
+static struct reader_name **find_slot(struct ptx_reader *reader, const char *text, size_t size, uint64_t hash)
+{
+    struct reader_names *names = &reader->names;
+    for (size_t i = hash & (names->size - 1);; i = (i + 1) & (names->size - 1)) {
+        struct reader_name *name = names->table[i];
+        reader->operations++;
+        if (!name || (name->hash == hash && name->size == size && memcmp(name->text, text, size) == 0))
+            return &names->table[i];
+    }
+}
+
+static bool grow(struct ptx_reader *reader)
+{
+    struct reader_names *names = &reader->names;
+    size_t size = names->size * 2;
+    struct reader_name **table = calloc(size, sizeof *table);
+    if (!table)
+        return reader_error(reader, reader->token.line, "out of memory for %zu names", names->count);
+    for (size_t i = 0; i < names->size; i++) {
+        if (!names->table[i])
+            continue;
+        size_t at = names->table[i]->hash & (size - 1);
+        while (table[at])
+            at = (at + 1) & (size - 1);
+        table[at] = names->table[i];
+    }
+    free(names->table);
+    names->table = table;
+    names->size = size;
+    return true;
+}
+
+struct reader_name *names_intern(struct ptx_reader *reader, const char *text, size_t size)
+{
+    uint64_t hash = sip_hash(reader->names.key, text, size);
+    struct reader_name **slot = find_slot(reader, text, size, hash);
+    if (*slot)
+        return *slot;
+    if (reader->names.count >= reader->names.size / 2) {
+        if (!grow(reader))
+            return NULL;
+        slot = find_slot(reader, text, size, hash);
+    }
+    struct reader_name *name = reader_scratch(reader, sizeof *name);
+    char *copy = ptx_arena_string(reader->arena, text, size);
+    if (!name || !copy) {
+        reader_error(reader, reader->token.line, "out of memory for a name");
+        return NULL;
+    }
+    name->text = copy;
+    name->size = (uint32_t)size;
+    name->hash = hash;
+    *slot = name;
+    reader->names.count++;
+    return name;
+}
+
+struct reader_name *names_find(struct ptx_reader *reader, const char *text, size_t size)
+{
+    return *find_slot(reader, text, size, sip_hash(reader->names.key, text, size));
+}
+
+/* Binds a name in the scope of that depth, which may be an outer one. An error if the scope has it already. */
+struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name *name, enum binding_kind kind, uint32_t depth)
+{
+    struct reader_binding **at = &name->binding;
+    while (*at && (*at)->depth > depth)
+        at = &(*at)->outer;
+    if (*at && (*at)->depth == depth) {
+        reader_error(reader, reader->token.line, "'%s' is declared twice in one scope", name->text);
+        return NULL;
+    }
+    struct reader_binding *binding = reader->free_bindings;
+    if (binding) {
+        reader->free_bindings = binding->next;
+        memset(binding, 0, sizeof *binding);
+    } else if (!(binding = reader_scratch(reader, sizeof *binding))) {
+        return NULL;
+    }
+    binding->name = name;
+    binding->kind = kind;
+    binding->depth = depth;
+    binding->outer = *at;
+    *at = binding;
+    binding->next = reader->scopes[depth].bindings;
+    reader->scopes[depth].bindings = binding;
+    if (kind == BINDING_RANGE) {
+        reader->range_depth[depth]++;
+        if (depth > reader->deepest_range)
+            reader->deepest_range = depth;
+    }
+    return binding;
+}
+
+/* A name such as %r12 can be member 12 of %r or member 2 of %r1: the innermost declaration counts. Ranges are
+   bound under their prefix followed by '<', so that a variable may have the prefix as its name. */
+static struct reader_binding *find_range(struct ptx_reader *reader, const struct reader_name *name, uint32_t *member, bool any_size)
+{
+    struct reader_binding *best = NULL;
+    char prefix[256];
+    uint64_t number = 0, scale = 1;
+    if (name->size >= sizeof prefix)
+        return NULL;
+    for (size_t at = name->size; at > 1 && name->size - at < 10; at--) {
+        char digit = name->text[at - 1];
+        if (digit < '0' || digit > '9')
+            break;
+        number += (uint64_t)(digit - '0') * scale;
+        scale *= 10;
+        if (digit == '0' && at != name->size)
+            continue;                                  /* members are written without leading zeros */
+        memcpy(prefix, name->text, at - 1);
+        prefix[at - 1] = '<';
+        const struct reader_name *range = names_find(reader, prefix, at);
+        for (struct reader_binding *binding = range ? range->binding : NULL; binding; binding = binding->outer) {
+            if (binding->kind == BINDING_RANGE && (any_size || number < binding->range.count)) {
+                if (!best || binding->depth > best->depth) {
+                    best = binding;
+                    *member = (uint32_t)number;
+                }
+                break;
+            }
+        }
+    }
+    return best;
+}
+
+bool names_in_known_range(struct ptx_reader *reader, const struct reader_name *name)
+{
+    uint32_t member;
+    return reader->deepest_range && find_range(reader, name, &member, true);
+}
+
+struct reader_binding *names_lookup(struct ptx_reader *reader, struct reader_name *name)
+{
+    struct reader_binding *binding = name->binding;
+    reader->operations++;
+    if (!reader->deepest_range || (binding && binding->depth >= reader->deepest_range))
+        return binding;
+    uint32_t member;
+    const struct reader_binding *range = find_range(reader, name, &member, false);
+    if (!range || (binding && binding->depth >= range->depth))
+        return binding;
+
+    struct reader_range description = range->range;
+    struct reader_binding *made = names_bind(reader, name, BINDING_REGISTER, range->depth);
+    if (!made)
+        return NULL;
+    made->index = (uint32_t)reader->registers.count;
+    struct ptx_register *reg = reader_push(reader, &reader->registers, sizeof *reg);
+    if (!reg)
+        return NULL;
+    *reg = (struct ptx_register){ .name = name->text, .type = description.type, .vector = description.vector };
+    return made;
+}
+
+bool names_open_scope(struct ptx_reader *reader)
+{
+    if (reader->depth + 1 >= READER_MAX_SCOPES)
+        return reader_error(reader, reader->token.line, "scopes are nested deeper than %d", READER_MAX_SCOPES);
+    reader->depth++;
+    reader->scopes[reader->depth] = (struct reader_scope){ 0 };
+    reader->range_depth[reader->depth] = 0;
+    return true;
+}
+
+void names_close_scope(struct ptx_reader *reader)
+{
+    struct reader_binding *binding = reader->scopes[reader->depth].bindings;
+    while (binding) {
+        struct reader_binding *next = binding->next;
+        binding->name->binding = binding->outer;       /* the innermost, as all deeper scopes are closed */
+        binding->next = reader->free_bindings;
+        reader->free_bindings = binding;
+        binding = next;
+        reader->operations++;
+    }
+    reader->scopes[reader->depth].bindings = NULL;
+    reader->range_depth[reader->depth] = 0;
+    if (reader->depth)
+        reader->depth--;
+    while (reader->deepest_range && !reader->range_depth[reader->deepest_range])
+        reader->deepest_range--;
+}

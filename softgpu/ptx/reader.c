@@ -1,0 +1,143 @@
+/* The entry points: ptx_module_read and ptx_module_free, and the reader's own tools. */
+#include "softgpu/ptx/reader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool reader_error(struct ptx_reader *reader, uint32_t line, const char *format, ...)
+{
+    if (reader->failed)
+        return false;                                  /* what follows from the first error says nothing new */
+    reader->failed = true;
+    reader->token.kind = TOKEN_END;
+    if (!reader->log || reader->log_size == 0)
+        return false;
+    int at = line ? snprintf(reader->log, reader->log_size, "%s:%u: ", reader->unit_name, line)
+                  : snprintf(reader->log, reader->log_size, "%s: ", reader->unit_name);
+    if (at < 0 || (size_t)at >= reader->log_size)
+        return false;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reader->log + at, reader->log_size - (size_t)at, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+void *reader_alloc(struct ptx_reader *reader, size_t count, size_t item)
+{
+    void *result = ptx_arena_array(reader->arena, count, item);
+    if (!result)
+        reader_error(reader, reader->token.line, "out of memory for %zu items of %zu bytes", count, item);
+    return result;
+}
+
+void *reader_scratch(struct ptx_reader *reader, size_t size)
+{
+    void *result = ptx_arena_alloc(reader->scratch, size);
+    if (!result)
+        reader_error(reader, reader->token.line, "out of memory for %zu bytes", size);
+    return result;
+}
+
+void *reader_push(struct ptx_reader *reader, struct reader_vector *vector, size_t item)
+{
+    if (vector->count == vector->capacity) {
+        size_t capacity = vector->capacity ? vector->capacity * 2 : 16;
+        void *items = capacity <= UINT32_MAX ? reallocarray(vector->items, capacity, item) : NULL;
+        if (!items) {
+            reader_error(reader, reader->token.line, "out of memory for %zu items of %zu bytes", capacity, item);
+            return NULL;
+        }
+        vector->items = items;
+        vector->capacity = capacity;
+    }
+    void *result = (char *)vector->items + vector->count++ * item;
+    memset(result, 0, item);
+    return result;
+}
+
+const void *reader_keep(struct ptx_reader *reader, const struct reader_vector *vector, size_t first, size_t item)
+{
+    size_t count = vector->count - first;
+    void *copy = reader_alloc(reader, count, item);
+    if (copy && count)
+        memcpy(copy, (const char *)vector->items + first * item, count * item);
+    return copy;
+}
+
+static void reader_free(struct ptx_reader *reader)
+{
+    struct reader_vector *vectors[] = {
+        &reader->variables, &reader->functions, &reader->relocations, &reader->pending, &reader->aliases, &reader->bytes,
+        &reader->registers, &reader->locals, &reader->instructions, &reader->prototypes, &reader->operands, &reader->params,
+    };
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        free(vectors[i]->items);
+    names_free(reader);
+    if (reader->c_locale)
+        freelocale(reader->c_locale);
+    ptx_arena_destroy(reader->scratch);
+    ptx_arena_destroy(reader->arena);                  /* NULL when the module took it over */
+    free(reader);
+}
+
+static bool read_units(struct ptx_reader *reader, const struct ptx_source *sources, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        reader->unit = (uint32_t)i;
+        reader->unit_name = sources[i].name ? sources[i].name : "ptx";
+        if (sources[i].size > READER_MAX_TEXT)
+            return reader_error(reader, 0, "a text of %zu bytes is too long", sources[i].size);
+        if (!lexer_start(reader, sources[i].text, sources[i].size) || !module_read_unit(reader))
+            return false;
+    }
+    return true;
+}
+
+int ptx_module_read_counted(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log,
+                            size_t log_size, uint64_t *operations)
+{
+    if (log && log_size)
+        log[0] = '\0';
+    struct ptx_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) {
+        if (log)
+            snprintf(log, log_size, "out of memory for a PTX reader");
+        return -1;
+    }
+    reader->log = log;
+    reader->log_size = log_size;
+    reader->unit_name = count && sources[0].name ? sources[0].name : "ptx";
+    reader->arena = ptx_arena_create();
+    reader->scratch = ptx_arena_create();
+
+    struct ptx_module *module = NULL;
+    if (!reader->arena || !reader->scratch)
+        reader_error(reader, 0, "out of memory");
+    else if (count > UINT32_MAX)
+        reader_error(reader, 0, "%zu texts are too many", count);
+    else if (names_init(reader) && read_units(reader, sources, count))
+        module = link_finish(reader);
+    if (operations)
+        *operations = reader->operations;
+    if (module)
+        reader->arena = NULL;
+    reader_free(reader);
+    if (!module)
+        return -1;
+    *out = module;
+    return 0;
+}
+
+int ptx_module_read(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log, size_t log_size)
+{
+    return ptx_module_read_counted(sources, count, out, log, log_size, NULL);
+}
+
+void ptx_module_free(struct ptx_module *module)
+{
+    if (module)
+        ptx_arena_destroy(module->arena);              /* the module itself lives in it */
+}
