@@ -1,0 +1,95 @@
+/*
+ * execution.c: launches, of chapter "Execution Control". (The configuration stack of `<<<>>>` is in state.c, the rest
+ * of the chapter in function.c.)
+ *
+ * Dimensions are checked here, because NVIDIA's runtime answers 9 for what the driver calls an invalid value (1);
+ * what depends on the kernel itself is the core's to check. Nothing on this path allocates or locks.
+ */
+#include "cpu/client/runtime/runtime.h"
+
+#include <string.h>
+
+static bool dimensions_fit(int device, const struct cudart_dim3 *grid, const struct cudart_dim3 *block) {
+    struct runtime_limits space;
+    const struct runtime_limits *limits = runtime_limits(device, &space);
+    if (!grid->x || !grid->y || !grid->z || !block->x || !block->y || !block->z)
+        return false;
+    if (grid->x > limits->grid[0] || grid->y > limits->grid[1] || grid->z > limits->grid[2])
+        return false;
+    if (block->x > limits->block[0] || block->y > limits->block[1] || block->z > limits->block[2])
+        return false;
+    return (uint64_t)block->x * block->y * block->z <= limits->threads;      /* each at most 1024: no overflow */
+}
+
+/* `launch` comes with everything but function, grid and block. */
+static int launch(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, struct core_launch *launch) {
+    int device;
+    int error = runtime_enter(&device);
+    if (!error)
+        error = runtime_function(key, &launch->function);
+    if (!error && !dimensions_fit(device, &grid, &block))
+        error = CUDART_INVALID_CONFIGURATION;
+    if (error)
+        return runtime_return(error);
+    launch->grid[0] = grid.x, launch->grid[1] = grid.y, launch->grid[2] = grid.z;
+    launch->block[0] = block.x, launch->block[1] = block.y, launch->block[2] = block.z;
+    return runtime_return(core_launch(device, launch));
+}
+
+RUNTIME_API int cudaLaunchKernel(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+    return launch(key, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream});
+}
+RUNTIME_API int cudaLaunchKernel_ptsz(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+    return launch(key, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = runtime_per_thread(stream)});
+}
+
+/* CUDA 13 (and late 12): the handle that __cudaGetKernel gave. */
+RUNTIME_API int __cudaLaunchKernel(const void *kernel, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+    return launch(kernel, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream});
+}
+RUNTIME_API int __cudaLaunchKernel_ptsz(const void *kernel, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+    return launch(kernel, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = runtime_per_thread(stream)});
+}
+
+RUNTIME_API int cudaLaunchCooperativeKernel(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+    return launch(key, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream, .cooperative = true});
+}
+RUNTIME_API int cudaLaunchCooperativeKernel_ptsz(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+    return launch(key, grid, block,
+                  &(struct core_launch){.arguments = arguments, .shared = shared, .stream = runtime_per_thread(stream), .cooperative = true});
+}
+
+/* More attributes than there are kinds of them mean that one is given twice. */
+enum { ATTRIBUTES_MAX = 32, ATTRIBUTE_IGNORE = 0, ATTRIBUTE_COOPERATIVE = 2 };
+
+static int launch_extended(const struct cudart_launch_config *config, const void *key, void **arguments, bool per_thread) {
+    if (!config || config->attribute_count > ATTRIBUTES_MAX || (config->attribute_count && !config->attributes))
+        return runtime_return(CUDART_INVALID_VALUE);
+    struct core_launch_attribute attributes[ATTRIBUTES_MAX];
+    struct core_launch extended = {
+        .arguments = arguments, .shared = config->shared, .stream = per_thread ? runtime_per_thread(config->stream) : config->stream,
+        .attributes = attributes,
+    };
+    for (unsigned i = 0; i < config->attribute_count; i++) {
+        const struct cudart_launch_attribute *attribute = &config->attributes[i];
+        if (attribute->id == ATTRIBUTE_IGNORE)
+            continue;
+        if (attribute->id == ATTRIBUTE_COOPERATIVE) {
+            int cooperative;
+            memcpy(&cooperative, attribute->value, sizeof cooperative);
+            extended.cooperative = cooperative != 0;
+            continue;
+        }
+        struct core_launch_attribute *copy = &attributes[extended.attribute_count++];
+        copy->id = attribute->id;
+        memcpy(copy->value, attribute->value, sizeof copy->value);
+    }
+    return launch(key, config->grid, config->block, &extended);
+}
+
+RUNTIME_API int cudaLaunchKernelExC(const struct cudart_launch_config *config, const void *key, void **arguments) {
+    return launch_extended(config, key, arguments, false);
+}
+RUNTIME_API int cudaLaunchKernelExC_ptsz(const struct cudart_launch_config *config, const void *key, void **arguments) {
+    return launch_extended(config, key, arguments, true);
+}

@@ -1,0 +1,36 @@
+/* occupancy.c: chapter "Occupancy". The core computes from what came with the kernel's image. */
+#include "cpu/client/runtime/runtime.h"
+
+enum { OCCUPANCY_FLAGS_KNOWN = 1 };
+
+static int max_blocks(int *blocks, const void *key, int block_size, size_t shared, unsigned flags) {
+    int device;
+    core_function *function;
+    int error = runtime_enter(&device);
+    if (error)
+        return error;
+    if (!blocks || block_size <= 0 || flags & ~(unsigned)OCCUPANCY_FLAGS_KNOWN)
+        return CUDART_INVALID_VALUE;
+    return (error = runtime_function(key, &function)) ? error : core_occupancy_blocks(device, function, block_size, shared, flags, blocks);
+}
+
+static int available_shared(size_t *shared, const void *key, int blocks, int block_size) {
+    int device;
+    core_function *function;
+    int error = runtime_enter(&device);
+    if (error)
+        return error;
+    if (!shared || blocks <= 0 || block_size <= 0)
+        return CUDART_INVALID_VALUE;
+    return (error = runtime_function(key, &function)) ? error : core_occupancy_shared(device, function, blocks, block_size, shared);
+}
+
+RUNTIME_API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *key, int block_size, size_t shared) {
+    return runtime_waited(max_blocks(blocks, key, block_size, shared, 0));
+}
+RUNTIME_API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *key, int block_size, size_t shared, unsigned flags) {
+    return runtime_waited(max_blocks(blocks, key, block_size, shared, flags));
+}
+RUNTIME_API int cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, const void *key, int blocks, int block_size) {
+    return runtime_waited(available_shared(shared, key, blocks, block_size));
+}

@@ -1,0 +1,51 @@
+/*
+ * peer.c: chapter "Peer Device Memory Access", and the peer questions of "Device Management". Copies between devices
+ * work; kernels reach only the memory of their own device, so no access is offered.
+ */
+#include "cpu/client/runtime/runtime.h"
+
+enum { P2P_RANK = 1, P2P_LAST = 4 };
+
+static int can_access(int *answer, int device, int peer) {
+    if (!answer)
+        return CUDART_INVALID_VALUE;
+    int error = runtime_attach_device(device);
+    if (!error)
+        error = runtime_attach_device(peer);
+    if (!error)
+        *answer = 0;
+    return error;
+}
+
+static int peer_of_current(int *device, int peer) {
+    int error = runtime_enter(device);
+    if (!error)
+        error = runtime_attach_device(peer);
+    return error ? error : peer == *device ? CUDART_INVALID_DEVICE : CUDART_OK;
+}
+
+static int enable(int peer, unsigned flags) {
+    int device;
+    int error = peer_of_current(&device, peer);
+    if (error)
+        return error;
+    return flags ? CUDART_INVALID_VALUE : CUDART_PEER_UNSUPPORTED;
+}
+
+static int disable(int peer) {
+    int device;
+    int error = peer_of_current(&device, peer);
+    return error ? error : CUDART_PEER_NOT_ENABLED;
+}
+
+static int get_attribute(int *value, int attribute, int source, int target) {
+    if (!value || attribute < P2P_RANK || attribute > P2P_LAST)
+        return CUDART_INVALID_VALUE;
+    int error = can_access(value, source, target);
+    return error ? error : source == target ? CUDART_INVALID_DEVICE : CUDART_OK;
+}
+
+RUNTIME_API int cudaDeviceCanAccessPeer(int *answer, int device, int peer) { return runtime_local(can_access(answer, device, peer)); }
+RUNTIME_API int cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return runtime_local(enable(peer, flags)); }
+RUNTIME_API int cudaDeviceDisablePeerAccess(int peer) { return runtime_local(disable(peer)); }
+RUNTIME_API int cudaDeviceGetP2PAttribute(int *value, int attribute, int source, int target) { return runtime_local(get_attribute(value, attribute, source, target)); }

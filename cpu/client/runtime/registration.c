@@ -1,0 +1,269 @@
+/*
+ * registration.c: what compiled programs call before main (and dlopen calls later) to make their device code known,
+ * and how kernels and variables are found again.
+ *
+ * Registering reads nothing of the code and needs no server: it keeps the address of the fat binary and a record per
+ * kernel and variable. The key is the host address: that of the host function of a kernel, that of the shadow of a
+ * variable. It says which fat binary is meant, so two translation units may each have a `static` kernel of one name.
+ * When shared libraries hold the same template instance, the dynamic linker gives both one host address: both
+ * records stay, the first registered serves, and the other takes over when the first library is unloaded.
+ *
+ * A kernel's handle (cudaKernel_t) is that same host address, so that it can be given wherever a kernel can, lasts as
+ * long as the program's code, and is checked by the same look-up. The handle of a kernel that was loaded by name
+ * (library.c) is the address of its record.
+ */
+#include "cpu/client/runtime/runtime.h"
+#include "cpu/client/runtime/registry.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct runtime_image {
+    core_image *core;
+    int error;                            /* of core_image_add: given at first use */
+    struct runtime_function *functions;
+    struct runtime_variable *variables;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;      /* writers of the tables and of the lists in images */
+static struct registry functions, variables;
+
+/* ---- images ---- */
+
+struct runtime_image *runtime_image_open(const void *code, int *error) {
+    struct runtime_image *image = calloc(1, sizeof *image);
+    if (!image) {
+        *error = CUDART_OUT_OF_MEMORY;
+        return NULL;
+    }
+    *error = image->error = core_image_add(code, &image->core);
+    return image;
+}
+
+core_image *runtime_image_core(struct runtime_image *image) { return image->core; }
+
+static void function_unlink(struct runtime_function *function) {
+    struct runtime_function *first = registry_find(&functions, function->key);
+    if (first == function) {
+        registry_set(&functions, function->key, function->next_same);
+        return;
+    }
+    for (; first; first = first->next_same)
+        if (first->next_same == function) {
+            first->next_same = function->next_same;
+            return;
+        }
+}
+
+static void variable_unlink(struct runtime_variable *variable) {
+    struct runtime_variable *first = registry_find(&variables, variable->key);
+    if (first == variable) {
+        registry_set(&variables, variable->key, variable->next_same);
+        return;
+    }
+    for (; first; first = first->next_same)
+        if (first->next_same == variable) {
+            first->next_same = variable->next_same;
+            return;
+        }
+}
+
+void runtime_image_close(struct runtime_image *image) {
+    if (!image)
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct runtime_function *function = image->functions, *next; function; function = next) {
+        next = function->next_of_image;
+        function_unlink(function);
+        free(function);
+    }
+    for (struct runtime_variable *variable = image->variables, *next; variable; variable = next) {
+        next = variable->next_of_image;
+        variable_unlink(variable);
+        free(variable);
+    }
+    pthread_mutex_unlock(&lock);
+    if (image->core)
+        core_image_remove(image->core);
+    free(image);
+}
+
+/* key NULL: the record's own address. The name must live as long as the image. */
+struct runtime_function *runtime_image_function(struct runtime_image *image, const void *key, const char *name) {
+    struct runtime_function *function = calloc(1, sizeof *function);
+    if (!function)
+        return NULL;
+    function->key = key ? key : function;
+    function->image = image;
+    function->name = name;
+    pthread_mutex_lock(&lock);
+    struct runtime_function *first = registry_find(&functions, function->key);
+    if (!first) {
+        if (!registry_set(&functions, function->key, function)) {
+            pthread_mutex_unlock(&lock);
+            free(function);
+            return NULL;
+        }
+    } else {
+        while (first->next_same)
+            first = first->next_same;
+        first->next_same = function;
+    }
+    function->next_of_image = image->functions;
+    image->functions = function;
+    pthread_mutex_unlock(&lock);
+    return function;
+}
+
+static void image_variable(struct runtime_image *image, const void *key, const char *name, size_t size, bool constant, bool managed) {
+    struct runtime_variable *variable = calloc(1, sizeof *variable);
+    if (!variable)
+        return;                           /* its use will say that there is no such symbol */
+    variable->key = key;
+    variable->image = image;
+    variable->name = name;
+    variable->size = size;
+    variable->constant = constant;
+    variable->managed = managed;
+    pthread_mutex_lock(&lock);
+    struct runtime_variable *first = registry_find(&variables, key);
+    bool kept = true;
+    if (!first) {
+        kept = registry_set(&variables, key, variable);
+    } else {
+        while (first->next_same)
+            first = first->next_same;
+        first->next_same = variable;
+    }
+    if (kept) {
+        variable->next_of_image = image->variables;
+        image->variables = variable;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!kept)
+        free(variable);
+}
+
+/* ---- look-ups ---- */
+
+struct runtime_function *runtime_function_record(const void *key) { return registry_find(&functions, key); }
+
+/* The core's object is made at the first use; whichever of two threads comes second gets the same one. */
+static int function_resolve(struct runtime_function *record, core_function **function) {
+    if (!record->image->core)
+        return record->image->error;
+    int error = core_function_add(record->image->core, record->name, function);
+    if (!error)
+        atomic_store_explicit(&record->core, *function, memory_order_release);
+    return error == CORE_NOT_FOUND ? CUDART_INVALID_FUNCTION : error;
+}
+
+int runtime_function(const void *key, core_function **function) {
+    struct runtime_function *record = registry_find(&functions, key);
+    if (!record)
+        return CUDART_INVALID_FUNCTION;
+    *function = atomic_load_explicit(&record->core, memory_order_acquire);
+    return LIKELY(*function != NULL) ? CUDART_OK : function_resolve(record, function);
+}
+
+int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size) {
+    struct runtime_variable *record = registry_find(&variables, key);
+    if (!record)
+        return CUDART_INVALID_SYMBOL;
+    if (record->managed) {
+        core_unsupported("__managed__ variables");
+        return CUDART_NOT_SUPPORTED;
+    }
+    core_variable *variable = atomic_load_explicit(&record->core, memory_order_acquire);
+    if (!variable) {
+        if (!record->image->core)
+            return record->image->error;
+        int error = core_variable_add(record->image->core, record->name, record->size, record->constant, &variable);
+        if (error)
+            return error;
+        atomic_store_explicit(&record->core, variable, memory_order_release);
+    }
+    int error = core_variable_address(device, variable, address, size);
+    return error == CORE_NOT_FOUND ? CUDART_INVALID_SYMBOL : error;
+}
+
+/* ---- entry points of compiled code ---- */
+
+RUNTIME_API void **__cudaRegisterFatBinary(void *wrapper) {
+    int error;
+    return (void **)runtime_image_open(wrapper, &error);      /* a failure is told when the code is used */
+}
+
+RUNTIME_API void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
+
+RUNTIME_API void __cudaUnregisterFatBinary(void **handle) { runtime_image_close((struct runtime_image *)handle); }
+
+RUNTIME_API void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int thread_limit,
+                                        void *thread, void *block, void *block_size, void *grid_size, int *warp_size) {
+    (void)device_function, (void)thread_limit, (void)thread, (void)block, (void)block_size, (void)grid_size, (void)warp_size;
+    if (handle && host && name)
+        runtime_image_function((struct runtime_image *)handle, host, name);
+}
+
+RUNTIME_API void __cudaRegisterVar(void **handle, char *host, char *device_address, const char *name, int external, size_t size, int constant, int global) {
+    (void)device_address, (void)external, (void)global;
+    if (handle && host && name)
+        image_variable((struct runtime_image *)handle, host, name, size, constant != 0, false);
+}
+
+/* `host` is the slot that holds the variable's address; it stays NULL, because there is no managed memory yet. */
+RUNTIME_API void __cudaRegisterManagedVar(void **handle, void **host, char *device_address, const char *name, int external, size_t size, int constant, int global) {
+    (void)device_address, (void)external, (void)global;
+    if (handle && host && name)
+        image_variable((struct runtime_image *)handle, host, name, size, constant != 0, true);
+}
+
+/* Called before the host touches a __managed__ variable of the image; the answer is stored as "has been initialised". */
+RUNTIME_API char __cudaInitModule(void **handle) {
+    struct runtime_image *image = (struct runtime_image *)handle;
+    bool managed = false;
+    if (image) {
+        pthread_mutex_lock(&lock);
+        for (const struct runtime_variable *variable = image->variables; variable; variable = variable->next_of_image)
+            managed |= variable->managed;
+        pthread_mutex_unlock(&lock);
+    }
+    if (managed) {
+        core_unsupported("__managed__ variables");
+        runtime_return(CUDART_NOT_SUPPORTED);
+    }
+    return 1;
+}
+
+/* Host variables that a kernel reads by address (needs a GPU that reads the program's pages), and tables of functions
+   that both sides call. Nothing can be told here but that; the kernel that uses one will not link. */
+RUNTIME_API void __cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size) {
+    (void)handle, (void)name, (void)host, (void)size;
+    core_unsupported("__cudaRegisterHostVar");
+}
+RUNTIME_API void __cudaRegisterUnifiedTable(void **handle, void *table) {
+    (void)handle, (void)table;
+    core_unsupported("__cudaRegisterUnifiedTable");
+}
+
+#if FLYT_CUDART == 11
+/* Texture and surface references ended with CUDA 11. Binding one says that it is not supported; registering does nothing. */
+RUNTIME_API void __cudaRegisterTexture(void **handle, const void *host, const void **device_address, const char *name, int dimensions, int normalized, int external) {
+    (void)handle, (void)host, (void)device_address, (void)name, (void)dimensions, (void)normalized, (void)external;
+}
+RUNTIME_API void __cudaRegisterSurface(void **handle, const void *host, const void **device_address, const char *name, int dimensions, int external) {
+    (void)handle, (void)host, (void)device_address, (void)name, (void)dimensions, (void)external;
+}
+#endif
+
+static int get_kernel(const void **kernel, const void *key) {
+    if (!kernel)
+        return CUDART_INVALID_VALUE;
+    if (!runtime_function_record(key))
+        return CUDART_INVALID_FUNCTION;
+    *kernel = key;
+    return CUDART_OK;
+}
+
+RUNTIME_API int __cudaGetKernel(const void **kernel, const void *key) { return runtime_local(get_kernel(kernel, key)); }
+RUNTIME_API int cudaGetKernel(const void **kernel, const void *key) { return runtime_local(get_kernel(kernel, key)); }

@@ -1,0 +1,128 @@
+/*
+ * runtime.h: what the chapters of the Runtime API share.
+ *
+ * The runtime holds what NVIDIA's holds above the driver: per host thread the last error, the current device and
+ * the configurations of pending `<<<>>>` launches (state.c); per process the kernels and variables that programs
+ * registered, by host address (registry.c, registration.c). Everything else is the core's.
+ *
+ * An entry point has the form
+ *     int cudaX(…) { return runtime_return(x(…)); }
+ * where x() begins with runtime_enter(), which connects and makes the device's context as NVIDIA's lazy
+ * initialisation does, and runtime_return() records the error for cudaGetLastError. runtime_waited() also
+ * delivers what earlier asynchronous work left behind; runtime_local() counts a call that needed no server.
+ */
+#ifndef FLYT_RUNTIME_RUNTIME_H
+#define FLYT_RUNTIME_RUNTIME_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cpu/client/core/core.h"
+#include "cpu/client/runtime/abi.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* ---- per thread (state.c) ---- */
+
+struct runtime_configuration { struct cudart_dim3 grid, block; size_t shared; core_stream stream; };
+
+enum { RUNTIME_PENDING_INLINE = 2 };     /* a launch among the arguments of a launch is already rare */
+
+struct runtime_thread {
+    int last_error;
+    int device;                          /* 1 + current device; 0: none chosen yet */
+    int capture_mode;                    /* cudaStreamCaptureMode; 0: global, the default */
+    unsigned pending;                    /* configurations pushed and not popped */
+    struct runtime_configuration inline_pending[RUNTIME_PENDING_INLINE];
+    struct runtime_configuration *more_pending;
+    unsigned more_capacity;
+};
+
+/* initial-exec: launches read it. Small, because it comes out of glibc's reserve when the library is dlopened. */
+extern _Thread_local struct runtime_thread runtime_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+int runtime_enter_slow(int *device);
+
+/* The thread's device, with its context alive. The process's sticky error, when there is one, is the answer. */
+static inline int runtime_enter(int *device) {
+    int current = runtime_thread.device - 1;
+    if (LIKELY(current >= 0 && core_device_active(current))) {
+        *device = current;
+        return core_sticky();
+    }
+    return runtime_enter_slow(device);
+}
+
+/* Connects only: for calls that ask about devices and make no context. */
+int runtime_attach(int *device_count);
+/* Also checks an ordinal: 101. */
+int runtime_attach_device(int device);
+/* The thread's device without making it current or alive. */
+int runtime_device(void);
+
+static inline int runtime_return(int error) {
+    if (error != CUDART_OK && error != CUDART_NOT_READY)       /* "not ready" is no error, by the programming guide */
+        runtime_thread.last_error = error;
+    return error;
+}
+static inline int runtime_waited(int error) { return runtime_return(error ? error : core_take_latched()); }
+static inline int runtime_local(int error) {
+    core_count_local();
+    return runtime_return(error);
+}
+int runtime_unsupported(const char *name);
+
+/* Stream 0 of an entry point whose name ends in _ptsz or _ptds. */
+static inline core_stream runtime_per_thread(core_stream stream) { return stream ? stream : CORE_STREAM_PER_THREAD; }
+
+/* ---- devices (device.c) ---- */
+
+struct runtime_limits { unsigned grid[3], block[3], threads; size_t pitch; };
+enum { RUNTIME_MAX_DEVICES = 64 };       /* per-device tables; devices beyond it work, a little slower */
+
+/* What the launch checks need, read once per device. */
+const struct runtime_limits *runtime_limits(int device, struct runtime_limits *space);
+int runtime_attribute(int device, int attribute, int *value);
+
+/* ---- registered code (registration.c) ---- */
+
+struct runtime_image;
+
+struct runtime_function {
+    const void *key;
+    struct runtime_function *next_same;      /* registered later under the same address, by another image */
+    struct runtime_function *next_of_image;
+    struct runtime_image *image;
+    const char *name;
+    _Atomic(core_function *) core;
+};
+
+struct runtime_variable {
+    const void *key;
+    struct runtime_variable *next_same;
+    struct runtime_variable *next_of_image;
+    struct runtime_image *image;
+    const char *name;
+    size_t size;
+    bool constant, managed;
+    _Atomic(core_variable *) core;
+};
+
+/* A kernel by the address that programs pass (host function or handle): 98 when there is none. */
+int runtime_function(const void *key, core_function **);
+struct runtime_function *runtime_function_record(const void *key);
+/* A variable's place on the device: 13 when there is none. */
+int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size);
+
+struct runtime_image *runtime_image_open(const void *code, int *error);
+void runtime_image_close(struct runtime_image *);
+core_image *runtime_image_core(struct runtime_image *);
+struct runtime_function *runtime_image_function(struct runtime_image *, const void *key, const char *name);
+
+/* ---- copies (copy.c), used by memory, symbols and peer ---- */
+
+int runtime_copy(int device, core_stream, void *to, const void *from, size_t size, int kind, bool blocking);
+
+#endif

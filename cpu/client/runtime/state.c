@@ -1,0 +1,129 @@
+/*
+ * state.c: the calling thread's state, and NVIDIA's lazy initialisation on top of the core.
+ *
+ * The order is native's: a call that needs the runtime first needs the driver (here: a server; 802 or 803 when
+ * there is none), then a device (100), then the device's context. What failed at the first connection stays
+ * failed, as natively; the core remembers it.
+ */
+#include "cpu/client/runtime/runtime.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+_Thread_local struct runtime_thread runtime_thread;
+
+/* Only threads that ever nested more than a few launches have something to free. */
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+
+static void make_thread_key(void) { pthread_key_create(&thread_key, free); }
+
+int runtime_attach(int *device_count) {
+    int count = 0;
+    int error = core_attach();
+    if (!error)
+        error = core_device_count(&count);
+    if (!error && count == 0)
+        error = CUDART_NO_DEVICE;
+    if (device_count)
+        *device_count = count;
+    return error;
+}
+
+int runtime_attach_device(int device) {
+    int count;
+    int error = runtime_attach(&count);
+    if (error)
+        return error;
+    return device < 0 || device >= count ? CUDART_INVALID_DEVICE : CUDART_OK;
+}
+
+/* cudaSetValidDevices names the devices to try, in order; 0 entries: all of them. */
+static pthread_mutex_t valid_lock = PTHREAD_MUTEX_INITIALIZER;
+static int valid_devices[RUNTIME_MAX_DEVICES], valid_count;
+
+static int first_device(void) {
+    pthread_mutex_lock(&valid_lock);
+    int device = valid_count ? valid_devices[0] : 0;
+    pthread_mutex_unlock(&valid_lock);
+    return device;
+}
+
+int runtime_device(void) { return runtime_thread.device ? runtime_thread.device - 1 : first_device(); }
+
+int runtime_enter_slow(int *device) {
+    int error = runtime_attach(NULL);
+    if (error)
+        return error;
+    int wanted = runtime_device();
+    if (!core_device_active(wanted) && (error = core_device_activate(wanted)))
+        return error;
+    runtime_thread.device = wanted + 1;
+    *device = wanted;
+    return core_sticky();
+}
+
+static int set_valid_devices(const int *devices, int count) {
+    int available;
+    int error = runtime_attach(&available);
+    if (error)
+        return error;
+    if (count < 0 || count > available || count > RUNTIME_MAX_DEVICES || (count && !devices))
+        return CUDART_INVALID_VALUE;
+    for (int i = 0; i < count; i++)
+        if (devices[i] < 0 || devices[i] >= available)
+            return CUDART_INVALID_DEVICE;
+    pthread_mutex_lock(&valid_lock);
+    for (int i = 0; i < count; i++)
+        valid_devices[i] = devices[i];
+    valid_count = count;
+    pthread_mutex_unlock(&valid_lock);
+    return CUDART_OK;
+}
+
+RUNTIME_API int cudaSetValidDevices(int *devices, int count) { return runtime_local(set_valid_devices(devices, count)); }
+
+int runtime_unsupported(const char *name) {
+    core_unsupported(name);
+    return runtime_local(CUDART_NOT_SUPPORTED);
+}
+
+/* ---- configurations of `kernel<<<grid, block, shared, stream>>>`: pushed by the caller, popped by the stub ---- */
+
+static struct runtime_configuration *pending_slot(unsigned index) {
+    struct runtime_thread *thread = &runtime_thread;
+    if (index < RUNTIME_PENDING_INLINE)
+        return &thread->inline_pending[index];
+    index -= RUNTIME_PENDING_INLINE;
+    if (index >= thread->more_capacity) {
+        unsigned capacity = thread->more_capacity ? thread->more_capacity * 2 : 16;
+        struct runtime_configuration *more = realloc(thread->more_pending, capacity * sizeof *more);
+        if (!more)
+            return NULL;
+        thread->more_pending = more;
+        thread->more_capacity = capacity;
+        pthread_once(&thread_once, make_thread_key);
+        pthread_setspecific(thread_key, more);
+    }
+    return &thread->more_pending[index];
+}
+
+RUNTIME_API unsigned __cudaPushCallConfiguration(struct cudart_dim3 grid, struct cudart_dim3 block, size_t shared, core_stream stream) {
+    struct runtime_configuration *slot = pending_slot(runtime_thread.pending);
+    if (!slot)
+        return (unsigned)runtime_return(CUDART_OUT_OF_MEMORY);
+    *slot = (struct runtime_configuration){grid, block, shared, stream};
+    runtime_thread.pending++;
+    return CUDART_OK;
+}
+
+RUNTIME_API int __cudaPopCallConfiguration(struct cudart_dim3 *grid, struct cudart_dim3 *block, size_t *shared, void *stream) {
+    if (!runtime_thread.pending)
+        return runtime_return(CUDART_MISSING_CONFIGURATION);
+    const struct runtime_configuration *slot = pending_slot(--runtime_thread.pending);
+    *grid = slot->grid;
+    *block = slot->block;
+    *shared = slot->shared;
+    *(core_stream *)stream = slot->stream;
+    return CUDART_OK;
+}

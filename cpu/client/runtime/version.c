@@ -1,0 +1,20 @@
+/* version.c: chapter "Version Management". The driver is the server's; without a server its version is 0, as natively without a driver. */
+#include "cpu/client/runtime/runtime.h"
+
+/* The release of each major version that the exports were taken from. */
+enum { RUNTIME_VERSION = FLYT_CUDART == 11 ? 11080 : FLYT_CUDART == 12 ? 12090 : 13000 };
+
+RUNTIME_API int cudaRuntimeGetVersion(int *version) {
+    if (!version)
+        return runtime_local(CUDART_INVALID_VALUE);
+    *version = RUNTIME_VERSION;
+    return runtime_local(CUDART_OK);
+}
+
+RUNTIME_API int cudaDriverGetVersion(int *version) {
+    if (!version)
+        return runtime_local(CUDART_INVALID_VALUE);
+    if (core_attach() || core_driver_version(version))
+        *version = 0;
+    return runtime_local(CUDART_OK);
+}

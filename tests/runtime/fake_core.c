@@ -1,0 +1,426 @@
+/*
+ * fake_core.c: see fake_core.h. Device memory is a range without access rights (so that whoever follows a device
+ * address crashes) in front of a shadow that holds the bytes.
+ */
+#include "tests/runtime/fake_core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static struct fake_core fake;
+static bool active[FAKE_DEVICES];
+static char *window, *shadow;
+static size_t used;
+
+enum { RANGES = 64 };
+static struct core_range ranges[RANGES];
+
+struct core_image { const void *wrapper; };
+struct core_function { core_image *image; char name[64]; };
+struct core_variable { core_image *image; char name[64]; size_t size; uint64_t address; };
+static struct core_function functions[FAKE_NAMES];
+static struct core_variable variables[FAKE_NAMES];
+static struct core_stream_info streams[FAKE_STREAMS];
+static bool stream_alive[FAKE_STREAMS];
+static int events_alive;
+
+struct fake_core *fake_core(void) { return &fake; }
+
+void fake_core_reset(void) {
+    memset(&fake, 0, sizeof fake);
+    memset(active, 0, sizeof active);
+    memset(ranges, 0, sizeof ranges);
+    memset(functions, 0, sizeof functions);
+    memset(variables, 0, sizeof variables);
+    memset(stream_alive, 0, sizeof stream_alive);
+    fake.device_count = FAKE_DEVICES;
+    used = 0;
+}
+
+/* One error, once, for the next call that asks. */
+static int answer(const char *call) {
+    fake.last_call = call;
+    if (fake.sticky)
+        return fake.sticky;
+    int error = fake.next_error;
+    fake.next_error = 0;
+    return error;
+}
+
+int core_attach(void) {
+    if (fake.forked)
+        return CORE_NOT_INITIALIZED;
+    if (fake.attach_error)
+        return fake.attach_error;
+    if (!fake.attached++ && !window) {
+        window = mmap(NULL, FAKE_MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        shadow = mmap(NULL, FAKE_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (window == MAP_FAILED || shadow == MAP_FAILED)
+            abort();
+    }
+    return CORE_OK;
+}
+bool core_forked(void) { return fake.forked; }
+int core_sticky(void) { return fake.sticky; }
+int core_take_latched(void) {
+    int error = fake.latched;
+    fake.latched = 0;
+    return error;
+}
+void core_count_local(void) { fake.local_calls++; }
+void core_statistics(struct core_statistics *statistics) { memset(statistics, 0, sizeof *statistics); }
+
+int core_device_count(int *count) { return *count = fake.device_count, CORE_OK; }
+int core_driver_version(int *version) { return *version = 13010, CORE_OK; }
+const struct core_device *core_device(int device) {
+    static const struct core_device devices[FAKE_DEVICES] = {
+        {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "Fake GPU", "0000:01:00.0", FAKE_MEMORY, 0, -5},
+        {{2}, "Fake GPU", "0000:0A:00.0", FAKE_MEMORY, 0, -5},
+    };
+    return device >= 0 && device < fake.device_count ? &devices[device] : NULL;
+}
+/* Attribute n is 1000 + n, except where the runtime computes with it. */
+int core_device_attribute(int device, int attribute, int *value) {
+    if (device < 0 || device >= fake.device_count)
+        return CORE_INVALID_DEVICE;
+    if (attribute < 1 || attribute > 147)
+        return CORE_INVALID_VALUE;
+    static const int small[] = {0, 1024, 1024, 1024, 64, INT32_MAX, 65535, 65535};
+    *value = attribute < 8 ? small[attribute] : attribute == 11 ? INT32_MAX : 1000 + attribute;
+    return CORE_OK;
+}
+int core_device_activate(int device) {
+    int error = answer(__func__);
+    if (!error)
+        active[device] = true, fake.activations++;
+    return error;
+}
+bool core_device_active(int device) { return active[device]; }
+int core_device_reset(int device) {
+    active[device] = false;
+    fake.resets++;
+    return answer(__func__);
+}
+int core_device_synchronize(int device) {
+    (void)device;
+    fake.synchronisations++;
+    return answer(__func__);
+}
+int core_limit_get(int device, int limit, size_t *value) { return (void)device, *value = 100 + (size_t)limit, answer(__func__); }
+int core_limit_set(int device, int limit, size_t value) { return (void)device, (void)limit, (void)value, answer(__func__); }
+
+/* ---- memory ---- */
+
+int core_memory_info(int device, size_t *free_bytes, size_t *total) {
+    (void)device;
+    *free_bytes = FAKE_MEMORY - used, *total = FAKE_MEMORY;
+    return answer(__func__);
+}
+
+static struct core_range *range_add(enum core_memory_kind kind, int device, uint64_t base, size_t size, unsigned flags) {
+    for (int i = 0; i < RANGES; i++)
+        if (ranges[i].kind == CORE_UNKNOWN_MEMORY) {
+            ranges[i] = (struct core_range){kind, device, base, size, flags};
+            return &ranges[i];
+        }
+    abort();
+}
+
+static struct core_range *range_at(uint64_t address) {
+    for (int i = 0; i < RANGES; i++)
+        if (ranges[i].kind != CORE_UNKNOWN_MEMORY && address >= ranges[i].base && address - ranges[i].base < ranges[i].size)
+            return &ranges[i];
+    return NULL;
+}
+
+int core_memory_allocate(int device, size_t size, uint64_t *address) {
+    int error = answer(__func__);
+    if (error)
+        return error;
+    if (size > FAKE_MEMORY - used)
+        return CORE_OUT_OF_MEMORY;
+    *address = (uint64_t)(uintptr_t)window + used;
+    range_add(CORE_DEVICE_MEMORY, device, *address, size, 0);
+    used += (size + 255) / 256 * 256;
+    return CORE_OK;
+}
+
+static int range_remove(uint64_t address, enum core_memory_kind kind, int error) {
+    struct core_range *range = range_at(address);
+    if (!range || range->base != address || range->kind != kind)
+        return error;
+    range->kind = CORE_UNKNOWN_MEMORY;
+    return answer(__func__);
+}
+
+int core_memory_free(uint64_t address) { return range_remove(address, CORE_DEVICE_MEMORY, CORE_INVALID_VALUE); }
+int core_host_allocate(size_t size, unsigned flags, void **out) {
+    *out = malloc(size);
+    range_add(CORE_PINNED_MEMORY, 0, (uint64_t)(uintptr_t)*out, size, flags);
+    return answer(__func__);
+}
+int core_host_free(void *pointer) {
+    int error = range_remove((uint64_t)(uintptr_t)pointer, CORE_PINNED_MEMORY, CORE_INVALID_VALUE);
+    if (!error)
+        free(pointer);
+    return error;
+}
+int core_host_register(void *pointer, size_t size, unsigned flags) {
+    if (range_at((uint64_t)(uintptr_t)pointer))
+        return CORE_HOST_ALREADY_REGISTERED;
+    range_add(CORE_REGISTERED_MEMORY, 0, (uint64_t)(uintptr_t)pointer, size, flags);
+    return answer(__func__);
+}
+int core_host_unregister(void *pointer) { return range_remove((uint64_t)(uintptr_t)pointer, CORE_REGISTERED_MEMORY, CORE_HOST_NOT_REGISTERED); }
+int core_host_device_pointer(void *host, uint64_t *address) { return *address = (uint64_t)(uintptr_t)host, fake.host_mapping_error; }
+int core_host_flags(void *host, unsigned *flags) {
+    const struct core_range *range = range_at((uint64_t)(uintptr_t)host);
+    if (!range)
+        return CORE_INVALID_VALUE;
+    *flags = range->flags;
+    return CORE_OK;
+}
+bool core_address_lookup(uint64_t address, struct core_range *out) {
+    const struct core_range *range = range_at(address);
+    if (range)
+        *out = *range;
+    return range != NULL;
+}
+
+/* ---- copies ---- */
+
+static char *bytes(uint64_t address, size_t size) {
+    const struct core_range *range = range_at(address);
+    if (!range || range->kind != CORE_DEVICE_MEMORY || size > range->size - (address - range->base))
+        return NULL;
+    return shadow + (address - (uint64_t)(uintptr_t)window);
+}
+
+static int note(const char *call, core_stream stream, bool blocking) {
+    fake.stream = stream;
+    fake.blocking = blocking;
+    return answer(call);
+}
+
+static int move(void *to, const void *from, size_t size) {
+    if (!to || !from)
+        return CORE_INVALID_VALUE;
+    memmove(to, from, size);
+    return CORE_OK;
+}
+
+int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking) {
+    int error = note(__func__, stream, blocking);
+    return (void)device, error ? error : move(bytes(to, size), from, size);
+}
+int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_t size, bool blocking) {
+    int error = note(__func__, stream, blocking);
+    return (void)device, error ? error : move(to, bytes(from, size), size);
+}
+int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking) {
+    int error = note(__func__, stream, blocking);
+    return (void)device, error ? error : move(bytes(to, size), bytes(from, size), size);
+}
+int core_copy_host(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking) {
+    int error = note(__func__, stream, blocking);
+    return (void)device, error ? error : move(to, from, size);
+}
+
+static int boxes(const struct core_box *to, bool to_device, const struct core_box *from, bool from_device, const struct core_extent *extent) {
+    for (size_t z = 0; z < extent->depth; z++)
+        for (size_t y = 0; y < extent->height; y++) {
+            uint64_t target = to->address + (z * to->height + y) * to->pitch, source = from->address + (z * from->height + y) * from->pitch;
+            int error = move(to_device ? bytes(target, extent->width) : (void *)(uintptr_t)target,
+                             from_device ? bytes(source, extent->width) : (const void *)(uintptr_t)source, extent->width);
+            if (error)
+                return error;
+        }
+    return CORE_OK;
+}
+int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+    int error = note(__func__, stream, blocking);
+    return (void)device, error ? error : boxes(to, true, from, false, extent);
+}
+int core_copy_box_out(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+    int error = note(__func__, stream, blocking);
+    return (void)device, error ? error : boxes(to, false, from, true, extent);
+}
+int core_copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+    int error = note(__func__, stream, blocking);
+    return (void)device, error ? error : boxes(to, true, from, true, extent);
+}
+int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *extent, uint32_t value, unsigned element, bool blocking) {
+    int error = note(__func__, stream, blocking);
+    (void)device;
+    for (size_t z = 0; !error && z < extent->depth; z++)
+        for (size_t y = 0; !error && y < extent->height; y++) {
+            char *row = bytes(to->address + (z * to->height + y) * to->pitch, extent->width * element);
+            if (row)
+                memset(row, (int)value, extent->width * element);
+            else
+                error = CORE_INVALID_VALUE;
+        }
+    return error;
+}
+
+/* ---- streams and events ---- */
+
+static bool stream_known(core_stream stream) { return stream < FAKE_STREAMS && (stream <= CORE_STREAM_PER_THREAD || stream_alive[stream]); }
+
+int core_stream_create(int device, unsigned flags, int priority, core_stream *out) {
+    int error = answer(__func__);
+    for (core_stream i = CORE_STREAM_PER_THREAD + 1; !error && i < FAKE_STREAMS; i++)
+        if (!stream_alive[i]) {
+            stream_alive[i] = true;
+            streams[i] = (struct core_stream_info){device, flags, priority, i + 100};
+            *out = i;
+            return CORE_OK;
+        }
+    return error ? error : CORE_OUT_OF_MEMORY;
+}
+int core_stream_destroy(core_stream stream) {
+    if (!stream_known(stream))
+        return CORE_INVALID_HANDLE;
+    stream_alive[stream] = false;
+    return answer(__func__);
+}
+int core_stream_synchronize(int device, core_stream stream) { return (void)device, stream_known(stream) ? note(__func__, stream, true) : CORE_INVALID_HANDLE; }
+int core_stream_query(int device, core_stream stream) { return (void)device, stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE; }
+int core_stream_info(int device, core_stream stream, struct core_stream_info *out) {
+    if (!stream_known(stream))
+        return CORE_INVALID_HANDLE;
+    fake.stream = stream;
+    *out = stream <= CORE_STREAM_PER_THREAD ? (struct core_stream_info){device, 0, 0, stream} : streams[stream];
+    return CORE_OK;
+}
+int core_event_create(int device, unsigned flags, core_event *event) {
+    (void)device, (void)flags;
+    *event = 500 + (core_event)++events_alive;
+    return answer(__func__);
+}
+int core_event_destroy(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
+int core_event_record(int device, core_event event, core_stream stream, unsigned flags) {
+    (void)device, (void)flags;
+    return event > 500 && event < 600 && stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
+}
+int core_event_synchronize(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
+int core_event_query(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
+int core_event_elapsed(core_event start, core_event end, float *milliseconds) { return (void)start, (void)end, *milliseconds = 1.5f, answer(__func__); }
+int core_stream_wait(int device, core_stream stream, core_event event, unsigned flags) {
+    (void)device, (void)event, (void)flags;
+    return stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
+}
+int core_host_function(int device, core_stream stream, void (*function)(void *, int), void *user, bool on_error) {
+    (void)device;
+    int status = fake.latched;
+    int error = note(__func__, stream, false);
+    if (!error && (!status || on_error))
+        function(user, status);
+    return error;
+}
+
+/* ---- code ---- */
+
+int core_image_add(const void *wrapper, core_image **image) {
+    *image = malloc(sizeof **image);
+    (*image)->wrapper = wrapper;
+    fake.images++;
+    return CORE_OK;
+}
+void core_image_remove(core_image *image) {
+    fake.images_removed++;
+    for (int i = 0; i < FAKE_NAMES; i++) {
+        if (functions[i].image == image)
+            functions[i].image = NULL;
+        if (variables[i].image == image)
+            variables[i].image = NULL;
+    }
+    free(image);
+}
+int core_function_add(core_image *image, const char *name, core_function **out) {
+    int empty = -1;
+    for (int i = 0; i < FAKE_NAMES; i++) {
+        if (functions[i].image == image && strcmp(functions[i].name, name) == 0)
+            return *out = &functions[i], CORE_OK;
+        if (!functions[i].image)
+            empty = i;
+    }
+    if (empty < 0)
+        return CORE_OUT_OF_MEMORY;
+    functions[empty].image = image;
+    snprintf(functions[empty].name, sizeof functions[empty].name, "%s", name);
+    return *out = &functions[empty], CORE_OK;
+}
+int core_variable_add(core_image *image, const char *name, size_t size, bool is_constant, core_variable **out) {
+    (void)is_constant;
+    for (int i = 0; i < FAKE_NAMES; i++)
+        if (!variables[i].image) {
+            variables[i].image = image;
+            variables[i].size = size;
+            variables[i].address = 0;
+            snprintf(variables[i].name, sizeof variables[i].name, "%s", name);
+            return *out = &variables[i], CORE_OK;
+        }
+    return CORE_OUT_OF_MEMORY;
+}
+int core_function_info(int device, core_function *function, const struct core_function_info **out) {
+    static const struct core_parameter parameters[] = {{0, 8}, {8, 4}};
+    static const struct core_function_info info = {
+        .parameters = parameters, .parameter_count = 2, .parameter_bytes = 12, .max_threads = 512, .shared_bytes = 1, .const_bytes = 2, .local_bytes = 3,
+        .registers = 40, .ptx_version = 90, .binary_version = 121, .cache_mode_ca = 1, .max_dynamic_shared = 49152, .preferred_carveout = -1,
+        .cluster_must_be_set = 5, .cluster_width = 6, .cluster_height = 7, .cluster_depth = 8, .non_portable_cluster = 9,
+    };
+    (void)device, (void)function;
+    int error = answer(__func__);
+    if (!error)
+        *out = &info;
+    return error;
+}
+int core_function_set(int device, core_function *function, int attribute, int value) {
+    (void)device, (void)function;
+    fake.attributes_set = attribute;
+    fake.attribute_value = value;
+    return answer(__func__);
+}
+int core_function_cache(int device, core_function *function, int config) { return (void)device, (void)function, (void)config, answer(__func__); }
+int core_variable_address(int device, core_variable *variable, uint64_t *address, size_t *size) {
+    if (strncmp(variable->name, "missing", 7) == 0)
+        return CORE_NOT_FOUND;
+    if (!variable->address) {
+        int error = core_memory_allocate(device, variable->size, &variable->address);
+        if (error)
+            return error;
+    }
+    *address = variable->address;
+    *size = variable->size;
+    return answer(__func__);
+}
+int core_occupancy_blocks(int device, core_function *function, int block_size, size_t shared, unsigned flags, int *blocks) {
+    (void)device, (void)function, (void)shared, (void)flags;
+    *blocks = 1536 / block_size;
+    return answer(__func__);
+}
+int core_occupancy_shared(int device, core_function *function, int blocks, int block_size, size_t *shared) {
+    (void)device, (void)function, (void)block_size;
+    *shared = 100000 / (size_t)blocks;
+    return answer(__func__);
+}
+int core_launch(int device, const struct core_launch *launch) {
+    int error = note(__func__, launch->stream, false);
+    if (error)
+        return error;
+    fake.launch = *launch;
+    fake.launch_device = device;
+    fake.launches++;
+    snprintf(fake.launch_name, sizeof fake.launch_name, "%s", launch->function->name);
+    return CORE_OK;
+}
+
+void core_unsupported(const char *name) {
+    snprintf(fake.unsupported, sizeof fake.unsupported, "%s", name);
+    fake.unsupported_count++;
+}
+
+__attribute__((constructor)) static void begin(void) { fake_core_reset(); }
