@@ -83,7 +83,7 @@ check-long:
 
 gpu-check:
 	@tools/setup --for build
-	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@$(MAKE) --no-print-directory -j$(JOBS) all cuda-tests gpu-facts
 	@tools/gpu-check
 
 check-programs:

@@ -1,0 +1,537 @@
+/*
+ * facts.c: asks a CUDA driver, natively, what the design takes for granted about it.
+ *
+ *   facts [--driver LIBRARY] [NAME...]        default: libcuda.so.1, all facts
+ *
+ * Each fact is a small program of its own in a child process (errors stick to a process, and the driver reads its environment
+ * once), with a time limit; it prints one line: name, answer, and the assumption of the design in brackets. Nothing here
+ * passes or fails: the answers are committed under docs/measurements/, and design and code follow them.
+ * Run it with and without MPS, and with --driver bin/libsoftgpu.so to see where the software GPU differs.
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the driver, by name ---- */
+
+static void *library;
+
+static void *entry(const char *name)
+{
+    void *address = dlsym(library, name);
+    if (!address) {
+        printf("not there: the driver has no %s\n", name);
+        exit(0);
+    }
+    return address;
+}
+
+/* Calls a driver function by its exported name. */
+#define CALL(name, types, ...) (((CUresult(*) types)entry(#name))(__VA_ARGS__))
+#define NEED(call)                                                    \
+    do {                                                              \
+        CUresult need_result_ = (call);                               \
+        if (need_result_ != CUDA_SUCCESS) {                           \
+            printf("cannot tell: %s gives %d\n", #call, need_result_); \
+            exit(0);                                                  \
+        }                                                             \
+    } while (0)
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const char kernels[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    /* waits until *flag is not 0 */
+    ".visible .entry wait(.param .u64 flag)\n{\n .reg .u64 %a; .reg .u32 %v; .reg .pred %p;\n"
+    " ld.param.u64 %a, [flag];\nagain: ld.volatile.global.u32 %v, [%a]; setp.eq.u32 %p, %v, 0; @%p bra again; ret;\n}\n"
+    /* writes 1 to address */
+    ".visible .entry touch(.param .u64 address)\n{\n .reg .u64 %a;\n ld.param.u64 %a, [address]; st.global.u32 [%a], 1; ret;\n}\n"
+    ".visible .entry stop()\n{\n trap;\n}\n"
+    ".visible .entry few()\n.maxntid 64, 1, 1\n{\n ret;\n}\n"
+    /* out[smid] = 1, after a while so that the blocks spread */
+    ".visible .entry where(.param .u64 out)\n{\n .reg .u64 %a, %o; .reg .u32 %s, %t, %n; .reg .pred %p;\n"
+    " ld.param.u64 %a, [out]; mov.u32 %s, %smid; mul.wide.u32 %o, %s, 4; add.u64 %a, %a, %o; st.global.u32 [%a], 1;\n"
+    " mov.u32 %n, 0;\nmore: mov.u32 %t, %clock; add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 20000; @%p bra more; ret;\n}\n";
+
+static CUdevice device;
+static CUcontext context;
+static CUmodule module;
+
+static void start(void)
+{
+    NEED(CALL(cuInit, (unsigned), 0));
+    NEED(CALL(cuDeviceGet, (CUdevice *, int), &device, 0));
+    NEED(CALL(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), &context, device));
+    NEED(CALL(cuCtxSetCurrent, (CUcontext), context));
+}
+
+static CUfunction kernel(const char *name)
+{
+    CUfunction function;
+    if (!module)
+        NEED(CALL(cuModuleLoadData, (CUmodule *, const void *), &module, kernels));
+    NEED(CALL(cuModuleGetFunction, (CUfunction *, CUmodule, const char *), &function, module, name));
+    return function;
+}
+
+static CUresult launch(CUfunction f, unsigned blocks, unsigned threads, CUstream stream, CUdeviceptr argument)
+{
+    void *arguments[] = {&argument};
+    return CALL(cuLaunchKernel,
+                (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **), f,
+                blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
+}
+
+static CUresult synchronize(void) { return CALL(cuCtxSynchronize, (void)); }
+
+static CUdeviceptr allocate(size_t size)
+{
+    CUdeviceptr p;
+    NEED(CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, size));
+    NEED(CALL(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t), p, 0, size));
+    return p;
+}
+
+static CUstream new_stream(void)
+{
+    CUstream stream;
+    NEED(CALL(cuStreamCreate, (CUstream *, unsigned), &stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+static void store(CUdeviceptr to, uint32_t value)
+{
+    CUstream stream = new_stream();
+    NEED(CALL(cuMemsetD32Async, (CUdeviceptr, unsigned, size_t, CUstream), to, value, 1, stream));
+    NEED(CALL(cuStreamSynchronize, (CUstream), stream));
+}
+
+static CUmemGenericAllocationHandle piece(size_t size)
+{
+    CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+    CUmemGenericAllocationHandle handle;
+    NEED(CALL(cuMemCreate, (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long), &handle, size, &p, 0));
+    return handle;
+}
+
+static CUdeviceptr reserve(size_t size, CUdeviceptr hint)
+{
+    CUdeviceptr p;
+    NEED(CALL(cuMemAddressReserve, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long), &p, size, 0, hint, 0));
+    return p;
+}
+
+static CUresult map(CUdeviceptr p, size_t size, CUmemGenericAllocationHandle handle)
+{
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUresult result = CALL(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long), p, size, 0, handle, 0);
+    return result ? result : CALL(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t), p, size, &access, 1);
+}
+
+/* ---- the facts ---- */
+
+static void sticky_in_process(void)
+{
+    CUcontext second = NULL;
+    start();
+    launch(kernel("touch"), 1, 1, NULL, 0);
+    CUresult fault = synchronize();
+    CALL(cuDevicePrimaryCtxReset_v2, (CUdevice), device);
+    CUresult after_reset = CALL(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), &second, device);
+    CUdeviceptr p;
+    CUresult alloc = CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, 64);
+    printf("fault gives %d; after a reset of the primary context: retain %d, allocation %d", fault, after_reset, alloc);
+}
+
+static void sticky_other_process(void)
+{
+    pid_t child = fork();       /* before cuInit */
+    if (child == 0) {
+        start();
+        launch(kernel("touch"), 1, 1, NULL, 0);
+        synchronize();
+        _exit(0);
+    }
+    start();
+    CUdeviceptr p = allocate(64);
+    waitpid(child, NULL, 0);
+    CUresult result = launch(kernel("touch"), 1, 1, NULL, p);
+    printf("while another process faults: launch %d, synchronise %d", result, synchronize());
+}
+
+static void trap_code(void)
+{
+    start();
+    launch(kernel("stop"), 1, 1, NULL, 0);
+    printf("trap gives %d", synchronize());
+}
+
+static void launch_bounds_code(void)
+{
+    start();
+    printf("128 threads for .maxntid 64: %d; 2048 threads: %d; grid 0: %d", launch(kernel("few"), 1, 128, NULL, 0),
+           launch(kernel("touch"), 1, 2048, NULL, 0), launch(kernel("touch"), 0, 1, NULL, 0));
+}
+
+static void address_hint(void)
+{
+    start();
+    static const CUdeviceptr hints[] = {0x100000000000, 0x200000000000, 0x300000000000, 0x600000000000};
+    for (unsigned i = 0; i < 4; i++) {
+        CUdeviceptr p = reserve((size_t)1 << 40, hints[i]);
+        printf("%s1 TiB at %#llx: %s", i ? "; " : "", (unsigned long long)hints[i], p == hints[i] ? "honoured" : "elsewhere");
+    }
+}
+
+static void host_sees_reservation(void)
+{
+    start();
+    CUdeviceptr p = reserve((size_t)1 << 40, 0);
+    void *same = mmap((void *)(uintptr_t)p, 1 << 21, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    printf("a reservation %s host address space in the process", same == MAP_FAILED ? "takes" : "does not take");
+}
+
+static void unmap_under_kernel(void)
+{
+    start();
+    CUdeviceptr flag = allocate(64), p = reserve(2 << 20, 0);
+    CUmemGenericAllocationHandle handle = piece(2 << 20);
+    NEED(map(p, 2 << 20, handle));
+    NEED(launch(kernel("wait"), 1, 1, new_stream(), flag));
+    double before = now();
+    CUresult result = CALL(cuMemUnmap, (CUdeviceptr, size_t), p, 2 << 20);
+    double waited = now() - before;
+    store(flag, 1);
+    printf("cuMemUnmap of other memory while a kernel runs: %d after %.0f us, then synchronise %d", result, waited * 1e6, synchronize());
+}
+
+static void time_to_map(void)
+{
+    static const size_t sizes[] = {2 << 20, 32 << 20, 1 << 30};
+    start();
+    CUdeviceptr p = reserve((size_t)2 << 30, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        double create = 0, mapping = 0, unmapping = 0;
+        enum { rounds = 5 };
+        for (int r = 0; r < rounds; r++) {
+            double t = now();
+            CUmemGenericAllocationHandle handle = piece(sizes[i]);
+            create += now() - t;
+            t = now();
+            NEED(map(p, sizes[i], handle));
+            mapping += now() - t;
+            t = now();
+            NEED(CALL(cuMemUnmap, (CUdeviceptr, size_t), p, sizes[i]));
+            NEED(CALL(cuMemRelease, (CUmemGenericAllocationHandle), handle));
+            unmapping += now() - t;
+        }
+        printf("%s%zu MiB: create %.0f us, map + access %.0f us, unmap + release %.0f us", i ? "; " : "", sizes[i] >> 20,
+               create / rounds * 1e6, mapping / rounds * 1e6, unmapping / rounds * 1e6);
+    }
+}
+
+static void launches_until_blocked(void)
+{
+    start();
+    CUdeviceptr flag = allocate(64), p = allocate(64);
+    CUstream stream = new_stream();
+    CUfunction touch = kernel("touch");
+    NEED(launch(kernel("wait"), 1, 1, stream, flag));
+    for (int count = 0; count < 20000; count++) {
+        /* A launch that blocks does so for ever: what is printed until then is the answer. */
+        if (count % 50 == 0 && count >= 900) {
+            printf("%s%d", count == 900 ? "launches made behind a running kernel: " : " ", count);
+            fflush(stdout);
+        }
+        if (count == 2000) {
+            store(flag, 1);
+            printf("; none blocked");
+            return;
+        }
+        NEED(launch(touch, 1, 1, stream, p));
+    }
+}
+
+static void registered_pointer(void)
+{
+    start();
+    void *memory = aligned_alloc(4096, 1 << 20);
+    CUdeviceptr p = 0;
+    NEED(CALL(cuMemHostRegister_v2, (void *, size_t, unsigned), memory, 1 << 20, CU_MEMHOSTREGISTER_DEVICEMAP));
+    NEED(CALL(cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned), &p, memory, 0));
+    printf("registered pointer and device pointer are %s", p == (CUdeviceptr)(uintptr_t)memory ? "the same" : "different");
+}
+
+static void registered_shared_memory(void)
+{
+    start();
+    int fd = memfd_create("facts", 0);
+    if (fd < 0 || ftruncate(fd, 1 << 21) != 0) {
+        printf("cannot tell: memfd: %s", strerror(errno));
+        return;
+    }
+    void *memory = mmap(NULL, 1 << 21, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    printf("registering a shared memfd mapping: %d",
+           CALL(cuMemHostRegister_v2, (void *, size_t, unsigned), memory, 1 << 21, CU_MEMHOSTREGISTER_DEVICEMAP));
+}
+
+static int count_sms(void)
+{
+    uint32_t seen[1024];
+    CUdeviceptr out = allocate(sizeof seen);
+    NEED(launch(kernel("where"), 4096, 128, NULL, out));
+    NEED(synchronize());
+    NEED(CALL(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t), seen, out, sizeof seen));
+    int count = 0;
+    for (unsigned i = 0; i < 1024; i++)
+        count += seen[i] != 0;
+    return count;
+}
+
+static void sms_without_limit(void)
+{
+    int sms = 0;
+    start();
+    NEED(CALL(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice), &sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+    printf("distinct %%smid: %d of %d", count_sms(), sms);
+}
+
+static void sms_with_affinity(void)
+{
+    NEED(CALL(cuInit, (unsigned), 0));
+    NEED(CALL(cuDeviceGet, (CUdevice *, int), &device, 0));
+    int supported = 0;
+    CALL(cuDeviceGetExecAffinitySupport, (int *, CUexecAffinityType, CUdevice), &supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, device);
+    CUexecAffinityParam affinity = {.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = 2};
+    CUresult result = CALL(cuCtxCreate_v3, (CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice), &context, &affinity, 1, 0, device);
+    if (result)
+        printf("execution affinity: supported %d, a context with 2 SMs gives %d", supported, result);
+    else
+        printf("execution affinity: supported %d, asked for 2 SMs, distinct %%smid %d", supported, count_sms());
+}
+
+static void sms_with_percentage(void)
+{
+    setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25", 1);
+    start();
+    printf("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25: distinct %%smid %d (only under MPS a limit)", count_sms());
+}
+
+static void pinned_memory_limit(void)
+{
+    size_t free_bytes, total;
+    setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=512M", 1);
+    start();
+    NEED(CALL(cuMemGetInfo_v2, (size_t *, size_t *), &free_bytes, &total));
+    CUdeviceptr p;
+    printf("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=512M: total %zu MiB, 600 MiB allocate with %d (only under MPS a limit)", total >> 20,
+           CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, (size_t)600 << 20));
+}
+
+static void *allocate_elsewhere(void *result)
+{
+    CUdeviceptr p;
+    CALL(cuCtxSetCurrent, (CUcontext), context);
+    *(CUresult *)result = CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, 64);
+    return NULL;
+}
+
+static void capture_and_another_thread(void)
+{
+    static const char *const modes[] = {"global", "thread-local", "relaxed"};
+    start();
+    for (int mode = 0; mode < 3; mode++) {
+        CUstream stream = new_stream();
+        CUgraph graph = NULL;
+        CUresult other = 0;
+        pthread_t thread;
+        NEED(CALL(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode), stream, (CUstreamCaptureMode)mode));
+        pthread_create(&thread, NULL, allocate_elsewhere, &other);
+        pthread_join(thread, NULL);
+        printf("%s%s: allocation in another thread %d, end of capture %d", mode ? "; " : "", modes[mode], other,
+               CALL(cuStreamEndCapture, (CUstream, CUgraph *), stream, &graph));
+    }
+}
+
+static volatile int callback_runs;
+static void count_run(void *unused)
+{
+    (void)unused;
+    callback_runs++;
+}
+
+static void host_function_after_error(void)
+{
+    start();
+    CUstream stream = new_stream();
+    launch(kernel("touch"), 1, 1, stream, 0);
+    CUresult queued = CALL(cuLaunchHostFunc, (CUstream, CUhostFn, void *), stream, count_run, NULL);
+    CUresult synced = CALL(cuStreamSynchronize, (CUstream), stream);
+    printf("host function behind a fault: queueing %d, synchronise %d, ran %d times", queued, synced, callback_runs);
+}
+
+static void wait_value_latency(void)
+{
+    start();
+    uint32_t *flag;
+    CUdeviceptr p;
+    NEED(CALL(cuMemHostAlloc, (void **, size_t, unsigned), (void **)&flag, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    NEED(CALL(cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned), &p, flag, 0));
+    *flag = 0;
+    CUstream stream = new_stream();
+    CUresult result = CALL(cuStreamWaitValue32_v2, (CUstream, CUdeviceptr, cuuint32_t, unsigned), stream, p, 1, CU_STREAM_WAIT_VALUE_GEQ);
+    if (result) {
+        printf("cuStreamWaitValue32 on mapped host memory: %d", result);
+        return;
+    }
+    usleep(50000);
+    double t = now();
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    NEED(CALL(cuStreamSynchronize, (CUstream), stream));
+    printf("a stream that waits for a value in host memory goes on %.0f us after it was written", (now() - t) * 1e6);
+}
+
+static void cooperative_launch(void)
+{
+    int supported = 0;
+    start();
+    CALL(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice), &supported, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, device);
+    CUdeviceptr p = allocate(64);
+    void *arguments[] = {&p};
+    CUresult result = CALL(cuLaunchCooperativeKernel,
+                           (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **),
+                           kernel("touch"), 2, 1, 1, 32, 1, 1, 0, NULL, arguments);
+    printf("cooperative launch: attribute %d, launch %d, synchronise %d", supported, result, synchronize());
+}
+
+static void checkpoint_and_green_contexts(void)
+{
+    start();
+    printf("cuCheckpointProcessLock %s, cuGreenCtxCreate %s, cuFuncGetParamInfo %s",
+           dlsym(library, "cuCheckpointProcessLock") ? "there" : "not there", dlsym(library, "cuGreenCtxCreate") ? "there" : "not there",
+           dlsym(library, "cuFuncGetParamInfo") ? "there" : "not there");
+}
+
+static void start_time(void)
+{
+    double t = now();
+    NEED(CALL(cuInit, (unsigned), 0));
+    double initialised = now() - t;
+    t = now();
+    start();
+    printf("cuInit %.0f ms, primary context %.0f ms", initialised * 1e3, (now() - t) * 1e3);
+}
+
+static const struct fact {
+    const char *name;
+    void (*ask)(void);
+    const char *assumption;
+} facts[] = {
+    {"sticky-in-process", sticky_in_process, "700 stays until the process ends"},
+    {"sticky-other-process", sticky_other_process, "0, 0 without MPS"},
+    {"trap-code", trap_code, "719"},
+    {"launch-bounds-code", launch_bounds_code, "1 or 701; 1; 1"},
+    {"address-hint", address_hint, "some hint is honoured"},
+    {"host-sees-reservation", host_sees_reservation, "takes"},
+    {"unmap-under-kernel", unmap_under_kernel, "does not wait"},
+    {"time-to-map", time_to_map, "tens of us, hence credit in granules"},
+    {"launches-until-blocked", launches_until_blocked, "near 1,000; no answer within the limit means blocked"},
+    {"registered-pointer", registered_pointer, "the same"},
+    {"registered-shared-memory", registered_shared_memory, "0"},
+    {"sms-without-limit", sms_without_limit, "all"},
+    {"sms-with-affinity", sms_with_affinity, "2 under MPS, refused without"},
+    {"sms-with-percentage", sms_with_percentage, "a quarter under MPS"},
+    {"pinned-memory-limit", pinned_memory_limit, "2 under MPS"},
+    {"capture-and-another-thread", capture_and_another_thread, "global: refused and invalidated; others: 0, 0"},
+    {"host-function-after-error", host_function_after_error, "does not run"},
+    {"wait-value-latency", wait_value_latency, "a few us"},
+    {"cooperative-launch", cooperative_launch, "1, 0, 0, also under MPS"},
+    {"newer-functions", checkpoint_and_green_contexts, "there"},
+    {"start-time", start_time, "hundreds of ms, hence workers started in advance"},
+};
+
+/* Runs the fact in a child, so that nothing it breaks reaches the others. */
+static void ask(const struct fact *fact, const char *driver)
+{
+    int ends[2];
+    char answer[1024] = "";
+    size_t length = 0;
+    if (pipe(ends) != 0)
+        return;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 1);
+        close(ends[0]);
+        close(ends[1]);
+        library = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
+        if (!library) {
+            printf("no driver: %s", dlerror());
+        } else {
+            fact->ask();
+        }
+        fflush(stdout);
+        _exit(0);
+    }
+    close(ends[1]);
+    double deadline = now() + 10;
+    while (length < sizeof answer - 1) {
+        struct timeval left = {.tv_sec = 0, .tv_usec = 100000};
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(ends[0], &set);
+        if (select(ends[0] + 1, &set, NULL, NULL, &left) > 0) {
+            ssize_t n = read(ends[0], answer + length, sizeof answer - 1 - length);
+            if (n <= 0)
+                break;
+            length += (size_t)n;
+        }
+        if (now() > deadline) {
+            kill(child, SIGKILL);
+            snprintf(answer + length, sizeof answer - length, "%sno answer within 10 s", length ? "; " : "");
+            break;
+        }
+    }
+    waitpid(child, NULL, 0);
+    close(ends[0]);
+    answer[strcspn(answer, "\n")] = 0;
+    printf("%-28s %s  [%s]\n", fact->name, answer, fact->assumption);
+}
+
+int main(int argc, char **argv)
+{
+    const char *driver = "libcuda.so.1";
+    int first = 1;
+    if (argc > 2 && strcmp(argv[1], "--driver") == 0) {
+        driver = argv[2];
+        first = 3;
+    } else if (argc > 1 && argv[1][0] == '-') {
+        fprintf(stderr, "usage: facts [--driver LIBRARY] [NAME...]\n");
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        bool wanted = first >= argc;
+        for (int a = first; a < argc; a++)
+            wanted |= strcmp(argv[a], facts[i].name) == 0;
+        if (wanted)
+            ask(&facts[i], driver);
+    }
+    return 0;
+}
