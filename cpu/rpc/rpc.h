@@ -86,7 +86,8 @@ typedef struct rpc_client rpc_client;
 struct rpc_call {
     uint32_t  procedure;
     xdrproc_t encode;  void *args;        /* read before rpc_client_submit returns */
-    xdrproc_t decode;  void *result;      /* SYNC only; *result zeroed or reusable, xdr_free is the owner's */
+    xdrproc_t decode;  void *result;      /* SYNC only; *result zeroed or reusable, xdr_free is the owner's.
+                                             decode is called once more, with XDR_FREE, where it failed */
     /* SYNC only, may be NULL: runs once, in whichever thread read the reply (or noticed the loss), with
        no lock of the rpc layer held; it may submit calls but must not wait. The call is done's own from then
        on, to be freed or used again: such a call is not waited for with rpc_client_wait. */

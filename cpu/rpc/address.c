@@ -1,0 +1,216 @@
+/*
+ * address.c: URIs, and connecting to them. See address.h.
+ */
+#include "cpu/rpc/address.h"
+#include "cpu/rpc/channel.h"
+
+#include "cpu/common/clock.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* A network that is gone is noticed after this. More than twice an outage that should be survived: lost
+   packets are sent again at about 0.2, 0.6, 1.4, 3 and 6 seconds. */
+enum { SILENCE_MS = 10000, KEEPALIVE_IDLE_S = 3, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_PROBES = 3 };
+
+/* What a unix socket should hold: a call with FLYT_MAX_INLINE bytes. The system may grant less. */
+enum { UNIX_BUFFER = 2 * 1024 * 1024 };
+
+/* A unix socket whose queue of connections is full refuses at once; so often it is asked again. */
+enum { UNIX_RETRY_MS = 5 };
+
+void rpc_address_tune(int fd)
+{
+    int domain = 0, on = 1;
+    socklen_t size = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0)
+        return;
+    if (domain == AF_UNIX) {
+        int wanted = UNIX_BUFFER, now = 0;
+        size = sizeof now;
+        /* never less than it is: a test may have chosen a small one (the system doubles what is asked for) */
+        if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &now, &size) == 0 && now >= 64 * 1024 && now < wanted)
+            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
+        return;
+    }
+    int silence = SILENCE_MS, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
+}
+
+static int parse_mode(const char *text, mode_t *mode)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 8);
+    if (end == text || *end || value > 0777)
+        return -EINVAL;
+    *mode = (mode_t)value;
+    return 0;
+}
+
+static int parse_unix(const char *uri, const char *path, struct rpc_address *address, char *error)
+{
+    const char *query = strchr(path, '?');
+    size_t length = query ? (size_t)(query - path) : strlen(path);
+    if (path[0] != '/' || length < 2)
+        return rpc_explain(error, -EINVAL, "%s: a unix address has an absolute path, as in unix:///run/flyt/server.sock", uri);
+    if (length >= sizeof address->path)
+        return rpc_explain(error, -EINVAL, "%s: the path is longer than the %zu bytes that a socket may have", uri,
+                           sizeof address->path - 1);
+    if (query && (strncmp(query, "?mode=", 6) != 0 || parse_mode(query + 6, &address->mode) != 0))
+        return rpc_explain(error, -EINVAL, "%s: only ?mode= with an octal number may follow the path", uri);
+    memcpy(address->path, path, length);
+    address->path[length] = 0;
+    return 0;
+}
+
+static int parse_tcp(const char *uri, const char *rest, struct rpc_address *address, char *error)
+{
+    const char *host = rest, *colon;
+    size_t length;
+    if (rest[0] == '[') {
+        const char *close = strchr(rest, ']');
+        host = rest + 1;
+        length = close ? (size_t)(close - host) : 0;
+        colon = close ? close + 1 : NULL;
+    } else {
+        colon = strrchr(rest, ':');
+        length = colon ? (size_t)(colon - host) : 0;
+        if (colon && memchr(host, ':', length))
+            return rpc_explain(error, -EINVAL, "%s: an IPv6 address stands in brackets, as in tcp://[::1]:4711", uri);
+    }
+    if (!colon || *colon != ':' || length == 0 || length >= sizeof address->host)
+        return rpc_explain(error, -EINVAL, "%s: a TCP address has a host and a port, as in tcp://gpu1:4711", uri);
+    const char *port = colon + 1;
+    size_t digits = strspn(port, "0123456789");
+    if (digits == 0 || digits > 5 || port[digits] || strtoul(port, NULL, 10) > 65535)
+        return rpc_explain(error, -EINVAL, "%s: the port is a number from 0 to 65535", uri);
+    memcpy(address->host, host, length);
+    address->host[length] = 0;
+    memcpy(address->service, port, digits + 1);
+    return 0;
+}
+
+int rpc_address_parse(const char *uri, struct rpc_address *address, char *error)
+{
+    *address = (struct rpc_address){ .mode = 0600 };
+    if (strncmp(uri, "unix://", 7) == 0) {
+        address->kind = RPC_ADDRESS_UNIX;
+        return parse_unix(uri, uri + 7, address, error);
+    }
+    if (strncmp(uri, "tcp://", 6) == 0) {
+        address->kind = RPC_ADDRESS_TCP;
+        return parse_tcp(uri, uri + 6, address, error);
+    }
+    return rpc_explain(error, -EINVAL, "%s: not an address; tcp://host:port and unix:///path are", uri);
+}
+
+/* Waits until a connection in progress is there. 0 or -errno. */
+static int connect_finish(int fd, uint64_t deadline)
+{
+    struct pollfd poller = { .fd = fd, .events = POLLOUT };
+    for (;;) {
+        int ready = poll(&poller, 1, clock_poll_timeout(deadline));
+        if (ready == 0)
+            return -ETIMEDOUT;
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready < 0)
+            return -errno;
+        int failure = 0;
+        socklen_t size = sizeof failure;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
+            return -errno;
+        return -failure;
+    }
+}
+
+/* A connected socket, or -errno. */
+static int connect_to(const struct sockaddr *to, socklen_t size, uint64_t deadline)
+{
+    int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    int status = 0;
+    while (connect(fd, to, size) != 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno == EISCONN)
+            break;
+        if (errno == EINPROGRESS || errno == EALREADY) {
+            status = connect_finish(fd, deadline);
+            break;
+        }
+        if (errno == EAGAIN && to->sa_family == AF_UNIX && clock_now() < deadline) {
+            poll(NULL, 0, UNIX_RETRY_MS);       /* its queue is full; there is nothing to wait on */
+            continue;
+        }
+        status = -errno;
+        break;
+    }
+    if (status == 0)
+        return fd;
+    close(fd);
+    return status;
+}
+
+static int connect_unix(const char *uri, const struct rpc_address *address, uint64_t deadline, char *error)
+{
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    memcpy(to.sun_path, address->path, sizeof to.sun_path);
+    int fd = connect_to((struct sockaddr *)&to, sizeof to, deadline);
+    if (fd < 0)
+        return rpc_explain(error, fd, "connecting to %s: %s%s", uri, strerror(-fd),
+                           fd == -ENOENT || fd == -ECONNREFUSED ? " (no server is listening there)" : "");
+    return fd;
+}
+
+static int connect_tcp(const char *uri, const struct rpc_address *address, uint64_t deadline, char *error)
+{
+    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+    struct addrinfo *found = NULL;
+    int failure = getaddrinfo(address->host, address->service, &hints, &found);
+    if (failure != 0)
+        return rpc_explain(error, -EHOSTUNREACH, "connecting to %s: looking up %s: %s", uri, address->host,
+                           gai_strerror(failure));
+    int fd = -EHOSTUNREACH;
+    for (struct addrinfo *one = found; one; one = one->ai_next) {
+        fd = connect_to(one->ai_addr, one->ai_addrlen, deadline);
+        if (fd >= 0)
+            break;
+    }
+    freeaddrinfo(found);
+    if (fd < 0)
+        return rpc_explain(error, fd, "connecting to %s: %s%s", uri, strerror(-fd),
+                           fd == -ECONNREFUSED ? " (no server is listening there)" : "");
+    return fd;
+}
+
+int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error)
+{
+    struct rpc_address address;
+    int status = rpc_address_parse(uri, &address, error);
+    if (status < 0)
+        return status;
+    uint64_t deadline = clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * CLOCK_NS_PER_MS;
+    int fd = address.kind == RPC_ADDRESS_UNIX ? connect_unix(uri, &address, deadline, error)
+                                              : connect_tcp(uri, &address, deadline, error);
+    if (fd < 0)
+        return fd;
+    status = rpc_channel_from_fd(fd, out, error);
+    if (status < 0)
+        close(fd);
+    return status;
+}

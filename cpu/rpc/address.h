@@ -1,0 +1,31 @@
+/*
+ * address.h: the URIs of transports.
+ *   tcp://host:port       host: a name, an IPv4 address, or an IPv6 address in [ ]
+ *   unix:///path          for a listener with ?mode=0660
+ */
+#ifndef FLYT_RPC_ADDRESS_H
+#define FLYT_RPC_ADDRESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum rpc_address_kind { RPC_ADDRESS_TCP, RPC_ADDRESS_UNIX };
+
+enum { RPC_HOST_SIZE = 256, RPC_SERVICE_SIZE = 8, RPC_PATH_SIZE = 108 };
+
+struct rpc_address {
+    enum rpc_address_kind kind;
+    char   host[RPC_HOST_SIZE];
+    char   service[RPC_SERVICE_SIZE];       /* the port, decimal */
+    char   path[RPC_PATH_SIZE];
+    mode_t mode;                            /* of a listener's socket file; 0600 unless said otherwise */
+};
+
+/* 0, or -EINVAL with the reason in *error (may be NULL). */
+int rpc_address_parse(const char *uri, struct rpc_address *, char *error);
+
+/* Sets what a connected socket of ours needs: no delay, keepalive, a bound on silence. Failures are of no
+   consequence but speed, and are ignored. */
+void rpc_address_tune(int fd);
+
+#endif

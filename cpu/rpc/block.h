@@ -1,0 +1,61 @@
+/*
+ * block.h: received bytes, counted by reference, and the inbox that cuts them into records.
+ *
+ * A block is filled from its start to its end and never moves. A record that lies whole in a block is used
+ * where it is; it holds a reference, so the block lives as long as the slowest of its records. An inbox
+ * belongs to one reading thread at a time; references may be dropped by any thread.
+ *
+ * Record marking is that of RFC 5531, section 11: before each fragment a number of 4 bytes, its top bit
+ * set for the last fragment of a record, the others its length.
+ */
+#ifndef FLYT_RPC_BLOCK_H
+#define FLYT_RPC_BLOCK_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RPC_MARK_SIZE = 4 };
+#define RPC_MARK_LAST UINT32_C(0x80000000)
+
+struct rpc_block {
+    atomic_uint references;
+    size_t      capacity;
+    uint8_t     bytes[];
+};
+
+struct rpc_block *rpc_block_create(size_t capacity);        /* one reference; NULL: no memory */
+struct rpc_block *rpc_block_reference(struct rpc_block *);
+void              rpc_block_release(struct rpc_block *);     /* NULL is allowed */
+
+struct rpc_record {
+    struct rpc_block *block;        /* the holder's reference */
+    const uint8_t    *bytes;
+    size_t            size;
+};
+
+struct rpc_inbox {
+    struct rpc_block *block;
+    size_t            start, end;   /* bytes received and not yet handed out */
+    size_t            max_record;
+    /* a record of several fragments, being put together */
+    struct rpc_block *assembly;
+    size_t            assembled;
+};
+
+void rpc_inbox_init(struct rpc_inbox *, size_t max_record);
+void rpc_inbox_clear(struct rpc_inbox *);
+
+/* 1: *record is the next one; 0: more bytes are needed; -EMSGSIZE: the peer announces more than max_record
+   (nothing was allocated for it); -ENOMEM. */
+int rpc_inbox_next(struct rpc_inbox *, struct rpc_record *);
+
+/* Room to receive into: the rest of the record that has begun, and more where it costs nothing.
+   NULL: no memory. */
+uint8_t *rpc_inbox_room(struct rpc_inbox *, size_t *room);
+void     rpc_inbox_received(struct rpc_inbox *, size_t bytes);
+
+/* Takes a block that came as a whole; its first `bytes` count. Only when the inbox is empty. */
+void     rpc_inbox_adopt(struct rpc_inbox *, struct rpc_block *, size_t bytes);
+
+#endif

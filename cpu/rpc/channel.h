@@ -1,0 +1,47 @@
+/*
+ * channel.h: what a transport provides. A channel carries a stream of bytes each way. All operations but
+ * destroy may be called by any thread at any time; send and receive never block. One thread at a time sends,
+ * one receives, one polls with `wakeable`; several may poll otherwise.
+ */
+#ifndef FLYT_RPC_CHANNEL_H
+#define FLYT_RPC_CHANNEL_H
+
+#include "cpu/rpc/block.h"
+#include "cpu/rpc/rpc.h"
+
+#include <poll.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* Beside POLLIN and POLLOUT in what poll gives: rpc_channel_wake was called. */
+enum { RPC_CHANNEL_WOKEN = 0x10000 };
+
+struct rpc_channel_operations {
+    /* Bytes taken (more than 0), or -EAGAIN, or another -errno when the channel is dead. */
+    ssize_t (*send)(rpc_channel *, const struct iovec *, int count);
+    /* Bytes added to the inbox, 0 at the end of the stream, -EAGAIN, or another -errno. */
+    ssize_t (*receive)(rpc_channel *, struct rpc_inbox *);
+    /* Waits for POLLIN or POLLOUT, -1: for ever. What came (errors and the end count as what was asked for),
+       0 on timeout, or -errno. */
+    int     (*poll)(rpc_channel *, int events, int timeout_ms, bool wakeable);
+    void    (*wake)(rpc_channel *);
+    void    (*shutdown)(rpc_channel *);
+    void    (*destroy)(rpc_channel *);
+    void    (*abandon)(rpc_channel *);
+};
+
+/* Each kind of channel begins with this. */
+struct rpc_channel {
+    const struct rpc_channel_operations *operations;
+    const char                          *transport;
+};
+
+static inline ssize_t rpc_channel_send(rpc_channel *c, const struct iovec *v, int count) { return c->operations->send(c, v, count); }
+static inline ssize_t rpc_channel_receive(rpc_channel *c, struct rpc_inbox *inbox) { return c->operations->receive(c, inbox); }
+static inline int rpc_channel_poll(rpc_channel *c, int events, int timeout_ms, bool wakeable) { return c->operations->poll(c, events, timeout_ms, wakeable); }
+static inline void rpc_channel_wake(rpc_channel *c) { c->operations->wake(c); }
+
+/* Writes "what: why" into error (may be NULL) and gives status back. */
+int rpc_explain(char *error, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

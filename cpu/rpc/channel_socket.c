@@ -1,0 +1,145 @@
+/*
+ * channel_socket.c: channels over connected stream sockets (TCP and unix). The descriptor stays in whatever
+ * mode it was in: every call says MSG_DONTWAIT itself, and MSG_NOSIGNAL, so that no SIGPIPE is ever raised.
+ */
+#include "cpu/rpc/channel.h"
+#include "cpu/rpc/address.h"
+
+#include "cpu/common/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct socket_channel {
+    rpc_channel base;
+    int         fd;
+    int         wake;           /* eventfd */
+};
+
+static struct socket_channel *of(rpc_channel *channel)
+{
+    return (struct socket_channel *)channel;
+}
+
+static ssize_t socket_send(rpc_channel *channel, const struct iovec *vector, int count)
+{
+    struct msghdr message = { .msg_iov = (struct iovec *)vector, .msg_iovlen = (size_t)count };
+    for (;;) {
+        ssize_t sent = sendmsg(of(channel)->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent >= 0)
+            return sent;
+        if (errno == EINTR)
+            continue;
+        return errno == EWOULDBLOCK || errno == ENOBUFS ? -EAGAIN : -errno;
+    }
+}
+
+static ssize_t socket_receive(rpc_channel *channel, struct rpc_inbox *inbox)
+{
+    size_t room;
+    uint8_t *into = rpc_inbox_room(inbox, &room);
+    if (!into)
+        return -ENOMEM;
+    for (;;) {
+        ssize_t got = recv(of(channel)->fd, into, room, MSG_DONTWAIT);
+        if (got >= 0) {
+            rpc_inbox_received(inbox, (size_t)got);
+            return got;
+        }
+        if (errno == EINTR)
+            continue;
+        return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+    }
+}
+
+static int socket_poll(rpc_channel *channel, int events, int timeout_ms, bool wakeable)
+{
+    struct pollfd fds[2] = {
+        { .fd = of(channel)->fd, .events = (short)events },
+        { .fd = of(channel)->wake, .events = POLLIN },
+    };
+    uint64_t deadline = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS : 0;
+    for (;;) {
+        int ready = poll(fds, wakeable ? 2 : 1, timeout_ms);
+        if (ready == 0)
+            return 0;
+        if (ready > 0)
+            break;
+        if (errno != EINTR)
+            return -errno;
+        if (timeout_ms > 0)
+            timeout_ms = clock_poll_timeout(deadline);
+    }
+    int result = fds[0].revents & events;
+    if (fds[0].revents & (POLLERR | POLLHUP | POLLNVAL))
+        result |= events;           /* send or receive will say what it is */
+    if (wakeable && (fds[1].revents & POLLIN)) {
+        uint64_t count;
+        ssize_t ignored = read(of(channel)->wake, &count, sizeof count);    /* non-blocking; only this thread reads */
+        (void)ignored;
+        result |= RPC_CHANNEL_WOKEN;
+    }
+    return result;
+}
+
+static void socket_wake(rpc_channel *channel)
+{
+    uint64_t one = 1;
+    ssize_t ignored = write(of(channel)->wake, &one, sizeof one);   /* full means: woken already */
+    (void)ignored;
+}
+
+static void socket_shutdown(rpc_channel *channel)
+{
+    shutdown(of(channel)->fd, SHUT_RDWR);
+}
+
+static void socket_abandon(rpc_channel *channel)
+{
+    close(of(channel)->fd);
+    close(of(channel)->wake);
+}
+
+static void socket_destroy(rpc_channel *channel)
+{
+    socket_abandon(channel);
+    free(channel);
+}
+
+static const struct rpc_channel_operations socket_operations = {
+    .send = socket_send, .receive = socket_receive, .poll = socket_poll, .wake = socket_wake,
+    .shutdown = socket_shutdown, .destroy = socket_destroy, .abandon = socket_abandon,
+};
+
+int rpc_channel_from_fd(int fd, rpc_channel **out, char *error)
+{
+    int type = 0, domain = 0;
+    socklen_t size = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
+        return rpc_explain(error, -errno, "descriptor %d is no socket: %s", fd, strerror(errno));
+    size = sizeof domain;
+    if (type != SOCK_STREAM || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0)
+        return rpc_explain(error, -EPROTOTYPE, "descriptor %d is no stream socket", fd);
+
+    struct socket_channel *channel = malloc(sizeof *channel);
+    if (!channel)
+        return rpc_explain(error, -ENOMEM, "no memory for a connection");
+    int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake < 0) {
+        int status = -errno;
+        free(channel);
+        return rpc_explain(error, status, "no eventfd for a connection: %s", strerror(-status));
+    }
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    rpc_address_tune(fd);
+    *channel = (struct socket_channel){
+        .base = { &socket_operations, domain == AF_UNIX ? "unix" : "tcp" }, .fd = fd, .wake = wake,
+    };
+    *out = &channel->base;
+    return 0;
+}

@@ -1,0 +1,238 @@
+/*
+ * client.c: creation and end of a client, and the submission of calls. See client.h.
+ */
+#include "cpu/rpc/client.h"
+#include "cpu/rpc/wire.h"
+
+#include "cpu/common/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    QUIET_NS = 50 * 1000,       /* an ASYNC call after so long a pause is sent at once: no burst */
+    SEND_AT  = 16 * 1024        /* a batch of so many bytes is sent by whoever filled it */
+};
+
+int rpc_client_create(rpc_channel *channel, const struct rpc_program *program, int dead_seconds,
+                      void (*lost)(void *context, const char *reason), void *context,
+                      rpc_client **out, char *error)
+{
+    struct rpc_client *client = calloc(1, sizeof *client);
+    if (!client) {
+        rpc_channel_destroy(channel);
+        return rpc_explain(error, -ENOMEM, "no memory for an RPC client");
+    }
+    client->channel = channel;
+    client->program = program;
+    client->dead_seconds = dead_seconds;
+    client->lost = lost;
+    client->lost_context = context;
+    client->batching = true;
+    atomic_init(&client->is_lost, false);
+    pthread_mutex_init(&client->lock, NULL);
+    pthread_condattr_init(&client->monotonic);
+    pthread_condattr_setclock(&client->monotonic, CLOCK_MONOTONIC);
+    rpc_inbox_init(&client->inbox, program->max_record);
+    rpc_sender_init(&client->sender, &client->lock, channel, program->max_record, rpc_client_blocked, client);
+    client->quiet_since = clock_now();
+    rpc_client_stub_init(client);
+    *out = client;
+    return 0;
+}
+
+void rpc_client_destroy(rpc_client *client)
+{
+    if (!client)
+        return;
+    rpc_client_shutdown(client);
+    rpc_channel_destroy(client->channel);
+    rpc_inbox_clear(&client->inbox);
+    rpc_sender_destroy(&client->sender);
+    pthread_condattr_destroy(&client->monotonic);
+    pthread_mutex_destroy(&client->lock);
+    free(client);
+}
+
+void rpc_client_abandon(rpc_client *client)
+{
+    /* The lock may be held for ever by a thread that the child does not have, and the memory may be half
+       changed. Only the descriptors matter: the peer must see the end when the parent ends. */
+    atomic_store(&client->is_lost, true);
+    rpc_channel_abandon(client->channel);
+}
+
+void rpc_client_shutdown(rpc_client *client)
+{
+    rpc_client_lose(client, false, "it was shut down here");
+}
+
+static enum rpc_class class_of(const struct rpc_program *program, uint32_t procedure)
+{
+    return procedure < program->count ? program->procedures[procedure].class : RPC_CLASS_NONE;
+}
+
+/* An xid that no call in flight has, nor had lately. */
+static uint32_t next_xid(rpc_client *client)
+{
+    for (;;) {
+        uint32_t xid = ++client->last_xid;
+        struct rpc_call *other = client->pending[xid % RPC_PENDING_BUCKETS];
+        while (other && other->xid != xid)
+            other = other->next;
+        if (!other)
+            return xid;
+    }
+}
+
+/* Adds the call to the batch. The lock is held. */
+static enum clnt_stat encode(rpc_client *client, struct rpc_call *call, bool *gathered)
+{
+    struct rpc_encoding encoding;
+    /* A done function may run inside the writer, which cannot write a second batch before it returns. */
+    if (rpc_sender_begin(&client->sender, &encoding, !rpc_client_inside_done()) < 0)
+        return RPC_CANTENCODEARGS;
+    call->xid = next_xid(client);
+    if (!rpc_wire_put_call(&encoding.xdr, call->xid, client->program, call->procedure) ||
+        (call->encode && !call->encode(&encoding.xdr, call->args))) {
+        rpc_sender_cancel(&client->sender, &encoding);
+        return RPC_CANTENCODEARGS;
+    }
+    *gathered = encoding.gathered;
+    return rpc_sender_end(&client->sender, &encoding) < 0 ? RPC_CANTENCODEARGS : RPC_SUCCESS;
+}
+
+static void remember(rpc_client *client, struct rpc_call *call)
+{
+    struct rpc_call **bucket = &client->pending[call->xid % RPC_PENDING_BUCKETS];
+    call->complete = false;
+    call->waiter = NULL;
+    call->next = *bucket;
+    *bucket = call;
+    if (client->pending_count++ == 0 && client->dead_seconds > 0)
+        client->quiet_since = clock_now();      /* from here on an answer is due */
+}
+
+int rpc_client_send(rpc_client *client)
+{
+    if (client->pending_count == 0 && client->dead_seconds > 0 && !client->sender.writing)
+        client->quiet_since = clock_now();      /* a write that gets stuck is overdue from here on */
+    int status = rpc_sender_write(&client->sender);
+    if (client->batching)
+        client->last_sent = clock_now();
+    return status;
+}
+
+/* An ASYNC call was added: send it now, or leave it to those who will. The lock is held. */
+static int send_or_batch(rpc_client *client)
+{
+    if (client->sender.writing || rpc_client_inside_done())
+        return 0;                               /* the writer sends it, or the reader after its done functions */
+    if (!client->batching || !client->attender || rpc_sender_pending(&client->sender) >= SEND_AT ||
+        clock_now() - client->last_sent > QUIET_NS)
+        return rpc_client_send(client);
+    if (!client->kicked) {
+        client->kicked = true;
+        rpc_client_wake_attender(client);
+    }
+    return 0;
+}
+
+static enum clnt_stat refuse(struct rpc_call *call, enum clnt_stat status)
+{
+    call->status = status;
+    call->complete = true;
+    return status;
+}
+
+enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
+{
+    enum rpc_class class = class_of(client->program, call->procedure);
+    if (class == RPC_CLASS_NONE)
+        return refuse(call, RPC_PROCUNAVAIL);
+    if (rpc_client_lost(client))                /* in the child of a fork the lock may not be touched */
+        return refuse(call, RPC_CANTSEND);
+
+    bool gathered = false;
+    int failure = 0;
+    pthread_mutex_lock(&client->lock);
+    if (!rpc_client_inside_done())
+        failure = rpc_sender_wait_room(&client->sender);
+    if (failure == 0)
+        failure = client->sender.error;
+    if (failure < 0 || atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
+        pthread_mutex_unlock(&client->lock);
+        if (failure < 0)
+            rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+        return refuse(call, RPC_CANTSEND);
+    }
+
+    enum clnt_stat status = encode(client, call, &gathered);
+    if (status == RPC_SUCCESS) {
+        client->statistics.calls++;
+        if (class == RPC_CLASS_SYNC)
+            remember(client, call);
+        if (gathered)
+            failure = rpc_sender_write_through(&client->sender);
+        else if (class == RPC_CLASS_SYNC && !rpc_client_inside_done())
+            failure = rpc_client_send(client);
+        else if (class == RPC_CLASS_ASYNC)
+            failure = send_or_batch(client);
+    }
+    pthread_mutex_unlock(&client->lock);
+
+    if (failure < 0)
+        rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+    if (status != RPC_SUCCESS)
+        return refuse(call, status);
+    if (class == RPC_CLASS_ASYNC)
+        return refuse(call, failure < 0 ? RPC_CANTSEND : RPC_SUCCESS);
+    return RPC_SUCCESS;                         /* the call is the reader's now, and may be complete already */
+}
+
+enum clnt_stat rpc_client_wait(rpc_client *client, struct rpc_call *call)
+{
+    pthread_mutex_lock(&client->lock);
+    client->statistics.waited++;
+    rpc_client_await(client, call);
+    pthread_mutex_unlock(&client->lock);
+    return call->status;
+}
+
+int rpc_client_flush(rpc_client *client)
+{
+    pthread_mutex_lock(&client->lock);
+    int failure = rpc_client_send(client);
+    pthread_mutex_unlock(&client->lock);
+    if (failure < 0)
+        rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+    return failure;
+}
+
+void rpc_client_set_batching(rpc_client *client, bool on)
+{
+    pthread_mutex_lock(&client->lock);
+    client->batching = on;
+    pthread_mutex_unlock(&client->lock);
+}
+
+bool rpc_client_lost(const rpc_client *client)
+{
+    return atomic_load_explicit(&client->is_lost, memory_order_acquire);
+}
+
+void rpc_client_statistics(const rpc_client *constant, struct rpc_client_statistics *out)
+{
+    rpc_client *client = (rpc_client *)constant;        /* only its lock changes */
+    pthread_mutex_lock(&client->lock);
+    *out = client->statistics;
+    out->bytes_sent = client->sender.bytes;
+    out->writes = client->sender.writes;
+    pthread_mutex_unlock(&client->lock);
+}
+
+const char *rpc_client_transport(const rpc_client *client)
+{
+    return rpc_channel_transport(client->channel);
+}

@@ -1,0 +1,93 @@
+/*
+ * client.h: the inside of a client, for client.c (calls), client_read.c (replies) and client_stub.c (the
+ * stubs' view).
+ *
+ * Roles. At most one thread writes (sender.h) and at most one reads (`reading`); both are roles that a thread
+ * takes under the lock and plays without it. A thread that waits for its reply takes the reading role if it
+ * is free, else sleeps until its call is complete or the role is handed to it. The writer, when the peer takes
+ * no more, reads too, so that two peers with full buffers never wait for each other.
+ *
+ * Whoever reads must not sleep while it could read, so a done function that submits only adds to the batch; the
+ * reader sends it afterwards.
+ *
+ * The attender (the process's helper thread) watches the connection while nobody waits. It plays no role while
+ * it watches, so a thread that comes to wait need not ask it: it just reads, and the attender, woken by the same
+ * bytes, finds the role taken and rests a moment before it watches again.
+ *
+ * A batch may be held back (the batch is not empty though nobody writes) only while an attender is there and
+ * has been kicked; it sends what it finds before it watches again or leaves.
+ */
+#ifndef FLYT_RPC_CLIENT_H
+#define FLYT_RPC_CLIENT_H
+
+#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/sender.h"
+
+enum { RPC_PENDING_BUCKETS = 1024 };
+
+/* A thread that sleeps until its call is complete or the reading role is free for it. On its stack. */
+struct rpc_waiter {
+    struct rpc_waiter *next, *previous;
+    struct rpc_call   *call;
+    pthread_cond_t     wake;
+};
+
+enum rpc_attender_state {
+    RPC_ATTENDER_BUSY,
+    RPC_ATTENDER_WATCHING,      /* polls the connection */
+    RPC_ATTENDER_RESTING,       /* keeps away for a moment */
+    RPC_ATTENDER_SLEEPING       /* one thread has been reading for long: until it stops */
+};
+
+struct rpc_attender {
+    struct rpc_call        *call;
+    enum rpc_attender_state state;
+    pthread_cond_t          wake;
+};
+
+struct rpc_client {
+    CLIENT                    stub;         /* first: a CLIENT * of ours is an rpc_client * */
+    rpc_channel              *channel;
+    const struct rpc_program *program;
+    int                       dead_seconds;
+    void                    (*lost)(void *context, const char *reason);
+    void                     *lost_context;
+
+    pthread_mutex_t           lock;         /* of all that follows, except the inbox */
+    pthread_condattr_t        monotonic;
+    struct rpc_sender         sender;
+    uint32_t                  last_xid;
+    struct rpc_call          *pending[RPC_PENDING_BUCKETS];
+    uint32_t                  pending_count;
+    struct rpc_waiter        *waiters;
+    struct rpc_attender      *attender;
+    bool                      kicked;
+    bool                      batching;
+    bool                      reading;
+    pthread_t                 reader;       /* valid while reading */
+    uint64_t                  role_serial;  /* counts how often the role was taken */
+    struct rpc_inbox          inbox;        /* the reader's */
+    uint64_t                  quiet_since;  /* ns; nothing heard since, or nothing was due before */
+    uint64_t                  last_sent;    /* ns */
+    atomic_bool               is_lost;
+    struct rpc_client_statistics statistics;
+};
+
+/* client_read.c */
+
+/* Waits for the call, reading. The lock is held. */
+void rpc_client_await(rpc_client *, struct rpc_call *);
+/* The connection is of no use any more. Completes what is in flight. Without the lock. */
+void rpc_client_lose(rpc_client *, bool tell, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* rpc_sender's `blocked`. */
+int  rpc_client_blocked(void *client);
+/* Wakes the attender wherever it sleeps. The lock is held. */
+void rpc_client_wake_attender(rpc_client *);
+/* Is this thread inside a done function? */
+bool rpc_client_inside_done(void);
+/* Sends what is in the batch and notes the time. The lock is held; released meanwhile. */
+int  rpc_client_send(rpc_client *);
+
+void rpc_client_stub_init(rpc_client *);
+
+#endif

@@ -1,0 +1,406 @@
+/*
+ * client_read.c: who reads replies, what they complete, and how the loss of the connection is noticed. See
+ * client.h for the roles.
+ */
+#include "cpu/rpc/client.h"
+#include "cpu/rpc/wire.h"
+
+#include "cpu/common/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    REST_NS  = 1000 * 1000,     /* how long the attender leaves the field to threads that wait */
+    RETRY_MS = 2                /* a writer looks so often whether it should read, while another thread reads */
+};
+
+static _Thread_local unsigned done_depth;
+
+bool rpc_client_inside_done(void)
+{
+    return done_depth > 0;
+}
+
+static void run_done(struct rpc_call *call)
+{
+    done_depth++;
+    call->done(call, call->context);
+    done_depth--;
+}
+
+void rpc_client_wake_attender(rpc_client *client)
+{
+    if (!client->attender)
+        return;
+    if (client->attender->state == RPC_ATTENDER_WATCHING)
+        rpc_channel_wake(client->channel);
+    else if (client->attender->state != RPC_ATTENDER_BUSY)
+        pthread_cond_signal(&client->attender->wake);
+}
+
+/* The lock is held. The call has no done function: its owner may free it as soon as the lock is released. */
+static void complete(rpc_client *client, struct rpc_call *call)
+{
+    struct rpc_waiter *waiter = call->waiter;
+    call->complete = true;
+    if (waiter)
+        pthread_cond_signal(&waiter->wake);
+    else if (client->attender && client->attender->call == call)
+        rpc_client_wake_attender(client);
+}
+
+/* ---- loss ---- */
+
+/* Takes all calls in flight out of the table. The lock is held. */
+static struct rpc_call *take_pending(rpc_client *client)
+{
+    struct rpc_call *all = NULL;
+    for (unsigned i = 0; i < RPC_PENDING_BUCKETS; i++) {
+        while (client->pending[i]) {
+            struct rpc_call *call = client->pending[i];
+            client->pending[i] = call->next;
+            call->next = all;
+            all = call;
+        }
+    }
+    client->pending_count = 0;
+    return all;
+}
+
+void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
+{
+    char reason[RPC_ERROR_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+
+    pthread_mutex_lock(&client->lock);
+    if (atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
+        pthread_mutex_unlock(&client->lock);
+        return;
+    }
+    atomic_store_explicit(&client->is_lost, true, memory_order_release);
+    rpc_sender_fail(&client->sender, -ECONNRESET);
+    rpc_channel_shutdown(client->channel);          /* whoever polls returns */
+    struct rpc_call *with_done = NULL, *call = take_pending(client);
+    while (call) {
+        struct rpc_call *next = call->next;
+        call->status = RPC_CANTRECV;
+        if (call->done) {
+            call->complete = true;
+            call->next = with_done;
+            with_done = call;
+        } else {
+            complete(client, call);
+        }
+        call = next;
+    }
+    rpc_client_wake_attender(client);
+    pthread_mutex_unlock(&client->lock);
+
+    while (with_done) {
+        struct rpc_call *next = with_done->next;
+        run_done(with_done);
+        with_done = next;
+    }
+    if (tell && client->lost)
+        client->lost(client->lost_context, reason);
+}
+
+/* Time until the connection counts as dead, for poll. The lock is held. */
+static int patience(const rpc_client *client)
+{
+    bool due = client->pending_count > 0 || client->sender.writing;
+    if (client->dead_seconds <= 0)
+        return -1;
+    if (!due)
+        return client->dead_seconds > INT_MAX / 1000 ? INT_MAX : client->dead_seconds * 1000;
+    return clock_poll_timeout(client->quiet_since + (uint64_t)client->dead_seconds * CLOCK_NS_PER_SECOND);
+}
+
+/* Nothing came in time: is it over? Without the lock. */
+static void check_silence(rpc_client *client)
+{
+    pthread_mutex_lock(&client->lock);
+    bool due = client->pending_count > 0 || client->sender.writing;
+    bool dead = client->dead_seconds > 0 && due &&
+                clock_now() - client->quiet_since >= (uint64_t)client->dead_seconds * CLOCK_NS_PER_SECOND;
+    pthread_mutex_unlock(&client->lock);
+    if (dead)
+        rpc_client_lose(client, true, "the server has said nothing for %d seconds", client->dead_seconds);
+}
+
+/* ---- replies: all this by the thread that has the reading role, without the lock ---- */
+
+static struct rpc_call *take_call(rpc_client *client, uint32_t xid)
+{
+    pthread_mutex_lock(&client->lock);
+    struct rpc_call **link = &client->pending[xid % RPC_PENDING_BUCKETS];
+    while (*link && (*link)->xid != xid)
+        link = &(*link)->next;
+    struct rpc_call *call = *link;
+    if (call) {
+        *link = call->next;
+        client->pending_count--;
+    }
+    pthread_mutex_unlock(&client->lock);
+    return call;
+}
+
+/* false: the connection was given up. */
+static bool take_reply(rpc_client *client, const struct rpc_record *record)
+{
+    struct rpc_wire_reply reply;
+    if (rpc_wire_get_reply(record, &reply) < 0) {
+        rpc_client_lose(client, true, "the server sent %zu bytes that are no reply", record->size);
+        return false;
+    }
+    struct rpc_call *call = take_call(client, reply.xid);
+    if (!call) {
+        /* Calls are never given up singly, so this is no late answer. */
+        rpc_client_lose(client, true, "the server answered call %u, which is not in flight", reply.xid);
+        return false;
+    }
+    call->status = reply.status;
+    if (reply.status == RPC_SUCCESS && call->decode &&
+        !rpc_wire_decode(reply.body, reply.body_size, call->decode, call->result))
+        call->status = RPC_CANTDECODERES;
+
+    if (call->done) {
+        call->complete = true;
+        run_done(call);
+    } else {
+        pthread_mutex_lock(&client->lock);
+        complete(client, call);
+        pthread_mutex_unlock(&client->lock);
+    }
+    return true;
+}
+
+/* Reads what is there. 0: all of it; -EAGAIN: there was nothing; another -errno: the connection is lost. */
+static int read_replies(rpc_client *client)
+{
+    ssize_t got = rpc_channel_receive(client->channel, &client->inbox);
+    if (got == -EAGAIN)
+        return -EAGAIN;
+    if (got <= 0) {
+        rpc_client_lose(client, true, "%s", got == 0 ? "the server closed the connection" : strerror((int)-got));
+        return -ECONNRESET;
+    }
+    pthread_mutex_lock(&client->lock);
+    client->statistics.bytes_received += (uint64_t)got;
+    if (client->dead_seconds > 0)
+        client->quiet_since = clock_now();
+    pthread_mutex_unlock(&client->lock);
+
+    struct rpc_record record;
+    int status;
+    while ((status = rpc_inbox_next(&client->inbox, &record)) == 1) {
+        bool good = take_reply(client, &record);
+        rpc_block_release(record.block);
+        if (!good)
+            return -ECONNRESET;
+    }
+    if (status < 0) {
+        rpc_client_lose(client, true, status == -EMSGSIZE ? "the server announced a reply that is too long"
+                                                          : "no memory for a reply");
+        return -ECONNRESET;
+    }
+    /* A completion sends what was held back, and what done functions added. */
+    pthread_mutex_lock(&client->lock);
+    int failure = rpc_sender_pending(&client->sender) > 0 ? rpc_client_send(client) : 0;
+    pthread_mutex_unlock(&client->lock);
+    if (failure < 0) {
+        rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+        return -ECONNRESET;
+    }
+    return 0;
+}
+
+/* ---- the reading role: the lock is held ---- */
+
+static void take_role(rpc_client *client)
+{
+    client->reading = true;
+    client->reader = pthread_self();
+    client->role_serial++;
+}
+
+/* Gives the role up, to a thread that waits for its reply if there is one. */
+static void leave_role(rpc_client *client)
+{
+    client->reading = false;
+    for (struct rpc_waiter *waiter = client->waiters; waiter; waiter = waiter->next) {
+        if (!waiter->call->complete) {
+            pthread_cond_signal(&waiter->wake);
+            return;
+        }
+    }
+    /* An attender that only rests is not woken: the next short call may come at once. */
+    if (client->attender && client->attender->state == RPC_ATTENDER_SLEEPING)
+        pthread_cond_signal(&client->attender->wake);
+}
+
+/* Reads until the call is complete. */
+static void read_until_complete(rpc_client *client, struct rpc_call *call)
+{
+    take_role(client);
+    while (!call->complete) {
+        int timeout_ms = patience(client);
+        pthread_mutex_unlock(&client->lock);
+        if (read_replies(client) == -EAGAIN) {
+            int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, false);
+            if (ready == 0)
+                check_silence(client);
+            else if (ready < 0)
+                rpc_client_lose(client, true, "waiting for replies: %s", strerror(-ready));
+        }
+        pthread_mutex_lock(&client->lock);
+    }
+    leave_role(client);
+}
+
+/* Sleeps until the call is complete or the role is free. */
+static void sleep_as_waiter(rpc_client *client, struct rpc_call *call)
+{
+    struct rpc_waiter waiter = { .call = call, .next = client->waiters };
+    pthread_cond_init(&waiter.wake, NULL);
+    if (client->waiters)
+        client->waiters->previous = &waiter;
+    client->waiters = &waiter;
+    call->waiter = &waiter;
+    while (!call->complete && client->reading)
+        pthread_cond_wait(&waiter.wake, &client->lock);
+    if (waiter.previous)
+        waiter.previous->next = waiter.next;
+    else
+        client->waiters = waiter.next;
+    if (waiter.next)
+        waiter.next->previous = waiter.previous;
+    call->waiter = NULL;
+    pthread_cond_destroy(&waiter.wake);
+}
+
+void rpc_client_await(rpc_client *client, struct rpc_call *call)
+{
+    while (!call->complete) {
+        if (client->reading)
+            sleep_as_waiter(client, call);
+        else
+            read_until_complete(client, call);
+    }
+}
+
+int rpc_client_blocked(void *context)
+{
+    rpc_client *client = context;
+    pthread_mutex_lock(&client->lock);
+    if (client->sender.error != 0) {
+        pthread_mutex_unlock(&client->lock);
+        return client->sender.error;
+    }
+    bool mine = client->reading && pthread_equal(client->reader, pthread_self());
+    bool others = client->reading && !mine;
+    int timeout_ms = patience(client);
+    if (!others && !mine)
+        take_role(client);
+    pthread_mutex_unlock(&client->lock);
+
+    /* Another thread reads, but may stop at any time: look again soon. */
+    if (others && (timeout_ms < 0 || timeout_ms > RETRY_MS))
+        timeout_ms = RETRY_MS;
+    int ready = rpc_channel_poll(client->channel, others ? POLLOUT : POLLOUT | POLLIN, timeout_ms, false);
+    if (!others && ready > 0 && (ready & POLLIN))
+        read_replies(client);
+    if (ready == 0)
+        check_silence(client);
+
+    if (!others && !mine) {
+        pthread_mutex_lock(&client->lock);
+        leave_role(client);
+        pthread_mutex_unlock(&client->lock);
+    }
+    return ready < 0 ? ready : 0;
+}
+
+/* ---- the attender ---- */
+
+/* Somebody reads for himself: keep away for a moment. The lock is held. */
+static void rest(rpc_client *client, struct rpc_attender *attender)
+{
+    struct timespec until = clock_timespec(clock_now() + REST_NS);
+    uint64_t serial = client->role_serial;
+    attender->state = RPC_ATTENDER_RESTING;
+    int timeout = pthread_cond_timedwait(&attender->wake, &client->lock, &until);
+    if (timeout == ETIMEDOUT && client->reading && client->role_serial == serial) {
+        attender->state = RPC_ATTENDER_SLEEPING;
+        pthread_cond_wait(&attender->wake, &client->lock);
+    }
+    attender->state = RPC_ATTENDER_BUSY;
+}
+
+/* Sleeps until bytes come or somebody wakes it; reads them if nobody else does. The lock is held. */
+static void watch(rpc_client *client, struct rpc_attender *attender)
+{
+    int timeout_ms = patience(client);
+    attender->state = RPC_ATTENDER_WATCHING;
+    pthread_mutex_unlock(&client->lock);
+    int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, true);
+    if (ready == 0)
+        check_silence(client);
+    else if (ready < 0)
+        rpc_client_lose(client, true, "waiting for replies: %s", strerror(-ready));
+    pthread_mutex_lock(&client->lock);
+    attender->state = RPC_ATTENDER_BUSY;
+    if (ready <= 0 || !(ready & POLLIN) || client->reading)
+        return;
+    take_role(client);
+    pthread_mutex_unlock(&client->lock);
+    read_replies(client);
+    pthread_mutex_lock(&client->lock);
+    leave_role(client);
+}
+
+enum clnt_stat rpc_client_attend(rpc_client *client, struct rpc_call *call)
+{
+    struct rpc_attender attender = { .call = call, .state = RPC_ATTENDER_BUSY };
+    int failure = 0;
+    pthread_mutex_lock(&client->lock);
+    if (client->attender) {
+        pthread_mutex_unlock(&client->lock);
+        return rpc_client_wait(client, call);
+    }
+    pthread_cond_init(&attender.wake, &client->monotonic);
+    client->attender = &attender;
+    while (!call->complete) {
+        if (client->kicked) {
+            client->kicked = false;
+            failure = rpc_client_send(client);
+            if (failure < 0)
+                break;
+        } else if (client->reading || client->waiters) {
+            rest(client, &attender);
+        } else {
+            watch(client, &attender);
+        }
+    }
+    client->attender = NULL;
+    client->kicked = false;
+    if (failure == 0 && rpc_sender_pending(&client->sender) > 0)
+        failure = rpc_client_send(client);      /* nobody else would */
+    pthread_mutex_unlock(&client->lock);
+    pthread_cond_destroy(&attender.wake);
+
+    if (failure < 0)
+        rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+    pthread_mutex_lock(&client->lock);
+    if (!call->complete)
+        rpc_client_await(client, call);         /* completed by the loss; at most another thread is decoding it */
+    pthread_mutex_unlock(&client->lock);
+    return call->status;
+}

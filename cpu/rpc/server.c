@@ -1,0 +1,371 @@
+/*
+ * server.c: the serving end of a connection. One thread at a time takes calls from it (rpc_server_next); any
+ * thread may answer. A call is used where it was received: a request holds a reference to its block.
+ *
+ * What does not concern the service is answered here: unknown programs, versions and procedures, foreign
+ * credentials. What is no call at all ends the session.
+ */
+#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/sender.h"
+#include "cpu/rpc/wire.h"
+
+#include "cpu/common/clock.h"
+
+#include <errno.h>
+#include <rpc/svc_mt.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rpc_server {
+    rpc_channel              *channel;
+    const struct rpc_program *program;
+    struct rpc_inbox          inbox;        /* of the thread that is in rpc_server_next */
+    pthread_mutex_t           lock;
+    struct rpc_sender         sender;
+};
+
+struct rpc_request {
+    struct rpc_server   *server;
+    struct rpc_block    *block;
+    size_t               size;
+    struct rpc_wire_call call;
+};
+
+/* rpc_sender's `blocked`: the client reads its replies, also while it sends, so waiting is enough. */
+static int server_blocked(void *context)
+{
+    rpc_server *server = context;
+    int ready = rpc_channel_poll(server->channel, POLLOUT, -1, false);
+    return ready < 0 ? ready : 0;
+}
+
+int rpc_server_create(rpc_channel *channel, const struct rpc_program *program, rpc_server **out, char *error)
+{
+    rpc_server *server = calloc(1, sizeof *server);
+    if (!server) {
+        rpc_channel_destroy(channel);
+        return rpc_explain(error, -ENOMEM, "no memory for an RPC server");
+    }
+    server->channel = channel;
+    server->program = program;
+    rpc_inbox_init(&server->inbox, program->max_record);
+    pthread_mutex_init(&server->lock, NULL);
+    rpc_sender_init(&server->sender, &server->lock, channel, program->max_record, server_blocked, server);
+    *out = server;
+    return 0;
+}
+
+void rpc_server_shutdown(rpc_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    rpc_sender_fail(&server->sender, -ECONNRESET);
+    pthread_mutex_unlock(&server->lock);
+    rpc_channel_shutdown(server->channel);
+}
+
+void rpc_server_destroy(rpc_server *server)
+{
+    if (!server)
+        return;
+    rpc_channel_destroy(server->channel);
+    rpc_inbox_clear(&server->inbox);
+    rpc_sender_destroy(&server->sender);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}
+
+/* ---- answers ---- */
+
+/* What stands after the head of an accepted reply: results, or the versions that there are. */
+static bool_t put_body(const rpc_server *server, XDR *xdr, enum accept_stat status, xdrproc_t encode, void *result)
+{
+    if (status == PROG_MISMATCH) {
+        long version = (long)server->program->version;
+        return XDR_PUTLONG(xdr, &version) && XDR_PUTLONG(xdr, &version);
+    }
+    return status != SUCCESS || !encode || encode(xdr, result);
+}
+
+static int send_accepted(rpc_server *server, uint32_t xid, enum accept_stat status, xdrproc_t encode, void *result)
+{
+    struct rpc_encoding encoding;
+    pthread_mutex_lock(&server->lock);
+    int failure = rpc_sender_wait_room(&server->sender);
+    if (failure == 0)
+        failure = rpc_sender_begin(&server->sender, &encoding, true);
+    if (failure == 0) {
+        if (!rpc_wire_put_accepted(&encoding.xdr, xid, status) ||
+            !put_body(server, &encoding.xdr, status, encode, result)) {
+            rpc_sender_cancel(&server->sender, &encoding);
+            failure = -EINVAL;                  /* these results cannot be expressed, or are too long */
+        } else {
+            failure = rpc_sender_end(&server->sender, &encoding);
+        }
+    }
+    if (failure == 0)
+        failure = encoding.gathered ? rpc_sender_write_through(&server->sender) : rpc_sender_write(&server->sender);
+    pthread_mutex_unlock(&server->lock);
+    return failure;
+}
+
+static int send_denied(rpc_server *server, uint32_t xid, bool version)
+{
+    struct rpc_encoding encoding;
+    pthread_mutex_lock(&server->lock);
+    int failure = rpc_sender_begin(&server->sender, &encoding, false);
+    if (failure == 0) {
+        bool_t put = version ? rpc_wire_put_version_mismatch(&encoding.xdr, xid)
+                             : rpc_wire_put_auth_error(&encoding.xdr, xid, AUTH_REJECTEDCRED);
+        if (!put) {
+            rpc_sender_cancel(&server->sender, &encoding);
+            failure = -ENOMEM;
+        } else {
+            failure = rpc_sender_end(&server->sender, &encoding);
+        }
+    }
+    if (failure == 0)
+        failure = rpc_sender_write(&server->sender);
+    pthread_mutex_unlock(&server->lock);
+    return failure;
+}
+
+int rpc_server_reply(rpc_server *server, uint32_t xid, xdrproc_t encode, void *result)
+{
+    return send_accepted(server, xid, SUCCESS, encode, result);
+}
+
+int rpc_server_reject(rpc_server *server, uint32_t xid, enum accept_stat status)
+{
+    if (status == SUCCESS)
+        return -EINVAL;
+    return send_accepted(server, xid, status, NULL, NULL);
+}
+
+/* ---- calls ---- */
+
+static enum rpc_class class_of(const rpc_server *server, uint32_t procedure)
+{
+    const struct rpc_program *program = server->program;
+    return procedure < program->count ? program->procedures[procedure].class : RPC_CLASS_NONE;
+}
+
+/* 1: the service should have it; 0: answered here; -EPROTO; or -errno: the answer could not be sent. */
+static int examine(rpc_server *server, const struct rpc_record *record, struct rpc_wire_call *call)
+{
+    if (rpc_wire_get_call(record, call) < 0)
+        return -EPROTO;
+    if (call->rpc_version != RPC_MSG_VERSION)
+        return send_denied(server, call->xid, true);
+    if (call->flavor != AUTH_NONE)
+        return send_denied(server, call->xid, false);
+    if (call->program != server->program->program)
+        return send_accepted(server, call->xid, PROG_UNAVAIL, NULL, NULL);
+    if (call->version != server->program->version)
+        return send_accepted(server, call->xid, PROG_MISMATCH, NULL, NULL);
+    if (class_of(server, call->procedure) == RPC_CLASS_NONE)
+        return send_accepted(server, call->xid, PROC_UNAVAIL, NULL, NULL);
+    return 1;
+}
+
+/* Takes over the record's block. */
+static int make_request(rpc_server *server, const struct rpc_record *record, rpc_request **out, char *error)
+{
+    struct rpc_wire_call call;
+    int status = examine(server, record, &call);
+    if (status == 1) {
+        rpc_request *request = malloc(sizeof *request);
+        if (request) {
+            *request = (rpc_request){ .server = server, .block = record->block, .size = record->size, .call = call };
+            *out = request;
+            return 1;
+        }
+        status = -ENOMEM;
+    }
+    rpc_block_release(record->block);
+    if (status == -EPROTO)
+        rpc_explain(error, status, "the client sent %zu bytes that are no call", record->size);
+    else if (status < 0)
+        rpc_explain(error, status, "answering or keeping a call: %s", strerror(-status));
+    return status;
+}
+
+static int receive(rpc_server *server, char *error)
+{
+    ssize_t got = rpc_channel_receive(server->channel, &server->inbox);
+    if (got > 0 || got == -EAGAIN)
+        return got > 0 ? 0 : -EAGAIN;
+    if (got == -ENOMEM)
+        return rpc_explain(error, -ENOMEM, "no memory for a call");
+    bool half = server->inbox.end > server->inbox.start || server->inbox.assembled > 0;
+    return rpc_explain(error, -ECONNRESET, "the client closed the connection%s%s%s", half ? " within a message" : "",
+                       got < 0 ? ": " : "", got < 0 ? strerror((int)-got) : "");
+}
+
+int rpc_server_next(rpc_server *server, int timeout_ms, rpc_request **out, char *error)
+{
+    uint64_t deadline = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS : 0;
+    *out = NULL;
+    for (;;) {
+        struct rpc_record record;
+        int status;
+        while ((status = rpc_inbox_next(&server->inbox, &record)) == 1) {
+            status = make_request(server, &record, out, error);
+            if (status != 0)
+                return status < 0 ? status : 0;
+        }
+        if (status < 0)
+            return rpc_explain(error, status, status == -EMSGSIZE ? "the client announced a message longer than %zu bytes"
+                                                                  : "no memory for a message (at most %zu bytes)",
+                               server->program->max_record);
+        status = receive(server, error);
+        if (status == 0)
+            continue;
+        if (status != -EAGAIN)
+            return status;
+        int ready = rpc_channel_poll(server->channel, POLLIN, timeout_ms > 0 ? clock_poll_timeout(deadline) : timeout_ms,
+                                     false);
+        if (ready == 0)
+            return 0;
+        if (ready < 0)
+            return rpc_explain(error, ready, "waiting for calls: %s", strerror(-ready));
+    }
+}
+
+uint32_t rpc_request_procedure(const rpc_request *request)
+{
+    return request->call.procedure;
+}
+
+uint32_t rpc_request_xid(const rpc_request *request)
+{
+    return request->call.xid;
+}
+
+size_t rpc_request_size(const rpc_request *request)
+{
+    return request->size;
+}
+
+int rpc_request_arguments(rpc_request *request, xdrproc_t decode, void *args)
+{
+    return rpc_wire_decode(request->call.body, request->call.body_size, decode, args) ? 0 : -EPROTO;
+}
+
+void rpc_request_free(rpc_request *request)
+{
+    if (!request)
+        return;
+    rpc_block_release(request->block);
+    free(request);
+}
+
+/* ---- rpcgen's dispatch: a transport that lives as long as one call of it ---- */
+
+struct dispatch {
+    SVCXPRT      transport;         /* first */
+    SVCXPRT_EXT  extension;
+    rpc_request *request;
+    void        *user;
+    bool         answered;          /* the service function gave a result */
+    int          status;
+};
+
+static struct dispatch *dispatch_of(SVCXPRT *transport)
+{
+    return (struct dispatch *)transport;
+}
+
+static bool_t transport_receive(SVCXPRT *transport, struct rpc_msg *message)
+{
+    (void)transport;
+    (void)message;
+    return FALSE;
+}
+
+static enum xprt_stat transport_state(SVCXPRT *transport)
+{
+    (void)transport;
+    return XPRT_IDLE;
+}
+
+static bool_t transport_get_arguments(SVCXPRT *transport, xdrproc_t decode, void *args)
+{
+    struct dispatch *dispatch = dispatch_of(transport);
+    dispatch->status = rpc_request_arguments(dispatch->request, decode, args);
+    return dispatch->status == 0;
+}
+
+static bool_t transport_reply(SVCXPRT *transport, struct rpc_msg *message)
+{
+    struct dispatch *dispatch = dispatch_of(transport);
+    rpc_request *request = dispatch->request;
+    enum accept_stat said = message->acpted_rply.ar_stat;
+    if (said == SUCCESS)
+        dispatch->answered = true;
+    if (class_of(request->server, request->call.procedure) == RPC_CLASS_ASYNC)
+        return TRUE;                /* never answered, whatever became of it */
+    int status = send_accepted(request->server, request->call.xid, said, message->acpted_rply.ar_results.proc,
+                               message->acpted_rply.ar_results.where);
+    /* after -EINVAL rpcgen's code answers once more, with SYSTEM_ERR */
+    if (status < 0 && dispatch->status == 0)
+        dispatch->status = status;
+    return status == 0;
+}
+
+static bool_t transport_free_arguments(SVCXPRT *transport, xdrproc_t proc, void *args)
+{
+    (void)transport;
+    xdr_free(proc, args);
+    return TRUE;                    /* rpcgen's code would end the process otherwise */
+}
+
+static void transport_destroy(SVCXPRT *transport)
+{
+    (void)transport;
+}
+
+static bool_t transport_control(SVCXPRT *transport, const u_int request, void *info)
+{
+    (void)transport;
+    (void)request;
+    (void)info;
+    return FALSE;
+}
+
+static const struct xp_ops transport_operations = {
+    .xp_recv = transport_receive, .xp_stat = transport_state, .xp_getargs = transport_get_arguments,
+    .xp_reply = transport_reply, .xp_freeargs = transport_free_arguments, .xp_destroy = transport_destroy,
+};
+static const struct xp_ops2 transport_operations2 = { .xp_control = transport_control };
+
+int rpc_server_dispatch(rpc_server *server, rpc_request *request, rpc_dispatch *dispatch_function, void *user)
+{
+    struct dispatch dispatch = { .request = request, .user = user };
+    dispatch.transport.xp_fd = -1;
+    dispatch.transport.xp_ops = &transport_operations;
+    dispatch.transport.xp_ops2 = &transport_operations2;
+    dispatch.transport.xp_p3 = &dispatch.extension;
+    struct svc_req call = {
+        .rq_prog = server->program->program, .rq_vers = server->program->version,
+        .rq_proc = request->call.procedure, .rq_xprt = &dispatch.transport,
+    };
+    dispatch_function(&call, &dispatch.transport);
+    return dispatch.status;
+}
+
+void *rpc_request_user(const struct svc_req *call)
+{
+    return dispatch_of(call->rq_xprt)->user;
+}
+
+uint32_t rpc_request_xid_of(const struct svc_req *call)
+{
+    return dispatch_of(call->rq_xprt)->request->call.xid;
+}
+
+int rpc_free_result(SVCXPRT *transport, xdrproc_t proc, void *result)
+{
+    if (dispatch_of(transport)->answered)
+        xdr_free(proc, result);
+    return 1;
+}

@@ -1,0 +1,137 @@
+#include "cpu/rpc/wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { RPC_VERSION = 2 };
+
+static bool_t put_words(XDR *xdr, const uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        long value = (long)words[i];
+        if (!XDR_PUTLONG(xdr, &value))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+bool_t rpc_wire_put_call(XDR *xdr, uint32_t xid, const struct rpc_program *program, uint32_t procedure)
+{
+    const uint32_t words[RPC_WIRE_CALL_WORDS] = {
+        xid, CALL, RPC_VERSION, program->program, program->version, procedure,
+        AUTH_NONE, 0, AUTH_NONE, 0,             /* credential, verifier: flavor, length */
+    };
+    return put_words(xdr, words, RPC_WIRE_CALL_WORDS);
+}
+
+bool_t rpc_wire_put_accepted(XDR *xdr, uint32_t xid, enum accept_stat status)
+{
+    const uint32_t words[RPC_WIRE_REPLY_WORDS] = { xid, REPLY, MSG_ACCEPTED, AUTH_NONE, 0, status };
+    return put_words(xdr, words, RPC_WIRE_REPLY_WORDS);
+}
+
+bool_t rpc_wire_put_version_mismatch(XDR *xdr, uint32_t xid)
+{
+    const uint32_t words[] = { xid, REPLY, MSG_DENIED, RPC_MISMATCH, RPC_VERSION, RPC_VERSION };
+    return put_words(xdr, words, sizeof words / sizeof words[0]);
+}
+
+bool_t rpc_wire_put_auth_error(XDR *xdr, uint32_t xid, enum auth_stat why)
+{
+    const uint32_t words[] = { xid, REPLY, MSG_DENIED, AUTH_ERROR, why };
+    return put_words(xdr, words, sizeof words / sizeof words[0]);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+    const uint8_t *at, *end;
+    bool           failed;
+};
+
+static uint32_t get(struct reader *reader)
+{
+    if (reader->end - reader->at < 4) {
+        reader->failed = true;
+        return 0;
+    }
+    const uint8_t *at = reader->at;
+    reader->at += 4;
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Skips an opaque_auth; gives its flavor. */
+static uint32_t get_auth(struct reader *reader)
+{
+    uint32_t flavor = get(reader), length = get(reader);
+    if (length > MAX_AUTH_BYTES || (size_t)(reader->end - reader->at) < RNDUP(length))
+        reader->failed = true;
+    else
+        reader->at += RNDUP(length);
+    return flavor;
+}
+
+int rpc_wire_get_call(const struct rpc_record *record, struct rpc_wire_call *call)
+{
+    struct reader reader = { record->bytes, record->bytes + record->size, false };
+    *call = (struct rpc_wire_call){ .xid = get(&reader) };
+    if (get(&reader) != CALL || reader.failed)
+        return -EPROTO;
+    call->rpc_version = get(&reader);
+    if (call->rpc_version != RPC_VERSION)       /* what follows may look different */
+        return reader.failed ? -EPROTO : 0;
+    call->program = get(&reader);
+    call->version = get(&reader);
+    call->procedure = get(&reader);
+    call->flavor = get_auth(&reader);
+    get_auth(&reader);
+    call->body = reader.at;
+    call->body_size = (size_t)(reader.end - reader.at);
+    return reader.failed ? -EPROTO : 0;
+}
+
+static enum clnt_stat accepted_status(uint32_t status)
+{
+    switch (status) {
+    case SUCCESS:       return RPC_SUCCESS;
+    case PROG_UNAVAIL:  return RPC_PROGUNAVAIL;
+    case PROG_MISMATCH: return RPC_PROGVERSMISMATCH;
+    case PROC_UNAVAIL:  return RPC_PROCUNAVAIL;
+    case GARBAGE_ARGS:  return RPC_CANTDECODEARGS;
+    case SYSTEM_ERR:    return RPC_SYSTEMERROR;
+    default:            return RPC_FAILED;
+    }
+}
+
+int rpc_wire_get_reply(const struct rpc_record *record, struct rpc_wire_reply *reply)
+{
+    struct reader reader = { record->bytes, record->bytes + record->size, false };
+    *reply = (struct rpc_wire_reply){ .xid = get(&reader) };
+    if (get(&reader) != REPLY || reader.failed)
+        return -EPROTO;
+    switch (get(&reader)) {
+    case MSG_ACCEPTED:
+        get_auth(&reader);
+        reply->status = accepted_status(get(&reader));
+        break;
+    case MSG_DENIED:
+        reply->status = get(&reader) == RPC_MISMATCH ? RPC_VERSMISMATCH : RPC_AUTHERROR;
+        break;
+    default:
+        return -EPROTO;
+    }
+    reply->body = reader.at;
+    reply->body_size = (size_t)(reader.end - reader.at);
+    return reader.failed ? -EPROTO : 0;
+}
+
+bool rpc_wire_decode(const uint8_t *body, size_t size, xdrproc_t proc, void *object)
+{
+    XDR xdr;
+    xdrmem_create(&xdr, (char *)body, (u_int)size, XDR_DECODE);
+    if (proc(&xdr, object) && xdr_getpos(&xdr) == size)
+        return true;
+    /* rpcgen's code leaves behind what it had decoded before the fault */
+    xdr_free(proc, object);
+    return false;
+}

@@ -1,0 +1,226 @@
+#include "tests/rpc/service.h"
+
+#include "cpu/rpc/cpu_rpc_classes.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void test_pattern(uint64_t seed, void *bytes, size_t size)
+{
+    uint8_t *at = bytes;
+    uint64_t x = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    for (size_t i = 0; i < size; i++) {
+        if (i % 8 == 0)
+            x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        at[i] = (uint8_t)(x >> (8 * (i % 8)));
+    }
+}
+
+bool test_pattern_matches(uint64_t seed, const void *bytes, size_t size)
+{
+    uint8_t *wanted = malloc(size + 1);
+    test_pattern(seed, wanted, size);
+    bool same = memcmp(wanted, bytes, size) == 0;
+    free(wanted);
+    return same;
+}
+
+static void handle_async(struct service *service, uint32_t procedure, const void *args)
+{
+    atomic_fetch_add(&service->async, 1);
+    if (procedure == FLYT_SET) {
+        const set_args *set = args;
+        uint32_t *last = &service->last[set->stream % TEST_STREAMS];
+        if (set->value != *last + 1)
+            atomic_fetch_add(&service->disorder, 1);
+        *last = set->value;
+    } else if (procedure == FLYT_COPY_IN) {
+        const copy_in_args *copy = args;
+        if (copy->data.kind == FLYT_BULK_INLINE &&
+            !test_pattern_matches(copy->to, copy->data.flyt_bulk_u.bytes.bytes_val,
+                                  copy->data.flyt_bulk_u.bytes.bytes_len))
+            atomic_fetch_add(&service->disorder, 1);
+    }
+}
+
+struct reversal {
+    struct service *service;
+    uint32_t        xids[TEST_REVERSED];
+};
+
+static void *reply_reversed(void *context)
+{
+    struct reversal *reversal = context;
+    for (unsigned i = TEST_REVERSED; i > 0; i--) {
+        plain_result result = { .head = { .result = (int)reversal->xids[i - 1] } };
+        rpc_server_reply(reversal->service->server, reversal->xids[i - 1], (xdrproc_t)xdr_plain_result, &result);
+    }
+    pthread_mutex_unlock(&reversal->service->replier_lock);
+    free(reversal);
+    return NULL;
+}
+
+/* Collects calls and lets another thread answer them last first. */
+static void answer_reversed(struct service *service, uint32_t xid)
+{
+    service->reversed[service->reversed_count++] = xid;
+    if (service->reversed_count < TEST_REVERSED)
+        return;
+    struct reversal *reversal = malloc(sizeof *reversal);
+    reversal->service = service;
+    memcpy(reversal->xids, service->reversed, sizeof reversal->xids);
+    service->reversed_count = 0;
+    /* a thread of its own, but inline the joining: the lock below is taken by the next reversal and the end */
+    pthread_t thread;
+    pthread_mutex_lock(&service->replier_lock);
+    pthread_mutex_unlock(&service->replier_lock);
+    if (pthread_create(&thread, NULL, reply_reversed, reversal) != 0)
+        abort();
+    pthread_join(thread, NULL);
+}
+
+static bool_t handle_sync(struct service *service, uint32_t procedure, const void *args, void *result,
+                          struct svc_req *call)
+{
+    switch (procedure) {
+    case FLYT_COPY_OUT: {
+        const copy_out_args *copy = args;
+        copy_out_result *out = result;
+        size_t size = copy->size <= FLYT_MAX_INLINE ? copy->size : 0;
+        out->data.kind = FLYT_BULK_INLINE;
+        out->data.flyt_bulk_u.bytes.bytes_val = malloc(size + 1);
+        out->data.flyt_bulk_u.bytes.bytes_len = (u_int)size;
+        test_pattern(copy->from, out->data.flyt_bulk_u.bytes.bytes_val, size);
+        return TRUE;
+    }
+    case FLYT_MEMORY_INFO: {
+        memory_info_result *info = result;
+        info->free = atomic_load(&service->async);
+        info->total = (uint64_t)((const device_args *)args)->device;
+        return TRUE;
+    }
+    case FLYT_DEVICE_SYNC:
+        if (((const device_args *)args)->device == TEST_DIE)
+            _exit(9);
+        return TRUE;
+    case FLYT_STREAM_SYNC:
+        answer_reversed(service, rpc_request_xid_of(call));
+        return FALSE;
+    case FLYT_EVENTS:
+        atomic_store(&service->events_xid, rpc_request_xid_of(call));
+        return FALSE;
+    default:
+        return TRUE;
+    }
+}
+
+void service_say(struct service *service, uint32_t serial)
+{
+    uint32_t xid;
+    while ((xid = atomic_exchange(&service->events_xid, 0)) == 0)
+        poll(NULL, 0, 1);
+    events_result result = { .serial = serial };
+    rpc_server_reply(service->server, xid, (xdrproc_t)xdr_events_result, &result);
+}
+
+/* One service function for each procedure. */
+#define RESULT_SYNC(result)  memset(out, 0, sizeof *(result *)out); \
+                             return handle_sync(rpc_request_user(call), procedure, args, out, call)
+#define RESULT_ASYNC(result) (void)out; handle_async(rpc_request_user(call), procedure, args); return FALSE
+#define SERVICE(number, NAME, name, class, arguments, result)                                         \
+    bool_t name##_1_svc(arguments *args, result *out, struct svc_req *call)                           \
+    {                                                                                                 \
+        const uint32_t procedure = number;                                                            \
+        RESULT_##class(result);                                                                       \
+    }
+FLYT_PROCEDURES(SERVICE)
+
+int flyt_program_1_freeresult(SVCXPRT *transport, xdrproc_t proc, caddr_t result)
+{
+    return rpc_free_result(transport, proc, result);
+}
+
+struct service *service_create(rpc_channel *channel)
+{
+    struct service *service = calloc(1, sizeof *service);
+    pthread_mutex_init(&service->replier_lock, NULL);
+    if (rpc_server_create(channel, &rpc_flyt_program, &service->server, NULL) != 0)
+        abort();
+    return service;
+}
+
+int service_run(struct service *service)
+{
+    for (;;) {
+        rpc_request *request;
+        int status = rpc_server_next(service->server, -1, &request, service->why);
+        if (status == 0 && request) {
+            status = rpc_server_dispatch(service->server, request, flyt_program_1, service);
+            rpc_request_free(request);
+        }
+        if (status != 0) {
+            service->ended = status;
+            return status;
+        }
+    }
+}
+
+static void *service_thread(void *context)
+{
+    struct service *service = context;
+    service_run(service);
+    rpc_server_shutdown(service->server);           /* a client that broke the rules is let go */
+    return NULL;
+}
+
+struct service *service_start(rpc_channel *channel)
+{
+    struct service *service = service_create(channel);
+    service->threaded = true;
+    if (pthread_create(&service->thread, NULL, service_thread, service) != 0)
+        abort();
+    return service;
+}
+
+void service_destroy(struct service *service)
+{
+    rpc_server_destroy(service->server);
+    pthread_mutex_destroy(&service->replier_lock);
+    free(service);
+}
+
+void service_join(struct service *service)
+{
+    pthread_join(service->thread, NULL);
+    service_destroy(service);
+}
+
+void test_channels(const char *kind, rpc_channel *out[2])
+{
+    char error[RPC_ERROR_SIZE] = "";
+    if (strcmp(kind, "local") == 0) {
+        if (rpc_channel_pair(out, error) == 0)
+            return;
+    } else if (strcmp(kind, "unix") == 0) {
+        int fds[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0 && rpc_channel_from_fd(fds[0], &out[0], error) == 0 &&
+            rpc_channel_from_fd(fds[1], &out[1], error) == 0)
+            return;
+    } else {
+        rpc_listener *listener;
+        if (rpc_listener_open("tcp://127.0.0.1:0", &listener, error) == 0 &&
+            rpc_channel_connect(rpc_listener_uri(listener), 5000, &out[0], error) == 0) {
+            int fd = rpc_listener_accept(listener);
+            rpc_listener_close(listener);
+            if (fd >= 0 && rpc_channel_from_fd(fd, &out[1], error) == 0)
+                return;
+        }
+    }
+    fprintf(stderr, "no %s channels: %s\n", kind, error);
+    abort();
+}

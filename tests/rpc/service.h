@@ -1,0 +1,58 @@
+/*
+ * service.h: a service without a GPU, for tests of the rpc layer: each procedure of the protocol, answered by
+ * something that a test can check.
+ *
+ *   ASYNC procedures        are counted, by procedure and in all; their order is checked where they carry a number
+ *   FLYT_SET                its value must be one more than the last of the same stream
+ *   FLYT_COPY_IN            inline bytes must be test_pattern(to, …)
+ *   FLYT_COPY_OUT           answers test_pattern(from, size)
+ *   FLYT_MEMORY_INFO        free: ASYNC calls so far; total: the device's number
+ *   FLYT_STREAM_SYNC        answered later, by another thread, in reversed order of every REVERSED calls
+ *   FLYT_EVENTS             answered when service_say is called; the rest of the calls go on
+ *   FLYT_DEVICE_SYNC        ends the server's process when device is TEST_DIE
+ *   other SYNC procedures   result 0
+ */
+#ifndef FLYT_TESTS_RPC_SERVICE_H
+#define FLYT_TESTS_RPC_SERVICE_H
+
+#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { TEST_DIE = 4711, TEST_STREAMS = 64, TEST_REVERSED = 4 };
+
+struct service {
+    rpc_server      *server;
+    pthread_t        thread;
+    bool             threaded;
+    int              ended;                 /* what rpc_server_next ended with */
+    char             why[RPC_ERROR_SIZE];
+    _Atomic uint64_t async;                 /* ASYNC calls received */
+    _Atomic uint64_t disorder;              /* numbers out of order, wrong bytes */
+    uint32_t         last[TEST_STREAMS];
+    uint32_t         reversed[TEST_REVERSED];
+    unsigned         reversed_count;
+    _Atomic uint32_t events_xid;            /* 0: none outstanding */
+    pthread_mutex_t  replier_lock;
+};
+
+/* Serves the channel with a thread of its own until the client goes. */
+struct service *service_start(rpc_channel *);
+/* Waits for the end of the thread and frees all. */
+void service_join(struct service *);
+/* In the calling thread; gives what rpc_server_next ended with. */
+int  service_run(struct service *);
+struct service *service_create(rpc_channel *);
+void service_destroy(struct service *);
+/* Answers the outstanding EVENTS call; waits for one to come. */
+void service_say(struct service *, uint32_t serial);
+
+void test_pattern(uint64_t seed, void *bytes, size_t size);
+bool test_pattern_matches(uint64_t seed, const void *bytes, size_t size);
+
+/* Channels joined to each other: kind is "local", "unix" (socketpair), or "tcp" (over the loopback). */
+void test_channels(const char *kind, rpc_channel *out[2]);
+
+#endif
