@@ -1,0 +1,243 @@
+/* decode.c: opcodes, words and types of arithmetic instructions. See decode.h. */
+#include "softgpu/alu/decode.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct opcode { const char *name; sg_decoder *decoder; int operation; } opcodes[] = {
+    /* the commonest first */
+    { "add", sg_decode_arithmetic, SG_OP_ADD },    { "setp", sg_decode_compare, SG_OP_SETP },
+    { "mad", sg_decode_arithmetic, SG_OP_MAD },    { "mul", sg_decode_arithmetic, SG_OP_MUL },
+    { "fma", sg_decode_arithmetic, SG_OP_FMA },    { "shl", sg_decode_bits, SG_OP_SHL },
+    { "and", sg_decode_bits, SG_OP_AND },          { "sub", sg_decode_arithmetic, SG_OP_SUB },
+    { "selp", sg_decode_compare, SG_OP_SELP },     { "shr", sg_decode_bits, SG_OP_SHR },
+    { "or", sg_decode_bits, SG_OP_OR },            { "xor", sg_decode_bits, SG_OP_XOR },
+    { "not", sg_decode_bits, SG_OP_NOT },          { "neg", sg_decode_arithmetic, SG_OP_NEG },
+    { "min", sg_decode_arithmetic, SG_OP_MIN },    { "max", sg_decode_arithmetic, SG_OP_MAX },
+    { "abs", sg_decode_arithmetic, SG_OP_ABS },    { "div", sg_decode_arithmetic, SG_OP_DIV },
+    { "rem", sg_decode_integer, SG_OP_REM },       { "bfe", sg_decode_bits, SG_OP_BFE },
+    { "bfi", sg_decode_bits, SG_OP_BFI },          { "shf", sg_decode_bits, SG_OP_SHF },
+    { "prmt", sg_decode_bits, SG_OP_PRMT },        { "lop3", sg_decode_bits, SG_OP_LOP3 },
+    { "ex2", sg_decode_float, SG_OP_EX2 },         { "rcp", sg_decode_float, SG_OP_RCP },
+    { "sqrt", sg_decode_float, SG_OP_SQRT },       { "rsqrt", sg_decode_float, SG_OP_RSQRT },
+    { "sin", sg_decode_float, SG_OP_SIN },         { "cos", sg_decode_float, SG_OP_COS },
+    { "lg2", sg_decode_float, SG_OP_LG2 },         { "tanh", sg_decode_float, SG_OP_TANH },
+    { "testp", sg_decode_float, SG_OP_TESTP },     { "copysign", sg_decode_float, SG_OP_COPYSIGN },
+    { "mul24", sg_decode_integer, SG_OP_MUL24 },   { "mad24", sg_decode_integer, SG_OP_MAD24 },
+    { "sad", sg_decode_integer, SG_OP_SAD },       { "addc", sg_decode_integer, SG_OP_ADDC },
+    { "subc", sg_decode_integer, SG_OP_SUBC },     { "madc", sg_decode_integer, SG_OP_MADC },
+    { "cnot", sg_decode_bits, SG_OP_CNOT },        { "popc", sg_decode_bits, SG_OP_POPC },
+    { "clz", sg_decode_bits, SG_OP_CLZ },          { "brev", sg_decode_bits, SG_OP_BREV },
+    { "bfind", sg_decode_bits, SG_OP_BFIND },      { "bmsk", sg_decode_bits, SG_OP_BMSK },
+    { "szext", sg_decode_bits, SG_OP_SZEXT },      { "fns", sg_decode_bits, SG_OP_FNS },
+    { "dp4a", sg_decode_bits, SG_OP_DP4A },        { "dp2a", sg_decode_bits, SG_OP_DP2A },
+    { "set", sg_decode_compare, SG_OP_SET },       { "slct", sg_decode_compare, SG_OP_SLCT },
+};
+
+static const struct { const char *text; enum ptx_type ptx; unsigned bits; } types[SG_TYPE_COUNT] = {
+    [SG_T_none] = { "no type", PTX_NONE, 0 },
+#define X(name, ptx, bits) [SG_T_##name] = { #name, ptx, bits },
+    SG_TYPES(X)
+#undef X
+};
+static const char *const words[SG_WORD_COUNT] = {
+#define X(name) [SG_WORD_##name] = #name,
+    SG_WORDS(X)
+#undef X
+};
+
+const char *sg_type_text(enum sg_type t) { return types[t].text; }
+enum ptx_type sg_type_ptx(enum sg_type t) { return types[t].ptx; }
+unsigned sg_type_bits(enum sg_type t) { return types[t].bits; }
+
+enum sg_cell sg_type_cell(enum sg_type t)
+{
+    const unsigned bits = types[t].bits;
+    return bits == 0 ? SG_CELL_NONE : bits == 1 ? SG_CELL_PRED : bits <= 32 ? SG_CELL_32 : bits == 64 ? SG_CELL_64 : SG_CELL_128;
+}
+
+int sg_type_int(enum sg_type t, bool b)
+{
+    switch (t) {
+    case SG_T_u8:  return SG_U8;
+    case SG_T_s8:  return SG_S8;
+    case SG_T_u16: return SG_U16;
+    case SG_T_s16: return SG_S16;
+    case SG_T_u32: return SG_U32;
+    case SG_T_s32: return SG_S32;
+    case SG_T_u64: return SG_U64;
+    case SG_T_s64: return SG_S64;
+    case SG_T_b8:  return b ? SG_U8 : -1;
+    case SG_T_b16: return b ? SG_U16 : -1;
+    case SG_T_b32: return b ? SG_U32 : -1;
+    case SG_T_b64: return b ? SG_U64 : -1;
+    default:       return -1;
+    }
+}
+
+int sg_type_half(enum sg_type t)
+{
+    switch (t) {
+    case SG_T_f16:    return SG_HALF_F16;
+    case SG_T_bf16:   return SG_HALF_BF16;
+    case SG_T_f16x2:  return SG_HALF_F16X2;
+    case SG_T_bf16x2: return SG_HALF_BF16X2;
+    default:          return -1;
+    }
+}
+
+enum sg_round sg_rounding(const struct sg_decode *d)
+{
+    return sg_has(d, W(rz) | W(rzi)) ? SG_RZ : sg_has(d, W(rm) | W(rmi)) ? SG_RM : sg_has(d, W(rp) | W(rpi)) ? SG_RP : SG_RN;
+}
+
+int sg_fail(struct sg_decode *d, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (d->why_size)
+        vsnprintf(d->why, d->why_size, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+static void describe_types(const struct sg_decode *d, char *text, size_t size)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < d->type_count && at + 1 < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s.%s", i ? "" : "", types[d->type[i]].text);
+    if (!d->type_count)
+        snprintf(text, size, "no type");
+}
+
+int sg_allow(struct sg_decode *d, sg_words allowed, unsigned min_types, unsigned max_types)
+{
+    char of[64];
+    describe_types(d, of, sizeof of);
+    for (unsigned i = 0; i < SG_WORD_COUNT; i++)
+        if (d->words & ~allowed & (sg_words)1 << i)
+            return sg_fail(d, "%s has no .%s for %s", d->instruction->opcode, words[i], of);
+    if (d->type_count < min_types || d->type_count > max_types)
+        return sg_fail(d, "%s has %u type%s here, not %s", d->instruction->opcode, min_types, min_types == 1 ? "" : "s", of);
+    return 0;
+}
+
+int sg_at_most_one(struct sg_decode *d, sg_words of, const char *kind)
+{
+    const sg_words present = d->words & of;
+    return present & (present - 1) ? sg_fail(d, "%s with more than one %s", d->instruction->opcode, kind) : 0;
+}
+
+int sg_need_one(struct sg_decode *d, sg_words of, const char *kind)
+{
+    if (!sg_has(d, of))
+        return sg_fail(d, "%s without a %s", d->instruction->opcode, kind);
+    return sg_at_most_one(d, of, kind);
+}
+
+int sg_choose(struct sg_decode *d, sg_alu_function *function)
+{
+    char of[64];
+    describe_types(d, of, sizeof of);
+    d->alu->function = function;
+    return function ? 0 : sg_fail(d, "no %s of %s with these modifiers", d->instruction->opcode, of);
+}
+
+void sg_shape(struct sg_decode *d, enum sg_type destination, ...)
+{
+    va_list sources;
+    d->alu->destination = sg_type_cell(destination);
+    d->alu->destination_type = sg_type_ptx(destination);
+    va_start(sources, destination);
+    for (;;) {
+        const enum sg_type t = (enum sg_type)va_arg(sources, int);
+        if (t == SG_T_none || d->alu->source_count == SG_MAX_SOURCES)
+            break;
+        d->alu->source[d->alu->source_count] = sg_type_cell(t);
+        d->alu->source_type[d->alu->source_count++] = sg_type_ptx(t);
+    }
+    va_end(sources);
+}
+
+int sg_decode_arithmetic(struct sg_decode *d)
+{
+    if (d->type_count == 0)
+        return sg_fail(d, "%s without a type", d->instruction->opcode);
+    const enum sg_type t = d->type[0];
+    if (sg_type_half(t) >= 0)
+        return sg_decode_half(d);
+    if (t == SG_T_f32 || t == SG_T_f64 || t == SG_T_f32x2)
+        return sg_decode_float(d);
+    return sg_decode_integer(d);
+}
+
+/* Sorts one modifier into types or words. */
+static int decode_modifier(struct sg_decode *d, const char *text)
+{
+    for (int t = SG_T_none + 1; t < SG_TYPE_COUNT; t++) {
+        if (strcmp(text, types[t].text))
+            continue;
+        if (d->type_count == SG_MAX_TYPES)
+            return sg_fail(d, "%s with more than %d types", d->instruction->opcode, SG_MAX_TYPES);
+        d->type[d->type_count++] = (enum sg_type)t;
+        return 0;
+    }
+    for (unsigned w = 0; w < SG_WORD_COUNT; w++) {
+        if (strcmp(text, words[w]))
+            continue;
+        if (d->words & (sg_words)1 << w)
+            return sg_fail(d, "modifier '%s' twice", text);
+        d->words |= (sg_words)1 << w;
+        return 0;
+    }
+    return sg_fail(d, "unknown modifier '%s' of %s", text, d->instruction->opcode);
+}
+
+/* What follows the operands that the decoder described must be all that there is. */
+static int check_operands(struct sg_decode *d)
+{
+    const uint32_t have = d->instruction->operand_count;
+    const uint32_t want = 1 + d->alu->source_count + (d->alu->predicate_source >= 0) + (d->alu->immediate_source >= 0);
+    return have == want ? 0 : sg_fail(d, "%s has %u operands here, not %u", d->instruction->opcode, want, have);
+}
+
+int sg_alu_find(const struct ptx_instruction *instruction, struct sg_alu *alu, char *why, size_t why_size)
+{
+    return sg_alu_find_for(sg_cpu_level(), instruction, alu, why, why_size);
+}
+
+int sg_alu_find_for(enum sg_cpu level, const struct ptx_instruction *instruction, struct sg_alu *alu, char *why, size_t why_size)
+{
+    struct sg_decode d = { .instruction = instruction, .alu = alu, .level = level, .why = why, .why_size = why_size };
+    const struct opcode *opcode = NULL;
+    for (size_t i = 0; i < sizeof opcodes / sizeof *opcodes && !opcode; i++)
+        if (!strcmp(instruction->opcode, opcodes[i].name))
+            opcode = &opcodes[i];
+    if (!opcode)
+        return sg_fail(&d, "'%s' is not an arithmetic instruction", instruction->opcode);
+    for (uint32_t i = 0; i < instruction->modifier_count; i++)
+        if (decode_modifier(&d, instruction->modifiers[i]))
+            return -1;
+    d.operation = opcode->operation;
+    *alu = (struct sg_alu){ .predicate_source = -1, .immediate_source = -1 };
+    return opcode->decoder(&d) || check_operands(&d) ? -1 : 0;
+}
+
+static const struct sg_bits_table *const bits_tables[] = SG_CLONE_ADDRESSES(sg_bits_table);
+
+sg_alu_function *sg_alu_resize(enum ptx_type from, enum ptx_type to)
+{
+    static const signed char kinds[PTX_TYPE_COUNT] = {       /* 1 + enum sg_int */
+        [PTX_B8] = 1 + SG_U8, [PTX_B16] = 1 + SG_U16, [PTX_B32] = 1 + SG_U32, [PTX_B64] = 1 + SG_U64,
+        [PTX_U8] = 1 + SG_U8, [PTX_U16] = 1 + SG_U16, [PTX_U32] = 1 + SG_U32, [PTX_U64] = 1 + SG_U64,
+        [PTX_S8] = 1 + SG_S8, [PTX_S16] = 1 + SG_S16, [PTX_S32] = 1 + SG_S32, [PTX_S64] = 1 + SG_S64,
+        [PTX_F16] = 1 + SG_U16, [PTX_BF16] = 1 + SG_U16, [PTX_F16X2] = 1 + SG_U32, [PTX_BF16X2] = 1 + SG_U32,
+        [PTX_F32] = 1 + SG_U32, [PTX_F32X2] = 1 + SG_U64, [PTX_F64] = 1 + SG_U64,
+    };
+    const int a = (unsigned)from < PTX_TYPE_COUNT ? kinds[from] - 1 : -1, b = (unsigned)to < PTX_TYPE_COUNT ? kinds[to] - 1 : -1;
+    if (a < 0 || b < 0 || a / 2 == b / 2)
+        return NULL;
+    return bits_tables[sg_cpu_level()]->resize[b / 2][a];
+}

@@ -1,0 +1,104 @@
+/*
+ * half.c: rows of f16, bf16 and their pairs. PTX ISA, "Half Precision Floating Point Instructions".
+ *
+ * A sum of two f16 or bf16, and a product of two f16, rounded to f32 and then to the format is the same as rounded
+ * once (24 bits are at least 2n + 2, and what is subnormal is exact). bf16 products can fall below f32's
+ * least number and fma has three operands: these go through double, where products are exact and sums are
+ * rounded to odd. The modifiers are flags in the immediate, the same for all lanes.
+ */
+#include "softgpu/alu/small_float.h"
+#include "softgpu/alu/elementary.h"
+
+SG_INLINE double fma_odd(double a, double b, double c)
+{
+    const double product = a * b, sum = product + c;
+    const double part = sum - product, error = (product - (sum - part)) + (c - part);
+    const uint64_t bits = double_bits(sum);
+    const uint64_t step = (error > 0) == (sum > 0) ? 1 : UINT64_MAX;
+    return bits_double((error > 0 || error < 0) && !(bits & 1) ? bits + step : bits);
+}
+
+SG_INLINE uint32_t half_order(uint32_t x) { return x & 0x8000 ? 0x7fff - (x & 0x7fff) : 0x8000 + x; }
+
+SG_INLINE uint32_t half_extremum(uint32_t a, uint32_t b, struct small_float f, bool least, uint64_t flags)
+{
+    const uint32_t infinity = small_highest(f) + 1, sign = flags & SG_HALF_XORSIGN ? (a ^ b) & 0x8000 : 0;
+    const uint32_t clear = flags & SG_HALF_XORSIGN ? 0x7fff : 0xffff;
+    const bool a_nan = (a & 0x7fff) > infinity, b_nan = (b & 0x7fff) > infinity;
+    const uint32_t x = a & clear, y = b & clear;
+    const bool first = least ? half_order(x) < half_order(y) : half_order(x) > half_order(y);
+    if ((a_nan && b_nan) || ((flags & SG_HALF_NAN) && (a_nan || b_nan)))
+        return small_nan(f);
+    return (a_nan ? y : b_nan ? x : first ? x : y) | sign;
+}
+
+/* One value: a, b and c have 16 bits */
+SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_float f, uint32_t a, uint32_t b, uint32_t c, uint64_t flags)
+{
+    const bool ftz = flags & SG_HALF_FTZ, wide = f.exponent_bits == 8;
+    a = flush_small(a, f, ftz);
+    b = flush_small(b, f, ftz);
+    c = flush_small(c, f, ftz);
+    const float x = small_to_f32(a, f), y = small_to_f32(b, f);
+    uint32_t d;
+    switch (operation) {
+    case SG_HALF_NEG:  return a ^ 0x8000;
+    case SG_HALF_ABS:  return a & 0x7fff;
+    case SG_HALF_MIN:  return half_extremum(a, b, f, true, flags);
+    case SG_HALF_MAX:  return half_extremum(a, b, f, false, flags);
+    case SG_HALF_ADD:  d = small_from_f32(float_bits(x + y), f, SMALL_RN, false); break;
+    case SG_HALF_SUB:  d = small_from_f32(float_bits(x - y), f, SMALL_RN, false); break;
+    case SG_HALF_MUL:
+        d = wide ? small_from_f64(double_bits((double)x * y), f, SMALL_RN, false) : small_from_f32(float_bits(x * y), f, SMALL_RN, false);
+        break;
+    case SG_HALF_FMA:
+        d = small_from_f64(double_bits(fma_odd(x, y, small_to_f32(c, f))), f, SMALL_RN, false);
+        break;
+    case SG_HALF_EX2:  d = small_from_f64(double_bits(elementary_ex2(x)), f, SMALL_RN, false); break;
+    default:           d = small_from_f64(double_bits(elementary_tanh(x)), f, SMALL_RN, false); break;
+    }
+    d = flush_small(d, f, ftz);
+    const bool nan = (d & 0x7fff) > small_highest(f) + 1;
+    if (flags & SG_HALF_RELU)
+        d = !nan && (d & 0x8000) ? 0 : d;
+    if (flags & SG_HALF_SAT) {
+        const uint32_t one = wide ? 0x3f80 : 0x3c00;
+        d = nan || (d & 0x8000) ? 0 : d > one ? one : d;
+    }
+    return d;
+}
+
+SG_INLINE void half_rows(const struct sg_rows *r, enum sg_half_operation operation, struct small_float f, bool pair)
+{
+    const bool unary = operation == SG_HALF_NEG || operation == SG_HALF_ABS || operation == SG_HALF_EX2 || operation == SG_HALF_TANH;
+    uint32_t *d = ROW_OF(uint32_t, r->d);
+    const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, unary ? 0 : 1), *c = SOURCE(uint32_t, operation == SG_HALF_FMA ? 2 : 0);
+    const uint64_t flags = r->immediate;
+    SG_FOR_LANES(i) {
+        const uint32_t low = half_lane(operation, f, a[i] & 0xffff, b[i] & 0xffff, c[i] & 0xffff, flags);
+        d[i] = pair ? low | half_lane(operation, f, a[i] >> 16, b[i] >> 16, c[i] >> 16, flags) << 16 : low;
+    }
+}
+
+#define ROWS(name, operation)                                                                                       \
+    static void name##_f16(const struct sg_rows *r)    { half_rows(r, operation, FORMAT_F16, false); }              \
+    static void name##_bf16(const struct sg_rows *r)   { half_rows(r, operation, FORMAT_BF16, false); }             \
+    static void name##_f16x2(const struct sg_rows *r)  { half_rows(r, operation, FORMAT_F16, true); }               \
+    static void name##_bf16x2(const struct sg_rows *r) { half_rows(r, operation, FORMAT_BF16, true); }
+ROWS(add, SG_HALF_ADD)
+ROWS(sub, SG_HALF_SUB)
+ROWS(mul, SG_HALF_MUL)
+ROWS(fma, SG_HALF_FMA)
+ROWS(neg, SG_HALF_NEG)
+ROWS(abs, SG_HALF_ABS)
+ROWS(min, SG_HALF_MIN)
+ROWS(max, SG_HALF_MAX)
+ROWS(ex2, SG_HALF_EX2)
+ROWS(tanh, SG_HALF_TANH)
+
+#define KINDS(name) { name##_f16, name##_bf16, name##_f16x2, name##_bf16x2 }
+const struct sg_half_table SG_CLONE(sg_half_table) = {
+    .row = { [SG_HALF_ADD] = KINDS(add), [SG_HALF_SUB] = KINDS(sub), [SG_HALF_MUL] = KINDS(mul), [SG_HALF_FMA] = KINDS(fma),
+             [SG_HALF_NEG] = KINDS(neg), [SG_HALF_ABS] = KINDS(abs), [SG_HALF_MIN] = KINDS(min), [SG_HALF_MAX] = KINDS(max),
+             [SG_HALF_EX2] = KINDS(ex2), [SG_HALF_TANH] = KINDS(tanh) },
+};

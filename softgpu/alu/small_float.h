@@ -1,0 +1,110 @@
+/*
+ * small_float.h: formats narrower than f32, as patterns of bits: f16, bf16, tf32, e4m3, e5m2 and smaller.
+ *
+ * A format is its number of exponent and fraction bits and what its highest patterns mean. Widening to f32 is exact.
+ * Narrowing rounds once, in integers, in any mode, so it needs no mode of the processor and is the same in
+ * every clone; with constant arguments all of it folds and loops over it vectorise.
+ */
+#ifndef SOFTGPU_ALU_SMALL_FLOAT_H
+#define SOFTGPU_ALU_SMALL_FLOAT_H
+
+#include "softgpu/alu/rounding.h"
+
+enum small_top { TOP_IEEE,      /* the highest exponent is infinity and NaN */
+                 TOP_NAN,       /* the highest pattern alone is NaN (e4m3) */
+                 TOP_FINITE };  /* neither (e2m1, e2m3, e3m2) */
+struct small_float { unsigned exponent_bits, fraction_bits; enum small_top top; };
+
+static const struct small_float FORMAT_F16  = { 5, 10, TOP_IEEE };
+static const struct small_float FORMAT_BF16 = { 8, 7, TOP_IEEE };
+static const struct small_float FORMAT_TF32 = { 8, 10, TOP_IEEE };
+static const struct small_float FORMAT_E4M3 = { 4, 3, TOP_NAN };
+static const struct small_float FORMAT_E5M2 = { 5, 2, TOP_IEEE };
+static const struct small_float FORMAT_E2M1 = { 2, 1, TOP_FINITE };
+static const struct small_float FORMAT_E2M3 = { 2, 3, TOP_FINITE };
+static const struct small_float FORMAT_E3M2 = { 3, 2, TOP_FINITE };
+
+enum { SMALL_RN = SG_RN, SMALL_RZ = SG_RZ, SMALL_RM = SG_RM, SMALL_RP = SG_RP,
+       SMALL_RNA = SG_ROUND_COUNT };                      /* to nearest, ties away from zero */
+
+/* Patterns, without sign */
+SG_INLINE uint32_t small_highest(struct small_float f)   /* the largest finite number */
+{
+    const uint32_t all = (1u << (f.exponent_bits + f.fraction_bits)) - 1;
+    return f.top == TOP_FINITE ? all : f.top == TOP_NAN ? all - 1 : all - (1u << f.fraction_bits);
+}
+SG_INLINE uint32_t small_nan(struct small_float f) { return (1u << (f.exponent_bits + f.fraction_bits)) - 1; }
+SG_INLINE uint32_t small_sign(struct small_float f) { return 1u << (f.exponent_bits + f.fraction_bits); }
+
+SG_INLINE float small_to_f32(uint32_t x, struct small_float f)
+{
+    const unsigned up = 23 - f.fraction_bits, bias = (1u << (f.exponent_bits - 1)) - 1;
+    const uint32_t magnitude = x & (small_sign(f) - 1), sign = (x & small_sign(f)) << (31 - f.exponent_bits - f.fraction_bits);
+    if (f.exponent_bits == 8)                             /* f32 with fewer bits */
+        return magnitude << up > 0x7f800000 ? bits_float(NAN_F32) : bits_float(sign | magnitude << up);
+    const uint32_t normal = (magnitude << up) + ((127 - bias) << 23);
+    /* a subnormal is a fraction on the least normal exponent, less that exponent's one; no f32 here is subnormal */
+    const uint32_t least = (128 - bias) << 23;
+    const uint32_t subnormal = float_bits(bits_float(least + (magnitude << up)) - bits_float(least));
+    uint32_t bits = magnitude < 1u << f.fraction_bits ? subnormal : normal;
+    if (f.top != TOP_FINITE && magnitude > small_highest(f))
+        bits = f.top == TOP_IEEE && magnitude == small_highest(f) + 1 ? 0x7f800000 : NAN_F32;
+    return bits_float(bits == NAN_F32 ? bits : bits | sign);
+}
+
+/*
+ * small_from_NAME: a finite magnitude of a wider format (U, with FRACTION and EXPONENT bits) rounded to format f.
+ * The result is rounded as if the exponent had no upper end; the caller sees to overflow. The significand is
+ * shifted right to where f's last bit is, further for f's subnormals; carries run into the exponent by themselves.
+ */
+#define SMALL_ROUND(NAME, U, FRACTION, EXPONENT)                                                                    \
+    SG_INLINE U small_round_##NAME(U magnitude, bool negative, struct small_float f, int mode)                      \
+    {                                                                                                               \
+        const int bias = (1 << (EXPONENT - 1)) - 1, least = 2 - (1 << (f.exponent_bits - 1));                       \
+        const int field = (int)(magnitude >> FRACTION), exponent = (field ? field : 1) - bias;                      \
+        const U significand = (magnitude & (((U)1 << FRACTION) - 1)) | (U)(field != 0) << FRACTION;                 \
+        const int below = exponent < least ? least - exponent : 0, drop = FRACTION - (int)f.fraction_bits;          \
+        const int shift = drop + below > FRACTION + 2 ? FRACTION + 2 : drop + below;  /* further off is all the same */ \
+        const U half = (U)1 << (shift - 1), rest = significand & (2 * half - 1), kept = significand >> shift;       \
+        bool up = false;                                                                                            \
+        switch (mode) {                                                                                             \
+        case SMALL_RN:  up = rest > half || (rest == half && (kept & 1)); break;                                    \
+        case SMALL_RNA: up = rest >= half; break;                                                                   \
+        case SMALL_RM:  up = negative && rest; break;                                                               \
+        case SMALL_RP:  up = !negative && rest; break;                                                              \
+        default: break;                                                                                             \
+        }                                                                                                           \
+        const U base = (U)(exponent > least ? exponent - least : 0) << f.fraction_bits;                             \
+        return base + kept + up;                                                                                    \
+    }
+SMALL_ROUND(f32, uint32_t, 23, 8)
+SMALL_ROUND(f64, uint64_t, 52, 11)
+
+/* finite: overflow and infinity become the largest finite number (.satfinite); formats without infinity always do so */
+#define SMALL_FROM(NAME, U, FRACTION, INFINITY_BITS)                                                                \
+    SG_INLINE uint32_t small_from_##NAME(U x, struct small_float f, int mode, bool finite)                          \
+    {                                                                                                               \
+        const U top = (U)1 << (8 * sizeof(U) - 1), magnitude = x & (top - 1);                                       \
+        const bool negative = x & top;                                                                              \
+        const uint32_t sign = negative ? small_sign(f) : 0, highest = small_highest(f);                             \
+        const bool stays = finite || f.top != TOP_IEEE;                                                             \
+        const U rounded = small_round_##NAME(magnitude, negative, f, mode);                                         \
+        const bool inward = mode == SMALL_RZ || (mode == SMALL_RM && !negative) || (mode == SMALL_RP && negative);  \
+        uint32_t bits = (uint32_t)rounded;                                                                          \
+        if (rounded > highest)                                                                                      \
+            bits = stays || inward ? highest : highest + 1;                                                         \
+        if (magnitude == INFINITY_BITS)                                                                             \
+            bits = stays ? highest : highest + 1;                                                                   \
+        bits |= sign;                                                                                               \
+        return magnitude > INFINITY_BITS ? f.top == TOP_FINITE ? highest : small_nan(f) : bits;                     \
+    }
+SMALL_FROM(f32, uint32_t, 23, 0x7f800000u)
+SMALL_FROM(f64, uint64_t, 52, 0x7ff0000000000000u)
+
+SG_INLINE uint32_t flush_small(uint32_t x, struct small_float f, bool ftz)
+{
+    const uint32_t exponent = ((1u << f.exponent_bits) - 1) << f.fraction_bits;
+    return !ftz || (x & exponent) ? x : x & small_sign(f);
+}
+
+#endif
