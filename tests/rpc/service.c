@@ -23,7 +23,9 @@ void test_pattern(uint64_t seed, void *bytes, size_t size)
 
 bool test_pattern_matches(uint64_t seed, const void *bytes, size_t size)
 {
-    uint8_t *wanted = malloc(size + 1);
+    if (size == 0)
+        return true;
+    uint8_t *wanted = malloc(size);
     test_pattern(seed, wanted, size);
     bool same = memcmp(wanted, bytes, size) == 0;
     free(wanted);
@@ -60,7 +62,6 @@ static void *reply_reversed(void *context)
         plain_result result = { .head = { .result = (int)reversal->xids[i - 1] } };
         rpc_server_reply(reversal->service->server, reversal->xids[i - 1], (xdrproc_t)xdr_plain_result, &result);
     }
-    pthread_mutex_unlock(&reversal->service->replier_lock);
     free(reversal);
     return NULL;
 }
@@ -75,10 +76,7 @@ static void answer_reversed(struct service *service, uint32_t xid)
     reversal->service = service;
     memcpy(reversal->xids, service->reversed, sizeof reversal->xids);
     service->reversed_count = 0;
-    /* a thread of its own, but inline the joining: the lock below is taken by the next reversal and the end */
     pthread_t thread;
-    pthread_mutex_lock(&service->replier_lock);
-    pthread_mutex_unlock(&service->replier_lock);
     if (pthread_create(&thread, NULL, reply_reversed, reversal) != 0)
         abort();
     pthread_join(thread, NULL);
@@ -148,7 +146,6 @@ int flyt_program_1_freeresult(SVCXPRT *transport, xdrproc_t proc, caddr_t result
 struct service *service_create(rpc_channel *channel)
 {
     struct service *service = calloc(1, sizeof *service);
-    pthread_mutex_init(&service->replier_lock, NULL);
     if (rpc_server_create(channel, &rpc_flyt_program, &service->server, NULL) != 0)
         abort();
     return service;
@@ -190,7 +187,6 @@ struct service *service_start(rpc_channel *channel)
 void service_destroy(struct service *service)
 {
     rpc_server_destroy(service->server);
-    pthread_mutex_destroy(&service->replier_lock);
     free(service);
 }
 

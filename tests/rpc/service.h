@@ -35,7 +35,6 @@ struct service {
     uint32_t         reversed[TEST_REVERSED];
     unsigned         reversed_count;
     _Atomic uint32_t events_xid;            /* 0: none outstanding */
-    pthread_mutex_t  replier_lock;
 };
 
 /* Serves the channel with a thread of its own until the client goes. */
