@@ -1,0 +1,244 @@
+/* Allocation, copies, memset, pointer attributes. */
+#include "tests/runtime/api.h"
+
+enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT };
+
+static void allocation_and_its_edges(void **state) {
+    (void)state;
+    void *pointer = state;
+    size_t available, total;
+    assert_int_equal(cudaMalloc(&pointer, 0), 0);
+    assert_null(pointer);
+    assert_int_equal(cudaMalloc(NULL, 16), 1);
+    assert_int_equal(cudaFree(NULL), 0);
+    assert_int_equal(cudaMalloc(&pointer, 16), 0);
+    assert_int_equal(cudaFree((char *)pointer + 4), 1);
+    assert_int_equal(cudaFree(&pointer), 1);
+    assert_int_equal(cudaFree(pointer), 0);
+    assert_int_equal(cudaFree(pointer), 1);
+    assert_int_equal(cudaMemGetInfo(&available, &total), 0);
+    assert_int_equal(total, FAKE_MEMORY);
+    assert_int_equal(cudaMemGetInfo(NULL, &total), 1);
+}
+
+static void pitched_allocation(void **state) {
+    (void)state;
+    void *pointer = state;
+    size_t pitch = 1;
+    struct cudart_pitched pitched;
+    assert_int_equal(cudaMallocPitch(&pointer, &pitch, 100, 3), 0);
+    assert_int_equal(pitch, 512);
+    assert_int_equal(cudaMallocPitch(&pointer, NULL, 100, 3), 1);
+    assert_int_equal(cudaMallocPitch(&pointer, &pitch, 0, 3), 0);
+    assert_null(pointer);
+    assert_int_equal(cudaMallocPitch(&pointer, &pitch, 1 << 30, SIZE_MAX / 4), 2);
+    assert_int_equal(cudaMalloc3D(&pitched, (struct cudart_extent){600, 3, 2}), 0);
+    assert_int_equal(pitched.pitch, 1024);
+    assert_int_equal(pitched.xsize, 600);
+    assert_int_equal(pitched.ysize, 3);
+    assert_int_equal(cudaMalloc3D(&pitched, (struct cudart_extent){600, SIZE_MAX, 2}), 2);
+}
+
+static void pinned_memory(void **state) {
+    (void)state;
+    void *pointer = state, *mapped;
+    unsigned flags;
+    static char registered[64];
+    assert_int_equal(cudaHostAlloc(&pointer, 0, 0), 0);
+    assert_null(pointer);
+    assert_int_equal(cudaHostAlloc(&pointer, 64, 8), 1);
+    assert_int_equal(cudaHostAlloc(&pointer, 64, 3), 0);
+    assert_int_equal(cudaHostGetFlags(&flags, pointer), 0);
+    assert_int_equal(flags, 3);
+    assert_int_equal(cudaHostGetFlags(&flags, &flags), 1);
+    assert_int_equal(cudaHostGetDevicePointer(&mapped, pointer, 0), 0);
+    assert_ptr_equal(mapped, pointer);
+    assert_int_equal(cudaHostGetDevicePointer(&mapped, pointer, 1), 1);
+    fake_core()->host_mapping_error = 801;
+    assert_int_equal(cudaHostGetDevicePointer(&mapped, pointer, 0), 801);
+    assert_int_equal(cudaFree(pointer), 1);
+    assert_int_equal(cudaFreeHost(pointer), 0);
+    assert_int_equal(cudaFreeHost(NULL), 0);
+    assert_int_equal(cudaFreeHost(registered), 1);
+    assert_int_equal(cudaHostRegister(registered, 0, 0), 1);
+    assert_int_equal(cudaHostRegister(registered, sizeof registered, 16), 1);
+    assert_int_equal(cudaHostRegister(registered, sizeof registered, 0), 0);
+    assert_int_equal(cudaHostRegister(registered, sizeof registered, 0), 712);
+    assert_int_equal(cudaHostUnregister(registered), 0);
+    assert_int_equal(cudaHostUnregister(registered), 713);
+}
+
+static void copies_in_all_directions(void **state) {
+    (void)state;
+    char *one, *two, from[8] = "flyt", to[8];
+    assert_int_equal(cudaMalloc((void **)&one, 8), 0);
+    assert_int_equal(cudaMalloc((void **)&two, 8), 0);
+    assert_int_equal(cudaMemcpy(one, from, 8, HOST_TO_DEVICE), 0);
+    assert_true(fake_core()->blocking);
+    assert_int_equal(cudaMemcpy(two, one, 8, DEVICE_TO_DEVICE), 0);
+    memset(to, 0, sizeof to);
+    assert_int_equal(cudaMemcpy(to, two, 8, DEVICE_TO_HOST), 0);
+    assert_string_equal(to, "flyt");
+    memset(to, 0, sizeof to);
+    assert_int_equal(cudaMemcpyAsync(to, from, 8, HOST_TO_HOST, 0), 0);
+    assert_false(fake_core()->blocking);
+    assert_string_equal(to, "flyt");
+    /* by address */
+    memset(to, 0, sizeof to);
+    assert_int_equal(cudaMemcpy(two, "born", 5, DEFAULT), 0);
+    assert_int_equal(cudaMemcpy(one, two, 8, DEFAULT), 0);
+    assert_int_equal(cudaMemcpy(to, one, 8, DEFAULT), 0);
+    assert_string_equal(to, "born");
+    assert_int_equal(cudaMemcpyPeer(two, 1, one, 0, 8), 0);
+    assert_int_equal(cudaMemcpyPeer(two, 2, one, 0, 8), 101);
+    /* default streams */
+    assert_int_equal(cudaMemcpy_ptds(one, from, 8, HOST_TO_DEVICE), 0);
+    assert_int_equal(fake_core()->stream, CORE_STREAM_PER_THREAD);
+    assert_int_equal(cudaMemcpyAsync_ptsz(one, from, 8, HOST_TO_DEVICE, 0), 0);
+    assert_int_equal(fake_core()->stream, CORE_STREAM_PER_THREAD);
+}
+
+static void pinned_memory_stands_on_both_sides(void **state) {
+    (void)state;
+    char *pinned, *device, to[8] = "";
+    assert_int_equal(cudaMallocHost((void **)&pinned, 8), 0);
+    assert_int_equal(cudaMalloc((void **)&device, 8), 0);
+    strcpy(pinned, "pin");
+    assert_int_equal(cudaMemcpy(device, pinned, 8, DEVICE_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy(to, device, 8, DEVICE_TO_HOST), 0);
+    assert_string_equal(to, "pin");
+    assert_int_equal(cudaMemcpy(to, pinned, 8, DEVICE_TO_HOST), 0);
+    assert_int_equal(cudaFreeHost(pinned), 0);
+}
+
+static void wrong_copies_are_errors_not_crashes(void **state) {
+    (void)state;
+    char *device, host[8] = "", other[8] = "";
+    assert_int_equal(cudaMalloc((void **)&device, 8), 0);
+    assert_int_equal(cudaMemcpy(device, host, 8, 5), 21);
+    assert_int_equal(cudaMemcpy(device, host, 8, -1), 21);
+    assert_int_equal(cudaMemcpy(device, host, 0, HOST_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy(NULL, NULL, 0, HOST_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy(NULL, host, 8, HOST_TO_DEVICE), 1);
+    assert_int_equal(cudaMemcpy(device, NULL, 8, HOST_TO_DEVICE), 1);
+    assert_int_equal(cudaMemcpy(host, other, 8, HOST_TO_DEVICE), 1);
+    assert_int_equal(cudaMemcpy(host, other, 8, DEVICE_TO_HOST), 1);
+    assert_int_equal(cudaMemcpy(host, other, 8, DEVICE_TO_DEVICE), 1);
+    assert_int_equal(cudaMemcpy(device, device, 8, HOST_TO_DEVICE), 1);      /* would read device memory here */
+    assert_int_equal(cudaMemcpy(device, device, 8, DEVICE_TO_HOST), 1);
+    assert_int_equal(cudaMemcpy(host, device, 8, HOST_TO_HOST), 1);
+    assert_int_equal(cudaMemcpy(device, host, 9, HOST_TO_DEVICE), 1);
+    assert_int_equal(cudaGetLastError(), 1);
+}
+
+static void copies_of_boxes(void **state) {
+    (void)state;
+    char *device, from[6][10], to[6][10];
+    size_t pitch;
+    for (int i = 0; i < 60; i++)
+        (&from[0][0])[i] = (char)i;
+    assert_int_equal(cudaMallocPitch((void **)&device, &pitch, 10, 6), 0);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 7, 6, HOST_TO_DEVICE), 0);
+    memset(to, -1, sizeof to);
+    assert_int_equal(cudaMemcpy2D(to, 10, device, pitch, 7, 6, DEVICE_TO_HOST), 0);
+    for (int y = 0; y < 6; y++)
+        for (int x = 0; x < 10; x++)
+            assert_int_equal(to[y][x], x < 7 ? from[y][x] : -1);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 6, HOST_TO_DEVICE), 12);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 0, 6, HOST_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 7, 6, 9), 21);
+    memset(to, -1, sizeof to);
+    assert_int_equal(cudaMemcpy2D(to, 10, from, 10, 3, 2, HOST_TO_HOST), 0);
+    assert_int_equal(to[1][2], 12);
+    assert_int_equal(to[1][3], -1);
+}
+
+static void copies_of_volumes(void **state) {
+    (void)state;
+    static unsigned char from[4][5][16], to[4][5][16];
+    struct cudart_pitched memory;
+    for (size_t i = 0; i < sizeof from; i++)
+        (&from[0][0][0])[i] = (unsigned char)i;
+    assert_int_equal(cudaMalloc3D(&memory, (struct cudart_extent){16, 5, 4}), 0);
+    struct cudart_copy_3d in = {
+        .source = {from, 16, 16, 5}, .target = memory, .source_position = {2, 1, 1}, .target_position = {3, 0, 0}, .extent = {8, 3, 2}, .kind = HOST_TO_DEVICE,
+    };
+    assert_int_equal(cudaMemcpy3D(&in), 0);
+    struct cudart_copy_3d out = {
+        .source = memory, .target = {to, 16, 16, 5}, .source_position = {3, 0, 0}, .target_position = {0, 2, 2}, .extent = {8, 3, 2}, .kind = DEFAULT,
+    };
+    memset(to, 0, sizeof to);
+    assert_int_equal(cudaMemcpy3D(&out), 0);
+    for (int z = 0; z < 2; z++)
+        for (int y = 0; y < 3; y++)
+            assert_memory_equal(&to[z + 2][y + 2][0], &from[z + 1][y + 1][2], 8);
+    assert_int_equal(to[2][2][8], 0);
+    out.target.ysize = 4;
+    assert_int_equal(cudaMemcpy3D(&out), 1);
+    out.source_array = &out;
+    assert_int_equal(cudaMemcpy3D(&out), 801);
+    assert_int_equal(cudaMemcpy3D(NULL), 1);
+}
+
+static void memset_of_rows_and_volumes(void **state) {
+    (void)state;
+    char *device, host[40];
+    struct cudart_pitched memory;
+    assert_int_equal(cudaMalloc((void **)&device, 40), 0);
+    assert_int_equal(cudaMemset(device, 0x107, 40), 0);
+    assert_int_equal(cudaMemset2D(device, 10, 1, 4, 4), 0);
+    assert_int_equal(cudaMemcpy(host, device, 40, DEVICE_TO_HOST), 0);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(host[i], i % 10 < 4 ? 1 : 7);
+    assert_int_equal(cudaMemset2D(device, 3, 1, 4, 4), 1);
+    assert_int_equal(cudaMemset(NULL, 0, 4), 1);
+    assert_int_equal(cudaMemset(NULL, 0, 0), 0);
+    assert_int_equal(cudaMemset(host, 0, 4), 1);
+    assert_int_equal(cudaMalloc3D(&memory, (struct cudart_extent){8, 2, 2}), 0);
+    assert_int_equal(cudaMemset3D(memory, 9, (struct cudart_extent){8, 2, 2}), 0);
+    assert_int_equal(cudaMemcpy(host, (char *)memory.pointer + memory.pitch * 3, 8, DEVICE_TO_HOST), 0);
+    assert_int_equal(host[7], 9);
+    assert_int_equal(cudaMemset3D(memory, 9, (struct cudart_extent){8, 3, 2}), 1);
+}
+
+static void attributes_of_pointers(void **state) {
+    (void)state;
+    struct cudart_pointer_attributes a;
+    char *device, *pinned, plain;
+    assert_int_equal(cudaMalloc((void **)&device, 8), 0);
+    assert_int_equal(cudaMallocHost((void **)&pinned, 8), 0);
+    assert_int_equal(cudaPointerGetAttributes(&a, device + 3), 0);
+    assert_int_equal(a.type, 2);
+    assert_int_equal(a.device, 0);
+    assert_ptr_equal(a.device_pointer, device + 3);
+    assert_null(a.host_pointer);
+    assert_int_equal(cudaPointerGetAttributes(&a, pinned + 1), 0);
+    assert_int_equal(a.type, 1);
+    assert_ptr_equal(a.host_pointer, pinned + 1);
+    assert_ptr_equal(a.device_pointer, pinned + 1);
+    fake_core()->host_mapping_error = 801;
+    assert_int_equal(cudaPointerGetAttributes(&a, pinned + 1), 0);
+    assert_null(a.device_pointer);
+    assert_int_equal(cudaPointerGetAttributes(&a, &plain), 0);
+    assert_int_equal(a.type, 0);
+    assert_int_equal(a.device, -2);
+    assert_int_equal(cudaPointerGetAttributes(&a, NULL), 0);
+    assert_int_equal(cudaPointerGetAttributes(NULL, device), 1);
+    assert_int_equal(cudaFreeHost(pinned), 0);
+}
+
+int memory_tests(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(allocation_and_its_edges, runtime_begin),
+        cmocka_unit_test_setup(pitched_allocation, runtime_begin),
+        cmocka_unit_test_setup(pinned_memory, runtime_begin),
+        cmocka_unit_test_setup(copies_in_all_directions, runtime_begin),
+        cmocka_unit_test_setup(pinned_memory_stands_on_both_sides, runtime_begin),
+        cmocka_unit_test_setup(wrong_copies_are_errors_not_crashes, runtime_begin),
+        cmocka_unit_test_setup(copies_of_boxes, runtime_begin),
+        cmocka_unit_test_setup(copies_of_volumes, runtime_begin),
+        cmocka_unit_test_setup(memset_of_rows_and_volumes, runtime_begin),
+        cmocka_unit_test_setup(attributes_of_pointers, runtime_begin),
+    };
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}
