@@ -1,0 +1,101 @@
+/*
+ * address.c: what every address of the program means to CUDA: allocations, symbols, pinned and registered host
+ * memory. Ranges never overlap; each is a node of one tree, ordered by its base. Look-ups (every copy makes some)
+ * share the lock.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+struct address_range {
+    struct tree_node  node;           /* key: base */
+    struct core_range range;
+};
+
+static struct tree ranges;
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static struct address_range *containing(uint64_t address)
+{
+    struct address_range *r = (struct address_range *)tree_at_or_below(&ranges, address, 0);
+    return r && address - r->range.base < r->range.size ? r : NULL;
+}
+
+int address_add(enum core_memory_kind kind, int device, uint64_t base, size_t size, unsigned flags)
+{
+    struct address_range *r = malloc(sizeof *r);
+    if (!r)
+        return CORE_OUT_OF_MEMORY;
+    r->node.key = base;
+    r->node.tie = 0;
+    r->range = (struct core_range){ kind, device, base, size, flags };
+    pthread_rwlock_wrlock(&lock);
+    struct address_range *next = (struct address_range *)tree_at_or_above(&ranges, base, 0);
+    bool taken = containing(base) || (next && next->range.base - base < size);
+    if (!taken)
+        tree_insert(&ranges, &r->node);
+    pthread_rwlock_unlock(&lock);
+    if (taken)
+        free(r);
+    return taken ? CORE_INVALID_VALUE : CORE_OK;
+}
+
+bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range *out)
+{
+    pthread_rwlock_wrlock(&lock);
+    struct address_range *r = containing(base);
+    bool found = r && r->range.base == base && r->range.kind == kind;
+    if (found) {
+        tree_remove(&ranges, &r->node);
+        if (out)
+            *out = r->range;
+    }
+    pthread_rwlock_unlock(&lock);
+    if (found)
+        free(r);
+    return found;
+}
+
+void address_remove_device(int device)
+{
+    pthread_rwlock_wrlock(&lock);
+    struct tree_node *next;
+    for (struct tree_node *n = tree_first(&ranges); n; n = next) {
+        struct address_range *r = (struct address_range *)n;
+        next = n->key == UINT64_MAX ? NULL : tree_at_or_above(&ranges, n->key + 1, 0);
+        if (r->range.kind == CORE_DEVICE_MEMORY && r->range.device == device) {
+            tree_remove(&ranges, n);
+            free(r);
+        }
+    }
+    pthread_rwlock_unlock(&lock);
+}
+
+bool core_address_lookup(uint64_t address, struct core_range *out)
+{
+    if (!session_ready())
+        return false;
+    pthread_rwlock_rdlock(&lock);
+    const struct address_range *r = containing(address);
+    if (r)
+        *out = r->range;
+    pthread_rwlock_unlock(&lock);
+    return r != NULL;
+}
+
+static bool inside(uint64_t address, uint64_t size, struct core_range *out)
+{
+    return core_address_lookup(address, out) && size <= out->size - (address - out->base);
+}
+
+bool address_on_device(uint64_t address, uint64_t size)
+{
+    struct core_range r;
+    return inside(address, size, &r) && r.kind == CORE_DEVICE_MEMORY;
+}
+
+bool address_pinned(const void *host, size_t size)
+{
+    struct core_range r;
+    return inside((uint64_t)(uintptr_t)host, size, &r) && (r.kind == CORE_PINNED_MEMORY || r.kind == CORE_REGISTERED_MEMORY);
+}

@@ -1,0 +1,554 @@
+/*
+ * code.c: the images that the program registered, and their functions and variables, each loaded into a device
+ * at its first use there.
+ *
+ * Two locks per image: `names` (short; registration may happen in a dlopen of any thread, and beside a fork) for
+ * what was registered, and `load` (held over round trips) for what is on the devices. Objects are never freed: a
+ * removed image leaves tombstones, so that a late or stale handle gives 400. What a device has is found without a
+ * lock: function -> array by device -> loaded_function, each published once and valid while its generation is the
+ * device's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/log.h"
+#include "internal.h"
+
+enum { BUCKETS_AT_FIRST = 16, DEVICE_SYMBOL = 1 };          /* the flag of a symbol's range in the address map */
+
+struct name {                                               /* first member of functions and variables */
+    char        *text;
+    uint64_t     hash;
+    struct name *next;
+};
+
+struct name_table { struct name **buckets; unsigned size, count; };
+
+struct core_function {
+    struct name  name;
+    core_image  *image;
+    _Atomic(struct loaded_function *_Atomic *) on;          /* by device */
+};
+
+struct placed { int result; uint64_t address, size, generation; };
+
+struct core_variable {
+    struct name    name;
+    core_image    *image;
+    size_t         size;
+    bool           is_constant;
+    struct placed *on;                                      /* by device; under image.load */
+};
+
+struct load {                                               /* an image on a device */
+    bool     tried;
+    int      result;
+    flyt_id  module;
+    uint64_t generation;
+    struct loaded_function *functions;
+};
+
+struct core_image {
+    const void     *wrapper;
+    bool            removed;
+    struct name_table functions, variables;
+    pthread_mutex_t load;
+    struct image_bundle bundle;
+    bool            bundled, announced;
+    struct load    *on;                                     /* by device */
+    core_image     *next;                                   /* all images ever, for code_forget_device and leak checkers */
+};
+
+static pthread_mutex_t names = PTHREAD_MUTEX_INITIALIZER;   /* of all images: registration is rare */
+static core_image *images;
+
+/* Ids of modules and functions: the lowest free ones. */
+struct id_pool { flyt_id next, *freed; unsigned count, room; };
+static struct id_pool module_ids = { .next = 1 }, function_ids = { .next = 1 };
+static pthread_mutex_t ids = PTHREAD_MUTEX_INITIALIZER;
+
+static flyt_id id_take(struct id_pool *pool)
+{
+    pthread_mutex_lock(&ids);
+    flyt_id id = pool->count ? pool->freed[--pool->count] : pool->next++;
+    pthread_mutex_unlock(&ids);
+    return id;
+}
+
+static void id_give(struct id_pool *pool, flyt_id id)
+{
+    pthread_mutex_lock(&ids);
+    if (pool->count == pool->room) {
+        unsigned room = pool->room ? pool->room * 2 : 64;
+        flyt_id *more = realloc(pool->freed, room * sizeof *more);
+        pool->freed = more ? more : pool->freed;
+        pool->room = more ? room : pool->room;
+    }
+    if (pool->count < pool->room)
+        pool->freed[pool->count++] = id;      /* else it is never used again */
+    pthread_mutex_unlock(&ids);
+}
+
+void code_lock_for_fork(void)
+{
+    pthread_mutex_lock(&names);
+}
+
+void code_unlock_after_fork(void)
+{
+    pthread_mutex_unlock(&names);
+}
+
+/* ---- names ---- */
+
+static uint64_t name_hash(const char *text)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);         /* FNV-1a */
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static struct name *name_find(const struct name_table *t, const char *text)
+{
+    uint64_t hash = name_hash(text);
+    struct name *n = t->size ? t->buckets[hash % t->size] : NULL;
+    while (n && (n->hash != hash || strcmp(n->text, text) != 0))
+        n = n->next;
+    return n;
+}
+
+static bool name_grow(struct name_table *t)
+{
+    if (t->count < t->size)
+        return true;
+    unsigned size = t->size ? t->size * 2 : BUCKETS_AT_FIRST;
+    struct name **buckets = calloc(size, sizeof *buckets);
+    if (!buckets)
+        return t->size > 0;
+    for (unsigned i = 0; i < t->size; i++)
+        for (struct name *n = t->buckets[i], *next; n; n = next) {
+            next = n->next;
+            n->next = buckets[n->hash % size];
+            buckets[n->hash % size] = n;
+        }
+    free(t->buckets);
+    t->buckets = buckets;
+    t->size = size;
+    return true;
+}
+
+static bool name_add(struct name_table *t, struct name *n, const char *text)
+{
+    n->text = strdup(text);
+    n->hash = name_hash(text);
+    if (!n->text || !name_grow(t))
+        return false;
+    n->next = t->buckets[n->hash % t->size];
+    t->buckets[n->hash % t->size] = n;
+    t->count++;
+    return true;
+}
+
+/* ---- registration ---- */
+
+int core_image_add(const void *wrapper, core_image **out)
+{
+    core_image *image = calloc(1, sizeof *image);
+    if (!image)
+        return CORE_OUT_OF_MEMORY;
+    image->wrapper = wrapper;
+    pthread_mutex_init(&image->load, NULL);
+    pthread_mutex_lock(&names);
+    image->next = images;
+    images = image;
+    pthread_mutex_unlock(&names);
+    *out = image;
+    return CORE_OK;
+}
+
+int core_function_add(core_image *image, const char *name, core_function **out)
+{
+    if (!image || !name || strlen(name) > FLYT_MAX_NAME)
+        return CORE_INVALID_VALUE;
+    pthread_mutex_lock(&names);
+    core_function *f = (core_function *)name_find(&image->functions, name);
+    if (!f && (f = calloc(1, sizeof *f))) {
+        f->image = image;
+        if (!name_add(&image->functions, &f->name, name)) {
+            free(f->name.text);
+            free(f);
+            f = NULL;
+        }
+    }
+    pthread_mutex_unlock(&names);
+    *out = f;
+    return f ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+int core_variable_add(core_image *image, const char *name, size_t size, bool is_constant, core_variable **out)
+{
+    if (!image || !name || strlen(name) > FLYT_MAX_NAME)
+        return CORE_INVALID_VALUE;
+    pthread_mutex_lock(&names);
+    core_variable *v = (core_variable *)name_find(&image->variables, name);
+    if (!v && (v = calloc(1, sizeof *v))) {
+        v->image = image;
+        v->size = size;
+        v->is_constant = is_constant;
+        if (!name_add(&image->variables, &v->name, name)) {
+            free(v->name.text);
+            free(v);
+            v = NULL;
+        }
+    }
+    pthread_mutex_unlock(&names);
+    *out = v;
+    return v ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+/* ---- explaining ---- */
+
+static const char *file_name(void)
+{
+    return core_session.uri;
+}
+
+static void explain(const char *what, const char *name, int code, const char *log, size_t log_size)
+{
+    while (log_size && (log[log_size - 1] == '\n' || !log[log_size - 1]))
+        log_size--;
+    log_error("%s%s%s cannot be used on the GPU server %s (error %d)%s%.*s", what, name ? " " : "", name ? name : "",
+              file_name(), code, log_size ? ": " : "", (int)log_size, log_size ? log : "");
+}
+
+/* Errors that a later try may not meet. */
+static bool passing(int code)
+{
+    return code == CORE_OUT_OF_MEMORY || code == CORE_DEVICE_UNAVAILABLE || (code && code == core_sticky());
+}
+
+/* ---- loading an image; all under image->load ---- */
+
+static int bundle(core_image *image)
+{
+    const char *why;
+    if (!image->bundled) {
+        int code = bundle_make(image->wrapper, &image->bundle, &why);
+        if (code) {
+            log_error("a code image of this program cannot be read: %s", why);
+            return code;
+        }
+        image->bundled = true;
+    }
+    if (!image->announced) {
+        int code = bundle_announce(&image->bundle);
+        if (code)
+            return code;
+        image->announced = true;
+    }
+    return CORE_OK;
+}
+
+static void place(core_variable *v, int device, const flyt_symbol *symbol)
+{
+    struct placed *p = &v->on[device];
+    *p = (struct placed){ symbol->result, symbol->address, symbol->size, atomic_load(&device_find(device)->generation) };
+    if (!p->result && p->size)
+        address_add(CORE_DEVICE_MEMORY, device, p->address, p->size, DEVICE_SYMBOL);
+}
+
+/* Asks for up to FLYT_MAX_SYMBOLS addresses; loads the module with the first such call. */
+static int module_ask(core_image *image, int device, core_variable **variables, unsigned count)
+{
+    struct load *load = &image->on[device];
+    module_load_args args = { .module = load->module, .device = device_find(device)->wire };
+    module_load_result result = { 0 };
+    flyt_name *list = calloc(count ? count : 1, sizeof *list);
+    if (!list)
+        return CORE_OUT_OF_MEMORY;
+    memcpy(args.hash, image->bundle.hash, sizeof args.hash);
+    for (unsigned i = 0; i < count; i++)
+        list[i] = variables[i]->name.text;
+    args.symbols.symbols_val = list;
+    args.symbols.symbols_len = count;
+    int code = wire_call(FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &args, (xdrproc_t)xdr_module_load_result, &result);
+    if (code && !passing(code))
+        explain("a code image of this program", NULL, code, result.log.log_val, result.log.log_len);
+    for (unsigned i = 0; i < count && !code && i < result.symbols.symbols_len; i++)
+        place(variables[i], device, &result.symbols.symbols_val[i]);
+    free(list);
+    xdr_free((xdrproc_t)xdr_module_load_result, &result);
+    return code;
+}
+
+/* The image's variables that have no place on the device yet. NULL and *count 0: none; NULL and not 0: no memory. */
+static core_variable **unplaced(core_image *image, int device, unsigned *count)
+{
+    uint64_t generation = atomic_load(&device_find(device)->generation);
+    pthread_mutex_lock(&names);
+    unsigned all = image->variables.count;
+    core_variable **list = all ? malloc(all * sizeof *list) : NULL;
+    *count = list ? 0 : all;
+    for (unsigned i = 0; list && i < image->variables.size; i++)
+        for (struct name *n = image->variables.buckets[i]; n; n = n->next) {
+            core_variable *v = (core_variable *)n;
+            if (!v->on)
+                v->on = calloc((size_t)device_count(), sizeof *v->on);
+            bool known = v->on && v->on[device].address && v->on[device].generation == generation;
+            if (v->on && !known)
+                list[(*count)++] = v;
+        }
+    pthread_mutex_unlock(&names);
+    return list;
+}
+
+static int module_load(core_image *image, int device)
+{
+    unsigned count;
+    core_variable **variables = unplaced(image, device, &count);
+    if (!variables && count)
+        return CORE_OUT_OF_MEMORY;
+    int code = CORE_OK;
+    unsigned at = 0;
+    do {
+        unsigned part = count - at < FLYT_MAX_SYMBOLS ? count - at : FLYT_MAX_SYMBOLS;
+        code = module_ask(image, device, variables + at, part);
+        at += part;
+    } while (!code && at < count);
+    free(variables);
+    return code;
+}
+
+static int image_load(core_image *image, int device)
+{
+    uint64_t generation = atomic_load(&device_find(device)->generation);
+    if (image->removed)
+        return CORE_INVALID_HANDLE;
+    if (!image->on && !(image->on = calloc((size_t)device_count(), sizeof *image->on)))
+        return CORE_OUT_OF_MEMORY;
+    struct load *load = &image->on[device];
+    if (load->tried && load->generation == generation)
+        return load->result;
+    int code = bundle(image);
+    if (!code) {
+        load->module = id_take(&module_ids);
+        code = module_load(image, device);
+        if (code)
+            id_give(&module_ids, load->module);
+    }
+    load->tried = !passing(code);
+    load->result = code;
+    load->generation = generation;
+    load->functions = NULL;
+    return code;
+}
+
+/* ---- functions ---- */
+
+static void function_fill(struct core_function_info *info, const function_get_result *result, struct core_parameter *parameters)
+{
+    int *by_number[] = { &info->max_threads, &info->shared_bytes, &info->const_bytes, &info->local_bytes, &info->registers,
+                         &info->ptx_version, &info->binary_version, &info->cache_mode_ca, &info->max_dynamic_shared,
+                         &info->preferred_carveout, &info->cluster_must_be_set, &info->cluster_width, &info->cluster_height,
+                         &info->cluster_depth, &info->non_portable_cluster };     /* CUfunction_attribute 0 … 14 */
+    info->max_threads = info->max_dynamic_shared = -1;
+    info->preferred_carveout = -1;
+    for (unsigned i = 0; i < result->attributes.attributes_len; i++) {
+        const flyt_attribute *a = &result->attributes.attributes_val[i];
+        if (a->name >= 0 && a->name < (int)(sizeof by_number / sizeof by_number[0]))
+            *by_number[a->name] = a->value;
+    }
+    for (unsigned i = 0; i < result->params.params_len; i++) {
+        const flyt_param *p = &result->params.params_val[i];
+        parameters[i] = (struct core_parameter){ p->offset, p->size };
+        if (p->offset + p->size > info->parameter_bytes)
+            info->parameter_bytes = p->offset + p->size;
+    }
+    info->parameters = parameters;
+    info->parameter_count = result->params.params_len;
+}
+
+static bool parameters_sane(const function_get_result *result)
+{
+    for (unsigned i = 0; i < result->params.params_len; i++)
+        if (result->params.params_val[i].offset > FLYT_MAX_PARAMS
+            || result->params.params_val[i].size > FLYT_MAX_PARAMS - result->params.params_val[i].offset)
+            return false;
+    return true;
+}
+
+static int function_get(core_function *f, int device, struct loaded_function *loaded)
+{
+    function_get_args args = { .function = loaded->wire, .module = f->image->on[device].module, .name = f->name.text };
+    function_get_result result = { 0 };
+    int code = wire_call(FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &args, (xdrproc_t)xdr_function_get_result, &result);
+    if (code && !passing(code))
+        explain("the kernel", f->name.text, code, result.log.log_val, result.log.log_len);
+    if (!code && !parameters_sane(&result))
+        code = CORE_UNKNOWN;
+    struct core_parameter *parameters = code ? NULL : calloc(result.params.params_len + 1, sizeof *parameters);
+    if (!code && !parameters)
+        code = CORE_OUT_OF_MEMORY;
+    if (!code)
+        function_fill(&loaded->info, &result, parameters);
+    if (!code && loaded->info.max_threads < 0)
+        core_device_attribute(device, 1, &loaded->info.max_threads);
+    xdr_free((xdrproc_t)xdr_function_get_result, &result);
+    return code;
+}
+
+/* Under image->load. */
+static int function_load(core_function *f, int device, struct loaded_function **out)
+{
+    int code = image_load(f->image, device);
+    if (code)
+        return code;
+    struct loaded_function *_Atomic *on = atomic_load(&f->on);
+    if (!on) {
+        on = calloc((size_t)device_count(), sizeof *on);
+        if (!on)
+            return CORE_OUT_OF_MEMORY;
+        atomic_store_explicit(&f->on, on, memory_order_release);
+    }
+    struct load *load = &f->image->on[device];
+    struct loaded_function *loaded = atomic_load(&on[device]);
+    if (loaded && loaded->generation == load->generation) {
+        *out = loaded;                        /* another thread was quicker */
+        return loaded->result;
+    }
+    loaded = calloc(1, sizeof *loaded);
+    if (!loaded)
+        return CORE_OUT_OF_MEMORY;
+    loaded->generation = load->generation;
+    loaded->wire = id_take(&function_ids);
+    loaded->result = function_get(f, device, loaded);
+    if (loaded->result)
+        id_give(&function_ids, loaded->wire);
+    if (passing(loaded->result)) {
+        code = loaded->result;
+        free(loaded);
+        return code;
+    }
+    if (!loaded->result) {
+        loaded->next = load->functions;
+        load->functions = loaded;
+    }
+    atomic_store_explicit(&on[device], loaded, memory_order_release);
+    *out = loaded;
+    return loaded->result;
+}
+
+int code_function(int device, core_function *f, struct loaded_function **out)
+{
+    struct device *d;
+    int code = device_enter(device, &d);
+    if (code)
+        return code;
+    if (!f)
+        return CORE_INVALID_HANDLE;
+    struct loaded_function *_Atomic *on = atomic_load_explicit(&f->on, memory_order_acquire);
+    struct loaded_function *loaded = on ? atomic_load_explicit(&on[device], memory_order_acquire) : NULL;
+    if (loaded && loaded->generation == atomic_load_explicit(&d->generation, memory_order_acquire)) {
+        *out = loaded;
+        return loaded->result;
+    }
+    pthread_mutex_lock(&f->image->load);
+    code = function_load(f, device, out);
+    pthread_mutex_unlock(&f->image->load);
+    return code;
+}
+
+/* ---- variables ---- */
+
+int core_variable_address(int device, core_variable *v, uint64_t *address, size_t *size)
+{
+    struct device *d;
+    int code = device_enter(device, &d);
+    if (code)
+        return code;
+    if (!v)
+        return CORE_INVALID_HANDLE;
+    core_image *image = v->image;
+    pthread_mutex_lock(&image->load);
+    code = image_load(image, device);
+    uint64_t generation = atomic_load(&d->generation);
+    if (!code && !(v->on && v->on[device].generation == generation && (v->on[device].address || v->on[device].result)))
+        code = module_load(image, device);    /* registered after the image was loaded */
+    if (!code)
+        code = v->on ? v->on[device].result : CORE_OUT_OF_MEMORY;
+    if (!code) {
+        *address = v->on[device].address;
+        *size = v->on[device].size;
+        if (!*address)
+            code = CORE_NOT_FOUND;
+    }
+    pthread_mutex_unlock(&image->load);
+    return code;
+}
+
+/* ---- the end of images and contexts ---- */
+
+static void load_end(core_image *image, int device)
+{
+    struct load *load = &image->on[device];
+    for (struct loaded_function *f = load->functions; f; f = f->next)
+        id_give(&function_ids, f->wire);
+    if (!load->result && load->tried)
+        id_give(&module_ids, load->module);
+    load->functions = NULL;
+    load->tried = false;
+}
+
+void code_forget_device(int device)
+{
+    pthread_mutex_lock(&names);
+    core_image *first = images;
+    pthread_mutex_unlock(&names);
+    for (core_image *image = first; image; image = image->next) {
+        pthread_mutex_lock(&image->load);
+        if (image->on)
+            load_end(image, device);
+        pthread_mutex_unlock(&image->load);
+    }
+}
+
+static void symbols_forget(core_image *image, int device, uint64_t generation)
+{
+    pthread_mutex_lock(&names);
+    for (unsigned i = 0; i < image->variables.size; i++)
+        for (struct name *n = image->variables.buckets[i]; n; n = n->next) {
+            core_variable *v = (core_variable *)n;
+            if (v->on && v->on[device].address && v->on[device].generation == generation)
+                address_remove(CORE_DEVICE_MEMORY, v->on[device].address, NULL);
+        }
+    pthread_mutex_unlock(&names);
+}
+
+void core_image_remove(core_image *image)
+{
+    if (!image || core_forked())
+        return;
+    pthread_mutex_lock(&image->load);
+    bool was_removed = image->removed;
+    image->removed = true;
+    for (int i = 0; !was_removed && image->on && session_ready() && i < device_count(); i++) {
+        struct load *load = &image->on[i];
+        uint64_t generation = atomic_load(&device_find(i)->generation);
+        if (!load->tried || load->result || load->generation != generation)
+            continue;
+        symbols_forget(image, i, generation);
+        if (!core_sticky()) {
+            module_args args = { .module = load->module };
+            wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
+        }
+        load_end(image, i);
+    }
+    bundle_free(&image->bundle);
+    pthread_mutex_lock(&names);
+    for (unsigned i = 0; i < image->functions.size; i++)
+        for (struct name *n = image->functions.buckets[i]; n; n = n->next)
+            atomic_store(&((core_function *)n)->on, NULL);
+    pthread_mutex_unlock(&names);
+    pthread_mutex_unlock(&image->load);
+}

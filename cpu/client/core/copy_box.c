@@ -1,0 +1,199 @@
+/* copy_box.c: copies of boxes in pitched memory, and memset. The same rules as in copy.c; host sides travel packed. */
+#include <stdlib.h>
+
+#include "internal.h"
+
+static bool empty(const struct core_extent *e)
+{
+    return !e->width || !e->height || !e->depth;
+}
+
+static flyt_box wire_box(const struct core_box *box, uint64_t offset)
+{
+    return (flyt_box){ .address = box->address + offset, .pitch = box->pitch, .height = box->height };
+}
+
+static flyt_extent wire_extent(const struct core_extent *e)
+{
+    return (flyt_extent){ .width = e->width, .height = e->height, .depth = e->depth };
+}
+
+static struct host_rows rows_at(const struct core_box *box, const size_t origin[3], const struct core_extent *part)
+{
+    return (struct host_rows){ .address = (uint8_t *)(uintptr_t)(box->address + box_offset(box, origin)), .width = part->width,
+                               .rows = part->height, .slices = part->depth, .pitch = box->pitch,
+                               .slice_pitch = box->pitch * box->height };
+}
+
+/* One piece of memory on both sides: the plain copies do it better. */
+static bool dense(const struct core_box *box, const struct core_extent *e)
+{
+    return (e->height == 1 && e->depth == 1) || (box->pitch == e->width && (e->depth == 1 || box->height == e->height));
+}
+
+static int check(const struct core_box *device_side, const struct core_box *host_side, const struct core_extent *e, uint64_t *host_bytes)
+{
+    uint64_t bytes;
+    if (box_check(device_side, e, &bytes) || !address_on_device(device_side->address, bytes))
+        return CORE_INVALID_VALUE;
+    return !host_side->address || box_check(host_side, e, host_bytes) ? CORE_INVALID_VALUE : CORE_OK;
+}
+
+/* ---- to the device ---- */
+
+static int send_in(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
+{
+    struct box_cursor cursor = { 0 };
+    struct core_extent part;
+    size_t origin[3];
+    int code = CORE_OK;
+    while (!code && box_next(e, &cursor, origin, &part)) {
+        struct chunk_in chunk = { .stream = s->wire, .to = wire_box(to, box_offset(to, origin)), .extent = wire_extent(&part),
+                                  .from = rows_at(from, origin, &part) };
+        code = stream_send(s, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_chunk_in, &chunk, STREAM_LIGHT, NULL);
+    }
+    return code;
+}
+
+struct late_in { int device; struct core_box to, from; struct core_extent extent; };
+
+static void late_copy_in(void *user, int status)
+{
+    struct late_in *late = user;
+    struct stream *s;
+    int code = status ? CORE_OK : stream_transfer(late->device, &s);
+    if (!status && !code && !(code = send_in(s, &late->to, &late->from, &late->extent)))
+        code = stream_wait_for(s);
+    if (code)
+        session_latch(code);
+    free(late);
+}
+
+static int copy_in_late(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
+{
+    struct late_in *late = malloc(sizeof *late);
+    if (!late)
+        return CORE_OUT_OF_MEMORY;
+    *late = (struct late_in){ s->device, *to, *from, *e };
+    int code = host_function_put(s, late_copy_in, late, true, false);
+    if (code)
+        free(late);
+    return code;
+}
+
+int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                     const struct core_extent *e, bool blocking)
+{
+    struct stream *s;
+    uint64_t bytes;
+    int code = stream_enter(device, stream, &s);
+    if (code || empty(e))
+        return code;
+    if ((code = check(to, from, e, &bytes)))
+        return code;
+    if (dense(to, e) && dense(from, e))
+        return core_copy_in(device, stream, to->address, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth, blocking);
+    bool early = !outs_writers() || stream_known_idle(s);
+    if (!early && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
+        return copy_in_late(s, to, from, e);
+    if (!early && blocking && (code = stream_wait_for(s)))
+        return code;
+    bool wait = blocking && !stream_known_light(s);
+    code = send_in(s, to, from, e);
+    return code || !wait ? code : stream_wait_for(s);
+}
+
+/* ---- from the device ---- */
+
+struct part_out {
+    struct wire_call        wire;
+    copy_box_out_args       args;
+    struct chunk_out_result result;
+};
+
+static int receive_out(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
+{
+    enum { IN_FLIGHT = 4 };
+    struct part_out parts[IN_FLIGHT];
+    unsigned begun = 0, ended = 0, window = core_perf.no_pipeline ? 1 : IN_FLIGHT;
+    atomic_uint_fast64_t number = 0;
+    struct box_cursor cursor = { 0 };
+    struct core_extent part;
+    size_t origin[3];
+    int first = CORE_OK;
+    for (bool more = true; more || ended < begun;) {
+        if (more && begun - ended < window && (more = !first && box_next(e, &cursor, origin, &part))) {
+            struct part_out *p = &parts[begun++ % IN_FLIGHT];
+            p->args = (copy_box_out_args){ .stream = s->wire, .from = wire_box(from, box_offset(from, origin)), .extent = wire_extent(&part) };
+            p->result = (struct chunk_out_result){ .to = rows_at(to, origin, &part) };
+            wire_prepare(&p->wire, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &p->args,
+                         (xdrproc_t)xdr_chunk_out_result, &p->result);
+            stream_submit(s, &p->wire, NULL, &number);
+            continue;
+        }
+        if (ended == begun)
+            break;
+        struct part_out *p = &parts[ended++ % IN_FLIGHT];
+        int code = wire_wait(&p->wire);
+        xdr_free((xdrproc_t)xdr_chunk_out_result, &p->result);
+        if (!first)
+            first = code;
+    }
+    if (!first)
+        stream_finished(s, atomic_load(&number));
+    return first;
+}
+
+int core_copy_box_out(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                      const struct core_extent *e, bool blocking)
+{
+    struct stream *s;
+    uint64_t bytes;
+    int code = stream_enter(device, stream, &s);
+    if (code || empty(e))
+        return code;
+    if ((code = check(from, to, e, &bytes)))
+        return code;
+    if (dense(to, e) && dense(from, e))
+        return core_copy_out(device, stream, (void *)(uintptr_t)to->address, from->address, e->width * e->height * e->depth, blocking);
+    if (!blocking && address_pinned((const void *)(uintptr_t)to->address, bytes))
+        return outs_start_box(s, to, from, e);
+    return receive_out(s, to, from, e);
+}
+
+/* ---- on the device ---- */
+
+int core_copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                  const struct core_extent *e, bool blocking)
+{
+    (void)blocking;
+    struct stream *s;
+    uint64_t bytes;
+    int code = stream_enter(device, stream, &s);
+    if (code || empty(e))
+        return code;
+    if (box_check(to, e, &bytes) || !address_on_device(to->address, bytes) || box_check(from, e, &bytes)
+        || !address_on_device(from->address, bytes))
+        return CORE_INVALID_VALUE;
+    copy_box_args args = { .stream = s->wire, .to = wire_box(to, 0), .from = wire_box(from, 0), .extent = wire_extent(e) };
+    return stream_send(s, FLYT_COPY_BOX, (xdrproc_t)xdr_copy_box_args, &args, STREAM_LIGHT, NULL);
+}
+
+int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,
+             unsigned element, bool blocking)
+{
+    (void)blocking;                           /* memset is asynchronous to the host on device memory */
+    struct stream *s;
+    uint64_t bytes;
+    int code = stream_enter(device, stream, &s);
+    if (code || empty(e))
+        return code;
+    if ((element != 1 && element != 2 && element != 4) || to->address % element)
+        return CORE_INVALID_VALUE;
+    struct core_extent in_bytes = *e;
+    if (__builtin_mul_overflow(e->width, element, &in_bytes.width) || box_check(to, &in_bytes, &bytes)
+        || !address_on_device(to->address, bytes))
+        return CORE_INVALID_VALUE;
+    set_args args = { .stream = s->wire, .to = wire_box(to, 0), .extent = wire_extent(e), .value = value, .element = element };
+    return stream_send(s, FLYT_SET, (xdrproc_t)xdr_set_args, &args, STREAM_LIGHT, NULL);
+}

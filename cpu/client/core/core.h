@@ -1,0 +1,192 @@
+/*
+ * core.h: one process's connection to one GPU server, as the Runtime API (cpu/client/runtime/) and later
+ * the Driver API (cpu/client/driver/) use it.
+ *
+ * The core owns what a process has once, however many front ends live in it: the session, the order of its
+ * calls, ids, the address map, the allocator, the registry of code images, and the sticky error. It has no
+ * "current device" and no "last error": those belong to the front ends.
+ *
+ * Result codes are CUresult values (equal to cudaError_t where both have the code). Every function may also
+ * return the session's sticky error, 3 (CUDA_ERROR_NOT_INITIALIZED) in the child of a fork, or what the
+ * loss of the connection gives. All functions are thread-safe. A function that is said to wait costs one
+ * round trip; the others cost no wait. Handles are tokens, checked before use: a freed, foreign or random
+ * one gives 400 (CUDA_ERROR_INVALID_HANDLE), never a crash.
+ */
+#ifndef FLYT_CLIENT_CORE_H
+#define FLYT_CLIENT_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CORE_API __attribute__((visibility("default")))
+
+/* The codes that the core itself gives; numbers as in cuda.h. */
+enum core_result {
+    CORE_OK = 0, CORE_INVALID_VALUE = 1, CORE_OUT_OF_MEMORY = 2, CORE_NOT_INITIALIZED = 3,
+    CORE_DEINITIALIZED = 4, CORE_DEVICE_UNAVAILABLE = 46, CORE_NO_DEVICE = 100, CORE_INVALID_DEVICE = 101,
+    CORE_INVALID_IMAGE = 200, CORE_INVALID_CONTEXT = 201, CORE_NO_BINARY_FOR_GPU = 209,
+    CORE_INVALID_PTX = 218, CORE_INVALID_SOURCE = 300, CORE_INVALID_HANDLE = 400, CORE_NOT_FOUND = 500,
+    CORE_NOT_READY = 600, CORE_LAUNCH_OUT_OF_RESOURCES = 701, CORE_HOST_ALREADY_REGISTERED = 712,
+    CORE_HOST_NOT_REGISTERED = 713, CORE_NOT_SUPPORTED = 801, CORE_SYSTEM_NOT_READY = 802, CORE_UNKNOWN = 999
+};
+
+/* ---- session (session.c) ------------------------------------------------------------------------ */
+
+/* Connects, at the first call of the process, to $FLYT_SERVER (default: unix:///run/flyt/server.sock), shakes hands, reserves the
+   window. Waits. The failure of the first attempt is explained once on stderr and kept: 802 when no server is
+   there, 803 when the versions differ. In the child of a fork: 3, without touching the parent's session. */
+CORE_API int core_attach(void);
+CORE_API bool core_forked(void);
+
+/* First error that stays until the process ends (700, 714-719, loss of the server), or 0; no call is made. */
+CORE_API int core_sticky(void);
+/* Takes the error of an earlier ASYNC call that a reply delivered since the last take, or 0. The front end
+   asks after each call that waited, and returns it from that call. */
+CORE_API int core_take_latched(void);
+
+/* Local answers of the process, for FLYT_STATS and the demo: calls that a front end answered itself. */
+CORE_API void core_count_local(void);
+
+struct core_statistics { uint64_t travelled, waited, local, bytes_sent, bytes_received; };
+CORE_API void core_statistics(struct core_statistics *);
+
+/* ---- devices (device.c): a snapshot taken at connect, filtered by CUDA_VISIBLE_DEVICES and ordered by
+   CUDA_DEVICE_ORDER; a device is its index there ---- */
+
+struct core_device {
+    uint8_t uuid[16];
+    const char *name, *pci_bus_id;
+    uint64_t total_memory;
+    int priority_least, priority_greatest;
+};
+CORE_API int core_device_count(int *count);
+CORE_API int core_driver_version(int *version);
+CORE_API const struct core_device *core_device(int device);                /* NULL: no such device */
+CORE_API int core_device_attribute(int device, int attribute, int *value); /* CUdevice_attribute; unknown: 1 */
+/* The device's primary context exists from here on. Waits, the first time. */
+CORE_API int core_device_activate(int device);
+CORE_API bool core_device_active(int device);
+/* Ends the primary context: streams, events, memory and modules of the device are gone (modules come back by
+   themselves at their next use). Clears 710, never the sticky ones. Waits. */
+CORE_API int core_device_reset(int device);
+CORE_API int core_device_synchronize(int device);                           /* waits */
+CORE_API int core_limit_get(int device, int limit, size_t *value);          /* CUlimit; waits */
+CORE_API int core_limit_set(int device, int limit, size_t value);           /* waits */
+
+/* ---- memory (memory.c, address.c) ------------------------------------------------------------------- */
+
+CORE_API int core_memory_info(int device, size_t *free_bytes, size_t *total_bytes);
+/* 256-byte aligned. Usually no message: from credit already mapped. Out of memory fails here, never later.
+   size 0: 1 (the front end turns it into CUDA's answer). */
+CORE_API int core_memory_allocate(int device, size_t size, uint64_t *address);
+/* Implicitly synchronises as cudaFree does while work is outstanding. Not the start of an allocation: 1. */
+CORE_API int core_memory_free(uint64_t address);
+CORE_API int core_host_allocate(size_t size, unsigned flags, void **out);    /* pinned; cudaHostAlloc flags */
+CORE_API int core_host_free(void *);
+CORE_API int core_host_register(void *, size_t, unsigned flags);
+CORE_API int core_host_unregister(void *);
+/* Device address of mapped pinned memory; 801 where client and GPU share no memory. */
+CORE_API int core_host_device_pointer(void *host, uint64_t *address);
+CORE_API int core_host_flags(void *host, unsigned *flags);
+
+enum core_memory_kind { CORE_UNKNOWN_MEMORY, CORE_DEVICE_MEMORY, CORE_PINNED_MEMORY, CORE_REGISTERED_MEMORY };
+struct core_range { enum core_memory_kind kind; int device; uint64_t base; size_t size; unsigned flags; };
+/* The allocation that contains address; false: none (ordinary memory of the process, or nothing). Symbols of
+   loaded modules count as device memory. */
+CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
+
+/* ---- copies and memset (copy.c) ----------------------------------------------------------------------------
+ * Directions are settled by the front end. The stream is a token; `blocking` says that the caller is a
+ * synchronous function: it returns when native's would. Without it, pageable sources have been taken on return,
+ * pinned ones need not; a device-to-host copy into pageable memory has arrived on return, into pinned memory it
+ * arrives later, before any synchronisation with its stream returns. */
+typedef uint64_t core_stream;                     /* 0: legacy default of `device`; CORE_STREAM_… below */
+#define CORE_STREAM_LEGACY     ((core_stream)1)
+#define CORE_STREAM_PER_THREAD ((core_stream)2)
+
+struct core_box { uint64_t address; size_t pitch, height; };   /* address: host pointer or device address */
+struct core_extent { size_t width, height, depth; };            /* bytes, rows, slices */
+
+CORE_API int core_copy_in(int device, core_stream, uint64_t to, const void *from, size_t size, bool blocking);
+CORE_API int core_copy_out(int device, core_stream, void *to, uint64_t from, size_t size, bool blocking);
+CORE_API int core_copy(int device, core_stream, uint64_t to, uint64_t from, size_t size, bool blocking);
+CORE_API int core_copy_host(int device, core_stream, void *to, const void *from, size_t size, bool blocking);
+CORE_API int core_copy_box_in(int device, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
+CORE_API int core_copy_box_out(int device, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
+CORE_API int core_copy_box(int device, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
+/* Elements of 1, 2 or 4 bytes; extent.width counts elements. */
+CORE_API int core_set(int device, core_stream, const struct core_box *to, const struct core_extent *, uint32_t value, unsigned element, bool blocking);
+
+/* ---- streams and events (stream.c, event.c) --------------------------------------------------------------------- */
+
+CORE_API int core_stream_create(int device, unsigned flags, int priority, core_stream *);
+CORE_API int core_stream_destroy(core_stream);
+CORE_API int core_stream_synchronize(int device, core_stream);              /* waits, unless known to be idle */
+CORE_API int core_stream_query(int device, core_stream);                    /* 0, 600 or an error */
+struct core_stream_info { int device; unsigned flags; int priority; uint64_t id; };
+CORE_API int core_stream_info(int device, core_stream, struct core_stream_info *);
+
+typedef uint64_t core_event;
+CORE_API int core_event_create(int device, unsigned flags, core_event *);
+CORE_API int core_event_destroy(core_event);
+CORE_API int core_event_record(int device, core_event, core_stream, unsigned flags);
+CORE_API int core_event_synchronize(core_event);
+CORE_API int core_event_query(core_event);
+CORE_API int core_event_elapsed(core_event start, core_event end, float *milliseconds);
+CORE_API int core_stream_wait(int device, core_stream, core_event, unsigned flags);
+
+/* function(user, status) runs in a thread of the core's once the stream's earlier work has finished; later work of
+   the stream waits for it. on_error: also after an error, with it as status (cudaStreamAddCallback); else only
+   after success (cudaLaunchHostFunc). */
+CORE_API int core_host_function(int device, core_stream, void (*function)(void *user, int status), void *user, bool on_error);
+
+/* ---- code (code.c, image.c) ----------------------------------------------------------------------------------------
+ * An image is one registered fat binary (wrapper or raw) of the process; loading it into a device happens at first
+ * use. A function or variable is found by image and name. */
+typedef struct core_image core_image;
+typedef struct core_function core_function;
+typedef struct core_variable core_variable;
+
+/* wrapper: magic 0x466243B1 (version 1 or 2), or a container, PTX text or cubin. Nothing is read from it before the
+   first use; it must live until core_image_remove. Never fails for lack of a server. */
+CORE_API int core_image_add(const void *wrapper, core_image **);
+CORE_API void core_image_remove(core_image *);             /* also its functions and variables; unloads if connected */
+/* Same arguments, same object. The name is copied. */
+CORE_API int core_function_add(core_image *, const char *name, core_function **);
+CORE_API int core_variable_add(core_image *, const char *name, size_t size, bool is_constant, core_variable **);
+
+struct core_parameter { uint32_t offset, size; };
+struct core_function_info {
+    const struct core_parameter *parameters; uint32_t parameter_count; uint32_t parameter_bytes;
+    int max_threads, shared_bytes, const_bytes, local_bytes, registers, ptx_version, binary_version, cache_mode_ca;
+    int max_dynamic_shared, preferred_carveout;
+    int cluster_must_be_set, cluster_width, cluster_height, cluster_depth, non_portable_cluster;
+};
+/* Loads the image into the device if need be. Waits, the first time per device. The error is the one that native
+   gives at the first launch, and is explained once on stderr with the compiler's log. */
+CORE_API int core_function_info(int device, core_function *, const struct core_function_info **);
+CORE_API int core_function_set(int device, core_function *, int attribute, int value);       /* CUfunction_attribute; waits */
+CORE_API int core_function_cache(int device, core_function *, int config);
+CORE_API int core_variable_address(int device, core_variable *, uint64_t *address, size_t *size);
+CORE_API int core_occupancy_blocks(int device, core_function *, int block_size, size_t shared, unsigned flags, int *blocks);
+CORE_API int core_occupancy_shared(int device, core_function *, int blocks, int block_size, size_t *shared);
+
+struct core_launch_attribute { int id; uint8_t value[64]; };
+struct core_launch {
+    core_function *function;
+    core_stream stream;
+    uint32_t grid[3], block[3];
+    size_t shared;
+    bool cooperative;
+    void **arguments;                          /* one pointer per parameter; or NULL with packed/packed_size */
+    const void *packed; size_t packed_size;
+    const struct core_launch_attribute *attributes; uint32_t attribute_count;
+};
+/* Checks what native checks at the launch (dimensions, shared memory, cooperative fit), then sends. */
+CORE_API int core_launch(int device, const struct core_launch *);
+
+/* One line on stderr, once per name, that something unsupported was asked for. */
+CORE_API void core_unsupported(const char *name);
+
+#endif

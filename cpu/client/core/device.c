@@ -1,0 +1,362 @@
+/*
+ * device.c: the devices as the program sees them: a snapshot taken at connect, ordered by $CUDA_DEVICE_ORDER and
+ * filtered by $CUDA_VISIBLE_DEVICES as the driver does it, and their primary contexts.
+ *
+ * `sent` counts the calls that gave a device work, `idle_at` is the count up to which all is known to have ended;
+ * where both agree nothing needs to be waited for.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/log.h"
+#include "internal.h"
+
+enum { ATTRIBUTES_BY_NUMBER = 512 };
+
+static struct table {
+    struct device device;
+    int           values[ATTRIBUTES_BY_NUMBER];
+    bool          known[ATTRIBUTES_BY_NUMBER];
+} *devices;
+static int devices_count;
+
+/* What client and server cannot offer whatever the GPU can: CUdevice_attribute numbers of cuda.h. */
+static const struct { int attribute, value; } denied[] = {
+    { 19, 0 },    /* CAN_MAP_HOST_MEMORY: the client's memory is not the GPU's */
+    { 83, 0 },    /* MANAGED_MEMORY */
+    { 88, 0 },    /* PAGEABLE_MEMORY_ACCESS */
+    { 89, 0 },    /* CONCURRENT_MANAGED_ACCESS */
+    { 91, 0 },    /* CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM */
+    { 92, 0 },    /* CAN_USE_STREAM_MEM_OPS (v1) */
+    { 93, 0 },    /* CAN_USE_64_BIT_STREAM_MEM_OPS (v1) */
+    { 94, 0 },    /* CAN_USE_STREAM_WAIT_VALUE_NOR (v1) */
+    { 100, 0 },   /* PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES */
+    { 101, 0 },   /* DIRECT_MANAGED_MEM_ACCESS_FROM_HOST */
+};
+
+/* ---- which devices, in which order ---- */
+
+static int by_bus(const void *a, const void *b, void *context)
+{
+    const flyt_device *all = context;
+    return strcasecmp(all[*(const int *)a].pci_bus_id, all[*(const int *)b].pci_bus_id);
+}
+
+/* FASTEST_FIRST (the default) is the order in which the server's driver gives them. */
+void device_order(const char *text, const flyt_device *all, int count, int *order)
+{
+    for (int i = 0; i < count; i++)
+        order[i] = i;
+    if (text && strcmp(text, "PCI_BUS_ID") == 0)
+        qsort_r(order, (size_t)count, sizeof *order, by_bus, (void *)(uintptr_t)all);
+}
+
+/* "GPU-" and the UUID's hexadecimal digits, as many as are given; dashes are skipped. */
+static bool uuid_begins_with(const flyt_device *device, const char *text, size_t length)
+{
+    char digits[2 * FLYT_UUID_SIZE + 1];
+    size_t at = 0;
+    for (unsigned i = 0; i < FLYT_UUID_SIZE; i++) {
+        digits[2 * i] = "0123456789abcdef"[(uint8_t)device->uuid[i] >> 4];
+        digits[2 * i + 1] = "0123456789abcdef"[(uint8_t)device->uuid[i] & 15];
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '-')
+            continue;
+        if (at == 2 * FLYT_UUID_SIZE || tolower((unsigned char)text[i]) != digits[at++])
+            return false;
+    }
+    return at > 0;
+}
+
+/* The position in `order` that a word of the list names, or -1. */
+static int visible_word(const char *word, size_t length, const flyt_device *all, const int *order, int count)
+{
+    if (length > 4 && strncmp(word, "GPU-", 4) == 0) {
+        int found = -1;
+        for (int i = 0; i < count; i++) {
+            if (!uuid_begins_with(&all[order[i]], word + 4, length - 4))
+                continue;
+            if (found >= 0)
+                return -1;            /* not unique */
+            found = i;
+        }
+        return found;
+    }
+    int value = 0;
+    if (!length)
+        return -1;
+    for (size_t i = 0; i < length; i++) {
+        if (!isdigit((unsigned char)word[i]) || value > 9999)
+            return -1;
+        value = value * 10 + (word[i] - '0');
+    }
+    return value < count ? value : -1;
+}
+
+/* The first word that names no device ends the list; a device named twice makes it empty, as natively. */
+static int visible_filter(const char *text, const flyt_device *all, const int *order, int count, int *out)
+{
+    int visible = 0;
+    while (*text) {
+        text += strspn(text, " \t");
+        size_t length = strcspn(text, ","), trimmed = length;
+        while (trimmed && isspace((unsigned char)text[trimmed - 1]))
+            trimmed--;
+        int position = visible_word(text, trimmed, all, order, count);
+        if (position < 0)
+            break;
+        for (int i = 0; i < visible; i++)
+            if (out[i] == order[position])
+                return 0;
+        out[visible++] = order[position];
+        text += length;
+        text += *text == ',';
+    }
+    return visible;
+}
+
+int device_visible(const char *text, const flyt_device *all, int count, int *out)
+{
+    int order[FLYT_MAX_DEVICES];
+    device_order(getenv("CUDA_DEVICE_ORDER"), all, count, order);
+    if (text)
+        return visible_filter(text, all, order, count, out);
+    memcpy(out, order, sizeof *out * (size_t)count);
+    return count;
+}
+
+/* ---- the snapshot ---- */
+
+static void take_attributes(struct table *t, const flyt_device *from)
+{
+    for (unsigned i = 0; i < from->attributes.attributes_len; i++) {
+        const flyt_attribute *a = &from->attributes.attributes_val[i];
+        if (a->name < 0 || a->name >= ATTRIBUTES_BY_NUMBER)
+            continue;
+        t->values[a->name] = a->value;
+        t->known[a->name] = true;
+    }
+    for (unsigned i = 0; i < sizeof denied / sizeof denied[0]; i++) {
+        t->values[denied[i].attribute] = denied[i].value;
+        t->known[denied[i].attribute] = true;
+    }
+}
+
+int device_snapshot(void)
+{
+    const hello_result *hello = &core_session.hello;
+    int chosen[FLYT_MAX_DEVICES];
+    int count = device_visible(getenv("CUDA_VISIBLE_DEVICES"), hello->devices.devices_val, (int)hello->devices.devices_len, chosen);
+    devices = calloc((size_t)(count ? count : 1), sizeof *devices);
+    if (!devices)
+        return CORE_OUT_OF_MEMORY;
+    for (int i = 0; i < count; i++) {
+        const flyt_device *from = &hello->devices.devices_val[chosen[i]];
+        struct device *d = &devices[i].device;
+        d->wire = chosen[i];
+        pthread_mutex_init(&d->lock, NULL);
+        d->public = (struct core_device){ .name = from->name, .pci_bus_id = from->pci_bus_id, .total_memory = from->total_memory,
+                                          .priority_least = from->priority_least, .priority_greatest = from->priority_greatest };
+        memcpy(d->public.uuid, from->uuid, sizeof d->public.uuid);
+        take_attributes(&devices[i], from);
+    }
+    devices_count = count;
+    return CORE_OK;
+}
+
+int device_count(void)
+{
+    return devices_count;
+}
+
+struct device *device_find(int device)
+{
+    return device >= 0 && device < devices_count ? &devices[device].device : NULL;
+}
+
+int core_device_count(int *count)
+{
+    int code = core_attach();
+    *count = code ? 0 : devices_count;
+    return code;
+}
+
+int core_driver_version(int *version)
+{
+    int code = core_attach();
+    *version = code ? 0 : core_session.driver_version;
+    return code;
+}
+
+const struct core_device *core_device(int device)
+{
+    struct device *d = core_attach() == CORE_OK ? device_find(device) : NULL;
+    return d ? &d->public : NULL;
+}
+
+int core_device_attribute(int device, int attribute, int *value)
+{
+    int code = core_attach();
+    if (code)
+        return code;
+    if (!device_find(device))
+        return CORE_INVALID_DEVICE;
+    if (attribute < 0 || attribute >= ATTRIBUTES_BY_NUMBER || !devices[device].known[attribute])
+        return CORE_INVALID_VALUE;
+    *value = devices[device].values[attribute];
+    return CORE_OK;
+}
+
+/* ---- primary contexts ---- */
+
+int core_device_activate(int device)
+{
+    int code = core_enter();
+    if (code)
+        return code;
+    struct device *d = device_find(device);
+    if (!d)
+        return CORE_INVALID_DEVICE;
+    if (atomic_load_explicit(&d->active, memory_order_acquire))
+        return CORE_OK;
+    pthread_mutex_lock(&d->lock);
+    if (!atomic_load(&d->active)) {
+        device_args args = { .device = d->wire };
+        code = wire_plain(FLYT_DEVICE_INIT, (xdrproc_t)xdr_device_args, &args);
+        if (!code)
+            atomic_store_explicit(&d->active, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return code;
+}
+
+bool core_device_active(int device)
+{
+    struct device *d = session_ready() ? device_find(device) : NULL;
+    return d && atomic_load_explicit(&d->active, memory_order_acquire);
+}
+
+int device_enter(int device, struct device **out)
+{
+    int code = core_enter();
+    if (code)
+        return code;
+    *out = device_find(device);
+    if (!*out)
+        return CORE_INVALID_DEVICE;
+    return atomic_load_explicit(&(*out)->active, memory_order_acquire) ? CORE_OK : core_device_activate(device);
+}
+
+enum { ASSERT_FAILED = 710 };
+
+/* An assert is cleared by a reset; the other errors that stay, stay, and native answers the reset with them. */
+int core_device_reset(int device)
+{
+    int code = core_attach();
+    if (code)
+        return code;
+    int sticky = core_sticky();
+    if (sticky && sticky != ASSERT_FAILED)
+        return sticky;
+    struct device *d = device_find(device);
+    if (!d)
+        return CORE_INVALID_DEVICE;
+    pthread_mutex_lock(&d->lock);
+    if (atomic_load(&d->active)) {
+        device_args args = { .device = d->wire };
+        code = wire_plain(FLYT_DEVICE_RESET, (xdrproc_t)xdr_device_args, &args);
+        if (code == ASSERT_FAILED)
+            code = CORE_OK;
+        if (!code) {
+            outs_wait_device(device);
+            atomic_fetch_add(&d->generation, 1);
+            atomic_store(&d->active, false);
+            atomic_store(&d->idle_at, atomic_load(&d->sent));
+            event_forget_device(device);
+            stream_forget_device(device);
+            code_forget_device(device);
+            address_remove_device(device);
+            memory_forget_device(device);
+            int assert_failed = ASSERT_FAILED;
+            atomic_compare_exchange_strong(&core_session.sticky, &assert_failed, 0);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    return code;
+}
+
+bool device_known_idle(int device)
+{
+    struct device *d = device_find(device);
+    uint64_t sent = atomic_load(&d->sent);
+    if (atomic_load(&d->idle_at) >= sent)
+        return true;
+    if (!stream_device_idle(device))
+        return false;
+    uint64_t idle = atomic_load(&d->idle_at);
+    while (idle < sent && !atomic_compare_exchange_weak(&d->idle_at, &idle, sent))
+        ;
+    return true;
+}
+
+static int device_wait(int device)
+{
+    struct device *d = device_find(device);
+    uint64_t sent = atomic_load(&d->sent);
+    device_args args = { .device = d->wire };
+    int code = wire_plain(FLYT_DEVICE_SYNC, (xdrproc_t)xdr_device_args, &args);
+    if (code)
+        return code;
+    uint64_t idle = atomic_load(&d->idle_at);
+    while (idle < sent && !atomic_compare_exchange_weak(&d->idle_at, &idle, sent))
+        ;
+    outs_wait_device(device);
+    return CORE_OK;
+}
+
+int device_settle(int device)
+{
+    return device_known_idle(device) ? CORE_OK : device_wait(device);
+}
+
+/* Always travels while anything was sent since: latched errors come back with the answer. */
+int core_device_synchronize(int device)
+{
+    struct device *d;
+    int code = device_enter(device, &d);
+    if (code)
+        return code;
+    if (!core_perf.no_cache && atomic_load(&d->idle_at) >= atomic_load(&d->sent))
+        return CORE_OK;
+    return device_wait(device);
+}
+
+int core_limit_get(int device, int limit, size_t *value)
+{
+    struct device *d;
+    int code = device_enter(device, &d);
+    if (code)
+        return code;
+    limit_args args = { .device = d->wire, .limit = limit };
+    limit_result result = { 0 };
+    code = wire_call(FLYT_LIMIT_GET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
+    *value = result.value;
+    xdr_free((xdrproc_t)xdr_limit_result, &result);
+    return code;
+}
+
+int core_limit_set(int device, int limit, size_t value)
+{
+    struct device *d;
+    int code = device_enter(device, &d);
+    if (code)
+        return code;
+    limit_args args = { .device = d->wire, .limit = limit, .value = value };
+    limit_result result = { 0 };
+    code = wire_call(FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
+    xdr_free((xdrproc_t)xdr_limit_result, &result);
+    return code;
+}

@@ -1,0 +1,225 @@
+/*
+ * event.c: events as tokens. An event remembers the stream in which it was last recorded and the number of that
+ * call, so whoever knows the stream's completed number knows the event's state without asking.
+ */
+#include <stdlib.h>
+
+#include "cpu/common/ids.h"
+#include "internal.h"
+
+enum { TOKEN_KIND = 2, FLAG_DISABLE_TIMING = 2, EVENT_FLAGS = 7 };
+
+struct event {
+    pthread_mutex_t lock;             /* what the last record said */
+    flyt_id         wire;
+    int             device;
+    unsigned        flags;
+    atomic_uint_fast64_t token;
+    struct stream  *stream;           /* NULL: never recorded */
+    uint64_t        stream_token;     /* to see whether the structure has become another stream's */
+    uint64_t        number;
+    struct event   *next;
+};
+
+static id_table *table;
+static struct {
+    pthread_mutex_t lock;
+    struct event   *spare;
+} events = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+int event_open(void)
+{
+    table = id_table_create(TOKEN_KIND, 1);
+    return table ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+static int event_enter(core_event token, struct event **out)
+{
+    int code = core_enter();
+    if (code)
+        return code;
+    *out = id_table_find(table, token);
+    return *out ? CORE_OK : CORE_INVALID_HANDLE;
+}
+
+int core_event_create(int device, unsigned flags, core_event *out)
+{
+    struct device *d;
+    int code = device_enter(device, &d);
+    if (code)
+        return code;
+    if (flags & ~(unsigned)EVENT_FLAGS)
+        return CORE_INVALID_VALUE;
+    pthread_mutex_lock(&events.lock);
+    struct event *e = events.spare;
+    if (e)
+        events.spare = e->next;
+    else if ((e = calloc(1, sizeof *e)))
+        pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_unlock(&events.lock);
+    if (!e)
+        return CORE_OUT_OF_MEMORY;
+    pthread_mutex_lock(&e->lock);
+    e->stream = NULL;
+    e->device = device;
+    e->flags = flags;
+    uint32_t index = 0;
+    uint64_t token = id_table_add(table, e, &index);
+    e->wire = index;
+    atomic_store(&e->token, token);
+    pthread_mutex_unlock(&e->lock);
+    if (!token)
+        return CORE_OUT_OF_MEMORY;
+    event_create_args args = { .event = index, .device = d->wire, .flags = flags };
+    code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
+    *out = token;
+    return code;
+}
+
+static void event_recycle(struct event *e, uint32_t index)
+{
+    id_table_release(table, index);
+    pthread_mutex_lock(&events.lock);
+    e->next = events.spare;
+    events.spare = e;
+    pthread_mutex_unlock(&events.lock);
+}
+
+int core_event_destroy(core_event token)
+{
+    int code = core_enter();
+    if (code)
+        return code;
+    struct event *e = id_table_remove(table, token);
+    if (!e)
+        return CORE_INVALID_HANDLE;
+    event_args args = { .event = e->wire };
+    code = wire_send(FLYT_EVENT_DESTROY, (xdrproc_t)xdr_event_args, &args);
+    event_recycle(e, id_token_index(token));
+    return code;
+}
+
+static void forget(void *object, id_token token, void *context)
+{
+    struct event *e = object;
+    if (e->device == *(int *)context && id_table_remove(table, token))
+        event_recycle(e, id_token_index(token));
+}
+
+void event_forget_device(int device)
+{
+    id_table_each(table, forget, &device);
+}
+
+int core_event_record(int device, core_event token, core_stream stream, unsigned flags)
+{
+    struct event *e;
+    struct stream *s;
+    int code = event_enter(token, &e);
+    if (code || (code = stream_enter(device, stream, &s)))
+        return code;
+    if (e->device != s->device)
+        return CORE_INVALID_HANDLE;
+    pthread_mutex_lock(&e->lock);
+    event_record_args args = { .event = e->wire, .stream = s->wire, .flags = flags };
+    uint64_t number;
+    code = stream_send(s, FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args, STREAM_LIGHT, &number);
+    e->stream = s;
+    e->stream_token = atomic_load(&s->token);
+    e->number = number;
+    pthread_mutex_unlock(&e->lock);
+    return code;
+}
+
+struct recorded { struct stream *stream; uint64_t stream_token, number; };
+
+static struct recorded event_recorded(struct event *e)
+{
+    pthread_mutex_lock(&e->lock);
+    struct recorded r = { e->stream, e->stream_token, e->number };
+    pthread_mutex_unlock(&e->lock);
+    return r;
+}
+
+/* False also when its stream was destroyed: then only the server knows. */
+static bool known_done(const struct recorded *r)
+{
+    return !core_perf.no_cache && atomic_load(&r->stream->token) == r->stream_token
+           && atomic_load(&r->stream->done) >= r->number && !outs_pending(r->stream, r->number);
+}
+
+static void learn_done(const struct recorded *r)
+{
+    if (atomic_load(&r->stream->token) == r->stream_token)
+        stream_finished(r->stream, r->number);
+}
+
+static int event_ask(struct event *e, uint32_t procedure)
+{
+    event_args args = { .event = e->wire };
+    return wire_plain(procedure, (xdrproc_t)xdr_event_args, &args);
+}
+
+int core_event_synchronize(core_event token)
+{
+    struct event *e;
+    int code = event_enter(token, &e);
+    if (code)
+        return code;
+    struct recorded r = event_recorded(e);
+    if (!r.stream || known_done(&r))
+        return CORE_OK;
+    code = event_ask(e, FLYT_EVENT_SYNC);
+    if (code)
+        return code;
+    learn_done(&r);
+    outs_wait(r.stream, r.number);
+    return CORE_OK;
+}
+
+int core_event_query(core_event token)
+{
+    struct event *e;
+    int code = event_enter(token, &e);
+    if (code)
+        return code;
+    struct recorded r = event_recorded(e);
+    if (!r.stream || known_done(&r))
+        return CORE_OK;
+    code = event_ask(e, FLYT_EVENT_QUERY);
+    if (code)
+        return code;
+    learn_done(&r);
+    return outs_pending(r.stream, r.number) ? CORE_NOT_READY : CORE_OK;
+}
+
+int core_event_elapsed(core_event start, core_event end, float *milliseconds)
+{
+    struct event *a, *b;
+    int code = event_enter(start, &a);
+    if (code || (code = event_enter(end, &b)))
+        return code;
+    if ((a->flags | b->flags) & FLAG_DISABLE_TIMING || a->device != b->device || !event_recorded(a).stream || !event_recorded(b).stream)
+        return CORE_INVALID_HANDLE;
+    event_elapsed_args args = { .start = a->wire, .end = b->wire };
+    event_elapsed_result result = { 0 };
+    code = wire_call(FLYT_EVENT_ELAPSED, (xdrproc_t)xdr_event_elapsed_args, &args, (xdrproc_t)xdr_event_elapsed_result, &result);
+    if (!code)
+        *milliseconds = result.milliseconds;
+    xdr_free((xdrproc_t)xdr_event_elapsed_result, &result);
+    return code;
+}
+
+int core_stream_wait(int device, core_stream stream, core_event token, unsigned flags)
+{
+    struct event *e;
+    struct stream *s;
+    int code = event_enter(token, &e);
+    if (code || (code = stream_enter(device, stream, &s)))
+        return code;
+    struct recorded r = event_recorded(e);
+    if (!r.stream || known_done(&r))
+        return CORE_OK;                       /* nothing to wait for */
+    event_wait_args args = { .stream = s->wire, .event = e->wire, .flags = flags };
+    return stream_send(s, FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args, STREAM_WEIGHTY, NULL);
+}

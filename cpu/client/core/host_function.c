@@ -1,0 +1,134 @@
+/*
+ * host_function.c: functions of the program that a stream runs in its turn. The server says when a function is
+ * due; a thread of the core's runs them one after another and tells the server, which lets the stream go on.
+ * The thread is started with the first function. All signals are blocked in it.
+ */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+struct host_function {
+    void  (*function)(void *, int);
+    void   *user;
+    bool    on_error, writes;
+    bool    used;
+    int     status;
+    flyt_id next;                     /* in the queue, or of the free ids; 0: last */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t  due;
+    struct host_function *slots;      /* by id; slot 0 is not used */
+    flyt_id  size, spare;
+    flyt_id  first, last;             /* the queue of those that are due */
+    bool     running;
+} hosts = { .lock = PTHREAD_MUTEX_INITIALIZER, .due = PTHREAD_COND_INITIALIZER };
+
+static void *host_run(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&hosts.lock);
+    for (;;) {
+        while (!hosts.first)
+            pthread_cond_wait(&hosts.due, &hosts.lock);
+        flyt_id id = hosts.first;
+        struct host_function f = hosts.slots[id];
+        hosts.first = f.next;
+        pthread_mutex_unlock(&hosts.lock);
+        if (!f.status || f.on_error)
+            f.function(f.user, f.status);
+        if (f.writes)
+            outs_writer_ends();
+        helper_tell_done(&id, 1);             /* before the id may be used again */
+        pthread_mutex_lock(&hosts.lock);
+        hosts.slots[id] = (struct host_function){ .next = hosts.spare };
+        hosts.spare = id;
+    }
+    return NULL;
+}
+
+/* Under the lock. */
+static int thread_start(void)
+{
+    sigset_t every, before;
+    pthread_t thread;
+    if (hosts.running)
+        return CORE_OK;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
+    hosts.running = pthread_create(&thread, NULL, host_run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!hosts.running)
+        return CORE_OUT_OF_MEMORY;
+    pthread_detach(thread);
+    return CORE_OK;
+}
+
+/* Under the lock. 0: no memory. */
+static flyt_id slot_take(void)
+{
+    if (!hosts.spare) {
+        flyt_id size = hosts.size ? hosts.size * 2 : 64;
+        struct host_function *more = realloc(hosts.slots, size * sizeof *more);
+        if (!more)
+            return 0;
+        for (flyt_id id = size; id-- > (hosts.size ? hosts.size : 1);) {
+            more[id] = (struct host_function){ .next = hosts.spare };
+            hosts.spare = id;
+        }
+        hosts.slots = more;
+        hosts.size = size;
+    }
+    flyt_id id = hosts.spare;
+    hosts.spare = hosts.slots[id].next;
+    return id;
+}
+
+int host_function_put(struct stream *s, void (*function)(void *, int), void *user, bool on_error, bool writes)
+{
+    pthread_mutex_lock(&hosts.lock);
+    int code = thread_start();
+    flyt_id id = code ? 0 : slot_take();
+    if (id)
+        hosts.slots[id] = (struct host_function){ function, user, on_error, writes, .used = true };
+    pthread_mutex_unlock(&hosts.lock);
+    if (!id)
+        return CORE_OUT_OF_MEMORY;
+    if (writes)
+        outs_writer_begins();
+    host_function_args args = { .stream = s->wire, .id = id };
+    code = stream_send(s, FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args, &args, STREAM_WEIGHTY, NULL);
+    if (!code)
+        rpc_client_flush(core_session.client);
+    return CORE_OK;                           /* a lost connection is the next call's error: `user` must not be freed twice */
+}
+
+void host_function_due(flyt_id id, int status)
+{
+    pthread_mutex_lock(&hosts.lock);
+    if (id && id < hosts.size && hosts.slots[id].used) {
+        hosts.slots[id].used = false;         /* once only, whatever the server says */
+        hosts.slots[id].status = status;
+        hosts.slots[id].next = 0;
+        if (hosts.first)
+            hosts.slots[hosts.last].next = id;
+        else
+            hosts.first = id;
+        hosts.last = id;
+        pthread_cond_signal(&hosts.due);
+    }
+    pthread_mutex_unlock(&hosts.lock);
+}
+
+int core_host_function(int device, core_stream stream, void (*function)(void *user, int status), void *user, bool on_error)
+{
+    struct stream *s;
+    int code = stream_enter(device, stream, &s);
+    if (code)
+        return code;
+    if (!function)
+        return CORE_INVALID_VALUE;
+    return host_function_put(s, function, user, on_error, true);
+}

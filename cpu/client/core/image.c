@@ -1,0 +1,131 @@
+/*
+ * image.c: a code image as it travels: named by the hash of its content, so that its bytes go over the wire once
+ * per server and not once per process. Nothing is copied: parts point into the program's own memory.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/fatbin.h"
+#include "cpu/common/hash.h"
+#include "internal.h"
+
+_Static_assert(HASH_SIZE == FLYT_HASH_SIZE, "images are named by this hash");
+
+static size_t padding(const struct image_bundle *bundle, const struct image_part *part)
+{
+    return bundle->kind == FLYT_IMAGE_FATBIN ? -part->size & 7 : 0;
+}
+
+static const char *add_part(struct image_bundle *bundle, const void *data, size_t size)
+{
+    struct image_part *more = realloc(bundle->parts, (bundle->count + 1) * sizeof *more);
+    if (!more)
+        return "no memory";
+    bundle->parts = more;
+    bundle->parts[bundle->count++] = (struct image_part){ data, size };
+    bundle->size += size + padding(bundle, &bundle->parts[bundle->count - 1]);
+    return bundle->size > FLYT_MAX_IMAGE ? "it is larger than 1 GiB" : NULL;
+}
+
+static const char *add_container(struct image_bundle *bundle, const void *data)
+{
+    size_t size = data ? fatbin_container_size(data, SIZE_MAX) : 0;
+    return size ? add_part(bundle, data, size) : "it holds no fat binary container";
+}
+
+/* The wrapper's own container, and, if it was device-linked, those of its translation units. */
+static const char *add_wrapped(struct image_bundle *bundle, const struct fatbin_wrapper *wrapper)
+{
+    const char *why = add_container(bundle, wrapper->container);
+    const void *const *extra = wrapper->version >= 2 ? wrapper->extra : NULL;
+    for (; extra && *extra && !why; extra++)
+        why = add_container(bundle, *extra);
+    return why;
+}
+
+static const char *add_image(struct image_bundle *bundle, const void *image)
+{
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    if (magic == FATBIN_WRAPPER_MAGIC)
+        return add_wrapped(bundle, image);
+    if (magic == FATBIN_CONTAINER_MAGIC)
+        return add_container(bundle, image);
+    if (memcmp(image, "\177ELF", 4) == 0) {
+        bundle->kind = FLYT_IMAGE_CUBIN;
+        size_t size = fatbin_elf_size(image, SIZE_MAX);
+        return size ? add_part(bundle, image, size) : "it is a damaged ELF file";
+    }
+    bundle->kind = FLYT_IMAGE_PTX;
+    size_t length = strnlen(image, FLYT_MAX_IMAGE);
+    return strstr(image, ".version") ? add_part(bundle, image, length + 1) : "it is neither a fat binary, nor ELF, nor PTX";
+}
+
+static bool hash_parts(struct image_bundle *bundle)
+{
+    static const uint8_t zeros[8];
+    hash *state = hash_create();
+    if (!state)
+        return false;
+    for (unsigned i = 0; i < bundle->count; i++) {
+        hash_add(state, bundle->parts[i].data, bundle->parts[i].size);
+        hash_add(state, zeros, padding(bundle, &bundle->parts[i]));
+    }
+    hash_finish(state, bundle->hash);
+    return true;
+}
+
+int bundle_make(const void *image, struct image_bundle *bundle, const char **why)
+{
+    *bundle = (struct image_bundle){ .kind = FLYT_IMAGE_FATBIN };
+    *why = image ? add_image(bundle, image) : "there is none";
+    if (!*why && hash_parts(bundle))
+        return CORE_OK;
+    int code = *why ? CORE_INVALID_IMAGE : CORE_OUT_OF_MEMORY;
+    if (!*why)
+        *why = "no memory";
+    bundle_free(bundle);
+    return code;
+}
+
+void bundle_free(struct image_bundle *bundle)
+{
+    free(bundle->parts);
+    bundle->parts = NULL;
+    bundle->count = 0;
+}
+
+static int send_bytes(const struct image_bundle *bundle, uint64_t *offset, const uint8_t *data, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        size_t part = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
+        image_data_args args = { .offset = *offset };
+        memcpy(args.hash, bundle->hash, sizeof args.hash);
+        args.bytes.bytes_len = (u_int)part;
+        args.bytes.bytes_val = (char *)(uintptr_t)data + at;
+        int code = wire_send(FLYT_IMAGE_DATA, (xdrproc_t)xdr_image_data_args, &args);
+        if (code)
+            return code;
+        at += part;
+        *offset += part;
+    }
+    return CORE_OK;
+}
+
+int bundle_announce(const struct image_bundle *bundle)
+{
+    static const uint8_t zeros[8];
+    image_args args = { .kind = bundle->kind, .size = bundle->size };
+    image_result result = { 0 };
+    memcpy(args.hash, bundle->hash, sizeof args.hash);
+    int code = wire_call(FLYT_IMAGE, (xdrproc_t)xdr_image_args, &args, (xdrproc_t)xdr_image_result, &result);
+    bool present = result.present;
+    xdr_free((xdrproc_t)xdr_image_result, &result);
+    uint64_t offset = 0;
+    for (unsigned i = 0; i < bundle->count && !code && !present; i++) {
+        code = send_bytes(bundle, &offset, bundle->parts[i].data, bundle->parts[i].size);
+        if (!code)
+            code = send_bytes(bundle, &offset, zeros, padding(bundle, &bundle->parts[i]));
+    }
+    return code;
+}

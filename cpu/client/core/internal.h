@@ -1,0 +1,251 @@
+/*
+ * internal.h: what the files of the client core share, and nobody else sees.
+ *
+ * Locks, in the order in which they may be taken (each file says what its own protects):
+ *   session.attach > image.load > device.lock > memory.lock > stream.lock > rpc layer > progress, text, outs
+ * Done callbacks run in whichever thread reads the connection; they take only the last group.
+ * In the child of a fork no lock is taken at all: every entry asks core_enter() first.
+ */
+#ifndef FLYT_CLIENT_CORE_INTERNAL_H
+#define FLYT_CLIENT_CORE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core.h"
+#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+/* ---- perf.c: switches of $FLYT_PERF ---- */
+
+struct perf {
+    bool no_async;      /* a round trip after every ASYNC call */
+    bool no_batch;      /* every call is sent at once */
+    bool no_cache;      /* free memory is given back at once, queries always travel */
+    bool no_pipeline;   /* one chunk of a copy from the device at a time */
+};
+void perf_parse(struct perf *, const char *text);
+extern struct perf core_perf;
+
+/* ---- session.c ---- */
+
+struct session {
+    rpc_client *client;
+    char       *uri;                  /* as the messages call the server */
+    bool        in_process;
+    uint64_t    window, window_size, granularity;
+    int         driver_version;
+    hello_result hello;               /* kept: the devices' strings live here */
+    atomic_int  sticky, latched;
+};
+extern struct session core_session;
+
+/* Every public function begins with this: 0 when the session can be used, else the code to return. */
+int  core_enter(void);
+bool session_ready(void);             /* attached, not forked (sticky or not) */
+void session_set_sticky(int code);
+void session_latch(int code);
+void session_lost(void *unused, const char *reason);
+extern int session_dead_seconds;      /* tests shorten it */
+extern int session_connect_ms;
+
+/* local.c */
+int  local_open(const char *gpu, rpc_channel **out, char *error);
+void local_close(void);
+
+/* ---- wire.c: calls ---- */
+
+/* A call in flight, with the core's part. result must begin with a flyt_head. */
+struct wire_call {
+    struct rpc_call rpc;
+    uint64_t serial;                  /* among the waited calls, as submitted */
+    int      result;                  /* CUresult, once arrived */
+    void   (*arrived)(struct wire_call *);
+};
+
+void wire_prepare(struct wire_call *, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result);
+void wire_submit(struct wire_call *);                       /* SYNC, to be waited for */
+int  wire_wait(struct wire_call *);                         /* the call's result; printed text has been written */
+bool wire_attend(struct wire_call *);                       /* the helper's wait; false: no answer came */
+/* SYNC, not waited for: `arrived` runs once, in any thread, owns the call, and must not wait. */
+void wire_submit_detached(struct wire_call *, void (*arrived)(struct wire_call *));
+int  wire_send(uint32_t procedure, xdrproc_t encode, void *args);                                /* ASYNC */
+int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result); /* both */
+int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
+int  wire_round_trip(void);                                 /* of FLYT_PERF=no_async */
+uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
+uint64_t wire_confirmed(void);                              /* greatest serial that was answered */
+void wire_take_head(const flyt_head *);
+void wire_print_texts(void);
+void wire_queue_text(const flyt_text *);
+void wire_report(void);                                     /* FLYT_STATS */
+
+/* ---- helper.c: the thread that keeps EVENTS outstanding ---- */
+
+int  helper_start(void);
+/* Tells the server that host functions have ended. */
+void helper_tell_done(const flyt_id *ids, unsigned count);
+
+/* ---- device.c ---- */
+
+struct device {
+    int  wire;                        /* its number on the server */
+    struct core_device public;
+    atomic_bool active;
+    atomic_uint_fast64_t sent;        /* calls that gave it work */
+    atomic_uint_fast64_t idle_at;     /* value of sent up to which everything is known to have ended */
+    atomic_uint_fast64_t orphaned;    /* value of sent when a stream was destroyed with work in it: unknown until a device sync */
+    atomic_uint_fast64_t generation;  /* counts resets */
+    pthread_mutex_t lock;             /* activation and reset */
+};
+int  device_snapshot(void);                                 /* at attach */
+struct device *device_find(int device);                     /* NULL: no such */
+int  device_count(void);
+int  device_enter(int device, struct device **out);         /* core_enter + find + activate */
+bool device_known_idle(int device);
+/* Waits unless everything is known to have ended. */
+int  device_settle(int device);
+/* Parses $CUDA_VISIBLE_DEVICES: writes at most `count` server numbers, in order, returns how many. */
+int  device_visible(const char *text, const flyt_device *devices, int count, int *out);
+void device_order(const char *text, const flyt_device *devices, int count, int *order);
+
+/* ---- tree.c: an intrusive treap ---- */
+
+struct tree_node { struct tree_node *left, *right; uint64_t key, tie; uint32_t priority; };
+struct tree { struct tree_node *root; };
+void tree_insert(struct tree *, struct tree_node *);                       /* keys (key, tie) are unique */
+void tree_remove(struct tree *, struct tree_node *);
+struct tree_node *tree_at_or_above(const struct tree *, uint64_t key, uint64_t tie);
+struct tree_node *tree_at_or_below(const struct tree *, uint64_t key, uint64_t tie);
+struct tree_node *tree_first(const struct tree *);
+struct tree_node *tree_last(const struct tree *);
+
+/* ---- address.c ---- */
+
+/* 0, 1 when it overlaps another range, 2 without memory. */
+int  address_add(enum core_memory_kind, int device, uint64_t base, size_t size, unsigned flags);
+/* Takes out the range that starts at base and is of that kind; false: none. */
+bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
+void address_remove_device(int device);                     /* its device memory and symbols */
+/* [address, address + size) lies in one range of device memory. */
+bool address_on_device(uint64_t address, uint64_t size);
+bool address_pinned(const void *, size_t);                  /* pinned or registered, all of it */
+
+/* ---- window.c: which parts of the window are taken, in granules ---- */
+
+int  window_open(uint64_t base, uint64_t size, uint64_t granularity);
+/* Takes size bytes (a multiple of the granularity): exactly at `at` if free, else the lowest fit at or above
+   `from`, else anywhere. 0: none. */
+uint64_t window_take(uint64_t at, uint64_t from, uint64_t size);
+uint64_t window_take_top(uint64_t size);
+void window_give(uint64_t address, uint64_t size);
+
+/* ---- memory.c ---- */
+
+void memory_forget_device(int device);                      /* after a reset */
+void memory_recall(uint64_t bytes);                         /* the server wants credit back */
+uint64_t memory_credit(int device);                         /* mapped and unused */
+extern uint64_t memory_grow_at_least;
+
+/* ---- stream.c ---- */
+
+/* Numbers: sent counts the calls put into the stream (as the server counts them), done those known to have
+   ended, weighty is the number of the last one that may run long or fail (launches, host functions, waits).
+   All three only grow while the stream lives. Structures are reused but never freed, so a look-up that races
+   with a destroy is harmless. */
+struct stream {
+    pthread_mutex_t lock;             /* makes "number and submit" one step */
+    atomic_uint_fast64_t sent, done, weighty;
+    atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
+    flyt_id  wire;
+    int      device;
+    unsigned flags;
+    int      priority;
+    struct stream *next;              /* free list, or the device's streams */
+};
+int  stream_open(void);                                     /* at attach */
+int  stream_enter(int device, core_stream, struct stream **out);  /* core_enter, device active, token resolved */
+enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
+/* ASYNC and SYNC calls that the stream counts. number may be NULL. */
+int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight, uint64_t *number);
+/* SYNC; detached if arrived is not NULL. *number is set before the call can complete. */
+void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number);
+void stream_finished(struct stream *, uint64_t number);     /* everything up to number has ended */
+void stream_progress(flyt_id wire, uint64_t done);
+/* Nothing unfinished precedes a new call in it (the legacy stream: nor in the device's blocking streams). */
+bool stream_known_idle(struct stream *);
+bool stream_known_light(struct stream *);                   /* the same, looking at weighty calls only */
+bool stream_device_idle(int device);
+void stream_forget_device(int device);
+int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */
+int  stream_transfer(int device, struct stream **out);      /* the core's own non-blocking stream */
+
+/* ---- event.c ---- */
+
+int  event_open(void);
+void event_forget_device(int device);
+
+/* ---- outs.c: copies into pinned memory that have not arrived ---- */
+
+struct out;
+void outs_wait(const struct stream *, uint64_t number);     /* all of that stream up to number */
+void outs_wait_device(int device);                          /* all, of all streams of the device (-1: of all) */
+bool outs_pending(const struct stream *, uint64_t number);
+unsigned outs_writers(void);                                /* host functions and copies that may yet write host memory */
+void outs_writer_begins(void);
+void outs_writer_ends(void);
+int  outs_start(struct stream *, void *to, uint64_t from, size_t size);
+int  outs_start_box(struct stream *, const struct core_box *to, const struct core_box *from, const struct core_extent *);
+
+/* ---- xdr_copy.c: copies encoded from and decoded into the program's own memory ---- */
+
+/* Host side of a chunk: rows of a pitched box, or one piece (rows and slices 1). */
+struct host_rows { uint8_t *address; size_t width, rows, slices, pitch, slice_pitch; };
+struct chunk_in { flyt_id stream; flyt_box to; flyt_extent extent; struct host_rows from; };
+struct chunk_out_result { flyt_head head; struct host_rows to; };       /* head first: see wire_call */
+bool_t xdr_chunk_in(XDR *, struct chunk_in *);              /* as copy_box_in_args */
+bool_t xdr_chunk_out_result(XDR *, struct chunk_out_result *);      /* as copy_out_result, into `to` */
+
+/* Cuts a box into chunks of at most FLYT_MAX_INLINE, packed. Start with a zeroed cursor. */
+struct box_cursor { size_t slice, row, column; };
+bool box_next(const struct core_extent *, struct box_cursor *, size_t origin[3], struct core_extent *chunk);
+/* 0, or 1: pitch or height smaller than the extent, or the end overflows. *bytes: from the first to the last byte. */
+int  box_check(const struct core_box *, const struct core_extent *, uint64_t *bytes);
+uint64_t box_offset(const struct core_box *, const size_t origin[3]);
+
+/* ---- host_function.c ---- */
+
+/* writes: it may write memory of the program (outs_writers). On failure nothing was taken; after success user is
+   the function's, which never runs if the connection is lost first. */
+int  host_function_put(struct stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
+void host_function_due(flyt_id id, int status);
+
+/* ---- code.c, image.c ---- */
+
+struct image_part { const void *data; size_t size; };
+struct image_bundle {
+    flyt_image_kind kind;
+    struct image_part *parts; unsigned count;               /* containers are padded to 8 on the wire */
+    uint64_t size;                                          /* with the padding */
+    uint8_t hash[FLYT_HASH_SIZE];
+};
+/* Finds out what `wrapper` is, and its hash. 0, 200 or 2; *why on failure. */
+int  bundle_make(const void *wrapper, struct image_bundle *, const char **why);
+void bundle_free(struct image_bundle *);
+int  bundle_announce(const struct image_bundle *);          /* IMAGE, and the data if lacking */
+
+struct loaded_function {                                    /* one function on one device; lives as long as the process */
+    int      result;                                        /* of FUNCTION_GET */
+    flyt_id  wire;
+    uint64_t generation;                                    /* of the device */
+    struct core_function_info info;
+    atomic_uint_fast64_t fit;                               /* the last answer about occupancy; see launch.c */
+    struct loaded_function *next;                           /* of the same module */
+};
+/* The function on the device, loaded if need be. Waits, the first time. */
+int  code_function(int device, core_function *, struct loaded_function **out);
+void code_forget_device(int device);
+void code_lock_for_fork(void);
+void code_unlock_after_fork(void);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * launch.c: kernel launches, and what is asked about functions.
+ *
+ * A launch takes no lock but its stream's, allocates nothing (parameters beyond 4 KiB excepted) and sends one
+ * call. What native checks at the launch is checked here: attributes of the device and the function are local.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { COOPERATIVE_TOO_LARGE = 720, PARAMETERS_ON_STACK = 4096 };
+
+/* CUdevice_attribute numbers */
+enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MULTIPROCESSORS = 16, COOPERATIVE_LAUNCH = 95 };
+
+/* ---- what is asked about functions ---- */
+
+int core_function_info(int device, core_function *f, const struct core_function_info **out)
+{
+    struct loaded_function *loaded;
+    int code = code_function(device, f, &loaded);
+    *out = code ? NULL : &loaded->info;
+    return code;
+}
+
+int core_function_set(int device, core_function *f, int attribute, int value)
+{
+    struct loaded_function *loaded;
+    int code = code_function(device, f, &loaded);
+    if (code)
+        return code;
+    function_set_args args = { .function = loaded->wire, .attribute = attribute, .value = value };
+    code = wire_plain(FLYT_FUNCTION_SET, (xdrproc_t)xdr_function_set_args, &args);
+    if (code)
+        return code;
+    struct core_function_info *info = &loaded->info;
+    int *kept[] = { [8] = &info->max_dynamic_shared, &info->preferred_carveout, &info->cluster_must_be_set, &info->cluster_width,
+                    &info->cluster_height, &info->cluster_depth, &info->non_portable_cluster };
+    if (attribute >= 8 && attribute < (int)(sizeof kept / sizeof kept[0]))
+        *kept[attribute] = value;
+    atomic_store(&loaded->fit, 0);
+    return CORE_OK;
+}
+
+int core_function_cache(int device, core_function *f, int config)
+{
+    struct loaded_function *loaded;
+    int code = code_function(device, f, &loaded);
+    if (code)
+        return code;
+    function_cache_args args = { .function = loaded->wire, .config = config };
+    return wire_send(FLYT_FUNCTION_CACHE, (xdrproc_t)xdr_function_cache_args, &args);
+}
+
+static int occupancy(struct loaded_function *loaded, occupancy_args args, uint64_t *value)
+{
+    occupancy_result result = { 0 };
+    args.function = loaded->wire;
+    int code = wire_call(FLYT_OCCUPANCY, (xdrproc_t)xdr_occupancy_args, &args, (xdrproc_t)xdr_occupancy_result, &result);
+    *value = result.value;
+    xdr_free((xdrproc_t)xdr_occupancy_result, &result);
+    return code;
+}
+
+/* loaded->fit packs the last answer: block size 11 bits, flags 1, shared 20, valid 1, blocks 16; what does not fit
+   is not kept. */
+static int occupancy_blocks(struct loaded_function *loaded, int block_size, size_t shared, unsigned flags, int *blocks)
+{
+    bool keep = block_size >= 0 && block_size < 2048 && flags < 2 && shared < (1u << 20) && !core_perf.no_cache;
+    uint64_t key = (((((uint64_t)block_size << 1) | flags) << 20 | shared) << 1 | 1) << 16, value;
+    uint64_t fit = atomic_load(&loaded->fit);
+    if (keep && (fit & ~UINT64_C(0xFFFF)) == key) {
+        *blocks = (int)(fit & 0xFFFF);
+        return CORE_OK;
+    }
+    int code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_BLOCKS, .block_size = block_size, .shared = shared,
+                                                   .flags = flags }, &value);
+    if (!code && keep && value < 0x10000)
+        atomic_store(&loaded->fit, key | value);
+    *blocks = code ? 0 : (int)value;
+    return code;
+}
+
+int core_occupancy_blocks(int device, core_function *f, int block_size, size_t shared, unsigned flags, int *blocks)
+{
+    struct loaded_function *loaded;
+    int code = code_function(device, f, &loaded);
+    return code ? code : occupancy_blocks(loaded, block_size, shared, flags, blocks);
+}
+
+int core_occupancy_shared(int device, core_function *f, int blocks, int block_size, size_t *shared)
+{
+    struct loaded_function *loaded;
+    int code = code_function(device, f, &loaded);
+    if (code)
+        return code;
+    uint64_t value;
+    code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_SHARED, .block_size = block_size, .blocks = blocks }, &value);
+    *shared = code ? 0 : value;
+    return code;
+}
+
+/* ---- checks ---- */
+
+static uint32_t limit(int device, int attribute)
+{
+    int value = 0;
+    return core_device_attribute(device, attribute, &value) || value < 0 ? UINT32_MAX : (uint32_t)value;
+}
+
+static int check_cooperative(int device, const struct core_launch *l, struct loaded_function *loaded, uint64_t threads)
+{
+    int per_sm = 0;
+    if (!limit(device, COOPERATIVE_LAUNCH))
+        return CORE_NOT_SUPPORTED;
+    int code = occupancy_blocks(loaded, (int)threads, l->shared, 0, &per_sm);
+    if (code)
+        return code;
+    uint64_t room = (uint64_t)per_sm * limit(device, MULTIPROCESSORS);
+    unsigned __int128 blocks = (unsigned __int128)l->grid[0] * l->grid[1] * l->grid[2];
+    return blocks > room ? COOPERATIVE_TOO_LARGE : CORE_OK;
+}
+
+static int check(int device, const struct core_launch *l, struct loaded_function *loaded)
+{
+    uint64_t threads = 1;
+    for (int i = 0; i < 3; i++) {
+        if (!l->grid[i] || l->grid[i] > limit(device, MAX_GRID_X + i) || !l->block[i] || l->block[i] > limit(device, MAX_BLOCK_X + i))
+            return CORE_INVALID_VALUE;
+        threads *= l->block[i];               /* each is at most a few thousand by now */
+    }
+    if (threads > limit(device, MAX_THREADS))
+        return CORE_INVALID_VALUE;
+    if (threads > (uint64_t)loaded->info.max_threads)
+        return CORE_LAUNCH_OUT_OF_RESOURCES;
+    uint64_t shared = loaded->info.max_dynamic_shared >= 0 ? (uint64_t)loaded->info.max_dynamic_shared
+                                                           : limit(device, MAX_SHARED) - (uint64_t)loaded->info.shared_bytes;
+    if (l->shared > shared)
+        return CORE_INVALID_VALUE;
+    return l->cooperative ? check_cooperative(device, l, loaded, threads) : CORE_OK;
+}
+
+/* ---- the launch ---- */
+
+static int pack(const struct core_launch *l, const struct core_function_info *info, uint8_t *to)
+{
+    if (!info->parameter_count)
+        return CORE_OK;
+    if (l->packed) {
+        if (l->packed_size < info->parameter_bytes)
+            return CORE_INVALID_VALUE;
+        memcpy(to, l->packed, info->parameter_bytes);
+        return CORE_OK;
+    }
+    if (!l->arguments)
+        return CORE_INVALID_VALUE;
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < info->parameter_count; i++) {
+        const struct core_parameter *p = &info->parameters[i];
+        if (!l->arguments[i])
+            return CORE_INVALID_VALUE;
+        if (p->offset > end)
+            memset(to + end, 0, p->offset - end);     /* nothing of our stack travels */
+        memcpy(to + p->offset, l->arguments[i], p->size);
+        end = p->offset + p->size;
+    }
+    return CORE_OK;
+}
+
+static int launch_send(struct stream *s, const struct core_launch *l, struct loaded_function *loaded, uint8_t *parameters)
+{
+    flyt_launch_attribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES];
+    int code = pack(l, &loaded->info, parameters);
+    if (code)
+        return code;
+    if (l->attribute_count > FLYT_MAX_LAUNCH_ATTRIBUTES)
+        return CORE_INVALID_VALUE;
+    for (uint32_t i = 0; i < l->attribute_count; i++) {
+        attributes[i].id = l->attributes[i].id;
+        memcpy(attributes[i].value, l->attributes[i].value, sizeof attributes[i].value);
+    }
+    launch_args args = {
+        .function = loaded->wire, .stream = s->wire, .shared = (u_int)l->shared, .flags = l->cooperative ? FLYT_LAUNCH_COOPERATIVE : 0,
+        .grid = { l->grid[0], l->grid[1], l->grid[2] }, .block = { l->block[0], l->block[1], l->block[2] },
+        .params = { loaded->info.parameter_bytes, (char *)parameters },
+        .attributes = { l->attribute_count, attributes },
+    };
+    return stream_send(s, FLYT_LAUNCH, (xdrproc_t)xdr_launch_args, &args, STREAM_WEIGHTY, NULL);
+}
+
+int core_launch(int device, const struct core_launch *l)
+{
+    struct loaded_function *loaded;
+    struct stream *s;
+    int code = code_function(device, l->function, &loaded);
+    if (code || (code = stream_enter(device, l->stream, &s)))
+        return code;
+    if (s->device != device)
+        return CORE_INVALID_HANDLE;           /* a stream of another context */
+    if ((code = check(device, l, loaded)))
+        return code;
+    uint8_t few[PARAMETERS_ON_STACK], *many = NULL;
+    if (loaded->info.parameter_bytes > sizeof few && !(many = malloc(loaded->info.parameter_bytes)))
+        return CORE_OUT_OF_MEMORY;
+    code = launch_send(s, l, loaded, many ? many : few);
+    free(many);
+    return code;
+}

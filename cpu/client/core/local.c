@@ -1,0 +1,59 @@
+/* local.c: FLYT_SERVER=local:[gpu] runs the server's session code in this process (libflyt-server.so). */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu/server/local.h"
+#include "internal.h"
+
+static struct flyt_server_local *local_server;
+static flyt_server_local_end_function *local_end;
+
+/* libflyt-server.so beside the file that holds this function; else by the linker's search path. */
+static void *local_library(char *error)
+{
+    Dl_info here;
+    char path[4096];
+    void *library = NULL;
+    if (dladdr((void *)(uintptr_t)core_attach, &here) && here.dli_fname) {
+        const char *slash = strrchr(here.dli_fname, '/');
+        int folder = slash ? (int)(slash - here.dli_fname + 1) : 0;
+        snprintf(path, sizeof path, "%.*slibflyt-server.so", folder, here.dli_fname);
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!library)
+        library = dlopen("libflyt-server.so", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        snprintf(error, RPC_ERROR_SIZE, "%s", dlerror());
+    return library;
+}
+
+int local_open(const char *gpu, rpc_channel **out, char *error)
+{
+    void *library = local_library(error);
+    if (!library)
+        return -1;
+    flyt_server_local_function *start;
+    *(void **)&start = dlsym(library, "flyt_server_local");
+    *(void **)&local_end = dlsym(library, "flyt_server_local_end");
+    if (!start || !local_end) {
+        snprintf(error, RPC_ERROR_SIZE, "libflyt-server.so lacks flyt_server_local; it is of another version");
+        return -1;
+    }
+    rpc_channel *pair[2];
+    if (rpc_channel_pair(pair, error) < 0)
+        return -1;
+    if (start(pair[1], gpu, &local_server, error) < 0) {
+        rpc_channel_destroy(pair[0]);
+        return -1;
+    }
+    *out = pair[0];
+    return 0;
+}
+
+void local_close(void)
+{
+    if (local_server)
+        local_end(local_server);
+    local_server = NULL;
+}

@@ -1,0 +1,160 @@
+/*
+ * outs.c: asynchronous copies from the device into pinned memory. Their calls are answered when their turn in the
+ * stream has come; whoever reads the reply writes the bytes to their place. Each call stands in a list until then,
+ * so that a synchronisation can wait for exactly those that precede it.
+ *
+ * `writers` counts what may still write memory of the program behind its back: these copies and host functions.
+ * While it is 0, a copy to the device may take its source at once.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+struct out {
+    struct wire_call     wire;
+    struct stream       *stream;
+    atomic_uint_fast64_t number;      /* 0 until it is known: then it counts as before everything */
+    union {
+        copy_out_args     line;
+        copy_box_out_args box;
+    } args;
+    struct chunk_out_result result;
+    struct out          *next, **from;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t  arrived;
+    struct out     *first;
+    atomic_uint     count, writers;
+} outs = { .lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER };
+
+unsigned outs_writers(void)
+{
+    return atomic_load(&outs.writers);
+}
+
+void outs_writer_begins(void)
+{
+    atomic_fetch_add(&outs.writers, 1);
+}
+
+void outs_writer_ends(void)
+{
+    atomic_fetch_sub(&outs.writers, 1);
+}
+
+static void out_arrived(struct wire_call *call)
+{
+    struct out *out = (struct out *)call;     /* wire is the first member */
+    if (call->result)
+        session_latch(call->result);
+    xdr_free((xdrproc_t)xdr_chunk_out_result, &out->result);
+    pthread_mutex_lock(&outs.lock);
+    *out->from = out->next;
+    if (out->next)
+        out->next->from = out->from;
+    atomic_fetch_sub(&outs.count, 1);
+    outs_writer_ends();
+    pthread_cond_broadcast(&outs.arrived);
+    pthread_mutex_unlock(&outs.lock);
+    free(out);
+}
+
+static bool any(const struct stream *stream, int device, uint64_t number)
+{
+    for (const struct out *o = outs.first; o; o = o->next)
+        if ((stream ? o->stream == stream : device < 0 || o->stream->device == device) && atomic_load(&o->number) <= number)
+            return true;
+    return false;
+}
+
+bool outs_pending(const struct stream *stream, uint64_t number)
+{
+    if (!atomic_load(&outs.count))
+        return false;
+    pthread_mutex_lock(&outs.lock);
+    bool pending = any(stream, 0, number);
+    pthread_mutex_unlock(&outs.lock);
+    return pending;
+}
+
+static void wait_for(const struct stream *stream, int device, uint64_t number)
+{
+    if (!atomic_load(&outs.count))
+        return;
+    pthread_mutex_lock(&outs.lock);
+    while (any(stream, device, number))
+        pthread_cond_wait(&outs.arrived, &outs.lock);
+    pthread_mutex_unlock(&outs.lock);
+    wire_print_texts();
+}
+
+void outs_wait(const struct stream *stream, uint64_t number)
+{
+    wait_for(stream, 0, number);
+}
+
+void outs_wait_device(int device)
+{
+    wait_for(NULL, device, UINT64_MAX);
+}
+
+static struct out *out_new(struct stream *stream)
+{
+    struct out *out = calloc(1, sizeof *out);
+    if (!out)
+        return NULL;
+    out->stream = stream;
+    pthread_mutex_lock(&outs.lock);
+    out->next = outs.first;
+    out->from = &outs.first;
+    if (out->next)
+        out->next->from = &out->next;
+    outs.first = out;
+    atomic_fetch_add(&outs.count, 1);
+    outs_writer_begins();
+    pthread_mutex_unlock(&outs.lock);
+    return out;
+}
+
+static void out_send(struct out *out, uint32_t procedure, xdrproc_t encode, void *args)
+{
+    wire_prepare(&out->wire, procedure, encode, args, (xdrproc_t)xdr_chunk_out_result, &out->result);
+    stream_submit(out->stream, &out->wire, out_arrived, &out->number);
+}
+
+int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
+{
+    for (size_t at = 0; at < size; at += FLYT_MAX_INLINE) {
+        size_t part = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
+        struct out *out = out_new(stream);
+        if (!out)
+            return CORE_OUT_OF_MEMORY;
+        out->args.line = (copy_out_args){ .stream = stream->wire, .from = from + at, .size = part };
+        out->result.to = (struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1, .slices = 1 };
+        out_send(out, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &out->args.line);
+    }
+    return CORE_OK;
+}
+
+int outs_start_box(struct stream *stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent)
+{
+    struct box_cursor cursor = { 0 };
+    size_t origin[3];
+    struct core_extent part;
+    while (box_next(extent, &cursor, origin, &part)) {
+        struct out *out = out_new(stream);
+        if (!out)
+            return CORE_OUT_OF_MEMORY;
+        out->args.box = (copy_box_out_args){
+            .stream = stream->wire,
+            .from = { .address = from->address + box_offset(from, origin), .pitch = from->pitch, .height = from->height },
+            .extent = { .width = part.width, .height = part.height, .depth = part.depth } };
+        out->result.to = (struct host_rows){ .address = (uint8_t *)(uintptr_t)(to->address + box_offset(to, origin)),
+                                             .width = part.width, .rows = part.height, .slices = part.depth,
+                                             .pitch = to->pitch, .slice_pitch = to->pitch * to->height };
+        out_send(out, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &out->args.box);
+    }
+    return CORE_OK;
+}

@@ -1,0 +1,317 @@
+/*
+ * session.c: the one connection of a process: where it goes, the handshake, fork, loss, and the end.
+ *
+ * state moves NEW -> ATTACHING -> READY or FAILED, once; fork() makes a READY session CHILD in the child, where
+ * every call gives 3 and nothing of the parent's is touched. A lost connection stays READY with a sticky error.
+ * Nothing is torn down at exit (the program's last destructors may still call in); the server sees the
+ * connection end. Only local: is closed, because its threads run the driver inside this process.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu/common/log.h"
+#include "internal.h"
+
+enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD };
+enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
+
+static const char *const default_uri = "unix:///run/flyt/server.sock";
+
+struct session core_session;
+int session_dead_seconds = FLYT_DEAD_SECONDS;
+int session_connect_ms = 5000;
+
+static atomic_int state;
+static int failure;
+static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t loss_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool loss_told;
+static char loss_reason[RPC_ERROR_SIZE];
+
+/* ---- errors that stay ---- */
+
+void session_set_sticky(int code)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&core_session.sticky, &none, code);
+}
+
+void session_latch(int code)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&core_session.latched, &none, code);
+}
+
+int core_sticky(void)
+{
+    return session_ready() ? atomic_load_explicit(&core_session.sticky, memory_order_relaxed) : CORE_OK;
+}
+
+int core_take_latched(void)
+{
+    if (!session_ready() || !atomic_load_explicit(&core_session.latched, memory_order_relaxed))
+        return CORE_OK;
+    return atomic_exchange(&core_session.latched, 0);
+}
+
+/* Called by the rpc layer, in any thread, and by whoever finds the server at fault. Says it once. */
+void session_lost(void *unused, const char *reason)
+{
+    (void)unused;
+    pthread_mutex_lock(&loss_lock);
+    bool first = !loss_told && atomic_load(&state) == STATE_READY;
+    loss_told |= first;
+    if (!loss_reason[0])
+        snprintf(loss_reason, sizeof loss_reason, "%s", reason);
+    pthread_mutex_unlock(&loss_lock);
+    session_set_sticky(CORE_DEVICE_UNAVAILABLE);
+    if (first)
+        log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the program again",
+                  core_session.uri, reason);
+}
+
+/* ---- fork ---- */
+
+static void fork_prepare(void)
+{
+    code_lock_for_fork();
+}
+
+static void fork_parent(void)
+{
+    code_unlock_after_fork();
+}
+
+static void fork_child(void)
+{
+    code_unlock_after_fork();
+    int now = atomic_load(&state);
+    if (now != STATE_READY && now != STATE_ATTACHING)
+        return;
+    atomic_store(&state, STATE_CHILD);
+    if (core_session.client)
+        rpc_client_abandon(core_session.client);
+}
+
+bool core_forked(void)
+{
+    return atomic_load_explicit(&state, memory_order_relaxed) == STATE_CHILD;
+}
+
+bool session_ready(void)
+{
+    return atomic_load_explicit(&state, memory_order_acquire) == STATE_READY;
+}
+
+/* ---- attach ---- */
+
+static bool begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static int attach_connect(const char *uri, rpc_channel **channel)
+{
+    char error[RPC_ERROR_SIZE] = "";
+    if (begins_with(uri, "local:")) {
+        if (local_open(uri[6] ? uri + 6 : NULL, channel, error) == 0)
+            return CORE_OK;
+        log_error("FLYT_SERVER=%s: cannot run the server in this process: %s", uri, error);
+        return CORE_SYSTEM_NOT_READY;
+    }
+    if (!begins_with(uri, "tcp://") && !begins_with(uri, "unix://")) {
+        log_error("FLYT_SERVER=%s is not the address of a GPU server; write tcp://HOST:PORT, unix:///PATH or local:", uri);
+        return CORE_SYSTEM_NOT_READY;
+    }
+    if (rpc_channel_connect(uri, session_connect_ms, channel, error) == 0)
+        return CORE_OK;
+    log_error("no GPU server answers at %s: %s. Start cricket-rpc-server there, or set FLYT_SERVER to where one listens",
+              uri, error);
+    return CORE_SYSTEM_NOT_READY;
+}
+
+static int attach_hello(void)
+{
+    static char host[FLYT_MAX_SHORT], executable[FLYT_MAX_SHORT];
+    gethostname(host, sizeof host - 1);
+    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+    executable[length > 0 ? length : 0] = 0;
+    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .host = host, .executable = executable,
+                        .pid = (u_int)getpid() };
+    hello_result *hello = &core_session.hello;
+    int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
+    if (rpc_client_lost(core_session.client)) {
+        log_error("what listens at %s does not answer as a GPU server: %s. Check that FLYT_SERVER names a cricket-rpc-server",
+                  core_session.uri, loss_reason);
+        return CORE_SYSTEM_NOT_READY;
+    }
+    if (hello->major != FLYT_PROTOCOL_MAJOR && hello->major) {
+        log_error("the GPU server %s speaks protocol %u.%u, this program's Flyt %d.%d; install the same version on both sides",
+                  core_session.uri, hello->major, hello->minor, FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
+        return VERSION_MISMATCH;
+    }
+    if (code) {
+        log_error("the GPU server %s refuses this program: %s (%d)", core_session.uri,
+                  hello->refusal && *hello->refusal ? hello->refusal : "it gives no reason", code);
+        return code;
+    }
+    core_session.in_process = hello->in_process;
+    core_session.driver_version = hello->driver_version;
+    core_session.window_size = hello->window_size;
+    core_session.granularity = hello->granularity;
+    return CORE_OK;
+}
+
+/* Reserves the same numbers here that the server reserved there; asks for other ones while they are taken. */
+static int attach_window(void)
+{
+    uint64_t offer = core_session.hello.window, size = core_session.window_size;
+    for (int i = 0; i < WINDOW_OFFERS && offer; i++) {
+        if (core_session.in_process)
+            break;
+        void *at = mmap((void *)(uintptr_t)offer, size, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (at == (void *)(uintptr_t)offer)
+            break;
+        int error = at == MAP_FAILED ? errno : EEXIST;
+        if (at != MAP_FAILED)
+            munmap(at, size);
+        if (error == ENOMEM) {
+            log_error("cannot reserve %llu GiB of addresses for GPU memory: %s. Raise `ulimit -v`, or give the server a smaller --window",
+                      (unsigned long long)(size >> 30), strerror(error));
+            return CORE_OUT_OF_MEMORY;
+        }
+        window_args args = { .refused = offer };
+        window_result result = { 0 };
+        int code = wire_call(FLYT_WINDOW, (xdrproc_t)xdr_window_args, &args, (xdrproc_t)xdr_window_result, &result);
+        offer = code ? 0 : result.window;
+        xdr_free((xdrproc_t)xdr_window_result, &result);
+    }
+    core_session.window = offer;
+    if (!offer) {
+        log_error("this process and the GPU server %s found no range of %llu GiB that is free on both sides", core_session.uri,
+                  (unsigned long long)(size >> 30));
+        return CORE_OUT_OF_MEMORY;
+    }
+    return window_open(offer, size, core_session.granularity) ? CORE_OUT_OF_MEMORY : CORE_OK;
+}
+
+/* The server may not be what we think: nothing of its first answer is used unchecked. */
+static int attach_check(void)
+{
+    const hello_result *h = &core_session.hello;
+    bool granular = h->granularity >= 4096 && (h->granularity & (h->granularity - 1)) == 0;
+    if (granular && h->window && h->window % h->granularity == 0 && h->window_size % h->granularity == 0 && h->window_size
+        && h->window + h->window_size > h->window)
+        return CORE_OK;
+    log_error("the GPU server %s offers addresses that cannot be used (window 0x%llx, %llu bytes, granularity %llu)",
+              core_session.uri, (unsigned long long)h->window, (unsigned long long)h->window_size,
+              (unsigned long long)h->granularity);
+    return CORE_SYSTEM_NOT_READY;
+}
+
+static int attach_session(void)
+{
+    rpc_channel *channel = NULL;
+    char error[RPC_ERROR_SIZE] = "";
+    int code = attach_connect(core_session.uri, &channel);
+    if (code)
+        return code;
+    if (rpc_client_create(channel, &rpc_flyt_program, session_dead_seconds, session_lost, NULL, &core_session.client, error) < 0) {
+        log_error("cannot use the connection to %s: %s", core_session.uri, error);
+        return CORE_SYSTEM_NOT_READY;
+    }
+    if (core_perf.no_batch)
+        rpc_client_set_batching(core_session.client, false);
+    if ((code = attach_hello()) || (code = attach_check()) || (code = attach_window()) || (code = device_snapshot())
+        || (code = stream_open()) || (code = event_open()) || (code = helper_start()))
+        rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
+    return code;
+}
+
+static int attach_first(void)
+{
+    const char *uri = getenv("FLYT_SERVER");
+    core_session.uri = strdup(uri && *uri ? uri : default_uri);
+    if (!core_session.uri)
+        return CORE_OUT_OF_MEMORY;
+    log_set_name("flyt");
+    perf_parse(&core_perf, getenv("FLYT_PERF"));
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
+    return attach_session();
+}
+
+int core_attach(void)
+{
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+    if (now == STATE_READY)
+        return CORE_OK;
+    if (now == STATE_CHILD)
+        return CORE_NOT_INITIALIZED;
+    if (now == STATE_FAILED)
+        return failure;
+    pthread_mutex_lock(&attach_lock);
+    now = atomic_load(&state);
+    if (now == STATE_NEW) {
+        atomic_store(&state, STATE_ATTACHING);
+        failure = attach_first();
+        if (!failure && (failure = atomic_load(&core_session.sticky)))
+            log_error("the GPU server %s went away during the handshake: %s", core_session.uri, loss_reason);
+        atomic_store_explicit(&state, failure ? STATE_FAILED : STATE_READY, memory_order_release);
+    }
+    pthread_mutex_unlock(&attach_lock);
+    return failure;
+}
+
+int core_enter(void)
+{
+    if (atomic_load_explicit(&state, memory_order_acquire) != STATE_READY) {
+        int code = core_attach();
+        if (code)
+            return code;
+    }
+    return atomic_load_explicit(&core_session.sticky, memory_order_relaxed);
+}
+
+void core_unsupported(const char *name)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static const char *told[512];
+    static unsigned count;
+    if (core_forked())
+        return;
+    pthread_mutex_lock(&lock);
+    bool known = false;
+    for (unsigned i = 0; i < count && !known; i++)
+        known = strcmp(told[i], name) == 0;
+    if (!known && count < sizeof told / sizeof told[0]) {
+        char *copy = strdup(name);
+        if (copy)
+            told[count++] = copy;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!known)
+        log_warning("%s is not supported by this version of Flyt; it returns cudaErrorNotSupported", name);
+}
+
+/* ---- the end of the process ---- */
+
+/* A destructor of the library, hence after the program's own atexit handlers and static destructors. */
+__attribute__((destructor)) static void session_end(void)
+{
+    const char *wanted = getenv("FLYT_STATS");
+    if (core_forked())
+        return;
+    if (wanted && *wanted && strcmp(wanted, "0") != 0 && atomic_load(&state) == STATE_READY)
+        wire_report();
+    if (core_session.in_process && session_ready()) {
+        atomic_store(&state, STATE_FAILED);
+        failure = CORE_DEINITIALIZED;
+        rpc_client_shutdown(core_session.client);
+        local_close();
+    }
+}

@@ -1,0 +1,440 @@
+/*
+ * stream.c: streams as tokens, the numbers of their calls, and what is known to have ended.
+ *
+ * The structures stand in a directory by wire id and are reused, never freed. An id is used again only when a reply
+ * has come to a call that was sent after the STREAM_DESTROY, so that no completed number of the old stream can be
+ * taken for the new one's.
+ */
+#include <stdlib.h>
+
+#include "cpu/common/ids.h"
+#include "internal.h"
+
+enum { TOKEN_KIND = 1, CHUNK = 256, CHUNKS = 4096, FLAG_NON_BLOCKING = 1 };
+
+struct chunk { struct stream *_Atomic at[CHUNK]; };
+
+static id_table *table;
+static struct chunk *_Atomic directory[CHUNKS];             /* by wire id, above FLYT_FIRST_STREAM */
+static struct stream legacy[FLYT_MAX_DEVICES];              /* by the server's device number */
+static uint64_t transfer[FLYT_MAX_DEVICES];                 /* tokens of the core's own streams */
+
+/* Lists. `live` holds a device's streams, also destroyed ones until their id may be used again. */
+static struct {
+    pthread_mutex_t lock;
+    struct stream  *live[FLYT_MAX_DEVICES];
+    struct stream  *spare;
+    struct retired { struct stream *stream; uint64_t serial; struct retired *next; } *retired, **last;
+} lists = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static pthread_key_t per_thread_key;
+
+struct per_thread { uint64_t token[FLYT_MAX_DEVICES]; };
+static void per_thread_end(void *);
+
+int stream_open(void)
+{
+    table = id_table_create(TOKEN_KIND, FLYT_FIRST_STREAM);
+    if (!table || pthread_key_create(&per_thread_key, per_thread_end))
+        return CORE_OUT_OF_MEMORY;
+    for (int i = 0; i < FLYT_MAX_DEVICES; i++) {
+        pthread_mutex_init(&legacy[i].lock, NULL);
+        legacy[i].wire = (flyt_id)i;
+    }
+    for (int i = 0; i < device_count(); i++)
+        legacy[device_find(i)->wire].device = i;
+    return CORE_OK;
+}
+
+/* ---- numbers ---- */
+
+static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
+{
+    uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+    while (now < to && !atomic_compare_exchange_weak(value, &now, to))
+        ;
+}
+
+void stream_finished(struct stream *s, uint64_t number)
+{
+    raise_to(&s->done, number);
+}
+
+static struct stream *by_wire(flyt_id wire)
+{
+    if (wire < FLYT_FIRST_STREAM)
+        return wire < FLYT_MAX_DEVICES ? &legacy[wire] : NULL;
+    uint32_t index = wire - FLYT_FIRST_STREAM;
+    struct chunk *chunk = index / CHUNK < CHUNKS ? atomic_load_explicit(&directory[index / CHUNK], memory_order_acquire) : NULL;
+    return chunk ? atomic_load_explicit(&chunk->at[index % CHUNK], memory_order_acquire) : NULL;
+}
+
+void stream_progress(flyt_id wire, uint64_t done)
+{
+    struct stream *s = by_wire(wire);
+    if (s && done <= atomic_load(&s->sent))   /* more than was ever sent: not to be believed */
+        raise_to(&s->done, done);
+}
+
+static uint64_t number_next(struct stream *s, enum stream_weight weight)
+{
+    uint64_t number = atomic_fetch_add(&s->sent, 1) + 1;
+    if (weight == STREAM_WEIGHTY)
+        atomic_store(&s->weighty, number);
+    atomic_fetch_add(&device_find(s->device)->sent, 1);
+    return number;
+}
+
+int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, uint64_t *number)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t mine = number_next(s, weight);
+    int code = wire_send(procedure, encode, args);
+    pthread_mutex_unlock(&s->lock);
+    if (number)
+        *number = mine;
+    return code;
+}
+
+void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t mine = number_next(s, STREAM_LIGHT);
+    if (number)
+        atomic_store(number, mine);           /* before the call can complete, and be freed */
+    if (arrived)
+        wire_submit_detached(call, arrived);
+    else
+        wire_submit(call);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- what is known to have ended ---- */
+
+static bool alone_idle(struct stream *s)
+{
+    uint64_t sent = atomic_load(&s->sent);
+    return atomic_load(&s->done) >= sent && !outs_pending(s, sent);
+}
+
+static bool alone_light(struct stream *s)
+{
+    return atomic_load(&s->done) >= atomic_load(&s->weighty);
+}
+
+/* All of a device's streams; blocking_only: those that the legacy stream waits for. */
+static bool all(int device, bool blocking_only, bool (*test)(struct stream *))
+{
+    struct device *d = device_find(device);
+    if (atomic_load(&d->orphaned) > atomic_load(&d->idle_at) || !test(&legacy[d->wire]))
+        return false;
+    bool yes = true;
+    pthread_mutex_lock(&lists.lock);
+    for (struct stream *s = lists.live[device]; s && yes; s = s->next)
+        yes = !s->token || (blocking_only && s->flags & FLAG_NON_BLOCKING) || test(s);
+    pthread_mutex_unlock(&lists.lock);
+    return yes;
+}
+
+static bool is_legacy(const struct stream *s)
+{
+    return s->wire < FLYT_FIRST_STREAM;
+}
+
+static bool known(struct stream *s, bool (*test)(struct stream *))
+{
+    struct device *d = device_find(s->device);
+    if (atomic_load(&d->idle_at) >= atomic_load(&d->sent))
+        return true;
+    if (!test(s))
+        return false;
+    if (is_legacy(s))
+        return all(s->device, true, test);
+    /* A blocking stream waits for what the legacy stream was given before. */
+    return s->flags & FLAG_NON_BLOCKING || test(&legacy[d->wire]);
+}
+
+bool stream_known_idle(struct stream *s)
+{
+    return known(s, alone_idle);
+}
+
+bool stream_known_light(struct stream *s)
+{
+    return known(s, alone_light);
+}
+
+bool stream_device_idle(int device)
+{
+    return all(device, false, alone_idle);
+}
+
+int stream_wait_for(struct stream *s)
+{
+    if (!core_perf.no_cache && stream_known_idle(s))
+        return CORE_OK;
+    uint64_t sent = atomic_load(&s->sent);
+    stream_args args = { .stream = s->wire };
+    int code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
+    if (code)
+        return code;
+    stream_finished(s, sent);
+    outs_wait(s, sent);
+    return CORE_OK;
+}
+
+/* ---- making and ending ---- */
+
+static bool directory_set(uint32_t index, struct stream *s)
+{
+    index -= FLYT_FIRST_STREAM;
+    if (index / CHUNK >= CHUNKS)
+        return false;
+    struct chunk *chunk = atomic_load(&directory[index / CHUNK]);
+    if (!chunk) {
+        chunk = calloc(1, sizeof *chunk);
+        if (!chunk)
+            return false;
+        atomic_store_explicit(&directory[index / CHUNK], chunk, memory_order_release);
+    }
+    atomic_store_explicit(&chunk->at[index % CHUNK], s, memory_order_release);
+    return true;
+}
+
+/* Ids whose end the server has certainly seen become free. Under lists.lock. */
+static void release_retired(void)
+{
+    uint64_t confirmed = wire_confirmed();
+    struct retired *r;
+    while ((r = lists.retired) && r->serial <= confirmed && !outs_pending(r->stream, UINT64_MAX)) {
+        struct stream *s = r->stream, **at = &lists.live[s->device];
+        lists.retired = r->next;
+        free(r);
+        while (*at && *at != s)
+            at = &(*at)->next;
+        if (*at)
+            *at = s->next;
+        directory_set(s->wire, NULL);
+        id_table_release(table, s->wire);
+        s->next = lists.spare;
+        lists.spare = s;
+    }
+}
+
+static struct stream *stream_new(int device, unsigned flags, int priority)
+{
+    pthread_mutex_lock(&lists.lock);
+    release_retired();
+    struct stream *s = lists.spare;
+    if (s)
+        lists.spare = s->next;
+    else if ((s = calloc(1, sizeof *s)))
+        pthread_mutex_init(&s->lock, NULL);
+    uint32_t index = 0;
+    uint64_t token = s ? id_table_add(table, s, &index) : 0;
+    if (!token || !directory_set(index, s)) {
+        if (token) {
+            id_table_remove(table, token);
+            id_table_release(table, index);
+        }
+        if (s) {
+            s->next = lists.spare;
+            lists.spare = s;
+        }
+        pthread_mutex_unlock(&lists.lock);
+        return NULL;
+    }
+    s->wire = index;
+    s->device = device;
+    s->flags = flags;
+    s->priority = priority;
+    atomic_store(&s->sent, 0);
+    atomic_store(&s->done, 0);
+    atomic_store(&s->weighty, 0);
+    atomic_store(&s->token, token);
+    s->next = lists.live[device];
+    lists.live[device] = s;
+    pthread_mutex_unlock(&lists.lock);
+    return s;
+}
+
+/* The token is gone from the table; the id follows later. */
+static void stream_retire(struct stream *s)
+{
+    struct retired *r = malloc(sizeof *r);    /* without memory the id is never used again */
+    pthread_mutex_lock(&lists.lock);
+    atomic_store(&s->token, 0);
+    if (r) {
+        *r = (struct retired){ .stream = s, .serial = wire_next_serial() };
+        if (!lists.retired)
+            lists.last = &lists.retired;
+        *lists.last = r;
+        lists.last = &r->next;
+    }
+    pthread_mutex_unlock(&lists.lock);
+}
+
+static int stream_create(int device, unsigned flags, int priority, struct stream **out)
+{
+    struct device *d;
+    int code = device_enter(device, &d);
+    if (code)
+        return code;
+    if (!(*out = stream_new(device, flags, priority)))
+        return CORE_OUT_OF_MEMORY;
+    stream_create_args args = { .stream = (*out)->wire, .device = d->wire, .flags = flags, .priority = priority };
+    return wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
+}
+
+int core_stream_create(int device, unsigned flags, int priority, core_stream *out)
+{
+    struct device *d;
+    int code = device_enter(device, &d);
+    if (code)
+        return code;
+    if (flags & ~(unsigned)FLAG_NON_BLOCKING)
+        return CORE_INVALID_VALUE;
+    /* Out of range is not an error: it is clamped. Smaller numbers are greater priorities. */
+    int least = d->public.priority_least, greatest = d->public.priority_greatest;
+    priority = priority < greatest ? greatest : priority > least ? least : priority;
+    struct stream *s;
+    code = stream_create(device, flags, priority, &s);
+    *out = code ? 0 : s->token;
+    return code;
+}
+
+static int stream_destroy(uint64_t token)
+{
+    struct stream *s = id_table_remove(table, token);
+    if (!s)
+        return CORE_INVALID_HANDLE;
+    struct device *d = device_find(s->device);
+    if (!alone_idle(s))
+        raise_to(&d->orphaned, atomic_fetch_add(&d->sent, 1) + 1);
+    stream_args args = { .stream = s->wire };
+    int code = wire_send(FLYT_STREAM_DESTROY, (xdrproc_t)xdr_stream_args, &args);
+    stream_retire(s);
+    return code;
+}
+
+int core_stream_destroy(core_stream token)
+{
+    int code = core_enter();
+    return code ? code : stream_destroy(token);
+}
+
+void stream_forget_device(int device)
+{
+    struct device *d = device_find(device);
+    pthread_mutex_lock(&lists.lock);
+    for (struct stream *s = lists.live[device], *next; s; s = next) {
+        next = s->next;
+        uint64_t token = atomic_load(&s->token);
+        if (!token || !id_table_remove(table, token))
+            continue;
+        pthread_mutex_unlock(&lists.lock);
+        stream_finished(s, atomic_load(&s->sent));
+        stream_retire(s);
+        pthread_mutex_lock(&lists.lock);
+    }
+    transfer[device] = 0;
+    pthread_mutex_unlock(&lists.lock);
+    stream_finished(&legacy[d->wire], atomic_load(&legacy[d->wire].sent));
+}
+
+/* ---- finding ---- */
+
+static void per_thread_end(void *mine)
+{
+    struct per_thread *p = mine;
+    for (int i = 0; i < FLYT_MAX_DEVICES; i++)
+        if (p->token[i] && session_ready() && !core_sticky())
+            stream_destroy(p->token[i]);
+    free(p);
+}
+
+/* A blocking stream of its own for each host thread and device, as CUDA's per-thread default stream is. */
+static int per_thread_stream(int device, struct stream **out)
+{
+    struct per_thread *p = pthread_getspecific(per_thread_key);
+    if (!p && (!(p = calloc(1, sizeof *p)) || pthread_setspecific(per_thread_key, p))) {
+        free(p);
+        return CORE_OUT_OF_MEMORY;
+    }
+    *out = p->token[device] ? id_table_find(table, p->token[device]) : NULL;
+    if (*out)
+        return CORE_OK;
+    int code = stream_create(device, 0, 0, out);
+    p->token[device] = code ? 0 : (*out)->token;
+    return code;
+}
+
+int stream_transfer(int device, struct stream **out)
+{
+    pthread_mutex_lock(&lists.lock);
+    uint64_t token = transfer[device];
+    pthread_mutex_unlock(&lists.lock);
+    *out = token ? id_table_find(table, token) : NULL;
+    if (*out)
+        return CORE_OK;
+    int code = stream_create(device, FLAG_NON_BLOCKING, 0, out);   /* only the host function thread comes here */
+    if (code)
+        return code;
+    pthread_mutex_lock(&lists.lock);
+    transfer[device] = (*out)->token;
+    pthread_mutex_unlock(&lists.lock);
+    return CORE_OK;
+}
+
+int stream_enter(int device, core_stream token, struct stream **out)
+{
+    struct device *d;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (token <= CORE_STREAM_PER_THREAD) {
+        if ((code = device_enter(device, &d)))
+            return code;
+        if (token == CORE_STREAM_PER_THREAD)
+            return per_thread_stream(device, out);
+        *out = &legacy[d->wire];
+        return CORE_OK;
+    }
+    *out = id_table_find(table, token);
+    return *out ? CORE_OK : CORE_INVALID_HANDLE;
+}
+
+/* ---- the rest of the public face ---- */
+
+int core_stream_synchronize(int device, core_stream token)
+{
+    struct stream *s;
+    int code = stream_enter(device, token, &s);
+    return code ? code : stream_wait_for(s);
+}
+
+int core_stream_query(int device, core_stream token)
+{
+    struct stream *s;
+    int code = stream_enter(device, token, &s);
+    if (code)
+        return code;
+    if (!core_perf.no_cache && stream_known_idle(s))
+        return CORE_OK;
+    uint64_t sent = atomic_load(&s->sent);
+    stream_args args = { .stream = s->wire };
+    code = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
+    if (code)
+        return code;
+    stream_finished(s, sent);
+    return outs_pending(s, sent) ? CORE_NOT_READY : CORE_OK;
+}
+
+int core_stream_info(int device, core_stream token, struct core_stream_info *out)
+{
+    struct stream *s;
+    int code = stream_enter(device, token, &s);
+    if (!code)
+        *out = (struct core_stream_info){ .device = s->device, .flags = s->flags, .priority = s->priority, .id = (uint64_t)s->wire + 1 };
+    return code;
+}
