@@ -1,4 +1,5 @@
 /* Declarations of variables and registers. Follows: PTX ISA, "State Spaces, Types, and Variables". */
+#include <stdio.h>
 #include <string.h>
 
 #include "softgpu/ptx/reader.h"
@@ -186,7 +187,6 @@ static bool check_sized(struct ptx_reader *reader, uint32_t line, const struct p
 
 static bool read_initialiser(struct ptx_reader *reader, struct ptx_variable *variable, const uint64_t *dimensions, unsigned count)
 {
-    reader->relocations.count = 0;
     if (reader->token.kind != '=')
         return true;
     if (variable->space != PTX_SPACE_GLOBAL && variable->space != PTX_SPACE_CONST)
@@ -211,32 +211,56 @@ static bool remember_relocations(struct ptx_reader *reader, uint32_t slot, const
     return true;
 }
 
-/* The names after the qualifiers, up to and with the semicolon. Also used inside functions for .global and .const,
-   which live as long as the module wherever they are written; reader->depth says in which scope the name is known. */
-bool declare_module_variables(struct ptx_reader *reader, const struct reader_declaration *declaration)
+static bool add_module_variable(struct ptx_reader *reader, struct reader_name *name, const struct ptx_variable *variable)
 {
-    if (declaration->space == PTX_SPACE_GENERIC || declaration->space == PTX_SPACE_PARAM || declaration->space == PTX_SPACE_REG ||
-        (declaration->space == PTX_SPACE_LOCAL && reader->depth))
-        return reader_error(reader, reader->token.line, "a variable of this kind cannot be declared here");
-    do {
-        struct ptx_variable variable;
-        struct reader_name *name;
-        uint64_t dimensions[READER_MAX_DIMENSIONS];
-        unsigned dimension_count;
-        uint32_t line = reader->token.line, slot;
-        bool keep;
-        if (!declare_variable(reader, declaration, &variable, &name, dimensions, &dimension_count) ||
-            !read_initialiser(reader, &variable, dimensions, dimension_count) || !check_sized(reader, line, &variable) ||
-            !link_variable(reader, name, &variable, variable.linkage != PTX_LINK_EXTERN, &slot, &keep))
-            return false;
-        if (keep && !remember_relocations(reader, slot, variable.init))
-            return false;
-    } while (lexer_accept(reader, ','));
-    return lexer_expect(reader, ';', "after the declaration");
+    uint32_t slot;
+    bool keep;
+    if (!link_variable(reader, name, variable, variable->linkage != PTX_LINK_EXTERN, &slot, &keep))
+        return false;
+    return !keep || remember_relocations(reader, slot, variable->init);
 }
 
-/* .local, .shared and .param variables of a function. */
-bool declare_local_variables(struct ptx_reader *reader, const struct reader_declaration *declaration)
+static bool add_local_variable(struct ptx_reader *reader, struct reader_name *name, const struct ptx_variable *variable)
+{
+    struct reader_binding *binding = names_bind(reader, name, BINDING_LOCAL, reader->depth);
+    struct ptx_variable *local = binding ? reader_push(reader, &reader->locals, sizeof *local) : NULL;
+    if (!local)
+        return false;
+    *local = *variable;
+    binding->index = (uint32_t)(reader->locals.count - 1);
+    return true;
+}
+
+typedef bool add_variable(struct ptx_reader *, struct reader_name *, const struct ptx_variable *);
+
+/* .local .b32 x<10>: ten variables, x0 to x9. Unlike registers they exist whether used or not, so they are counted. */
+static bool add_members(struct ptx_reader *reader, const struct reader_name *prefix, const struct ptx_variable *variable, add_variable *add)
+{
+    char text[READER_MAX_RANGE_PREFIX + 32];
+    struct reader_value count;
+    uint32_t line = reader->token.line;
+    lexer_next(reader);
+    if (!expression_read_sum(reader, &count) || !lexer_expect(reader, '>', "after the number of variables"))
+        return false;
+    if (prefix->size > READER_MAX_RANGE_PREFIX || count.bits > READER_MAX_VARIABLES_OF_RANGES - reader->members)
+        return reader_error(reader, line, "%llu variables named '%.200s'", (unsigned long long)count.bits, prefix->text);
+    if (variable->is_array)
+        return reader_error(reader, line, "'%s' is an array and a range of names", prefix->text);
+    reader->members += (uint32_t)count.bits;
+    for (uint64_t i = 0; i < count.bits; i++) {
+        int size = snprintf(text, sizeof text, "%s%llu", prefix->text, (unsigned long long)i);
+        struct reader_name *name = names_intern(reader, text, (size_t)size);
+        struct ptx_variable member = *variable;
+        if (!name)
+            return false;
+        member.name = name->text;
+        if (!add(reader, name, &member))
+            return false;
+    }
+    return true;
+}
+
+static bool declare_variables(struct ptx_reader *reader, const struct reader_declaration *declaration, add_variable *add)
 {
     do {
         struct ptx_variable variable;
@@ -244,29 +268,47 @@ bool declare_local_variables(struct ptx_reader *reader, const struct reader_decl
         uint64_t dimensions[READER_MAX_DIMENSIONS];
         unsigned dimension_count;
         uint32_t line = reader->token.line;
-        if (!declare_variable(reader, declaration, &variable, &name, dimensions, &dimension_count) ||
-            !read_initialiser(reader, &variable, dimensions, dimension_count) || !check_sized(reader, line, &variable))
+        reader->relocations.count = 0;
+        if (!declare_variable(reader, declaration, &variable, &name, dimensions, &dimension_count))
             return false;
-        struct reader_binding *binding = names_bind(reader, name, BINDING_LOCAL, reader->depth);
-        struct ptx_variable *local = binding ? reader_push(reader, &reader->locals, sizeof *local) : NULL;
-        if (!local)
+        if (reader->token.kind == '<') {
+            if (!add_members(reader, name, &variable, add))
+                return false;
+            continue;
+        }
+        if (!read_initialiser(reader, &variable, dimensions, dimension_count) || !check_sized(reader, line, &variable) ||
+            !add(reader, name, &variable))
             return false;
-        *local = variable;
-        binding->index = (uint32_t)(reader->locals.count - 1);
     } while (lexer_accept(reader, ','));
     return lexer_expect(reader, ';', "after the declaration");
+}
+
+/* The names after the qualifiers, up to and with the semicolon. Also used inside functions for .global and .const,
+   which live as long as the module wherever they are written; reader->depth says in which scope the name is known. */
+bool declare_module_variables(struct ptx_reader *reader, const struct reader_declaration *declaration)
+{
+    if (declaration->space == PTX_SPACE_GENERIC || declaration->space == PTX_SPACE_PARAM || declaration->space == PTX_SPACE_REG ||
+        (declaration->space == PTX_SPACE_LOCAL && reader->depth))
+        return reader_error(reader, reader->token.line, "a variable of this kind cannot be declared here");
+    return declare_variables(reader, declaration, add_module_variable);
+}
+
+/* .local, .shared and .param variables of a function. */
+bool declare_local_variables(struct ptx_reader *reader, const struct reader_declaration *declaration)
+{
+    return declare_variables(reader, declaration, add_local_variable);
 }
 
 /* prefix<count>: nothing is made before it is used (names_lookup). */
 static bool declare_range(struct ptx_reader *reader, const struct reader_declaration *declaration, const struct reader_name *prefix)
 {
-    char text[256];
+    char text[READER_MAX_RANGE_PREFIX + 1];
     struct reader_value count;
     uint32_t line = reader->token.line;
     lexer_next(reader);
     if (!expression_read_sum(reader, &count) || !lexer_expect(reader, '>', "after the number of registers"))
         return false;
-    if (count.bits > INT32_MAX || prefix->size + 1 >= sizeof text)
+    if (count.bits > INT32_MAX || prefix->size > READER_MAX_RANGE_PREFIX)
         return reader_error(reader, line, "%llu registers named '%.200s'", (unsigned long long)count.bits, prefix->text);
     memcpy(text, prefix->text, prefix->size);
     text[prefix->size] = '<';
@@ -291,6 +333,8 @@ bool declare_registers(struct ptx_reader *reader, const struct reader_declaratio
                 return false;
             continue;
         }
+        if (names_member_of_scope(reader, name))
+            return reader_error(reader, reader->token.line, "'%s' is declared twice in one scope", name->text);
         struct reader_binding *binding = names_bind(reader, name, BINDING_REGISTER, reader->depth);
         struct ptx_register *reg = binding ? reader_push(reader, &reader->registers, sizeof *reg) : NULL;
         if (!reg)

@@ -1,7 +1,9 @@
 /*
  * Constant expressions, as in C: 64-bit, signed unless an operand is unsigned; comparisons and logic give
- * signed 0 or 1. Floating-point constants may only be negated. Follows: PTX ISA, "Constants", "Constant Expressions".
+ * signed 0 or 1. Floating-point constants know the four operations among themselves. Follows: PTX ISA, "Constants", "Constant Expressions".
  */
+#include <string.h>
+
 #include "softgpu/ptx/reader.h"
 
 static bool read_conditional(struct ptx_reader *, struct reader_value *, unsigned nesting);
@@ -103,24 +105,48 @@ static unsigned precedence(int operator)
 static uint64_t shift_right(uint64_t value, uint64_t by, bool is_unsigned)
 {
     if (is_unsigned || !(value >> 63))
-        return by < 64 ? value >> by : 0;
-    return by < 64 ? ~(~value >> by) : UINT64_MAX;
+        return value >> by;
+    return ~(~value >> by);
 }
 
-/* INT64_MIN / -1 wraps, like all arithmetic here. */
+/* INT64_MIN / -1 wraps, like all arithmetic here. A remainder is always unsigned: -7 % 2 is 1 for ptxas, too. */
 static uint64_t divide(uint64_t a, uint64_t b, bool is_unsigned, bool remainder)
 {
+    if (remainder)
+        return a % b;
     if (is_unsigned)
-        return remainder ? a % b : a / b;
-    if (b == UINT64_MAX)
-        return remainder ? 0 : -a;
-    return (uint64_t)(remainder ? (int64_t)a % (int64_t)b : (int64_t)a / (int64_t)b);
+        return a / b;
+    return b == UINT64_MAX ? -a : (uint64_t)((int64_t)a / (int64_t)b);
+}
+
+/* Decimal constants know + - * / among themselves. */
+static bool apply_float(struct ptx_reader *reader, uint32_t line, int operator, struct reader_value *left, const struct reader_value *right)
+{
+    double a, b, result;
+    if (!left->is_float || !right->is_float || left->float_bits != 64 || right->float_bits != 64)
+        return reader_error(reader, line, "a floating-point constant meets one of another type");
+    memcpy(&a, &left->bits, sizeof a);
+    memcpy(&b, &right->bits, sizeof b);
+    switch (operator) {
+    case '+': result = a + b; break;
+    case '-': result = a - b; break;
+    case '*': result = a * b; break;
+    case '/':
+        if (b == 0)
+            return reader_error(reader, line, "division by zero in a constant expression");
+        result = a / b;
+        break;
+    default:
+        return reader_error(reader, line, "this operator is for integer constants only");
+    }
+    memcpy(&left->bits, &result, sizeof result);
+    return true;
 }
 
 static bool apply(struct ptx_reader *reader, uint32_t line, int operator, struct reader_value *left, const struct reader_value *right)
 {
     if (left->is_float || right->is_float)
-        return reader_error(reader, line, "arithmetic on a floating-point constant");
+        return apply_float(reader, line, operator, left, right);
     bool is_unsigned = left->is_unsigned || right->is_unsigned;
     uint64_t a = left->bits, b = right->bits;
     bool below = is_unsigned ? a < b : (int64_t)a < (int64_t)b;
@@ -136,11 +162,11 @@ static bool apply(struct ptx_reader *reader, uint32_t line, int operator, struct
             return reader_error(reader, line, "division by zero in a constant expression");
         left->bits = divide(a, b, is_unsigned, operator == '%');
         break;
-    case TOKEN_SHIFT_LEFT:                             /* the type is the left operand's */
-        left->bits = b < 64 ? a << b : 0;
+    case TOKEN_SHIFT_LEFT:                             /* the type is the left operand's; by 64 is by 0, as ptxas does it */
+        left->bits = a << (b & 63);
         return true;
     case TOKEN_SHIFT_RIGHT:
-        left->bits = shift_right(a, b, left->is_unsigned);
+        left->bits = shift_right(a, b & 63, left->is_unsigned);
         return true;
     default: {
         bool truth = operator == '<' ? below : operator == TOKEN_GREATER_EQUAL ? !below :
@@ -177,6 +203,7 @@ static bool read_binary(struct ptx_reader *reader, struct reader_value *value, u
 static bool read_conditional(struct ptx_reader *reader, struct reader_value *value, unsigned nesting)
 {
     struct reader_value yes, no;
+    uint32_t line = reader->token.line;
     if (!read_binary(reader, value, 1, nesting))
         return false;
     if (!lexer_accept(reader, '?'))
@@ -184,6 +211,8 @@ static bool read_conditional(struct ptx_reader *reader, struct reader_value *val
     if (!read_conditional(reader, &yes, nesting + 1) || !lexer_expect(reader, ':', "in the conditional expression") ||
         !read_conditional(reader, &no, nesting + 1))
         return false;
+    if (value->is_float || yes.is_float != no.is_float)
+        return reader_error(reader, line, "a conditional expression needs an integer condition and two values of one type");
     *value = value->bits ? yes : no;
     if (!value->is_float)
         value->is_unsigned = yes.is_unsigned || no.is_unsigned;

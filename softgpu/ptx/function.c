@@ -1,7 +1,7 @@
 /*
  * Functions: signatures, performance directives, the statements of a body.
  *
- * Scopes: parameters are bound at depth 1, the body's names at depth 2 and deeper. Bodies are read with a loop,
+ * Scopes: parameters and the names of the body's outermost block are at depth 1, inner blocks deeper. Bodies are read with a loop,
  * not by recursion. References to labels wait on the scope that holds them; when a scope closes, those whose
  * label it declares are settled and the rest move outwards, so an inner label hides an outer one of the same
  * name even if it comes later. Follows: PTX ISA, "Kernel and Function Directives", "Control Flow Directives".
@@ -10,7 +10,7 @@
 
 #include "softgpu/ptx/reader.h"
 
-enum { DEPTH_PARAMS = 1, DEPTH_BODY = 2 };
+enum { DEPTH_BODY = 1 };
 
 /* ---- signatures ---- */
 
@@ -299,10 +299,11 @@ static bool read_statement(struct ptx_reader *reader)
     return instruction_read(reader);
 }
 
-/* From the opening brace to behind the closing one. */
+/* From the opening brace to behind the closing one; the body's scope is open already. */
 static bool read_statements(struct ptx_reader *reader)
 {
     uint32_t start = reader->token.line;
+    lexer_next(reader);
     do {
         switch (reader->token.kind) {
         case '{':
@@ -342,7 +343,7 @@ static bool bind_params(struct ptx_reader *reader, const struct ptx_variable *pa
         if (strcmp(param->name, "_") == 0)
             continue;
         struct reader_name *name = names_find(reader, param->name, strlen(param->name));
-        struct reader_binding *binding = names_bind(reader, name, is_register ? BINDING_REGISTER : kind, DEPTH_PARAMS);
+        struct reader_binding *binding = names_bind(reader, name, is_register ? BINDING_REGISTER : kind, reader->depth);
         if (!binding)
             return false;
         binding->index = is_register ? (uint32_t)param->offset : i;
@@ -359,7 +360,6 @@ static bool read_body(struct ptx_reader *reader, struct ptx_function *function)
         !bind_params(reader, signature->returns, signature->return_count, BINDING_RETURN) ||
         !bind_params(reader, signature->params, signature->param_count, BINDING_PARAM) || !read_statements(reader))
         return false;
-    names_close_scope(reader);
 
     function->register_count = (uint32_t)reader->registers.count;
     function->variable_count = (uint32_t)reader->locals.count;

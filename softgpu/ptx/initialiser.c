@@ -3,7 +3,7 @@
  *
  * The value is collected in reader->bytes as far as it is written, then copied into zeroed memory of the
  * variable's size. Addresses become relocations that wait for the end of the unit.
- * A vector counts as the innermost dimension. Follows: PTX ISA, "Initializers".
+ * A vector counts as the innermost dimension, in braces of its own. Follows: PTX ISA, "Initializers".
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@ struct shape {
     enum ptx_type type;
     unsigned      element;                             /* bytes */
     unsigned      levels;
-    uint64_t      extent[READER_MAX_DIMENSIONS + 2];   /* bytes of one item at each level; [levels] is one element */
+    uint64_t      extent[READER_MAX_DIMENSIONS + 2];   /* bytes of one item at each level: [0] the variable, [levels] one element */
+    bool          is_vector;                           /* the innermost braces hold a vector */
     bool          open;                                /* the first dimension is as long as needed */
 };
 
@@ -42,93 +43,46 @@ static bool make_room(struct ptx_reader *reader, uint64_t size)
     return true;
 }
 
-static unsigned round_to_even(double value)           /* at most 2^12, not negative; whatever the rounding mode is */
+/* A decimal or 0d constant as a single. What is too large for it is an error. */
+static bool narrow(struct ptx_reader *reader, uint64_t *bits)
 {
-    unsigned whole = (unsigned)value;
-    double rest = value - whole;
-    return whole + (rest > 0.5 || (rest == 0.5 && (whole & 1)));
+    double number;
+    float single;
+    uint32_t pattern;
+    memcpy(&number, bits, sizeof number);
+    single = (float)number;
+    if (isinf(single) && !(*bits << 1 == UINT64_C(0xffe0000000000000)))
+        return reader_error(reader, reader->token.line, "the constant is too large for a single");
+    memcpy(&pattern, &single, sizeof pattern);
+    *bits = pattern;
+    return true;
 }
 
-static uint16_t half_from_double(double value)
+/* The bits of a constant in a variable of that type. A 0f constant stays as it is, even in 64 bits. */
+static bool convert(struct ptx_reader *reader, const struct reader_value *value, enum ptx_type type, uint64_t *bits)
 {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
-    double magnitude = fabs(value);
-    if (isnan(value))
-        return 0x7fff;
-    if (magnitude >= 65520.0)                          /* half way to the next after the largest */
-        return sign | 0x7c00;
-    if (magnitude < 0x1p-14)
-        return (uint16_t)(sign | round_to_even(magnitude * 0x1p24));
-    int exponent;
-    double fraction = frexp(magnitude, &exponent);     /* in [0.5, 1) */
-    return (uint16_t)(sign | (((unsigned)(exponent + 13) << 10) + round_to_even(fraction * 2048)));
-}
-
-static uint16_t bfloat_from_double(double value)
-{
-    float single = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &single, sizeof bits);
-    if (isnan(value))
-        return 0x7fff;
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static double as_double(const struct reader_value *value)
-{
-    double result;
-    if (!value->is_float)
-        return value->is_unsigned ? (double)value->bits : (double)(int64_t)value->bits;
-    if (value->float_bits == 32) {
-        uint32_t bits = (uint32_t)value->bits;
-        float single;
-        memcpy(&single, &bits, sizeof single);
-        return single;
+    *bits = value->bits;
+    if (value->is_float)
+        return value->float_bits == 32 || (type != PTX_F32 && type != PTX_B32) || narrow(reader, bits);
+    if (type == PTX_F32) {
+        float number = value->is_unsigned ? (float)value->bits : (float)(int64_t)value->bits;
+        uint32_t pattern;
+        memcpy(&pattern, &number, sizeof pattern);
+        *bits = pattern;
+    } else if (type == PTX_F64) {
+        double number = value->is_unsigned ? (double)value->bits : (double)(int64_t)value->bits;
+        memcpy(bits, &number, sizeof number);
     }
-    memcpy(&result, &value->bits, sizeof result);
-    return result;
-}
-
-/* The bits of a constant in a variable of that type. */
-static uint64_t convert(const struct reader_value *value, enum ptx_type type)
-{
-    switch (type) {
-    case PTX_F64: {
-        double number = as_double(value);
-        uint64_t bits;
-        if (value->is_float && value->float_bits == 64)
-            return value->bits;                        /* NaN payloads stay */
-        memcpy(&bits, &number, sizeof bits);
-        return bits;
-    }
-    case PTX_F32: {
-        if (value->is_float && value->float_bits == 32)
-            return value->bits;
-        float number = (float)as_double(value);
-        uint32_t bits;
-        memcpy(&bits, &number, sizeof bits);
-        return bits;
-    }
-    case PTX_F16:
-        return value->is_float ? half_from_double(as_double(value)) : value->bits;
-    case PTX_BF16:
-        return value->is_float ? bfloat_from_double(as_double(value)) : value->bits;
-    default:
-        return value->bits;
-    }
+    return true;
 }
 
 static bool write_element(struct ptx_reader *reader, const struct shape *shape, uint64_t at, const struct reader_value *value)
 {
-    if (!make_room(reader, at + shape->element))
+    uint64_t bits;
+    if (!make_room(reader, at + shape->element) || !convert(reader, value, shape->type, &bits))
         return false;
-    uint64_t bits = convert(value, shape->type);
-    for (unsigned i = 0; i < shape->element; i++) {
-        uint8_t extension = !value->is_unsigned && !value->is_float && value->bits >> 63 ? 0xff : 0;
-        ((uint8_t *)reader->bytes.items)[at + i] = (uint8_t)(i < 8 ? bits >> (8 * i) : extension);
-    }
+    for (unsigned i = 0; i < shape->element && i < sizeof bits; i++)
+        ((uint8_t *)reader->bytes.items)[at + i] = (uint8_t)(bits >> (8 * i));
     return true;
 }
 
@@ -202,37 +156,25 @@ static bool read_element(struct ptx_reader *reader, const struct shape *shape, u
     return true;
 }
 
-/* { … } of an item of that level, which starts at byte `base`. */
+/* { … } of an item of that level, which starts at byte `base`. Numbers stand in the innermost braces only. */
 static bool read_braces(struct ptx_reader *reader, const struct shape *shape, unsigned level, uint64_t base)
 {
-    if (level > shape->levels + 1)                     /* C allows one pair around a single element */
-        return reader_error(reader, reader->token.line, "the initialiser has more braces than the variable has dimensions");
-    unsigned inner = level < shape->levels ? level + 1 : shape->levels;
-    uint64_t at = base, item = shape->extent[inner];
-    uint64_t extent = shape->extent[level < shape->levels ? level : shape->levels];
-    bool open = level == 0 && shape->open;
-    lexer_next(reader);
-    while (reader->token.kind != '}') {
+    uint64_t at = base, item = shape->extent[level + 1], extent = shape->extent[level];
+    bool innermost = level + 1 == shape->levels, open = level == 0 && shape->open;
+    if (!lexer_expect(reader, '{', "in the initialiser: each dimension has its braces"))
+        return false;
+    if (lexer_accept(reader, '}'))
+        return true;
+    do {
         uint32_t line = reader->token.line;
-        uint64_t used;
-        if (reader->token.kind == '{') {
-            at = base + (item ? (at - base + item - 1) / item * item : 0);
-            used = item;
-        } else {
-            used = shape->element;
-        }
-        if (!open && (at - base > extent || used > extent - (at - base)))
+        if (open ? at > READER_MAX_INIT : at - base >= extent || item > extent - (at - base))
             return reader_error(reader, line, "the initialiser has more elements than the variable");
-        if (open && at > READER_MAX_INIT)
-            return reader_error(reader, line, "an initialiser of more than %llu bytes", (unsigned long long)READER_MAX_INIT);
-        bool good = reader->token.kind == '{' ? read_braces(reader, shape, inner == level ? level + 1 : inner, at)
-                                               : read_element(reader, shape, at);
-        if (!good)
+        if (!(innermost ? read_element(reader, shape, at) : read_braces(reader, shape, level + 1, at)))
             return false;
-        at += used;
-        if (!lexer_accept(reader, ','))
-            break;
-    }
+        at += item;
+    } while (lexer_accept(reader, ','));
+    if (innermost && shape->is_vector && at - base != extent)
+        return reader_error(reader, reader->token.line, "a vector needs all its elements");
     if (open && !make_room(reader, at))
         return false;
     return lexer_expect(reader, '}', "at the end of the initialiser");
@@ -255,9 +197,12 @@ static bool keep_bytes(struct ptx_reader *reader, struct ptx_variable *variable)
 
 bool initialiser_read(struct ptx_reader *reader, struct ptx_variable *variable, const uint64_t *dimensions, unsigned dimension_count)
 {
-    struct shape shape = { .type = variable->type, .element = (unsigned)ptx_type_size(variable->type), .open = variable->unsized };
+    struct shape shape = { .type = variable->type, .element = (unsigned)ptx_type_size(variable->type), .open = variable->unsized,
+                           .is_vector = variable->vector > 1 };
     if (variable->type >= PTX_TEXREF)
         return reader_error(reader, reader->token.line, "'%s': initialised texture, sampler and surface references are not supported", variable->name);
+    if (variable->type >= PTX_F16 && variable->type <= PTX_BF16X2)
+        return reader_error(reader, reader->token.line, "'%s': variables of type .%s have no initialisers", variable->name, ptx_type_name(variable->type));
     shape.levels = dimension_count + (variable->vector > 1);
     uint64_t extent = shape.element;
     for (unsigned level = shape.levels; level-- > 0;) {
@@ -267,18 +212,14 @@ bool initialiser_read(struct ptx_reader *reader, struct ptx_variable *variable, 
     shape.extent[0] = extent;
 
     reader->bytes.count = 0;
-    if (reader->token.kind == '{') {
-        if (!read_braces(reader, &shape, 0, 0))
-            return false;
-    } else if (shape.levels) {
-        return reader_error(reader, reader->token.line, "'%s': an array or vector needs braces", variable->name);
-    } else if (!read_element(reader, &shape, 0)) {
+    if (!(shape.levels ? read_braces(reader, &shape, 0, 0) : read_element(reader, &shape, 0)))
         return false;
-    }
     if (variable->unsized) {
         uint64_t item = shape.extent[1];
         variable->size = item ? (reader->bytes.count + item - 1) / item * item : 0;
         variable->unsized = false;
+        if (variable->size == 0)
+            return reader_error(reader, reader->token.line, "'%s': an empty initialiser gives no size", variable->name);
     }
     return keep_bytes(reader, variable);
 }

@@ -1,5 +1,6 @@
 /* Text to tokens. Follows: PTX ISA, "Syntax": source format, comments, identifiers, constants. */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,8 @@ static bool read_decimal_float(struct ptx_reader *reader, const char *end)
     if (!reader->c_locale && !(reader->c_locale = newlocale(LC_ALL_MASK, "C", NULL)))
         return reader_error(reader, reader->line, "out of memory for the number %s", copy);
     double value = strtod_l(copy, NULL, reader->c_locale);   /* whatever locale the program has set */
+    if (isinf(value))
+        return reader_error(reader, reader->line, "the number %s is too large", copy);
     memcpy(&reader->token.bits, &value, sizeof value);
     reader->token.kind = TOKEN_FLOAT;
     reader->token.float_bits = 64;

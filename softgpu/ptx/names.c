@@ -1,4 +1,5 @@
 /* Names: the intern table, and what names are bound to in nested scopes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -189,56 +190,50 @@ struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name 
     return binding;
 }
 
-/* A name such as %r12 can be member 12 of %r or member 2 of %r1: the innermost declaration counts. Ranges are
-   bound under their prefix followed by '<', so that a variable may have the prefix as its name. */
-static struct reader_binding *find_range(struct ptx_reader *reader, const struct reader_name *name, uint32_t *member, bool any_size)
+/*
+ * The range that a name such as %r12 belongs to: the one declared with all but the digits at the end, %r<n>.
+ * (ptxas does not look for %r1<n>, either.) Ranges are bound under their prefix followed by '<', so that a
+ * variable may have the prefix as its name. *member gets the number.
+ */
+static struct reader_binding *find_range(struct ptx_reader *reader, const struct reader_name *name, uint64_t *member, size_t *prefix_size)
 {
-    struct reader_binding *best = NULL;
-    char prefix[256];
-    uint64_t number = 0, scale = 1;
-    if (name->size >= sizeof prefix)
+    char prefix[READER_MAX_RANGE_PREFIX + 1];
+    size_t digits = name->size;
+    uint64_t number = 0;
+    while (digits > 0 && name->text[digits - 1] >= '0' && name->text[digits - 1] <= '9')
+        digits--;
+    if (digits == name->size || digits == 0 || digits > READER_MAX_RANGE_PREFIX)
         return NULL;
-    for (size_t at = name->size; at > 1 && name->size - at < 10; at--) {
-        char digit = name->text[at - 1];
-        if (digit < '0' || digit > '9')
-            break;
-        number += (uint64_t)(digit - '0') * scale;
-        scale *= 10;
-        if (digit == '0' && at != name->size)
-            continue;                                  /* members are written without leading zeros */
-        memcpy(prefix, name->text, at - 1);
-        prefix[at - 1] = '<';
-        const struct reader_name *range = names_find(reader, prefix, at);
-        for (struct reader_binding *binding = range ? range->binding : NULL; binding; binding = binding->outer) {
-            if (binding->kind == BINDING_RANGE && (any_size || number < binding->range.count)) {
-                if (!best || binding->depth > best->depth) {
-                    best = binding;
-                    *member = (uint32_t)number;
-                }
-                break;
-            }
-        }
-    }
-    return best;
+    for (const char *digit = name->text + digits; *digit; digit++)
+        if ((number = number * 10 + (unsigned)(*digit - '0')) > UINT32_MAX)
+            return NULL;
+    *member = number;
+    *prefix_size = digits;
+    memcpy(prefix, name->text, digits);
+    prefix[digits] = '<';
+    const struct reader_name *range = names_find(reader, prefix, digits + 1);
+    return range ? range->binding : NULL;
 }
 
+/* Whether the name is, or would be, a member of a range declared in the current scope or around it. */
 bool names_in_known_range(struct ptx_reader *reader, const struct reader_name *name)
 {
-    uint32_t member;
-    return reader->deepest_range && find_range(reader, name, &member, true);
+    uint64_t member;
+    size_t prefix;
+    return reader->deepest_range && find_range(reader, name, &member, &prefix);
 }
 
-struct reader_binding *names_lookup(struct ptx_reader *reader, struct reader_name *name)
+bool names_member_of_scope(struct ptx_reader *reader, const struct reader_name *name)
 {
-    struct reader_binding *binding = name->binding;
-    reader->operations++;
-    if (!reader->deepest_range || (binding && binding->depth >= reader->deepest_range))
-        return binding;
-    uint32_t member;
-    const struct reader_binding *range = find_range(reader, name, &member, false);
-    if (!range || (binding && binding->depth >= range->depth))
-        return binding;
+    uint64_t member;
+    size_t prefix;
+    const struct reader_binding *range = reader->deepest_range ? find_range(reader, name, &member, &prefix) : NULL;
+    return range && range->depth == reader->depth && member < range->range.count;
+}
 
+/* The register of a member that is used for the first time. */
+static struct reader_binding *make_member(struct ptx_reader *reader, struct reader_name *name, const struct reader_binding *range)
+{
     struct reader_range description = range->range;
     struct reader_binding *made = names_bind(reader, name, BINDING_REGISTER, range->depth);
     if (!made)
@@ -249,6 +244,27 @@ struct reader_binding *names_lookup(struct ptx_reader *reader, struct reader_nam
         return NULL;
     *reg = (struct ptx_register){ .name = name->text, .type = description.type, .vector = description.vector };
     return made;
+}
+
+struct reader_binding *names_lookup(struct ptx_reader *reader, struct reader_name *name)
+{
+    struct reader_binding *binding = name->binding;
+    reader->operations++;
+    if (!reader->deepest_range || (binding && binding->depth >= reader->deepest_range))
+        return binding;
+    uint64_t member;
+    size_t prefix;
+    const struct reader_binding *range = find_range(reader, name, &member, &prefix);
+    if (!range || member >= range->range.count || (binding && binding->depth >= range->depth))
+        return binding;
+    if (name->text[prefix] != '0' || name->size == prefix + 1)
+        return make_member(reader, name, range);
+
+    /* %r012 is %r12. */
+    char canonical[READER_MAX_RANGE_PREFIX + 32];
+    int size = snprintf(canonical, sizeof canonical, "%.*s%llu", (int)prefix, name->text, (unsigned long long)member);
+    struct reader_name *plain = names_intern(reader, canonical, (size_t)size);
+    return plain ? names_lookup(reader, plain) : NULL;
 }
 
 bool names_open_scope(struct ptx_reader *reader)

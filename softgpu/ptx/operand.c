@@ -136,8 +136,34 @@ static bool read_constant(struct ptx_reader *reader, struct ptx_operand *operand
     return true;
 }
 
+static const struct ptx_variable *variable_of(const struct ptx_reader *reader, const struct ptx_operand *operand)
+{
+    if (operand->scope == PTX_SCOPE_MODULE)
+        return &((const struct reader_variable *)reader->variables.items)[operand->index].variable;
+    return operand->scope == PTX_SCOPE_FUNCTION ? &((const struct ptx_variable *)reader->locals.items)[operand->index] : NULL;
+}
+
+/* a[1]: the address of an element for mov, the element itself where an address in brackets is usual. */
+static bool read_index(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode)
+{
+    uint32_t line = reader->token.line;
+    const struct ptx_variable *variable = variable_of(reader, operand);
+    struct reader_value value;
+    lexer_next(reader);
+    if (!variable || reader->token.kind == TOKEN_IDENTIFIER)
+        return reader_error(reader, line, "only variables of a module or function can be indexed, and only with a constant");
+    if (!expression_read_integer(reader, &value))
+        return false;
+    operand->integer = (int64_t)(value.bits * ptx_type_size(variable->type) * variable->vector);
+    if (strcmp(opcode->opcode, "mov") != 0 && strcmp(opcode->opcode, "cvta") != 0) {
+        operand->kind = PTX_OP_MEMORY;
+        operand->has_variable = true;
+    }
+    return lexer_expect(reader, ']', "after the index");
+}
+
 /* An identifier and what belongs to it; not the p|q form. */
-static bool read_name(struct ptx_reader *reader, struct ptx_operand *operand)
+static bool read_name(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode)
 {
     struct reader_name *name = reader->token.name;
     uint32_t line = reader->token.line;
@@ -177,6 +203,8 @@ static bool read_name(struct ptx_reader *reader, struct ptx_operand *operand)
     if (!set_variable(operand, binding))
         return reader_error(reader, line, "'%s' cannot be an operand", name->text);
     operand->kind = PTX_OP_VARIABLE;
+    if (reader->token.kind == '[')
+        return read_index(reader, operand, opcode);
     while (reader->token.kind == '+' || reader->token.kind == '-')
         if (!read_offset(reader, &operand->integer))
             return false;
@@ -279,7 +307,7 @@ static bool read_bracket(struct ptx_reader *reader, struct ptx_operand *operand,
 }
 
 /* !p and -r; anything else after ! and - is a constant. */
-static bool read_negated(struct ptx_reader *reader, struct ptx_operand *operand)
+static bool read_negated(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode)
 {
     struct reader_token token = reader->token;
     const char *cursor = reader->cursor;
@@ -287,7 +315,7 @@ static bool read_negated(struct ptx_reader *reader, struct ptx_operand *operand)
     int previous = reader->previous;
     lexer_next(reader);
     if (reader->token.kind == TOKEN_IDENTIFIER && strcmp(reader->token.name->text, "WARP_SZ") != 0) {
-        if (!read_name(reader, operand))
+        if (!read_name(reader, operand, opcode))
             return false;
         operand->negated = true;
         return operand->kind == PTX_OP_REGISTER || operand->kind == PTX_OP_SPECIAL ||
@@ -303,7 +331,7 @@ static bool read_negated(struct ptx_reader *reader, struct ptx_operand *operand)
 }
 
 /* p|q: the part behind the bar. */
-static bool read_second(struct ptx_reader *reader, struct ptx_operand *operand)
+static bool read_second(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode)
 {
     uint32_t line = reader->token.line;
     bool can = operand->kind == PTX_OP_REGISTER || operand->kind == PTX_OP_SINK || operand->kind == PTX_OP_VECTOR;
@@ -316,7 +344,7 @@ static bool read_second(struct ptx_reader *reader, struct ptx_operand *operand)
     second->component = -1;
     if (reader->token.kind != TOKEN_IDENTIFIER)
         return lexer_expect(reader, TOKEN_IDENTIFIER, "after '|'");
-    if (!read_name(reader, second))
+    if (!read_name(reader, second, opcode))
         return false;
     operand->second = second;
     return second->kind == PTX_OP_REGISTER || second->kind == PTX_OP_SINK ||
@@ -348,13 +376,13 @@ bool operand_read(struct ptx_reader *reader, struct ptx_operand *operand, const 
         }
         break;
     case '!': case '-':
-        good = read_negated(reader, operand);
+        good = read_negated(reader, operand, opcode);
         break;
     case TOKEN_IDENTIFIER:
-        good = read_name(reader, operand);
+        good = read_name(reader, operand, opcode);
         break;
     default:
         good = read_constant(reader, operand);
     }
-    return good && read_second(reader, operand);
+    return good && read_second(reader, operand, opcode);
 }

@@ -31,6 +31,8 @@ enum {
     READER_MAX_NESTING     = 64,      /* of expressions, operands and initialiser braces: recursion on the C stack */
     READER_MAX_DIMENSIONS  = 16,
     READER_MAX_MODIFIERS   = 64,
+    READER_MAX_RANGE_PREFIX = 255,    /* characters of r in r<10> */
+    READER_MAX_VARIABLES_OF_RANGES = 65536,   /* of a module: x<10> of .local and the like */
 };
 #define READER_MAX_OBJECT   (UINT64_C(1) << 40)        /* bytes of one variable */
 #define READER_MAX_INIT     (UINT64_C(256) << 20)      /* initialised bytes of a module */
@@ -78,7 +80,7 @@ struct reader_binding {
     struct reader_binding *outer;     /* what it hides */
     struct reader_binding *next;      /* of the same scope */
     enum binding_kind      kind;
-    uint32_t               depth;     /* 0: unit; 1: parameters; 2: body … */
+    uint32_t               depth;     /* 0: unit; 1: a function and its parameters; deeper: inner blocks */
     uint32_t               index;
     union {
         struct reader_range range;
@@ -148,6 +150,7 @@ struct ptx_reader {
     bool                 failed;
     uint64_t             operations;  /* steps taken: tests check that they grow linearly */
     uint64_t             init_bytes;
+    uint32_t             members;     /* variables made by x<10> */
 
     const char          *unit_name;
     uint32_t             unit;
@@ -194,6 +197,7 @@ struct reader_name *names_find(struct ptx_reader *, const char *text, size_t siz
 struct reader_binding *names_bind(struct ptx_reader *, struct reader_name *, enum binding_kind, uint32_t depth);
 struct reader_binding *names_lookup(struct ptx_reader *, struct reader_name *);   /* also makes registers of ranges */
 bool names_in_known_range(struct ptx_reader *, const struct reader_name *);       /* looks like a member of a declared range */
+bool names_member_of_scope(struct ptx_reader *, const struct reader_name *);      /* a range of the current scope has it */
 bool names_open_scope(struct ptx_reader *);
 void names_close_scope(struct ptx_reader *);
 

@@ -1,4 +1,5 @@
-/* ptx_read FILE…: reads and links PTX texts as one module and prints what they hold. Exit code 1: not readable. */
+/* ptx_read [-b] FILE…: reads and links PTX texts as one module and prints what they hold; -b: with the bytes of
+   initialised variables. Exit code 1: not readable. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +23,32 @@ static char *read_file(const char *path, size_t *size)
     return text;
 }
 
+static void print_bytes(const struct ptx_variable *variable)
+{
+    printf("%s:", variable->name);
+    for (uint64_t i = 0; variable->init && i < variable->size; i++)
+        printf(" %02x", variable->init[i]);
+    for (size_t i = 0; i < variable->relocation_count; i++) {
+        const struct ptx_relocation *r = &variable->relocations[i];
+        printf(" [%zu+%u %s%s%u%+lld >>%u]", r->offset, r->size, r->generic ? "generic " : "", r->is_function ? "f" : "v",
+               r->symbol, (long long)r->addend, r->shift);
+    }
+    printf("\n");
+}
+
 int main(int argc, char **argv)
 {
     struct ptx_source *sources = calloc((size_t)argc, sizeof *sources);
     struct ptx_module *module = NULL;
     char log[1024];
     int result = 1;
+    bool bytes = argc > 1 && strcmp(argv[1], "-b") == 0;
     if (!sources)
         return 1;
+    if (bytes) {
+        argv++;
+        argc--;
+    }
     for (int i = 1; i < argc; i++) {
         struct ptx_source *source = &sources[i - 1];
         source->name = argv[i];
@@ -53,6 +72,8 @@ int main(int argc, char **argv)
         if (!function->defined)
             printf("undefined %s\n", function->name);
     }
+    for (uint32_t i = 0; bytes && i < module->variable_count; i++)
+        print_bytes(&module->variables[i]);
     printf("version %u.%u sm_%u: %u variables, %u functions, %u of them kernels, %u undefined, %llu instructions\n",
            module->version_major, module->version_minor, module->target, module->variable_count,
            module->function_count, entries, undefined, instructions);
