@@ -50,6 +50,8 @@ static int answer(const char *call) {
 }
 
 int core_attach(void) {
+    if (getenv("FAKE_CORE_TRACE"))
+        fprintf(stderr, "attached\n");
     if (fake.forked)
         return CORE_NOT_INITIALIZED;
     if (fake.attach_error)
@@ -423,4 +425,8 @@ void core_unsupported(const char *name) {
     fake.unsupported_count++;
 }
 
-__attribute__((constructor)) static void begin(void) { fake_core_reset(); }
+__attribute__((constructor)) static void begin(void) {
+    const char *error = getenv("FAKE_CORE_ATTACH_ERROR");
+    fake_core_reset();
+    fake.attach_error = error ? atoi(error) : 0;
+}

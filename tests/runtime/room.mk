@@ -17,6 +17,31 @@ $(BUILD)/tests/runtime-api-$(1): $(RUNTIME_TEST_NAMES:%=$(RUNTIME_TEST_DIR)-$(1)
                                  $(call runtime_objects,$(1)) $(BUILD)/cudart-$(1)/stubs.o
 	$$(CC) -o $$@ $$^ -lcmocka $$(ALL_LDFLAGS)
 
+# A program that was linked against the library of this version.
+$(BUILD)/tests/runtime/linked$(1): tests/runtime/linked.c $(BIN)/cudart/$(RUNTIME_NODE_$(1))
+	@mkdir -p $$(@D)
+	$$(CC) -O1 $$(if $$(SANITIZE),-fsanitize=$$(SANITIZE)) -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) -Wl,--allow-shlib-undefined
+
+$(BUILD)/tests/runtime/abi$(1): tests/runtime/abi.c tests/runtime/abi_rows.h
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -o $$@ $$< $$(ALL_LDFLAGS)
+
 TESTS += $(BUILD)/tests/runtime-api-$(1)
 endef
 $(foreach v,$(RUNTIME_VERSIONS),$(eval $(call RUNTIME_TEST_RULES,$(v))))
+
+# $(call runtime_script,name,command,prerequisites): a test that is a script, with what it needs.
+define runtime_script
+$(BUILD)/tests/$(1): $(3)
+	@mkdir -p $$(@D)
+	@printf '#!/bin/sh\nCC="%s" CUDA_HOME="%s"\nexport CC CUDA_HOME\nexec %s\n' '$$(CC)' '$$(CUDA_HOME)' '$(2)' > $$@
+	@chmod +x $$@
+TESTS += $(BUILD)/tests/$(1)
+endef
+$(eval $(call runtime_script,runtime-abi,tests/runtime/abi.sh $(BUILD)/tests/runtime/abi $(CUDA_INCLUDE),tests/runtime/abi.sh $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/abi$(v))))
+$(eval $(call runtime_script,runtime-exports,tests/runtime/exports.sh $(BIN),tests/runtime/exports.sh $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD)))
+# What loads the libraries into programs that are not instrumented is left out of the sanitizer builds.
+ifeq ($(SANITIZE),)
+$(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
+$(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
+endif

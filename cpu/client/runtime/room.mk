@@ -12,7 +12,8 @@ RUNTIME_PRELOAD  := $(BIN)/cricket-client.so
 RUNTIME_CORE     ?= $(BIN)/libflyt-client.so
 # The prototypes of the entry points are NVIDIA's header, which is not read here.
 RUNTIME_CFLAGS   := -Wno-missing-prototypes
-RUNTIME_LDFLAGS  := -Wl,-z,defs,-z,relro,-z,now,-Bsymbolic-functions,--enable-new-dtags
+# clang leaves the symbols of a sanitizer to the program.
+RUNTIME_LDFLAGS  := $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-z,relro,-z,now,-Bsymbolic-functions,--enable-new-dtags
 OBJCOPY          ?= objcopy
 
 runtime_objects   = $(RUNTIME_NAMES:%=$(BUILD)/cudart-$(1)/%.o)
@@ -60,7 +61,4 @@ $(RUNTIME_PRELOAD): $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/cudart-$(v)/all.o) 
 	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,cricket-client.so -Wl,--version-script=$(BUILD)/cudart-13/preload.map \
 	    $(RUNTIME_LDFLAGS) -Wl,-rpath,'$$ORIGIN' -Wl,--no-as-needed $(RUNTIME_CORE) $(ALL_LDFLAGS)
 
-# They are linked against the core, so they are built where it is.
-ifneq ($(wildcard cpu/client/core/room.mk),)
 PROGRAMS += $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD)
-endif
