@@ -102,25 +102,25 @@ int sg_fail(struct sg_decode *d, const char *format, ...)
     return -1;
 }
 
-static void describe_types(const struct sg_decode *d, char *text, size_t size)
+/* ".sat.u64": modifiers as they were written, cut to size */
+static void describe(const struct sg_decode *d, char *text, size_t size)
 {
     size_t at = 0;
     text[0] = '\0';
-    for (unsigned i = 0; i < d->type_count && at + 1 < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s.%s", i ? "" : "", types[d->type[i]].text);
-    if (!d->type_count)
-        snprintf(text, size, "no type");
+    for (uint32_t i = 0; i < d->instruction->modifier_count && at + 1 < size; i++)
+        at += (size_t)snprintf(text + at, size - at, ".%s", d->instruction->modifiers[i]);
 }
 
 int sg_allow(struct sg_decode *d, sg_words allowed, unsigned min_types, unsigned max_types)
 {
-    char of[64];
-    describe_types(d, of, sizeof of);
+    char of[80];
+    describe(d, of, sizeof of);
     for (unsigned i = 0; i < SG_WORD_COUNT; i++)
         if (d->words & ~allowed & (sg_words)1 << i)
-            return sg_fail(d, "%s has no .%s for %s", d->instruction->opcode, words[i], of);
+            return sg_fail(d, "%s takes no .%s here (%s%s)", d->instruction->opcode, words[i], d->instruction->opcode, of);
     if (d->type_count < min_types || d->type_count > max_types)
-        return sg_fail(d, "%s has %u type%s here, not %s", d->instruction->opcode, min_types, min_types == 1 ? "" : "s", of);
+        return sg_fail(d, "%s takes %u type%s, not %u (%s%s)", d->instruction->opcode, min_types, min_types == 1 ? "" : "s", d->type_count,
+                       d->instruction->opcode, of);
     return 0;
 }
 
@@ -139,10 +139,12 @@ int sg_need_one(struct sg_decode *d, sg_words of, const char *kind)
 
 int sg_choose(struct sg_decode *d, sg_alu_function *function)
 {
-    char of[64];
-    describe_types(d, of, sizeof of);
+    char of[80];
     d->alu->function = function;
-    return function ? 0 : sg_fail(d, "no %s of %s with these modifiers", d->instruction->opcode, of);
+    if (function)
+        return 0;
+    describe(d, of, sizeof of);
+    return sg_fail(d, "PTX has no %s%s", d->instruction->opcode, of);
 }
 
 void sg_shape(struct sg_decode *d, enum sg_type destination, ...)

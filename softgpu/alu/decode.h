@@ -77,13 +77,13 @@ int sg_alu_find_for(enum sg_cpu, const struct ptx_instruction *, struct sg_alu *
 static inline bool sg_has(const struct sg_decode *d, sg_words any) { return (d->words & any) != 0; }
 
 int sg_fail(struct sg_decode *, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Fails unless every word is in `allowed`, at most one of each of the first n sets is there, and there are
+/* Fails unless every word is in `allowed` and there are
    min to max types. */
 int sg_allow(struct sg_decode *, sg_words allowed, unsigned min_types, unsigned max_types);
 int sg_at_most_one(struct sg_decode *, sg_words of, const char *kind);
 /* Exactly one of the set. */
 int sg_need_one(struct sg_decode *, sg_words of, const char *kind);
-/* Sets the function; fails with "no <opcode> of <types>" where it is NULL. */
+/* Sets the function; fails with "PTX has no <opcode.modifiers>" where it is NULL. */
 int sg_choose(struct sg_decode *, sg_alu_function *);
 /* Describes destination and sources, in the order of operands; ends with SG_T_none. */
 void sg_shape(struct sg_decode *, enum sg_type destination, ...);
