@@ -45,3 +45,4 @@ ifeq ($(SANITIZE),)
 $(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
 $(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
 endif
+$(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so))

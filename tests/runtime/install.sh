@@ -1,0 +1,64 @@
+#!/bin/sh
+# install.sh BIN: installing for all programs and taking it back, in a root of its own (DESTDIR).
+set -u
+bin=$1
+install="cpu/client/install/install-client-lib $bin"
+restore=cpu/client/install/restore-client-lib
+number=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+check() {   # NAME COMMAND...
+    name=$1
+    shift
+    number=$((number + 1))
+    if "$@" > "$work/log" 2>&1; then echo "ok $number - $name"; else echo "not ok $number - $name"; sed 's/^/# /' "$work/log" | head; fi
+}
+fails() { ! "$@"; }
+said() { grep -q "$1" "$work/said"; }
+state() { (cd "$DESTDIR" && find . -printf '%p %y %m ' -type f -exec cksum {} \; -o -printf '%p %y %m\n' | LC_ALL=C sort); }
+fresh() { DESTDIR=$work/root-$1; export DESTDIR; mkdir -p "$DESTDIR/etc/ld.so.conf.d" "$DESTDIR/usr/local/lib" "$DESTDIR/dev"; }
+unset LIBDIR FORCE
+
+echo 1..16
+fresh plain
+echo /usr/local/cuda/lib64 > "$DESTDIR/etc/ld.so.conf.d/000_cuda.conf"
+echo nvidia > "$DESTDIR/usr/local/lib/libcudart.so.13"
+state > "$work/before"
+check "installs" $install
+check "the libraries are there" test -f "$DESTDIR/usr/local/lib/flyt/libcudart.so.11.0" -a -f "$DESTDIR/usr/local/lib/flyt/libflyt-client.so"
+check "NVIDIA's file is as it was" test "$(cat "$DESTDIR/usr/local/lib/libcudart.so.13")" = nvidia
+check "the loader's list names the folder" grep -qx /usr/local/lib/flyt "$DESTDIR/etc/ld.so.conf.d/000-flyt.conf"
+check "and names it first" test "$(cd "$DESTDIR/etc/ld.so.conf.d" && LC_ALL=C ls | head -n 1)" = 000-flyt.conf
+check "installs again over itself" $install
+check "restores" $restore
+state > "$work/after"
+check "everything is as before" cmp "$work/before" "$work/after"
+check "restoring twice is harmless" $restore
+
+fresh bare
+rm -r "$DESTDIR/etc" "$DESTDIR/usr"
+state > "$work/before"
+$install 2> "$work/said"
+$restore 2>> "$work/said"
+state > "$work/after"
+check "folders that were made are gone again" cmp "$work/before" "$work/after"
+
+fresh gpu
+touch "$DESTDIR/dev/nvidia0"
+state > "$work/before"
+$install 2> "$work/said"
+check "refused where there is a GPU" test $? -ne 0
+state > "$work/after"
+check "which changes nothing" cmp "$work/before" "$work/after"
+check "and says how to insist" said FORCE=1
+check "FORCE=1 insists" env FORCE=1 $install
+
+fresh foreign
+mkdir -p "$DESTDIR/usr/local/lib/flyt"
+touch "$DESTDIR/usr/local/lib/flyt/somebody"
+check "somebody else's folder is not taken" fails $install
+
+fresh cut
+mkdir "$work/empty"
+check "a folder without libraries is told" fails cpu/client/install/install-client-lib "$work/empty"
