@@ -1,0 +1,157 @@
+/*
+ * address.c: from addresses of a kernel to addresses of the host, with every check on the way.
+ *
+ * The usual row of global addresses is contiguous and lies in one granule or two: one look into the table of rights does
+ * for all lanes. Otherwise each lane is checked, and the granule found last is remembered for the next lane only
+ * within the instruction, since rights may change at any time.
+ */
+#include "softgpu/exec/exec.h"
+
+#include <cuda.h>
+
+#include "softgpu/memory.h"
+
+static inline uint64_t window_of(uint64_t a) { return a >> 32; }
+
+void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t n, unsigned rights)
+{
+    if (!(a & EXEC_WINDOW_BIT))
+        return sg_memory_may(a, n, w->granule_device, rights) ? (void *)(uintptr_t)a : NULL;
+    uint64_t offset = a & UINT32_MAX, size = 0;
+    unsigned char *base = NULL;
+    sg_grid *g = w->block->grid;
+    switch (window_of(a)) {
+    case EXEC_WINDOW_SHARED: base = w->block->shared; size = w->block->shared_size; break;
+    case EXEC_WINDOW_LOCAL:  base = w->local + lane * w->local_stride; size = g->local_size; break;
+    case EXEC_WINDOW_PARAM:  base = g->params; size = rights & SG_WRITE ? 0 : g->params_size; break;
+    case EXEC_WINDOW_GRID:   base = (unsigned char *)g->workspace; offset -= 256; size = sizeof g->workspace; break;
+    default: break;
+    }
+    return base && offset <= size && n <= size - offset ? base + offset : NULL;
+}
+
+static enum exec_found fault(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t a, int error)
+{
+    exec_fault_address(w, i, error, error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned address" : "address that is not mapped", lane, a);
+    return EXEC_FOUND_NONE;
+}
+
+/* Lane by lane; any mixture of windows. */
+static enum exec_found each_lane(struct exec_warp *w, const struct exec_insn *i, const uint64_t *a, uint64_t offset,
+                                 unsigned n, unsigned align, unsigned rights)
+{
+    uint64_t granule = UINT64_MAX;
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t at = a[l] + offset;
+        if (at & (align - 1))
+            return fault(w, i, l, at, CUDA_ERROR_MISALIGNED_ADDRESS);
+        if (at >> SG_GRANULE_SHIFT == granule) {      /* aligned: it does not cross into the next */
+            w->address[l] = at;
+            continue;
+        }
+        void *p = exec_address_lane(w, l, at, n, rights);
+        if (!p)
+            return fault(w, i, l, at, CUDA_ERROR_ILLEGAL_ADDRESS);
+        if (!(at & EXEC_WINDOW_BIT) && n <= align)
+            granule = at >> SG_GRANULE_SHIFT;
+        w->address[l] = (uintptr_t)p;
+    }
+    return EXEC_FOUND_LANES;
+}
+
+static enum exec_found local_row(struct exec_warp *w, const struct exec_insn *i, const uint64_t *a, uint64_t offset, unsigned n, unsigned align)
+{
+    uint64_t size = w->block->grid->local_size;
+    uintptr_t base = (uintptr_t)w->local;
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t at = (a ? a[l] + offset : offset) & UINT32_MAX;
+        if (at > size || n > size - at)
+            return fault(w, i, l, at, CUDA_ERROR_ILLEGAL_ADDRESS);
+        if (at & (align - 1))
+            return fault(w, i, l, at, CUDA_ERROR_MISALIGNED_ADDRESS);
+        w->address[l] = base + l * w->local_stride + at;
+    }
+    return EXEC_FOUND_LANES;
+}
+
+static enum exec_found shared_row(struct exec_warp *w, const struct exec_insn *i, const uint64_t *a, uint64_t offset, unsigned n, unsigned align)
+{
+    uint64_t size = w->block->shared_size;
+    uintptr_t base = (uintptr_t)w->block->shared;
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t at = (a[l] + offset) & UINT32_MAX;
+        if (at > size || n > size - at)
+            return fault(w, i, l, at, CUDA_ERROR_ILLEGAL_ADDRESS);
+        if (at & (align - 1))
+            return fault(w, i, l, at, CUDA_ERROR_MISALIGNED_ADDRESS);
+        w->address[l] = base + at;
+    }
+    return EXEC_FOUND_LANES;
+}
+
+static enum exec_found uniform(struct exec_warp *w, const struct exec_insn *i, uint64_t at, unsigned n, unsigned align, unsigned rights)
+{
+    unsigned lane = (unsigned)__builtin_ctz(w->mask);
+    if (i->space == PTX_SPACE_LOCAL)
+        return local_row(w, i, NULL, at, n, align);
+    if (i->space == PTX_SPACE_SHARED)
+        at = (at & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_SHARED);
+    else if (i->space == PTX_SPACE_PARAM)
+        at += EXEC_WINDOW_BASE(EXEC_WINDOW_PARAM);
+    if (at & (align - 1))
+        return fault(w, i, lane, at, CUDA_ERROR_MISALIGNED_ADDRESS);
+    if (window_of(at) == EXEC_WINDOW_LOCAL)
+        return local_row(w, i, NULL, at, n, align);
+    void *p = exec_address_lane(w, lane, at, n, rights);
+    if (!p)
+        return fault(w, i, lane, at, CUDA_ERROR_ILLEGAL_ADDRESS);
+    w->address[0] = (uintptr_t)p;
+    return EXEC_FOUND_UNIFORM;
+}
+
+enum exec_found exec_address(struct exec_warp *w, const struct exec_insn *i, unsigned n, unsigned align, unsigned rights)
+{
+    uint64_t offset = (uint64_t)i->offset;
+    if (i->flags & EXEC_ADDRESS_FRAME)
+        offset += w->frame->local_base;
+    if (i->flags & EXEC_ADDRESS_UNIFORM)
+        return uniform(w, i, offset, n, align, rights);
+    const uint64_t *a = exec_row(w, i->s[0]);
+    if (i->flags & EXEC_ADDRESS_32) {
+        uint64_t *wide = (uint64_t *)(void *)w->temp[1];
+        w->row->widen(wide, (const uint32_t *)(const void *)a);
+        a = wide;
+    }
+    if (i->space == PTX_SPACE_LOCAL)
+        return local_row(w, i, a, offset, n, align);
+    struct exec_shape s;
+    w->row->shape(a, offset, w->mask, n, &s);
+    if (i->space == PTX_SPACE_SHARED) {
+        uint64_t first = s.first & UINT32_MAX, size = w->block->shared_size;
+        if (s.contiguous && !(first & (align - 1)) && w->mask == UINT32_MAX && first + (uint64_t)n * SG_LANES <= size) {
+            w->address[0] = (uintptr_t)w->block->shared + first;
+            return EXEC_FOUND_CONTIGUOUS;
+        }
+        return shared_row(w, i, a, offset, n, align);
+    }
+    if (s.all & EXEC_WINDOW_BIT || s.all & (align - 1))
+        return each_lane(w, i, a, offset, n, align, rights);
+    if (s.uniform) {
+        unsigned lane = (unsigned)__builtin_ctz(w->mask);
+        if (!sg_memory_may(a[lane] + offset, n, w->granule_device, rights))
+            return fault(w, i, lane, a[lane] + offset, CUDA_ERROR_ILLEGAL_ADDRESS);
+        w->address[0] = a[lane] + offset;
+        return EXEC_FOUND_UNIFORM;
+    }
+    if (s.contiguous) {
+        unsigned low = (unsigned)__builtin_ctz(w->mask), high = 31 - (unsigned)__builtin_clz(w->mask);
+        if (sg_memory_may(s.first + (uint64_t)low * n, (uint64_t)(high - low + 1) * n, w->granule_device, rights)) {
+            w->address[0] = s.first;
+            return EXEC_FOUND_CONTIGUOUS;
+        }
+    }
+    return each_lane(w, i, a, offset, n, align, rights);
+}

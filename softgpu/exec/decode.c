@@ -1,0 +1,259 @@
+/* decode.c: a function of PTX into instructions: the frame's layout, the walk, labels. See decode.h. */
+#include "softgpu/exec/decode.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int decode_error(struct exec_decoder *d, const char *format, ...)
+{
+    if (d->failed)
+        return -1;                    /* the first reason is the one to tell */
+    d->failed = true;
+    char what[256] = "", why[512];
+    size_t n = 0;
+    if (d->in) {
+        n = (size_t)snprintf(what, sizeof what, "%s", d->in->opcode);
+        for (uint32_t i = 0; i < d->in->modifier_count && n < sizeof what; i++)
+            n += (size_t)snprintf(what + n, sizeof what - n, ".%s", d->in->modifiers[i]);
+    }
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(why, sizeof why, format, ap);
+    va_end(ap);
+    snprintf(d->log, d->log_size, "%s, line %u: cannot execute '%s': %s", d->f->name, d->in ? d->in->line : 0, what, why);
+    return -1;
+}
+
+bool decode_has(const struct exec_decoder *d, const char *modifier)
+{
+    for (uint32_t i = 0; i < d->in->modifier_count; i++)
+        if (!strcmp(d->in->modifiers[i], modifier))
+            return true;
+    return false;
+}
+
+enum ptx_type decode_type_of(const char *modifier)
+{
+    for (int t = PTX_PRED; t < PTX_TEXREF; t++)
+        if (!strcmp(modifier, ptx_type_name((enum ptx_type)t)))
+            return (enum ptx_type)t;
+    return PTX_NONE;
+}
+
+enum ptx_type decode_type(const struct exec_decoder *d, unsigned n)
+{
+    for (uint32_t i = d->in->modifier_count; i-- > 0;) {
+        enum ptx_type t = decode_type_of(d->in->modifiers[i]);
+        if (t != PTX_NONE && n-- == 0)
+            return t;
+    }
+    return PTX_NONE;
+}
+
+enum ptx_space decode_space(const struct exec_decoder *d, bool *given)
+{
+    static const struct { const char *name; enum ptx_space space; } names[] = {
+        { "global", PTX_SPACE_GLOBAL }, { "shared", PTX_SPACE_SHARED }, { "shared::cta", PTX_SPACE_SHARED },
+        { "shared::cluster", PTX_SPACE_SHARED }, { "local", PTX_SPACE_LOCAL }, { "const", PTX_SPACE_CONST },
+        { "param", PTX_SPACE_PARAM }, { "param::entry", PTX_SPACE_PARAM }, { "param::func", PTX_SPACE_PARAM },
+    };
+    if (given)
+        *given = true;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (decode_has(d, names[k].name))
+            return names[k].space;
+    if (given)
+        *given = false;
+    return PTX_SPACE_GENERIC;
+}
+
+int decode_put(struct exec_decoder *d, struct exec_insn n)
+{
+    if (d->count == d->capacity) {
+        uint32_t capacity = d->capacity ? 2 * d->capacity : 64;
+        struct exec_insn *more = realloc(d->insns, capacity * sizeof *more);
+        if (!more)
+            return decode_error(d, "no host memory");
+        d->insns = more;
+        d->capacity = capacity;
+    }
+    if (d->in && !n.line)
+        n.line = d->in->line;
+    d->insns[d->count++] = n;
+    return 0;
+}
+
+static void guard_of(const struct exec_decoder *d, struct exec_insn *n)
+{
+    n->guard = d->register_at[d->in->guard];
+    n->guard_flip = d->in->guard_negated ? UINT32_MAX : 0;
+}
+
+int decode_put_guarded(struct exec_decoder *d, struct exec_insn n)
+{
+    if (d->in->guard >= 0) {
+        guard_of(d, &n);
+        n.inner = n.run;
+        n.run = exec_run_guarded;
+    }
+    return decode_put(d, n);
+}
+
+int decode_put_control(struct exec_decoder *d, struct exec_insn n)
+{
+    if (d->in->guard >= 0) {
+        struct exec_insn part = { .run = exec_run_part };
+        guard_of(d, &part);
+        if (decode_put(d, part))
+            return -1;
+    }
+    return decode_put(d, n);
+}
+
+static uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
+
+/* Predicates first, then rows, each register its own. */
+static int layout_registers(struct exec_decoder *d)
+{
+    const struct ptx_function *f = d->f;
+    uint32_t top = EXEC_PRED_FIRST, data = 0;
+    for (uint32_t i = 0; i < f->register_count; i++)
+        if (f->registers[i].type == PTX_PRED) {
+            d->register_at[i] = top;
+            top += 4;
+        }
+    top = align_up(top, 64);
+    for (uint32_t i = 0; i < f->register_count; i++) {
+        const struct ptx_register *r = &f->registers[i];
+        if (r->type == PTX_PRED)
+            continue;
+        uint32_t cell = decode_cell(r->type) == SG_CELL_128 ? 16 : decode_cell(r->type) == SG_CELL_64 ? 8 : 4;
+        uint32_t components = r->vector ? r->vector : 1;
+        d->register_at[i] = top;
+        top += cell * SG_LANES * components;
+        data += cell / 4 * components;
+        if (top > (1u << 30))
+            return decode_error(d, "too many registers");
+    }
+    d->temp_base = top;
+    d->out->registers = data > 40 ? 40 : data + 8;
+    return 0;
+}
+
+static int layout_locals(struct exec_decoder *d)
+{
+    const struct ptx_function *f = d->f;
+    struct exec_function *o = d->out;
+    o->variable_offset = calloc(f->variable_count + 1u, sizeof *o->variable_offset);
+    o->param_offset = calloc(f->signature.param_count + 1u, sizeof *o->param_offset);
+    o->return_offset = calloc(f->signature.return_count + 1u, sizeof *o->return_offset);
+    if (!o->variable_offset || !o->param_offset || !o->return_offset)
+        return decode_error(d, "no host memory");
+    uint64_t top = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t v = 0; v < f->variable_count; v++) {
+            const struct ptx_variable *x = &f->variables[v];
+            if (x->space != (pass ? PTX_SPACE_PARAM : PTX_SPACE_LOCAL))
+                continue;
+            uint32_t align = x->align ? x->align : 8;
+            top = (top + align - 1) / align * align;
+            o->variable_offset[v] = (uint32_t)top;
+            top += x->size;
+            if (top > (1u << 24))
+                return decode_error(d, "more than 16 MiB of local memory per thread");
+        }
+        if (!pass)
+            o->stack_size = (uint32_t)top;
+    }
+    for (int pass = 0; pass < 2 && !f->is_entry; pass++) {
+        const struct ptx_variable *list = pass ? f->signature.returns : f->signature.params;
+        uint32_t n = pass ? f->signature.return_count : f->signature.param_count;
+        for (uint32_t v = 0; v < n; v++) {
+            uint32_t align = list[v].align ? list[v].align : 8;
+            top = (top + align - 1) / align * align;
+            (pass ? o->return_offset : o->param_offset)[v] = (uint32_t)top;
+            top += list[v].size;
+            if (top > (1u << 24))
+                return decode_error(d, "more than 16 MiB of parameters");
+        }
+    }
+    o->local_size = align_up((uint32_t)top, 16);
+    return 0;
+}
+
+decode_function *decode_find(const char *opcode)
+{
+    static const struct decode_entry *const tables[] = { decode_data, decode_memory_table, decode_control, decode_warp,
+                                                        decode_barrier, decode_atomic, decode_matrix };
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const struct decode_entry *e = tables[t]; e->opcode; e++)
+            if (!strcmp(e->opcode, opcode))
+                return e->decode;
+    return NULL;
+}
+
+static int decode_body(struct exec_decoder *d)
+{
+    for (d->at = 0; d->at < d->f->instruction_count; d->at++) {
+        d->in = &d->f->instructions[d->at];
+        d->first_insn[d->at] = d->count;
+        d->temp_next = 0;
+        decode_function *decode = decode_find(d->in->opcode);
+        if ((decode ? decode : decode_arithmetic)(d))
+            return -1;
+    }
+    d->first_insn[d->at] = d->count;
+    d->in = NULL;
+    return decode_put(d, (struct exec_insn){ .run = exec_run_return });       /* a body may end without one */
+}
+
+struct exec_function *exec_decode(sg_kernel *k, uint32_t index, char *log, size_t log_size)
+{
+    const struct ptx_module *m = k->program->module;
+    const struct ptx_function *f = &m->functions[index];
+    struct exec_decoder d = { .kernel = k, .module = m, .f = f, .index = index, .log = log, .log_size = log_size };
+    d.out = calloc(1, sizeof *d.out);
+    d.register_at = calloc(f->register_count + 1u, sizeof *d.register_at);
+    d.first_insn = calloc(f->instruction_count + 1u, sizeof *d.first_insn);
+    if (!d.out || !d.register_at || !d.first_insn) {
+        snprintf(log, log_size, "%s: no host memory", f->name);
+        goto fail;
+    }
+    d.out->ptx = f;
+    if (layout_registers(&d) || layout_locals(&d) || decode_body(&d))
+        goto fail;
+    struct exec_insn *base = d.insns;
+    for (uint32_t i = 0; i < d.count; i++)
+        if (d.insns[i].flags & EXEC_LABEL) {
+            uint32_t to = d.first_insn[d.insns[i].d];
+            d.insns[i].target = base + to;
+            d.insns[i].cost = to <= i ? i - to + 1 : 0;
+        }
+    d.out->insns = d.insns;
+    d.out->insn_count = d.count;
+    d.out->rows_size = d.temp_base + d.temp_most * 16 * SG_LANES;
+    free(d.register_at);
+    d.out->label_insns = d.first_insn;
+    return d.out;
+fail:
+    free(d.register_at);
+    free(d.first_insn);
+    free(d.insns);
+    if (d.out)
+        exec_function_free(d.out);
+    return NULL;
+}
+
+void exec_function_free(struct exec_function *f)
+{
+    if (!f)
+        return;
+    free(f->insns);
+    free(f->variable_offset);
+    free(f->param_offset);
+    free(f->return_offset);
+    free(f->label_insns);
+    free(f);
+}

@@ -1,0 +1,400 @@
+/*
+ * engine.c: host threads, SMs, grids.
+ *
+ * One lock guards everything here; it is taken twice per turn of a block. Blocks of the grid launched first become
+ * resident first, in index order, then later grids fill what room is left. A cooperative grid becomes resident all
+ * at once, and while it waits for that no later grid takes the room (two halves of two such grids would wait
+ * for ever). Resident blocks that can run stand in one queue.
+ */
+#include "softgpu/exec/exec.h"
+
+#include <cuda.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **out)
+{
+    sg_engine *e = calloc(1, sizeof *e);
+    if (!e)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    e->limits = *limits;
+    e->ordinal = ordinal;
+    const char *wish = getenv("FLYT_SOFTGPU_THREADS");
+    if (!threads && wish)
+        threads = (unsigned)strtoul(wish, NULL, 10);
+    if (!threads) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        threads = cores > 0 ? (unsigned)cores : 1;
+    }
+    e->thread_count = threads > 1024 ? 1024 : threads;
+    e->chaos = chaos;
+    e->stack_limit = 1024;
+    e->grids_end = &e->grids;
+    e->ready_end = &e->ready;
+    e->next_code = EXEC_WINDOW_BASE(EXEC_WINDOW_CODE) + 4096;
+    e->sms = calloc(limits->sm_count, sizeof *e->sms);
+    e->threads = calloc(e->thread_count, sizeof *e->threads);
+    e->print = exec_print_create();
+    if (!e->sms || !e->threads || !e->print) {
+        free(e->sms);
+        free(e->threads);
+        exec_print_free(e->print);
+        free(e);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->work, NULL);
+    *out = e;
+    return CUDA_SUCCESS;
+}
+
+/* Under the lock. */
+static void ready_push(sg_engine *e, struct exec_block *b)
+{
+    b->next = NULL;
+    if (e->chaos) {                   /* now and then to the front */
+        e->chaos = e->chaos * 6364136223846793005u + 1442695040888963407u;
+        if ((e->chaos >> 60) < 3) {
+            b->next = e->ready;
+            e->ready = b;
+            if (!b->next)
+                e->ready_end = &b->next;
+            goto wake;
+        }
+    }
+    *e->ready_end = b;
+    e->ready_end = &b->next;
+wake:
+    if (e->sleeping)
+        pthread_cond_signal(&e->work);
+}
+
+static struct exec_block *ready_take(sg_engine *e)
+{
+    struct exec_block *b = e->ready;
+    if (b) {
+        e->ready = b->next;
+        if (!e->ready)
+            e->ready_end = &e->ready;
+    }
+    return b;
+}
+
+static unsigned blocks_that_fit(const struct sg_limits *l, const struct exec_sm *sm, unsigned threads, unsigned registers, size_t shared)
+{
+    unsigned warps_threads = (threads + 31) / 32 * 32;
+    unsigned n = l->max_blocks_per_sm - sm->blocks;
+    unsigned by_threads = (l->max_threads_per_sm - sm->threads) / warps_threads;
+    n = by_threads < n ? by_threads : n;
+    unsigned by_registers = (l->regs_per_sm - sm->registers) / (registers * warps_threads);
+    n = by_registers < n ? by_registers : n;
+    size_t each = (shared + l->shared_reserved + 127) / 128 * 128;
+    if (each) {
+        size_t by_shared = (l->shared_per_sm - sm->shared) / each;
+        n = by_shared < n ? (unsigned)by_shared : n;
+    }
+    return n;
+}
+
+unsigned sg_occupancy(const struct sg_limits *l, const sg_kernel *k, unsigned block_size, size_t dynamic_shared)
+{
+    struct sg_kernel_info info;
+    sg_kernel_describe(k, &info);
+    if (!block_size || block_size > info.max_threads)
+        return 0;
+    const struct exec_sm none = { 0 };
+    return blocks_that_fit(l, &none, block_size, (info.registers + 7) / 8 * 8, info.static_shared + dynamic_shared);
+}
+
+static void sm_account(const sg_engine *e, const sg_grid *g, unsigned sm, bool take)
+{
+    struct exec_sm *s = &e->sms[sm];
+    unsigned threads = (g->threads_per_block + 31) / 32 * 32;
+    size_t shared = (g->shared_size + e->limits.shared_reserved + 127) / 128 * 128;
+    if (take) {
+        s->blocks++, s->threads += threads, s->registers += threads * g->registers, s->shared += shared;
+    } else {
+        s->blocks--, s->threads -= threads, s->registers -= threads * g->registers, s->shared -= shared;
+    }
+}
+
+/* Starts the grid's next block on that SM. Under the lock. */
+static bool start_block(sg_engine *e, sg_grid *g, unsigned sm)
+{
+    struct exec_block *b = g->spare;
+    if (b)
+        g->spare = b->next;
+    else if (!(b = calloc(1, sizeof *b)))
+        return false;
+    b->grid = g;
+    b->index = g->next_block++;
+    b->sm = sm;
+    b->fresh = true;
+    b->resident_next = g->resident;
+    b->resident_link = &g->resident;
+    if (b->resident_next)
+        b->resident_next->resident_link = &b->resident_next;
+    g->resident = b;
+    g->running++;
+    sm_account(e, g, sm, true);
+    ready_push(e, b);
+    return true;
+}
+
+static unsigned room(const sg_engine *e, const sg_grid *g, unsigned sm)
+{
+    return blocks_that_fit(&e->limits, &e->sms[sm], g->threads_per_block, g->registers, g->shared_size);
+}
+
+static void place_blocks(sg_engine *e)
+{
+    for (sg_grid *g = e->grids; g; g = g->next) {
+        uint64_t left = g->block_count - g->next_block;
+        if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
+            continue;
+        if (g->launch.flags & SG_GRID_COOPERATIVE) {
+            uint64_t total = 0;
+            for (unsigned sm = 0; sm < e->limits.sm_count; sm++)
+                total += room(e, g, sm);
+            if (total < left)
+                return;
+        }
+        for (bool placed = true; placed && g->next_block < g->block_count;) {
+            placed = false;
+            unsigned best = 0, most = 0;              /* the emptiest SM first: blocks spread as on hardware */
+            for (unsigned sm = 0; sm < e->limits.sm_count; sm++) {
+                unsigned n = room(e, g, sm);
+                if (n > most)
+                    most = n, best = sm;
+            }
+            if (most)
+                placed = start_block(e, g, best);
+        }
+    }
+}
+
+/* Takes a finished grid off the list; the caller reports it without the lock. */
+static bool grid_over(sg_engine *e, sg_grid *g)
+{
+    if (g->running || (g->next_block < g->block_count && !atomic_load(&g->error)))
+        return false;
+    *g->link = g->next;
+    if (g->next)
+        g->next->link = g->link;
+    else
+        e->grids_end = g->link;
+    return true;
+}
+
+static void grid_report(sg_grid *g)
+{
+    while (g->spare) {
+        struct exec_block *b = g->spare;
+        g->spare = b->next;
+        exec_block_free(b);
+    }
+    if (g->launch.done)
+        g->launch.done(g->launch.context, atomic_load(&g->error));
+    free(g->params);
+    free(g);
+}
+
+/* Wakes the blocks that nothing else would: those that wait for a barrier when their grid has failed. */
+static void wake_residents(sg_engine *e, sg_grid *g)
+{
+    for (struct exec_block *b = g->resident; b; b = b->resident_next)
+        if (b->parked) {
+            b->parked = false;
+            ready_push(e, b);
+        }
+}
+
+static void *engine_thread(void *context)
+{
+    sg_engine *e = context;
+    pthread_mutex_lock(&e->lock);
+    for (;;) {
+        struct exec_block *b = ready_take(e);
+        if (!b) {
+            if (e->stopping && !e->grids)
+                break;
+            e->sleeping++;
+            pthread_cond_wait(&e->work, &e->lock);
+            e->sleeping--;
+            continue;
+        }
+        pthread_mutex_unlock(&e->lock);
+        enum exec_turn turn = exec_block_turn(b);
+        pthread_mutex_lock(&e->lock);
+        sg_grid *g = b->grid;
+        bool failed = atomic_load_explicit(&g->error, memory_order_relaxed) != 0;
+        if (failed)
+            wake_residents(e, g);
+        if (turn == EXEC_TURN_MORE || (turn == EXEC_TURN_WAIT && failed)) {
+            ready_push(e, b);
+            continue;
+        }
+        if (turn == EXEC_TURN_WAIT) {                 /* a deadlock of the kernel's own: until it is cancelled */
+            b->parked = true;
+            continue;
+        }
+        *b->resident_link = b->resident_next;
+        if (b->resident_next)
+            b->resident_next->resident_link = b->resident_link;
+        b->next = g->spare;
+        g->spare = b;
+        g->running--;
+        sm_account(e, g, b->sm, false);
+        bool over = grid_over(e, g);
+        place_blocks(e);
+        if (over) {
+            pthread_mutex_unlock(&e->lock);
+            grid_report(g);
+            pthread_mutex_lock(&e->lock);
+            if (e->stopping)
+                pthread_cond_broadcast(&e->work);
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+/* Under the lock. Program signals are for the program's own threads. */
+static int start_threads(sg_engine *e)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (e->started < e->thread_count && !pthread_create(&e->threads[e->started], NULL, engine_thread, e))
+        e->started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return e->started ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
+{
+    const sg_kernel *k = launch->kernel;
+    if (launch->cluster[0] > 1 || launch->cluster[1] > 1 || launch->cluster[2] > 1)
+        return CUDA_ERROR_NOT_SUPPORTED;              /* clusters of several blocks */
+    sg_grid *g = aligned_alloc(64, (sizeof *g + 63) / 64 * 64);
+    if (!g)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(g, 0, sizeof *g);
+    g->engine = e;
+    g->launch = *launch;
+    g->kernel = k;
+    g->entry = atomic_load_explicit(&k->functions[k->index], memory_order_acquire);
+    g->params_size = k->ptx->param_size;
+    g->params = aligned_alloc(64, (g->params_size + 127) / 64 * 64);
+    if (!g->params) {
+        free(g);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memset(g->params, 0, (g->params_size + 127) / 64 * 64);
+    if (launch->params)
+        memcpy(g->params, launch->params, launch->params_size < g->params_size ? launch->params_size : g->params_size);
+    g->launch.params = NULL;
+    struct sg_kernel_info info;
+    sg_kernel_describe(k, &info);
+    g->registers = (info.registers + 7) / 8 * 8;
+    g->threads_per_block = launch->block[0] * launch->block[1] * launch->block[2];
+    g->warps_per_block = (g->threads_per_block + 31) / 32;
+    g->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    g->shared_size = k->static_shared + launch->dynamic_shared;
+    const struct exec_sm none = { 0 };
+    int result = !g->block_count || !g->threads_per_block || g->warps_per_block > EXEC_MAX_WARPS ? CUDA_ERROR_INVALID_VALUE
+               : !blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size)
+                     ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
+    if (result) {
+        free(g->params);
+        free(g);
+        return result;
+    }
+    pthread_mutex_lock(&e->lock);
+    result = e->stopping ? CUDA_ERROR_DEINITIALIZED : e->started ? CUDA_SUCCESS : start_threads(e);
+    if (result) {
+        pthread_mutex_unlock(&e->lock);
+        free(g->params);
+        free(g);
+        return result;
+    }
+    g->stack_limit = e->stack_limit;
+    /* Arguments of calls live in local memory too, beside what the limit is about. */
+    g->local_size = k->recursive ? g->entry->local_size + 4 * e->stack_limit + 8192 : k->local_static;
+    g->id = ++e->grid_ids;
+    g->link = e->grids_end;
+    *e->grids_end = g;
+    e->grids_end = &g->next;
+    place_blocks(e);
+    pthread_mutex_unlock(&e->lock);
+    return CUDA_SUCCESS;
+}
+
+void sg_engine_cancel(sg_engine *e, int error)
+{
+    pthread_mutex_lock(&e->lock);
+    sg_grid *next, *over = NULL;
+    for (sg_grid *g = e->grids; g; g = next) {
+        next = g->next;
+        int none = 0;
+        atomic_compare_exchange_strong(&g->error, &none, error);
+        wake_residents(e, g);
+        if (grid_over(e, g)) {                        /* nothing of it had started */
+            g->next = over;
+            over = g;
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+    for (; over; over = next) {
+        next = over->next;
+        grid_report(over);
+    }
+}
+
+void sg_engine_destroy(sg_engine *e)
+{
+    if (!e)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->stopping = true;
+    pthread_mutex_unlock(&e->lock);
+    sg_engine_cancel(e, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    pthread_mutex_lock(&e->lock);
+    pthread_cond_broadcast(&e->work);
+    pthread_mutex_unlock(&e->lock);
+    for (unsigned i = 0; i < e->started; i++)
+        pthread_join(e->threads[i], NULL);
+    exec_heap_free(e->heap);
+    exec_print_free(e->print);
+    pthread_cond_destroy(&e->work);
+    pthread_mutex_destroy(&e->lock);
+    free(e->threads);
+    free(e->sms);
+    free(e);
+}
+
+void sg_engine_set_stack(sg_engine *e, size_t bytes)
+{
+    pthread_mutex_lock(&e->lock);
+    e->stack_limit = bytes;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void sg_engine_set_heap(sg_engine *e, uint64_t heap, size_t size)
+{
+    struct exec_heap *fresh = size ? exec_heap_create(heap, size) : NULL;
+    pthread_mutex_lock(&e->lock);
+    struct exec_heap *old = e->heap;
+    e->heap = fresh;
+    pthread_mutex_unlock(&e->lock);
+    exec_heap_free(old);
+}
+
+void sg_engine_set_printf_fifo(sg_engine *e, size_t bytes) { exec_print_size(e->print, bytes); }
+void sg_engine_flush_printf(sg_engine *e) { exec_print_flush(e->print); }

@@ -1,0 +1,371 @@
+/*
+ * exec.h: the inside of the software GPU's machine. Read this page before any file of the folder.
+ *
+ * From the outside in:
+ *   engine   host threads and SMs; a queue of resident blocks, each of which takes bounded turns  (engine.c)
+ *   grid     one launch: parameters, which blocks have started and ended                          (engine.c)
+ *   block    its warps, shared memory and barriers; at most one host thread runs it at a time      (block.c)
+ *   warp     32 lanes, divided into groups                                                        (warp.c)
+ *   group    lanes with one pc and one frame: what the interpreter runs                            (warp.c)
+ *   frame    one call: the rows of registers of a function for the lanes that called it            (frame.c)
+ *   kernel   an entry with everything that it can call, decoded                                   (kernel.c)
+ *   insn     one decoded instruction: a handler and where its rows are                           (decode*.c, op_*.c)
+ *
+ * Invariants
+ * - Every lane of a warp that has not exited belongs to exactly one group. A group is runnable, or parked at a
+ *   warp-wide (`.sync`) or a block-wide (`bar`) meeting. Groups with the same pc and frame are merged when the
+ *   scheduler sees them together; nothing depends on it.
+ * - While a group runs, its pc, frame and mask live in the warp (w->pc …) and its slot in w->groups is stale
+ *   except for `state`. exec_warp_slice() alone loads and stores them.
+ * - The loop of the interpreter leaves a group when w->pc == w->stop. A handler that changes which groups
+ *   exist, or which parks, ends with exec_leave(). Only branches backward, calls, exits and meetings look at the
+ *   budget, so everything between two of them runs without interruption; temporary rows rely on that.
+ * - A handler writes only cells of active lanes (w->mask), unless no other live lane of the frame exists
+ *   (w->mask == w->whole): then it may write garbage in the others.
+ * - All state is in these structures: a block can go on in another host thread after any turn. The hand-over is
+ *   the engine's lock, so what is private to a block (registers, local and shared memory) needs no atomics.
+ */
+#ifndef SOFTGPU_EXEC_EXEC_H
+#define SOFTGPU_EXEC_EXEC_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "softgpu/engine.h"
+#include "softgpu/exec/alu.h"
+
+struct exec_warp;
+struct exec_insn;
+typedef void exec_handler(struct exec_warp *, const struct exec_insn *);
+
+/* The generic address space beside global memory: windows in the upper half, which no process of x86-64 or
+   arm64 can map, told apart by bits 32 and up. */
+enum exec_window {
+    EXEC_WINDOW_SHARED = 0x8000, EXEC_WINDOW_LOCAL, EXEC_WINDOW_PARAM, EXEC_WINDOW_CODE, EXEC_WINDOW_GRID
+};
+#define EXEC_WINDOW_BASE(window) ((uint64_t)(window) << 32)
+#define EXEC_WINDOW_BIT          ((uint64_t)1 << 47)
+
+/* Where a source row (or predicate) is: a multiple of 4 and in its two low bits the base that it counts from. */
+enum exec_base { EXEC_BASE_ABSOLUTE, EXEC_BASE_FRAME, EXEC_BASE_WARP, EXEC_BASE_COUNT };
+typedef uintptr_t exec_source;
+
+enum exec_order { EXEC_RELAXED, EXEC_ACQUIRE, EXEC_RELEASE, EXEC_ACQ_REL, EXEC_SEQ_CST };
+
+/* Predicates of a frame: fixed slots first. Values are byte offsets from the frame's rows. */
+enum { EXEC_PRED_FALSE = 0, EXEC_PRED_SINK = 4, EXEC_PRED_CARRY = 8, EXEC_PRED_FIRST = 12 };
+
+struct exec_insn {
+    exec_handler *run;
+    exec_handler *inner;              /* what a guarded instruction runs under its guard */
+    union {
+        sg_alu_function *alu;
+        const struct exec_insn *target;
+        const void *extra;            /* whatever more a handler needs: owned by the kernel */
+        void (*op)(void);
+    };
+    exec_source s[SG_MAX_SOURCES];
+    int64_t offset;                   /* of an address; immediate of an alu function */
+    uint32_t d;                       /* destination row, from the frame's rows */
+    uint32_t p, q;                    /* destination predicates */
+    uint32_t in, in_flip;             /* source predicate, and 0 or ~0 to invert it */
+    uint32_t guard, guard_flip;
+    uint32_t cost;                    /* instructions that a branch backward repeats */
+    uint32_t line;
+    uint8_t cell;                     /* enum sg_cell of the destination */
+    uint8_t space;                    /* enum ptx_space of an access */
+    uint8_t size, vector;             /* bytes of an element, elements */
+    uint8_t type;                     /* enum ptx_type */
+    uint8_t order;                    /* enum exec_order */
+    uint8_t source_count;
+    uint8_t kind;                     /* private to the handler */
+    uint8_t flags;
+};
+enum {
+    EXEC_ADDRESS_32 = 1,              /* the address register has 32-bit cells */
+    EXEC_ADDRESS_UNIFORM = 2,         /* no address register: offset is the address */
+    EXEC_POLL = 4,                    /* of a kind that loops wait with: costs more of the budget */
+    EXEC_SIGNED = 8,                  /* a load that extends with the sign */
+    EXEC_LABEL = 32,                  /* d is a PTX instruction to go to: becomes target, and cost */
+    EXEC_ADDRESS_FRAME = 16,          /* counts from the frame's local memory */
+};
+
+struct exec_function {
+    const struct ptx_function *ptx;
+    struct exec_insn *insns;
+    uint32_t insn_count;
+    uint32_t rows_size;               /* bytes of a frame's rows, predicates included */
+    uint32_t local_size;              /* bytes per lane: .local variables, then .param of calls and its own */
+    uint32_t stack_size;              /* what of it counts against the stack limit */
+    uint32_t registers;               /* 32-bit registers live at once, roughly */
+    uint32_t *variable_offset;        /* of function-scope variables: in the frame's local memory or in shared */
+    uint32_t *param_offset, *return_offset;
+    uint32_t *label_insns;            /* the insn at which each PTX instruction begins */
+};
+
+struct exec_rows_block { struct exec_rows_block *next; size_t used; _Alignas(64) unsigned char bytes[]; };
+
+struct sg_kernel {
+    struct sg_kernel *next;
+    sg_program *program;
+    const struct ptx_function *ptx;
+    uint32_t index;
+    _Atomic(struct exec_function *) *functions;   /* per ptx function of the module: NULL until decoded */
+    uint64_t *shared_offset;          /* per module variable: its place in shared memory, UINT64_MAX: none */
+    uint32_t **function_shared;       /* per function: per variable of it, likewise 32 bits */
+    size_t static_shared;             /* where dynamic shared memory begins */
+    unsigned shared_align;
+    bool recursive;                   /* or calls that are not known before */
+    uint32_t local_static;            /* bytes per lane of the deepest chain of calls, if not recursive */
+    struct exec_rows_block *constants;
+    struct constant_slot { uint64_t value; const void *row; uint32_t cell; } *slots;
+    size_t slot_count, slot_capacity;
+    struct exec_owned { struct exec_owned *next; } *owned;
+    pthread_mutex_t lock;             /* decoding of what is called by pointer */
+};
+
+struct sg_program {
+    sg_engine *engine;
+    sg_program *next;
+    struct ptx_module *module;
+    uint64_t *address_of;
+    uint64_t code_base;               /* functions[i] is at code_base + 16 * i */
+    sg_kernel *kernels;
+    pthread_mutex_t lock;
+};
+
+struct exec_frame {
+    struct exec_frame *parent;
+    struct exec_frame *below;         /* the frame under it in the same chunk */
+    const struct exec_insn *return_pc;
+    const struct exec_insn *call;     /* the call, for its arguments */
+    const struct exec_function *function;
+    uint32_t live;                    /* lanes that have not returned from it */
+    uint32_t depth;
+    uint32_t local_base, local_top;   /* in every lane's local memory */
+    uint32_t stack_used;
+    struct exec_chunk *chunk;
+    unsigned char *rows;
+};
+struct exec_chunk { struct exec_chunk *previous; struct exec_frame *top; size_t used, size; unsigned char *bytes; };
+
+enum exec_state { EXEC_RUNNABLE, EXEC_AT_SYNC, EXEC_AT_BARRIER };
+struct exec_group {
+    const struct exec_insn *pc;
+    struct exec_frame *frame;
+    uint32_t mask;
+    uint8_t state;
+    bool gave_way;                    /* spent a budget while others wait: they go first */
+    uint8_t barrier;                  /* AT_BARRIER: which */
+    uint32_t wanted;                  /* AT_SYNC: lanes that it waits for */
+    const struct exec_insn *at;       /* the instruction that it waits in */
+};
+
+enum exec_special_row {
+    EXEC_ROW_TID, EXEC_ROW_NTID = 3, EXEC_ROW_CTAID = 6, EXEC_ROW_NCTAID = 9, EXEC_ROW_LANEID = 12, EXEC_ROW_COUNT
+};
+
+struct exec_warp {
+    _Alignas(64) const struct exec_insn *pc;
+    const struct exec_insn *stop;
+    uintptr_t bases[EXEC_BASE_COUNT];
+    unsigned char *rows;              /* the frame's */
+    uint32_t mask, whole;
+    int32_t budget;
+    uint32_t group_count, current;
+    struct exec_frame *frame;
+    struct exec_block *block;
+    const struct exec_row_functions *row;
+    unsigned char *local;             /* 32 lanes, each local_stride bytes */
+    size_t local_stride;
+    uint32_t alive;                   /* lanes that have not exited */
+    uint32_t index;                   /* of the warp in its block */
+    uint32_t granule_device;
+    struct exec_chunk *chunk;
+    struct exec_group groups[SG_LANES];
+    _Alignas(64) uint32_t special[EXEC_ROW_COUNT][SG_LANES];
+    _Alignas(64) unsigned char temp[2][16 * SG_LANES];
+    _Alignas(64) uint64_t address[SG_LANES];
+};
+
+enum { EXEC_BARRIERS = 17, EXEC_MAX_WARPS = 32 };
+struct exec_barrier {
+    uint32_t arrived[EXEC_MAX_WARPS]; /* lanes, waiting or not */
+    uint32_t arrived_count;
+    uint32_t expected;                /* threads; 0: all that live */
+    bool in_use;
+    uint32_t ones; bool all, any;     /* bar.red */
+};
+
+struct exec_block {
+    struct exec_block *next;          /* ready queue, free list */
+    struct exec_block *resident_next, **resident_link;
+    sg_grid *grid;
+    uint64_t index;
+    uint32_t ctaid[3];
+    unsigned sm;
+    bool fresh;                       /* not set up yet */
+    bool parked;                      /* nothing in it can run: waits to be cancelled */
+    bool failed;
+    uint32_t warp_count, live_threads, live_warps;
+    struct exec_warp *warps;
+    unsigned char *shared; size_t shared_size;
+    unsigned char *local; size_t local_size;
+    struct exec_barrier barriers[EXEC_BARRIERS];
+};
+
+struct sg_grid {
+    struct sg_grid *next, **link;
+    sg_engine *engine;
+    struct sg_launch launch;
+    const sg_kernel *kernel;
+    const struct exec_function *entry;
+    unsigned char *params; size_t params_size;
+    uint64_t id;
+    uint64_t block_count, next_block, running;
+    uint32_t threads_per_block, warps_per_block;
+    size_t shared_size;               /* static + dynamic */
+    size_t local_size;                /* per lane */
+    size_t stack_limit;
+    unsigned registers;
+    struct exec_block *resident, *spare;
+    _Atomic int error;
+    _Alignas(16) uint32_t workspace[16];   /* of grid.sync() */
+};
+
+struct exec_heap;
+struct exec_print;
+struct exec_sm { unsigned blocks, threads, registers; size_t shared; };
+struct sg_engine {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct sg_limits limits;
+    unsigned ordinal, thread_count;
+    uint64_t chaos;
+    pthread_t *threads;
+    unsigned started, sleeping;
+    bool stopping;
+    struct exec_sm *sms;
+    sg_grid *grids, **grids_end;      /* in launch order; until the last block has ended */
+    struct exec_block *ready, **ready_end;
+    uint64_t grid_ids;
+    size_t stack_limit;
+    struct exec_heap *heap;
+    struct exec_print *print;
+    sg_program *programs;
+    uint64_t next_code;
+};
+
+/* --- helpers of the handlers --- */
+
+static inline const void *exec_row(const struct exec_warp *w, exec_source s)
+{
+    return (const void *)(w->bases[s & 3] + (s & ~(uintptr_t)3));
+}
+static inline uint32_t *exec_pred(const struct exec_warp *w, uint32_t offset)
+{
+    return (uint32_t *)(void *)(w->rows + offset);
+}
+static inline void exec_pred_write(struct exec_warp *w, uint32_t offset, uint32_t value)
+{
+    uint32_t *p = exec_pred(w, offset);
+    *p = (*p & ~w->mask) | (value & w->mask);
+}
+static inline bool exec_full(const struct exec_warp *w) { return w->mask == w->whole; }
+/* Ends the group's run after this instruction. w->pc must be final. */
+static inline void exec_leave(struct exec_warp *w) { w->stop = w->pc; }
+static inline void exec_jump(struct exec_warp *w, const struct exec_insn *to)
+{
+    w->pc = to;
+    if (w->group_count > 1)
+        w->stop = to;
+}
+/* For one lane of a row whose cells are 32 or 64 bits wide. */
+static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
+{
+    return cell == SG_CELL_64 ? ((const uint64_t *)row)[lane] : ((const uint32_t *)row)[lane];
+}
+
+/* Ends the grid with a CUresult. what: a few words for the log. */
+void exec_fault(struct exec_warp *, const struct exec_insn *, int error, const char *what);
+void exec_fault_address(struct exec_warp *, const struct exec_insn *, int error, const char *what, unsigned lane, uint64_t address);
+
+struct exec_shape { uint64_t first, all; bool contiguous, uniform; };
+/* rows.c, compiled once per level of the processor */
+struct exec_row_functions {
+    void (*blend32)(uint32_t *d, const uint32_t *from, uint32_t mask);
+    void (*blend64)(uint64_t *d, const uint64_t *from, uint32_t mask);
+    void (*fill32)(uint32_t *d, uint32_t value);
+    void (*fill64)(uint64_t *d, uint64_t value);
+    void (*copy32)(uint32_t *d, const uint32_t *from);
+    void (*copy64)(uint64_t *d, const uint64_t *from);
+    void (*add64)(uint64_t *d, const uint64_t *a, uint64_t b);
+    void (*widen)(uint64_t *d, const uint32_t *from);
+    /* What active addresses a[l] + offset look like. */
+    void (*shape)(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t stride, struct exec_shape *);
+    /* Contiguous memory from and to rows: [log2 of the size]. */
+    void (*load[4])(void *d, const void *from);
+    void (*load_signed[4])(void *d, const void *from);      /* to 32 bits; sign-extended */
+    void (*store[4])(void *to, const void *row);
+};
+const struct exec_row_functions *exec_row_functions_best(void);
+
+/* frame.c */
+struct exec_frame *exec_frame_push(struct exec_warp *, const struct exec_function *, struct exec_frame *parent, uint32_t lanes);
+void exec_frame_leave(struct exec_warp *, struct exec_frame *, uint32_t lanes);   /* frees it when nobody is left */
+void exec_frames_reset(struct exec_warp *);
+void exec_frames_free(struct exec_warp *);
+
+/* warp.c */
+void exec_warp_start(struct exec_warp *, struct exec_block *, uint32_t index, uint32_t lanes);
+/* Runs groups until the budget is spent or none is runnable. */
+void exec_warp_slice(struct exec_warp *, int32_t budget);
+bool exec_warp_ready(const struct exec_warp *);
+struct exec_group *exec_group_add(struct exec_warp *, const struct exec_insn *pc, struct exec_frame *, uint32_t mask);
+void exec_warp_exit(struct exec_warp *);                    /* the active lanes */
+
+/* block.c */
+enum exec_turn { EXEC_TURN_MORE, EXEC_TURN_WAIT, EXEC_TURN_DONE };
+enum exec_turn exec_block_turn(struct exec_block *);
+void exec_block_free(struct exec_block *);
+void exec_block_exited(struct exec_block *, struct exec_warp *, uint32_t lanes);
+
+/* op_barrier.c, op_sync.c */
+void exec_barrier_recheck(struct exec_block *);
+void exec_sync_recheck(struct exec_warp *);
+
+/* kernel.c */
+const struct exec_function *exec_kernel_function(sg_kernel *, uint32_t index, char *log, size_t log_size);
+const void *exec_kernel_constant(sg_kernel *, uint64_t value, enum sg_cell);
+void *exec_kernel_own(sg_kernel *, size_t size);            /* zeroed memory freed with the kernel; NULL */
+void exec_kernel_free(sg_kernel *);
+
+/* decode.c */
+struct exec_function *exec_decode(sg_kernel *, uint32_t index, char *log, size_t log_size);
+void exec_function_free(struct exec_function *);
+
+/* address.c: makes host addresses of the active lanes' addresses in w->address. n: bytes of each access. */
+enum exec_found { EXEC_FOUND_NONE, EXEC_FOUND_LANES, EXEC_FOUND_CONTIGUOUS, EXEC_FOUND_UNIFORM };
+enum exec_found exec_address(struct exec_warp *, const struct exec_insn *, unsigned n, unsigned align, unsigned rights);
+/* One lane, any generic address. NULL: not accessible. */
+void *exec_address_lane(struct exec_warp *, unsigned lane, uint64_t address, uint64_t n, unsigned rights);
+
+/* builtin.c */
+exec_handler *exec_builtin_find(const char *name);
+
+/* heap.c */
+struct exec_heap *exec_heap_create(uint64_t base, size_t size);
+void exec_heap_free(struct exec_heap *);
+uint64_t exec_heap_take(struct exec_heap *, uint64_t bytes);     /* 0: no room */
+bool exec_heap_give(struct exec_heap *, uint64_t address);
+
+/* print.c */
+struct exec_print *exec_print_create(void);
+void exec_print_free(struct exec_print *);
+void exec_print_size(struct exec_print *, size_t bytes);
+void exec_print_add(struct exec_print *, const char *text, size_t size);
+void exec_print_flush(struct exec_print *);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * frame.c: the register file of a warp: one growing stack of frames.
+ *
+ * Groups of a warp that call and return at different times free their frames out of order: a frame is taken off
+ * the stack when no live lane is in it and none lies above it. A chunk is kept when it empties, so that a loop
+ * around a call at its edge does not allocate each time; all chunks outlive the block, for the next one.
+ */
+#include "softgpu/exec/exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAME_HEADER = (sizeof(struct exec_frame) + 63) / 64 * 64, CHUNK_MIN = 64 * 1024 };
+
+static struct exec_chunk *chunk_new(size_t need, struct exec_chunk *previous)
+{
+    size_t size = need > CHUNK_MIN ? need : previous ? CHUNK_MIN : need;
+    struct exec_chunk *c = malloc(sizeof *c);
+    if (!c)
+        return NULL;
+    *c = (struct exec_chunk){ .previous = previous, .size = size, .bytes = aligned_alloc(64, (size + 63) / 64 * 64) };
+    if (!c->bytes) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void chunk_drop(struct exec_warp *w)
+{
+    struct exec_chunk *c = w->chunk;
+    w->chunk = c->previous;
+    free(c->bytes);
+    free(c);
+}
+
+struct exec_frame *exec_frame_push(struct exec_warp *w, const struct exec_function *f, struct exec_frame *parent, uint32_t lanes)
+{
+    size_t need = FRAME_HEADER + ((size_t)f->rows_size + 63) / 64 * 64;
+    struct exec_chunk *c = w->chunk;
+    if (!c || c->size - c->used < need) {
+        c = chunk_new(need, c);
+        if (!c)
+            return NULL;
+        w->chunk = c;
+    }
+    struct exec_frame *frame = (struct exec_frame *)(void *)(c->bytes + c->used);
+    *frame = (struct exec_frame){
+        .parent = parent, .below = c->top, .function = f, .live = lanes, .depth = parent ? parent->depth + 1 : 0,
+        .local_base = parent ? parent->local_top : 0, .chunk = c,
+        .rows = c->bytes + c->used + FRAME_HEADER,
+    };
+    frame->local_top = frame->local_base + f->local_size;
+    c->used += need;
+    c->top = frame;
+    memset(frame->rows, 0, 64);       /* the fixed predicates */
+#ifdef EXEC_CLEAR_REGISTERS
+    memset(frame->rows, 0, f->rows_size);
+#endif
+    return frame;
+}
+
+void exec_frame_leave(struct exec_warp *w, struct exec_frame *frame, uint32_t lanes)
+{
+    frame->live &= ~lanes;
+    while (w->chunk) {
+        struct exec_chunk *c = w->chunk;
+        while (c->top && !c->top->live) {
+            c->used = (size_t)((unsigned char *)c->top - c->bytes);
+            c->top = c->top->below;
+        }
+        if (c->top || !c->previous)
+            break;
+        if (c->previous->top && c->previous->top->live)
+            break;                    /* keep the empty one on top */
+        chunk_drop(w);
+    }
+}
+
+void exec_frames_reset(struct exec_warp *w)
+{
+    while (w->chunk && w->chunk->previous)
+        chunk_drop(w);
+    if (w->chunk) {
+        w->chunk->used = 0;
+        w->chunk->top = NULL;
+    }
+}
+
+void exec_frames_free(struct exec_warp *w)
+{
+    while (w->chunk)
+        chunk_drop(w);
+}

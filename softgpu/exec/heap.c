@@ -1,0 +1,112 @@
+/*
+ * heap.c: malloc and free of kernels.
+ *
+ * Two bits for each 16 bytes: in use, and last of its allocation. They lie outside the heap, so a kernel that writes past
+ * an allocation harms its own data only. The search goes on from where the last one ended, and once around.
+ */
+#include "softgpu/exec/exec.h"
+
+#include <stdlib.h>
+
+enum { UNIT = 16 };
+
+struct exec_heap {
+    pthread_mutex_t lock;
+    uint64_t base, units, next;
+    uint64_t *used, *last;
+};
+
+struct exec_heap *exec_heap_create(uint64_t base, size_t size)
+{
+    struct exec_heap *h = calloc(1, sizeof *h);
+    if (!h)
+        return NULL;
+    h->base = (base + UNIT - 1) / UNIT * UNIT;
+    h->units = size > UNIT ? (size - (size_t)(h->base - base)) / UNIT : 0;
+    h->used = calloc((size_t)(h->units / 64 + 1), sizeof *h->used);
+    h->last = calloc((size_t)(h->units / 64 + 1), sizeof *h->last);
+    if (!h->used || !h->last) {
+        free(h->used);
+        free(h->last);
+        free(h);
+        return NULL;
+    }
+    pthread_mutex_init(&h->lock, NULL);
+    return h;
+}
+
+void exec_heap_free(struct exec_heap *h)
+{
+    if (!h)
+        return;
+    pthread_mutex_destroy(&h->lock);
+    free(h->used);
+    free(h->last);
+    free(h);
+}
+
+static bool bit(const uint64_t *map, uint64_t i) { return map[i / 64] >> (i % 64) & 1; }
+static void set(uint64_t *map, uint64_t i) { map[i / 64] |= UINT64_C(1) << (i % 64); }
+static void clear(uint64_t *map, uint64_t i) { map[i / 64] &= ~(UINT64_C(1) << (i % 64)); }
+
+/* First run of n free units in [from, to), or UINT64_MAX. */
+static uint64_t find(const struct exec_heap *h, uint64_t from, uint64_t to, uint64_t n)
+{
+    uint64_t run = 0;
+    for (uint64_t i = from; i < to;) {
+        uint64_t word = h->used[i / 64] >> (i % 64), left = 64 - i % 64;
+        if (word == 0) {
+            uint64_t step = left < to - i ? left : to - i;
+            run += step;
+            i += step;
+        } else {
+            uint64_t gap = (uint64_t)__builtin_ctzll(word);
+            run += gap;
+            if (run >= n)
+                return i + gap - run;
+            word >>= gap;
+            i += gap + (~word ? (uint64_t)__builtin_ctzll(~word) : 64 - gap);
+            run = 0;
+            continue;
+        }
+        if (run >= n)
+            return i - run;
+    }
+    return UINT64_MAX;
+}
+
+uint64_t exec_heap_take(struct exec_heap *h, uint64_t bytes)
+{
+    if (!h || !bytes || bytes > h->units * UNIT)
+        return 0;
+    uint64_t n = (bytes + UNIT - 1) / UNIT;
+    pthread_mutex_lock(&h->lock);
+    uint64_t at = find(h, h->next, h->units, n);
+    if (at == UINT64_MAX)
+        at = find(h, 0, h->units, n);
+    if (at != UINT64_MAX) {
+        for (uint64_t i = at; i < at + n; i++)
+            set(h->used, i);
+        set(h->last, at + n - 1);
+        h->next = at + n;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return at == UINT64_MAX ? 0 : h->base + at * UNIT;
+}
+
+/* false: not the beginning of an allocation. */
+bool exec_heap_give(struct exec_heap *h, uint64_t address)
+{
+    if (!h || address < h->base || (address - h->base) % UNIT || (address - h->base) / UNIT >= h->units)
+        return false;
+    uint64_t i = (address - h->base) / UNIT;
+    pthread_mutex_lock(&h->lock);
+    bool begins = bit(h->used, i) && (i == 0 || !bit(h->used, i - 1) || bit(h->last, i - 1));
+    for (bool end = !begins; !end; i++) {
+        end = bit(h->last, i);
+        clear(h->used, i);
+        clear(h->last, i);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return begins;
+}

@@ -1,0 +1,147 @@
+/* op_alu.c: instructions whose meaning is in softgpu/alu: operands to rows, results under the active mask. */
+#include "softgpu/exec/decode.h"
+
+#include <string.h>
+
+static void blend(struct exec_warp *w, uint32_t d, unsigned cell, const void *from)
+{
+    unsigned char *to = w->rows + d;
+    if (cell == SG_CELL_32)
+        w->row->blend32((uint32_t *)(void *)to, from, w->mask);
+    else if (cell == SG_CELL_64)
+        w->row->blend64((uint64_t *)(void *)to, from, w->mask);
+    else
+        for (uint32_t m = w->mask; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            memcpy(to + 16 * l, (const unsigned char *)from + 16 * l, 16);
+        }
+}
+
+/* One result row, no predicate, no carry: nearly all of them. */
+void exec_run_alu_row(struct exec_warp *w, const struct exec_insn *i)
+{
+    struct sg_rows r;
+    r.s[0] = exec_row(w, i->s[0]);
+    r.s[1] = exec_row(w, i->s[1]);
+    r.s[2] = exec_row(w, i->s[2]);
+    r.s[3] = exec_row(w, i->s[3]);
+    r.immediate = (uint64_t)i->offset;
+    r.carry = r.p = r.q = NULL;
+    r.in = *exec_pred(w, i->in) ^ i->in_flip;
+    if (exec_full(w)) {
+        r.d = w->rows + i->d;
+        i->alu(&r);
+    } else {
+        r.d = w->temp[0];
+        i->alu(&r);
+        blend(w, i->d, i->cell, w->temp[0]);
+    }
+}
+
+enum { ALU_HAS_ROW = 1, ALU_HAS_P = 2, ALU_HAS_Q = 4, ALU_CARRY = 8 };
+
+void exec_run_alu(struct exec_warp *w, const struct exec_insn *i)
+{
+    struct sg_rows r;
+    uint32_t p = 0, q = 0, carry = *exec_pred(w, EXEC_PRED_CARRY);
+    for (unsigned k = 0; k < SG_MAX_SOURCES; k++)
+        r.s[k] = exec_row(w, i->s[k]);
+    r.immediate = (uint64_t)i->offset;
+    r.in = *exec_pred(w, i->in) ^ i->in_flip;
+    r.carry = &carry;
+    r.p = &p;
+    r.q = i->kind & ALU_HAS_Q ? &q : NULL;
+    r.d = i->kind & ALU_HAS_ROW ? w->temp[0] : NULL;
+    i->alu(&r);
+    if (i->kind & ALU_HAS_ROW)
+        blend(w, i->d, i->cell, w->temp[0]);
+    if (i->kind & ALU_HAS_P)
+        exec_pred_write(w, i->p, p);
+    if (i->kind & ALU_HAS_Q)
+        exec_pred_write(w, i->q, q);
+    if (i->kind & ALU_CARRY)
+        exec_pred_write(w, EXEC_PRED_CARRY, carry);
+}
+
+int decode_arithmetic(struct exec_decoder *d)
+{
+    const struct ptx_instruction *in = d->in;
+    struct sg_alu alu;
+    char why[160] = "";
+    memset(&alu, 0, sizeof alu);
+    alu.predicate_source = alu.immediate_source = -1;
+    if (sg_alu_find(in, &alu, why, sizeof why))
+        return decode_error(d, "%s", why);
+    struct exec_insn n = { .run = exec_run_alu_row, .alu = alu.function, .offset = (int64_t)alu.immediate, .in = EXEC_PRED_FALSE };
+    if (!in->operand_count)
+        return decode_error(d, "it has no operands");
+    const struct ptx_operand *to = &in->operands[0];
+    enum ptx_type declared = alu.destination_type;
+    bool resize = false;
+    if (alu.destination == SG_CELL_PRED) {
+        n.kind |= ALU_HAS_P;
+        if (decode_predicate_destination(d, to, &n.p))
+            return -1;
+        if (to->second) {
+            n.kind |= ALU_HAS_Q;
+            if (decode_predicate_destination(d, to->second, &n.q))
+                return -1;
+        }
+    } else {
+        n.kind |= ALU_HAS_ROW;
+        n.cell = (uint8_t)alu.destination;
+        if (decode_destination(d, to, alu.destination_type, &n.d, &declared))
+            return -1;
+        resize = ptx_type_size(declared) != ptx_type_size(alu.destination_type);
+        if (alu.second_predicate && to->second) {
+            n.kind |= ALU_HAS_P;
+            if (decode_predicate_destination(d, to->second, &n.p))
+                return -1;
+        }
+    }
+    uint32_t row = 0;
+    for (uint32_t o = 1; o < in->operand_count; o++) {
+        int place = (int)o - 1;
+        const struct ptx_operand *from = &in->operands[o];
+        if (place == alu.predicate_source) {
+            if (decode_predicate(d, from, &n.in, &n.in_flip))
+                return -1;
+        } else if (place == alu.immediate_source) {
+            if (from->kind != PTX_OP_INTEGER)
+                return decode_error(d, "operand %u has to be a constant", o);
+            n.offset = from->integer;
+        } else if (row >= alu.source_count)
+            return decode_error(d, "too many operands");
+        else if (alu.source[row] == SG_CELL_PRED) {
+            enum ptx_type type;
+            uint32_t at;
+            if (from->negated || from->kind != PTX_OP_REGISTER)
+                return decode_error(d, "a predicate register is wanted as operand %u", o);
+            if (decode_register(d, from, &at, &type))
+                return -1;
+            n.s[row++] = at | EXEC_BASE_FRAME;
+        } else {
+            if (decode_source(d, from, alu.source_type[row], &n.s[row]))
+                return -1;
+            row++;
+        }
+    }
+    if (row != alu.source_count)
+        return decode_error(d, "%u operands where %u are wanted", row, alu.source_count);
+    n.source_count = (uint8_t)row;
+    if (alu.reads_carry || alu.writes_carry)
+        n.kind |= ALU_CARRY;
+    if (n.kind != ALU_HAS_ROW)
+        n.run = exec_run_alu;
+    if (!resize)
+        return decode_put_guarded(d, n);
+    sg_alu_function *change = sg_alu_resize(alu.destination_type, declared);
+    if (!change && decode_cell(alu.destination_type) != n.cell)
+        return decode_error(d, "a result of type %s in a register of type %s", ptx_type_name(alu.destination_type), ptx_type_name(declared));
+    if (!change)
+        return decode_put_guarded(d, n);
+    struct exec_insn after = { .run = exec_run_alu_row, .alu = change, .source_count = 1, .d = n.d, .cell = (uint8_t)decode_cell(declared), .in = EXEC_PRED_FALSE };
+    n.d = decode_temp(d);
+    after.s[0] = n.d | EXEC_BASE_FRAME;
+    return decode_put_guarded(d, n) || decode_put_guarded(d, after) ? -1 : 0;
+}

@@ -1,0 +1,413 @@
+/*
+ * op_memory.c: ld and st in all their forms, and what is made of them (ldu, cp.async).
+ *
+ * The element is 1, 2, 4, 8 or 16 bytes, the register may be wider. Orders: weak, relaxed and volatile are relaxed C11
+ * accesses; acquire and release put a fence behind and before.
+ */
+#include "softgpu/exec/access.h"
+#include "softgpu/exec/decode.h"
+
+#include <string.h>
+
+#include "softgpu/memory.h"
+
+enum { POLL_COST = 48, MAX_VECTOR = 8 };
+struct vector { uint32_t to[MAX_VECTOR]; uint8_t bytes[MAX_VECTOR]; bool sink[MAX_VECTOR]; exec_source from[MAX_VECTOR]; };
+
+static inline uintptr_t lane_address(const struct exec_warp *w, enum exec_found found, unsigned lane, unsigned stride)
+{
+    return found == EXEC_FOUND_LANES ? w->address[lane] : found == EXEC_FOUND_UNIFORM ? w->address[0] : w->address[0] + (uint64_t)lane * stride;
+}
+
+static inline uint64_t load_element(uintptr_t p, unsigned size, bool sign)
+{
+    switch (size) {
+    case 1:  { uint8_t v = exec_load8((void *)p); return sign ? (uint64_t)(int64_t)(int8_t)v : v; }
+    case 2:  { uint16_t v = exec_load16((void *)p); return sign ? (uint64_t)(int64_t)(int16_t)v : v; }
+    case 4:  { uint32_t v = exec_load32((void *)p); return sign ? (uint64_t)(int64_t)(int32_t)v : v; }
+    default: return exec_load64((void *)p);
+    }
+}
+
+/* bytes: of the register. */
+static inline void put_cell(unsigned char *row, unsigned lane, unsigned bytes, uint64_t v)
+{
+    if (bytes == 8)
+        ((uint64_t *)(void *)row)[lane] = v;
+    else
+        ((uint32_t *)(void *)row)[lane] = bytes == 4 ? (uint32_t)v : (uint32_t)(v & 0xffff);
+}
+
+/* One element of each active lane, `skip` bytes behind its address. */
+static void load_lanes(struct exec_warp *w, enum exec_found found, unsigned stride, unsigned skip, unsigned size, bool sign,
+                       uint32_t to, unsigned bytes)
+{
+    unsigned char *row = w->rows + to;
+    if (size == 16) {
+        for (uint32_t m = w->mask; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            uintptr_t p = lane_address(w, found, l, stride) + skip;
+            ((uint64_t *)(void *)row)[2 * l] = exec_load64((void *)p);
+            ((uint64_t *)(void *)row)[2 * l + 1] = exec_load64((void *)(p + 8));
+        }
+        return;
+    }
+    if (size == 4 && bytes == 4) {
+        for (uint32_t m = w->mask; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            ((uint32_t *)(void *)row)[l] = exec_load32((void *)(lane_address(w, found, l, stride) + skip));
+        }
+        return;
+    }
+    if (size == 8 && bytes == 8) {
+        for (uint32_t m = w->mask; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            ((uint64_t *)(void *)row)[l] = exec_load64((void *)(lane_address(w, found, l, stride) + skip));
+        }
+        return;
+    }
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        put_cell(row, l, bytes, load_element(lane_address(w, found, l, stride) + skip, size, sign));
+    }
+}
+
+static void load_uniform(struct exec_warp *w, unsigned skip, unsigned size, bool sign, uint32_t to, unsigned bytes)
+{
+    unsigned char *row = w->rows + to;
+    if (size == 16) {
+        load_lanes(w, EXEC_FOUND_UNIFORM, 0, skip, size, sign, to, bytes);
+        return;
+    }
+    uint64_t v = load_element(w->address[0] + skip, size, sign);
+    if (exec_full(w)) {
+        if (bytes == 8)
+            w->row->fill64((uint64_t *)(void *)row, v);
+        else
+            w->row->fill32((uint32_t *)(void *)row, bytes == 4 ? (uint32_t)v : (uint32_t)(v & 0xffff));
+        return;
+    }
+    for (uint32_t m = w->mask; m; m &= m - 1)
+        put_cell(row, (unsigned)__builtin_ctz(m), bytes, v);
+}
+
+static inline unsigned log2_of(unsigned size) { return (unsigned)__builtin_ctz(size); }
+
+static void after_load(struct exec_warp *w, const struct exec_insn *i)
+{
+    if (i->order != EXEC_RELAXED)
+        exec_fence_acq_rel();
+    if (i->flags & EXEC_POLL)
+        w->budget -= POLL_COST;
+}
+
+static void run_load(struct exec_warp *w, const struct exec_insn *i)
+{
+    unsigned size = i->size, bytes = i->kind;
+    bool sign = i->flags & EXEC_SIGNED;
+    enum exec_found found = exec_address(w, i, size, size, SG_READ);
+    if (found == EXEC_FOUND_NONE)
+        return;
+    if (found == EXEC_FOUND_UNIFORM)
+        load_uniform(w, 0, size, sign, i->d, bytes);
+    else if (found == EXEC_FOUND_CONTIGUOUS && w->mask == UINT32_MAX && (bytes == 8) == (size == 8) && (!sign || bytes == 4) && size <= 8)
+        (sign ? w->row->load_signed : w->row->load)[log2_of(size)](w->rows + i->d, (void *)w->address[0]);
+    else
+        load_lanes(w, found, size, 0, size, sign, i->d, bytes);
+    after_load(w, i);
+}
+
+static void run_load_vector(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct vector *v = i->extra;
+    unsigned size = i->size, n = i->vector;
+    enum exec_found found = exec_address(w, i, size * n, size * n, SG_READ);
+    if (found == EXEC_FOUND_NONE)
+        return;
+    for (unsigned k = 0; k < n; k++) {
+        if (v->sink[k])
+            continue;
+        if (found == EXEC_FOUND_UNIFORM)
+            load_uniform(w, k * size, size, i->flags & EXEC_SIGNED, v->to[k], v->bytes[k]);
+        else
+            load_lanes(w, found, size * n, k * size, size, i->flags & EXEC_SIGNED, v->to[k], v->bytes[k]);
+    }
+    after_load(w, i);
+}
+
+static inline void store_lane(uintptr_t p, unsigned size, const void *row, unsigned bytes, unsigned l)
+{
+    switch (size) {
+    case 1:  exec_store8((void *)p, (uint8_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l])); break;
+    case 2:  exec_store16((void *)p, (uint16_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l])); break;
+    case 4:  exec_store32((void *)p, (uint32_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l])); break;
+    case 8:  exec_store64((void *)p, ((const uint64_t *)row)[l]); break;
+    default:
+        exec_store64((void *)p, ((const uint64_t *)row)[2 * l]);
+        exec_store64((void *)(p + 8), ((const uint64_t *)row)[2 * l + 1]);
+    }
+}
+
+static void store_lanes(struct exec_warp *w, enum exec_found found, unsigned stride, unsigned skip, unsigned size, const void *row, unsigned bytes)
+{
+    if (size == 4 && bytes == 4) {
+        for (uint32_t m = w->mask; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            exec_store32((void *)(lane_address(w, found, l, stride) + skip), ((const uint32_t *)row)[l]);
+        }
+        return;
+    }
+    if (size == 8) {
+        for (uint32_t m = w->mask; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            exec_store64((void *)(lane_address(w, found, l, stride) + skip), ((const uint64_t *)row)[l]);
+        }
+        return;
+    }
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        store_lane(lane_address(w, found, l, stride) + skip, size, row, bytes, l);
+    }
+}
+
+static void run_store(struct exec_warp *w, const struct exec_insn *i)
+{
+    unsigned size = i->size, bytes = i->kind;
+    enum exec_found found = exec_address(w, i, size, size, SG_WRITE);
+    if (found == EXEC_FOUND_NONE)
+        return;
+    if (i->order != EXEC_RELAXED)
+        exec_fence_acq_rel();
+    const void *row = exec_row(w, i->s[1]);
+    if (found == EXEC_FOUND_CONTIGUOUS && w->mask == UINT32_MAX && (bytes == 8) == (size == 8) && size <= 8)
+        w->row->store[log2_of(size)]((void *)w->address[0], row);
+    else
+        store_lanes(w, found, size, 0, size, row, bytes);
+}
+
+static void run_store_vector(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct vector *v = i->extra;
+    unsigned size = i->size, n = i->vector;
+    enum exec_found found = exec_address(w, i, size * n, size * n, SG_WRITE);
+    if (found == EXEC_FOUND_NONE)
+        return;
+    if (i->order != EXEC_RELAXED)
+        exec_fence_acq_rel();
+    for (unsigned k = 0; k < n; k++)
+        store_lanes(w, found, size * n, k * size, size, exec_row(w, v->from[k]), v->bytes[k]);
+}
+
+/* --- decoding --- */
+
+static bool is_hint(const char *m)
+{
+    static const char *const hints[] = { "weak", "volatile", "relaxed", "acquire", "release", "mmio", "cta", "cluster", "gpu", "sys",
+        "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "global", "shared", "shared::cta", "shared::cluster", "local", "const",
+        "param", "param::entry", "param::func", "v2", "v4", "v8", NULL };
+    for (int k = 0; hints[k]; k++)
+        if (!strcmp(m, hints[k]))
+            return true;
+    return !strncmp(m, "L1::", 4) || !strncmp(m, "L2::", 4) || !strncmp(m, "level::", 7);
+}
+
+static int access_of(struct exec_decoder *d, struct exec_insn *n, bool load)
+{
+    const struct ptx_instruction *in = d->in;
+    for (uint32_t k = 0; k < in->modifier_count; k++)
+        if (!is_hint(in->modifiers[k]) && decode_type_of(in->modifiers[k]) == PTX_NONE)
+            return decode_error(d, "unknown modifier '%s'", in->modifiers[k]);
+    enum ptx_type type = decode_type(d, 0);
+    size_t size = ptx_type_size(type);
+    if (!size)
+        return decode_error(d, "no type that memory can hold");
+    n->size = (uint8_t)size;
+    n->type = (uint8_t)type;
+    n->vector = decode_has(d, "v2") ? 2 : decode_has(d, "v4") ? 4 : decode_has(d, "v8") ? 8 : 1;
+    if (type >= PTX_S8 && type <= PTX_S64)
+        n->flags |= EXEC_SIGNED;
+    if (decode_has(d, "acquire"))
+        n->order = EXEC_ACQUIRE;
+    if (decode_has(d, "release"))
+        n->order = EXEC_RELEASE;
+    if (load && (decode_has(d, "volatile") || decode_has(d, "relaxed") || decode_has(d, "acquire") || decode_has(d, "cv") || decode_has(d, "cg")))
+        n->flags |= EXEC_POLL;
+    return 0;
+}
+
+static int decode_load(struct exec_decoder *d)
+{
+    struct exec_insn n = { .run = run_load };
+    /* L2::cache_hint brings a third operand, which says how long to keep it */
+    if (d->in->operand_count < 2 || access_of(d, &n, true) ||
+        decode_memory(d, &d->in->operands[1], decode_space(d, NULL), &n))
+        return decode_error(d, "operands");
+    const struct ptx_operand *elements[MAX_VECTOR];
+    struct ptx_operand scratch[MAX_VECTOR];
+    uint32_t count = decode_elements(d, &d->in->operands[0], elements, scratch, MAX_VECTOR);
+    if (count != n.vector)
+        return decode_error(d, "%u registers for a vector of %u", count, n.vector);
+    struct vector *v = count > 1 ? exec_kernel_own(d->kernel, sizeof *v) : NULL;
+    if (count > 1 && !v)
+        return decode_error(d, "no host memory");
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t row;
+        enum ptx_type declared;
+        if (decode_destination(d, elements[k], (enum ptx_type)n.type, &row, &declared))
+            return -1;
+        if (ptx_type_size(declared) < n.size)
+            return decode_error(d, "a value of %u bytes into a register of type %s", n.size, ptx_type_name(declared));
+        if (v) {
+            v->to[k] = row;
+            v->bytes[k] = (uint8_t)ptx_type_size(declared);
+            v->sink[k] = elements[k]->kind == PTX_OP_SINK;
+        } else {
+            n.d = row;
+            n.kind = (uint8_t)ptx_type_size(declared);
+        }
+    }
+    if (v) {
+        n.run = run_load_vector;
+        n.extra = v;
+    }
+    return decode_put_guarded(d, n);
+}
+
+static enum ptx_type bits(unsigned size)
+{
+    return size == 1 ? PTX_B8 : size == 2 ? PTX_B16 : size == 4 ? PTX_B32 : size == 8 ? PTX_B64 : PTX_B128;
+}
+
+/* A source of a store: wider registers are cut by the store itself. */
+static int store_source(struct exec_decoder *d, const struct ptx_operand *o, unsigned size, exec_source *row, uint8_t *bytes)
+{
+    *bytes = (uint8_t)(size < 4 ? 4 : size);
+    if (o->kind == PTX_OP_REGISTER) {
+        uint32_t at;
+        enum ptx_type type;
+        if (decode_register(d, o, &at, &type))
+            return -1;
+        if (type == PTX_PRED || ptx_type_size(type) < size)
+            return decode_error(d, "a register of type %s for a value of %u bytes", ptx_type_name(type), size);
+        if (size != 16 && ptx_type_size(type) != 16) {
+            *row = at | EXEC_BASE_FRAME;
+            *bytes = (uint8_t)ptx_type_size(type);
+            return 0;
+        }
+    }
+    return decode_source(d, o, bits(size), row);
+}
+
+static int decode_store(struct exec_decoder *d)
+{
+    struct exec_insn n = { .run = run_store };
+    if (d->in->operand_count < 2 || access_of(d, &n, false) ||
+        decode_memory(d, &d->in->operands[0], decode_space(d, NULL), &n))
+        return decode_error(d, "operands");
+    const struct ptx_operand *elements[MAX_VECTOR];
+    struct ptx_operand scratch[MAX_VECTOR];
+    uint32_t count = decode_elements(d, &d->in->operands[1], elements, scratch, MAX_VECTOR);
+    if (count != n.vector)
+        return decode_error(d, "%u registers for a vector of %u", count, n.vector);
+    if (count == 1) {
+        const struct ptx_operand *o = elements[0];
+        struct ptx_operand typed = *o;
+        if (o->kind == PTX_OP_FLOAT) {            /* st.f32 of 0d…: as a value of that type */
+            typed.kind = PTX_OP_INTEGER;
+            typed.integer = (int64_t)decode_immediate(o, (enum ptx_type)n.type);
+        }
+        if (store_source(d, &typed, n.size, &n.s[1], &n.kind))
+            return -1;
+        return decode_put_guarded(d, n);
+    }
+    struct vector *v = exec_kernel_own(d->kernel, sizeof *v);
+    if (!v)
+        return decode_error(d, "no host memory");
+    for (uint32_t k = 0; k < count; k++) {
+        struct ptx_operand typed = *elements[k];
+        if (typed.kind == PTX_OP_FLOAT) {
+            typed.integer = (int64_t)decode_immediate(elements[k], (enum ptx_type)n.type);
+            typed.kind = PTX_OP_INTEGER;
+        }
+        if (store_source(d, &typed, n.size, &v->from[k], &v->bytes[k]))
+            return -1;
+    }
+    n.run = run_store_vector;
+    n.extra = v;
+    return decode_put_guarded(d, n);
+}
+
+/* --- cp.async: copies that are there at once; committing and waiting then mean nothing --- */
+
+static void run_copy_async(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct exec_insn *from = i->extra;
+    unsigned size = i->size;
+    unsigned char bytes[SG_LANES][16];
+    uint32_t wanted[SG_LANES];
+    const uint32_t *sizes = i->s[1] ? exec_row(w, i->s[1]) : NULL;
+    uint32_t all = w->mask, reading = 0;
+    for (uint32_t m = all; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        wanted[l] = sizes ? (sizes[l] < size ? sizes[l] : size) : size;
+        if (i->kind && (*exec_pred(w, i->in) ^ i->in_flip) >> l & 1)
+            wanted[l] = 0;                        /* ignore-src */
+        if (wanted[l])
+            reading |= 1u << l;
+    }
+    memset(bytes, 0, sizeof bytes);
+    if (reading) {
+        w->mask = reading;
+        enum exec_found found = exec_address(w, from, size, size, SG_READ);
+        w->mask = all;
+        if (found == EXEC_FOUND_NONE)
+            return;
+        for (uint32_t m = reading; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            exec_copy_bytes(bytes[l], (void *)lane_address(w, found, l, size), wanted[l]);
+        }
+    }
+    enum exec_found found = exec_address(w, i, size, size, SG_WRITE);
+    if (found == EXEC_FOUND_NONE)
+        return;
+    for (uint32_t m = all; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        exec_copy_bytes((void *)lane_address(w, found, l, size), bytes[l], size);
+    }
+}
+
+static int decode_cp(struct exec_decoder *d)
+{
+    const struct ptx_instruction *in = d->in;
+    if (!in->modifier_count || strcmp(in->modifiers[0], "async") || decode_has(d, "bulk") || decode_has(d, "mbarrier"))
+        return decode_error(d, "only cp.async with commit_group and wait_group is known");
+    if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "wait_all"))
+        return 0;
+    struct exec_insn n = { .run = run_copy_async }, *from = exec_kernel_own(d->kernel, sizeof *from);
+    if (!from)
+        return decode_error(d, "no host memory");
+    if (in->operand_count < 3 || in->operands[2].kind != PTX_OP_INTEGER)
+        return decode_error(d, "the number of bytes has to be a constant");
+    int64_t size = in->operands[2].integer;
+    if (size != 4 && size != 8 && size != 16)
+        return decode_error(d, "%lld bytes", (long long)size);
+    n.size = (uint8_t)size;
+    n.extra = from;
+    from->line = in->line;
+    if (decode_memory(d, &in->operands[0], PTX_SPACE_SHARED, &n) || decode_memory(d, &in->operands[1], PTX_SPACE_GLOBAL, from))
+        return -1;
+    if (in->operand_count > 3 && !decode_has(d, "L2::cache_hint")) {
+        const struct ptx_operand *o = &in->operands[3];
+        if (o->kind == PTX_OP_REGISTER && d->f->registers[o->reg].type == PTX_PRED) {
+            n.kind = 1;
+            if (decode_predicate(d, o, &n.in, &n.in_flip))
+                return -1;
+        } else if (decode_source(d, o, PTX_B32, &n.s[1]))
+            return -1;
+    }
+    return decode_put_guarded(d, n);
+}
+
+const struct decode_entry decode_memory_table[] = {
+    { "ld", decode_load }, { "ldu", decode_load }, { "st", decode_store }, { "cp", decode_cp }, { NULL, NULL }
+};

@@ -1,0 +1,124 @@
+/* op_special.c: special registers. Those that never change in a warp are rows of the warp (EXEC_ROW_…). */
+#include "softgpu/exec/decode.h"
+
+#include <string.h>
+#include <time.h>
+
+enum {
+    SPECIAL_WARPID = EXEC_ROW_COUNT, SPECIAL_NWARPID, SPECIAL_SMID, SPECIAL_NSMID, SPECIAL_GRIDID,
+    SPECIAL_MASK_EQ, SPECIAL_MASK_LE, SPECIAL_MASK_LT, SPECIAL_MASK_GE, SPECIAL_MASK_GT,
+    SPECIAL_CLOCK, SPECIAL_CLOCK_HI, SPECIAL_CLOCK64, SPECIAL_TIMER, SPECIAL_TIMER_LO, SPECIAL_TIMER_HI,
+    SPECIAL_SMEM_TOTAL, SPECIAL_SMEM_AGGREGATE, SPECIAL_SMEM_DYNAMIC, SPECIAL_ENVREG1, SPECIAL_ENVREG2, SPECIAL_ZERO,
+    SPECIAL_ONE
+};
+
+int exec_special_find(const char *name, int component, unsigned *kind, bool *wide)
+{
+    static const struct { const char *name; uint8_t kind; bool vector, wide; } names[] = {
+        { "tid", EXEC_ROW_TID, true, false }, { "ntid", EXEC_ROW_NTID, true, false }, { "ctaid", EXEC_ROW_CTAID, true, false },
+        { "nctaid", EXEC_ROW_NCTAID, true, false }, { "laneid", EXEC_ROW_LANEID, false, false },
+        /* every block is a cluster of its own */
+        { "clusterid", EXEC_ROW_CTAID, true, false }, { "nclusterid", EXEC_ROW_NCTAID, true, false },
+        { "warpid", SPECIAL_WARPID, false, false }, { "nwarpid", SPECIAL_NWARPID, false, false },
+        { "smid", SPECIAL_SMID, false, false }, { "nsmid", SPECIAL_NSMID, false, false }, { "gridid", SPECIAL_GRIDID, false, true },
+        { "lanemask_eq", SPECIAL_MASK_EQ, false, false }, { "lanemask_le", SPECIAL_MASK_LE, false, false },
+        { "lanemask_lt", SPECIAL_MASK_LT, false, false }, { "lanemask_ge", SPECIAL_MASK_GE, false, false },
+        { "lanemask_gt", SPECIAL_MASK_GT, false, false },
+        { "clock", SPECIAL_CLOCK, false, false }, { "clock_hi", SPECIAL_CLOCK_HI, false, false }, { "clock64", SPECIAL_CLOCK64, false, true },
+        { "globaltimer", SPECIAL_TIMER, false, true }, { "globaltimer_lo", SPECIAL_TIMER_LO, false, false },
+        { "globaltimer_hi", SPECIAL_TIMER_HI, false, false },
+        { "total_smem_size", SPECIAL_SMEM_TOTAL, false, false }, { "aggr_smem_size", SPECIAL_SMEM_AGGREGATE, false, false },
+        { "dynamic_smem_size", SPECIAL_SMEM_DYNAMIC, false, false }, { "reserved_smem_offset_begin", SPECIAL_ZERO, false, false },
+        { "reserved_smem_offset_end", SPECIAL_ZERO, false, false }, { "reserved_smem_offset_cap", SPECIAL_ZERO, false, false },
+        { "envreg1", SPECIAL_ENVREG1, false, false }, { "envreg2", SPECIAL_ENVREG2, false, false },
+        { "current_graph_exec", SPECIAL_ZERO, false, true },
+    };
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (!strcmp(name, names[k].name)) {
+            *wide = names[k].wide;
+            *kind = names[k].kind;
+            if (names[k].vector) {
+                if (component == 3) {
+                    *kind = SPECIAL_ZERO;
+                    return 0;
+                }
+                *kind += component > 0 ? (unsigned)component : 0;
+            }
+            return 0;
+        }
+    *wide = false;
+    *kind = SPECIAL_ZERO;
+    if (!strncmp(name, "envreg", 6) || !strncmp(name, "reserved_smem_offset", 20))
+        return 0;
+    if (!strncmp(name, "pm", 2)) {
+        *wide = strlen(name) > 3 && !strcmp(name + strlen(name) - 3, "_64");
+        return 0;
+    }
+    if (!strcmp(name, "cluster_ctaid") || !strcmp(name, "cluster_ctarank"))
+        return 0;
+    if (!strcmp(name, "cluster_nctaid") || !strcmp(name, "cluster_nctarank")) {
+        *kind = component == 3 ? SPECIAL_ZERO : SPECIAL_ONE;
+        return 0;
+    }
+    return -1;
+}
+
+static uint64_t nanoseconds(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Cycles of the device's clock, counted from the machine's start, so that loops that wait for cycles take their time. */
+static uint64_t cycles(const struct exec_warp *w)
+{
+    return nanoseconds(CLOCK_MONOTONIC) / 1000 * (w->block->grid->engine->limits.clock_khz / 1000) +
+           nanoseconds(CLOCK_MONOTONIC) % 1000 * (w->block->grid->engine->limits.clock_khz / 1000) / 1000;
+}
+
+static uint64_t uniform(struct exec_warp *w, unsigned kind)
+{
+    const sg_grid *g = w->block->grid;
+    switch (kind) {
+    case SPECIAL_WARPID:         return w->index;
+    case SPECIAL_NWARPID:        return g->engine->limits.max_threads_per_sm / SG_LANES;
+    case SPECIAL_SMID:           return w->block->sm;
+    case SPECIAL_NSMID:          return g->engine->limits.sm_count;
+    case SPECIAL_GRIDID:         return g->id;
+    case SPECIAL_CLOCK:
+    case SPECIAL_CLOCK64:        w->budget -= 32; return cycles(w);
+    case SPECIAL_CLOCK_HI:       return cycles(w) >> 32;
+    case SPECIAL_TIMER:
+    case SPECIAL_TIMER_LO:       w->budget -= 32; return nanoseconds(CLOCK_REALTIME);
+    case SPECIAL_TIMER_HI:       return nanoseconds(CLOCK_REALTIME) >> 32;
+    case SPECIAL_SMEM_TOTAL:     return g->shared_size;
+    case SPECIAL_SMEM_AGGREGATE: return g->shared_size + g->engine->limits.shared_reserved;
+    case SPECIAL_SMEM_DYNAMIC:   return g->launch.dynamic_shared;
+    /* where cooperative groups keeps the grid's barrier; high and low word */
+    case SPECIAL_ENVREG1:        return g->launch.flags & SG_GRID_COOPERATIVE ? EXEC_WINDOW_BASE(EXEC_WINDOW_GRID) >> 32 : 0;
+    case SPECIAL_ENVREG2:        return g->launch.flags & SG_GRID_COOPERATIVE ? 256 : 0;
+    case SPECIAL_ONE:            return 1;
+    default:                     return 0;
+    }
+}
+
+/* Into a temporary row: all lanes are written. */
+void exec_run_special(struct exec_warp *w, const struct exec_insn *i)
+{
+    void *to = w->rows + i->d;
+    if (i->kind >= SPECIAL_MASK_EQ && i->kind <= SPECIAL_MASK_GT) {
+        uint32_t *row = to;
+        for (unsigned l = 0; l < SG_LANES; l++) {
+            uint32_t eq = 1u << l, lt = eq - 1;
+            row[l] = i->kind == SPECIAL_MASK_EQ ? eq : i->kind == SPECIAL_MASK_LE ? eq | lt : i->kind == SPECIAL_MASK_LT ? lt
+                   : i->kind == SPECIAL_MASK_GE ? ~lt : ~(lt | eq);
+        }
+        return;
+    }
+    uint64_t value = uniform(w, i->kind);
+    if (i->cell == SG_CELL_64)
+        w->row->fill64(to, value);
+    else
+        w->row->fill32(to, (uint32_t)value);
+}

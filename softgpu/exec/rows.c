@@ -1,0 +1,107 @@
+/*
+ * rows.c: the executor's own loops over the lanes of a row. Compiled once per level of the processor.
+ *
+ * load and store move a contiguous row of device memory. Each element up to 8 bytes must be one single-copy
+ * atomic access (PTX memory model; other cores may write it meanwhile). The loops become vector moves: on x86-64 and arm64
+ * every naturally aligned element of up to 8 bytes within a vector move is accessed whole. C has no words for this, so the
+ * loops look like plain races: they are exempt from ThreadSanitizer, as are the scalar ones of access.h.
+ */
+#include "softgpu/alu/clones.h"
+#include "softgpu/exec/access.h"
+#include "softgpu/exec/exec.h"
+
+static void blend32(uint32_t *d, const uint32_t *from, uint32_t mask)
+{
+    SG_FOR_LANES(l)
+        d[l] = (mask >> l) & 1 ? from[l] : d[l];
+}
+static void blend64(uint64_t *d, const uint64_t *from, uint32_t mask)
+{
+    SG_FOR_LANES(l)
+        d[l] = (mask >> l) & 1 ? from[l] : d[l];
+}
+static void fill32(uint32_t *d, uint32_t value)
+{
+    SG_FOR_LANES(l)
+        d[l] = value;
+}
+static void fill64(uint64_t *d, uint64_t value)
+{
+    SG_FOR_LANES(l)
+        d[l] = value;
+}
+static void copy32(uint32_t *d, const uint32_t *from)
+{
+    SG_FOR_LANES(l)
+        d[l] = from[l];
+}
+static void copy64(uint64_t *d, const uint64_t *from)
+{
+    SG_FOR_LANES(l)
+        d[l] = from[l];
+}
+static void add64(uint64_t *d, const uint64_t *a, uint64_t b)
+{
+    SG_FOR_LANES(l)
+        d[l] = a[l] + b;
+}
+static void widen(uint64_t *d, const uint32_t *from)
+{
+    SG_FOR_LANES(l)
+        d[l] = from[l];
+}
+
+static void shape(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t stride, struct exec_shape *out)
+{
+    unsigned lane = mask ? (unsigned)__builtin_ctz(mask) : 0;
+    uint64_t first = a[lane], start = first - lane * stride;
+    uint64_t step = 0, same = 0, all = 0;
+    for (unsigned l = 0; l < SG_LANES; l++) {
+        uint64_t active = (uint64_t)0 - ((mask >> l) & 1);
+        step |= (a[l] - start - l * stride) & active;
+        same |= (a[l] - first) & active;
+        all |= (a[l] + offset) & active;
+    }
+    out->first = start + offset;
+    out->all = all;
+    out->contiguous = step == 0;
+    out->uniform = same == 0;
+    if (!out->contiguous)
+        out->first = first + offset;
+}
+
+#define LOAD(name, from_type, cell_type, middle)                                                \
+    EXEC_RACY static void name(void *d, const void *from)                                       \
+    {                                                                                           \
+        cell_type *to = d;                                                                      \
+        const from_type *p = from;                                                              \
+        SG_FOR_LANES(l)                                                                         \
+            to[l] = (cell_type)(middle)p[l];                                                    \
+    }
+LOAD(load8, uint8_t, uint32_t, uint32_t)
+LOAD(load16, uint16_t, uint32_t, uint32_t)
+LOAD(load32, uint32_t, uint32_t, uint32_t)
+LOAD(load64, uint64_t, uint64_t, uint64_t)
+LOAD(load8s, int8_t, uint32_t, int32_t)
+LOAD(load16s, int16_t, uint32_t, int32_t)
+
+#define STORE(name, to_type, cell_type)                                                         \
+    EXEC_RACY static void name(void *to, const void *row)                                       \
+    {                                                                                           \
+        to_type *p = to;                                                                        \
+        const cell_type *from = row;                                                            \
+        SG_FOR_LANES(l)                                                                         \
+            p[l] = (to_type)from[l];                                                            \
+    }
+STORE(store8, uint8_t, uint32_t)
+STORE(store16, uint16_t, uint32_t)
+STORE(store32, uint32_t, uint32_t)
+STORE(store64, uint64_t, uint64_t)
+
+SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
+const struct exec_row_functions SG_CLONE(exec_row_functions) = {
+    blend32, blend64, fill32, fill64, copy32, copy64, add64, widen, shape,
+    { load8, load16, load32, load64 },
+    { load8s, load16s, load32, load64 },
+    { store8, store16, store32, store64 },
+};

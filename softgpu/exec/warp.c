@@ -1,0 +1,179 @@
+/*
+ * warp.c: the groups of a warp: which one runs, when they part and when they meet again.
+ *
+ * The scheduler takes the deepest call first, then the lowest pc: so arms of a branch run one after the other and the first
+ * to arrive behind them waits there for the rest. That is for speed. For progress (lanes that wait for one another), a
+ * group that has used up a budget while others could run is set aside until each of them has had its turn.
+ */
+#include "softgpu/alu/clones.h"
+#include "softgpu/exec/exec.h"
+
+#include <cuda.h>
+
+SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
+
+const struct exec_row_functions *exec_row_functions_best(void)
+{
+    static const struct exec_row_functions *const tables[] = SG_CLONE_ADDRESSES(exec_row_functions);
+    return tables[sg_cpu_level()];
+}
+
+void exec_warp_start(struct exec_warp *w, struct exec_block *b, uint32_t index, uint32_t lanes)
+{
+    const sg_grid *g = b->grid;
+    w->block = b;
+    w->index = index;
+    w->alive = lanes;
+    w->bases[EXEC_BASE_ABSOLUTE] = 0;
+    w->bases[EXEC_BASE_WARP] = (uintptr_t)w;
+    w->granule_device = g->engine->ordinal & 3u;
+    w->group_count = 0;
+    const uint32_t *n = g->launch.block;
+    for (unsigned l = 0; l < SG_LANES; l++) {
+        uint32_t t = index * SG_LANES + l;
+        w->special[EXEC_ROW_TID][l] = t % n[0];
+        w->special[EXEC_ROW_TID + 1][l] = t / n[0] % n[1];
+        w->special[EXEC_ROW_TID + 2][l] = t / n[0] / n[1];
+        w->special[EXEC_ROW_LANEID][l] = l;
+    }
+    for (unsigned k = 0; k < 3; k++) {
+        w->row->fill32(w->special[EXEC_ROW_NTID + k], n[k]);
+        w->row->fill32(w->special[EXEC_ROW_CTAID + k], b->ctaid[k]);
+        w->row->fill32(w->special[EXEC_ROW_NCTAID + k], g->launch.grid[k]);
+    }
+    exec_frames_reset(w);
+    struct exec_frame *frame = exec_frame_push(w, g->entry, NULL, lanes);
+    if (!frame) {
+        exec_fault(w, NULL, CUDA_ERROR_OUT_OF_MEMORY, "no host memory for registers");
+        w->alive = 0;
+        return;
+    }
+    exec_group_add(w, g->entry->insns, frame, lanes);
+}
+
+struct exec_group *exec_group_add(struct exec_warp *w, const struct exec_insn *pc, struct exec_frame *frame, uint32_t mask)
+{
+    struct exec_group *g = &w->groups[w->group_count++];     /* disjoint and not empty: never more than lanes */
+    *g = (struct exec_group){ .pc = pc, .frame = frame, .mask = mask };
+    return g;
+}
+
+bool exec_warp_ready(const struct exec_warp *w)
+{
+    for (uint32_t i = 0; i < w->group_count; i++)
+        if (w->groups[i].state == EXEC_RUNNABLE)
+            return true;
+    return false;
+}
+
+static bool goes_before(const struct exec_group *a, const struct exec_group *b)
+{
+    if (a->frame->depth != b->frame->depth)
+        return a->frame->depth > b->frame->depth;
+    return a->pc < b->pc;
+}
+
+static void group_remove(struct exec_warp *w, uint32_t i)
+{
+    w->groups[i] = w->groups[--w->group_count];
+}
+
+/* The group to run next, merged with those that stand at the same place; its index, or -1. */
+static int pick(struct exec_warp *w)
+{
+    if (w->group_count == 1)
+        return w->groups[0].state == EXEC_RUNNABLE ? 0 : -1;
+    int best = -1;
+    for (int round = 0; round < 2 && best < 0; round++) {
+        for (uint32_t i = 0; i < w->group_count; i++) {
+            struct exec_group *g = &w->groups[i];
+            if (g->state != EXEC_RUNNABLE)
+                continue;
+            if (round)
+                g->gave_way = false;
+            if (!g->gave_way && (best < 0 || goes_before(g, &w->groups[best])))
+                best = (int)i;
+        }
+    }
+    if (best < 0)
+        return -1;
+    struct exec_frame *frame = w->groups[best].frame;
+    const struct exec_insn *pc = w->groups[best].pc;
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < w->group_count;) {
+        struct exec_group *g = &w->groups[i];
+        if (g->state == EXEC_RUNNABLE && g->frame == frame && g->pc == pc) {
+            mask |= g->mask;
+            group_remove(w, i);
+        } else
+            i++;
+    }
+    exec_group_add(w, pc, frame, mask);
+    return (int)w->group_count - 1;
+}
+
+static void load(struct exec_warp *w, uint32_t i)
+{
+    struct exec_group *g = &w->groups[i];
+    w->current = i;
+    w->pc = g->pc;
+    w->frame = g->frame;
+    w->mask = g->mask;
+    w->rows = g->frame->rows;
+    w->bases[EXEC_BASE_FRAME] = (uintptr_t)w->rows;
+    w->whole = g->frame->live;
+    w->stop = NULL;
+    if (w->group_count == 1)
+        return;
+    for (uint32_t k = 0; k < w->group_count; k++) {          /* where it may meet another */
+        const struct exec_group *o = &w->groups[k];
+        if (k != i && o->state == EXEC_RUNNABLE && o->frame == g->frame && o->pc > g->pc && (!w->stop || o->pc < w->stop))
+            w->stop = o->pc;
+    }
+}
+
+static void run(struct exec_warp *w)
+{
+    do {
+        const struct exec_insn *i = w->pc;
+        w->pc = i + 1;
+        i->run(w, i);
+    } while (w->pc != w->stop);
+}
+
+void exec_warp_slice(struct exec_warp *w, int32_t budget)
+{
+    w->budget = budget;
+    while (w->budget > 0 && !w->block->failed) {
+        int i = pick(w);
+        if (i < 0)
+            return;
+        load(w, (uint32_t)i);
+        run(w);
+        struct exec_group *g = &w->groups[w->current];
+        if (!w->mask) {
+            group_remove(w, w->current);
+            continue;
+        }
+        g->pc = w->pc;
+        g->mask = w->mask;
+        g->frame = w->frame;
+        g->gave_way = w->budget <= 0;
+    }
+}
+
+void exec_warp_exit(struct exec_warp *w)
+{
+    uint32_t lanes = w->mask;
+    w->alive &= ~lanes;
+    w->mask = 0;
+    exec_leave(w);
+    struct exec_frame *parent;
+    for (struct exec_frame *f = w->frame; f; f = parent) {
+        parent = f->parent;           /* before leave: f may be gone after it */
+        exec_frame_leave(w, f, lanes);
+    }
+    if (w->alive)
+        exec_sync_recheck(w);
+    exec_block_exited(w->block, w, lanes);
+}

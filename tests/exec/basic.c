@@ -1,0 +1,58 @@
+/* basic.c: kernels as nvcc writes them: vector add, divergence, loops, calls, recursion, function pointers, printf, heap. */
+#include "tests/exec/harness.h"
+
+#include <cuda.h>
+#include <stdio.h>
+#include <string.h>
+
+static int setup(void **state)
+{
+    (void)state;
+    gpu_start(&(struct gpu_config){ .heap = 8 << 20 });
+    return 0;
+}
+static int teardown(void **state)
+{
+    (void)state;
+    gpu_stop();
+    return 0;
+}
+
+static void vector_add(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    gpu_load(".visible .entry vadd(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)\n{\n"
+             ".reg .pred %p<2>; .reg .b32 %r<6>; .reg .b32 %f<4>; .reg .b64 %rd<11>;\n"
+             "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u64 %rd3, [c]; ld.param.u32 %r2, [n];\n"
+             "mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x;\n"
+             "mad.lo.s32 %r1, %r3, %r4, %r5;\n"
+             "setp.ge.s32 %p1, %r1, %r2;\n@%p1 bra $L2;\n"
+             "cvta.to.global.u64 %rd4, %rd1; cvta.to.global.u64 %rd5, %rd2; cvta.to.global.u64 %rd6, %rd3;\n"
+             "mul.wide.s32 %rd7, %r1, 4; add.s64 %rd8, %rd4, %rd7; ld.global.f32 %f1, [%rd8];\n"
+             "add.s64 %rd9, %rd5, %rd7; ld.global.f32 %f2, [%rd9]; add.f32 %f3, %f1, %f2;\n"
+             "add.s64 %rd10, %rd6, %rd7; st.global.f32 [%rd10], %f3;\n$L2:\nret;\n}\n");
+    float *a = gpu_alloc(N * 4), *b = gpu_alloc(N * 4), *c = gpu_alloc(N * 4 + 64);
+    for (int i = 0; i < N; i++)
+        a[i] = (float)i, b[i] = 0.5f * (float)i;
+    assert_int_equal(gpu_run("vadd", 8, 128, 4, ARG(a), ARG(b), ARG(c), ARG(N)), CUDA_SUCCESS);
+    for (int i = 0; i < N; i++)
+        assert_true(c[i] == 1.5f * (float)i);
+    assert_true(c[N] == 0);
+}
+
+static int after(void **state)
+{
+    (void)state;
+    gpu_reset();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(vector_add, after),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

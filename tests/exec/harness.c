@@ -1,0 +1,207 @@
+/* harness.c: see harness.h. The rights of a window are what softgpu/driver/ would keep; here one window, always open. */
+#include "tests/exec/harness.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "softgpu/memory.h"
+
+#ifndef HARNESS_NO_MEMORY
+struct sg_memory sg_memory;
+#endif
+
+enum { WINDOW = 256 << 20, MAPPED = 192 << 20, MODULES = 64 };
+
+static struct {
+    sg_engine *engine;
+    unsigned char *base;
+    size_t used;
+    sg_program *programs[MODULES];
+    unsigned program_count;
+    uint64_t addresses[4096];
+} gpu;
+
+static const struct sg_limits limits = {
+    .sm_count = 4, .cc_major = 12, .cc_minor = 1, .warp_size = 32, .max_threads_per_block = 1024,
+    .max_block = { 1024, 1024, 64 }, .max_grid = { 0x7fffffff, 65535, 65535 },
+    .max_threads_per_sm = 1536, .max_blocks_per_sm = 24, .regs_per_sm = 65536, .regs_per_block = 65536,
+    .shared_per_sm = 100 << 10, .shared_per_block = 48 << 10, .shared_per_block_optin = 99 << 10, .shared_reserved = 1024,
+    .clock_khz = 2000000,
+};
+
+sg_engine *gpu_engine(void) { return gpu.engine; }
+
+void gpu_start(const struct gpu_config *c)
+{
+    static _Atomic uint8_t rights[WINDOW >> SG_GRANULE_SHIFT];
+    unsigned char *p = mmap(NULL, (size_t)WINDOW + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(p != MAP_FAILED);
+    gpu.base = (unsigned char *)(((uintptr_t)p + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
+    for (unsigned i = 0; i < MAPPED >> SG_GRANULE_SHIFT; i++)
+        rights[i] = SG_READ | SG_WRITE;
+    atomic_store(&sg_memory.windows[0].base, (uintptr_t)gpu.base);
+    atomic_store(&sg_memory.windows[0].size, (uint64_t)WINDOW);
+    atomic_store(&sg_memory.windows[0].rights, rights);
+    atomic_store(&sg_memory.window_count, 1);
+    assert_int_equal(sg_engine_create(&limits, 0, c->threads, c->chaos, &gpu.engine), CUDA_SUCCESS);
+    if (c->stack)
+        sg_engine_set_stack(gpu.engine, c->stack);
+    if (c->fifo)
+        sg_engine_set_printf_fifo(gpu.engine, c->fifo);
+    if (c->heap)                                      /* at the end of the mapped part */
+        sg_engine_set_heap(gpu.engine, (uintptr_t)gpu.base + MAPPED - c->heap, c->heap);
+}
+
+void gpu_reset(void)
+{
+    while (gpu.program_count)
+        sg_program_destroy(gpu.programs[--gpu.program_count]);
+    gpu.used = 0;
+}
+
+void gpu_stop(void)
+{
+    gpu_reset();
+    sg_engine_destroy(gpu.engine);
+    gpu.engine = NULL;
+}
+
+void *gpu_alloc(size_t size)
+{
+    gpu.used = (gpu.used + 255) & ~(size_t)255;
+    void *p = gpu.base + gpu.used;
+    gpu.used += size;
+    assert_true(gpu.used < MAPPED - (32 << 20));
+    memset(p, 0, size);
+    return p;
+}
+
+static struct ptx_module *read_module(const char *ptx)
+{
+    char log[1024] = "", *whole = NULL;
+    const char *head = strstr(ptx, ".version") ? "" : ".version 8.7\n.target sm_100a\n.address_size 64\n";
+    if (asprintf(&whole, "%s%s", head, ptx) < 0)
+        fail_msg("no memory");
+    struct ptx_source source = { whole, strlen(whole), "test" };
+    struct ptx_module *m = NULL;
+    if (ptx_module_read(&source, 1, &m, log, sizeof log))
+        fail_msg("PTX: %s", log);
+    free(whole);
+    return m;
+}
+
+static void load_module(struct ptx_module *m)
+{
+    assert_true(gpu.program_count < MODULES && m->variable_count < 4096);
+    memset(gpu.addresses, 0, sizeof gpu.addresses);
+    for (uint32_t i = 0; i < m->variable_count; i++)
+        if (m->variables[i].space == PTX_SPACE_GLOBAL || m->variables[i].space == PTX_SPACE_CONST) {
+            unsigned char *p = gpu_alloc((size_t)m->variables[i].size + 16);
+            gpu.addresses[i] = (uintptr_t)p;
+            if (m->variables[i].init)
+                memcpy(p, m->variables[i].init, (size_t)m->variables[i].size);
+        }
+    sg_program *program;
+    assert_int_equal(sg_program_create(gpu.engine, m, gpu.addresses, &program), CUDA_SUCCESS);
+    gpu.programs[gpu.program_count++] = program;
+    for (uint32_t i = 0; i < m->variable_count; i++)
+        for (size_t k = 0; k < m->variables[i].relocation_count; k++) {
+            const struct ptx_relocation *r = &m->variables[i].relocations[k];
+            uint64_t to = r->is_function ? sg_program_function_address(program, r->symbol) : gpu.addresses[r->symbol];
+            to = (to + (uint64_t)r->addend) >> r->shift;
+            memcpy((unsigned char *)(uintptr_t)gpu.addresses[i] + r->offset, &to, r->size);
+        }
+}
+
+void gpu_load(const char *ptx) { load_module(read_module(ptx)); }
+
+void *gpu_variable(const char *name)
+{
+    const struct ptx_module *m = sg_program_module(gpu.programs[gpu.program_count - 1]);
+    for (uint32_t i = 0; i < m->variable_count; i++)
+        if (!strcmp(m->variables[i].name, name))
+            return (void *)(uintptr_t)gpu.addresses[i];
+    fail_msg("no variable %s", name);
+    return NULL;
+}
+
+const char *gpu_refuses(const char *ptx, const char *kernel)
+{
+    static char log[512];
+    sg_kernel *k;
+    gpu_load(ptx);
+    return sg_program_kernel(gpu.programs[gpu.program_count - 1], kernel, &k, log, sizeof log) ? log : NULL;
+}
+
+struct waiting { pthread_mutex_t lock; pthread_cond_t over; int ended, error; };
+static void done(void *context, int error)
+{
+    struct waiting *w = context;
+    pthread_mutex_lock(&w->lock);
+    w->ended = 1;
+    w->error = error;
+    pthread_cond_signal(&w->over);
+    pthread_mutex_unlock(&w->lock);
+}
+
+int gpu_launch(const char *kernel, const struct gpu_shape *shape, unsigned count, const uint64_t *arguments, double seconds)
+{
+    char log[512] = "";
+    sg_kernel *k;
+    int result = sg_program_kernel(gpu.programs[gpu.program_count - 1], kernel, &k, log, sizeof log);
+    if (result)
+        fail_msg("kernel %s: %d %s", kernel, result, log);
+    struct sg_kernel_info info;
+    sg_kernel_describe(k, &info);
+    unsigned char params[4096] = { 0 };
+    assert_int_equal(info.function->signature.param_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        const struct ptx_variable *p = &info.function->signature.params[i];
+        memcpy(params + p->offset, &arguments[i], p->size < 8 ? p->size : 8);
+    }
+    struct waiting w = { .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER };
+    struct sg_launch launch = { .kernel = k, .dynamic_shared = shape->shared, .flags = shape->flags, .params = params,
+                                .params_size = info.function->param_size, .done = done, .context = &w };
+    memcpy(launch.grid, shape->grid, sizeof launch.grid);
+    memcpy(launch.block, shape->block, sizeof launch.block);
+    result = sg_engine_launch(gpu.engine, &launch);
+    if (result)
+        return result;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)seconds;
+    pthread_mutex_lock(&w.lock);
+    int late = 0;
+    while (!w.ended && !late)
+        late = pthread_cond_timedwait(&w.over, &w.lock, &until);
+    pthread_mutex_unlock(&w.lock);
+    if (!w.ended) {                                   /* the structures are on this stack: end it first */
+        sg_engine_cancel(gpu.engine, CUDA_ERROR_LAUNCH_TIMEOUT);
+        pthread_mutex_lock(&w.lock);
+        while (!w.ended)
+            pthread_cond_wait(&w.over, &w.lock);
+        pthread_mutex_unlock(&w.lock);
+    }
+    pthread_mutex_lock(&w.lock);                      /* done() has let go of it */
+    pthread_mutex_unlock(&w.lock);
+    if (late)
+        fail_msg("%s: not over after %g s", kernel, seconds);
+    return w.error;
+}
+
+int gpu_run(const char *kernel, uint32_t grid, uint32_t block, unsigned count, ...)
+{
+    uint64_t arguments[32];
+    va_list ap;
+    va_start(ap, count);
+    for (unsigned i = 0; i < count; i++)
+        arguments[i] = va_arg(ap, uint64_t);
+    va_end(ap);
+    struct gpu_shape shape = { { grid, 1, 1 }, { block, 1, 1 }, 0, 0 };
+    return gpu_launch(kernel, &shape, count, arguments, 20);
+}

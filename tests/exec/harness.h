@@ -1,0 +1,38 @@
+/*
+ * harness.h: a small driver for tests of the executor: one window of device memory, modules from PTX text, launches
+ * with a time limit. Everything fails the running cmocka test with the reason.
+ */
+#ifndef TESTS_EXEC_HARNESS_H
+#define TESTS_EXEC_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "softgpu/engine.h"
+
+struct gpu_config { unsigned threads; uint64_t chaos; size_t stack, heap, fifo; };
+
+/* One engine per test program. */
+void gpu_start(const struct gpu_config *);
+void gpu_stop(void);
+sg_engine *gpu_engine(void);
+
+void *gpu_alloc(size_t size);                       /* zeroed device memory, until gpu_reset */
+void gpu_reset(void);                               /* frees memory and modules */
+
+/* Loads PTX; lines before the first .version may be left out (".version 8.5 .target sm_90 .address_size 64" is put in). */
+void gpu_load(const char *ptx);
+void *gpu_variable(const char *name);
+/* The message that asking for this kernel gives; NULL: it is fine. */
+const char *gpu_refuses(const char *ptx, const char *kernel);
+
+struct gpu_shape { uint32_t grid[3], block[3]; size_t shared; unsigned flags; };
+/* Runs a kernel of the module loaded last; arguments are packed by the kernel's parameter list from 64-bit values.
+   Returns its CUresult, or fails the test after `seconds`. */
+int gpu_run(const char *kernel, uint32_t grid, uint32_t block, unsigned count, ...);
+int gpu_launch(const char *kernel, const struct gpu_shape *, unsigned count, const uint64_t *arguments, double seconds);
+
+#define ARG(x) ((uint64_t)(uintptr_t)(x))
+#endif

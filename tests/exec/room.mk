@@ -1,0 +1,10 @@
+# Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
+EXEC_TEST_NAMES := basic
+EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
+EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
+TESTS += $(EXEC_TEST_PROGRAMS)
+
+# softgpu/*/room.mk are read before this file.
+$(EXEC_TEST_PROGRAMS): $(BUILD)/tests/exec-%: $(BUILD)/tests/exec/%.o $(EXEC_TEST_SUPPORT) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) $(call objects,cpu/common/log.c)
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(SOFTGPU_ALU_LIBS) -lm
