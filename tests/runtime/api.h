@@ -75,6 +75,10 @@ int cudaMemcpyPeer(void *, int, const void *, int, size_t);
 int cudaMemset(void *, int, size_t);
 int cudaMemset2D(void *, size_t, int, size_t, size_t);
 int cudaMemset3D(struct cudart_pitched, int, struct cudart_extent);
+int cudaMallocAsync(void **, size_t, core_stream);
+int cudaFreeAsync(void *, core_stream);
+int cudaFreeArray(void *);
+int cudaMallocArray(void **, const void *, size_t, size_t, unsigned);
 int cudaPointerGetAttributes(struct cudart_pointer_attributes *, const void *);
 
 int cudaStreamCreate(core_stream *);

@@ -227,6 +227,27 @@ static void attributes_of_pointers(void **state) {
     assert_int_equal(cudaFreeHost(pinned), 0);
 }
 
+static void stream_ordered_memory(void **state) {
+    (void)state;
+    void *pointer = state;
+    assert_int_equal(cudaMallocAsync(&pointer, 0, 0), 0);
+    assert_null(pointer);
+    assert_int_equal(cudaMallocAsync(&pointer, 64, 12345), 400);
+    assert_int_equal(cudaMallocAsync(&pointer, 64, 0), 0);
+    assert_int_equal(cudaFreeAsync(pointer, 12345), 400);
+    assert_int_equal(cudaFreeAsync(pointer, 0), 0);
+    assert_int_equal(cudaFreeAsync(pointer, 0), 1);
+    assert_int_equal(cudaFreeAsync(NULL, 0), 0);
+}
+
+static void arrays_cannot_be_made_but_none_can_be_freed(void **state) {
+    (void)state;
+    assert_int_equal(cudaFreeArray(NULL), 0);
+    assert_int_equal(cudaMallocArray(NULL, NULL, 1, 1, 0), 801);
+    assert_string_equal(fake_core()->unsupported, "cudaMallocArray");
+    assert_int_equal(cudaGetLastError(), 801);
+}
+
 int memory_tests(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(allocation_and_its_edges, runtime_begin),
@@ -239,6 +260,8 @@ int memory_tests(void) {
         cmocka_unit_test_setup(copies_of_volumes, runtime_begin),
         cmocka_unit_test_setup(memset_of_rows_and_volumes, runtime_begin),
         cmocka_unit_test_setup(attributes_of_pointers, runtime_begin),
+        cmocka_unit_test_setup(stream_ordered_memory, runtime_begin),
+        cmocka_unit_test_setup(arrays_cannot_be_made_but_none_can_be_freed, runtime_begin),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
  * structure with the toolkit's header.
  *
  * Handles are what programs hold as opaque pointers: a stream or event is the core's token, a kernel is the
- * host address under which it was registered (or our record, when it was loaded by name).
+ * host address under which it was registered.
  */
 #ifndef FLYT_RUNTIME_ABI_H
 #define FLYT_RUNTIME_ABI_H

@@ -8,8 +8,8 @@
  * When shared libraries hold the same template instance, the dynamic linker gives both one host address: both
  * records stay, the first registered serves, and the other takes over when the first library is unloaded.
  *
- * A kernel's handle (cudaKernel_t) is that same host address, so that it can be given wherever a kernel can, lasts as
- * long as the program's code, and is checked by the same look-up. The handle of a kernel that was loaded by name
+ * A kernel's handle (cudaKernel_t) is that same host address: it can be given wherever a kernel can, lasts as long as
+ * the program's code, and is checked by the same look-up. The handle of a kernel that was loaded by name
  * (library.c) is the address of its record.
  */
 #include "cpu/client/runtime/runtime.h"
@@ -30,17 +30,12 @@ static struct registry functions, variables;
 
 /* ---- images ---- */
 
-struct runtime_image *runtime_image_open(const void *code, int *error) {
+static struct runtime_image *image_open(const void *code) {
     struct runtime_image *image = calloc(1, sizeof *image);
-    if (!image) {
-        *error = CUDART_OUT_OF_MEMORY;
-        return NULL;
-    }
-    *error = image->error = core_image_add(code, &image->core);
+    if (image)
+        image->error = core_image_add(code, &image->core);
     return image;
 }
-
-core_image *runtime_image_core(struct runtime_image *image) { return image->core; }
 
 static void function_unlink(struct runtime_function *function) {
     struct runtime_function *first = registry_find(&functions, function->key);
@@ -68,7 +63,7 @@ static void variable_unlink(struct runtime_variable *variable) {
         }
 }
 
-void runtime_image_close(struct runtime_image *image) {
+static void image_close(struct runtime_image *image) {
     if (!image)
         return;
     pthread_mutex_lock(&lock);
@@ -88,31 +83,30 @@ void runtime_image_close(struct runtime_image *image) {
     free(image);
 }
 
-/* key NULL: the record's own address. The name must live as long as the image. */
-struct runtime_function *runtime_image_function(struct runtime_image *image, const void *key, const char *name) {
+static void image_function(struct runtime_image *image, const void *key, const char *name) {
     struct runtime_function *function = calloc(1, sizeof *function);
     if (!function)
-        return NULL;
-    function->key = key ? key : function;
+        return;                           /* its launch will say that there is no such function */
+    function->key = key;
     function->image = image;
     function->name = name;
     pthread_mutex_lock(&lock);
-    struct runtime_function *first = registry_find(&functions, function->key);
+    struct runtime_function *first = registry_find(&functions, key);
+    bool kept = true;
     if (!first) {
-        if (!registry_set(&functions, function->key, function)) {
-            pthread_mutex_unlock(&lock);
-            free(function);
-            return NULL;
-        }
+        kept = registry_set(&functions, key, function);
     } else {
         while (first->next_same)
             first = first->next_same;
         first->next_same = function;
     }
-    function->next_of_image = image->functions;
-    image->functions = function;
+    if (kept) {
+        function->next_of_image = image->functions;
+        image->functions = function;
+    }
     pthread_mutex_unlock(&lock);
-    return function;
+    if (!kept)
+        free(function);
 }
 
 static void image_variable(struct runtime_image *image, const void *key, const char *name, size_t size, bool constant, bool managed) {
@@ -190,19 +184,18 @@ int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size)
 /* ---- entry points of compiled code ---- */
 
 RUNTIME_API void **__cudaRegisterFatBinary(void *wrapper) {
-    int error;
-    return (void **)runtime_image_open(wrapper, &error);      /* a failure is told when the code is used */
+    return (void **)image_open(wrapper);                      /* a failure is told when the code is used */
 }
 
 RUNTIME_API void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
 
-RUNTIME_API void __cudaUnregisterFatBinary(void **handle) { runtime_image_close((struct runtime_image *)handle); }
+RUNTIME_API void __cudaUnregisterFatBinary(void **handle) { image_close((struct runtime_image *)handle); }
 
 RUNTIME_API void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int thread_limit,
                                         void *thread, void *block, void *block_size, void *grid_size, int *warp_size) {
     (void)device_function, (void)thread_limit, (void)thread, (void)block, (void)block_size, (void)grid_size, (void)warp_size;
     if (handle && host && name)
-        runtime_image_function((struct runtime_image *)handle, host, name);
+        image_function((struct runtime_image *)handle, host, name);
 }
 
 RUNTIME_API void __cudaRegisterVar(void **handle, char *host, char *device_address, const char *name, int external, size_t size, int constant, int global) {

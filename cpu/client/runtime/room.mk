@@ -12,8 +12,8 @@ RUNTIME_PRELOAD  := $(BIN)/cricket-client.so
 RUNTIME_CORE     ?= $(BIN)/libflyt-client.so
 # The prototypes of the entry points are NVIDIA's header, which is not read here.
 RUNTIME_CFLAGS   := -Wno-missing-prototypes
-# clang leaves the symbols of a sanitizer to the program.
-RUNTIME_LDFLAGS  := $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-z,relro,-z,now,-Bsymbolic-functions,--enable-new-dtags
+# clang leaves the symbols of a sanitizer to the program. nodelete: the core's threads run host functions through us.
+RUNTIME_LDFLAGS  := $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-z,relro,-z,now,-z,nodelete,-Bsymbolic-functions,--enable-new-dtags
 OBJCOPY          ?= objcopy
 
 runtime_objects   = $(RUNTIME_NAMES:%=$(BUILD)/cudart-$(1)/%.o)

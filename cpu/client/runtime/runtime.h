@@ -116,11 +116,6 @@ struct runtime_function *runtime_function_record(const void *key);
 /* A variable's place on the device: 13 when there is none. */
 int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size);
 
-struct runtime_image *runtime_image_open(const void *code, int *error);
-void runtime_image_close(struct runtime_image *);
-core_image *runtime_image_core(struct runtime_image *);
-struct runtime_function *runtime_image_function(struct runtime_image *, const void *key, const char *name);
-
 /* ---- copies (copy.c), used by memory, symbols and peer ---- */
 
 int runtime_copy(int device, core_stream, void *to, const void *from, size_t size, int kind, bool blocking);
