@@ -32,6 +32,7 @@ static const struct opcode { const char *name; sg_decoder *decoder; int operatio
     { "bfind", sg_decode_bits, SG_OP_BFIND },      { "bmsk", sg_decode_bits, SG_OP_BMSK },
     { "szext", sg_decode_bits, SG_OP_SZEXT },      { "fns", sg_decode_bits, SG_OP_FNS },
     { "dp4a", sg_decode_bits, SG_OP_DP4A },        { "dp2a", sg_decode_bits, SG_OP_DP2A },
+    { "cvt", sg_decode_convert, SG_OP_CVT },
     { "set", sg_decode_compare, SG_OP_SET },       { "slct", sg_decode_compare, SG_OP_SLCT },
 };
 

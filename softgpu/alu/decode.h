@@ -109,6 +109,6 @@ enum sg_decoder_operation {
 };
 sg_decoder sg_decode_arithmetic;      /* add … max: by type, to one of the next three */
 sg_decoder sg_decode_integer, sg_decode_float, sg_decode_half;
-sg_decoder sg_decode_bits, sg_decode_compare;
+sg_decoder sg_decode_bits, sg_decode_compare, sg_decode_convert;
 
 #endif

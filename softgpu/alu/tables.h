@@ -102,6 +102,31 @@ enum sg_half_kind { SG_HALF_F16, SG_HALF_BF16, SG_HALF_F16X2, SG_HALF_BF16X2, SG
 struct sg_half_table { sg_alu_function *row[SG_HALF_OPERATION_COUNT][SG_HALF_KIND_COUNT]; };
 SG_CLONE_DECLARE(const struct sg_half_table, sg_half_table);
 
+/* cvt. Floats that have a type of their own; tf32 is f32 with fewer bits. Flags are in the immediate. */
+enum sg_cvt_float { SG_CVT_F16, SG_CVT_BF16, SG_CVT_F32, SG_CVT_F64, SG_CVT_TF32, SG_CVT_FLOAT_COUNT };
+enum { SG_CVT_FTZ = 1, SG_CVT_SAT = 2, SG_CVT_RELU = 4, SG_CVT_SATFINITE = 8 };
+enum { SG_CVT_RNA = SG_ROUND_COUNT, SG_CVT_MODE_COUNT };
+/* 8-bit and smaller floats, in pairs */
+enum sg_cvt_small { SG_CVT_E4M3, SG_CVT_E5M2, SG_CVT_E2M1, SG_CVT_E2M3, SG_CVT_E3M2, SG_CVT_SMALL_COUNT };
+struct sg_convert_int_table {
+    sg_alu_function *saturate[SG_INT_COUNT][SG_INT_COUNT];                    /* [to][from] */
+    sg_alu_function *to_float[SG_CVT_TF32][SG_INT_COUNT][SG_ROUND_COUNT];     /* [to][from][mode] */
+    sg_alu_function *pack[2];                                                 /* cvt.pack [without c, with c] */
+};
+SG_CLONE_DECLARE(const struct sg_convert_int_table, sg_convert_int_table);
+/* cvt.pack's immediate: bits of each half, and whether it is signed */
+#define SG_PACK_IMMEDIATE(bits, is_signed) ((uint64_t)(bits) | (uint64_t)(is_signed) << 8)
+struct sg_to_int_table { sg_alu_function *row[SG_INT_COUNT][SG_CVT_TF32][SG_ROUND_COUNT]; };   /* [to][from][mode] */
+SG_CLONE_DECLARE(const struct sg_to_int_table, sg_to_int_table);
+struct sg_convert_float_table {
+    sg_alu_function *row[SG_CVT_FLOAT_COUNT][SG_CVT_TF32][SG_CVT_MODE_COUNT]; /* [to][from][mode] */
+    sg_alu_function *integral[SG_CVT_TF32][SG_ROUND_COUNT];                   /* .rni and the like within one type */
+    sg_alu_function *pair[2][SG_ROUND_COUNT];                                 /* two f32 to [f16x2, bf16x2][mode] */
+    sg_alu_function *small_from_f32[SG_CVT_SMALL_COUNT], *small_from_f16x2[SG_CVT_SMALL_COUNT], *small_to_f16x2[SG_CVT_SMALL_COUNT];
+    sg_alu_function *ue8m0_from_f32[2], *ue8m0_from_bf16x2[2], *ue8m0_to_bf16x2;   /* [rz, rp] */
+};
+SG_CLONE_DECLARE(const struct sg_convert_float_table, sg_convert_float_table);
+
 /* Fast approximations of f32 [ftz]. sat: div.approx and the like have none */
 enum sg_approx { SG_APPROX_DIV, SG_APPROX_DIV_FULL, SG_APPROX_RCP, SG_APPROX_SQRT, SG_APPROX_RSQRT, SG_APPROX_SIN,
                  SG_APPROX_COS, SG_APPROX_LG2, SG_APPROX_EX2, SG_APPROX_TANH, SG_APPROX_COUNT };

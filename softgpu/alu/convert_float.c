@@ -1,0 +1,181 @@
+/*
+ * convert_float.c: rows of cvt between floats. PTX ISA, "cvt".
+ *
+ * Narrowing rounds once, from the source itself. NaN becomes the canonical one of the destination (f64 keeps its
+ * payload). .ftz flushes f32 on either side; .sat, .relu and .satfinite are flags that all lanes share.
+ */
+#include "softgpu/alu/integral.h"
+#include "softgpu/alu/small_float.h"
+
+static const struct small_float FORMAT_F32 = { 8, 23, TOP_IEEE };
+
+/* What follows the conversion, on the pattern of the result; sat and relu make NaN +0 and NaN, as PTX has it. */
+SG_INLINE uint32_t finish(uint32_t x, uint32_t sign, uint32_t one, uint32_t infinity, uint64_t flags)
+{
+    const bool negative = x & sign, nan = (x & (sign - 1)) > infinity;
+    if (flags & SG_CVT_RELU)
+        x = negative && !nan ? 0 : x;
+    if (flags & SG_CVT_SAT)
+        x = nan || negative ? 0 : x > one ? one : x;
+    return x;
+}
+
+SG_INLINE uint32_t to_half(uint32_t from, struct small_float f, int mode, uint64_t flags)
+{
+    const uint32_t x = small_from_f32(flush32(from, flags & SG_CVT_FTZ), f, mode, flags & SG_CVT_SATFINITE);
+    return finish(x, 0x8000, f.exponent_bits == 8 ? 0x3f80 : 0x3c00, small_highest(f) + 1, flags);
+}
+SG_INLINE uint32_t half_from_f64(uint64_t from, struct small_float f, int mode, uint64_t flags)
+{
+    const uint32_t x = small_from_f64(from, f, mode, flags & SG_CVT_SATFINITE);
+    return finish(x, 0x8000, f.exponent_bits == 8 ? 0x3f80 : 0x3c00, small_highest(f) + 1, flags);
+}
+SG_INLINE uint32_t finish_f32(uint32_t x, uint64_t flags)
+{
+    return finish(flush32(x, flags & SG_CVT_FTZ), 0x80000000, 0x3f800000, 0x7f800000, flags);
+}
+SG_INLINE uint32_t f32_from_f64(uint64_t from, int mode, uint64_t flags)
+{
+    const float nearest = (float)bits_double(from);
+    const uint32_t x = mode == SMALL_RN ? nearest != nearest ? NAN_F32 : float_bits(nearest) : small_from_f64(from, FORMAT_F32, mode, false);
+    return finish_f32(x, flags);
+}
+SG_INLINE uint64_t finish_f64(double x, uint64_t flags)
+{
+    if (flags & SG_CVT_SAT) {
+        x = x > 0 ? x : 0;
+        x = x < 1 ? x : 1;
+    }
+    return double_bits(x);
+}
+SG_INLINE uint32_t half_bits(uint32_t x, struct small_float f) { return float_bits(small_to_f32(x & 0xffff, f)); }
+/* tf32 is the upper 19 bits of an f32 */
+SG_INLINE uint32_t tf32_from_f32(uint32_t from, int mode, uint64_t flags)
+{
+    const uint32_t x = small_from_f32(from, FORMAT_TF32, mode, flags & SG_CVT_SATFINITE) << 13;
+    return (x & 0x7fffffff) > 0x7f800000 ? NAN_F32 : finish(x, 0x80000000, 0x3f800000, 0x7f800000, flags);
+}
+
+/* EXPRESSION of a (the pattern), mode and flags */
+#define CVT(name, D, A, MODE, EXPRESSION)                                                         \
+    static void name##_##MODE(const struct sg_rows *r)                                            \
+    {                                                                                             \
+        D *d = ROW_OF(D, r->d);                                                                   \
+        const A *s0 = SOURCE(A, 0);                                                               \
+        const uint64_t flags = r->immediate;                                                      \
+        const int mode = MODE;                                                                    \
+        SG_FOR_LANES(i) { const A a = s0[i]; d[i] = (EXPRESSION); }                               \
+        (void)flags; (void)mode;                                                                  \
+    }
+#define CVT_MODES(name, D, A, EXPRESSION)                                                         \
+    CVT(name, D, A, SMALL_RN, EXPRESSION) CVT(name, D, A, SMALL_RZ, EXPRESSION)                   \
+    CVT(name, D, A, SMALL_RM, EXPRESSION) CVT(name, D, A, SMALL_RP, EXPRESSION)
+CVT_MODES(f16_f32, uint32_t, uint32_t, to_half(a, FORMAT_F16, mode, flags))
+CVT_MODES(bf16_f32, uint32_t, uint32_t, to_half(a, FORMAT_BF16, mode, flags))
+CVT_MODES(f16_f64, uint32_t, uint64_t, half_from_f64(a, FORMAT_F16, mode, flags))
+CVT_MODES(bf16_f64, uint32_t, uint64_t, half_from_f64(a, FORMAT_BF16, mode, flags))
+CVT_MODES(f16_bf16, uint32_t, uint32_t, to_half(half_bits(a, FORMAT_BF16), FORMAT_F16, mode, flags))
+CVT_MODES(bf16_f16, uint32_t, uint32_t, to_half(half_bits(a, FORMAT_F16), FORMAT_BF16, mode, flags))
+CVT_MODES(f32_f64, uint32_t, uint64_t, f32_from_f64(a, mode, flags))
+CVT_MODES(tf32_f32, uint32_t, uint32_t, tf32_from_f32(a, mode, flags))
+CVT(tf32_f32, uint32_t, uint32_t, SMALL_RNA, tf32_from_f32(a, mode, flags))
+/* exact */
+CVT(f32_f16, uint32_t, uint32_t, SMALL_RN, finish_f32(half_bits(a, FORMAT_F16), flags))
+CVT(f32_bf16, uint32_t, uint32_t, SMALL_RN, finish_f32(half_bits(a, FORMAT_BF16), flags))
+CVT(f64_f16, uint64_t, uint32_t, SMALL_RN, finish_f64(small_to_f32(a & 0xffff, FORMAT_F16), flags))
+CVT(f64_bf16, uint64_t, uint32_t, SMALL_RN, finish_f64(small_to_f32(a & 0xffff, FORMAT_BF16), flags))
+CVT(f64_f32, uint64_t, uint32_t, SMALL_RN, finish_f64(load_f32(a, flags & SG_CVT_FTZ), flags))
+CVT(f16_f16, uint32_t, uint32_t, SMALL_RN, finish(a & 0xffff, 0x8000, 0x3c00, 0x7c00, flags))
+CVT(bf16_bf16, uint32_t, uint32_t, SMALL_RN, finish(a & 0xffff, 0x8000, 0x3f80, 0x7f80, flags))
+CVT(f32_f32, uint32_t, uint32_t, SMALL_RN, finish_f32(a, flags))
+CVT(f64_f64, uint64_t, uint64_t, SMALL_RN, finish_f64(bits_double(a), flags))
+
+/* Whole numbers of the same type. f16 and bf16 hold every whole number that rounding in f32 can give them. */
+SG_INLINE uint32_t integral_half(uint32_t a, struct small_float f, enum sg_round mode, uint64_t flags)
+{
+    return to_half(float_bits(integral_f32(small_to_f32(a & 0xffff, f), mode)), f, SMALL_RN, flags & ~(uint64_t)SG_CVT_FTZ);
+}
+SG_INLINE uint32_t integral_single(uint32_t a, enum sg_round mode, uint64_t flags)
+{
+    const float x = integral_f32(load_f32(a, flags & SG_CVT_FTZ), mode);
+    return finish_f32(x != x ? NAN_F32 : float_bits(x), flags);
+}
+CVT_MODES(integral_f16, uint32_t, uint32_t, integral_half(a, FORMAT_F16, (enum sg_round)mode, flags))
+CVT_MODES(integral_bf16, uint32_t, uint32_t, integral_half(a, FORMAT_BF16, (enum sg_round)mode, flags))
+CVT_MODES(integral_f32, uint32_t, uint32_t, integral_single(a, (enum sg_round)mode, flags))
+CVT_MODES(integral_f64, uint64_t, uint64_t, finish_f64(integral_f64(bits_double(a), (enum sg_round)mode), flags))
+
+/* ---- pairs: a goes above b ---- */
+
+#define CVT_PAIR(name, MODE, EXPRESSION)                                                          \
+    static void name##_##MODE(const struct sg_rows *r)                                            \
+    {                                                                                             \
+        uint32_t *d = ROW_OF(uint32_t, r->d);                                                     \
+        const uint32_t *s0 = SOURCE(uint32_t, 0), *s1 = SOURCE(uint32_t, 1);                      \
+        const uint64_t flags = r->immediate;                                                      \
+        const int mode = MODE;                                                                    \
+        SG_FOR_LANES(i) { const uint32_t a = s0[i], b = s1[i]; d[i] = (EXPRESSION); }             \
+        (void)flags; (void)mode;                                                                  \
+    }
+#define PAIR_MODES(name, FORMAT)                                                                                             \
+    CVT_PAIR(name, SMALL_RN, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))                        \
+    CVT_PAIR(name, SMALL_RZ, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))                        \
+    CVT_PAIR(name, SMALL_RM, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))                        \
+    CVT_PAIR(name, SMALL_RP, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))
+PAIR_MODES(f16x2_f32, FORMAT_F16)
+PAIR_MODES(bf16x2_f32, FORMAT_BF16)
+
+/* Small floats are always .satfinite. e2m1 has four bits, and its pair one byte; the six-bit ones lie in bytes. */
+SG_INLINE uint32_t small_of(uint32_t from, struct small_float f, uint64_t flags)
+{
+    const bool negative = from >> 31 && (from & 0x7fffffff) <= 0x7f800000;
+    return flags & SG_CVT_RELU && negative ? 0 : small_from_f32(from, f, SMALL_RN, true);
+}
+#define SMALL_PAIR(name, FORMAT, SHIFT)                                                                                      \
+    CVT_PAIR(name##_f32, SMALL_RN, small_of(a, FORMAT, flags) << SHIFT | small_of(b, FORMAT, flags))                         \
+    CVT(name##_f16x2, uint32_t, uint32_t, SMALL_RN,                                                                          \
+        small_of(half_bits(a >> 16, FORMAT_F16), FORMAT, flags) << SHIFT | small_of(half_bits(a, FORMAT_F16), FORMAT, flags)) \
+    CVT(f16x2_##name, uint32_t, uint32_t, SMALL_RN,                                                                          \
+        to_half(float_bits(small_to_f32(a >> SHIFT & 0xff, FORMAT)), FORMAT_F16, SMALL_RN, flags) << 16 |                    \
+        to_half(float_bits(small_to_f32(a & ((1u << SHIFT) - 1), FORMAT)), FORMAT_F16, SMALL_RN, flags))
+SMALL_PAIR(e4m3, FORMAT_E4M3, 8)
+SMALL_PAIR(e5m2, FORMAT_E5M2, 8)
+SMALL_PAIR(e2m1, FORMAT_E2M1, 4)
+SMALL_PAIR(e2m3, FORMAT_E2M3, 8)
+SMALL_PAIR(e3m2, FORMAT_E3M2, 8)
+
+/* ue8m0: the power of two 2^(x - 127), 255 is NaN; the sign is lost. Rounded to zero or up; no power below 2^-127.
+   .satfinite keeps what is above 2^127 there. */
+SG_INLINE uint32_t ue8m0_of(uint32_t from, int mode)
+{
+    const uint32_t magnitude = from & 0x7fffffff, exponent = magnitude >> 23, fraction = magnitude & 0x7fffff;
+    /* 2^-127 is half of the least normal number, a subnormal with the top fraction bit */
+    const uint32_t up = exponent ? fraction != 0 : fraction > 0x400000;
+    const uint32_t x = exponent + (mode == SMALL_RP ? up : 0);
+    return magnitude > 0x7f800000 ? 255 : x > 254 ? 254 : x;
+}
+CVT_PAIR(ue8m0_f32, SMALL_RZ, ue8m0_of(a, mode) << 8 | ue8m0_of(b, mode))
+CVT_PAIR(ue8m0_f32, SMALL_RP, ue8m0_of(a, mode) << 8 | ue8m0_of(b, mode))
+CVT(ue8m0_bf16x2, uint32_t, uint32_t, SMALL_RZ, ue8m0_of(a & 0xffff0000, mode) << 8 | ue8m0_of(a << 16, mode))
+CVT(ue8m0_bf16x2, uint32_t, uint32_t, SMALL_RP, ue8m0_of(a & 0xffff0000, mode) << 8 | ue8m0_of(a << 16, mode))
+SG_INLINE uint32_t bf16_of_ue8m0(uint32_t x) { return x == 255 ? 0x7fff : x ? x << 7 : 0x0040; }
+CVT(bf16x2_ue8m0, uint32_t, uint32_t, SMALL_RN, bf16_of_ue8m0(a >> 8 & 255) << 16 | bf16_of_ue8m0(a & 255))
+
+#define MODES(name) { name##_SMALL_RN, name##_SMALL_RZ, name##_SMALL_RM, name##_SMALL_RP }
+#define EXACT(name) { name##_SMALL_RN }
+#define SMALLS(before, after) { before##e4m3##after##_SMALL_RN, before##e5m2##after##_SMALL_RN, before##e2m1##after##_SMALL_RN, \
+                                before##e2m3##after##_SMALL_RN, before##e3m2##after##_SMALL_RN }
+const struct sg_convert_float_table SG_CLONE(sg_convert_float_table) = {
+    .row = {
+        [SG_CVT_F16] = { [SG_CVT_F16] = EXACT(f16_f16), [SG_CVT_BF16] = MODES(f16_bf16), [SG_CVT_F32] = MODES(f16_f32), [SG_CVT_F64] = MODES(f16_f64) },
+        [SG_CVT_BF16] = { [SG_CVT_F16] = MODES(bf16_f16), [SG_CVT_BF16] = EXACT(bf16_bf16), [SG_CVT_F32] = MODES(bf16_f32), [SG_CVT_F64] = MODES(bf16_f64) },
+        [SG_CVT_F32] = { [SG_CVT_F16] = EXACT(f32_f16), [SG_CVT_BF16] = EXACT(f32_bf16), [SG_CVT_F32] = EXACT(f32_f32), [SG_CVT_F64] = MODES(f32_f64) },
+        [SG_CVT_F64] = { [SG_CVT_F16] = EXACT(f64_f16), [SG_CVT_BF16] = EXACT(f64_bf16), [SG_CVT_F32] = EXACT(f64_f32), [SG_CVT_F64] = EXACT(f64_f64) },
+        [SG_CVT_TF32] = { [SG_CVT_F32] = { tf32_f32_SMALL_RN, tf32_f32_SMALL_RZ, tf32_f32_SMALL_RM, tf32_f32_SMALL_RP, tf32_f32_SMALL_RNA } },
+    },
+    .integral = { MODES(integral_f16), MODES(integral_bf16), MODES(integral_f32), MODES(integral_f64) },
+    .pair = { MODES(f16x2_f32), MODES(bf16x2_f32) },
+    .small_from_f32 = SMALLS(, _f32), .small_from_f16x2 = SMALLS(, _f16x2), .small_to_f16x2 = SMALLS(f16x2_, ),
+    .ue8m0_from_f32 = { ue8m0_f32_SMALL_RZ, ue8m0_f32_SMALL_RP }, .ue8m0_from_bf16x2 = { ue8m0_bf16x2_SMALL_RZ, ue8m0_bf16x2_SMALL_RP },
+    .ue8m0_to_bf16x2 = bf16x2_ue8m0_SMALL_RN,
+};
