@@ -1,0 +1,263 @@
+/*
+ * context.c: contexts. A primary context exists from cuInit on (its handle never changes) and is active while it
+ * is retained; a created one is active until cuCtxDestroy. CUDA reference: Primary Context Management, Context
+ * Management.
+ */
+#include "softgpu/driver/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t standard_limits[SGD_LIMITS] = {
+    [CU_LIMIT_STACK_SIZE] = 1024,
+    [CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
+    [CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20,
+    [CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2,
+    [CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
+    [CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
+    [CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 0,
+};
+static const unsigned known_flags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX
+                                  | 0x20 | 0x40 | 0x80;     /* core dumps, SYNC_MEMOPS: names are newer than 11.8 */
+
+struct sgd_context *sgd_context_get(CUcontext handle) { return sgd_handle_get(SGD_CONTEXT, handle); }
+
+CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, struct sgd_context **out)
+{
+    struct sgd_context *c = calloc(1, sizeof *c);
+    if (!c)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *c = (struct sgd_context){ .device = d, .primary = primary, .flags = flags, .api_version = 3020, .id = sgd_next_id() };
+    c->handle = sgd_handle_new(SGD_CONTEXT, c);
+    if (!c->handle) {
+        free(c);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = c;
+    return CUDA_SUCCESS;
+}
+
+CUresult sgd_context_apply_limits(struct sgd_context *c)
+{
+    struct sgd_device *d = c->device;
+    sg_engine_set_stack(d->engine, c->limits[CU_LIMIT_STACK_SIZE]);
+    sg_engine_set_printf_fifo(d->engine, c->limits[CU_LIMIT_PRINTF_FIFO_SIZE]);
+    return CUDA_SUCCESS;
+}
+
+CUresult sgd_context_activate(struct sgd_context *c)
+{
+    CUresult r = (CUresult)sgd_device_engine(c->device);
+    if (!r)
+        r = sgd_queue_start();
+    if (!r)
+        r = sgd_stream_new(c, CU_STREAM_DEFAULT, 0, &c->legacy);
+    if (r)
+        return r;
+    c->legacy->legacy = true;
+    memcpy(c->limits, standard_limits, sizeof c->limits);
+    c->cache = CU_FUNC_CACHE_PREFER_NONE;
+    c->shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
+    c->active = true;
+    return sgd_context_apply_limits(c);
+}
+
+void sgd_engine_flush(struct sgd_device *d)
+{
+    sg_engine *engine = d->engine;
+    sgd_unlock();
+    sg_engine_flush_printf(engine);
+    sgd_lock();
+}
+
+void sgd_context_deactivate(struct sgd_context *c)
+{
+    sgd_context_wait(c);
+    sgd_engine_flush(c->device);
+    c->active = false;
+    while (c->modules)
+        sgd_module_destroy(c->modules);
+    while (c->events)
+        sgd_event_retire(c->events);
+    while (c->streams)
+        sgd_stream_retire(c->streams);
+    c->legacy = NULL;
+    for (size_t i = 0; i < sgd_memories.count;) {
+        struct sgd_memory *m = (struct sgd_memory *)sgd_memories.items[i];
+        if (m->context == c)
+            sgd_memory_free(m);
+        else
+            i++;
+    }
+    c->peer_enabled = 0;
+}
+
+/* ---- created contexts --------------------------------------------------------------------------------------- */
+
+static CUresult create(CUcontext *out, unsigned flags, CUdevice device)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_device *d = sgd_device(device);
+    struct sgd_context *c = NULL;
+    if (!out || flags & ~known_flags || (flags & CU_CTX_SCHED_MASK) > 4 || (flags & CU_CTX_SCHED_MASK) == 3)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else
+        r = d ? sgd_context_new(d, false, flags, &c) : CUDA_ERROR_INVALID_DEVICE;
+    if (!r)
+        r = sgd_context_activate(c);
+    if (!r)
+        r = sgd_current_push(c->handle);
+    if (!r) {
+        *out = c->handle;
+    } else if (c) {
+        if (c->active)
+            sgd_context_deactivate(c);
+        sgd_handle_drop(c->handle);
+        free(c);
+    }
+    sgd_leave();
+    return r;
+}
+
+CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) { return create(out, flags, device); }
+CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) { return create(out, flags, device); }
+
+/* Execution affinity is not offered: none asked for is a plain context. */
+CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int count, unsigned flags, CUdevice device)
+{
+    if (params || count)
+        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    return create(out, flags, device);
+}
+
+#if CUDA_VERSION >= 12050
+CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned flags, CUdevice device)
+{
+    if (params && (params->execAffinityParams || params->numExecAffinityParams))
+        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    if (params && params->cigParams)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return create(out, flags, device);
+}
+#endif
+
+CUresult cuCtxDestroy_v2(CUcontext handle)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_context *c = sgd_context_get(handle);
+    if (!c || c->primary) {
+        sgd_leave();
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    sgd_context_deactivate(c);
+    sgd_current_forget(handle);
+    sgd_handle_drop(handle);
+    free(c);
+    sgd_leave();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDestroy(CUcontext handle) { return cuCtxDestroy_v2(handle); }
+
+/* ---- primary contexts ------------------------------------------------------------------------------------- */
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_device *d = sgd_device(device);
+    if (!d || !out) {
+        sgd_leave();
+        return d ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (!d->primary->active)
+        r = sgd_context_activate(d->primary);
+    if (!r) {
+        d->primary->retains++;
+        *out = d->primary->handle;
+    }
+    sgd_leave();
+    return r;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_device *d = sgd_device(device);
+    r = !d ? CUDA_ERROR_INVALID_DEVICE : !d->primary->retains ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+    if (!r && !--d->primary->retains && d->primary->active)
+        sgd_context_deactivate(d->primary);
+    sgd_leave();
+    return r;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
+
+/* An assertion (710) is forgotten with the context in which it failed; nothing else is. */
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+    if (!sgd_initialised())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    CUresult stuck = sgd_fault();
+    if (stuck && stuck != CUDA_ERROR_ASSERT)
+        return stuck;
+    sgd_lock();
+    struct sgd_device *d = sgd_device(device);
+    if (d && d->primary->active) {
+        sgd_context_deactivate(d->primary);
+        if (d->primary->retains) {
+            sgd_fault_clear_assert();
+            CUresult r = sgd_context_activate(d->primary);
+            if (r) {
+                sgd_unlock();
+                return r;
+            }
+        }
+    }
+    if (d)
+        sgd_fault_clear_assert();
+    sgd_unlock();
+    return d ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) { return cuDevicePrimaryCtxReset_v2(device); }
+
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_device *d = sgd_device(device);
+    if (!d)
+        r = CUDA_ERROR_INVALID_DEVICE;
+    else if (flags & ~known_flags || (flags & CU_CTX_SCHED_MASK) > 4 || (flags & CU_CTX_SCHED_MASK) == 3)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else
+        d->primary->flags = flags;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) { return cuDevicePrimaryCtxSetFlags_v2(device, flags); }
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_device *d = sgd_device(device);
+    r = !d ? CUDA_ERROR_INVALID_DEVICE : !flags || !active ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (!r) {
+        *flags = d->primary->flags;
+        *active = d->primary->active;
+    }
+    sgd_leave();
+    return r;
+}

@@ -1,0 +1,333 @@
+/* function.c: functions and kernels: finding, attributes. CUDA reference: Execution Control, Library Management. */
+#include "softgpu/driver/driver.h"
+
+#include <string.h>
+
+CUresult sgd_kernel_function(struct sgd_kernel *k, struct sgd_context *c, struct sgd_function **out)
+{
+    struct sgd_module *m;
+    CUresult r = sgd_library_module(k->library, c, &m);
+    if (!r)
+        r = sgd_module_function(m, k->name, out);
+    for (int a = 0; a < CU_FUNC_ATTRIBUTE_MAX && !r; a++)
+        if (k->attributes[a].set)
+            r = sgd_function_set_attribute(*out, (CUfunction_attribute)a, k->attributes[a].value);
+    return r;
+}
+
+CUresult sgd_function_find(CUfunction handle, struct sgd_context *c, struct sgd_function **out)
+{
+    *out = sgd_handle_get(SGD_FUNCTION, handle);
+    if (*out)
+        return CUDA_SUCCESS;
+    struct sgd_kernel *k = sgd_handle_get(SGD_KERNEL, handle);
+    return k ? sgd_kernel_function(k, c, out) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Does a block of so many threads fit on an SM at all? Why not is native's code. */
+bool sgd_function_fits(const struct sgd_function *f, uint64_t threads, size_t dynamic, CUresult *why)
+{
+    const struct sg_limits *l = &f->module->context->device->limits;
+    const struct ptx_function *p = f->info.function;
+    uint64_t declared = (uint64_t)p->max_ntid[0] * (p->max_ntid[1] ? p->max_ntid[1] : 1) * (p->max_ntid[2] ? p->max_ntid[2] : 1);
+    *why = CUDA_ERROR_INVALID_VALUE;
+    if (threads > l->max_threads_per_block || (declared && threads > declared) || dynamic > f->max_dynamic)
+        return false;
+    *why = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    return threads <= f->info.max_threads && sgd_function_occupancy(f, (unsigned)threads, dynamic) > 0;
+}
+
+unsigned sgd_function_occupancy(const struct sgd_function *f, unsigned threads, size_t dynamic)
+{
+    return sg_occupancy(&f->module->context->device->limits, f->kernel, threads, dynamic);
+}
+
+/* ---- attributes ----------------------------------------------------------------------------------------------------- */
+
+CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_attribute attribute, int *value)
+{
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)f->info.max_threads; break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)f->info.static_shared; break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = (int)f->info.const_bytes; break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)f->info.local_bytes; break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = (int)f->info.registers; break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = (int)f->info.ptx_version; break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = (int)f->info.binary_version; break;
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = (int)f->max_dynamic; break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = f->carveout; break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: *value = f->non_portable; break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: *value = f->policy; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sgd_function_set_attribute(struct sgd_function *f, CUfunction_attribute attribute, int value)
+{
+    const struct sg_limits *l = &f->module->context->device->limits;
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        if (value < 0 || (size_t)value + f->info.static_shared > l->shared_per_block_optin)
+            return CUDA_ERROR_INVALID_VALUE;
+        f->max_dynamic = (size_t)value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        if (value < -1 || value > 100)
+            return CUDA_ERROR_INVALID_VALUE;
+        f->carveout = value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        f->non_portable = value != 0;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        if (value < 0 || value > 2)
+            return CUDA_ERROR_INVALID_VALUE;
+        f->policy = value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        return CUDA_ERROR_NOT_SUPPORTED;     /* CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH is 0 */
+    default:
+        return CUDA_ERROR_INVALID_VALUE;     /* read-only, or none */
+    }
+}
+
+static CUresult enter_function(CUfunction handle, struct sgd_function **f)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    r = sgd_function_find(handle, c, f);
+    if (r)
+        sgd_leave();
+    return r;
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (r)
+        return r;
+    r = value ? sgd_function_get_attribute(f, attribute, value) : CUDA_ERROR_INVALID_VALUE;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (r)
+        return r;
+    r = sgd_function_set_attribute(f, attribute, value);
+    sgd_leave();
+    return r;
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (r)
+        return r;
+    sgd_leave();
+    return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (r)
+        return r;
+    sgd_leave();
+    return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuFuncGetModule(CUmodule *out, CUfunction handle)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (r)
+        return r;
+    if (out)
+        *out = f->module->handle;
+    sgd_leave();
+    return out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+#if CUDA_VERSION >= 12000
+static CUresult enter_kernel(CUkernel handle, struct sgd_kernel **k)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    *k = sgd_handle_get(SGD_KERNEL, handle);
+    if (*k)
+        return CUDA_SUCCESS;
+    sgd_leave();
+    return CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuKernelGetFunction(CUfunction *out, CUkernel handle)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function((CUfunction)handle, &f);
+    if (r)
+        return r;
+    if (out)
+        *out = f->handle;
+    sgd_leave();
+    return out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The kernel on `device`, in its primary context, which is retained by whoever asks about it. */
+static CUresult on_device(struct sgd_kernel *k, CUdevice device, struct sgd_function **f)
+{
+    struct sgd_device *d = sgd_device(device);
+    if (!d)
+        return CUDA_ERROR_INVALID_DEVICE;
+    struct sgd_context *c = sgd_context_current();
+    if (!c || c->device != d || !c->active)
+        c = d->primary;
+    return c->active ? sgd_kernel_function(k, c, f) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel handle, CUdevice device)
+{
+    struct sgd_kernel *k;
+    struct sgd_function *f;
+    CUresult r = enter_kernel(handle, &k);
+    if (r)
+        return r;
+    r = value ? on_device(k, device, &f) : CUDA_ERROR_INVALID_VALUE;
+    if (!r)
+        r = sgd_function_get_attribute(f, attribute, value);
+    sgd_leave();
+    return r;
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle, CUdevice device)
+{
+    struct sgd_kernel *k;
+    struct sgd_function *f;
+    CUresult r = enter_kernel(handle, &k);
+    if (r)
+        return r;
+    r = on_device(k, device, &f);
+    if (!r)
+        r = sgd_function_set_attribute(f, attribute, value);
+    if (!r) {
+        k->attributes[attribute].set = true;
+        k->attributes[attribute].value = value;
+    }
+    sgd_leave();
+    return r;
+}
+
+CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice device)
+{
+    struct sgd_kernel *k;
+    CUresult r = enter_kernel(handle, &k);
+    if (r)
+        return r;
+    r = !sgd_device(device) ? CUDA_ERROR_INVALID_DEVICE : (unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    sgd_leave();
+    return r;
+}
+#endif
+
+#if CUDA_VERSION >= 12030
+CUresult cuFuncGetName(const char **name, CUfunction handle)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (r)
+        return r;
+    if (name)
+        *name = f->info.function->name;
+    sgd_leave();
+    return name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuKernelGetName(const char **name, CUkernel handle)
+{
+    struct sgd_kernel *k;
+    CUresult r = enter_kernel(handle, &k);
+    if (r)
+        return r;
+    if (name)
+        *name = k->name;
+    sgd_leave();
+    return name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+#endif
+
+#if CUDA_VERSION >= 12040
+CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (r)
+        return r;
+    const struct ptx_prototype *p = &f->info.function->signature;
+    if (!offset || index >= p->param_count) {
+        r = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        *offset = p->params[index].offset;
+        if (size)
+            *size = p->params[index].size;
+    }
+    sgd_leave();
+    return r;
+}
+
+CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, size_t *size)
+{
+    return cuFuncGetParamInfo((CUfunction)handle, index, offset, size);
+}
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (r)
+        return r;
+    if (state)
+        *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    sgd_leave();
+    return state ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuFuncLoad(CUfunction handle)
+{
+    struct sgd_function *f;
+    CUresult r = enter_function(handle, &f);
+    if (!r)
+        sgd_leave();
+    return r;
+}
+#endif
+
+#if CUDA_VERSION >= 12050
+CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel handle)
+{
+    struct sgd_kernel *k;
+    CUresult r = enter_kernel(handle, &k);
+    if (r)
+        return r;
+    if (out)
+        *out = k->library->handle;
+    sgd_leave();
+    return out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+#endif

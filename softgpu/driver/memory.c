@@ -1,0 +1,328 @@
+/*
+ * memory.c: cuMemAlloc and what stands behind every allocation that is not a mapping. CUDA reference: Memory Management.
+ *
+ * An allocation of half a granule or less is cut from a slab, a granule in units of 512 bytes with a bitmap; a larger
+ * one has granules of its own. Neighbours in a slab are not protected from each other, as on hardware. Slabs
+ * belong to a device and a context, so that a context's end leaves none half used by another.
+ */
+#include "softgpu/driver/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { UNIT = 512, UNITS = SGD_GRANULE / UNIT, SMALL = SGD_GRANULE / 2 };
+
+struct sgd_slab {
+    struct sgd_slab *next;
+    struct sgd_context *context;
+    uint64_t base;
+    unsigned used;                           /* units */
+    uint64_t taken[UNITS / 64];
+};
+
+struct sgd_extents sgd_memories;
+static struct sgd_slab *slabs;
+
+struct sgd_memory *sgd_memory_find(uint64_t address) { return sgd_extents_find(&sgd_memories, address); }
+
+bool sgd_memory_covers(uint64_t address, uint64_t size, unsigned rights)
+{
+    if (!sgd_space_any(address, size, rights))
+        return false;
+    for (;;) {
+        const struct sgd_memory *m = sgd_memory_find(address);
+        if (!m)
+            return false;
+        uint64_t here = m->at.base + m->at.size - address;
+        if (size <= here)
+            return true;
+        if (m->kind != SGD_MEMORY_MAPPED)
+            return false;
+        address += here;
+        size -= here;
+    }
+}
+
+static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* Who may touch it: the device and its peers; host and managed memory: all. */
+static unsigned devices_for(enum sgd_memory_kind kind, const struct sgd_device *d)
+{
+    return kind == SGD_MEMORY_DEVICE ? 1u << d->ordinal | d->peers : ~0u;
+}
+
+/* Granules with private memory behind them. */
+static uint64_t granules_new(uint64_t size, unsigned device_mask)
+{
+    uint64_t base = sgd_space_reserve(size, SGD_GRANULE, 0);
+    if (base && !sgd_space_back(base, size, -1, 0)) {
+        sgd_space_release(base, size);
+        return 0;
+    }
+    if (base)
+        sgd_space_rights(base, size, device_mask, SG_READ | SG_WRITE);
+    return base;
+}
+
+static void granules_free(uint64_t base, uint64_t size)
+{
+    sgd_space_unback(base, size);
+    sgd_space_release(base, size);
+}
+
+/* ---- slabs -------------------------------------------------------------------------------------------------------- */
+
+static bool taken(const struct sgd_slab *s, unsigned unit) { return s->taken[unit / 64] >> (unit % 64) & 1u; }
+
+static void mark(struct sgd_slab *s, unsigned first, unsigned count, bool as)
+{
+    for (unsigned u = first; u < first + count; u++)
+        if (as)
+            s->taken[u / 64] |= (uint64_t)1 << (u % 64);
+        else
+            s->taken[u / 64] &= ~((uint64_t)1 << (u % 64));
+    s->used = as ? s->used + count : s->used - count;
+}
+
+static bool slab_fit(const struct sgd_slab *s, unsigned count, unsigned *first)
+{
+    if (UNITS - s->used < count)
+        return false;
+    for (unsigned u = 0, run = 0; u < UNITS; u++) {
+        run = taken(s, u) ? 0 : run + 1;
+        if (run == count) {
+            *first = u + 1 - count;
+            return true;
+        }
+    }
+    return false;
+}
+
+static CUresult small_new(struct sgd_context *c, size_t size, struct sgd_memory *m)
+{
+    unsigned count = (unsigned)(round_up(size, UNIT) / UNIT), first = 0;
+    struct sgd_slab *s = slabs;
+    while (s && !(s->context == c && slab_fit(s, count, &first)))
+        s = s->next;
+    if (!s) {
+        s = calloc(1, sizeof *s);
+        if (!s || !sgd_device_take(c->device, SGD_GRANULE)) {
+            free(s);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        s->base = granules_new(SGD_GRANULE, devices_for(SGD_MEMORY_DEVICE, c->device));
+        if (!s->base) {
+            sgd_device_give(c->device, SGD_GRANULE);
+            free(s);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        s->context = c;
+        s->next = slabs;
+        slabs = s;
+    }
+    mark(s, first, count, true);
+    m->slab = s;
+    m->at = (struct sgd_extent){ s->base + (uint64_t)first * UNIT, size };
+    return CUDA_SUCCESS;
+}
+
+static void small_free(struct sgd_memory *m)
+{
+    struct sgd_slab *s = m->slab;
+    mark(s, (unsigned)((m->at.base - s->base) / UNIT), (unsigned)(round_up(m->at.size, UNIT) / UNIT), false);
+    if (s->used)
+        return;
+    struct sgd_slab **at = &slabs;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    granules_free(s->base, SGD_GRANULE);
+    sgd_device_give(m->device, SGD_GRANULE);
+    free(s);
+}
+
+/* ---- one allocation ------------------------------------------------------------------------------------------------ */
+
+static CUresult large_new(struct sgd_device *d, enum sgd_memory_kind kind, size_t size, struct sgd_memory *m)
+{
+    uint64_t whole = round_up(size, SGD_GRANULE);
+    bool counted = kind != SGD_MEMORY_HOST;
+    if (counted && !sgd_device_take(d, whole))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    uint64_t base = granules_new(whole, devices_for(kind, d));
+    if (!base) {
+        if (counted)
+            sgd_device_give(d, whole);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    m->at = (struct sgd_extent){ base, size };
+    m->rights_size = whole;
+    return CUDA_SUCCESS;
+}
+
+CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size, uint64_t *out)
+{
+    if (!size || size > (uint64_t)1 << 46)
+        return size ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+    struct sgd_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *m = (struct sgd_memory){ .kind = kind, .context = c, .device = d, .id = sgd_next_id() };
+    CUresult r = kind == SGD_MEMORY_DEVICE && c && size <= SMALL ? small_new(c, size, m) : large_new(d, kind, size, m);
+    if (!r && !sgd_extents_add(&sgd_memories, &m->at)) {
+        sgd_memory_free(m);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (r) {
+        free(m);
+        return r;
+    }
+    *out = m->at.base;
+    return CUDA_SUCCESS;
+}
+
+void sgd_memory_free(struct sgd_memory *m)
+{
+    sgd_extents_remove(&sgd_memories, &m->at);
+    if (m->kind == SGD_MEMORY_REGISTERED) {
+        sgd_space_unwindow((int)m->window);
+    } else if (m->slab) {
+        small_free(m);
+    } else {
+        granules_free(m->at.base, m->rights_size);
+        if (m->kind != SGD_MEMORY_HOST)
+            sgd_device_give(m->device, m->rights_size);
+    }
+    free(m);
+}
+
+/* Device memory of `d` becomes, or is no more, accessible to device `peer`. */
+void sgd_memory_peer(struct sgd_device *d, int peer, bool may)
+{
+    unsigned rights = may ? SG_READ | SG_WRITE : 0;
+    d->peers = may ? d->peers | 1u << peer : d->peers & ~(1u << peer);
+    for (struct sgd_slab *s = slabs; s; s = s->next)
+        if (s->context->device == d)
+            sgd_space_rights(s->base, SGD_GRANULE, 1u << peer, rights);
+    for (size_t i = 0; i < sgd_memories.count; i++) {
+        const struct sgd_memory *m = (struct sgd_memory *)sgd_memories.items[i];
+        if (m->kind == SGD_MEMORY_DEVICE && m->device == d && !m->slab)
+            sgd_space_rights(m->at.base, m->rights_size, 1u << peer, rights);
+    }
+}
+
+/* ---- the calls ----------------------------------------------------------------------------------------------------- */
+
+CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    uint64_t address = 0;
+    r = out ? sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &address) : CUDA_ERROR_INVALID_VALUE;
+    if (!r)
+        *out = address;
+    sgd_leave();
+    return r;
+}
+
+/* Waits until the device has finished everything of the allocation's context, as native does. */
+CUresult cuMemFree_v2(CUdeviceptr address)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_memory *m = address ? sgd_memory_find(address) : NULL;
+    if (address && (!m || m->at.base != address || (m->kind != SGD_MEMORY_DEVICE && m->kind != SGD_MEMORY_MANAGED)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (m && !r) {
+        uint64_t id = m->id;
+        struct sgd_device *d = m->device;
+        r = m->context ? sgd_context_wait(m->context) : CUDA_SUCCESS;
+        sgd_engine_flush(d);
+        m = sgd_memory_find(address);        /* another thread may have freed it meanwhile */
+        if (!r && m && m->id == id)
+            sgd_memory_free(m);
+    }
+    sgd_leave();
+    return r;
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    size_t row = 0, size = 0;
+    uint64_t address = 0;
+    if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16) || width > 2147483647)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else if (__builtin_mul_overflow(row = round_up(width, UNIT), height, &size))
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    else
+        r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &address);
+    if (!r) {
+        *out = address;
+        *pitch = row;
+    }
+    sgd_leave();
+    return r;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    if (free_bytes)
+        *free_bytes = c->device->total - c->device->used;
+    if (total)
+        *total = c->device->total;
+    sgd_leave();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    const struct sgd_memory *m = sgd_memory_find(address);
+    if (m && base)
+        *base = m->at.base;
+    if (m && size)
+        *size = m->at.size;
+    sgd_leave();
+    return m ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+static CUresult peer(CUcontext handle, unsigned flags, bool enable)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    struct sgd_context *other = sgd_context_get(handle);
+    if (flags)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else if (!other || !other->active)
+        r = CUDA_ERROR_INVALID_CONTEXT;
+    else if (other->device == c->device)
+        r = enable ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    else if ((c->peer_enabled >> other->device->ordinal & 1u) == enable)
+        r = enable ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    if (!r) {
+        c->peer_enabled ^= 1u << other->device->ordinal;
+        sgd_memory_peer(other->device, c->device->ordinal, enable);
+    }
+    sgd_leave();
+    return r;
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags) { return peer(handle, flags, true); }
+CUresult cuCtxDisablePeerAccess(CUcontext handle) { return peer(handle, 0, false); }

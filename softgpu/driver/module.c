@@ -1,0 +1,415 @@
+/*
+ * module.c: modules. CUDA reference: Module Management.
+ *
+ * Reading PTX and decoding entries can take long, so both happen without the driver's mutex; a module is pinned
+ * meanwhile by `running`, which also counts its launches, and unloading waits until it is 0.
+ */
+#include "softgpu/driver/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOG_SIZE = 8192 };
+
+static bool has_memory(const struct ptx_variable *v)
+{
+    return (v->space == PTX_SPACE_GLOBAL || v->space == PTX_SPACE_CONST) && v->linkage != PTX_LINK_EXTERN;
+}
+
+static uint64_t size_of(const struct ptx_variable *v) { return v->size ? v->size : 8; }    /* references to textures */
+
+/* ---- memory of variables --------------------------------------------------------------------------------------------- */
+
+/* Addresses for all variables: one allocation for those of the device, one each for managed ones. Mutex held. */
+static CUresult place_variables(struct sgd_module *m, const struct ptx_module *ptx)
+{
+    uint64_t total = 0;
+    m->addresses = calloc(ptx->variable_count + 1, sizeof *m->addresses);
+    if (!m->addresses)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < ptx->variable_count; i++) {
+        const struct ptx_variable *v = &ptx->variables[i];
+        if (!has_memory(v))
+            continue;
+        if (v->managed) {
+            uint64_t size;
+            if (m->library && sgd_library_managed(m->library, v->name, &m->addresses[i], &size) == CUDA_SUCCESS)
+                continue;
+            CUresult r = sgd_memory_new(m->context, m->context->device, SGD_MEMORY_MANAGED, size_of(v), &m->addresses[i]);
+            if (r)
+                return r;
+            sgd_memory_find(m->addresses[i])->flags = CU_MEM_ATTACH_GLOBAL;
+            continue;
+        }
+        uint64_t align = v->align > 16 ? v->align : 16;
+        total = (total + align - 1) & ~(align - 1);
+        m->addresses[i] = total + 1;         /* + 1: told from "none"; the base is added below */
+        total += size_of(v);
+    }
+    if (!total)
+        return CUDA_SUCCESS;
+    CUresult r = sgd_memory_new(m->context, m->context->device, SGD_MEMORY_DEVICE, total, &m->memory);
+    if (r)
+        return r;
+    memset((void *)(uintptr_t)m->memory, 0, total);
+    for (uint32_t i = 0; i < ptx->variable_count; i++)
+        if (has_memory(&ptx->variables[i]) && !ptx->variables[i].managed)
+            m->addresses[i] += m->memory - 1;
+    return CUDA_SUCCESS;
+}
+
+static void relocate(const struct sgd_module *m, uint8_t *at, const struct ptx_relocation *r)
+{
+    uint64_t target = (r->is_function ? sg_program_function_address(m->program, r->symbol) : m->addresses[r->symbol]) + (uint64_t)r->addend;
+    target >>= r->shift;
+    memcpy(at + r->offset, &target, r->size <= 8 ? r->size : 8);     /* little endian */
+}
+
+static void write_initial_values(const struct sgd_module *m)
+{
+    for (uint32_t i = 0; i < m->ptx->variable_count; i++) {
+        const struct ptx_variable *v = &m->ptx->variables[i];
+        uint8_t *at = (uint8_t *)(uintptr_t)m->addresses[i];
+        if (!at)
+            continue;
+        bool kept = v->managed && m->library && m->library->initialised;   /* the program may have changed it since */
+        if (v->init && !kept)
+            memcpy(at, v->init, v->size);
+        for (size_t r = 0; r < v->relocation_count && !kept; r++)
+            relocate(m, at, &v->relocations[r]);
+    }
+}
+
+/* Kernels may call malloc only if the module declares it. Mutex held. */
+static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
+{
+    struct sgd_device *d = c->device;
+    bool wanted = false;
+    for (uint32_t i = 0; i < ptx->function_count && !wanted; i++)
+        wanted = !ptx->functions[i].defined && ptx->functions[i].name && !strcmp(ptx->functions[i].name, "malloc");
+    size_t size = c->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
+    if (!wanted || d->heap_size || !size)
+        return CUDA_SUCCESS;
+    CUresult r = sgd_memory_new(NULL, d, SGD_MEMORY_DEVICE, size, &d->heap);
+    if (r)
+        return r;
+    d->heap_size = size;
+    sg_engine_set_heap(d->engine, d->heap, size);
+    return CUDA_SUCCESS;
+}
+
+/* ---- a module ---------------------------------------------------------------------------------------------------------- */
+
+static void release_memory(struct sgd_module *m, const struct ptx_module *ptx)
+{
+    for (uint32_t i = 0; m->addresses && ptx && i < ptx->variable_count; i++) {
+        uint64_t ignored, size;
+        bool of_library = m->library && sgd_library_managed(m->library, ptx->variables[i].name, &ignored, &size) == CUDA_SUCCESS;
+        struct sgd_memory *memory = ptx->variables[i].managed && !of_library ? sgd_memory_find(m->addresses[i]) : NULL;
+        if (memory && m->addresses[i])
+            sgd_memory_free(memory);
+    }
+    struct sgd_memory *memory = m->memory ? sgd_memory_find(m->memory) : NULL;
+    if (memory)
+        sgd_memory_free(memory);
+    free(m->addresses);
+}
+
+static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
+{
+    struct sgd_context *c = m->context;
+    sgd_lock();
+    CUresult r = c->active ? ensure_heap(c, ptx) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!r)
+        r = place_variables(m, ptx);
+    sgd_unlock();
+    if (!r)
+        r = (CUresult)sg_program_create(c->device->engine, ptx, m->addresses, &m->program);
+    if (r) {
+        sgd_lock();
+        release_memory(m, ptx);
+        sgd_unlock();
+        ptx_module_free(ptx);
+        return r;
+    }
+    m->ptx = ptx;
+    write_initial_values(m);
+    return CUDA_SUCCESS;
+}
+
+/* Mutex held; let go while the PTX is read. */
+CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, struct sgd_library *library, struct sgd_module **out,
+                        char *log, size_t log_size)
+{
+    struct sgd_module *m = calloc(1, sizeof *m);
+    if (!m)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    m->context = c;
+    m->library = library;
+    sgd_unlock();
+    struct ptx_module *ptx;
+    CUresult r = ptx_module_read(image->sources, image->count, &ptx, log, log_size) ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+    if (!r)
+        r = build(m, ptx);
+    sgd_lock();
+    if (!r && !(m->handle = sgd_handle_new(SGD_MODULE, m))) {
+        release_memory(m, m->ptx);
+        sg_program_destroy(m->program);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (r) {
+        free(m);
+        return r;
+    }
+    m->next = c->modules;
+    c->modules = m;
+    *out = m;
+    return CUDA_SUCCESS;
+}
+
+void sgd_module_destroy(struct sgd_module *m)
+{
+    struct sgd_module **at = &m->context->modules;
+    while (*at && *at != m)
+        at = &(*at)->next;
+    if (*at)
+        *at = m->next;
+    sgd_handle_drop(m->handle);
+    while (m->running)
+        sgd_wait(NULL);
+    while (m->functions) {
+        struct sgd_function *f = m->functions;
+        m->functions = f->next;
+        sgd_handle_drop(f->handle);
+        free(f);
+    }
+    release_memory(m, m->ptx);
+    sg_program_destroy(m->program);
+    free(m);
+}
+
+CUresult sgd_module_variable(struct sgd_module *m, const char *name, bool managed_only, uint64_t *address, size_t *size)
+{
+    for (uint32_t i = 0; i < m->ptx->variable_count; i++) {
+        const struct ptx_variable *v = &m->ptx->variables[i];
+        if (m->addresses[i] && !strcmp(v->name, name) && (v->managed || !managed_only)) {
+            *address = m->addresses[i];
+            *size = size_of(v);
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+static struct sgd_function *known_function(const struct sgd_module *m, uint32_t index)
+{
+    struct sgd_function *f = m->functions;
+    while (f && f->index != index)
+        f = f->next;
+    return f;
+}
+
+/* Mutex held; let go while the entry is decoded. */
+CUresult sgd_module_function(struct sgd_module *m, const char *name, struct sgd_function **out)
+{
+    uint32_t index = 0;
+    const struct ptx_function *list = m->ptx->functions;
+    while (index < m->ptx->function_count && !(list[index].is_entry && list[index].defined && !strcmp(list[index].name, name)))
+        index++;
+    if (index == m->ptx->function_count)
+        return CUDA_ERROR_NOT_FOUND;
+    if ((*out = known_function(m, index)))
+        return CUDA_SUCCESS;
+    char log[LOG_SIZE] = "";
+    sg_kernel *kernel = NULL;
+    m->running++;
+    sgd_unlock();
+    CUresult r = (CUresult)sg_program_kernel(m->program, name, &kernel, log, sizeof log);
+    sgd_lock();
+    m->running--;
+    sgd_progress();
+    if (r) {
+        sgd_log("%s", log);
+        return r;
+    }
+    if ((*out = known_function(m, index)))   /* another thread was as quick */
+        return CUDA_SUCCESS;
+    struct sgd_function *f = calloc(1, sizeof *f);
+    if (!f || !(f->handle = sgd_handle_new(SGD_FUNCTION, f))) {
+        free(f);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    f->module = m;
+    f->index = index;
+    f->kernel = kernel;
+    sg_kernel_describe(kernel, &f->info);
+    const struct sg_limits *l = &m->context->device->limits;
+    f->max_dynamic = f->info.static_shared < l->shared_per_block ? l->shared_per_block - f->info.static_shared : 0;
+    f->carveout = -1;
+    f->next = m->functions;
+    m->functions = f;
+    *out = f;
+    return CUDA_SUCCESS;
+}
+
+/* ---- the calls ----------------------------------------------------------------------------------------------------------- */
+
+static CUresult load(CUmodule *out, const void *data, unsigned count, CUjit_option *options, void **values)
+{
+    struct sgd_context *c;
+    struct sgd_jit jit;
+    char log[LOG_SIZE] = "";
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    r = out && data ? sgd_jit_read(&jit, count, options, values) : CUDA_ERROR_INVALID_VALUE;
+    if (r) {
+        sgd_leave();
+        return r;
+    }
+    struct sgd_image image;
+    struct sgd_module *m;
+    r = sgd_image_read(c->device, data, &image, log, sizeof log);
+    if (!r) {
+        r = sgd_module_new(c, &image, NULL, &m, log, sizeof log);
+        sgd_image_free(&image);
+    }
+    if (!r)
+        *out = m->handle;
+    sgd_leave();
+    sgd_log("%s", log);
+    sgd_jit_finish(&jit, log);
+    return r;
+}
+
+CUresult cuModuleLoadData(CUmodule *out, const void *image) { return load(out, image, 0, NULL, NULL); }
+CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image) { return load(out, image, 0, NULL, NULL); }
+
+CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options, void **values)
+{
+    return load(out, image, count, options, values);
+}
+
+CUresult cuModuleLoad(CUmodule *out, const char *path)
+{
+    if (!sgd_initialised())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    void *data;
+    CUresult r = sgd_image_file(path, &data);
+    if (r)
+        return r;
+    r = load(out, data, 0, NULL, NULL);
+    free(data);
+    return r;
+}
+
+CUresult cuModuleUnload(CUmodule handle)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_module *m = sgd_handle_get(SGD_MODULE, handle);
+    if (!m || m->library) {
+        sgd_leave();
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    struct sgd_device *d = m->context->device;
+    sgd_module_destroy(m);
+    sgd_engine_flush(d);
+    sgd_leave();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    if (!sgd_initialised())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (!mode)
+        return CUDA_ERROR_INVALID_VALUE;
+    *mode = CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+}
+
+static CUresult enter_module(CUmodule handle, struct sgd_module **m)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    *m = sgd_handle_get(SGD_MODULE, handle);
+    if (*m)
+        return CUDA_SUCCESS;
+    sgd_leave();
+    return CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
+{
+    struct sgd_module *m;
+    struct sgd_function *f;
+    CUresult r = enter_module(handle, &m);
+    if (r)
+        return r;
+    r = out && name ? sgd_module_function(m, name, &f) : CUDA_ERROR_INVALID_VALUE;
+    if (!r)
+        *out = f->handle;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule handle, const char *name)
+{
+    struct sgd_module *m;
+    CUresult r = enter_module(handle, &m);
+    if (r)
+        return r;
+    uint64_t at = 0;
+    size_t size = 0;
+    r = name && (address || bytes) ? sgd_module_variable(m, name, false, &at, &size) : CUDA_ERROR_INVALID_VALUE;
+    if (!r && address)
+        *address = at;
+    if (!r && bytes)
+        *bytes = size;
+    sgd_leave();
+    return r;
+}
+
+#if CUDA_VERSION >= 12040
+CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule handle)
+{
+    struct sgd_module *m;
+    CUresult r = enter_module(handle, &m);
+    if (r)
+        return r;
+    unsigned n = 0;
+    for (uint32_t i = 0; i < m->ptx->function_count; i++)
+        n += m->ptx->functions[i].is_entry && m->ptx->functions[i].defined;
+    if (count)
+        *count = n;
+    sgd_leave();
+    return count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned room, CUmodule handle)
+{
+    struct sgd_module *m;
+    CUresult r = enter_module(handle, &m);
+    if (r)
+        return r;
+    if (!functions)
+        r = CUDA_ERROR_INVALID_VALUE;
+    unsigned n = 0;
+    for (uint32_t i = 0; i < m->ptx->function_count && n < room && !r; i++) {
+        const struct ptx_function *p = &m->ptx->functions[i];
+        struct sgd_function *f;
+        if (!p->is_entry || !p->defined)
+            continue;
+        r = sgd_module_function(m, p->name, &f);
+        if (!r)
+            functions[n++] = f->handle;
+    }
+    sgd_leave();
+    return r;
+}
+#endif

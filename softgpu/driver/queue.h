@@ -1,0 +1,117 @@
+/*
+ * queue.h: streams and what they carry. Included by driver.h.
+ *
+ * A stream is a first-in-first-out queue of operations numbered 1, 2, 3 …; `completed` is the number of the
+ * last that has ended. Everything that waits waits for a (stream, number): an event that was recorded is such a pair, a
+ * wait for an event copies it, the legacy default stream's operations depend on the last operation of
+ * every blocking stream of the context and theirs on its. So there is one kind of dependency.
+ *
+ * Life of an operation: made by the calling thread, numbered and queued by sgd_queue_push under the mutex;
+ * when it is at the head and its dependencies have ended it is started; it ends at once (records, writes),
+ * in a worker (copies, memsets), in the callback thread (host functions), in the engine (grids) or when
+ * a value in memory is seen (waits, looked at by the timer thread). Ending it starts what it held up.
+ *
+ * After a fault nothing is started any more: what is queued ends without effect, in order; only callbacks of
+ * cuStreamAddCallback still run, with the error.
+ */
+#ifndef SOFTGPU_QUEUE_H
+#define SOFTGPU_QUEUE_H
+
+struct sgd_stream {
+    CUstream handle;                     /* NULL, the legacy stream, has a token of its own for cuStreamGetId only */
+    struct sgd_context *context;         /* NULL once that is gone */
+    struct sgd_stream *next;             /* of its context */
+    struct sgd_stream *active_next, **active_back;   /* streams with something queued */
+    bool legacy, non_blocking, per_thread, destroyed;
+    int priority;
+    unsigned flags, refs;
+    uint64_t id;
+    pthread_t thread;                    /* whose per-thread stream */
+    uint64_t pushed, completed;
+    struct sgd_op *head, **tail;
+};
+
+struct sgd_event {
+    CUevent handle;
+    struct sgd_context *context;
+    struct sgd_event *next;
+    unsigned flags, refs;
+    bool destroyed;
+    struct sgd_stream *stream;           /* where it was recorded last; NULL: never */
+    uint64_t number;
+    uint64_t time;                       /* ns, of that record */
+};
+
+struct sgd_dependency { struct sgd_stream *stream; uint64_t number; };
+
+/* One side of a copy. */
+struct sgd_side { uint64_t address; size_t pitch, height; bool device; };
+
+enum sgd_op_kind { SGD_OP_NOTHING, SGD_OP_COPY, SGD_OP_SET, SGD_OP_LAUNCH, SGD_OP_HOST, SGD_OP_RECORD,
+                   SGD_OP_WAIT_VALUE, SGD_OP_WRITE_VALUE, SGD_OP_FREE };
+
+struct sgd_op {
+    struct sgd_op *next, *work_next;
+    struct sgd_stream *stream;
+    uint64_t number;
+    enum sgd_op_kind kind;
+    bool started;
+    bool inline_run;                     /* the calling thread does the work itself when its turn is at once */
+    uint64_t not_before;                 /* chaos */
+    uint32_t dependency_count, dependency_room;
+    struct sgd_dependency *dependencies;
+    union {
+        struct {
+            struct sgd_side to, from;
+            size_t width, rows, slices;
+            void *staged;                /* freed with the operation */
+        } copy;
+        struct {
+            uint64_t address; size_t pitch, width, rows;     /* width in elements */
+            unsigned element; uint32_t value;
+        } set;
+        struct {
+            struct sg_launch launch;     /* params owned */
+            struct sgd_module *module;
+        } launch;
+        struct {
+            CUstreamCallback callback; CUhostFn function; void *data; CUstream stream;
+        } host;
+        struct sgd_event *event;         /* RECORD */
+        struct { uint64_t address, value; bool wide; unsigned flags; } value;
+        uint64_t address;                /* FREE */
+    };
+};
+
+struct sgd_op *sgd_op_new(enum sgd_op_kind);
+void sgd_op_free(struct sgd_op *);
+bool sgd_op_depend(struct sgd_op *, struct sgd_stream *, uint64_t number);
+
+CUresult sgd_queue_start(void);          /* makes the threads */
+/* Numbers and queues the operation, and waits while the stream holds SGD_MAX_OUTSTANDING. The queue owns it. */
+CUresult sgd_queue_push(struct sgd_stream *, struct sgd_op *, uint64_t *number);
+/* The same, waits until it has ended, and says whether a fault has come. The caller runs it if it can. */
+CUresult sgd_queue_push_wait(struct sgd_stream *, struct sgd_op *);
+bool sgd_stream_done(const struct sgd_stream *, uint64_t number);
+CUresult sgd_stream_wait(struct sgd_stream *, uint64_t number);
+CUresult sgd_context_wait(struct sgd_context *);         /* all its streams; ends with CUDA_SUCCESS or the fault */
+bool sgd_in_callback(void);              /* the calling thread runs host functions: it may not call CUDA */
+void sgd_queue_fault(void);              /* after sgd_fault_raise: lets everything end */
+void sgd_queue_poke(void);               /* memory may have changed: look at value waits again */
+
+/* run.c */
+CUresult sgd_op_run(struct sgd_op *);    /* COPY and SET, without the mutex */
+bool sgd_value_reached(const struct sgd_op *, CUresult *error);
+CUresult sgd_value_write(const struct sgd_op *);
+
+/* stream.c, event.c */
+CUresult sgd_stream_new(struct sgd_context *, unsigned flags, int priority, struct sgd_stream **);
+void sgd_stream_unref(struct sgd_stream *);
+void sgd_stream_retire(struct sgd_stream *);             /* its handle and context go; it ends when it is empty */
+/* What a stream argument means to the calling thread. `current` as sgd_enter_current gave it. */
+CUresult sgd_stream_find(CUstream, struct sgd_context *current, struct sgd_stream **);
+extern _Thread_local bool sgd_per_thread;                /* set around calls of the _ptds and _ptsz functions */
+void sgd_event_unref(struct sgd_event *);
+void sgd_event_retire(struct sgd_event *);
+
+#endif

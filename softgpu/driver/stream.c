@@ -1,0 +1,319 @@
+/* stream.c: streams and host functions. CUDA reference: Stream Management, Execution Control (cuLaunchHostFunc). */
+#include "softgpu/driver/driver.h"
+
+#include <stdlib.h>
+
+_Thread_local bool sgd_per_thread;
+
+CUresult sgd_stream_new(struct sgd_context *c, unsigned flags, int priority, struct sgd_stream **out)
+{
+    struct sgd_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    s->handle = sgd_handle_new(SGD_STREAM, s);
+    if (!s->handle) {
+        free(s);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    s->context = c;
+    s->flags = flags;
+    s->non_blocking = flags & CU_STREAM_NON_BLOCKING;
+    s->priority = priority > SGD_PRIORITY_LEAST ? SGD_PRIORITY_LEAST
+                : priority < SGD_PRIORITY_GREATEST ? SGD_PRIORITY_GREATEST : priority;
+    s->id = sgd_next_id();
+    s->refs = 1;
+    s->tail = &s->head;
+    s->next = c->streams;
+    c->streams = s;
+    *out = s;
+    return CUDA_SUCCESS;
+}
+
+void sgd_stream_unref(struct sgd_stream *s)
+{
+    if (!--s->refs)
+        free(s);
+}
+
+/* A destroyed stream with work left stays in its context's list, so that synchronising the context waits for it. */
+static void unlink_stream(struct sgd_stream *s)
+{
+    struct sgd_stream **at = &s->context->streams;
+    while (*at && *at != s)
+        at = &(*at)->next;
+    if (*at)
+        *at = s->next;
+    s->context = NULL;
+}
+
+void sgd_stream_retire(struct sgd_stream *s)
+{
+    if (!s->destroyed)
+        sgd_handle_drop(s->handle);
+    unlink_stream(s);
+    sgd_stream_unref(s);
+}
+
+static void sweep(struct sgd_context *c)
+{
+    for (struct sgd_stream *s = c->streams, *next; s; s = next) {
+        next = s->next;
+        if (s->destroyed && !s->head)
+            sgd_stream_retire(s);
+    }
+}
+
+static CUresult per_thread_stream(struct sgd_context *c, struct sgd_stream **out)
+{
+    pthread_t self = pthread_self();
+    for (struct sgd_stream *s = c->streams; s; s = s->next)
+        if (s->per_thread && pthread_equal(s->thread, self)) {
+            *out = s;
+            return CUDA_SUCCESS;
+        }
+    CUresult r = sgd_stream_new(c, CU_STREAM_DEFAULT, 0, out);
+    if (!r) {
+        (*out)->per_thread = true;
+        (*out)->thread = self;
+    }
+    return r;
+}
+
+CUresult sgd_stream_find(CUstream handle, struct sgd_context *current, struct sgd_stream **out)
+{
+    if (!handle)
+        handle = sgd_per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    if (handle == CU_STREAM_PER_THREAD)
+        return per_thread_stream(current, out);
+    *out = handle == CU_STREAM_LEGACY ? current->legacy : sgd_handle_get(SGD_STREAM, handle);
+    return *out && (*out)->context && (*out)->context->active ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult enter_stream(CUstream handle, struct sgd_stream **s)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    r = sgd_stream_find(handle, c, s);
+    if (r)
+        sgd_leave();
+    return r;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
+{
+    struct sgd_context *c;
+    struct sgd_stream *s;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    sweep(c);
+    if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else
+        r = sgd_stream_new(c, flags, priority, &s);
+    if (!r)
+        *out = s->handle;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuStreamCreate(CUstream *out, unsigned flags) { return cuStreamCreateWithPriority(out, flags, 0); }
+
+CUresult cuStreamDestroy_v2(CUstream handle)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_stream *s = sgd_handle_get(SGD_STREAM, handle);
+    if (!s || s->legacy || s->per_thread) {
+        sgd_leave();
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    sgd_handle_drop(handle);
+    s->destroyed = true;
+    sweep(s->context);
+    sgd_leave();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream handle) { return cuStreamDestroy_v2(handle); }
+
+CUresult cuStreamQuery(CUstream handle)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    r = s->head ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    if (s->legacy)                           /* it is idle when every blocking stream is */
+        for (struct sgd_stream *o = s->context->streams; o; o = o->next)
+            if (!o->non_blocking && o->head)
+                r = CUDA_ERROR_NOT_READY;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuStreamSynchronize(CUstream handle)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    struct sgd_device *d = s->context->device;
+    if (s->legacy) {                         /* an operation of the legacy stream would wait for the others: so does this */
+        struct sgd_op *nothing = sgd_op_new(SGD_OP_NOTHING);
+        r = nothing ? sgd_queue_push_wait(s, nothing) : CUDA_ERROR_OUT_OF_MEMORY;
+    } else {
+        r = sgd_stream_wait(s, s->pushed);
+    }
+    sgd_engine_flush(d);
+    sgd_leave();
+    return r;
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    struct sgd_event *e = sgd_handle_get(SGD_EVENT, event);
+    if (flags & ~1u)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else if (!e)
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (!r && e->stream && !sgd_stream_done(e->stream, e->number)) {
+        struct sgd_op *op = sgd_op_new(SGD_OP_NOTHING);
+        if (!op || !sgd_op_depend(op, e->stream, e->number)) {
+            if (op)
+                sgd_op_free(op);
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            r = sgd_queue_push(s, op, NULL);
+        }
+    }
+    sgd_leave();
+    return r;
+}
+
+static CUresult host(CUstream handle, CUstreamCallback callback, CUhostFn function, void *data)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    struct sgd_op *op = callback || function ? sgd_op_new(SGD_OP_HOST) : NULL;
+    if (!op) {
+        sgd_leave();
+        return callback || function ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+    }
+    op->host.callback = callback;
+    op->host.function = function;
+    op->host.data = data;
+    op->host.stream = handle;
+    r = sgd_queue_push(s, op, NULL);
+    sgd_leave();
+    return r;
+}
+
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags)
+{
+    return flags ? CUDA_ERROR_INVALID_VALUE : host(stream, callback, NULL, data);
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
+{
+    return host(stream, NULL, function, data);
+}
+
+/* ---- what is asked about streams ---------------------------------------------------------------------------- */
+
+CUresult cuStreamGetPriority(CUstream handle, int *priority)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    if (priority)
+        *priority = s->priority;
+    sgd_leave();
+    return priority ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned *flags)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    if (flags)
+        *flags = s->flags;
+    sgd_leave();
+    return flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    if (context)
+        *context = s->context->handle;
+    sgd_leave();
+    return context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+#if CUDA_VERSION >= 12000
+CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    if (id)
+        *id = s->id;
+    sgd_leave();
+    return id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+#endif
+
+#if CUDA_VERSION >= 12080
+CUresult cuStreamGetDevice(CUstream handle, CUdevice *device)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    if (device)
+        *device = s->context->device->ordinal;
+    sgd_leave();
+    return device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+#endif
+
+/* Capture is not offered, so no stream is ever captured. */
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
+{
+    struct sgd_stream *s;
+    CUresult r = enter_stream(handle, &s);
+    if (r)
+        return r;
+    if (status)
+        *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    sgd_leave();
+    return status ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    static _Thread_local CUstreamCaptureMode own = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUstreamCaptureMode old = own;
+    own = *mode;
+    *mode = old;
+    return CUDA_SUCCESS;
+}

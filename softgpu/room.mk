@@ -1,0 +1,32 @@
+# The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/driver.h) on the machine of softgpu/exec/.
+SOFTGPU_DRIVER_FILES := attributes.c config.c context.c copy.c current.c device.c entry.c errors.c event.c extents.c function.c \
+                        host.c image.c launch.c library.c memory.c module.c occupancy.c per_thread.c pointer.c queue.c run.c \
+                        set.c space.c state.c stream.c value.c vmm.c
+SOFTGPU_DRIVER_GENERATED := $(BUILD)/generated/softgpu
+SOFTGPU_DRIVER_OBJECTS := $(call objects,$(addprefix softgpu/driver/,$(SOFTGPU_DRIVER_FILES))) $(SOFTGPU_DRIVER_GENERATED)/symbols.o
+SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
+                   $(call objects,$(addprefix cpu/common/,log.c fatbin.c))
+SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
+
+$(SOFTGPU_DRIVER_GENERATED)/symbols.c: softgpu/driver/symbols.awk softgpu/driver/symbols.txt $(CUDA_INCLUDE)/cudaTypedefs.h
+	@mkdir -p $(@D)
+	awk -f $^ > $@
+
+$(SOFTGPU_DRIVER_GENERATED)/symbols.o: $(SOFTGPU_DRIVER_GENERATED)/symbols.c
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(SOFTGPU_DRIVER_GENERATED)/error_names.h: softgpu/driver/errors.awk $(CUDA_INCLUDE)/cuda.h
+	@mkdir -p $(@D)
+	awk -f $^ > $@
+
+$(BUILD)/softgpu/driver/errors.o: | $(SOFTGPU_DRIVER_GENERATED)/error_names.h
+
+# Never unloaded: its threads live as long as the process.
+$(SOFTGPU_LIBRARY): $(SOFTGPU_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu.so -Wl,-z,nodelete -Wl,-Bsymbolic -o $@ $^ -lzstd -llz4 -lm
+
+# While softgpu/exec/ grows: no library before all of it is there.
+ifeq ($(filter-out $(wildcard $(SOFTGPU_EXEC_SOURCES)),$(SOFTGPU_EXEC_SOURCES)),)
+PROGRAMS += $(SOFTGPU_LIBRARY)
+endif

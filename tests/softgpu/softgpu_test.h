@@ -1,0 +1,37 @@
+/* softgpu_test.h: what the tests of the software GPU share. Each test program is one process with the driver in it. */
+#ifndef TESTS_SOFTGPU_TEST_H
+#define TESTS_SOFTGPU_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <cuda.h>
+
+#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
+#define FAILS(code, call) assert_int_equal((call), (code))
+
+enum { MIB = 1 << 20, GRANULE = 2 * MIB };
+
+/* Group set-up: device 0's primary context current. */
+static inline int with_context(void **state)
+{
+    (void)state;
+    CUcontext c;
+    return cuInit(0) || cuDevicePrimaryCtxRetain(&c, 0) || cuCtxSetCurrent(c) ? -1 : 0;
+}
+
+static inline int without_context(void **state)
+{
+    (void)state;
+    return cuDevicePrimaryCtxRelease(0) ? -1 : 0;
+}
+
+#define RUN(tests)                                                   \
+    (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests((tests), with_context, without_context))
+
+#endif

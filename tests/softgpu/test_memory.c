@@ -1,0 +1,230 @@
+/* test_memory.c: cuMemAlloc, copies, memsets, pinned and managed memory, pointer attributes. */
+#include "softgpu_test.h"
+
+static void alloc_and_free(void **state)
+{
+    (void)state;
+    size_t before, after, total;
+    OK(cuMemGetInfo(&before, &total));
+    assert_true(before <= total);
+    CUdeviceptr small[100], large;
+    for (size_t i = 0; i < 100; i++) {
+        OK(cuMemAlloc(&small[i], 1 + i * 37));
+        assert_int_equal(small[i] % 256, 0);
+        for (size_t k = 0; k < i; k++)
+            assert_true(small[k] + 1 + k * 37 <= small[i] || small[i] + 1 + i * 37 <= small[k]);
+    }
+    OK(cuMemAlloc(&large, 5 * MIB + 1));
+    OK(cuMemGetInfo(&after, &total));
+    assert_true(after <= before - 8 * MIB);
+    CUdeviceptr base;
+    size_t size;
+    OK(cuMemGetAddressRange(&base, &size, large + 5 * MIB));
+    assert_int_equal(base, large);
+    assert_int_equal(size, 5 * MIB + 1);
+    FAILS(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(&base, &size, large + 5 * MIB + 1));
+    for (size_t i = 0; i < 100; i++)
+        OK(cuMemFree(small[i]));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemFree(large + 1));
+    OK(cuMemFree(large));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemFree(large));
+    OK(cuMemFree(0));
+    OK(cuMemGetInfo(&after, &total));
+    assert_int_equal(after, before);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemAlloc(&large, 0));
+    FAILS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&large, total + 1));
+    OK(cuMemAlloc(&large, MIB));             /* out of memory leaves everything usable */
+    OK(cuMemFree(large));
+}
+
+static void copies_1d(void **state)
+{
+    (void)state;
+    enum { N = 3 * MIB + 17 };
+    unsigned char *out = malloc(N), *in = malloc(N);
+    for (size_t i = 0; i < N; i++)
+        out[i] = (unsigned char)(i * 7 + i / 251);
+    CUdeviceptr a, b;
+    OK(cuMemAlloc(&a, N));
+    OK(cuMemAlloc(&b, N));
+    OK(cuMemcpyHtoD(a, out, N));
+    OK(cuMemcpyDtoD(b, a, N));
+    OK(cuMemcpyDtoH(in, b, N));
+    assert_memory_equal(in, out, N);
+    OK(cuMemsetD8(b, 0x5A, N));
+    OK(cuMemcpyDtoH(in, b + 1000, 3));
+    assert_memory_equal(in, "\x5A\x5A\x5A", 3);
+    OK(cuMemcpy((CUdeviceptr)(uintptr_t)in, a, N));           /* kinds by address */
+    assert_memory_equal(in, out, N);
+    OK(cuMemcpy(b, (CUdeviceptr)(uintptr_t)in, N));
+    memset(in, 0, N);
+    OK(cuMemcpyPeer(a, NULL, b, NULL, N));
+    OK(cuMemcpyDtoH(in, a, N));
+    assert_memory_equal(in, out, N);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD(a + 1, out, N));          /* one byte too far */
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)in, out, 4));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH(in, 0, 4));
+    OK(cuMemcpyHtoD(a, out, 0));
+    OK(cuMemFree(a));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH(in, a, 4));
+    OK(cuMemFree(b));
+    free(out);
+    free(in);
+}
+
+static void memsets(void **state)
+{
+    (void)state;
+    CUdeviceptr d;
+    size_t pitch;
+    OK(cuMemAllocPitch(&d, &pitch, 100, 9, 4));
+    assert_true(pitch >= 100 && pitch % 256 == 0);
+    OK(cuMemsetD8(d, 0, pitch * 9));
+    OK(cuMemsetD2D32(d + 4, pitch, 0x01020304, 20, 9));
+    OK(cuMemsetD2D16(d + 2 * pitch, pitch, 0xBEEF, 2, 3));
+    unsigned host[2];
+    for (size_t y = 0; y < 9; y++) {
+        OK(cuMemcpyDtoH(host, d + y * pitch, 8));
+        assert_int_equal(host[0], y >= 2 && y < 5 ? 0xBEEFBEEFu : 0);
+        assert_int_equal(host[1], 0x01020304);
+        OK(cuMemcpyDtoH(host, d + y * pitch + 80, 8));
+        assert_int_equal(host[0], 0x01020304);
+        assert_int_equal(host[1], 0);
+    }
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemsetD32(d + 2, 0, 1));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemsetD16(d + 1, 0, 1));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(d, 0, pitch * 9 + 1));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemsetD2D8(d, 10, 0, 11, 2));
+    OK(cuMemFree(d));
+}
+
+static void copies_2d_3d(void **state)
+{
+    (void)state;
+    enum { W = 13, H = 5, D = 4 };
+    unsigned char host[D][H][W], back[D][H][W];
+    for (size_t i = 0; i < sizeof host; i++)
+        ((unsigned char *)host)[i] = (unsigned char)(i + 1);
+    CUdeviceptr d;
+    size_t pitch;
+    OK(cuMemAllocPitch(&d, &pitch, 64, 8 * 6, 4));
+    CUDA_MEMCPY3D c = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = W, .srcHeight = H,
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = d, .dstPitch = pitch, .dstHeight = 8, .dstXInBytes = 3,
+                        .dstY = 1, .dstZ = 2, .WidthInBytes = W, .Height = H, .Depth = D };
+    OK(cuMemcpy3D(&c));
+    CUDA_MEMCPY3D r = { .srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = d, .srcPitch = pitch, .srcHeight = 8, .srcXInBytes = 3,
+                        .srcY = 1, .srcZ = 2, .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = back, .dstPitch = W, .dstHeight = H,
+                        .WidthInBytes = W, .Height = H, .Depth = D };
+    OK(cuMemcpy3DAsync(&r, NULL));
+    OK(cuStreamSynchronize(NULL));
+    assert_memory_equal(back, host, sizeof host);
+    unsigned char one;
+    OK(cuMemcpyDtoH(&one, d + (2 * 8 + 1) * pitch + 3, 1));
+    assert_int_equal(one, host[0][0][0]);
+    CUDA_MEMCPY2D t = { .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = d, .srcPitch = pitch, .srcXInBytes = 3, .srcY = 3 * 8 + 1,
+                        .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = back, .dstPitch = W, .WidthInBytes = W, .Height = H };
+    OK(cuMemcpy2D(&t));
+    assert_memory_equal(back, host[1], sizeof host[1]);
+    t.srcPitch = 5;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&t));
+    t.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    FAILS(CUDA_ERROR_NOT_SUPPORTED, cuMemcpy2D(&t));
+    OK(cuMemFree(d));
+}
+
+static void pinned_and_registered(void **state)
+{
+    (void)state;
+    char *p, *q = malloc(100000);
+    unsigned flags;
+    CUdeviceptr d, at;
+    OK(cuMemHostAlloc((void **)&p, 5000, CU_MEMHOSTALLOC_PORTABLE));
+    memset(p, 7, 5000);
+    OK(cuMemHostGetDevicePointer(&at, p + 10, 0));
+    assert_int_equal(at, (CUdeviceptr)(uintptr_t)p + 10);
+    OK(cuMemHostGetFlags(&flags, p));
+    assert_int_equal(flags & CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
+    OK(cuMemAlloc(&d, 5000));
+    OK(cuMemcpyDtoD(d, at, 4990));           /* pinned memory is device-accessible */
+    char got;
+    OK(cuMemcpyDtoH(&got, d + 4989, 1));
+    assert_int_equal(got, 7);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemFree((CUdeviceptr)(uintptr_t)p));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemHostUnregister(p));
+    OK(cuMemFreeHost(p));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(p));
+
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD(d, (CUdeviceptr)(uintptr_t)q, 10));
+    OK(cuMemHostRegister(q + 11, 80000, 0));
+    FAILS(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, cuMemHostRegister(q + 20, 10, 0));
+    memset(q, 9, 100000);
+    OK(cuMemHostGetDevicePointer(&at, q + 11, 0));
+    OK(cuMemcpyDtoD(d, at, 5000));
+    OK(cuMemcpyDtoH(&got, d, 1));
+    assert_int_equal(got, 9);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemHostUnregister(q + 12));
+    OK(cuMemHostUnregister(q + 11));
+    FAILS(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(q + 11));
+    for (int i = 0; i < 600; i++) {          /* slots of windows are used again */
+        OK(cuMemHostRegister(q, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+        OK(cuMemHostUnregister(q));
+    }
+    OK(cuMemFree(d));
+    free(q);
+}
+
+static void managed(void **state)
+{
+    (void)state;
+    CUdeviceptr m;
+    OK(cuMemAllocManaged(&m, 3 * MIB, CU_MEM_ATTACH_GLOBAL));
+    *(volatile int *)(uintptr_t)m = 42;
+    int got;
+    OK(cuMemcpyDtoH(&got, m, 4));
+    assert_int_equal(got, 42);
+    unsigned is = 0;
+    OK(cuPointerGetAttribute(&is, CU_POINTER_ATTRIBUTE_IS_MANAGED, m + 4));
+    assert_int_equal(is & 1, 1);
+    OK(cuMemFree(m));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemAllocManaged(&m, 4, 0));
+}
+
+static void pointer_attributes(void **state)
+{
+    (void)state;
+    CUdeviceptr d;
+    OK(cuMemAlloc(&d, 1000));
+    CUcontext current, of = NULL;
+    CUmemorytype type = 0;
+    CUdeviceptr device = 0, start = 0;
+    void *host = (void *)1;
+    size_t range = 0;
+    int ordinal = 7;
+    OK(cuCtxGetCurrent(&current));
+    CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                    CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE };
+    void *data[] = { &of, &type, &device, &host, &ordinal, &start, &range };
+    OK(cuPointerGetAttributes(7, which, data, d + 10));
+    assert_ptr_equal(of, current);
+    assert_int_equal(type, CU_MEMORYTYPE_DEVICE);
+    assert_int_equal(device, d + 10);
+    assert_null(host);
+    assert_int_equal(ordinal, 0);
+    assert_int_equal(start, d);
+    assert_int_equal(range, 1000);
+    OK(cuPointerGetAttributes(7, which, data, (CUdeviceptr)(uintptr_t)&d));
+    assert_int_equal(type, 0);
+    assert_int_equal(ordinal, -2);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)&d));
+    OK(cuMemFree(d));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alloc_and_free), cmocka_unit_test(copies_1d), cmocka_unit_test(memsets), cmocka_unit_test(copies_2d_3d),
+        cmocka_unit_test(pinned_and_registered), cmocka_unit_test(managed), cmocka_unit_test(pointer_attributes),
+    };
+    return RUN(tests);
+}
