@@ -91,7 +91,7 @@ static enum clnt_stat encode(rpc_client *client, struct rpc_call *call, bool *ga
 {
     struct rpc_encoding encoding;
     /* A done function may run inside the writer, which cannot write a second batch before it returns. */
-    if (rpc_sender_begin(&client->sender, &encoding, !rpc_client_inside_done()) < 0)
+    if (rpc_sender_begin(&client->sender, &encoding, !rpc_client_inside_done(client)) < 0)
         return RPC_CANTENCODEARGS;
     call->xid = next_xid(client);
     if (!rpc_wire_put_call(&encoding.xdr, call->xid, client->program, call->procedure) ||
@@ -127,7 +127,7 @@ int rpc_client_send(rpc_client *client)
 /* An ASYNC call was added: send it now, or leave it to those who will. The lock is held. */
 static int send_or_batch(rpc_client *client)
 {
-    if (client->sender.writing || rpc_client_inside_done())
+    if (client->sender.writing || rpc_client_inside_done(client))
         return 0;                               /* the writer sends it, or the reader after its done functions */
     if (!client->batching || !client->attender || rpc_sender_pending(&client->sender) >= SEND_AT ||
         clock_now() - client->last_sent > QUIET_NS)
@@ -157,7 +157,7 @@ enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
     bool gathered = false;
     int failure = 0;
     pthread_mutex_lock(&client->lock);
-    if (!rpc_client_inside_done())
+    if (!rpc_client_inside_done(client))
         failure = rpc_sender_wait_room(&client->sender);
     if (failure == 0)
         failure = client->sender.error;
@@ -175,7 +175,7 @@ enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
             remember(client, call);
         if (gathered)
             failure = rpc_sender_write_through(&client->sender);
-        else if (class == RPC_CLASS_SYNC && !rpc_client_inside_done())
+        else if (class == RPC_CLASS_SYNC && !rpc_client_inside_done(client))
             failure = rpc_client_send(client);
         else if (class == RPC_CLASS_ASYNC)
             failure = send_or_batch(client);

@@ -83,8 +83,8 @@ void rpc_client_lose(rpc_client *, bool tell, const char *format, ...) __attribu
 int  rpc_client_blocked(void *client);
 /* Wakes the attender wherever it sleeps. The lock is held. */
 void rpc_client_wake_attender(rpc_client *);
-/* Is this thread inside a done function? */
-bool rpc_client_inside_done(void);
+/* Is this thread inside a done function of this client? */
+bool rpc_client_inside_done(const rpc_client *);
 /* Sends what is in the batch and notes the time. The lock is held; released meanwhile. */
 int  rpc_client_send(rpc_client *);
 

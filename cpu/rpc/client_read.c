@@ -18,18 +18,20 @@ enum {
     RETRY_MS = 2                /* a writer looks so often whether it should read, while another thread reads */
 };
 
-static _Thread_local unsigned done_depth;
+/* The client whose done function this thread is running, the innermost if there are several. */
+static _Thread_local const rpc_client *done_of;
 
-bool rpc_client_inside_done(void)
+bool rpc_client_inside_done(const rpc_client *client)
 {
-    return done_depth > 0;
+    return done_of == client;
 }
 
-static void run_done(struct rpc_call *call)
+static void run_done(rpc_client *client, struct rpc_call *call)
 {
-    done_depth++;
+    const rpc_client *outer = done_of;
+    done_of = client;
     call->done(call, call->context);
-    done_depth--;
+    done_of = outer;
 }
 
 void rpc_client_wake_attender(rpc_client *client)
@@ -105,7 +107,7 @@ void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
 
     while (with_done) {
         struct rpc_call *next = with_done->next;
-        run_done(with_done);
+        run_done(client, with_done);
         with_done = next;
     }
     if (tell && client->lost)
@@ -173,7 +175,7 @@ static bool take_reply(rpc_client *client, const struct rpc_record *record)
 
     if (call->done) {
         call->complete = true;
-        run_done(call);
+        run_done(client, call);
     } else {
         pthread_mutex_lock(&client->lock);
         complete(client, call);

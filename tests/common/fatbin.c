@@ -1,0 +1,345 @@
+/*
+ * fatbin: the reader of fat binaries against containers made here, whole, cut off, and damaged.
+ * With file names as arguments: reads those (fatbin_nvcc.sh), and prints the entries.
+ */
+#include "cpu/common/fatbin.h"
+
+#include <elf.h>
+#include <lz4.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include <cmocka.h>
+
+/* ---- making containers ---- */
+
+struct made { uint8_t bytes[65536]; size_t size; };
+
+static void put(uint8_t *at, uint64_t value, unsigned size) { memcpy(at, &value, size); }
+
+static void begin(struct made *made)
+{
+    memset(made, 0, sizeof *made);
+    put(made->bytes, FATBIN_CONTAINER_MAGIC, 4);
+    put(made->bytes + 4, 1, 2);
+    put(made->bytes + 6, 16, 2);
+    made->size = 16;
+}
+
+enum packing { PLAIN, LZ4, ZSTD };
+
+static void add_entry(struct made *made, unsigned kind, unsigned sm, enum packing packing, const char *name,
+                      const void *payload, size_t size)
+{
+    uint8_t *head = made->bytes + made->size, packed[32768];
+    size_t name_size = name ? strlen(name) : 0, header = 0x40 + ((name_size + 7) & ~(size_t)7), stored = size;
+    if (packing == LZ4)
+        stored = (size_t)LZ4_compress_default(payload, (char *)packed, (int)size, sizeof packed);
+    else if (packing == ZSTD)
+        stored = ZSTD_compress(packed, sizeof packed, payload, size, 3);
+    size_t padded = (stored + 7) & ~(size_t)7;
+    put(head, kind, 2);
+    put(head + 2, 0x101, 2);
+    put(head + 4, header, 4);
+    put(head + 8, padded, 8);
+    put(head + 0x10, packing == PLAIN ? 0 : stored, 4);
+    put(head + 0x18, 3, 2);
+    put(head + 0x1a, 8, 2);
+    put(head + 0x1c, sm, 4);
+    if (name) {
+        put(head + 0x20, 0x40, 4);
+        put(head + 0x24, name_size, 4);
+        memcpy(head + 0x40, name, name_size);
+    }
+    put(head + 0x28, 0x11 | (packing == LZ4 ? 0x2000 : packing == ZSTD ? 0x8000 : 0), 8);
+    put(head + 0x38, packing == PLAIN ? 0 : size, 8);
+    memcpy(head + header, packing == PLAIN ? payload : packed, stored);
+    made->size += header + padded;
+    put(made->bytes + 8, made->size - 16, 8);
+}
+
+static const char ptx[] = ".version 8.3\n.target sm_75\n.address_size 64\n.visible .entry k() { ret; }\n"
+                          "// aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n";
+
+/* A small cubin: an ELF file with a section that has bytes, and one that has none. */
+static size_t make_elf(uint8_t *bytes)
+{
+    Elf64_Ehdr head = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1 }, .e_ehsize = sizeof head,
+                        .e_shoff = 104, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 3,
+                        .e_phentsize = sizeof(Elf64_Phdr) };
+    Elf64_Shdr sections[3] = { { 0 },
+        { .sh_type = SHT_PROGBITS, .sh_offset = 64, .sh_size = 40 },
+        { .sh_type = SHT_NOBITS, .sh_offset = 1 << 30, .sh_size = 1 << 30 } };
+    memset(bytes, 0x11, 104);
+    memcpy(bytes, &head, sizeof head);
+    memcpy(bytes + 104, sections, sizeof sections);
+    return 104 + sizeof sections;
+}
+
+static void check_entry(const struct fatbin_entry *entry, unsigned kind, unsigned sm, const void *payload, size_t size)
+{
+    const char *why = NULL;
+    size_t got = 0;
+    assert_int_equal(entry->kind, kind);
+    assert_int_equal(entry->sm, sm);
+    assert_int_equal(entry->version_major, 8);
+    assert_int_equal(entry->version_minor, 3);
+    assert_int_equal(entry->size, size);
+    uint8_t *bytes = fatbin_extract(entry, &got, &why);
+    assert_non_null(bytes);
+    assert_int_equal(got, size);
+    assert_memory_equal(bytes, payload, size);
+    assert_int_equal(bytes[size], 0);
+    free(bytes);
+}
+
+static void whole(struct made *made, uint8_t *elf, size_t *elf_size)
+{
+    *elf_size = make_elf(elf);
+    begin(made);
+    add_entry(made, FATBIN_CUBIN, 75, PLAIN, NULL, elf, *elf_size);
+    add_entry(made, FATBIN_PTX, 75, PLAIN, "a.cu", ptx, sizeof ptx);
+    add_entry(made, FATBIN_PTX, 80, LZ4, NULL, ptx, sizeof ptx);
+    add_entry(made, FATBIN_PTX, 121, ZSTD, "longer-name.cu", ptx, sizeof ptx);
+    add_entry(made, 77, 1, PLAIN, NULL, "12345678", 8);
+}
+
+static void entries(void **state)
+{
+    (void)state;
+    static struct made made;
+    uint8_t elf[1024];
+    size_t elf_size, cursor = 0;
+    struct fatbin_entry entry;
+    const char *why = NULL;
+    whole(&made, elf, &elf_size);
+    assert_int_equal(fatbin_container_size(made.bytes, made.size), made.size);
+    assert_int_equal(fatbin_container_size(made.bytes, SIZE_MAX), made.size);
+    assert_int_equal(fatbin_container_size(made.bytes, made.size + 100), made.size);
+
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 1);
+    check_entry(&entry, FATBIN_CUBIN, 75, elf, elf_size);
+    assert_null(entry.name);
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 1);
+    check_entry(&entry, FATBIN_PTX, 75, ptx, sizeof ptx);
+    assert_int_equal(entry.name_size, 4);
+    assert_memory_equal(entry.name, "a.cu", 4);
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 1);
+    check_entry(&entry, FATBIN_PTX, 80, ptx, sizeof ptx);
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 1);
+    check_entry(&entry, FATBIN_PTX, 121, ptx, sizeof ptx);
+    assert_int_equal(entry.name_size, 14);
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 1);
+    check_entry(&entry, 77, 1, "12345678", 8);
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 0);
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 0);
+}
+
+static void no_containers(void **state)
+{
+    (void)state;
+    struct made made;
+    begin(&made);
+    size_t cursor = 0;
+    struct fatbin_entry entry;
+    const char *why = NULL;
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 0);     /* empty is fine */
+    assert_int_equal(fatbin_container_size(NULL, SIZE_MAX), 0);
+    made.bytes[0] ^= 1;
+    assert_int_equal(fatbin_container_size(made.bytes, SIZE_MAX), 0);
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), -1);
+    assert_non_null(why);
+    begin(&made);
+    put(made.bytes + 4, 2, 2);
+    assert_int_equal(fatbin_container_size(made.bytes, SIZE_MAX), 0);
+    begin(&made);
+    put(made.bytes + 6, 8, 2);
+    assert_int_equal(fatbin_container_size(made.bytes, SIZE_MAX), 0);
+    begin(&made);
+    put(made.bytes + 8, UINT64_MAX, 8);
+    assert_int_equal(fatbin_container_size(made.bytes, SIZE_MAX), 0);
+    put(made.bytes + 8, UINT64_MAX - 8, 8);
+    assert_int_equal(fatbin_container_size(made.bytes, SIZE_MAX), 0);
+}
+
+/* Walks a container of exactly `size` bytes and extracts everything. Gives what fatbin_next ended with. */
+static int walk(const uint8_t *bytes, size_t size)
+{
+    /* in memory of exactly that size, so that a sanitizer sees one byte too many */
+    uint8_t *copy = malloc(size ? size : 1);
+    memcpy(copy, bytes, size);
+    size_t cursor = 0, before = 0;
+    struct fatbin_entry entry;
+    const char *why = NULL;
+    int status;
+    while ((status = fatbin_next(copy, size, &cursor, &entry, &why)) == 1) {
+        assert_true(cursor > before);
+        before = cursor;
+        why = NULL;
+        size_t got;
+        uint8_t *out = fatbin_extract(&entry, &got, &why);
+        assert_true(out || why);
+        free(out);
+    }
+    if (status < 0)
+        assert_non_null(why);
+    free(copy);
+    return status;
+}
+
+static void cut_off(void **state)
+{
+    (void)state;
+    static struct made made;
+    uint8_t elf[1024];
+    size_t elf_size;
+    whole(&made, elf, &elf_size);
+    assert_int_equal(walk(made.bytes, made.size), 0);
+    for (size_t size = 0; size < made.size; size++) {
+        assert_int_equal(walk(made.bytes, size), -1);
+        if (size >= 16) {                           /* a header that says what there is: entries are cut */
+            uint64_t said = made.size - 16;
+            put(made.bytes + 8, size - 16, 8);
+            assert_true(walk(made.bytes, size) <= 0);
+            put(made.bytes + 8, said, 8);
+        }
+    }
+}
+
+static void damaged(void **state)
+{
+    (void)state;
+    static struct made made;
+    uint8_t elf[1024];
+    size_t elf_size;
+    whole(&made, elf, &elf_size);
+    for (size_t at = 0; at < made.size; at++) {
+        static const uint8_t changes[] = { 0x01, 0x80, 0xff };
+        for (size_t i = 0; i < sizeof changes; i++) {
+            made.bytes[at] ^= changes[i];
+            walk(made.bytes, made.size);
+            made.bytes[at] ^= changes[i];
+        }
+    }
+    assert_int_equal(walk(made.bytes, made.size), 0);
+}
+
+/* Claims that cannot be true are refused before memory is taken. */
+static void lies(void **state)
+{
+    (void)state;
+    static struct made made;
+    struct fatbin_entry entry;
+    size_t cursor;
+    const char *why;
+    static const struct { enum packing packing; uint64_t claim; } cases[] = {
+        { LZ4, 600u << 20 }, { LZ4, 400u << 20 }, { ZSTD, 600u << 20 }, { ZSTD, 1 }, { ZSTD, UINT64_MAX },
+        { LZ4, UINT64_MAX }, { LZ4, 1 }, { ZSTD, sizeof ptx + 1 }, { LZ4, sizeof ptx + 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin(&made);
+        add_entry(&made, FATBIN_PTX, 75, cases[i].packing, NULL, ptx, sizeof ptx);
+        put(made.bytes + 16 + 0x38, cases[i].claim, 8);
+        cursor = 0;
+        why = NULL;
+        assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 1);
+        assert_null(fatbin_extract(&entry, NULL, &why));
+        assert_non_null(why);
+    }
+    begin(&made);
+    add_entry(&made, FATBIN_LTO, 75, ZSTD, NULL, ptx, sizeof ptx);
+    put(made.bytes + 16 + 0x28, 0x18011, 8);                    /* scrambled */
+    cursor = 0;
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 1);
+    assert_null(fatbin_extract(&entry, NULL, &why));
+    assert_non_null(strstr(why, "scrambled"));
+}
+
+static void elf_sizes(void **state)
+{
+    (void)state;
+    uint8_t bytes[1024];
+    size_t size = make_elf(bytes);
+    assert_int_equal(fatbin_elf_size(bytes, sizeof bytes), size);
+    assert_int_equal(fatbin_elf_size(bytes, SIZE_MAX), size);
+    assert_int_equal(fatbin_elf_size(bytes, size), size);
+    for (size_t cut = 0; cut < size; cut++)
+        assert_int_equal(fatbin_elf_size(bytes, cut), 0);
+    assert_int_equal(fatbin_elf_size(NULL, 100), 0);
+    Elf64_Ehdr head;
+    memcpy(&head, bytes, sizeof head);
+    head.e_shoff = UINT64_MAX - 8;
+    memcpy(bytes, &head, sizeof head);
+    assert_int_equal(fatbin_elf_size(bytes, SIZE_MAX), 0);
+    head.e_shoff = 104;
+    head.e_shentsize = 8;
+    memcpy(bytes, &head, sizeof head);
+    assert_int_equal(fatbin_elf_size(bytes, sizeof bytes), 0);
+    make_elf(bytes);
+    bytes[EI_CLASS] = ELFCLASS32;
+    assert_int_equal(fatbin_elf_size(bytes, sizeof bytes), 0);
+}
+
+/* ---- files ---- */
+
+static int read_file(const char *name)
+{
+    FILE *file = fopen(name, "rb");
+    if (!file)
+        return perror(name), 1;
+    static uint8_t bytes[8 << 20];
+    size_t size = fread(bytes, 1, sizeof bytes, file), cursor = 0, extracted;
+    fclose(file);
+    if (fatbin_container_size(bytes, size) != size)
+        return fprintf(stderr, "%s: %zu bytes, but the container has %zu\n", name, size, fatbin_container_size(bytes, size)), 1;
+    struct fatbin_entry entry;
+    const char *why = "?";
+    int status;
+    while ((status = fatbin_next(bytes, size, &cursor, &entry, &why)) == 1) {
+        uint8_t *out = fatbin_extract(&entry, &extracted, &why);
+        if (!out)
+            return fprintf(stderr, "%s: %s\n", name, why), 1;
+        const char *packed = entry.flags & 0x2000 ? "lz4" : entry.flags & 0x8000 ? "zstd" : "plain";
+        bool sound = entry.kind == FATBIN_CUBIN ? fatbin_elf_size(out, extracted) == extracted
+                   : entry.kind == FATBIN_PTX ? extracted > 0 && out[extracted - 1] == 0 && strstr((char *)out, ".version")
+                   : true;
+        uint32_t sum = 0;
+        for (size_t i = 0; i < extracted; i++)
+            sum = sum * 31 + out[i];
+        printf("%s sm=%u %s %s %zu %08x\n", entry.kind == FATBIN_PTX ? "ptx" : entry.kind == FATBIN_CUBIN ? "cubin" : "other",
+               entry.sm, packed, sound ? "sound" : "UNSOUND", extracted, sum);
+        free(out);
+    }
+    if (status < 0)
+        fprintf(stderr, "%s: %s\n", name, why);
+    for (size_t cut = 0; cut < size; cut += 1 + size / 500)
+        walk(bytes, cut);
+    for (size_t at = 16; at < size; at += 1 + size / 2000) {
+        bytes[at] ^= 0x55;
+        walk(bytes, size);
+        bytes[at] ^= 0x55;
+    }
+    return status < 0;
+}
+
+int main(int count, char **names)
+{
+    if (count > 1) {
+        int status = 0;
+        for (int i = 1; i < count; i++)
+            status |= read_file(names[i]);
+        return status;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entries), cmocka_unit_test(no_containers), cmocka_unit_test(cut_off),
+        cmocka_unit_test(damaged), cmocka_unit_test(lies), cmocka_unit_test(elf_sizes),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* small: log lines, hashes, time. */
+#include "cpu/common/clock.h"
+#include "cpu/common/hash.h"
+#include "cpu/common/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { TEXT_SIZE = 1 << 18 };
+
+static int log_pipe[2];
+static char text[TEXT_SIZE];
+
+static int log_set_up(void **state)
+{
+    (void)state;
+    if (pipe(log_pipe) != 0)
+        return -1;
+    log_set_fd(log_pipe[1]);
+    return 0;
+}
+
+static const char *logged(void)
+{
+    close(log_pipe[1]);
+    size_t used = 0;
+    ssize_t got;
+    while (used < sizeof text - 1 && (got = read(log_pipe[0], text + used, sizeof text - 1 - used)) > 0)
+        used += (size_t)got;
+    text[used] = 0;
+    close(log_pipe[0]);
+    log_set_fd(2);
+    return text;
+}
+
+static void levels(void **state)
+{
+    (void)state;
+    char wanted[128];
+    errno = ENOENT;
+    log_set_name("small");
+    log_error("number %d", 1);
+    log_warning("%s", "two");
+    log_info("not at the default level");
+    log_debug("nor this");
+    assert_int_equal(errno, ENOENT);
+    assert_true(log_enabled(LOG_LEVEL_WARNING));
+    assert_false(log_enabled(LOG_LEVEL_INFO));
+    snprintf(wanted, sizeof wanted, "small[%d] error: number 1\nsmall[%d] warning: two\n", getpid(), getpid());
+    assert_string_equal(logged(), wanted);
+}
+
+static void long_line(void **state)
+{
+    (void)state;
+    static char many[20000];
+    memset(many, 'x', sizeof many - 1);
+    log_error("%s", many);
+    log_error("next");
+    const char *got = logged();
+    const char *end = strchr(got, '\n');
+    assert_non_null(end);
+    assert_in_range(end - got, 2000, 4096);             /* cut, and still one line */
+    assert_non_null(strstr(end, "error: next\n"));
+}
+
+static void *log_many(void *context)
+{
+    for (int i = 0; i < 200; i++)
+        log_error("thread %s line %d end", (const char *)context, i);
+    return NULL;
+}
+
+/* What several threads write does not mix within a line. */
+static void threads(void **state)
+{
+    (void)state;
+    pthread_t a, b;
+    assert_int_equal(pthread_create(&a, NULL, log_many, "a"), 0);
+    assert_int_equal(pthread_create(&b, NULL, log_many, "b"), 0);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    unsigned lines = 0;
+    for (char *line = strtok((char *)logged(), "\n"); line; line = strtok(NULL, "\n")) {
+        int pid, number, end = 0;
+        char name;
+        assert_int_equal(sscanf(line, "small[%d] error: thread %c line %d end%n", &pid, &name, &number, &end), 3);
+        assert_int_equal(line[end], 0);
+        lines++;
+    }
+    assert_int_equal(lines, 400);
+}
+
+static void hashes(void **state)
+{
+    (void)state;
+    /* BLAKE2b-256 of "abc", as b2sum -l 256 prints it */
+    static const uint8_t abc[HASH_SIZE] = {
+        0xbd, 0xdd, 0x81, 0x3c, 0x63, 0x42, 0x39, 0x72, 0x31, 0x71, 0xef, 0x3f, 0xee, 0x98, 0x57, 0x9b,
+        0x94, 0x96, 0x4e, 0x3b, 0xb1, 0xcb, 0x3e, 0x42, 0x72, 0x62, 0xc8, 0xc0, 0x68, 0xd5, 0x23, 0x19 };
+    uint8_t whole[HASH_SIZE], parts[HASH_SIZE];
+    hash_bytes("abc", 3, whole);
+    assert_memory_equal(whole, abc, HASH_SIZE);
+    size_t size = 100003;
+    char *bytes = malloc(size);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)(i * 31 + i / 7);
+    hash_bytes(bytes, size, whole);
+    hash *h = hash_create();
+    assert_non_null(h);
+    for (size_t at = 0, step = 1; at < size; at += step, step = step * 3 + 1)
+        hash_add(h, bytes + at, step < size - at ? step : size - at);
+    hash_finish(h, parts);
+    assert_memory_equal(whole, parts, HASH_SIZE);
+    hash_discard(hash_create());
+    hash_discard(NULL);
+    free(bytes);
+}
+
+static void times(void **state)
+{
+    (void)state;
+    uint64_t before = clock_now();
+    assert_true(clock_now() >= before);
+    assert_int_equal(clock_poll_timeout(before), 0);
+    assert_int_equal(clock_poll_timeout(0), 0);
+    assert_in_range(clock_poll_timeout(clock_now() + CLOCK_NS_PER_SECOND), 900, 1000);
+    uint64_t soon = clock_now() + 1500 * 1000;
+    int timeout = clock_poll_timeout(soon);
+    assert_true(timeout == 2 || clock_now() > soon - CLOCK_NS_PER_MS);  /* rounded up: no turning round early */
+    assert_int_equal(clock_poll_timeout(UINT64_MAX), INT_MAX);
+    struct timespec when = clock_timespec(3 * CLOCK_NS_PER_SECOND + 7);
+    assert_int_equal(when.tv_sec, 3);
+    assert_int_equal(when.tv_nsec, 7);
+}
+
+int main(void)
+{
+    unsetenv("FLYT_LOG");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(levels, log_set_up), cmocka_unit_test_setup(long_line, log_set_up),
+        cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(hashes), cmocka_unit_test(times),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
