@@ -1,0 +1,47 @@
+/*
+ * fake.h: a small GPU server in a thread of the test, on a unix socket, whose misbehaviour can be scripted.
+ *
+ * It obeys the protocol: numbers, heads, events; streams run beside each other, each in order. Device memory is
+ * the pieces that were mapped. It knows three kernels: "fill" (address u64, count u32, value u32; writes u32s),
+ * "hold" (no parameters: runs until fake_release), "fault" (ends with 700, which stays).
+ */
+#ifndef TESTS_CORE_FAKE_H
+#define TESTS_CORE_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fake_options {
+    unsigned    major;                /* 0: the right one */
+    const char *refusal;
+    bool        silent;               /* accepts, says nothing */
+    uint32_t    silent_from;          /* procedure at whose first call it falls silent */
+    uint32_t    close_at;             /* procedure at whose first call it closes the connection */
+    uint32_t    garbage_at;           /* procedure that it answers with an undecodable reply */
+    int         bad_windows;          /* so many offers lie where the process already is */
+    int         devices;              /* 0: 2 */
+    uint64_t    memory;               /* per device; 0: 1 GiB */
+    const char *print;                /* text printed by every "fill" */
+};
+
+extern struct fake_options fake_options;
+extern _Atomic uint64_t fake_calls[128];        /* received, per procedure */
+extern _Atomic uint64_t fake_mapped[8];         /* bytes, per device */
+
+void fake_start(void);                          /* listens and sets FLYT_SERVER */
+void fake_release(void);                        /* ends every "hold", also future ones */
+void fake_cut(void);                            /* closes the connection now */
+void fake_recall(uint64_t bytes);
+void fake_say(const char *text);                /* an EVENTS text */
+void fake_latch(int code);                      /* what the next reply's head says */
+bool fake_peek(uint64_t address, void *to, uint64_t size);      /* device memory, behind the client's back */
+
+/* Runs a test in a process of its own, because a process attaches once. Returns its exit status, or 128 + signal. */
+int  fake_isolated(void (*test)(void));
+/* What it wrote to stderr and stdout, when not NULL. */
+int  fake_isolated_output(void (*test)(void), char *output, unsigned long size);
+
+#define CHECK(condition) fake_check((condition), #condition, __FILE__, __LINE__)
+void fake_check(bool, const char *what, const char *file, int line);
+
+#endif

@@ -1,0 +1,10 @@
+# Tests of the client core: its objects with a scripted server in the same process (fake.c).
+TESTS_CORE_NAMES   := test_parts test_session test_work
+TESTS_CORE_OBJECTS := $(call objects,$(TESTS_CORE_NAMES:%=tests/core/%.c) tests/core/fake.c)
+TESTS              += $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%)
+
+$(TESTS_CORE_OBJECTS): | $(CPU_RPC_HEADERS)
+
+$(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o $(BUILD)/tests/core/fake.o $(CORE_OBJECTS) $(CPU_RPC_OBJECTS) $(CPU_COMMON_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(CPU_COMMON_LIBS) $(CPU_RPC_LIBS) -lcmocka -ldl

@@ -1,0 +1,218 @@
+/* Parts of the client core that need no server: switches, visible devices, trees, the address map, the window, boxes. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "cpu/client/core/internal.h"
+
+static uint64_t random_next(void)
+{
+    static uint64_t x = 88172645463325252u;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return x;
+}
+
+static void perf_words(void **unused)
+{
+    (void)unused;
+    struct perf p;
+    perf_parse(&p, NULL);
+    assert_false(p.no_async || p.no_batch || p.no_cache || p.no_pipeline);
+    perf_parse(&p, "no_async,no_cache");
+    assert_true(p.no_async && p.no_cache);
+    assert_false(p.no_batch || p.no_pipeline);
+    perf_parse(&p, ",no_batch,");
+    assert_true(p.no_batch);
+    assert_false(p.no_async);
+}
+
+/* ---- visible devices ---- */
+
+static flyt_device four[4];
+
+static int four_devices(void **unused)
+{
+    (void)unused;
+    static char *const bus[] = { "0000:c1:00.0", "0000:41:00.0", "0000:81:00.0", "0000:01:00.0" };
+    for (int i = 0; i < 4; i++) {
+        memset(four[i].uuid, 0xA0 + (i >> 1), sizeof four[i].uuid);    /* 0 and 1 begin alike */
+        four[i].uuid[15] = (char)i;
+        four[i].pci_bus_id = bus[i];
+    }
+    return 0;
+}
+
+static void visible_is(const char *text, const char *expected)
+{
+    int out[FLYT_MAX_DEVICES];
+    char got[64] = "";
+    int count = device_visible(text, four, 4, out);
+    for (int i = 0; i < count; i++)
+        got[i] = (char)('0' + out[i]);
+    if (strcmp(got, expected) != 0)
+        fail_msg("CUDA_VISIBLE_DEVICES=%s gives %s, not %s", text ? text : "(unset)", got, expected);
+}
+
+static void visible_devices(void **unused)
+{
+    (void)unused;
+    unsetenv("CUDA_DEVICE_ORDER");
+    visible_is(NULL, "0123");
+    visible_is("", "");
+    visible_is("2", "2");
+    visible_is("3,1", "31");
+    visible_is(" 3 , 1 ", "31");
+    visible_is("1,-1,2", "1");
+    visible_is("-1", "");
+    visible_is("0,9,1", "0");
+    visible_is("0,x,1", "0");
+    visible_is("0x1", "");
+    visible_is("1,1", "");
+    visible_is("99999999999999999999", "");
+    visible_is("GPU-a1a1a1a1", "");                  /* two begin so */
+    visible_is("GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a103", "3");
+    visible_is("GPU-A1A1A1A1-a1a1-a1a1-a1a1-a1a1a1a1a102,GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a001", "21");
+    visible_is("GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0000", "");      /* too long */
+    visible_is("GPU-", "");
+    visible_is("GPU-ff", "");
+    visible_is("MIG-1,0", "");
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+    visible_is(NULL, "3120");
+    visible_is("0,3", "30");
+    setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", 1);
+    visible_is("0,3", "03");
+    unsetenv("CUDA_DEVICE_ORDER");
+}
+
+/* ---- the tree, against a sorted array ---- */
+
+static void tree_model(void **unused)
+{
+    (void)unused;
+    enum { KEYS = 512 };
+    static struct tree_node nodes[KEYS];
+    static bool in[KEYS];
+    struct tree tree = { NULL };
+    for (int i = 0; i < KEYS; i++)
+        nodes[i] = (struct tree_node){ .key = (uint64_t)(i / 2) * 10, .tie = (uint64_t)i % 2 };
+    for (int step = 0; step < 20000; step++) {
+        int i = (int)(random_next() % KEYS);
+        if (in[i])
+            tree_remove(&tree, &nodes[i]);
+        else
+            tree_insert(&tree, &nodes[i]);
+        in[i] = !in[i];
+        uint64_t key = random_next() % (KEYS * 5 + 20), tie = random_next() % 3;
+        struct tree_node *above = NULL, *below = NULL;
+        for (int k = 0; k < KEYS; k++) {
+            bool not_after = nodes[k].key < key || (nodes[k].key == key && nodes[k].tie <= tie);
+            bool not_before = nodes[k].key > key || (nodes[k].key == key && nodes[k].tie >= tie);
+            if (in[k] && not_after)
+                below = &nodes[k];
+            if (in[k] && not_before && !above)
+                above = &nodes[k];
+        }
+        assert_ptr_equal(tree_at_or_above(&tree, key, tie), above);
+        assert_ptr_equal(tree_at_or_below(&tree, key, tie), below);
+    }
+}
+
+/* ---- the window, against a map of granules ---- */
+
+static void window_model(void **unused)
+{
+    (void)unused;
+    enum { GRANULES = 256 };
+    const uint64_t base = UINT64_C(1) << 40, granule = 1 << 21;
+    static bool taken[GRANULES];
+    static struct { uint64_t at, count; } held[GRANULES];
+    int holding = 0;
+    assert_int_equal(window_open(base, GRANULES * granule, granule), 0);
+    for (int step = 0; step < 20000; step++) {
+        uint64_t count = 1 + random_next() % 20;
+        if (random_next() % 5 < 3 && holding < GRANULES) {
+            uint64_t wanted = random_next() % GRANULES, from = random_next() % GRANULES;
+            uint64_t at = step % 7 == 0 ? window_take_top(count * granule)
+                                        : window_take(base + wanted * granule, base + from * granule, count * granule);
+            bool possible = false, wanted_free = wanted + count <= GRANULES;
+            for (uint64_t i = 0, run = 0; i < GRANULES; i++) {
+                run = taken[i] ? 0 : run + 1;
+                possible |= run >= count;
+            }
+            for (uint64_t i = wanted; i < wanted + count && i < GRANULES; i++)
+                wanted_free &= !taken[i];
+            assert_int_equal(at != 0, possible);
+            if (!at)
+                continue;
+            if (wanted_free && step % 7)
+                assert_int_equal(at, base + wanted * granule);
+            for (uint64_t i = 0; i < count; i++) {
+                assert_false(taken[(at - base) / granule + i]);
+                taken[(at - base) / granule + i] = true;
+            }
+            held[holding].at = (at - base) / granule;
+            held[holding++].count = count;
+        } else if (holding) {
+            int which = (int)(random_next() % (uint64_t)holding);
+            window_give(base + held[which].at * granule, held[which].count * granule);
+            for (uint64_t i = 0; i < held[which].count; i++)
+                taken[held[which].at + i] = false;
+            held[which] = held[--holding];
+        }
+    }
+}
+
+/* ---- boxes ---- */
+
+static void boxes_cover(size_t width, size_t height, size_t depth)
+{
+    struct core_extent e = { width, height, depth }, part;
+    struct box_cursor cursor = { 0 };
+    size_t origin[3], covered = 0, next = 0;
+    while (box_next(&e, &cursor, origin, &part)) {
+        assert_true(part.width && part.height && part.depth);
+        assert_true(part.width * part.height * part.depth <= FLYT_MAX_INLINE);
+        assert_true(origin[0] + part.width <= width && origin[1] + part.height <= height && origin[2] + part.depth <= depth);
+        /* Each part begins where the last ended, in the order of memory. */
+        assert_int_equal((origin[2] * height + origin[1]) * width + origin[0], next);
+        covered += part.width * part.height * part.depth;
+        next = covered;
+    }
+    assert_int_equal(covered, width * height * depth);
+}
+
+static void boxes(void **unused)
+{
+    (void)unused;
+    boxes_cover(1, 1, 1);
+    boxes_cover(7, 5, 3);
+    boxes_cover(FLYT_MAX_INLINE, 2, 2);
+    boxes_cover(FLYT_MAX_INLINE + 1, 2, 2);
+    boxes_cover(3 * FLYT_MAX_INLINE - 5, 3, 1);
+    boxes_cover(1000, 3000, 3);
+    boxes_cover(100, 100, 1000);
+    uint64_t bytes;
+    assert_int_equal(box_check(&(struct core_box){ 0x1000, 64, 4 }, &(struct core_extent){ 10, 3, 2 }, &bytes), 0);
+    assert_int_equal(bytes, 6 * 64 + 10);
+    assert_int_equal(box_check(&(struct core_box){ 0x1000, 8, 4 }, &(struct core_extent){ 10, 3, 2 }, &bytes), 1);
+    assert_int_equal(box_check(&(struct core_box){ 0x1000, 64, 2 }, &(struct core_extent){ 10, 3, 2 }, &bytes), 1);
+    assert_int_equal(box_check(&(struct core_box){ 0x1000, SIZE_MAX / 2, 4 }, &(struct core_extent){ 10, 30, 2 }, &bytes), 1);
+    assert_int_equal(box_check(&(struct core_box){ UINT64_MAX - 4, 64, 4 }, &(struct core_extent){ 10, 1, 1 }, &bytes), 1);
+    assert_int_equal(box_check(&(struct core_box){ 0x1000, 0, 0 }, &(struct core_extent){ 10, 1, 1 }, &bytes), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(perf_words), cmocka_unit_test_setup(visible_devices, four_devices), cmocka_unit_test(tree_model),
+        cmocka_unit_test(window_model), cmocka_unit_test(boxes),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
