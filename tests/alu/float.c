@@ -1,0 +1,314 @@
+/*
+ * float.c: f32, f64 and f32x2 of softgpu/alu against scalar arithmetic of the processor, through volatile
+ * variables and fesetround, in every rounding mode; flushing, saturation and NaNs by their definitions.
+ */
+#include <fenv.h>
+#include <math.h>
+
+#include "tests/alu/harness.h"
+
+static float f32(uint64_t x)     { const uint32_t w = (uint32_t)x; float f; memcpy(&f, &w, sizeof f); return f; }
+static uint32_t u32(float f)     { uint32_t x; memcpy(&x, &f, sizeof x); return x; }
+static double f64(uint64_t x)    { double f; memcpy(&f, &x, sizeof f); return f; }
+static uint64_t u64(double f)    { uint64_t x; memcpy(&x, &f, sizeof x); return x; }
+
+enum op { ADD, SUB, MUL, FMA, DIV, RCP, SQRT };
+static const struct { const char *name; enum op op; unsigned sources; } operations[] = {
+    { "add", ADD, 2 }, { "sub", SUB, 2 }, { "mul", MUL, 2 }, { "fma", FMA, 3 }, { "mad", FMA, 3 }, { "div", DIV, 2 }, { "rcp", RCP, 1 }, { "sqrt", SQRT, 1 },
+};
+static const struct { const char *name; int mode; } modes[] = {
+    { ".rn", FE_TONEAREST }, { ".rz", FE_TOWARDZERO }, { ".rm", FE_DOWNWARD }, { ".rp", FE_UPWARD },
+};
+
+static float scalar32(enum op op, float x, float y, float z)
+{
+    volatile float a = x, b = y, c = z, r;
+    switch (op) {
+    case ADD: r = a + b; break;
+    case SUB: r = a - b; break;
+    case MUL: r = a * b; break;
+    case FMA: r = fmaf(a, b, c); break;
+    case DIV: r = a / b; break;
+    case RCP: r = 1.0f / a; break;
+    default:  r = sqrtf(a); break;
+    }
+    return r;
+}
+static double scalar64(enum op op, double x, double y, double z)
+{
+    volatile double a = x, b = y, c = z, r;
+    switch (op) {
+    case ADD: r = a + b; break;
+    case SUB: r = a - b; break;
+    case MUL: r = a * b; break;
+    case FMA: r = fma(a, b, c); break;
+    case DIV: r = a / b; break;
+    case RCP: r = 1.0 / a; break;
+    default:  r = sqrt(a); break;
+    }
+    return r;
+}
+
+static uint32_t flush(uint32_t x, bool ftz) { return ftz && !(x & 0x7f800000) ? x & 0x80000000 : x; }
+
+static uint32_t expect32(enum op op, int mode, bool ftz, bool sat, const uint32_t *v)
+{
+    fesetround(mode);
+    const float x = scalar32(op, f32(flush(v[0], ftz)), f32(flush(v[1], ftz)), f32(flush(v[2], ftz)));
+    fesetround(FE_TONEAREST);
+    if (sat)
+        return !(x > 0) ? 0 : x > 1 ? 0x3f800000 : flush(u32(x), ftz);
+    return x != x ? 0x7fffffff : flush(u32(x), ftz);
+}
+
+/* Operands near each other, so that sums cancel and quotients lie near ties. */
+static void related(uint64_t *v, unsigned exponent_bits, unsigned fraction_bits)
+{
+    for (unsigned s = 0; s < 3; s++)
+        v[s] = alu_float(exponent_bits, fraction_bits);
+    const uint64_t sign = (uint64_t)1 << (exponent_bits + fraction_bits);
+    if (alu_random() % 4 == 0)
+        v[1] = (v[0] ^ (alu_random() & 1 ? sign : 0)) + alu_random() % 3;
+}
+
+static void test_f32(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
+        for (unsigned m = 0; m < 4; m++)
+            for (unsigned flags = 0; flags < 4; flags++)
+                ALU_LEVELS(level) {
+                    const bool ftz = flags & 1, sat = flags & 2;
+                    struct alu_case c;
+                    struct alu_run run = { 0 };
+                    char text[64];
+                    if (sat && operations[o].op >= DIV)
+                        continue;
+                    snprintf(text, sizeof text, "%s%s%s%s.f32", operations[o].name, modes[m].name, ftz ? ".ftz" : "", sat ? ".sat" : "");
+                    alu_get(&c, level, text, operations[o].sources);
+                    for (unsigned round = 0; round < 150; round++) {
+                        uint32_t v[32][3];
+                        for (unsigned i = 0; i < 32; i++) {
+                            uint64_t x[3];
+                            related(x, 8, 23);
+                            for (unsigned s = 0; s < 3; s++)
+                                run.s[s].u.w[i] = v[i][s] = (uint32_t)x[s];
+                        }
+                        alu_execute(&c, &run);
+                        assert_int_equal(fegetround(), FE_TONEAREST);
+                        for (unsigned i = 0; i < 32; i++) {
+                            const uint32_t want = expect32(operations[o].op, modes[m].mode, ftz, sat, v[i]);
+                            if (run.d.u.w[i] != want)
+                                fail_msg("%s (%s) of %08x %08x %08x gives %08x, not %08x", text, sg_cpu_name(level), v[i][0], v[i][1], v[i][2], run.d.u.w[i], want);
+                        }
+                    }
+                }
+}
+
+static void test_f32x2(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 4; o++)
+        for (unsigned m = 0; m < 4; m++)
+            for (unsigned ftz = 0; ftz < 2; ftz++)
+                ALU_LEVELS(level) {
+                    struct alu_case c;
+                    struct alu_run run = { 0 };
+                    char text[64];
+                    snprintf(text, sizeof text, "%s%s%s.f32x2", operations[o].name, modes[m].name, ftz ? ".ftz" : "");
+                    alu_get(&c, level, text, operations[o].sources);
+                    for (unsigned round = 0; round < 50; round++) {
+                        for (unsigned i = 0; i < 32; i++)
+                            for (unsigned s = 0; s < 3; s++)
+                                run.s[s].u.q[i] = alu_float(8, 23) << 32 | alu_float(8, 23);
+                        alu_execute(&c, &run);
+                        for (unsigned i = 0; i < 32; i++) {
+                            uint32_t low[3], high[3];
+                            for (unsigned s = 0; s < 3; s++) {
+                                low[s] = (uint32_t)run.s[s].u.q[i];
+                                high[s] = (uint32_t)(run.s[s].u.q[i] >> 32);
+                            }
+                            assert_int_equal(run.d.u.q[i] & UINT32_MAX, expect32(operations[o].op, modes[m].mode, ftz, false, low));
+                            assert_int_equal(run.d.u.q[i] >> 32, expect32(operations[o].op, modes[m].mode, ftz, false, high));
+                        }
+                    }
+                }
+}
+
+static void test_f64(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
+        for (unsigned m = 0; m < 4; m++)
+            ALU_LEVELS(level) {
+                struct alu_case c;
+                struct alu_run run = { 0 };
+                char text[64];
+                snprintf(text, sizeof text, "%s%s.f64", operations[o].name, modes[m].name);
+                alu_get(&c, level, text, operations[o].sources);
+                for (unsigned round = 0; round < 150; round++) {
+                    uint64_t v[32][3];
+                    for (unsigned i = 0; i < 32; i++) {
+                        related(v[i], 11, 52);
+                        for (unsigned s = 0; s < 3; s++)
+                            run.s[s].u.q[i] = v[i][s];
+                    }
+                    alu_execute(&c, &run);
+                    assert_int_equal(fegetround(), FE_TONEAREST);
+                    for (unsigned i = 0; i < 32; i++) {
+                        fesetround(modes[m].mode);
+                        const double x = scalar64(operations[o].op, f64(v[i][0]), f64(v[i][1]), f64(v[i][2]));
+                        fesetround(FE_TONEAREST);
+                        /* which operand's payload a NaN carries is not promised, that it is quiet is */
+                        const bool same = x != x ? (run.d.u.q[i] & 0x7ff8000000000000) == 0x7ff8000000000000 : run.d.u.q[i] == u64(x);
+                        if (!same)
+                            fail_msg("%s (%s) of %016jx %016jx %016jx gives %016jx, not %016jx", text, sg_cpu_name(level), (uintmax_t)v[i][0],
+                                     (uintmax_t)v[i][1], (uintmax_t)v[i][2], (uintmax_t)run.d.u.q[i], (uintmax_t)u64(x));
+                    }
+                }
+            }
+}
+
+/* min and max by their definition in words */
+static uint32_t expect_extremum(bool least, bool nan, uint32_t a, uint32_t b)
+{
+    if (isnan(f32(a)) || isnan(f32(b))) {
+        if (nan || (isnan(f32(a)) && isnan(f32(b))))
+            return 0x7fffffff;
+        return isnan(f32(a)) ? b : a;
+    }
+    if (f32(a) == f32(b))                                    /* -0 is below +0 */
+        return least ? (a >> 31 ? a : b) : (a >> 31 ? b : a);
+    return (f32(a) < f32(b)) == least ? a : b;
+}
+static void test_extrema(void **state)
+{
+    (void)state;
+    for (unsigned flags = 0; flags < 32; flags++)
+        ALU_LEVELS(level) {
+            const bool least = flags & 1, ftz = flags & 2, nan = flags & 4, xorsign = flags & 8, three = flags & 16;
+            struct alu_case c;
+            struct alu_run run = { 0 };
+            char text[64];
+            snprintf(text, sizeof text, "%s%s%s%s.f32", least ? "min" : "max", ftz ? ".ftz" : "", nan ? ".NaN" : "", xorsign ? ".xorsign.abs" : "");
+            alu_get(&c, level, text, three ? 3 : 2);
+            for (unsigned round = 0; round < 100; round++) {
+                for (unsigned i = 0; i < 32; i++) {
+                    uint64_t x[3];
+                    related(x, 8, 23);
+                    for (unsigned s = 0; s < 3; s++)
+                        run.s[s].u.w[i] = (uint32_t)x[s];
+                }
+                alu_execute(&c, &run);
+                for (unsigned i = 0; i < 32; i++) {
+                    const uint32_t a = flush(run.s[0].u.w[i], ftz), b = flush(run.s[1].u.w[i], ftz), z = flush(run.s[2].u.w[i], ftz);
+                    const uint32_t clear = xorsign ? 0x7fffffff : UINT32_MAX;
+                    uint32_t want = expect_extremum(least, nan, a & clear, b & clear);
+                    if (three)
+                        want = expect_extremum(least, nan, want, z & clear);
+                    if (xorsign && !isnan(f32(want)))
+                        want |= (a ^ b ^ (three ? z : 0)) & 0x80000000;
+                    if (run.d.u.w[i] != want)
+                        fail_msg("%s of %08x %08x %08x gives %08x, not %08x", text, a, b, z, run.d.u.w[i], want);
+                }
+            }
+        }
+    ALU_LEVELS(level) {
+        struct alu_case low, high;
+        struct alu_run run = { 0 };
+        alu_get(&low, level, "min.f64", 2);
+        alu_get(&high, level, "max.f64", 2);
+        for (unsigned round = 0; round < 100; round++) {
+            for (unsigned i = 0; i < 32; i++) {
+                uint64_t x[3];
+                related(x, 11, 52);
+                run.s[0].u.q[i] = x[0];
+                run.s[1].u.q[i] = x[1];
+            }
+            for (unsigned least = 0; least < 2; least++) {
+                alu_execute(least ? &low : &high, &run);
+                for (unsigned i = 0; i < 32; i++) {
+                    const uint64_t a = run.s[0].u.q[i], b = run.s[1].u.q[i], d = run.d.u.q[i];
+                    if (isnan(f64(a)) && isnan(f64(b)))
+                        assert_true(isnan(f64(d)));
+                    else if (isnan(f64(a)) || isnan(f64(b)))
+                        assert_true(d == (isnan(f64(a)) ? b : a));
+                    else if (f64(a) == f64(b))
+                        assert_true(d == ((a >> 63) == least ? a : b));
+                    else
+                        assert_true(d == ((f64(a) < f64(b)) == least ? a : b));
+                }
+            }
+        }
+    }
+}
+
+static void test_signs_and_kinds(void **state)
+{
+    (void)state;
+    static const char *const tests[] = { "finite", "infinite", "number", "notanumber", "normal", "subnormal" };
+    ALU_LEVELS(level) {
+        struct alu_case c;
+        struct alu_run run = { 0 };
+        for (unsigned round = 0; round < 50; round++)
+            for (unsigned wide = 0; wide < 2; wide++) {
+                const enum sg_cell cell = wide ? SG_CELL_64 : SG_CELL_32;
+                const uint64_t sign = wide ? (uint64_t)1 << 63 : 0x80000000;
+                char text[64];
+                for (unsigned i = 0; i < 32; i++)
+                    for (unsigned s = 0; s < 2; s++)
+                        row_set(&run.s[s], cell, i, wide ? alu_float(11, 52) : alu_float(8, 23));
+                for (unsigned t = 0; t < 6; t++) {
+                    snprintf(text, sizeof text, "testp.%s.f%d", tests[t], wide ? 64 : 32);
+                    alu_get(&c, level, text, 1);
+                    alu_execute(&c, &run);
+                    for (unsigned i = 0; i < 32; i++) {
+                        const uint64_t x = row_get(&run.s[0], cell, i);
+                        const int kind = wide ? fpclassify(f64(x)) : fpclassify(f32(x));
+                        const bool want = t == 0 ? kind != FP_NAN && kind != FP_INFINITE : t == 1 ? kind == FP_INFINITE : t == 2 ? kind != FP_NAN :
+                                          t == 3 ? kind == FP_NAN : t == 4 ? kind == FP_NORMAL : kind == FP_SUBNORMAL;
+                        assert_int_equal(run.p >> i & 1, want);
+                    }
+                }
+                alu_get(&c, level, wide ? "copysign.f64" : "copysign.f32", 2);
+                alu_execute(&c, &run);
+                for (unsigned i = 0; i < 32; i++)
+                    assert_true(row_get(&run.d, cell, i) == ((row_get(&run.s[0], cell, i) & sign) | (row_get(&run.s[1], cell, i) & (sign - 1))));
+                for (unsigned ftz = 0; ftz < 2 - wide; ftz++)
+                    for (unsigned neg = 0; neg < 2; neg++) {
+                        snprintf(text, sizeof text, "%s%s.f%d", neg ? "neg" : "abs", ftz ? ".ftz" : "", wide ? 64 : 32);
+                        alu_get(&c, level, text, 1);
+                        alu_execute(&c, &run);
+                        for (unsigned i = 0; i < 32; i++) {
+                            const uint64_t x = row_get(&run.s[0], cell, i), y = wide ? x : flush((uint32_t)x, ftz);
+                            assert_true(row_get(&run.d, cell, i) == (neg ? y ^ sign : y & (sign - 1)));
+                        }
+                    }
+            }
+    }
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const struct { const char *text; unsigned sources; const char *reason; } refused[] = {
+        { "fma.f32", 3, "rounding" }, { "add.rn.rz.f32", 2, "rounding" }, { "add.ftz.f64", 2, "ftz" }, { "div.rn.sat.f32", 2, "sat" },
+        { "sin.f64", 1, "sin" }, { "rsqrt.rn.f32", 1, "rn" }, { "min.xorsign.f32", 2, "abs" }, { "testp.f32", 1, "test" }, { "add.sat.f32x2", 2, "sat" },
+        { "fma.rn.f32", 2, "operands" }, { "div.approx.f64", 2, "div" },
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct alu_case c;
+        if (alu_find(&c, SG_CPU_BASE, refused[i].text, refused[i].sources) != -1)
+            fail_msg("%s was accepted", refused[i].text);
+        if (!strstr(c.why, refused[i].reason))
+            fail_msg("%s: '%s' does not name '%s'", refused[i].text, c.why, refused[i].reason);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_f32), cmocka_unit_test(test_f32x2), cmocka_unit_test(test_f64), cmocka_unit_test(test_extrema),
+                                        cmocka_unit_test(test_signs_and_kinds), cmocka_unit_test(test_refusals) };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
