@@ -68,7 +68,7 @@ static const char kernels[] =
     /* out[smid] = 1, after a while so that the blocks spread */
     ".visible .entry where(.param .u64 out)\n{\n .reg .u64 %a, %o; .reg .u32 %s, %t, %n; .reg .pred %p;\n"
     " ld.param.u64 %a, [out]; mov.u32 %s, %smid; mul.wide.u32 %o, %s, 4; add.u64 %a, %a, %o; st.global.u32 [%a], 1;\n"
-    " mov.u32 %n, 0;\nmore: mov.u32 %t, %clock; add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 20000; @%p bra more; ret;\n}\n";
+    " mov.u32 %n, 0;\nmore: mov.u32 %t, %clock; add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 2000; @%p bra more; ret;\n}\n";
 
 static CUdevice device;
 static CUcontext context;
@@ -296,7 +296,7 @@ static int count_sms(void)
 {
     uint32_t seen[1024];
     CUdeviceptr out = allocate(sizeof seen);
-    NEED(launch(kernel("where"), 4096, 128, NULL, out));
+    NEED(launch(kernel("where"), 2048, 128, NULL, out));
     NEED(synchronize());
     NEED(CALL(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t), seen, out, sizeof seen));
     int count = 0;
