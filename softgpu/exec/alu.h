@@ -44,8 +44,8 @@ struct sg_alu {
     uint32_t      source_count;       /* operands after the destination(s) that are rows */
     enum sg_cell  source[SG_MAX_SOURCES];
     enum ptx_type source_type[SG_MAX_SOURCES];   /* how to turn an immediate operand into a row */
-    int           predicate_source;   /* index of the operand that goes to `in`, -1: none (not a row then) */
-    int           immediate_source;   /* index of the operand that goes to `immediate`, -1: none */
+    int           predicate_source;   /* index among all operands of the one that goes to `in`, -1: none (not a row then) */
+    int           immediate_source;   /* index among all operands of the one that goes to `immediate`, -1: none */
     uint64_t      immediate;          /* what goes to sg_rows.immediate when immediate_source is -1 */
     bool          reads_carry, writes_carry;
     bool          second_predicate;   /* lop3.or.b32 d|p: operand 0's second goes to p; operand 0 itself may be _ */

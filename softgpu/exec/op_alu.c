@@ -101,7 +101,7 @@ int decode_arithmetic(struct exec_decoder *d)
     }
     uint32_t row = 0;
     for (uint32_t o = 1; o < in->operand_count; o++) {
-        int place = (int)o - 1;
+        int place = (int)o;
         const struct ptx_operand *from = &in->operands[o];
         if (place == alu.predicate_source) {
             if (decode_predicate(d, from, &n.in, &n.in_flip))
