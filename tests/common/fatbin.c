@@ -1,6 +1,7 @@
 /*
  * fatbin: the reader of fat binaries against containers made here, whole, cut off, and damaged.
- * With file names as arguments: reads those (fatbin_nvcc.sh), and prints the entries.
+ * With file names as arguments: reads those (fatbin_nvcc.sh), and prints the entries. --seeds FOLDER writes inputs
+ * for the fuzzer.
  */
 #include "cpu/common/fatbin.h"
 
@@ -328,8 +329,29 @@ static int read_file(const char *name)
     return status < 0;
 }
 
+/* Starting points for the fuzzer. */
+static int write_seeds(const char *folder)
+{
+    static struct made made;
+    uint8_t elf[1024];
+    size_t elf_size;
+    whole(&made, elf, &elf_size);
+    char name[512];
+    snprintf(name, sizeof name, "%s/all", folder);
+    FILE *file = fopen(name, "wb");
+    if (!file || fwrite(made.bytes, 1, made.size, file) != made.size || fclose(file) != 0)
+        return perror(name), 1;
+    snprintf(name, sizeof name, "%s/elf", folder);
+    file = fopen(name, "wb");
+    if (!file || fwrite(elf, 1, elf_size, file) != elf_size || fclose(file) != 0)
+        return perror(name), 1;
+    return 0;
+}
+
 int main(int count, char **names)
 {
+    if (count == 3 && strcmp(names[1], "--seeds") == 0)
+        return write_seeds(names[2]);
     if (count > 1) {
         int status = 0;
         for (int i = 1; i < count; i++)

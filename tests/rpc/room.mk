@@ -11,3 +11,29 @@ $(TESTS_RPC_BINARIES): $(BUILD)/tests/rpc_%: $(BUILD)/tests/rpc/%.o $(TESTS_RPC_
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_RPC_LIBS)
 
 TESTS += $(TESTS_RPC_BINARIES) tests/rpc/classes.sh tests/rpc/golden.sh
+
+# Fuzz targets are built by clang whatever CC is, all sources at once: objects of other flavours are of no use. Where
+# clang has no libFuzzer, a note takes the program's place, and the test is skipped.
+FUZZ_CC    ?= clang
+FUZZ_FLAGS := -g -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+              -fno-sanitize=function -I. -I$(BUILD)/generated -I$(CPU_RPC_GENERATED) -isystem /usr/include/tirpc -w
+TESTS_FUZZ_LINK = @mkdir -p $(@D); \
+    if echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && !n; }' | \
+       $(FUZZ_CC) -fsanitize=fuzzer,address,undefined -x c - -o $@ 2>/dev/null; \
+    then echo "$(FUZZ_CC) $(FUZZ_FLAGS) -o $@"; $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(1); \
+    else echo 'no libFuzzer' > $@; fi
+
+$(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(wildcard cpu/rpc/*.c) cpu/common/clock.c $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c \
+                   $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c $(wildcard cpu/rpc/*.h) $(CPU_RPC_HEADERS)
+	$(call TESTS_FUZZ_LINK,$(CPU_RPC_LIBS))
+$(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/common/fatbin.c cpu/common/fatbin.h
+	$(call TESTS_FUZZ_LINK,$(CPU_COMMON_LIBS))
+$(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/common_fatbin
+	@mkdir -p $@
+	$< --seeds $@
+
+TESTS_FUZZ_RUN := tests/fuzz/rpc_fatbin_run.sh
+TESTS      += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 10 $(BUILD)/fuzz/corpus/rpc" \
+              "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 10 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"
+LONG_TESTS += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 300 $(BUILD)/fuzz/corpus/rpc" \
+              "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 300 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"
