@@ -1,0 +1,104 @@
+/* calls.c: from a received record to the function that serves it. The table is PROCEDURES in session.h; classes come
+   from the protocol file by way of rpc_flyt_program. */
+#include "cpu/server/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLS_MAX_PROCEDURE = 128 };
+
+static struct procedure procedures[CALLS_MAX_PROCEDURE];
+static pthread_once_t procedures_once = PTHREAD_ONCE_INIT;
+
+static void procedures_fill(void)
+{
+#define X(number, type, result, handler, is_quick) \
+    procedures[FLYT_##number] = (struct procedure){ \
+        .name = #number, .arguments = (xdrproc_t)xdr_##type, .results = (xdrproc_t)(void (*)(void))xdr_##result, .size = sizeof(type), .serve = serve_##handler, \
+        .answers = FLYT_##number < rpc_flyt_program.count && \
+                   rpc_flyt_program.procedures[FLYT_##number].class == RPC_CLASS_SYNC, \
+        .quick = is_quick };
+    PROCEDURES(X)
+#undef X
+}
+
+const struct procedure *procedure_find(uint32_t number)
+{
+    pthread_once(&procedures_once, procedures_fill);
+    return number < CALLS_MAX_PROCEDURE && procedures[number].serve ? &procedures[number] : NULL;
+}
+
+int call_serve(struct session *session, const struct procedure *procedure, rpc_request *request)
+{
+    struct call call;
+    call.procedure = procedure;
+    call.xid = rpc_request_xid(request);
+    call.moved = false;
+    call.bytes = rpc_request_size(request);
+    call.operation = NULL;
+    call.stream = NULL;
+    call.number = call.order = 0;
+    call.function = NULL;
+    call.record = NULL;
+    call.group = NULL;
+    call.next = NULL;
+    memset(&call.args, 0, procedure->size);
+    if (rpc_request_arguments(request, procedure->arguments, &call.args) != 0) {
+        char why[128];
+        snprintf(why, sizeof why, "the arguments of its %s cannot be decoded", procedure->name);
+        session_end(session, why);
+        return -EPROTO;
+    }
+    if (!session->greeted && procedure->serve != serve_hello) {
+        session_end(session, "its first call was not HELLO");
+        call_clear(&call);
+        return -EPROTO;
+    }
+    procedure->serve(session, &call);
+    call_clear(&call);
+    return 0;
+}
+
+struct call *call_keep(struct call *call)
+{
+    struct call *kept = malloc(sizeof *kept);
+    if (!kept)
+        return NULL;
+    *kept = *call;
+    kept->next = NULL;
+    call->moved = true;
+    return kept;
+}
+
+void call_clear(struct call *call)
+{
+    if (call->moved)
+        return;
+    xdr_free(call->procedure->arguments, (char *)&call->args);
+    call->moved = true;
+}
+
+void call_free(struct call *call)
+{
+    call_clear(call);
+    free(call);
+}
+
+void call_fail(struct session *session, struct call *call, CUresult code)
+{
+    ledger_note(session, code);
+    if (!call->procedure->answers) {
+        ledger_latch(session, code);
+        return;
+    }
+    /* Every result begins with the head, and a zeroed one is an empty one of each kind. */
+    union {
+        flyt_head head; hello_result hello; window_result window; limit_result limit; memory_info_result memory_info;
+        copy_out_result copy_out; event_elapsed_result elapsed; image_result image; module_load_result module_load;
+        function_get_result function_get; occupancy_result occupancy; plain_result plain;
+    } result;
+    memset(&result, 0, sizeof result);
+    session_reply(session, call->xid, call->procedure->results, &result, code, false);
+}

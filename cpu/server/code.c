@@ -1,0 +1,317 @@
+/* code.c: the calls about modules and functions. See code.h; the work itself is done by loader.c. */
+#include "cpu/server/code.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FUNCTION_HIGHEST_ATTRIBUTE = 31 };
+
+/* ---- references ---- */
+
+bool function_settled(const struct function *function) { return function->state != CODE_LOADING; }
+void function_hold(struct function *function) { function->module->references++; }
+void function_drop(struct session *session, struct function *function) { module_drop(session, function->module); }
+
+struct function *function_find(struct session *session, uint32_t id)
+{
+    struct function *function = id_map_find(session->functions, id);
+    return function && function->module->device->context ? function : NULL;
+}
+
+/* Gone from the client's view already; the loader gives it back to the driver and frees it. */
+void module_drop(struct session *session, struct module *module)
+{
+    if (--module->references == 0)
+        loader_unload(session, module);
+}
+
+/* Out of the maps. Deferred launches may still hold it. */
+static void module_forget(struct session *session, struct module *module)
+{
+    id_map_remove(session->modules, module->id);
+    for (struct function *f = module->functions; f; f = f->next)
+        id_map_remove(session->functions, f->id);
+    memory_symbols_drop(session, module);
+    module->unloaded = true;
+    module_drop(session, module);
+}
+
+struct drop_modules { struct session *session; struct device *device; };
+
+static void module_drop_one(uint32_t id, void *object, void *context)
+{
+    struct drop_modules *drop = context;
+    struct module *module = object;
+    (void)id;
+    if (module->device == drop->device)
+        module_forget(drop->session, module);
+}
+
+void modules_drop_all(struct session *session, struct device *device)
+{
+    struct drop_modules drop = { session, device };
+    id_map_each(session->modules, module_drop_one, &drop);
+    loader_drain(session, device);
+}
+
+/* ---- modules ---- */
+
+void serve_module_load(struct session *session, struct call *call)
+{
+    const module_load_args *args = &call->args.module_load;
+    struct device *device = device_find(session, args->device);
+    struct image *image = image_find(session, args->hash);
+    struct module *module = id_map_find(session->modules, args->module);
+    CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
+    if (r == CUDA_SUCCESS && (!image || !image->complete))
+        r = CUDA_ERROR_INVALID_IMAGE;
+    if (r == CUDA_SUCCESS && module && (module->device != device || module->image != image))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && !module) {
+        module = calloc(1, sizeof *module);
+        if (module && id_map_set(session->modules, args->module, module) != 0) {
+            free(module);
+            module = NULL;
+            r = CUDA_ERROR_INVALID_VALUE;
+        } else if (!module) {
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            module->references = 1;
+            module->id = args->module;
+            module->device = device;
+            module->image = image;
+            module->state = CODE_LOADING;
+            image->references++;
+        }
+    }
+    if (r != CUDA_SUCCESS) {
+        call_fail(session, call, r);
+        return;
+    }
+    module->references++;                                 /* the job's */
+    loader_load(session, call, module);
+}
+
+void serve_module_unload(struct session *session, struct call *call)
+{
+    struct module *module = id_map_find(session->modules, call->args.module.module);
+    if (!module)
+        call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
+    else
+        module_forget(session, module);
+}
+
+void module_look_up(struct session *session, struct module *module, const module_load_args *args, module_load_result *result)
+{
+    u_int count = args->symbols.symbols_len;
+    result->symbols.symbols_val = calloc(count ? count : 1, sizeof(flyt_symbol));
+    if (!result->symbols.symbols_val)
+        return;
+    result->symbols.symbols_len = count;
+    for (u_int i = 0; i < count; i++) {
+        flyt_symbol *symbol = &result->symbols.symbols_val[i];
+        CUdeviceptr address = 0;
+        size_t size = 0;
+        symbol->result = (int)session->gpu->ModuleGetGlobal(&address, &size, module->handle, args->symbols.symbols_val[i]);
+        symbol->address = address;
+        symbol->size = size;
+    }
+}
+
+/* ---- functions ---- */
+
+void function_reply(struct session *session, uint32_t xid, const struct function *function, char *log)
+{
+    function_get_result result;
+    memset(&result, 0, sizeof result);
+    if (function->result == CUDA_SUCCESS) {
+        result.attributes.attributes_val = function->attributes;
+        result.attributes.attributes_len = function->attribute_count;
+        result.params.params_val = function->params;
+        result.params.params_len = function->param_count;
+    }
+    if (log && *log) {
+        result.log.log_val = log;
+        result.log.log_len = (u_int)strnlen(log, FLYT_MAX_LOG);
+    }
+    session_reply(session, xid, (xdrproc_t)xdr_function_get_result, &result, function->result, false);
+}
+
+void serve_function_get(struct session *session, struct call *call)
+{
+    const function_get_args *args = &call->args.function_get;
+    struct module *module = id_map_find(session->modules, args->module);
+    struct function *function = id_map_find(session->functions, args->function);
+    CUresult r = !module || !module->device->context ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && function && (function->module != module || strcmp(function->name, args->name) != 0))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && module->state == CODE_FAILED)
+        r = module->result;
+    if (r == CUDA_SUCCESS && function && function->state != CODE_LOADING) {
+        function_reply(session, call->xid, function, NULL);         /* asked twice */
+        return;
+    }
+    if (r == CUDA_SUCCESS && !function) {
+        function = calloc(1, sizeof *function);
+        if (function && (!(function->name = strdup(args->name)) ||
+                         id_map_set(session->functions, args->function, function) != 0)) {
+            r = function->name ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+            free(function->name);
+            free(function);
+            function = NULL;
+        } else if (function) {
+            function->id = args->function;
+            function->module = module;
+            function->state = CODE_LOADING;
+            function->next = module->functions;
+            module->functions = function;
+        } else {
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    if (r != CUDA_SUCCESS) {
+        call_fail(session, call, r);
+        return;
+    }
+    module->references++;                                 /* the job's */
+    loader_get(session, call, function);
+}
+
+/* Parameters as the driver tells them, else as the image does. */
+static CUresult function_params(struct session *session, struct function *function)
+{
+    struct module *module = function->module;
+    if (session->gpu->FuncGetParamInfo) {
+        uint32_t room = 0;
+        for (size_t i = 0; i < FLYT_MAX_PARAM_COUNT; i++) {
+            size_t offset, size;
+            if (session->gpu->FuncGetParamInfo(function->handle, i, &offset, &size) != CUDA_SUCCESS)
+                break;
+            if (i == room) {
+                room = room ? 2 * room : 16;
+                flyt_param *more = realloc(function->params, room * sizeof *more);
+                if (!more)
+                    return CUDA_ERROR_OUT_OF_MEMORY;
+                function->params = more;
+            }
+            function->params[i] = (flyt_param){ (u_int)offset, (u_int)size };
+            function->param_count = (uint32_t)i + 1;
+            if (offset + size > function->param_bytes)
+                function->param_bytes = (uint32_t)(offset + size);
+        }
+        return CUDA_SUCCESS;
+    }
+    struct layout layout;
+    char log[256];
+    const void *data;
+    void *wrapper = NULL;
+    if (!module->layouts) {
+        CUresult r = image_loadable(module->image, &data, &wrapper);
+        if (r == CUDA_SUCCESS)
+            r = (CUresult)layout_open(data, &module->layouts, log, sizeof log);
+        free(wrapper);
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
+    if (layout_find(module->layouts, function->name, &layout) != 0)
+        return CUDA_ERROR_NOT_FOUND;
+    if (layout.count > FLYT_MAX_PARAM_COUNT)
+        return CUDA_ERROR_INVALID_IMAGE;
+    function->params = calloc(layout.count ? layout.count : 1, sizeof *function->params);
+    if (!function->params)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < layout.count; i++)
+        function->params[i] = (flyt_param){ layout.params[i].offset, layout.params[i].size };
+    function->param_count = layout.count;
+    function->param_bytes = layout.bytes;
+    return CUDA_SUCCESS;
+}
+
+static CUresult function_attributes(struct session *session, struct function *function)
+{
+    flyt_attribute *attributes = calloc(FUNCTION_HIGHEST_ATTRIBUTE + 1, sizeof *attributes);
+    uint32_t count = 0;
+    if (!attributes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (int i = 0; i <= FUNCTION_HIGHEST_ATTRIBUTE; i++) {
+        int value;
+        CUresult r = session->gpu->FuncGetAttribute(&value, (CUfunction_attribute)i, function->handle);
+        if (r == CUDA_SUCCESS)
+            attributes[count++] = (flyt_attribute){ i, value };
+        else if (i == 0) {                                /* lazy loading fails here, if it does */
+            free(attributes);
+            return r;
+        }
+    }
+    function->attributes = attributes;
+    function->attribute_count = count;
+    return CUDA_SUCCESS;
+}
+
+CUresult function_describe(struct session *session, struct function *function)
+{
+    CUresult r = session->gpu->ModuleGetFunction(&function->handle, function->module->handle, function->name);
+    if (r == CUDA_SUCCESS)
+        r = function_attributes(session, function);
+    if (r == CUDA_SUCCESS)
+        r = function_params(session, function);
+    return r;
+}
+
+/* ---- settings and questions ---- */
+
+static CUresult function_use(struct session *session, uint32_t id, struct function **function)
+{
+    *function = function_find(session, id);
+    if (!*function || (*function)->state == CODE_LOADING)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if ((*function)->state == CODE_FAILED)
+        return (*function)->result;
+    return device_use(session, (*function)->module->device);
+}
+
+void serve_function_set(struct session *session, struct call *call)
+{
+    const function_set_args *args = &call->args.function_set;
+    struct function *function;
+    CUresult r = function_use(session, args->function, &function);
+    if (r == CUDA_SUCCESS)
+        r = session->gpu->FuncSetAttribute(function->handle, (CUfunction_attribute)args->attribute, args->value);
+    if (r == CUDA_SUCCESS)
+        for (uint32_t i = 0; i < function->attribute_count; i++)
+            if (function->attributes[i].name == args->attribute)
+                function->attributes[i].value = args->value;
+    session_reply_plain(session, call->xid, r, false);
+}
+
+void serve_function_cache(struct session *session, struct call *call)
+{
+    const function_cache_args *args = &call->args.function_cache;
+    struct function *function;
+    CUresult r = function_use(session, args->function, &function);
+    if (r == CUDA_SUCCESS)
+        r = session->gpu->FuncSetCacheConfig(function->handle, (CUfunc_cache)args->config);
+    if (r != CUDA_SUCCESS)
+        call_fail(session, call, r);
+}
+
+void serve_occupancy(struct session *session, struct call *call)
+{
+    const occupancy_args *args = &call->args.occupancy;
+    struct function *function;
+    occupancy_result result;
+    int blocks = 0;
+    size_t shared = 0;
+    memset(&result, 0, sizeof result);
+    CUresult r = function_use(session, args->function, &function);
+    if (r == CUDA_SUCCESS && args->kind == FLYT_OCCUPANCY_BLOCKS) {
+        r = session->gpu->OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function->handle, args->block_size,
+                                                                             args->shared, args->flags);
+        result.value = blocks > 0 ? (uint64_t)blocks : 0;
+    } else if (r == CUDA_SUCCESS) {
+        r = session->gpu->OccupancyAvailableDynamicSMemPerBlock(&shared, function->handle, args->blocks, args->block_size);
+        result.value = shared;
+    }
+    session_reply(session, call->xid, (xdrproc_t)xdr_occupancy_result, &result, r, false);
+}

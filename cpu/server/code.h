@@ -1,0 +1,86 @@
+/*
+ * code.h: images, modules and functions of a session.
+ *
+ * An image is announced by its hash and received once; it is kept, bounded, also after its modules are gone, and in
+ * the tenant's cache. A module is one image loaded into one device. What takes long (loading, looking a function
+ * up, which may compile) is done by the loader thread, in the order asked for; only calls that name the result wait.
+ *
+ * A function belongs to its module and is freed with it; every call that waits for its turn holds the module.
+ * All fields are under session.lock except while the loader works on an object in state LOADING: then the handle and
+ * what describes it are the loader's until it sets the state, with the lock held.
+ */
+#ifndef FLYT_SERVER_CODE_H
+#define FLYT_SERVER_CODE_H
+
+#include "cpu/server/gpu/layout.h"
+#include "cpu/server/session.h"
+
+struct image {
+    struct image *next;
+    uint8_t hash[FLYT_HASH_SIZE];
+    flyt_image_kind kind;
+    size_t size, received;
+    uint8_t *bytes;
+    bool complete;
+    unsigned references;                  /* modules */
+    uint64_t used;                        /* session.order of its last use */
+};
+
+enum code_state { CODE_LOADING, CODE_READY, CODE_FAILED };
+
+struct module {
+    unsigned references;                  /* the map, and calls that hold a function of it; under session.lock */
+    uint32_t id;
+    struct device *device;
+    struct image *image;
+    enum code_state state;
+    CUresult result;
+    CUmodule handle;
+    struct function *functions;
+    layout_image *layouts;                /* only where the driver does not tell */
+    bool unloaded;
+};
+
+struct function {
+    uint32_t id;
+    struct module *module;
+    struct function *next;                /* of the module */
+    char *name;
+    enum code_state state;
+    CUresult result;
+    CUfunction handle;
+    flyt_param *params;
+    uint32_t param_count, param_bytes;
+    flyt_attribute *attributes;
+    uint32_t attribute_count;
+};
+
+bool function_settled(const struct function *);            /* looked up, with whatever result */
+void function_hold(struct function *);
+void function_drop(struct session *, struct function *);
+struct function *function_find(struct session *, uint32_t id);
+
+/* image.c */
+struct image *image_find(struct session *, const void *hash);
+void images_free(struct session *);
+/* Bytes to hand to cuModuleLoadData: the image itself or a wrapper built around it. *wrapper is to be freed. */
+CUresult image_loadable(const struct image *, const void **data, void **wrapper);
+
+/* loader.c: one thread */
+int  loader_start(struct session *);
+void loader_stop(struct session *);
+/* Takes the call's arguments (call_keep); the loader answers it. */
+void loader_load(struct session *, struct call *, struct module *);
+void loader_get(struct session *, struct call *, struct function *);
+void loader_unload(struct session *, struct module *);     /* frees it */
+/* Waits until no job for the device is left. session.lock is held, and is given up meanwhile. */
+void loader_drain(struct session *, struct device *);
+
+void module_drop(struct session *, struct module *);
+void modules_drop_all(struct session *, struct device *);
+/* code.c, called by the loader without session.lock */
+void module_look_up(struct session *, struct module *, const module_load_args *, module_load_result *);
+CUresult function_describe(struct session *, struct function *);
+void function_reply(struct session *, uint32_t xid, const struct function *, char *log);
+
+#endif

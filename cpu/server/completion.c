@@ -1,0 +1,381 @@
+/*
+ * completion.c: who waits for the device, and the thread that watches it.
+ *
+ * A marker is an event recorded in a stream behind operation `number`. When the driver says that it is complete, the
+ * stream's done number rises, staging memory used up to there is free, and waiters for numbers up to there are
+ * finished. Markers of a stream are kept in order of number and only the first is asked about. The streams that have
+ * markers form a list; completion_poll goes over it once. Anybody may poll; the thread does so while there is
+ * something to watch, at intervals in proportion to how long the wait has lasted (1/8, at most 1 ms), so that a
+ * short kernel is answered quickly and a long one costs nothing. It also beats (events.c).
+ */
+#include "cpu/server/session.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "cpu/common/clock.h"
+
+enum { COMPLETION_SPIN_NS = 30000, COMPLETION_MIN_NS = 10000, COMPLETION_MAX_NS = 1000000, COMPLETION_MAX_SPARES = 1024 };
+#define COMPLETION_IDLE_NS (250 * CLOCK_NS_PER_MS)
+
+/* ---- spare events ---- */
+
+/* completion.lock is held. */
+static void completion_spare(struct session *session, struct device *device, CUevent event)
+{
+    if (device->spare_count == device->spare_room && device->spare_room < COMPLETION_MAX_SPARES) {
+        unsigned room = device->spare_room ? 2 * device->spare_room : 32;
+        CUevent *more = realloc(device->spare_events, room * sizeof(CUevent));
+        if (more) {
+            device->spare_events = more;
+            device->spare_room = room;
+        }
+    }
+    if (device->spare_count < device->spare_room)
+        device->spare_events[device->spare_count++] = event;
+    else
+        session->gpu->EventDestroy(event);
+}
+
+CUevent completion_event(struct session *session, struct device *device)
+{
+    CUevent event = NULL;
+    pthread_mutex_lock(&session->completion.lock);
+    if (device->spare_count)
+        event = device->spare_events[--device->spare_count];
+    pthread_mutex_unlock(&session->completion.lock);
+    if (!event && session->gpu->EventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        event = NULL;
+    return event;
+}
+
+void completion_event_back(struct session *session, struct device *device, CUevent event)
+{
+    pthread_mutex_lock(&session->completion.lock);
+    completion_spare(session, device, event);
+    pthread_mutex_unlock(&session->completion.lock);
+}
+
+void completion_events_free(struct session *session, struct device *device)
+{
+    pthread_mutex_lock(&session->completion.lock);
+    while (device->spare_count)
+        session->gpu->EventDestroy(device->spare_events[--device->spare_count]);
+    free(device->spare_events);
+    device->spare_events = NULL;
+    device->spare_room = 0;
+    pthread_mutex_unlock(&session->completion.lock);
+}
+
+/* ---- markers and waiters ---- */
+
+/* completion.lock is held. */
+static void completion_watch(struct completion *completion, struct stream *stream)
+{
+    if (stream->watched)
+        return;
+    stream->watched = true;
+    stream_hold(stream);
+    stream->next_watched = completion->watched;
+    completion->watched = stream;
+    if (atomic_fetch_add(&completion->watching, 1) == 0)
+        completion->since = clock_now();
+}
+
+CUresult completion_mark(struct session *session, struct stream *stream, CUevent event, struct record *record, uint64_t number)
+{
+    struct marker *marker = malloc(sizeof *marker);
+    if (!marker)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *marker = (struct marker){ .event = event, .record = record, .number = number };
+    if (record)
+        record_hold(record);
+    pthread_mutex_lock(&session->completion.lock);
+    struct marker **at = &stream->markers;
+    while (*at && (*at)->number <= number)
+        at = &(*at)->next;
+    marker->next = *at;
+    *at = marker;
+    completion_watch(&session->completion, stream);
+    pthread_mutex_unlock(&session->completion.lock);
+    return CUDA_SUCCESS;
+}
+
+/* Everything that becomes free or due when a stream has come so far, gathered under the lock, dealt with outside. */
+struct harvest { struct waiter *waiters, **last; struct slot *slots; struct marker *markers; bool progress; };
+
+/* completion.lock is held. */
+static void completion_reach(struct session *session, struct stream *stream, uint64_t number, CUresult result,
+                             struct harvest *harvest)
+{
+    if (number > atomic_load(&stream->done)) {
+        atomic_store(&stream->done, number);
+        ledger_progress(session, stream);
+        harvest->progress = true;
+    }
+    number = atomic_load(&stream->done);
+    for (struct waiter **at = &stream->waiters; *at;) {
+        struct waiter *waiter = *at;
+        if (waiter->number > number) {
+            at = &waiter->next;
+            continue;
+        }
+        *at = waiter->next;
+        waiter->next = NULL;
+        waiter->result = result;
+        *harvest->last = waiter;
+        harvest->last = &waiter->next;
+    }
+    while (stream->slots && stream->slots->number <= number) {
+        struct slot *slot = stream->slots;
+        stream->slots = slot->next;
+        if (!stream->slots)
+            stream->slots_last = &stream->slots;
+        slot->next = harvest->slots;
+        harvest->slots = slot;
+    }
+}
+
+/* No lock is held but perhaps session.lock. */
+static void completion_finish(struct session *session, struct harvest *harvest)
+{
+    while (harvest->markers) {
+        struct marker *marker = harvest->markers;
+        harvest->markers = marker->next;
+        record_drop(marker->record);
+        free(marker);
+    }
+    while (harvest->slots) {
+        struct slot *slot = harvest->slots;
+        harvest->slots = slot->next;
+        staging_give(session, slot);
+    }
+    while (harvest->waiters) {
+        struct waiter *waiter = harvest->waiters;
+        harvest->waiters = waiter->next;
+        ledger_note(session, waiter->result);
+        waiter->finish(session, waiter);
+    }
+    if (harvest->progress && atomic_load(&session->executor.deferred_calls))
+        executor_kick(session);
+}
+
+void completion_wait(struct session *session, struct stream *stream, struct waiter *waiter)
+{
+    struct harvest harvest = { .last = &harvest.waiters };
+    pthread_mutex_lock(&session->completion.lock);
+    waiter->next = stream->waiters;
+    stream->waiters = waiter;
+    if (waiter->number <= atomic_load(&stream->done))
+        completion_reach(session, stream, 0, ledger_sticky(session), &harvest);
+    pthread_mutex_unlock(&session->completion.lock);
+    completion_finish(session, &harvest);
+}
+
+void completion_slot(struct session *session, struct stream *stream, struct slot *slot)
+{
+    slot->next = NULL;
+    pthread_mutex_lock(&session->completion.lock);
+    *stream->slots_last = slot;
+    stream->slots_last = &slot->next;
+    pthread_mutex_unlock(&session->completion.lock);
+}
+
+void completion_advance(struct session *session, struct stream *stream, uint64_t number)
+{
+    struct harvest harvest = { .last = &harvest.waiters };
+    pthread_mutex_lock(&session->completion.lock);
+    completion_reach(session, stream, number, CUDA_SUCCESS, &harvest);
+    pthread_mutex_unlock(&session->completion.lock);
+    completion_finish(session, &harvest);
+}
+
+/* Asks about one stream's markers; completion.lock is held. False: the stream has none left. */
+static bool completion_look(struct session *session, struct stream *stream, struct harvest *harvest)
+{
+    if (device_use(session, stream->device) != CUDA_SUCCESS)
+        return true;                                  /* a reset is going on; completion_abort will come */
+    while (stream->markers) {
+        struct marker *marker = stream->markers;
+        CUresult r = session->gpu->EventQuery(marker->event);
+        if (r == CUDA_ERROR_NOT_READY)
+            return true;
+        stream->markers = marker->next;
+        bool speaks = false;
+        for (struct waiter *w = stream->waiters; w; w = w->next)
+            speaks |= w->speaks && w->number <= marker->number;
+        if (speaks)
+            session->gpu->EventSynchronize(marker->event);      /* complete: this only makes the driver print */
+        completion_reach(session, stream, marker->number, r, harvest);
+        if (marker->record) {
+            marker->next = harvest->markers;
+            harvest->markers = marker;
+        } else {
+            completion_spare(session, stream->device, marker->event);
+            free(marker);
+        }
+    }
+    return false;
+}
+
+bool completion_poll(struct session *session)
+{
+    struct completion *completion = &session->completion;
+    struct harvest harvest = { .last = &harvest.waiters };
+    struct stream *idle = NULL;
+    pthread_mutex_lock(&completion->lock);
+    for (struct stream **at = &completion->watched; *at;) {
+        struct stream *stream = *at;
+        if (completion_look(session, stream, &harvest)) {
+            at = &stream->next_watched;
+            continue;
+        }
+        *at = stream->next_watched;
+        stream->watched = false;
+        atomic_fetch_sub(&completion->watching, 1);
+        stream->next_watched = idle;
+        idle = stream;
+    }
+    if (harvest.progress)
+        completion->since = clock_now();
+    bool more = completion->watched != NULL;
+    /* The references of streams that are no longer watched; none of them can be watched again meanwhile and
+       overwrite next_watched, since that needs the lock. */
+    while (idle) {
+        struct stream *stream = idle;
+        idle = stream->next_watched;
+        stream_drop(session, stream);
+    }
+    pthread_mutex_unlock(&completion->lock);
+    completion_finish(session, &harvest);
+    return more;
+}
+
+unsigned completion_lingering(struct session *session, struct device *device, struct stream **out, unsigned room)
+{
+    unsigned count = 0;
+    pthread_mutex_lock(&session->completion.lock);
+    for (struct stream *stream = session->completion.watched; stream && count < room; stream = stream->next_watched)
+        if (stream->dead && stream->device == device) {
+            stream_hold(stream);
+            out[count++] = stream;
+        }
+    pthread_mutex_unlock(&session->completion.lock);
+    return count;
+}
+
+/* completion.lock is held. */
+static void completion_abort_stream(struct session *session, struct stream *stream, CUresult code, struct harvest *harvest)
+{
+    uint64_t last = atomic_load(&stream->done);
+    while (stream->markers) {
+        struct marker *marker = stream->markers;
+        stream->markers = marker->next;
+        if (!marker->record)
+            completion_spare(session, stream->device, marker->event);
+        marker->next = harvest->markers;
+        harvest->markers = marker;
+    }
+    completion_reach(session, stream, UINT64_MAX, code, harvest);
+    atomic_store(&stream->done, last > stream->received ? last : stream->received);
+}
+
+void completion_abort(struct session *session, struct device *device, CUresult code)
+{
+    struct completion *completion = &session->completion;
+    struct harvest harvest = { .last = &harvest.waiters };
+    pthread_mutex_lock(&completion->lock);
+    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
+        completion_abort_stream(session, stream, code, &harvest);
+    /* Destroyed streams with work left are in this list only. */
+    for (struct stream **at = &completion->watched; *at;) {
+        struct stream *stream = *at;
+        if (stream->device != device) {
+            at = &stream->next_watched;
+            continue;
+        }
+        completion_abort_stream(session, stream, code, &harvest);
+        *at = stream->next_watched;
+        stream->watched = false;
+        atomic_fetch_sub(&completion->watching, 1);
+        stream_drop(session, stream);
+    }
+    pthread_mutex_unlock(&completion->lock);
+    completion_finish(session, &harvest);
+}
+
+/* ---- the thread ---- */
+
+static uint64_t completion_pause(uint64_t age)
+{
+    if (age < COMPLETION_SPIN_NS)
+        return 0;
+    uint64_t pause = age / 8;
+    return pause < COMPLETION_MIN_NS ? COMPLETION_MIN_NS : pause > COMPLETION_MAX_NS ? COMPLETION_MAX_NS : pause;
+}
+
+static void *completion_main(void *context)
+{
+    struct session *session = context;
+    struct completion *completion = &session->completion;
+    for (;;) {
+        bool more = completion_poll(session);
+        uint64_t now = clock_now();
+        events_beat(session, now);
+        pthread_mutex_lock(&completion->lock);
+        if (completion->stop) {
+            pthread_mutex_unlock(&completion->lock);
+            return NULL;
+        }
+        uint64_t pause = COMPLETION_IDLE_NS;
+        if (more || completion->watched) {
+            pause = completion_pause(now > completion->since ? now - completion->since : 0);
+        } else {
+            completion->asleep = true;
+        }
+        if (!pause) {
+            pthread_mutex_unlock(&completion->lock);
+            sched_yield();
+            continue;
+        }
+        struct timespec until = clock_timespec(now + pause);
+        pthread_cond_clockwait(&completion->wake, &completion->lock, CLOCK_MONOTONIC, &until);
+        completion->asleep = false;
+        pthread_mutex_unlock(&completion->lock);
+    }
+}
+
+void completion_wake(struct session *session)
+{
+    struct completion *completion = &session->completion;
+    if (atomic_load_explicit(&completion->watching, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_lock(&completion->lock);
+    if (completion->asleep && completion->watched) {
+        completion->asleep = false;
+        pthread_cond_signal(&completion->wake);
+    }
+    pthread_mutex_unlock(&completion->lock);
+}
+
+int completion_start(struct session *session)
+{
+    pthread_cond_init(&session->completion.wake, NULL);
+    int r = pthread_create(&session->completion.thread, NULL, completion_main, session);
+    session->completion.started = r == 0;
+    return r;
+}
+
+void completion_stop(struct session *session)
+{
+    struct completion *completion = &session->completion;
+    if (!completion->started)
+        return;
+    pthread_mutex_lock(&completion->lock);
+    completion->stop = true;
+    pthread_cond_signal(&completion->wake);
+    pthread_mutex_unlock(&completion->lock);
+    pthread_join(completion->thread, NULL);
+    completion->started = false;
+    pthread_cond_destroy(&completion->wake);
+}

@@ -1,0 +1,413 @@
+/*
+ * copy.c: copies and memset. Host bytes come with the call (COPY_IN) or go with the reply (COPY_OUT), at most
+ * FLYT_MAX_INLINE of them, by way of staging memory. Addresses are checked against what the client owns when the
+ * call is received.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COPY_MAX_SLICES = 65536 };
+
+/* The bytes of a bulk argument. Only inline ones so far: the other kinds are behind capability bits that this server
+   does not offer. */
+static CUresult bulk_bytes(const flyt_bulk *bulk, const uint8_t **bytes, uint64_t *size)
+{
+    *bytes = NULL;
+    *size = 0;
+    if (bulk->kind != FLYT_BULK_INLINE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *bytes = (const uint8_t *)bulk->flyt_bulk_u.bytes.bytes_val;
+    *size = bulk->flyt_bulk_u.bytes.bytes_len;
+    return CUDA_SUCCESS;
+}
+
+/* From its first to its last byte. False: the box makes no sense. Extents are not zero. */
+static bool box_span(const flyt_box *box, const flyt_extent *extent, uint64_t width, uint64_t *span)
+{
+    uint64_t rows, bytes;
+    if (extent->height > 1 || extent->depth > 1) {
+        if (box->pitch < width || (extent->depth > 1 && box->height < extent->height))
+            return false;
+        if (__builtin_mul_overflow(extent->depth - 1, box->height, &rows) ||
+            __builtin_add_overflow(rows, extent->height - 1, &rows) ||
+            __builtin_mul_overflow(rows, box->pitch, &bytes) || __builtin_add_overflow(bytes, width, span))
+            return false;
+        return true;
+    }
+    *span = width;
+    return true;
+}
+
+static CUresult box_check(struct session *session, const flyt_box *box, const flyt_extent *extent)
+{
+    uint64_t span;
+    if (!box_span(box, extent, extent->width, &span))
+        return CUDA_ERROR_INVALID_VALUE;
+    return memory_known(session, box->address, span) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Packed bytes of an extent; more than fits inline is refused. */
+static bool extent_packed(const flyt_extent *extent, uint64_t *size)
+{
+    return !__builtin_mul_overflow(extent->width, extent->height, size) &&
+           !__builtin_mul_overflow(*size, extent->depth, size) && *size <= FLYT_MAX_INLINE;
+}
+
+static bool extent_empty(const flyt_extent *extent) { return !extent->width || !extent->height || !extent->depth; }
+
+/* ---- staging ---- */
+
+/* A slot, or none now: then every stream is marked, so that those in use come back. */
+static CUresult copy_slot(struct session *session, struct device *device, uint64_t size, struct slot **slot, bool *scarce)
+{
+    *slot = staging_take(session, device, size, scarce);
+    if (*slot)
+        return CUDA_SUCCESS;
+    if (!(size <= device->staging.small.size ? device->staging.small.memory : device->staging.large.memory))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
+        stream_mark(session, stream);
+    completion_poll(session);
+    *slot = staging_take(session, device, size, scarce);
+    return CUDA_SUCCESS;
+}
+
+/* A copy in has been issued from slot: it comes back when the stream has passed this call. */
+static void copy_slot_used(struct session *session, struct call *call, struct slot *slot, bool scarce)
+{
+    slot->number = call->number;
+    completion_slot(session, call->stream, slot);
+    call->stream->issued = call->number;
+    if (scarce)
+        stream_mark(session, call->stream);
+}
+
+/* ---- to the device ---- */
+
+static int copy_in_issue(struct session *session, struct call *call)
+{
+    const copy_in_args *args = &call->args.copy_in;
+    const uint8_t *bytes;
+    uint64_t size;
+    struct slot *slot;
+    bool scarce;
+    bulk_bytes(&args->data, &bytes, &size);
+    if (!size) {
+        call->stream->issued = call->number;
+        return CUDA_SUCCESS;
+    }
+    CUresult r = copy_slot(session, call->stream->device, size, &slot, &scarce);
+    if (r == CUDA_SUCCESS && !slot)
+        return OPERATION_LATER;
+    if (r == CUDA_SUCCESS) {
+        memcpy(slot->memory, bytes, size);
+        r = session->gpu->MemcpyHtoDAsync(args->to, slot->memory, size, call->stream->handle);
+        copy_slot_used(session, call, slot, scarce);
+    }
+    call->stream->issued = call->number;
+    return (int)r;
+}
+static const struct operation copy_in_operation = { .issue = copy_in_issue, .numbered = true, .own_number = true };
+
+void serve_copy_in(struct session *session, struct call *call)
+{
+    const copy_in_args *args = &call->args.copy_in;
+    const uint8_t *bytes;
+    uint64_t size;
+    if (!stream_enter(session, call, args->stream))
+        return;
+    CUresult r = bulk_bytes(&args->data, &bytes, &size);
+    if (r == CUDA_SUCCESS && !memory_known(session, args->to, size))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        stream_refuse(session, call, r);
+    else
+        stream_submit(session, call, &copy_in_operation);
+}
+
+/* Describes one end of a box copy on the device. */
+static void box_source(CUDA_MEMCPY3D *copy, const flyt_box *box, const flyt_extent *extent)
+{
+    copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy->srcDevice = box->address;
+    copy->srcPitch = box->pitch < extent->width ? extent->width : box->pitch;
+    copy->srcHeight = box->height < extent->height ? extent->height : box->height;
+}
+
+static void box_target(CUDA_MEMCPY3D *copy, const flyt_box *box, const flyt_extent *extent)
+{
+    copy->dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy->dstDevice = box->address;
+    copy->dstPitch = box->pitch < extent->width ? extent->width : box->pitch;
+    copy->dstHeight = box->height < extent->height ? extent->height : box->height;
+}
+
+static void box_extent(CUDA_MEMCPY3D *copy, const flyt_extent *extent)
+{
+    copy->WidthInBytes = extent->width;
+    copy->Height = extent->height;
+    copy->Depth = extent->depth;
+}
+
+static int copy_box_in_issue(struct session *session, struct call *call)
+{
+    const copy_box_in_args *args = &call->args.copy_box_in;
+    const uint8_t *bytes;
+    uint64_t size;
+    struct slot *slot;
+    bool scarce;
+    bulk_bytes(&args->data, &bytes, &size);
+    CUresult r = size ? copy_slot(session, call->stream->device, size, &slot, &scarce) : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && size && !slot)
+        return OPERATION_LATER;
+    if (r == CUDA_SUCCESS && size) {
+        CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = slot->memory,
+                               .srcPitch = args->extent.width, .srcHeight = args->extent.height };
+        memcpy(slot->memory, bytes, size);
+        box_target(&copy, &args->to, &args->extent);
+        box_extent(&copy, &args->extent);
+        r = session->gpu->Memcpy3DAsync(&copy, call->stream->handle);
+        copy_slot_used(session, call, slot, scarce);
+    }
+    call->stream->issued = call->number;
+    return (int)r;
+}
+static const struct operation copy_box_in_operation = { .issue = copy_box_in_issue, .numbered = true, .own_number = true };
+
+void serve_copy_box_in(struct session *session, struct call *call)
+{
+    const copy_box_in_args *args = &call->args.copy_box_in;
+    const uint8_t *bytes;
+    uint64_t size, packed;
+    if (!stream_enter(session, call, args->stream))
+        return;
+    CUresult r = bulk_bytes(&args->data, &bytes, &size);
+    if (r == CUDA_SUCCESS && (!extent_packed(&args->extent, &packed) || packed != size))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && !extent_empty(&args->extent))
+        r = box_check(session, &args->to, &args->extent);
+    if (r != CUDA_SUCCESS)
+        stream_refuse(session, call, r);
+    else
+        stream_submit(session, call, &copy_box_in_operation);
+}
+
+/* ---- from the device ---- */
+
+struct copy_out_waiter { struct waiter waiter; struct stream *stream; struct slot *slot; uint64_t size; uint32_t xid; };
+
+static void copy_out_finish(struct session *session, struct waiter *waiter)
+{
+    struct copy_out_waiter *out = (struct copy_out_waiter *)waiter;
+    copy_out_result result;
+    memset(&result, 0, sizeof result);
+    if (waiter->result == CUDA_SUCCESS && out->slot) {
+        result.data.flyt_bulk_u.bytes.bytes_val = (char *)out->slot->memory;
+        result.data.flyt_bulk_u.bytes.bytes_len = (u_int)out->size;
+    }
+    session_reply(session, out->xid, (xdrproc_t)xdr_copy_out_result, &result, waiter->result, true);
+    if (out->slot)
+        staging_give(session, out->slot);
+    stream_drop(session, out->stream);
+    free(out);
+}
+
+/* Issues the copy into a slot and arranges for the answer. copy: from the device, its host end filled in here. */
+static int copy_out_start(struct session *session, struct call *call, uint64_t size, CUdeviceptr from, CUDA_MEMCPY3D *box)
+{
+    struct stream *stream = call->stream;
+    struct slot *slot = NULL;
+    bool scarce;
+    CUresult r = size ? copy_slot(session, call->stream->device, size, &slot, &scarce) : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && size && !slot)
+        return OPERATION_LATER;
+    struct copy_out_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;
+    if (!out && r == CUDA_SUCCESS)
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS && size) {
+        if (box) {
+            box->dstMemoryType = CU_MEMORYTYPE_HOST;
+            box->dstHost = slot->memory;
+            r = session->gpu->Memcpy3DAsync(box, stream->handle);
+        } else {
+            r = session->gpu->MemcpyDtoHAsync(slot->memory, from, size, stream->handle);
+        }
+    }
+    stream->issued = call->number;
+    if (r == CUDA_SUCCESS)
+        r = stream_mark(session, stream);
+    if (r != CUDA_SUCCESS) {
+        if (slot) {
+            /* Should the copy be under way after all, the slot must not be used again before it has ended. */
+            slot->number = call->number;
+            completion_slot(session, stream, slot);
+        }
+        free(out);
+        return (int)r;
+    }
+    *out = (struct copy_out_waiter){ .waiter = { .number = call->number, .speaks = true, .finish = copy_out_finish },
+                                     .stream = stream, .slot = slot, .size = size, .xid = call->xid };
+    stream_hold(stream);
+    completion_wait(session, stream, &out->waiter);
+    return CUDA_SUCCESS;
+}
+
+static int copy_out_issue(struct session *session, struct call *call)
+{
+    return copy_out_start(session, call, call->args.copy_out.size, call->args.copy_out.from, NULL);
+}
+static const struct operation copy_out_operation = { .issue = copy_out_issue, .numbered = true, .own_number = true };
+
+void serve_copy_out(struct session *session, struct call *call)
+{
+    const copy_out_args *args = &call->args.copy_out;
+    if (!stream_enter(session, call, args->stream))
+        return;
+    if (args->size > FLYT_MAX_INLINE || !memory_known(session, args->from, args->size))
+        stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
+    else
+        stream_submit(session, call, &copy_out_operation);
+}
+
+static int copy_box_out_issue(struct session *session, struct call *call)
+{
+    const copy_box_out_args *args = &call->args.copy_box_out;
+    CUDA_MEMCPY3D copy = { .dstPitch = args->extent.width, .dstHeight = args->extent.height };
+    uint64_t size;
+    extent_packed(&args->extent, &size);
+    box_source(&copy, &args->from, &args->extent);
+    box_extent(&copy, &args->extent);
+    return copy_out_start(session, call, size, 0, &copy);
+}
+static const struct operation copy_box_out_operation = { .issue = copy_box_out_issue, .numbered = true, .own_number = true };
+
+void serve_copy_box_out(struct session *session, struct call *call)
+{
+    const copy_box_out_args *args = &call->args.copy_box_out;
+    uint64_t size;
+    if (!stream_enter(session, call, args->stream))
+        return;
+    CUresult r = extent_packed(&args->extent, &size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && !extent_empty(&args->extent))
+        r = box_check(session, &args->from, &args->extent);
+    if (r != CUDA_SUCCESS)
+        stream_refuse(session, call, r);
+    else
+        stream_submit(session, call, &copy_box_out_operation);
+}
+
+/* ---- on the device ---- */
+
+static int copy_issue(struct session *session, struct call *call)
+{
+    const copy_args *args = &call->args.copy;
+    if (!args->size)
+        return CUDA_SUCCESS;
+    return (int)session->gpu->MemcpyDtoDAsync(args->to, args->from, args->size, call->stream->handle);
+}
+static const struct operation copy_operation = { .issue = copy_issue, .numbered = true };
+
+void serve_copy(struct session *session, struct call *call)
+{
+    const copy_args *args = &call->args.copy;
+    if (!stream_enter(session, call, args->stream))
+        return;
+    if (!memory_known(session, args->to, args->size) || !memory_known(session, args->from, args->size))
+        stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
+    else
+        stream_submit(session, call, &copy_operation);
+}
+
+static int copy_box_issue(struct session *session, struct call *call)
+{
+    const copy_box_args *args = &call->args.copy_box;
+    CUDA_MEMCPY3D copy = { 0 };
+    if (extent_empty(&args->extent))
+        return CUDA_SUCCESS;
+    box_source(&copy, &args->from, &args->extent);
+    box_target(&copy, &args->to, &args->extent);
+    box_extent(&copy, &args->extent);
+    return (int)session->gpu->Memcpy3DAsync(&copy, call->stream->handle);
+}
+static const struct operation copy_box_operation = { .issue = copy_box_issue, .numbered = true };
+
+void serve_copy_box(struct session *session, struct call *call)
+{
+    const copy_box_args *args = &call->args.copy_box;
+    if (!stream_enter(session, call, args->stream))
+        return;
+    CUresult r = CUDA_SUCCESS;
+    if (!extent_empty(&args->extent)) {
+        r = box_check(session, &args->from, &args->extent);
+        if (r == CUDA_SUCCESS)
+            r = box_check(session, &args->to, &args->extent);
+    }
+    if (r != CUDA_SUCCESS)
+        stream_refuse(session, call, r);
+    else
+        stream_submit(session, call, &copy_box_operation);
+}
+
+/* ---- memset ---- */
+
+static CUresult set_row(const struct gpu *gpu, const set_args *args, CUstream stream)
+{
+    uint64_t to = args->to.address, width = args->extent.width;
+    switch (args->element) {
+    case 1: return gpu->MemsetD8Async(to, (unsigned char)args->value, width, stream);
+    case 2: return gpu->MemsetD16Async(to, (unsigned short)args->value, width, stream);
+    default: return gpu->MemsetD32Async(to, args->value, width, stream);
+    }
+}
+
+static CUresult set_rows(const struct gpu *gpu, const set_args *args, uint64_t to, uint64_t rows, CUstream stream)
+{
+    uint64_t width = args->extent.width, pitch = args->to.pitch;
+    switch (args->element) {
+    case 1: return gpu->MemsetD2D8Async(to, pitch, (unsigned char)args->value, width, rows, stream);
+    case 2: return gpu->MemsetD2D16Async(to, pitch, (unsigned short)args->value, width, rows, stream);
+    default: return gpu->MemsetD2D32Async(to, pitch, args->value, width, rows, stream);
+    }
+}
+
+static int set_issue(struct session *session, struct call *call)
+{
+    const set_args *args = &call->args.set;
+    const flyt_extent *extent = &args->extent;
+    CUstream stream = call->stream->handle;
+    if (extent_empty(extent))
+        return CUDA_SUCCESS;
+    if (extent->height == 1 && extent->depth == 1)
+        return (int)set_row(session->gpu, args, stream);
+    if (extent->depth == 1 || args->to.height == extent->height)      /* slices without a gap are rows */
+        return (int)set_rows(session->gpu, args, args->to.address, extent->height * extent->depth, stream);
+    CUresult r = CUDA_SUCCESS;
+    for (uint64_t z = 0; z < extent->depth && r == CUDA_SUCCESS; z++)
+        r = set_rows(session->gpu, args, args->to.address + z * args->to.height * args->to.pitch, extent->height, stream);
+    return (int)r;
+}
+static const struct operation set_operation = { .issue = set_issue, .numbered = true };
+
+void serve_set(struct session *session, struct call *call)
+{
+    const set_args *args = &call->args.set;
+    const flyt_extent *extent = &args->extent;
+    uint64_t width, span;
+    if (!stream_enter(session, call, args->stream))
+        return;
+    CUresult r = CUDA_SUCCESS;
+    if (args->element != 1 && args->element != 2 && args->element != 4)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else if (extent->depth > COPY_MAX_SLICES && args->to.height != extent->height)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else if (!extent_empty(extent) &&
+             (__builtin_mul_overflow(extent->width, (uint64_t)args->element, &width) ||
+              !box_span(&args->to, extent, width, &span) || !memory_known(session, args->to.address, span)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        stream_refuse(session, call, r);
+    else
+        stream_submit(session, call, &set_operation);
+}

@@ -1,0 +1,224 @@
+/*
+ * event.c: events. The client's event is an object of ours; behind it stands one driver event per recording that
+ * somebody still refers to (struct record), mostly one in all.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+
+void record_hold(struct record *record) { atomic_fetch_add(&record->references, 1); }
+
+void record_drop(struct record *record)
+{
+    if (!record || atomic_fetch_sub(&record->references, 1) != 1)
+        return;
+    record->session->gpu->EventDestroy(record->event);
+    stream_drop(record->session, record->stream);
+    free(record);
+}
+
+static struct record *record_new(struct session *session, struct device *device, unsigned flags, CUresult *r)
+{
+    struct record *record = calloc(1, sizeof *record);
+    *r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!record)
+        return NULL;
+    *r = device_use(session, device);
+    if (*r == CUDA_SUCCESS)
+        *r = session->gpu->EventCreate(&record->event, flags);
+    if (*r != CUDA_SUCCESS) {
+        free(record);
+        return NULL;
+    }
+    record->references = 1;
+    record->session = session;
+    record->device = device;
+    return record;
+}
+
+static struct event *event_find(struct session *session, uint32_t id)
+{
+    struct event *event = id_map_find(session->events, id);
+    return event && event->device->context ? event : NULL;
+}
+
+void serve_event_create(struct session *session, struct call *call)
+{
+    const event_create_args *args = &call->args.event_create;
+    const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
+    struct device *device = device_find(session, args->device);
+    CUresult r = !device ? CUDA_ERROR_INVALID_DEVICE : (args->flags & ~known) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    struct event *event = NULL;
+    if (r == CUDA_SUCCESS) {
+        event = calloc(1, sizeof *event);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (event) {
+        event->device = device;
+        event->flags = args->flags;
+        event->record = record_new(session, device, args->flags, &r);
+        if (event->record && id_map_set(session->events, args->event, event) != 0)
+            r = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (r == CUDA_SUCCESS)
+        return;
+    if (event)
+        record_drop(event->record);
+    free(event);
+    call_fail(session, call, r);
+}
+
+void serve_event_destroy(struct session *session, struct call *call)
+{
+    struct event *event = id_map_remove(session->events, call->args.event.event);
+    if (!event) {
+        call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
+        return;
+    }
+    record_drop(event->record);
+    free(event);
+}
+
+/* ---- recording ---- */
+
+static int event_record_issue(struct session *session, struct call *call)
+{
+    struct record *record = call->record;
+    unsigned flags = call->args.event_record.flags;
+    CUresult r = flags && session->gpu->EventRecordWithFlags
+                     ? session->gpu->EventRecordWithFlags(record->event, call->stream->handle, flags)
+                     : session->gpu->EventRecord(record->event, call->stream->handle);
+    record->issued = true;
+    if (r == CUDA_SUCCESS && record->wanted) {
+        record->wanted = false;
+        r = completion_mark(session, record->stream, record->event, record, record->number);
+    }
+    return (int)r;
+}
+static const struct operation event_record_operation = { .issue = event_record_issue, .numbered = true };
+
+void serve_event_record(struct session *session, struct call *call)
+{
+    const event_record_args *args = &call->args.event_record;
+    struct event *event = event_find(session, args->event);
+    struct stream *stream = stream_enter(session, call, args->stream);
+    if (!stream)
+        return;
+    CUresult r = !event ? CUDA_ERROR_INVALID_HANDLE
+                 : event->device != stream->device ? CUDA_ERROR_INVALID_HANDLE
+                 : args->flags > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && atomic_load(&event->record->references) > 1) {
+        struct record *record = record_new(session, event->device, event->flags, &r);
+        if (record) {
+            record_drop(event->record);
+            event->record = record;
+        }
+    }
+    if (r != CUDA_SUCCESS) {
+        stream_refuse(session, call, r);
+        return;
+    }
+    struct record *record = event->record;
+    stream_hold(stream);
+    stream_drop(session, record->stream);
+    record->stream = stream;
+    record->number = call->number;
+    record->recorded = true;
+    record->issued = false;
+    record->wanted = false;
+    call->record = record;
+    record_hold(record);
+    stream_submit(session, call, &event_record_operation);
+}
+
+/* ---- asking ---- */
+
+struct event_waiter { struct waiter waiter; struct record *record; uint32_t xid; };
+
+static void event_finish(struct session *session, struct waiter *waiter)
+{
+    struct event_waiter *wait = (struct event_waiter *)waiter;
+    session_reply_plain(session, wait->xid, waiter->result, true);
+    record_drop(wait->record);
+    free(wait);
+}
+
+void serve_event_sync(struct session *session, struct call *call)
+{
+    struct event *event = event_find(session, call->args.event.event);
+    CUresult r = event ? device_use(session, event->device) : CUDA_ERROR_INVALID_HANDLE;
+    struct record *record = event ? event->record : NULL;
+    if (r == CUDA_SUCCESS && record->recorded) {
+        r = record->issued ? session->gpu->EventQuery(record->event) : CUDA_ERROR_NOT_READY;
+        if (r == CUDA_SUCCESS) {
+            r = session->gpu->EventSynchronize(record->event);    /* complete: makes the driver print */
+            completion_advance(session, record->stream, record->number);
+        }
+    }
+    struct event_waiter *wait = r == CUDA_ERROR_NOT_READY ? malloc(sizeof *wait) : NULL;
+    if (!wait) {
+        session_reply_plain(session, call->xid, r == CUDA_ERROR_NOT_READY ? CUDA_ERROR_OUT_OF_MEMORY : r, true);
+        return;
+    }
+    if (!record->issued)
+        record->wanted = true;
+    else
+        r = completion_mark(session, record->stream, record->event, record, record->number);
+    if (r != CUDA_ERROR_NOT_READY && r != CUDA_SUCCESS) {
+        free(wait);
+        call_fail(session, call, r);
+        return;
+    }
+    *wait = (struct event_waiter){ .waiter = { .number = record->number, .speaks = true, .finish = event_finish },
+                                   .record = record, .xid = call->xid };
+    record_hold(record);
+    completion_wait(session, record->stream, &wait->waiter);
+}
+
+void serve_event_query(struct session *session, struct call *call)
+{
+    struct event *event = event_find(session, call->args.event.event);
+    CUresult r = event ? device_use(session, event->device) : CUDA_ERROR_INVALID_HANDLE;
+    struct record *record = event ? event->record : NULL;
+    if (r == CUDA_SUCCESS && record->recorded) {
+        r = record->issued ? session->gpu->EventQuery(record->event) : CUDA_ERROR_NOT_READY;
+        if (r == CUDA_SUCCESS)
+            completion_advance(session, record->stream, record->number);
+    }
+    session_reply_plain(session, call->xid, r, false);
+}
+
+void serve_event_elapsed(struct session *session, struct call *call)
+{
+    struct event *start = event_find(session, call->args.event_elapsed.start);
+    struct event *end = event_find(session, call->args.event_elapsed.end);
+    event_elapsed_result result = { .milliseconds = 0 };
+    CUresult r = !start || !end ? CUDA_ERROR_INVALID_HANDLE : device_use(session, start->device);
+    if (r == CUDA_SUCCESS && ((start->record->recorded && !start->record->issued) ||
+                              (end->record->recorded && !end->record->issued)))
+        r = CUDA_ERROR_NOT_READY;
+    if (r == CUDA_SUCCESS)
+        r = session->gpu->EventElapsedTime(&result.milliseconds, start->record->event, end->record->event);
+    session_reply(session, call->xid, (xdrproc_t)xdr_event_elapsed_result, &result, r, false);
+}
+
+/* ---- the end ---- */
+
+struct drop_events { struct session *session; struct device *device; };
+
+static void event_drop_one(uint32_t id, void *object, void *context)
+{
+    struct drop_events *drop = context;
+    struct event *event = object;
+    if (drop->device && event->device != drop->device)
+        return;
+    id_map_remove(drop->session->events, id);
+    record_drop(event->record);
+    free(event);
+}
+
+void events_drop_all(struct session *session, struct device *device)
+{
+    struct drop_events drop = { session, device };
+    id_map_each(session->events, event_drop_one, &drop);
+}

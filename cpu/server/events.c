@@ -1,0 +1,112 @@
+/*
+ * events.c: what the server says by itself. The client keeps one EVENTS call outstanding; it is answered when there
+ * is something to say, when a newer one comes, or with a beat every FLYT_BEAT_SECONDS.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/server/text.h"
+
+struct due {
+    struct due *next;
+    uint32_t id;
+    int status;
+};
+
+int events_start(struct session *session)
+{
+    session->speaker.last = &session->speaker.first;
+    return pthread_mutex_init(&session->speaker.lock, NULL);
+}
+
+void events_stop(struct session *session)
+{
+    struct events *events = &session->speaker;
+    while (events->first) {
+        struct due *next = events->first->next;
+        free(events->first);
+        events->first = next;
+    }
+    pthread_mutex_destroy(&events->lock);
+}
+
+/* Answers the outstanding call with whatever there is. events.lock is held, and kept during the reply, so that replies
+   bear their serials in order. */
+static void events_answer(struct session *session)
+{
+    struct events *events = &session->speaker;
+    flyt_event said[FLYT_MAX_EVENTS];
+    events_result result;
+    memset(&result, 0, sizeof result);
+    result.serial = ++events->serial;
+    while (events->first && result.events.events_len < FLYT_MAX_EVENTS) {
+        struct due *due = events->first;
+        flyt_event *event = &said[result.events.events_len++];
+        memset(event, 0, sizeof *event);
+        event->kind = FLYT_EVENT_HOST_FUNCTION;
+        event->flyt_event_u.due.id = due->id;
+        event->flyt_event_u.due.status = due->status;
+        events->first = due->next;
+        if (!events->first)
+            events->last = &events->first;
+        events->count--;
+        free(due);
+    }
+    result.events.events_val = said;
+    events->outstanding = false;
+    session_reply(session, events->xid, (xdrproc_t)xdr_events_result, &result, CUDA_SUCCESS, true);
+}
+
+int events_serve(struct session *session, rpc_request *request)
+{
+    struct events *events = &session->speaker;
+    events_args args;
+    memset(&args, 0, sizeof args);
+    if (rpc_request_arguments(request, (xdrproc_t)xdr_events_args, &args) != 0) {
+        session_end(session, "the arguments of its EVENTS cannot be decoded");
+        return -1;
+    }
+    for (u_int i = 0; i < args.host_functions_done.host_functions_done_len; i++)
+        host_functions_done(session, args.host_functions_done.host_functions_done_val[i]);
+    xdr_free((xdrproc_t)xdr_events_args, (char *)&args);
+    pthread_mutex_lock(&events->lock);
+    if (events->outstanding)
+        events_answer(session);
+    events->outstanding = true;
+    events->xid = rpc_request_xid(request);
+    events->beat_at = clock_now() + FLYT_BEAT_SECONDS * CLOCK_NS_PER_SECOND;
+    if (events->first)
+        events_answer(session);
+    pthread_mutex_unlock(&events->lock);
+    return 0;
+}
+
+void events_due(struct session *session, uint32_t id, int status)
+{
+    struct events *events = &session->speaker;
+    struct due *due = malloc(sizeof *due);
+    if (!due) {
+        session_end(session, "no memory left to tell of a host function");
+        return;
+    }
+    *due = (struct due){ .id = id, .status = status };
+    pthread_mutex_lock(&events->lock);
+    *events->last = due;
+    events->last = &due->next;
+    events->count++;
+    if (events->outstanding)
+        events_answer(session);
+    pthread_mutex_unlock(&events->lock);
+}
+
+void events_beat(struct session *session, uint64_t now)
+{
+    struct events *events = &session->speaker;
+    pthread_mutex_lock(&events->lock);
+    if (events->outstanding && now >= events->beat_at && executor_sound(session, now))
+        events_answer(session);
+    pthread_mutex_unlock(&events->lock);
+}

@@ -1,0 +1,175 @@
+/*
+ * executor.c: the queue between reader and executor, and the thread that serves it in order.
+ *
+ * The queue is bounded in calls and bytes: when it is full the reader stops reading, TCP fills up, the client
+ * waits. The bounds grow eightfold while a host function is outstanding, since its end travels behind what the
+ * client has sent. Operations deferred in streams are bounded likewise: while there are too many, the executor takes
+ * no further call and only issues what becomes possible.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/clock.h"
+
+/* No beat is sent when a call has been in our own code for so long: the client then finds the session dead. */
+#define EXECUTOR_STUCK_NS (8 * CLOCK_NS_PER_SECOND)
+
+struct queued {
+    struct queued *next;
+    const struct procedure *procedure;
+    rpc_request *request;
+};
+
+static bool executor_full(struct session *session)
+{
+    struct executor *e = &session->executor;
+    unsigned factor = atomic_load(&session->host_functions.count) ? 8 : 1;
+    return e->calls >= SESSION_QUEUE_CALLS * factor || e->bytes >= SESSION_QUEUE_BYTES * factor;
+}
+
+int executor_push(struct session *session, const struct procedure *procedure, rpc_request *request)
+{
+    struct executor *e = &session->executor;
+    struct queued *queued = malloc(sizeof *queued);
+    if (!queued) {
+        rpc_request_free(request);
+        return -1;
+    }
+    *queued = (struct queued){ .procedure = procedure, .request = request };
+    pthread_mutex_lock(&e->queue_lock);
+    while (executor_full(session) && !e->stop)
+        pthread_cond_wait(&e->room, &e->queue_lock);
+    atomic_fetch_add(&e->unserved, 1);
+    *e->last = queued;
+    e->last = &queued->next;
+    e->calls++;
+    e->bytes += rpc_request_size(request);
+    if (e->asleep)
+        pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->queue_lock);
+    return 0;
+}
+
+bool executor_idle(struct session *session)
+{
+    return atomic_load(&session->executor.unserved) == 0;
+}
+
+void executor_kick(struct session *session)
+{
+    struct executor *e = &session->executor;
+    if (atomic_exchange(&e->kick, true))
+        return;
+    pthread_mutex_lock(&e->queue_lock);
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->queue_lock);
+}
+
+bool executor_sound(struct session *session, uint64_t now)
+{
+    uint64_t since = atomic_load(&session->executor.busy_since);
+    return since == 0 || now - since < EXECUTOR_STUCK_NS || atomic_load(&session->executor.in_driver) > 0;
+}
+
+/* Next queued call; NULL: none now, but the deferred ones want a look, or the end. */
+static struct queued *executor_next(struct session *session, bool stalled)
+{
+    struct executor *e = &session->executor;
+    pthread_mutex_lock(&e->queue_lock);
+    while (!e->stop && !atomic_load(&e->kick) && (stalled || !e->first)) {
+        e->asleep = true;
+        pthread_cond_wait(&e->wake, &e->queue_lock);
+        e->asleep = false;
+    }
+    struct queued *queued = NULL;
+    if (!e->stop && !stalled && e->first) {
+        queued = e->first;
+        e->first = queued->next;
+        if (!e->first)
+            e->last = &e->first;
+        bool was_full = executor_full(session);
+        e->calls--;
+        e->bytes -= rpc_request_size(queued->request);
+        if (was_full && !executor_full(session))
+            pthread_cond_signal(&e->room);
+    }
+    pthread_mutex_unlock(&e->queue_lock);
+    return queued;
+}
+
+static void *executor_main(void *context)
+{
+    struct session *session = context;
+    struct executor *e = &session->executor;
+    bool stalled = false;
+    for (;;) {
+        struct queued *queued = executor_next(session, stalled);
+        pthread_mutex_lock(&session->lock);
+        if (e->stop) {
+            pthread_mutex_unlock(&session->lock);
+            if (queued) {
+                rpc_request_free(queued->request);
+                free(queued);
+            }
+            return NULL;
+        }
+        atomic_store(&e->busy_since, clock_now());
+        if (atomic_exchange(&e->kick, false) || e->deferred_calls)
+            stream_issue_deferred(session);
+        if (queued)
+            call_serve(session, queued->procedure, queued->request);
+        stalled = e->deferred_calls >= SESSION_QUEUE_CALLS || e->deferred_bytes >= SESSION_QUEUE_BYTES;
+        atomic_store(&e->busy_since, 0);
+        pthread_mutex_unlock(&session->lock);
+        if (queued) {
+            rpc_request_free(queued->request);
+            free(queued);
+            atomic_fetch_sub(&e->unserved, 1);
+        }
+        completion_wake(session);
+    }
+}
+
+int executor_start(struct session *session)
+{
+    struct executor *e = &session->executor;
+    e->last = &e->first;
+    pthread_mutex_init(&e->queue_lock, NULL);
+    pthread_cond_init(&e->wake, NULL);
+    pthread_cond_init(&e->room, NULL);
+    int r = pthread_create(&e->thread, NULL, executor_main, session);
+    e->started = r == 0;
+    return r;
+}
+
+void executor_stop(struct session *session)
+{
+    struct executor *e = &session->executor;
+    if (e->started) {
+        pthread_mutex_lock(&session->lock);
+        pthread_mutex_lock(&e->queue_lock);
+        e->stop = true;
+        pthread_cond_broadcast(&e->wake);
+        pthread_cond_broadcast(&e->room);
+        pthread_mutex_unlock(&e->queue_lock);
+        pthread_mutex_unlock(&session->lock);
+        pthread_join(e->thread, NULL);
+        e->started = false;
+    }
+}
+
+void executor_free(struct session *session)
+{
+    struct executor *e = &session->executor;
+    while (e->first) {
+        struct queued *next = e->first->next;
+        rpc_request_free(e->first->request);
+        free(e->first);
+        e->first = next;
+    }
+    pthread_mutex_destroy(&e->queue_lock);
+    pthread_cond_destroy(&e->wake);
+    pthread_cond_destroy(&e->room);
+}

@@ -1,0 +1,134 @@
+/*
+ * head.c: what every reply begins with: result, latched and sticky error, completed numbers, printed text.
+ *
+ * A latched error goes with the first reply after it and is gone. A sticky one goes with every reply. A stream's
+ * completed number goes once per change. All under ledger.lock, so that any thread may answer.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/server/text.h"
+
+/* CUDA says of these that the process must end before CUDA can be used again, and 710 until a device reset. */
+bool code_is_sticky(CUresult code)
+{
+    switch ((int)code) {
+    case 214: case 220:                             /* uncorrectable ECC and NVLink errors */
+    case 700: case 702:                             /* illegal address, launch timeout */
+    case 710:                                       /* assert */
+    case 714: case 715: case 716: case 717: case 718: case 719:
+    case 721:                                       /* tensor memory leak */
+        return true;
+    default:
+        return false;
+    }
+}
+
+void ledger_note(struct session *session, CUresult code)
+{
+    if (!code_is_sticky(code))
+        return;
+    pthread_mutex_lock(&session->ledger.lock);
+    if (!session->ledger.sticky)
+        session->ledger.sticky = code;
+    pthread_mutex_unlock(&session->ledger.lock);
+}
+
+void ledger_latch(struct session *session, CUresult code)
+{
+    pthread_mutex_lock(&session->ledger.lock);
+    if (!session->ledger.latched)
+        session->ledger.latched = code;
+    pthread_mutex_unlock(&session->ledger.lock);
+}
+
+CUresult ledger_sticky(struct session *session)
+{
+    pthread_mutex_lock(&session->ledger.lock);
+    CUresult code = session->ledger.sticky;
+    pthread_mutex_unlock(&session->ledger.lock);
+    return code;
+}
+
+void ledger_clear_sticky(struct session *session, CUresult which)
+{
+    pthread_mutex_lock(&session->ledger.lock);
+    if (session->ledger.sticky == which)
+        session->ledger.sticky = CUDA_SUCCESS;
+    pthread_mutex_unlock(&session->ledger.lock);
+}
+
+void ledger_progress(struct session *session, struct stream *stream)
+{
+    pthread_mutex_lock(&session->ledger.lock);
+    if (!stream->dirty) {
+        stream->dirty = true;
+        stream_hold(stream);
+        stream->next_dirty = session->ledger.dirty;
+        session->ledger.dirty = stream;
+    }
+    pthread_mutex_unlock(&session->ledger.lock);
+}
+
+/* The client has forgotten the stream's id: nothing more is said of it. */
+void ledger_forget(struct session *session, struct stream *stream)
+{
+    bool was_dirty = false;
+    pthread_mutex_lock(&session->ledger.lock);
+    for (struct stream **at = &session->ledger.dirty; stream->dirty && *at; at = &(*at)->next_dirty)
+        if (*at == stream) {
+            *at = stream->next_dirty;
+            stream->dirty = false;
+            was_dirty = true;
+            break;
+        }
+    pthread_mutex_unlock(&session->ledger.lock);
+    if (was_dirty)
+        stream_drop(session, stream);
+}
+
+void session_reply(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code, bool speaks)
+{
+    struct ledger *ledger = &session->ledger;
+    flyt_head *head = result;
+    flyt_progress progress[FLYT_MAX_PROGRESS];
+    struct stream *said[FLYT_MAX_PROGRESS];
+    unsigned count = 0;
+
+    ledger_note(session, code);
+    head->result = (int)code;
+    pthread_mutex_lock(&ledger->lock);
+    head->latched = (int)ledger->latched;
+    ledger->latched = CUDA_SUCCESS;
+    head->sticky = (int)ledger->sticky;
+    while (ledger->dirty && count < FLYT_MAX_PROGRESS) {
+        struct stream *stream = ledger->dirty;
+        ledger->dirty = stream->next_dirty;
+        stream->dirty = false;
+        said[count] = stream;
+        progress[count++] = (flyt_progress){ .stream = stream->id, .done = atomic_load(&stream->done) };
+    }
+    pthread_mutex_unlock(&ledger->lock);
+    head->progress.progress_val = progress;
+    head->progress.progress_len = count;
+    if (speaks && ledger->text)
+        text_collect(ledger->text, head);
+
+    if (rpc_server_reply(session->server, xid, encode, result) != 0)
+        session_end(session, "a reply could not be sent");
+
+    head->progress.progress_val = NULL;
+    head->progress.progress_len = 0;
+    text_free(head);
+    for (unsigned i = 0; i < count; i++)
+        stream_drop(session, said[i]);
+}
+
+void session_reply_plain(struct session *session, uint32_t xid, CUresult code, bool speaks)
+{
+    plain_result result;
+    memset(&result, 0, sizeof result);
+    session_reply(session, xid, (xdrproc_t)xdr_plain_result, &result, code, speaks);
+}

@@ -1,0 +1,219 @@
+/*
+ * host_function.c: functions of the client's that run in the order of a stream.
+ *
+ * The stream gets a marker, then waits on a word of host-mapped memory (its gate) for a ticket. When the marker is
+ * complete the client is told (events.c); when the client says that the function has ended, the ticket is written to
+ * the gate and the stream goes on. Nothing of this occupies a thread of the driver's. Tickets of a stream rise, and
+ * its functions are due one after the other, so the gate needs only ever hold the last one that ended.
+ *
+ * Drivers without cuStreamWaitValue32 get a callback that waits (wait_in_callback): it holds up the driver's
+ * callback thread, and with it the callbacks of other streams, as the CUDA documentation warns.
+ *
+ * When the session ends all gates are opened, so that the device can finish and be given back.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+
+enum { HOST_FUNCTION_GATES = 16384 };     /* streams of a device with host functions between two resets */
+
+struct host_function {
+    struct waiter waiter;                 /* for the work before it */
+    struct host_function *next;
+    struct session *session;
+    struct stream *stream;
+    uint32_t id, ticket;
+    uint32_t *gate;                       /* NULL: wait_in_callback */
+    bool told, ended;
+    /* of wait_in_callback */
+    pthread_cond_t go;
+    bool passed, callback;
+};
+
+int host_functions_start(struct session *session)
+{
+    return pthread_mutex_init(&session->host_functions.lock, NULL);
+}
+
+void host_functions_stop(struct session *session)
+{
+    pthread_mutex_destroy(&session->host_functions.lock);
+}
+
+/* The stream's gate, made at its first host function. */
+static CUresult gate_make(struct session *session, struct stream *stream)
+{
+    struct device *device = stream->device;
+    if (stream->gate)
+        return CUDA_SUCCESS;
+    if (!device->gates) {
+        void *memory = NULL;
+        CUresult r = session->gpu->MemHostAlloc(&memory, HOST_FUNCTION_GATES * sizeof(uint32_t),
+                                                CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+        if (r == CUDA_SUCCESS) {
+            r = session->gpu->MemHostGetDevicePointer(&device->gates_address, memory, 0);
+            if (r != CUDA_SUCCESS)
+                session->gpu->MemFreeHost(memory);
+        }
+        if (r != CUDA_SUCCESS)
+            return r;
+        device->gates = memory;
+    }
+    if (device->gates_used == HOST_FUNCTION_GATES)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stream->gate = &device->gates[device->gates_used];
+    stream->gate_address = device->gates_address + device->gates_used * sizeof(uint32_t);
+    device->gates_used++;
+    __atomic_store_n(stream->gate, 0, __ATOMIC_RELEASE);
+    stream->gate_ticket = 0;
+    return CUDA_SUCCESS;
+}
+
+void gates_free(struct session *session, struct device *device)
+{
+    if (device->gates)
+        session->gpu->MemFreeHost(device->gates);
+    device->gates = NULL;
+    device->gates_used = 0;
+}
+
+/* host_functions.lock is held. */
+static void gate_open(struct host_function *function)
+{
+    function->ended = true;
+    if (function->gate)
+        __atomic_store_n(function->gate, function->ticket, __ATOMIC_RELEASE);
+    else
+        pthread_cond_signal(&function->go);
+}
+
+static void host_function_free(struct host_function *function)
+{
+    pthread_cond_destroy(&function->go);
+    stream_drop(function->session, function->stream);
+    free(function);
+}
+
+/* Taken out of the list when told, ended and, with a callback, passed; host_functions.lock is held. */
+static void host_function_settle(struct host_functions *all, struct host_function *function)
+{
+    if (!function->told || !function->ended || (function->callback && !function->passed))
+        return;
+    for (struct host_function **at = &all->pending; *at; at = &(*at)->next)
+        if (*at == function) {
+            *at = function->next;
+            atomic_fetch_sub(&all->count, 1);
+            host_function_free(function);
+            return;
+        }
+}
+
+/* In the driver's callback thread. */
+static void CUDA_CB wait_in_callback(void *context)
+{
+    struct host_function *function = context;
+    struct host_functions *all = &function->session->host_functions;
+    pthread_mutex_lock(&all->lock);
+    while (!function->ended)
+        pthread_cond_wait(&function->go, &all->lock);
+    function->passed = true;
+    host_function_settle(all, function);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* The work before it is complete, or has failed: the client is told in both cases. */
+static void host_function_due(struct session *session, struct waiter *waiter)
+{
+    struct host_function *function = (struct host_function *)waiter;
+    uint32_t id = function->id;
+    CUresult result = waiter->result;
+    pthread_mutex_lock(&session->host_functions.lock);
+    function->told = true;                                /* first: the client's answer may be quicker than we */
+    host_function_settle(&session->host_functions, function);
+    pthread_mutex_unlock(&session->host_functions.lock);
+    events_due(session, id, (int)result);
+}
+
+static int host_function_issue(struct session *session, struct call *call)
+{
+    struct host_functions *all = &session->host_functions;
+    struct stream *stream = call->stream;
+    const struct gpu *gpu = session->gpu;
+    CUresult r = gpu->StreamWaitValue32 ? gate_make(session, stream) : CUDA_SUCCESS;
+    struct host_function *function = r == CUDA_SUCCESS ? calloc(1, sizeof *function) : NULL;
+    if (r == CUDA_SUCCESS)
+        r = function ? stream_mark(session, stream) : CUDA_ERROR_OUT_OF_MEMORY;      /* behind what is before it */
+    if (r != CUDA_SUCCESS) {
+        free(function);
+        events_due(session, call->args.host_function.id, (int)r);
+        return (int)r;
+    }
+    *function = (struct host_function){ .waiter = { .number = stream->issued, .finish = host_function_due },
+                                        .session = session, .stream = stream, .id = call->args.host_function.id };
+    pthread_cond_init(&function->go, NULL);
+    stream_hold(stream);
+    function->callback = !gpu->StreamWaitValue32;
+    if (!function->callback) {
+        function->gate = stream->gate;
+        function->ticket = ++stream->gate_ticket;
+    }
+    pthread_mutex_lock(&all->lock);
+    function->next = all->pending;
+    all->pending = function;
+    atomic_fetch_add(&all->count, 1);
+    pthread_mutex_unlock(&all->lock);
+    r = function->callback ? gpu->LaunchHostFunc(stream->handle, wait_in_callback, function)
+                           : gpu->StreamWaitValue32(stream->handle, stream->gate_address, function->ticket, CU_STREAM_WAIT_VALUE_GEQ);
+    if (r != CUDA_SUCCESS) {                              /* the client is told all the same, with the reason */
+        pthread_mutex_lock(&all->lock);
+        function->passed = true;
+        gate_open(function);
+        pthread_mutex_unlock(&all->lock);
+        function->waiter.result = r;
+        host_function_due(session, &function->waiter);
+        return (int)r;
+    }
+    completion_wait(session, stream, &function->waiter);
+    return CUDA_SUCCESS;
+}
+static const struct operation host_function_operation = { .issue = host_function_issue, .numbered = true };
+
+void serve_host_function(struct session *session, struct call *call)
+{
+    if (stream_enter(session, call, call->args.host_function.stream))
+        stream_submit(session, call, &host_function_operation);
+    else
+        events_due(session, call->args.host_function.id, CUDA_ERROR_INVALID_HANDLE);
+}
+
+void host_functions_done(struct session *session, uint32_t id)
+{
+    struct host_functions *all = &session->host_functions;
+    pthread_mutex_lock(&all->lock);
+    for (struct host_function *f = all->pending; f; f = f->next)
+        if (f->id == id && f->told && !f->ended) {
+            gate_open(f);
+            host_function_settle(all, f);
+            break;
+        }
+    pthread_mutex_unlock(&all->lock);
+}
+
+void host_functions_release_all(struct session *session, struct device *device)
+{
+    struct host_functions *all = &session->host_functions;
+    struct host_function *next;
+    pthread_mutex_lock(&all->lock);
+    for (struct host_function *f = all->pending; f; f = next) {
+        next = f->next;
+        if (device && f->stream->device != device)
+            continue;
+        /* The list is the newest first: a gate must end at the highest ticket. */
+        if (f->gate && __atomic_load_n(f->gate, __ATOMIC_ACQUIRE) - f->ticket < UINT32_MAX / 2)
+            f->ended = true;
+        else
+            gate_open(f);
+        host_function_settle(all, f);
+    }
+    pthread_mutex_unlock(&all->lock);
+}

@@ -1,0 +1,150 @@
+/* image_cache.c: see image_cache.h. */
+#include "cpu/server/image_cache.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cpu/common/hash.h"
+
+#define IMAGE_CACHE_LIMIT ((off_t)2 << 30)
+
+struct image_cache { int directory; char path[PATH_MAX]; };
+
+struct image_cache *image_cache_open(const char *path)
+{
+    struct image_cache *cache = calloc(1, sizeof *cache);
+    if (!cache)
+        return NULL;
+    snprintf(cache->path, sizeof cache->path, "%s", path);
+    cache->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (cache->directory < 0) {
+        free(cache);
+        return NULL;
+    }
+    return cache;
+}
+
+struct image_cache *image_cache_create(void)
+{
+    const char *base = getenv("TMPDIR");
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/flyt-images-XXXXXX", base && *base ? base : "/tmp");
+    return mkdtemp(path) ? image_cache_open(path) : NULL;
+}
+
+const char *image_cache_path(const struct image_cache *cache) { return cache->path; }
+
+void image_cache_close(struct image_cache *cache)
+{
+    if (!cache)
+        return;
+    close(cache->directory);
+    free(cache);
+}
+
+void image_cache_remove(struct image_cache *cache)
+{
+    if (!cache)
+        return;
+    DIR *list = fdopendir(dup(cache->directory));
+    struct dirent *entry;
+    while (list && (entry = readdir(list)))
+        if (entry->d_name[0] != '.')
+            unlinkat(cache->directory, entry->d_name, 0);
+    if (list)
+        closedir(list);
+    rmdir(cache->path);
+    image_cache_close(cache);
+}
+
+static void cache_name(const uint8_t *key, char *name)
+{
+    for (int i = 0; i < HASH_SIZE; i++)
+        snprintf(name + 2 * i, 3, "%02x", key[i]);
+}
+
+static bool read_all(int fd, uint8_t *bytes, size_t size)
+{
+    while (size) {
+        ssize_t n = read(fd, bytes, size);
+        if (n <= 0)
+            return false;
+        bytes += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+bool image_cache_get(struct image_cache *cache, const uint8_t *key, uint8_t *bytes, size_t size)
+{
+    char name[2 * HASH_SIZE + 1];
+    uint8_t found[HASH_SIZE];
+    struct stat status;
+    cache_name(key, name);
+    int fd = openat(cache->directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    bool good = fstat(fd, &status) == 0 && (size_t)status.st_size == size && read_all(fd, bytes, size);
+    close(fd);
+    if (good)
+        hash_bytes(bytes, size, found);
+    return good && memcmp(found, key, HASH_SIZE) == 0;
+}
+
+/* Bytes of all files; the oldest one's name. */
+static off_t cache_weigh(struct image_cache *cache, char *oldest, size_t room)
+{
+    off_t total = 0;
+    struct timespec first = { 0 };
+    struct dirent *entry;
+    struct stat status;
+    oldest[0] = 0;
+    int fd = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!list && fd >= 0)
+        close(fd);
+    while (list && (entry = readdir(list))) {
+        if (entry->d_name[0] == '.' || fstatat(cache->directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        total += status.st_size;
+        if (!oldest[0] || status.st_mtim.tv_sec < first.tv_sec ||
+            (status.st_mtim.tv_sec == first.tv_sec && status.st_mtim.tv_nsec < first.tv_nsec)) {
+            first = status.st_mtim;
+            snprintf(oldest, room, "%s", entry->d_name);
+        }
+    }
+    if (list)
+        closedir(list);
+    return total;
+}
+
+void image_cache_put(struct image_cache *cache, const uint8_t *key, const uint8_t *bytes, size_t size)
+{
+    char name[2 * HASH_SIZE + 1], temporary[NAME_MAX + 1], oldest[NAME_MAX + 1];
+    if ((off_t)size > IMAGE_CACHE_LIMIT / 4)
+        return;
+    while (cache_weigh(cache, oldest, sizeof oldest) + (off_t)size > IMAGE_CACHE_LIMIT && oldest[0])
+        if (unlinkat(cache->directory, oldest, 0) != 0)
+            break;
+    cache_name(key, name);
+    snprintf(temporary, sizeof temporary, "%s.%d", name, (int)getpid());
+    int fd = openat(cache->directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    size_t written = 0;
+    while (written < size) {
+        ssize_t n = write(fd, bytes + written, size - written);
+        if (n <= 0)
+            break;
+        written += (size_t)n;
+    }
+    close(fd);
+    if (written < size || renameat(cache->directory, temporary, cache->directory, name) != 0)
+        unlinkat(cache->directory, temporary, 0);
+}

@@ -1,0 +1,27 @@
+/*
+ * image_cache.h: the tenant's code images, shared by its workers: files in a directory that the listener made for
+ * this run, private to the user, named by hash. What is read from it is hashed again before it is used. The bound is
+ * kept by whoever writes; the listener removes the directory when it stops.
+ */
+#ifndef FLYT_SERVER_IMAGE_CACHE_H
+#define FLYT_SERVER_IMAGE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct image_cache;
+
+/* For the listener: makes the directory; its path is image_cache_path. NULL: none can be had, serve without. */
+struct image_cache *image_cache_create(void);
+const char *image_cache_path(const struct image_cache *);
+void image_cache_remove(struct image_cache *);             /* the directory, too */
+/* For a worker. */
+struct image_cache *image_cache_open(const char *path);
+void image_cache_close(struct image_cache *);
+
+/* True: bytes holds the image of that hash. */
+bool image_cache_get(struct image_cache *, const uint8_t *key, uint8_t *bytes, size_t size);
+void image_cache_put(struct image_cache *, const uint8_t *key, const uint8_t *bytes, size_t size);
+
+#endif

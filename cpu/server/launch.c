@@ -1,0 +1,89 @@
+/* launch.c: kernel launches. The parameters come as the block that the driver takes, checked against the function's
+   layout; everything else the driver checks as it does natively. */
+#include "cpu/server/code.h"
+
+#include <string.h>
+
+/* Launch attributes whose values are plain data; others hold handles or pointers of the client's process. */
+static bool attribute_plain(int id)
+{
+    switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        return true;
+    default:
+        return id == 9 || id == 10 || id == 14;           /* memory synchronisation domains, shared memory carveout */
+    }
+}
+
+static CUresult launch_extended(struct session *session, const struct call *call, void **extra)
+{
+    const launch_args *args = &call->args.launch;
+    CUlaunchAttribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES + 1];
+    unsigned count = 0;
+    if (!session->gpu->LaunchKernelEx)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    memset(attributes, 0, sizeof attributes);
+    for (; count < args->attributes.attributes_len; count++) {
+        const flyt_launch_attribute *from = &args->attributes.attributes_val[count];
+        if (!attribute_plain(from->id))
+            return CUDA_ERROR_NOT_SUPPORTED;
+        attributes[count].id = (CUlaunchAttributeID)from->id;
+        _Static_assert(sizeof attributes[0].value == sizeof from->value, "the protocol carries whole attribute values");
+        memcpy(&attributes[count].value, from->value, sizeof from->value);
+    }
+    if (args->flags & FLYT_LAUNCH_COOPERATIVE) {
+        attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        attributes[count++].value.cooperative = 1;
+    }
+    CUlaunchConfig config = {
+        .gridDimX = args->grid.x, .gridDimY = args->grid.y, .gridDimZ = args->grid.z,
+        .blockDimX = args->block.x, .blockDimY = args->block.y, .blockDimZ = args->block.z,
+        .sharedMemBytes = args->shared, .hStream = call->stream->handle, .attrs = attributes, .numAttrs = count,
+    };
+    return session->gpu->LaunchKernelEx(&config, call->function->handle, NULL, extra);
+}
+
+static int launch_issue(struct session *session, struct call *call)
+{
+    const launch_args *args = &call->args.launch;
+    const struct function *function = call->function;
+    size_t size = args->params.params_len;
+    void *block[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, args->params.params_val, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                      CU_LAUNCH_PARAM_END };
+    void **extra = size ? block : NULL;
+    if (function->state == CODE_FAILED)
+        return (int)function->result;
+    if (size != function->param_bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (args->attributes.attributes_len || args->flags)
+        return (int)launch_extended(session, call, extra);
+    return (int)session->gpu->LaunchKernel(function->handle, args->grid.x, args->grid.y, args->grid.z, args->block.x,
+                                           args->block.y, args->block.z, args->shared, call->stream->handle, NULL, extra);
+}
+static const struct operation launch_operation = { .issue = launch_issue, .numbered = true };
+
+void serve_launch(struct session *session, struct call *call)
+{
+    const launch_args *args = &call->args.launch;
+    struct function *function = function_find(session, args->function);
+    struct stream *stream = stream_enter(session, call, args->stream);
+    if (!stream)
+        return;
+    if (!function || function->module->device != stream->device) {
+        stream_refuse(session, call, CUDA_ERROR_INVALID_HANDLE);
+        return;
+    }
+    if (args->flags & ~(unsigned)FLYT_LAUNCH_COOPERATIVE) {
+        stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
+        return;
+    }
+    call->function = function;
+    function_hold(function);
+    stream_submit(session, call, &launch_operation);
+}

@@ -1,0 +1,422 @@
+/*
+ * listener.c: listens, keeps some workers ready, hands each connection to one of them.
+ *
+ * One thread, one poll loop; it never reads a client's bytes. A connection waits here until its first byte has come
+ * (then it gets a worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have passed: so a peer
+ * that says nothing costs a descriptor for a while, never a worker.
+ *
+ * A worker is this program again with --worker. It says that it is ready, or why it is not, over a socket pair, gets one
+ * connection over it, and ends with that. Workers that fail at the start are tried again at growing intervals; if the
+ * very first one fails, the server gives up, since nothing will be better by itself.
+ */
+#include "cpu/server/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/log.h"
+#include "cpu/rpc/rpc.h"
+#include "cpu/server/image_cache.h"
+
+#define LISTENER_SILENCE_NS (10 * CLOCK_NS_PER_SECOND)
+#define LISTENER_STOP_NS    (2 * CLOCK_NS_PER_SECOND)
+#define LISTENER_FIRST_PAUSE_NS (100 * CLOCK_NS_PER_MS)
+#define LISTENER_LAST_PAUSE_NS  (10 * CLOCK_NS_PER_SECOND)
+enum { LISTENER_MAX_WAITING = 1024, LISTENER_MAX_WORKERS = 4096 };
+
+/* A connection without a worker. */
+struct waiting { int fd; bool spoke; uint64_t deadline; };
+
+enum worker_state { WORKER_STARTING, WORKER_IDLE, WORKER_BUSY };
+struct worker { pid_t pid; int socket; enum worker_state state; };
+
+struct listener {
+    const struct listener_options *options;
+    rpc_listener *open[LISTENER_MAX_URIS];
+    int open_count;
+    struct waiting waiting[LISTENER_MAX_WAITING];
+    int waiting_count;
+    struct worker workers[LISTENER_MAX_WORKERS];
+    int worker_count;
+    int signals;
+    struct image_cache *cache;
+    bool announced, stopping;
+    int exit_code;
+    uint64_t start_after, pause;          /* back-off after a worker that failed at its start */
+};
+
+/* ---- workers ---- */
+
+/* In the child, between fork and exec. */
+static void worker_exec(const struct listener *l, int socket, pid_t parent)
+{
+    char *arguments[] = { (char *)(uintptr_t)"cricket-rpc-server", (char *)(uintptr_t)"--worker", (char *)(uintptr_t)"--gpu",
+                          (char *)(uintptr_t)l->options->gpu, (char *)(uintptr_t)"--cache", NULL, NULL };
+    sigset_t none;
+    if (l->cache)
+        arguments[5] = (char *)(uintptr_t)image_cache_path(l->cache);
+    else
+        arguments[4] = NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing < 0 || dup2(nothing, 0) < 0)
+        _exit(1);
+    if (socket == WORKER_SOCKET)
+        fcntl(socket, F_SETFD, 0);
+    else if (dup2(socket, WORKER_SOCKET) < 0)
+        _exit(1);
+    if (nothing > WORKER_SOCKET)
+        close(nothing);
+    execv("/proc/self/exe", arguments);
+    _exit(127);
+}
+
+static int listener_start_worker(struct listener *l)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        log_error("a worker cannot be started: socketpair: %s", strerror(errno));
+        return -1;
+    }
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        worker_exec(l, pair[1], parent);
+    close(pair[1]);
+    if (pid < 0) {
+        log_error("a worker cannot be started: fork: %s", strerror(errno));
+        close(pair[0]);
+        return -1;
+    }
+    l->workers[l->worker_count++] = (struct worker){ .pid = pid, .socket = pair[0], .state = WORKER_STARTING };
+    log_debug("worker %d starts", (int)pid);
+    return 0;
+}
+
+static int listener_count(const struct listener *l, enum worker_state state)
+{
+    int n = 0;
+    for (int i = 0; i < l->worker_count; i++)
+        n += l->workers[i].state == state;
+    return n;
+}
+
+static void listener_back_off(struct listener *l)
+{
+    l->pause = l->pause ? 2 * l->pause : LISTENER_FIRST_PAUSE_NS;
+    if (l->pause > LISTENER_LAST_PAUSE_NS)
+        l->pause = LISTENER_LAST_PAUSE_NS;
+    l->start_after = clock_now() + l->pause;
+}
+
+/* As many starting or idle as there should be. */
+static void listener_keep_spares(struct listener *l)
+{
+    if (l->stopping || clock_now() < l->start_after)
+        return;
+    int missing = l->options->spares - listener_count(l, WORKER_IDLE) - listener_count(l, WORKER_STARTING);
+    while (missing-- > 0 && l->worker_count < LISTENER_MAX_WORKERS)
+        if (listener_start_worker(l) < 0) {
+            listener_back_off(l);
+            return;
+        }
+}
+
+static void listener_stop(struct listener *l, int code)
+{
+    if (l->stopping)
+        return;
+    l->stopping = true;
+    l->exit_code = code;
+}
+
+static void listener_announce(struct listener *l)
+{
+    l->announced = true;
+    for (int i = 0; i < l->open_count; i++)
+        printf("listening on %s\n", rpc_listener_uri(l->open[i]));
+    fflush(stdout);
+}
+
+/* What a worker says. */
+static void listener_hear(struct listener *l, struct worker *worker)
+{
+    struct worker_message message;
+    ssize_t n = recv(worker->socket, &message, sizeof message, MSG_DONTWAIT);
+    if (n != sizeof message)
+        return;                                           /* its end is noticed by SIGCHLD */
+    message.text[sizeof message.text - 1] = 0;
+    if (message.word == WORKER_READY) {
+        worker->state = WORKER_IDLE;
+        l->pause = 0;
+        if (!l->announced) {
+            log_info("serves the %s driver", message.text);
+            listener_announce(l);
+        }
+        return;
+    }
+    log_error("a worker cannot serve: %s", message.text);
+    if (!l->announced)
+        listener_stop(l, 3);
+}
+
+static void listener_reap(struct listener *l)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        int i = 0;
+        while (i < l->worker_count && l->workers[i].pid != pid)
+            i++;
+        if (i == l->worker_count)
+            continue;
+        struct worker *worker = &l->workers[i];
+        if (worker->state == WORKER_STARTING)
+            listener_hear(l, worker);                     /* perhaps it said why */
+        if (WIFSIGNALED(status) && !l->stopping)
+            log_warning("worker %d ended by signal %d (%s)%s", (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)),
+                        worker->state == WORKER_BUSY ? "; its client has lost its session" : "");
+        else
+            log_info("worker %d ended with status %d", (int)pid, WEXITSTATUS(status));
+        if (worker->state != WORKER_BUSY && !l->stopping) {
+            listener_back_off(l);
+            if (!l->announced) {
+                log_error("the first worker ended before it was ready");
+                listener_stop(l, 1);
+            }
+        }
+        close(worker->socket);
+        *worker = l->workers[--l->worker_count];
+    }
+}
+
+/* ---- connections ---- */
+
+static void listener_accept(struct listener *l, rpc_listener *from)
+{
+    int fd = rpc_listener_accept(from);
+    if (fd < 0) {
+        if (fd != -EAGAIN && fd != -EINTR && fd != -ECONNABORTED)
+            log_warning("a connection on %s cannot be accepted: %s", rpc_listener_uri(from), strerror(-fd));
+        return;
+    }
+    l->waiting[l->waiting_count++] = (struct waiting){ .fd = fd, .deadline = clock_now() + LISTENER_SILENCE_NS };
+}
+
+static void listener_drop(struct listener *l, int i)
+{
+    close(l->waiting[i].fd);
+    memmove(&l->waiting[i], &l->waiting[i + 1], (size_t)(l->waiting_count - i - 1) * sizeof *l->waiting);
+    l->waiting_count--;
+}
+
+static int listener_hand_over(struct worker *worker, int fd)
+{
+    char byte = 0;
+    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
+    struct iovec data = { .iov_base = &byte, .iov_len = 1 };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+    memset(&control, 0, sizeof control);
+    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(part), &fd, sizeof fd);
+    return sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 0 : -errno;
+}
+
+/* First come, first served, as far as there are idle workers. */
+static void listener_serve_waiting(struct listener *l)
+{
+    for (int i = 0; i < l->waiting_count;) {
+        if (!l->waiting[i].spoke) {
+            i++;
+            continue;
+        }
+        struct worker *idle = NULL;
+        for (int w = 0; w < l->worker_count && !idle; w++)
+            if (l->workers[w].state == WORKER_IDLE)
+                idle = &l->workers[w];
+        if (!idle)
+            return;
+        idle->state = WORKER_BUSY;
+        if (listener_hand_over(idle, l->waiting[i].fd) != 0)
+            continue;                                     /* it has just died; the next one */
+        log_debug("a connection goes to worker %d", (int)idle->pid);
+        listener_drop(l, i);
+    }
+}
+
+/* Looks at connection i after poll. True: it is still there. */
+static bool listener_look(struct listener *l, int i, short events, uint64_t now)
+{
+    struct waiting *waiting = &l->waiting[i];
+    if (events & (POLLIN | POLLHUP | POLLERR | POLLRDHUP)) {
+        char byte;
+        ssize_t n = recv(waiting->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (n > 0)
+            waiting->spoke = true;
+        else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+            listener_drop(l, i);
+            return false;
+        }
+    }
+    if (!waiting->spoke && now >= waiting->deadline) {
+        log_info("a connection that said nothing is closed");
+        listener_drop(l, i);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the loop ---- */
+
+static void listener_signal(struct listener *l)
+{
+    struct signalfd_siginfo info;
+    while (read(l->signals, &info, sizeof info) == sizeof info)
+        if (info.ssi_signo == SIGCHLD) {
+            listener_reap(l);
+        } else {
+            log_info("stopped by %s", strsignal((int)info.ssi_signo));
+            listener_stop(l, 0);
+        }
+}
+
+/* Until when poll may sleep. */
+static uint64_t listener_deadline(const struct listener *l)
+{
+    uint64_t deadline = UINT64_MAX;
+    if (l->start_after && listener_count(l, WORKER_IDLE) + listener_count(l, WORKER_STARTING) < l->options->spares)
+        deadline = l->start_after;
+    for (int i = 0; i < l->waiting_count; i++)
+        if (!l->waiting[i].spoke && l->waiting[i].deadline < deadline)
+            deadline = l->waiting[i].deadline;
+    return deadline;
+}
+
+static void listener_turn(struct listener *l)
+{
+    static struct pollfd polled[1 + LISTENER_MAX_URIS + LISTENER_MAX_WORKERS + LISTENER_MAX_WAITING];
+    int n = 0, waiting = l->waiting_count, workers = l->worker_count;
+    bool room = l->waiting_count < LISTENER_MAX_WAITING;
+    polled[n++] = (struct pollfd){ .fd = l->signals, .events = POLLIN };
+    for (int i = 0; i < l->open_count; i++)
+        polled[n++] = (struct pollfd){ .fd = room ? rpc_listener_fd(l->open[i]) : -1, .events = POLLIN };
+    for (int i = 0; i < workers; i++)
+        polled[n++] = (struct pollfd){ .fd = l->workers[i].state == WORKER_STARTING ? l->workers[i].socket : -1, .events = POLLIN };
+    for (int i = 0; i < waiting; i++)
+        polled[n++] = (struct pollfd){ .fd = l->waiting[i].spoke ? -1 : l->waiting[i].fd, .events = POLLIN | POLLRDHUP };
+    uint64_t deadline = listener_deadline(l);
+    if (poll(polled, (nfds_t)n, deadline == UINT64_MAX ? -1 : clock_poll_timeout(deadline)) < 0)
+        return;
+    uint64_t now = clock_now();
+    /* From the last to the first: each step may shorten what is behind it. */
+    const struct pollfd *of_waiting = polled + 1 + l->open_count + workers, *of_workers = polled + 1 + l->open_count;
+    for (int i = waiting - 1; i >= 0; i--)
+        listener_look(l, i, of_waiting[i].revents, now);
+    for (int i = 0; i < workers; i++)
+        if (of_workers[i].revents & POLLIN)
+            listener_hear(l, &l->workers[i]);
+    for (int i = 0; i < l->open_count && l->waiting_count < LISTENER_MAX_WAITING; i++)
+        if (polled[1 + i].revents & POLLIN)
+            listener_accept(l, l->open[i]);
+    if (polled[0].revents & POLLIN)
+        listener_signal(l);
+    listener_serve_waiting(l);
+    listener_keep_spares(l);
+}
+
+/* Ends every worker and waits for it. */
+static void listener_end_workers(struct listener *l)
+{
+    uint64_t deadline = clock_now() + LISTENER_STOP_NS;
+    for (int i = 0; i < l->worker_count; i++)
+        kill(l->workers[i].pid, SIGTERM);
+    while (l->worker_count) {
+        struct pollfd signals = { .fd = l->signals, .events = POLLIN };
+        struct signalfd_siginfo info;
+        if (clock_now() >= deadline) {
+            for (int i = 0; i < l->worker_count; i++)
+                kill(l->workers[i].pid, SIGKILL);
+            deadline = UINT64_MAX;
+        }
+        poll(&signals, 1, deadline == UINT64_MAX ? 100 : clock_poll_timeout(deadline));
+        while (read(l->signals, &info, sizeof info) == sizeof info)
+            ;
+        listener_reap(l);
+    }
+}
+
+static int listener_open_all(struct listener *l)
+{
+    char error[RPC_ERROR_SIZE];
+    for (int i = 0; i < l->options->uri_count; i++) {
+        if (rpc_listener_open(l->options->uris[i], &l->open[l->open_count], error) != 0) {
+            log_error("%s", error);
+            return -1;
+        }
+        l->open_count++;
+    }
+    return 0;
+}
+
+int listener_main(const struct listener_options *options)
+{
+    struct listener *l = calloc(1, sizeof *l);
+    sigset_t signals;
+    if (!l) {
+        log_error("no memory");
+        return 1;
+    }
+    l->options = options;
+    l->signals = -1;
+    l->exit_code = 1;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    l->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (l->signals < 0) {
+        log_error("signalfd: %s", strerror(errno));
+        goto out;
+    }
+    if (listener_open_all(l) < 0)
+        goto out;
+    l->cache = image_cache_create();
+    if (!l->cache)
+        log_warning("no directory for code images can be made in $TMPDIR or /tmp: each client sends its own");
+    listener_keep_spares(l);
+    while (!l->stopping)
+        listener_turn(l);
+out:
+    for (int i = 0; i < l->open_count; i++)
+        rpc_listener_close(l->open[i]);
+    for (int i = 0; i < l->waiting_count; i++)
+        close(l->waiting[i].fd);
+    if (l->worker_count)
+        listener_end_workers(l);
+    image_cache_remove(l->cache);
+    if (l->signals >= 0)
+        close(l->signals);
+    int code = l->exit_code;
+    free(l);
+    return code;
+}

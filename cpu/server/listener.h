@@ -1,0 +1,26 @@
+/* listener.h: the process that listens and keeps workers ready; see listener.c. */
+#ifndef FLYT_SERVER_LISTENER_H
+#define FLYT_SERVER_LISTENER_H
+
+enum { LISTENER_MAX_URIS = 16 };
+
+struct listener_options {
+    const char *uris[LISTENER_MAX_URIS];
+    int uri_count;
+    const char *gpu;                      /* "auto", … */
+    int spares;                           /* workers kept ready */
+};
+
+/* Listens until SIGTERM or SIGINT. The process's exit code: 0 stopped as asked, 1 it cannot listen or run,
+   3 there is no GPU of that kind. */
+int listener_main(const struct listener_options *);
+
+/* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection. */
+enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2 };
+struct worker_message { int word; char text[512]; };
+enum { WORKER_SOCKET = 3 };               /* the worker's end */
+
+/* worker.c: serves one connection. gpu as above; cache: directory of images or NULL. Returns the exit code. */
+int worker_main(const char *gpu, const char *cache);
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * loader.c: the thread that loads modules, looks functions up and unloads modules, in the order asked for. The driver
+ * works without session.lock; results enter the tables, and calls are answered, with it.
+ */
+#include "cpu/server/code.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/log.h"
+
+enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD };
+
+struct job {
+    struct job *next;
+    enum job_kind kind;
+    struct device *device;
+    struct call *call;                    /* kept; LOAD and GET */
+    struct module *module;
+    struct function *function;
+};
+
+static int loader_push(struct session *session, struct job job)
+{
+    struct loader *loader = &session->loader;
+    struct job *queued = malloc(sizeof *queued);
+    if (!queued)
+        return -1;
+    *queued = job;
+    queued->next = NULL;
+    pthread_mutex_lock(&loader->lock);
+    *loader->last = queued;
+    loader->last = &queued->next;
+    pthread_cond_broadcast(&loader->wake);
+    pthread_mutex_unlock(&loader->lock);
+    return 0;
+}
+
+void loader_load(struct session *session, struct call *call, struct module *module)
+{
+    struct call *kept = call_keep(call);
+    if (kept && loader_push(session, (struct job){ .kind = JOB_LOAD, .device = module->device, .call = kept, .module = module }) == 0)
+        return;
+    call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
+    if (kept)
+        call_free(kept);
+    module_drop(session, module);
+}
+
+void loader_get(struct session *session, struct call *call, struct function *function)
+{
+    struct module *module = function->module;
+    struct call *kept = call_keep(call);
+    if (kept && loader_push(session, (struct job){ .kind = JOB_GET, .device = module->device, .call = kept, .module = module,
+                                                   .function = function }) == 0)
+        return;
+    call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
+    if (kept)
+        call_free(kept);
+    module_drop(session, module);
+}
+
+/* ---- the jobs ---- */
+
+/* Without session.lock: nobody else reads or writes a module in state LOADING, nor its image's bytes. */
+static CUresult loader_do_load(struct session *session, struct module *module, char *log)
+{
+    const void *data;
+    void *wrapper;
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)(uintptr_t)FLYT_MAX_LOG };
+    CUresult r = image_loadable(module->image, &data, &wrapper);
+    if (r == CUDA_SUCCESS)
+        r = session->gpu->ModuleLoadDataEx(&module->handle, data, 2, options, values);
+    free(wrapper);
+    return r;
+}
+
+static void loader_load_job(struct session *session, struct job *job)
+{
+    struct module *module = job->module;
+    module_load_result result;
+    char *log = calloc(1, FLYT_MAX_LOG + 1);
+    CUresult r = CUDA_SUCCESS;
+    memset(&result, 0, sizeof result);
+    if (module->state == CODE_LOADING) {
+        r = log ? device_use(session, module->device) : CUDA_ERROR_OUT_OF_MEMORY;
+        if (r == CUDA_SUCCESS)
+            r = loader_do_load(session, module, log);
+        if (r != CUDA_SUCCESS)
+            log_info("session %llu: a module cannot be loaded: %d %s", (unsigned long long)session->id, (int)r, log ? log : "");
+    } else {
+        r = module->result;
+        device_use(session, module->device);
+    }
+    if (r == CUDA_SUCCESS)
+        module_look_up(session, module, &job->call->args.module_load, &result);
+    if (log && *log) {
+        result.log.log_val = log;
+        result.log.log_len = (u_int)strnlen(log, FLYT_MAX_LOG);
+    }
+    pthread_mutex_lock(&session->lock);
+    if (module->state == CODE_LOADING) {
+        module->state = r == CUDA_SUCCESS ? CODE_READY : CODE_FAILED;
+        module->result = r;
+    }
+    for (u_int i = 0; i < result.symbols.symbols_len && !module->unloaded; i++)
+        if (result.symbols.symbols_val[i].result == CUDA_SUCCESS)
+            memory_symbol_add(session, result.symbols.symbols_val[i].address, result.symbols.symbols_val[i].size, module);
+    session_reply(session, job->call->xid, (xdrproc_t)xdr_module_load_result, &result, r, false);
+    module_drop(session, module);
+    pthread_mutex_unlock(&session->lock);
+    free(result.symbols.symbols_val);
+    free(log);
+}
+
+static void loader_get_job(struct session *session, struct job *job)
+{
+    struct function *function = job->function;
+    struct module *module = job->module;
+    CUresult r = CUDA_SUCCESS;
+    if (function->state == CODE_LOADING) {
+        r = module->state == CODE_READY ? device_use(session, module->device) : module->result;
+        if (r == CUDA_SUCCESS)
+            r = function_describe(session, function);
+    }
+    pthread_mutex_lock(&session->lock);
+    if (function->state == CODE_LOADING) {
+        function->result = r;
+        function->state = r == CUDA_SUCCESS ? CODE_READY : CODE_FAILED;
+    }
+    ledger_note(session, r);
+    function_reply(session, job->call->xid, function, NULL);
+    module_drop(session, module);
+    pthread_mutex_unlock(&session->lock);
+    executor_kick(session);
+}
+
+static void loader_unload_job(struct session *session, struct module *module)
+{
+    if (module->handle && device_use(session, module->device) == CUDA_SUCCESS)
+        session->gpu->ModuleUnload(module->handle);
+    pthread_mutex_lock(&session->lock);
+    module->image->references--;
+    pthread_mutex_unlock(&session->lock);
+    while (module->functions) {
+        struct function *next = module->functions->next;
+        free(module->functions->name);
+        free(module->functions->params);
+        free(module->functions->attributes);
+        free(module->functions);
+        module->functions = next;
+    }
+    layout_close(module->layouts);
+    free(module);
+}
+
+void loader_unload(struct session *session, struct module *module)
+{
+    if (loader_push(session, (struct job){ .kind = JOB_UNLOAD, .device = module->device, .module = module }) != 0)
+        log_warning("session %llu: no memory to unload a module; it stays", (unsigned long long)session->id);
+}
+
+/* ---- the thread ---- */
+
+static void *loader_main(void *context)
+{
+    struct session *session = context;
+    struct loader *loader = &session->loader;
+    pthread_mutex_lock(&loader->lock);
+    for (;;) {
+        while (!loader->first && !loader->stop)
+            pthread_cond_wait(&loader->wake, &loader->lock);
+        struct job *job = loader->first;
+        if (!job) {
+            pthread_mutex_unlock(&loader->lock);
+            return NULL;
+        }
+        loader->first = job->next;
+        if (!loader->first)
+            loader->last = &loader->first;
+        loader->busy = true;
+        pthread_mutex_unlock(&loader->lock);
+        switch (job->kind) {
+        case JOB_LOAD: loader_load_job(session, job); break;
+        case JOB_GET: loader_get_job(session, job); break;
+        case JOB_UNLOAD: loader_unload_job(session, job->module); break;
+        }
+        if (job->call)
+            call_free(job->call);
+        free(job);
+        pthread_mutex_lock(&loader->lock);
+        loader->busy = false;
+        pthread_cond_broadcast(&loader->wake);
+    }
+}
+
+void loader_drain(struct session *session, struct device *device)
+{
+    struct loader *loader = &session->loader;
+    (void)device;                                         /* one queue for all of them */
+    if (!loader->started)
+        return;
+    pthread_mutex_unlock(&session->lock);
+    pthread_mutex_lock(&loader->lock);
+    while (loader->first || loader->busy)
+        pthread_cond_wait(&loader->wake, &loader->lock);
+    pthread_mutex_unlock(&loader->lock);
+    pthread_mutex_lock(&session->lock);
+}
+
+int loader_start(struct session *session)
+{
+    struct loader *loader = &session->loader;
+    loader->last = &loader->first;
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->wake, NULL);
+    int r = pthread_create(&loader->thread, NULL, loader_main, session);
+    loader->started = r == 0;
+    return r;
+}
+
+void loader_stop(struct session *session)
+{
+    struct loader *loader = &session->loader;
+    if (!loader->started)
+        return;
+    pthread_mutex_lock(&loader->lock);
+    loader->stop = true;
+    pthread_cond_broadcast(&loader->wake);
+    pthread_mutex_unlock(&loader->lock);
+    pthread_join(loader->thread, NULL);
+    loader->started = false;
+    pthread_mutex_destroy(&loader->lock);
+    pthread_cond_destroy(&loader->wake);
+}

@@ -1,0 +1,301 @@
+/*
+ * memory.c: the session's window of device addresses and what is mapped in it.
+ *
+ * The window is reserved with the driver before it is offered, and looked at: the address asked for is only a hint.
+ * The client then reserves the same numbers in its own process; what it cannot have it refuses (WINDOW), and the next
+ * candidate is offered. Each MAP creates one handle and maps all of it; UNMAP takes exactly that back. `at` knows for
+ * every granule what lies there, so that an address from the client is checked in O(1) per granule.
+ */
+#include "cpu/server/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/log.h"
+
+/* Where neither a Linux process nor the CUDA driver usually has anything, all below 2^46; then wherever the driver
+   likes. ThreadSanitizer's own areas leave only the driver's choice. */
+static const uint64_t window_hints[] = {
+#ifndef __SANITIZE_THREAD__
+    UINT64_C(0x200000000000), UINT64_C(0x210000000000), UINT64_C(0x240000000000), UINT64_C(0x280000000000),
+    UINT64_C(0x2c0000000000), UINT64_C(0x180000000000), UINT64_C(0x140000000000), UINT64_C(0x380000000000),
+#endif
+    0, 0, 0, 0,
+};
+static const uint64_t window_sizes[] = { UINT64_C(1) << 40, UINT64_C(1) << 38, UINT64_C(1) << 36, UINT64_C(1) << 34 };
+
+enum { WINDOW_HINTS = sizeof window_hints / sizeof *window_hints, WINDOW_SIZES = sizeof window_sizes / sizeof *window_sizes };
+
+static CUmemAllocationProp memory_properties(const struct device *device)
+{
+    CUmemAllocationProp properties;
+    memset(&properties, 0, sizeof properties);
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = device->index;
+    return properties;
+}
+
+/* The largest granularity of all devices; all are powers of two. */
+static CUresult window_granularity(struct session *session, uint64_t *granularity)
+{
+    *granularity = 0;
+    for (int i = 0; i < session->device_count; i++) {
+        CUmemAllocationProp properties = memory_properties(&session->devices[i]);
+        size_t bytes = 0;
+        CUresult r = session->gpu->MemGetAllocationGranularity(&bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+        if (r != CUDA_SUCCESS)
+            return r;
+        if (bytes > *granularity)
+            *granularity = bytes;
+    }
+    return *granularity ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+static void window_free(struct session *session)
+{
+    struct window *window = &session->window;
+    if (window->base)
+        session->gpu->MemAddressFree(window->base, window->size);
+    free(window->at);
+    window->base = 0;
+    window->at = NULL;
+}
+
+/* The next candidate. An earlier one is given back: the client cannot have it. */
+int memory_window_reserve(struct session *session, char *error)
+{
+    struct window *window = &session->window;
+    char name[64];
+    CUresult r = window_granularity(session, &window->granularity);
+    uint64_t refused = window->base;
+    for (; r == CUDA_SUCCESS && window->attempt < WINDOW_HINTS; window->attempt++) {
+        uint64_t hint = window_hints[window->attempt];
+        for (int i = 0; i < WINDOW_SIZES; i++) {
+            CUdeviceptr at = 0;
+            CUresult reserved = session->gpu->MemAddressReserve(&at, window_sizes[i], window->granularity, hint, 0);
+            if (reserved != CUDA_SUCCESS)
+                continue;
+            if ((hint && at != hint) || at == refused || at % window->granularity) {
+                session->gpu->MemAddressFree(at, window_sizes[i]);
+                break;
+            }
+            window_free(session);
+            window->at = calloc(window_sizes[i] / window->granularity, sizeof(struct mapping *));
+            if (!window->at) {
+                session->gpu->MemAddressFree(at, window_sizes[i]);
+                snprintf(error, RPC_ERROR_SIZE, "no memory for the books of the address window");
+                return -1;
+            }
+            window->base = at;
+            window->size = window_sizes[i];
+            window->attempt++;
+            return 0;
+        }
+    }
+    if (r != CUDA_SUCCESS)
+        snprintf(error, RPC_ERROR_SIZE, "the driver has no virtual memory management: %s",
+                 gpu_error_name(session->gpu, r, name, sizeof name));
+    else
+        snprintf(error, RPC_ERROR_SIZE, "no window of device addresses suits both the driver and the client");
+    return -1;
+}
+
+void serve_window(struct session *session, struct call *call)
+{
+    window_result result;
+    char error[RPC_ERROR_SIZE];
+    memset(&result, 0, sizeof result);
+    for (int i = 0; i < session->device_count; i++)
+        if (session->devices[i].context || session->in_process) {
+            call_fail(session, call, CUDA_ERROR_INVALID_VALUE);       /* too late: something may be mapped */
+            return;
+        }
+    CUresult r = CUDA_SUCCESS;
+    if (call->args.window.refused == session->window.base && memory_window_reserve(session, error) < 0) {
+        log_warning("session %llu: %s", (unsigned long long)session->id, error);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    result.window = session->window.base;
+    session_reply(session, call->xid, (xdrproc_t)xdr_window_result, &result, r, false);
+}
+
+/* ---- mapping ---- */
+
+/* [address, address + size) as granules of the window. False: not in it, or not aligned. */
+static bool window_granules(const struct window *window, uint64_t address, uint64_t size, uint64_t *first, uint64_t *count)
+{
+    uint64_t offset = address - window->base;
+    if (!size || offset >= window->size || size > window->size - offset ||
+        offset % window->granularity || size % window->granularity)
+        return false;
+    *first = offset / window->granularity;
+    *count = size / window->granularity;
+    return true;
+}
+
+static CUresult mapping_make(struct session *session, struct mapping *mapping)
+{
+    CUmemAllocationProp properties = memory_properties(mapping->device);
+    CUmemAccessDesc access = { .location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    CUresult r = session->gpu->MemCreate(&mapping->handle, mapping->size, &properties, 0);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = session->gpu->MemMap(mapping->address, mapping->size, 0, mapping->handle, 0);
+    if (r == CUDA_SUCCESS) {
+        r = session->gpu->MemSetAccess(mapping->address, mapping->size, &access, 1);
+        if (r != CUDA_SUCCESS)
+            session->gpu->MemUnmap(mapping->address, mapping->size);
+    }
+    if (r != CUDA_SUCCESS)
+        session->gpu->MemRelease(mapping->handle);
+    return r;
+}
+
+void serve_map(struct session *session, struct call *call)
+{
+    const map_args *args = &call->args.map;
+    struct window *window = &session->window;
+    struct device *device = device_find(session, args->device);
+    uint64_t first = 0, count = 0, i = 0;
+    CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
+    if (r == CUDA_SUCCESS && !window_granules(window, args->address, args->size, &first, &count))
+        r = CUDA_ERROR_INVALID_VALUE;
+    while (r == CUDA_SUCCESS && i < count)
+        if (window->at[first + i++])
+            r = CUDA_ERROR_INVALID_VALUE;
+    struct mapping *mapping = r == CUDA_SUCCESS ? malloc(sizeof *mapping) : NULL;
+    if (r == CUDA_SUCCESS && !mapping)
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS) {
+        *mapping = (struct mapping){ .address = args->address, .size = args->size, .device = device };
+        r = mapping_make(session, mapping);
+    }
+    if (r != CUDA_SUCCESS) {
+        free(mapping);
+        call_fail(session, call, r);
+        return;
+    }
+    for (i = 0; i < count; i++)
+        window->at[first + i] = mapping;
+    session_reply_plain(session, call->xid, CUDA_SUCCESS, false);
+}
+
+static CUresult mapping_end(struct session *session, struct mapping *mapping)
+{
+    struct window *window = &session->window;
+    uint64_t first = (mapping->address - window->base) / window->granularity;
+    CUresult r = session->gpu->MemUnmap(mapping->address, mapping->size);
+    CUresult released = session->gpu->MemRelease(mapping->handle);
+    for (uint64_t i = 0; i < mapping->size / window->granularity; i++)
+        window->at[first + i] = NULL;
+    free(mapping);
+    return r ? r : released;
+}
+
+void serve_unmap(struct session *session, struct call *call)
+{
+    const unmap_args *args = &call->args.unmap;
+    struct window *window = &session->window;
+    uint64_t first, count;
+    if (!window_granules(window, args->address, args->size, &first, &count)) {
+        call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
+        return;
+    }
+    struct mapping *mapping = window->at[first];
+    if (!mapping || mapping->address != args->address || mapping->size != args->size ||
+        mapping->device->index != args->device) {
+        call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
+        return;
+    }
+    CUresult r = mapping->device->context ? device_use(session, mapping->device) : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        r = mapping_end(session, mapping);
+    if (r != CUDA_SUCCESS)
+        call_fail(session, call, r);
+}
+
+void memory_drop_all(struct session *session, struct device *device)
+{
+    struct window *window = &session->window;
+    uint64_t granules = window->at ? window->size / window->granularity : 0;
+    for (uint64_t i = 0; i < granules; i++)
+        if (window->at[i] && window->at[i]->device == device)
+            mapping_end(session, window->at[i]);
+}
+
+/* ---- what the client may name ---- */
+
+static size_t symbol_position(const struct session *session, uint64_t address)
+{
+    size_t low = 0, high = session->symbol_count;      /* first range that begins behind address */
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (session->symbols[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool memory_known(struct session *session, uint64_t address, uint64_t size)
+{
+    const struct window *window = &session->window;
+    uint64_t offset = address - window->base;
+    if (!size)
+        return true;
+    if (offset < window->size) {
+        if (size > window->size - offset)
+            return false;
+        uint64_t last = (offset + size - 1) / window->granularity;
+        for (uint64_t i = offset / window->granularity; i <= last; i++)
+            if (!window->at[i])
+                return false;
+        return true;
+    }
+    size_t at = symbol_position(session, address);
+    if (!at)
+        return false;
+    const struct symbol_range *range = &session->symbols[at - 1];
+    return address - range->address < range->size && size <= range->size - (address - range->address);
+}
+
+int memory_symbol_add(struct session *session, uint64_t address, uint64_t size, struct module *module)
+{
+    size_t at = symbol_position(session, address);
+    if (at && session->symbols[at - 1].address == address)
+        return 0;
+    if (session->symbol_count == session->symbol_room) {
+        size_t room = session->symbol_room ? 2 * session->symbol_room : 64;
+        struct symbol_range *more = realloc(session->symbols, room * sizeof *more);
+        if (!more)
+            return -1;
+        session->symbols = more;
+        session->symbol_room = room;
+    }
+    memmove(session->symbols + at + 1, session->symbols + at, (session->symbol_count - at) * sizeof *session->symbols);
+    session->symbols[at] = (struct symbol_range){ address, size, module };
+    session->symbol_count++;
+    return 0;
+}
+
+void memory_symbols_drop(struct session *session, struct module *module)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < session->symbol_count; i++)
+        if (session->symbols[i].module != module)
+            session->symbols[kept++] = session->symbols[i];
+    session->symbol_count = kept;
+}
+
+void memory_stop(struct session *session)
+{
+    for (int i = 0; i < session->device_count; i++)
+        memory_drop_all(session, &session->devices[i]);
+    window_free(session);
+    free(session->symbols);
+    session->symbols = NULL;
+    session->symbol_count = 0;
+}

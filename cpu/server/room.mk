@@ -1,0 +1,23 @@
+# cpu/server: cricket-rpc-server (listener and worker) and libflyt-server.so (the same session code for local:).
+CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c layout.c))
+CPU_SERVER_SESSION_OBJECTS := $(call objects,$(addprefix cpu/server/,calls.c code.c completion.c copy.c device.c event.c \
+                                events.c executor.c head.c host_function.c image.c image_cache.c launch.c loader.c memory.c \
+                                session.c staging.c stream.c sync.c text.c)) $(CPU_SERVER_GPU_OBJECTS)
+CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(addprefix cpu/server/,main.c listener.c worker.c))
+CPU_SERVER_LOCAL_OBJECTS := $(call objects,cpu/server/local.c)
+# Expanded late: the other rooms may be included after this one.
+CPU_SERVER_BASE = $(CPU_RPC_OBJECTS) $(CPU_COMMON_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
+CPU_SERVER_LIBS = $(CPU_RPC_LIBS) $(CPU_COMMON_LIBS) -ldl -lm
+
+$(CPU_SERVER_SESSION_OBJECTS) $(CPU_SERVER_MAIN_OBJECTS) $(CPU_SERVER_LOCAL_OBJECTS): | $(CPU_RPC_HEADERS)
+
+.SECONDEXPANSION:
+$(BIN)/cricket-rpc-server: $(CPU_SERVER_MAIN_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) $$(CPU_SERVER_BASE)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ $(CPU_SERVER_LIBS) -o $@
+
+$(BIN)/libflyt-server.so: $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) $$(CPU_SERVER_BASE)
+	@mkdir -p $(@D)
+	$(CC) -shared -Wl,-soname,libflyt-server.so $(ALL_LDFLAGS) $^ $(CPU_SERVER_LIBS) -o $@
+
+PROGRAMS += $(BIN)/cricket-rpc-server $(BIN)/libflyt-server.so

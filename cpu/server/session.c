@@ -1,0 +1,239 @@
+/*
+ * session.c: one connection from HELLO to its end; its reader thread is whoever calls session_run. See session.h.
+ */
+#include "cpu/server/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/log.h"
+#include "cpu/server/code.h"
+#include "cpu/server/version.h"
+
+/* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
+#define READER_LINGER_NS 40000
+
+static _Atomic uint64_t session_count;
+
+int session_create(rpc_channel *channel, const struct session_options *options, struct session **out, char *error)
+{
+    struct session *session = calloc(1, sizeof *session);
+    if (!session) {
+        rpc_channel_destroy(channel);
+        snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
+        return -ENOMEM;
+    }
+    session->gpu = options->gpu;
+    session->in_process = options->in_process;
+    session->disposable = options->disposable;
+    session->cache = options->cache;
+    session->ledger.text = options->text;
+    session->id = ((uint64_t)getpid() << 32) | (atomic_fetch_add(&session_count, 1) + 1);
+    pthread_mutex_init(&session->lock, NULL);
+    pthread_mutex_init(&session->completion.lock, NULL);
+    pthread_mutex_init(&session->ledger.lock, NULL);
+    session->streams = id_map_create(SESSION_MAX_OBJECTS);
+    session->events = id_map_create(SESSION_MAX_OBJECTS);
+    session->modules = id_map_create(SESSION_MAX_OBJECTS);
+    session->functions = id_map_create(SESSION_MAX_OBJECTS);
+    int r = rpc_server_create(channel, &rpc_flyt_program, &session->server, error);
+    if (r != 0) {
+        session_destroy(session);
+        return r;
+    }
+    if (!session->streams || !session->events || !session->modules || !session->functions ||
+        events_start(session) != 0 || host_functions_start(session) != 0 || devices_create(session) != 0 ||
+        streams_create_legacy(session) != 0) {
+        snprintf(error, RPC_ERROR_SIZE, "no memory for a session, or no device");
+        session_destroy(session);
+        return -ENOMEM;
+    }
+    *out = session;
+    return 0;
+}
+
+void session_destroy(struct session *session)
+{
+    if (!session)
+        return;
+    if (session->server)
+        rpc_server_destroy(session->server);
+    id_map_destroy(session->streams);
+    id_map_destroy(session->events);
+    id_map_destroy(session->modules);
+    id_map_destroy(session->functions);
+    free(session->devices);
+    pthread_mutex_destroy(&session->lock);
+    pthread_mutex_destroy(&session->completion.lock);
+    pthread_mutex_destroy(&session->ledger.lock);
+    free(session);
+}
+
+void session_end(struct session *session, const char *why)
+{
+    if (atomic_exchange(&session->ended, true))
+        return;
+    log_info("session %llu (%s) ends: %s", (unsigned long long)session->id, session->client[0] ? session->client : "not greeted", why);
+    rpc_server_shutdown(session->server);
+}
+
+/* ---- HELLO ---- */
+
+static void hello_refuse(struct session *session, struct call *call, CUresult code, const char *refusal)
+{
+    hello_result result;
+    memset(&result, 0, sizeof result);
+    result.major = FLYT_PROTOCOL_MAJOR;
+    result.minor = FLYT_PROTOCOL_MINOR;
+    result.server = (char *)(uintptr_t)FLYT_SERVER_VERSION;
+    result.refusal = (char *)(uintptr_t)refusal;
+    log_warning("%s refused: %s", session->client, refusal);
+    session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, code, false);
+}
+
+/* What is printed into logs has no control characters. */
+static void name_clean(char *name)
+{
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || (unsigned char)*name == 127)
+            *name = '?';
+}
+
+void serve_hello(struct session *session, struct call *call)
+{
+    const hello_args *args = &call->args.hello;
+    const flyt_device *devices = NULL;
+    char text[RPC_ERROR_SIZE], server[FLYT_MAX_SHORT];
+    int count = 0;
+    if (session->greeted) {
+        session_end(session, "it said HELLO twice");
+        return;
+    }
+    const char *program = strrchr(args->executable, '/');
+    snprintf(session->client, sizeof session->client, "%.100s:%.100s[%u]", args->host, program ? program + 1 : args->executable, args->pid);
+    name_clean(session->client);
+    if (args->major != FLYT_PROTOCOL_MAJOR) {
+        snprintf(text, FLYT_MAX_SHORT, "the server speaks version %d of the protocol, the client version %u: install the same release of Flyt on both sides",
+                 FLYT_PROTOCOL_MAJOR, args->major);
+        hello_refuse(session, call, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, text);
+        return;
+    }
+    if (devices_snapshot(session->gpu, &devices, &count, text) < 0 ||
+        (!session->window.base && memory_window_reserve(session, text) < 0)) {
+        text[FLYT_MAX_SHORT - 1] = 0;
+        hello_refuse(session, call, CUDA_ERROR_SYSTEM_NOT_READY, text);
+        return;
+    }
+    session->gpu->DriverGetVersion(&session->driver_version);
+    snprintf(server, sizeof server, "%s, %s", FLYT_SERVER_VERSION, session->gpu->kind);
+    hello_result result;
+    memset(&result, 0, sizeof result);
+    result.major = FLYT_PROTOCOL_MAJOR;
+    result.minor = FLYT_PROTOCOL_MINOR;
+    result.capabilities = 0;
+    result.server = server;
+    result.refusal = (char *)(uintptr_t)"";
+    result.session = session->id;
+    result.driver_version = session->driver_version;
+    result.in_process = session->in_process;
+    result.window = session->window.base;
+    result.window_size = session->window.size;
+    result.granularity = session->window.granularity;
+    result.devices.devices_val = (flyt_device *)(uintptr_t)devices;
+    result.devices.devices_len = (u_int)count;
+    session->greeted = true;
+    log_info("session %llu: %s", (unsigned long long)session->id, session->client);
+    session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, CUDA_SUCCESS, false);
+}
+
+/* ---- the reader ---- */
+
+/* Serves the call here and now if nothing is before it. */
+static bool reader_serves(struct session *session, const struct procedure *procedure, rpc_request *request)
+{
+    if (!procedure->quick || !executor_idle(session) || atomic_load(&session->executor.deferred_calls))
+        return false;
+    if (pthread_mutex_trylock(&session->lock) != 0)
+        return false;
+    /* Nobody but this thread adds to the queue, so it is still idle. */
+    atomic_store(&session->executor.busy_since, clock_now());
+    call_serve(session, procedure, request);
+    atomic_store(&session->executor.busy_since, 0);
+    pthread_mutex_unlock(&session->lock);
+    if (procedure->answers && atomic_load(&session->completion.watching)) {
+        uint64_t until = clock_now() + READER_LINGER_NS;
+        while (completion_poll(session) && clock_now() < until)
+            ;
+    }
+    completion_wake(session);
+    return true;
+}
+
+static int reader_take(struct session *session, rpc_request *request)
+{
+    uint32_t number = rpc_request_procedure(request);
+    int r = 0;
+    if (number == NULLPROC) {
+        r = rpc_server_reply(session->server, rpc_request_xid(request), (xdrproc_t)(void (*)(void))xdr_void, NULL);
+    } else if (number == FLYT_ABANDON) {
+        session_end(session, "the client process ends");
+        r = -ECONNRESET;
+    } else if (number == FLYT_EVENTS) {
+        if (session->greeted) {
+            r = events_serve(session, request);
+        } else {
+            session_end(session, "its first call was not HELLO");
+            r = -EPROTO;
+        }
+    } else {
+        const struct procedure *procedure = procedure_find(number);
+        if (!procedure) {
+            r = rpc_server_reject(session->server, rpc_request_xid(request), PROC_UNAVAIL);
+        } else if (!reader_serves(session, procedure, request)) {
+            return executor_push(session, procedure, request);
+        }
+    }
+    rpc_request_free(request);
+    return r;
+}
+
+/* Gives everything back, in the order in which one thing needs another. */
+static void session_close(struct session *session)
+{
+    pthread_mutex_lock(&session->lock);
+    host_functions_release_all(session, NULL);
+    pthread_mutex_unlock(&session->lock);
+    executor_stop(session);
+    pthread_mutex_lock(&session->lock);
+    devices_close(session);
+    pthread_mutex_unlock(&session->lock);
+    loader_stop(session);
+    completion_stop(session);
+    executor_free(session);
+    streams_free(session);
+    images_free(session);
+    host_functions_stop(session);
+    events_stop(session);
+}
+
+void session_run(struct session *session)
+{
+    char error[RPC_ERROR_SIZE] = "";
+    int r = 0;
+    if (executor_start(session) != 0 || completion_start(session) != 0 || loader_start(session) != 0)
+        session_end(session, "threads cannot be started");
+    while (!atomic_load(&session->ended) && r == 0) {
+        rpc_request *request = NULL;
+        r = rpc_server_next(session->server, -1, &request, error);
+        if (r == 0 && request)
+            r = reader_take(session, request);
+    }
+    session_end(session, r == -ECONNRESET ? "the connection is closed" : error[0] ? error : "protocol error");
+    if (!session->disposable)
+        session_close(session);
+}

@@ -1,0 +1,471 @@
+/*
+ * session.h: one client process's session: its parts, who owns them, and who may hold which lock.
+ *
+ * Threads
+ *   reader      (session.c)     reads calls. EVENTS and ABANDON it serves itself; a call that cannot block, when
+ *                               nothing is queued before it, too; the others go to the queue.
+ *   executor    (executor.c)    serves queued calls in order and gives deferred stream operations to the driver
+ *                               when their turn comes. It waits for nothing on the device.
+ *   completion  (completion.c)  watches events on the device, answers the calls that wait for them, beats.
+ *   loader      (loader.c)      loads and unloads modules, looks functions up: what may take seconds.
+ *
+ * Locks, outermost first
+ *   session.lock     every table and object below, and the right to give work to the driver. Held while a call is
+ *                    served, by whichever thread serves it.
+ *   completion.lock  markers, waiters, a stream's done number and staging slots
+ *   staging.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock: leaves, never two at once
+ * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
+ * cannot keep a host function from being told or released, or a beat from being sent.
+ *
+ * Life of an object: in its id_map while the client may name it; beyond that as long as a deferred call or a
+ * marker refers to it (reference counts). Everything hangs from the session and goes with it.
+ */
+#ifndef FLYT_SERVER_SESSION_H
+#define FLYT_SERVER_SESSION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cpu/common/ids.h"
+#include "cpu/rpc/rpc.h"
+#include "cpu/server/gpu/gpu.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+struct session;
+struct stream;
+struct text;
+struct image_cache;
+
+enum {
+    SESSION_MAX_OBJECTS = 1 << 20,        /* of a kind */
+    SESSION_STREAM_CAP = 512,             /* operations of one stream inside the driver; a launch blocks near 1,000 */
+    SESSION_MARK_EVERY = 128,             /* operations between two markers */
+    SESSION_QUEUE_CALLS = 65536,          /* waiting between reader and executor, and again deferred in streams */
+};
+#define SESSION_QUEUE_BYTES ((size_t)64 << 20)
+
+/* ---- calls ---- */
+
+union call_args {
+    hello_args hello; window_args window; device_args device; limit_args limit; map_args map; unmap_args unmap;
+    copy_in_args copy_in; copy_out_args copy_out; copy_args copy; copy_box_in_args copy_box_in;
+    copy_box_out_args copy_box_out; copy_box_args copy_box; set_args set; stream_create_args stream_create;
+    stream_args stream; event_wait_args event_wait; event_create_args event_create; event_args event;
+    event_record_args event_record; event_elapsed_args event_elapsed; host_function_args host_function;
+    image_args image; image_data_args image_data; module_load_args module_load; module_args module;
+    function_get_args function_get; function_set_args function_set; function_cache_args function_cache;
+    occupancy_args occupancy; launch_args launch;
+};
+
+/* One procedure of the protocol; the table is in calls.c. */
+struct call;
+struct procedure {
+    const char *name;
+    xdrproc_t   arguments, results;
+    size_t      size;                     /* of the arguments */
+    void      (*serve)(struct session *, struct call *);
+    bool        answers;                  /* class SYNC */
+    bool        quick;                    /* cannot block in the driver: the reader may serve it */
+};
+
+/* What a stream operation does when its turn comes. Returns a CUresult, or OPERATION_LATER: something that a
+   completion will give back is lacking, try again then. */
+enum { OPERATION_LATER = -1 };
+struct operation {
+    int (*issue)(struct session *, struct call *);
+    bool numbered;                        /* false: STREAM_SYNC and the like, which only mark a place */
+    bool own_number;                      /* issue sees to call->number itself being marked */
+};
+
+/* A decoded call. It lives on the serving thread's stack unless it is deferred or handed to another thread:
+   then it is moved to the heap (call_keep) and `moved` keeps the arguments from being freed twice. */
+struct call {
+    const struct procedure *procedure;
+    uint32_t xid;
+    bool moved;
+    size_t bytes;                         /* of the request, for bounds */
+    /* of a stream operation */
+    const struct operation *operation;
+    struct stream *stream;
+    uint64_t number;                      /* within the stream */
+    uint64_t order;                       /* within the session */
+    struct function *function;            /* holds a reference to its module */
+    struct record *record;                /* holds a reference */
+    struct group *group;
+    struct call *next;
+    union call_args args;
+};
+
+const struct procedure *procedure_find(uint32_t number);          /* calls.c */
+/* Decodes and serves under session.lock. 0, or -EPROTO. */
+int  call_serve(struct session *, const struct procedure *, rpc_request *);
+struct call *call_keep(struct call *);                            /* NULL: no memory, the call is unchanged */
+void call_free(struct call *);                                    /* a kept one: arguments, references, itself */
+void call_clear(struct call *);                                   /* arguments and references only */
+/* Ends a call that failed: answers it, or latches the error if it is never answered. */
+void call_fail(struct session *, struct call *, CUresult);
+
+/* ---- staging (staging.c): pinned memory through which bytes pass ---- */
+
+struct slot {
+    struct slot *next;
+    struct device *device;
+    uint8_t *memory;
+    size_t size;
+    uint64_t number;
+    bool large;
+};
+
+struct staging_class { uint8_t *memory; struct slot *slots, *unused; unsigned count, free_count; size_t size; };
+struct staging { pthread_mutex_t lock; struct staging_class small, large; };
+
+/* ---- devices ---- */
+
+struct device {
+    int index;
+    CUdevice handle;
+    CUcontext context;                    /* NULL: not active */
+    struct stream *legacy;
+    struct stream *streams;               /* all, by next_of_device; the legacy one among them */
+    unsigned deferred;                    /* streams with operations waiting */
+    CUevent *spare_events;                /* completion.lock */
+    unsigned spare_count, spare_room;
+    struct staging staging;
+    uint32_t *gates;                      /* host-mapped words, one per stream that has host functions; NULL: none yet */
+    CUdeviceptr gates_address;
+    uint32_t gates_used;
+};
+
+int  staging_start(struct device *);
+void staging_stop(struct session *, struct device *);             /* nothing of it is in use any more */
+struct slot *staging_take(struct session *, struct device *, size_t size, bool *scarce);   /* NULL: none free now */
+void staging_give(struct session *, struct slot *);
+
+
+/* ---- streams, events (stream.c, event.c) ---- */
+
+/* One recording of an event: what STREAM_WAIT and EVENT_SYNC refer to. A new one is made when the last is still
+   referred to, so that recording an event again does not change what an earlier wait meant. */
+struct record {
+    _Atomic unsigned references;
+    struct session *session;
+    struct device *device;
+    CUevent event;
+    bool recorded, issued;                /* asked for; given to the driver */
+    struct stream *stream;                /* where; holds a reference */
+    uint64_t number;
+    bool wanted;                          /* somebody waits: mark it when it is issued */
+};
+
+struct event {
+    struct device *device;
+    unsigned flags;
+    struct record *record;
+};
+
+/* A place in a stream: when the event is complete, so are all operations up to number. */
+struct marker {
+    struct marker *next;
+    CUevent event;                        /* a spare one, or record's */
+    struct record *record;
+    uint64_t number;
+};
+
+/* Somebody who waits for a number of a stream. First member of what finish knows about. */
+struct waiter {
+    struct waiter *next;
+    uint64_t number;
+    CUresult result;
+    bool speaks;                          /* its reply carries what kernels printed */
+    void (*finish)(struct session *, struct waiter *);
+};
+
+struct stream {
+    _Atomic unsigned references;
+    uint32_t id;
+    struct device *device;
+    CUstream handle;
+    unsigned flags;
+    bool dead;                            /* destroyed by the client, or by a reset */
+    struct stream *next_of_device;
+    /* order; under session.lock */
+    uint64_t received, issued, marked;
+    struct call *first, **last;           /* deferred */
+    /* gate of host functions */
+    uint32_t *gate;                       /* host's view, NULL: none yet */
+    CUdeviceptr gate_address;
+    uint32_t gate_ticket;                 /* the last one waited for */
+    /* under completion.lock */
+    struct marker *markers;               /* by number */
+    struct waiter *waiters;
+    struct slot *slots, **slots_last;     /* staging in use, by number */
+    _Atomic uint64_t done;
+    bool watched;                         /* in completion.watched */
+    struct stream *next_watched;
+    /* under ledger.lock */
+    bool dirty;
+    struct stream *next_dirty;
+};
+
+void stream_hold(struct stream *);
+void stream_drop(struct session *, struct stream *);
+struct stream *stream_find(struct session *, uint32_t id);
+/* First thing of every numbered call: finds the stream and takes the number. NULL: no such stream, the call has failed. */
+struct stream *stream_enter(struct session *, struct call *, uint32_t id);
+/* Gives the entered call to the driver now or, when its turn has not come, later. */
+void stream_submit(struct session *, struct call *, const struct operation *);
+/* The entered call is wrong: its number passes without work. */
+void stream_refuse(struct session *, struct call *, CUresult);
+/* Sees to it that a marker stands at what has been issued. */
+CUresult stream_mark(struct session *, struct stream *);
+void stream_issue_deferred(struct session *);
+/* Legacy streams of the devices, at HELLO. */
+int  streams_create_legacy(struct session *);
+/* All of a device's streams but the legacy one go; deferred calls fail with `code`. */
+void streams_drop_all(struct session *, struct device *, CUresult code);
+void streams_free(struct session *);
+
+void record_drop(struct record *);
+void record_hold(struct record *);
+void events_drop_all(struct session *, struct device *);          /* of the device; NULL: all */
+
+/* ---- completion.c ---- */
+
+struct completion {
+    pthread_mutex_t lock;
+    pthread_cond_t  wake;
+    struct stream  *watched;              /* streams with markers; each holds a reference */
+    _Atomic unsigned watching;
+    uint64_t        since;                /* when the oldest present wait began, ns */
+    bool            asleep, stop, started;
+    pthread_t       thread;
+};
+
+int  completion_start(struct session *);
+void completion_stop(struct session *);
+/* A place to watch. record NULL: the event is a spare one and returns to its device. Takes a reference to record. */
+CUresult completion_mark(struct session *, struct stream *, CUevent, struct record *, uint64_t number);
+/* finish runs when the stream's operations up to waiter->number are complete (perhaps at once, in this call). */
+void completion_wait(struct session *, struct stream *, struct waiter *);
+void completion_slot(struct session *, struct stream *, struct slot *);
+/* Looks once; true while something is still being watched. Any thread with no lock but session.lock. */
+bool completion_poll(struct session *);
+/* The stream is known to be idle: everything up to number is complete. */
+void completion_advance(struct session *, struct stream *, uint64_t number);
+/* Destroyed streams of the device whose work is not complete, each held for the caller; how many. */
+unsigned completion_lingering(struct session *, struct device *, struct stream **, unsigned room);
+void completion_wake(struct session *);
+/* Every wait on streams of the device ends with `code`. */
+void completion_abort(struct session *, struct device *, CUresult code);
+CUevent completion_event(struct session *, struct device *);      /* a spare one, NULL: none to be had */
+void completion_event_back(struct session *, struct device *, CUevent);
+void completion_events_free(struct session *, struct device *);
+
+/* ---- the head of replies (head.c) ---- */
+
+struct ledger {
+    pthread_mutex_t lock;
+    CUresult latched, sticky;
+    struct stream *dirty;
+    struct text *text;                    /* NULL: nothing is captured (local:) */
+};
+
+void ledger_note(struct session *, CUresult);                     /* remembers it if it is a sticky one */
+void ledger_latch(struct session *, CUresult);
+void ledger_progress(struct session *, struct stream *);          /* done has changed */
+void ledger_forget(struct session *, struct stream *);
+CUresult ledger_sticky(struct session *);
+void ledger_clear_sticky(struct session *, CUresult which);
+bool code_is_sticky(CUresult);
+/* result begins with a flyt_head, which is filled here and emptied again. speaks: with what kernels printed. */
+void session_reply(struct session *, uint32_t xid, xdrproc_t, void *result, CUresult, bool speaks);
+void session_reply_plain(struct session *, uint32_t xid, CUresult, bool speaks);
+
+/* ---- events to the client (events.c) ---- */
+
+struct events {
+    pthread_mutex_t lock;
+    uint32_t xid, serial;
+    bool outstanding;
+    uint64_t beat_at;
+    struct due *first, **last;
+    unsigned count;
+};
+
+int  events_start(struct session *);
+void events_stop(struct session *);
+int  events_serve(struct session *, rpc_request *);               /* by the reader */
+void events_due(struct session *, uint32_t id, int status);       /* a host function's turn */
+void events_beat(struct session *, uint64_t now);                 /* by the completion thread */
+
+/* ---- host functions (host_function.c) ---- */
+
+struct host_functions {
+    pthread_mutex_t lock;
+    struct host_function *pending;
+    _Atomic unsigned count;
+};
+int  host_functions_start(struct session *);
+void host_functions_done(struct session *, uint32_t id);
+void host_functions_release_all(struct session *, struct device *);   /* NULL: of every device */
+void host_functions_stop(struct session *);
+void gates_free(struct session *, struct device *);
+
+/* ---- memory (memory.c) ---- */
+
+struct mapping { uint64_t address, size; struct device *device; CUmemGenericAllocationHandle handle; };
+struct window {
+    uint64_t base, size, granularity;
+    struct mapping **at;                  /* by granule; size/granularity entries */
+    unsigned attempt;
+};
+struct symbol_range { uint64_t address, size; struct module *module; };
+
+int  memory_window_reserve(struct session *, char *error);
+void memory_stop(struct session *);
+void memory_drop_all(struct session *, struct device *);          /* of the device */
+/* May the client name [address, address + size)? Mapped window, or a variable of one of its modules. */
+bool memory_known(struct session *, uint64_t address, uint64_t size);
+int  memory_symbol_add(struct session *, uint64_t address, uint64_t size, struct module *);
+void memory_symbols_drop(struct session *, struct module *);
+
+/* ---- code (code.c, function.c, loader.c) ---- */
+
+struct image;
+struct images { struct image *first; size_t bytes; unsigned count; };
+struct loader {
+    pthread_mutex_t lock;
+    pthread_cond_t  wake;
+    struct job     *first, **last;
+    bool            stop, started, busy;
+    pthread_t       thread;
+};
+
+/* ---- the executor ---- */
+
+struct executor {
+    pthread_mutex_t queue_lock;
+    pthread_cond_t  wake, room;
+    struct queued  *first, **last;
+    size_t          bytes;
+    unsigned        calls;
+    _Atomic unsigned unserved;            /* queued or being served by the executor */
+    _Atomic bool    kick;
+    bool            stop, started, asleep;
+    pthread_t       thread;
+    size_t          deferred_bytes;       /* under session.lock */
+    _Atomic unsigned deferred_calls;
+    _Atomic uint64_t busy_since;          /* 0: idle */
+    _Atomic unsigned in_driver;
+};
+
+int  executor_start(struct session *);
+void executor_stop(struct session *);                             /* joins; others may still kick it */
+void executor_free(struct session *);
+int  executor_push(struct session *, const struct procedure *, rpc_request *);   /* takes the request */
+bool executor_idle(struct session *);                             /* nothing queued, nothing being served */
+void executor_kick(struct session *);                             /* look at the deferred operations again */
+bool executor_sound(struct session *, uint64_t now);              /* not stuck in our own code */
+
+/* ---- session ---- */
+
+struct session {
+    rpc_server        *server;
+    const struct gpu  *gpu;
+    bool               in_process, disposable;
+    uint64_t           id;
+    bool               greeted;
+    _Atomic bool       ended;
+    char               client[FLYT_MAX_SHORT + 64];   /* "host/program[pid]" for the log */
+    pthread_mutex_t    lock;
+    struct device     *devices;
+    int                device_count;
+    int                driver_version;
+    struct id_map     *streams, *events, *modules, *functions;
+    uint64_t           order;
+    struct window      window;
+    struct symbol_range *symbols;
+    size_t             symbol_count, symbol_room;
+    struct images      images;
+    struct image_cache *cache;                        /* the tenant's; NULL: none */
+    struct completion  completion;
+    struct ledger      ledger;
+    struct events      speaker;
+    struct host_functions host_functions;
+    struct executor    executor;
+    struct loader      loader;
+};
+
+struct session_options {
+    const struct gpu *gpu;
+    bool in_process;
+    bool disposable;                      /* the process ends with the session: nothing is given back piece by piece */
+    struct text *text;                    /* what is captured of stdout and stderr, NULL: nothing */
+    struct image_cache *cache;
+};
+
+/* Takes the channel, also on failure. */
+int  session_create(rpc_channel *, const struct session_options *, struct session **, char *error);
+/* Serves until the connection ends in whichever way; then everything has been given back (unless disposable: then
+   threads still run, and the process must end). */
+void session_run(struct session *);
+void session_destroy(struct session *);
+/* The one place that decides what a peer's mistake costs: the session ends, nothing else. Any thread. */
+void session_end(struct session *, const char *why);
+
+/* Makes the device's context current in this thread. Fails where the device is not active. */
+CUresult device_use(struct session *, struct device *);
+struct device *device_find(struct session *, int index);          /* NULL: no such device */
+int  devices_create(struct session *);
+void devices_close(struct session *);
+/* What HELLO tells of the devices. The result lives as long as the process. */
+int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);
+
+#define PROCEDURES(X) \
+    /* procedure, arguments, results, handler, quick */ \
+    X(HELLO, hello_args, hello_result, hello, false) \
+    X(WINDOW, window_args, window_result, window, false) \
+    X(DEVICE_INIT, device_args, plain_result, device_init, false) \
+    X(DEVICE_RESET, device_args, plain_result, device_reset, false) \
+    X(DEVICE_SYNC, device_args, plain_result, device_sync, true) \
+    X(LIMIT_GET, limit_args, limit_result, limit_get, false) \
+    X(LIMIT_SET, limit_args, limit_result, limit_set, false) \
+    X(MEMORY_INFO, device_args, memory_info_result, memory_info, true) \
+    X(MAP, map_args, plain_result, map, false) \
+    X(UNMAP, unmap_args, void, unmap, false) \
+    X(COPY_IN, copy_in_args, void, copy_in, true) \
+    X(COPY_OUT, copy_out_args, copy_out_result, copy_out, true) \
+    X(COPY, copy_args, void, copy, true) \
+    X(COPY_BOX_IN, copy_box_in_args, void, copy_box_in, true) \
+    X(COPY_BOX_OUT, copy_box_out_args, copy_out_result, copy_box_out, true) \
+    X(COPY_BOX, copy_box_args, void, copy_box, true) \
+    X(SET, set_args, void, set, true) \
+    X(STREAM_CREATE, stream_create_args, void, stream_create, false) \
+    X(STREAM_DESTROY, stream_args, void, stream_destroy, false) \
+    X(STREAM_SYNC, stream_args, plain_result, stream_sync, true) \
+    X(STREAM_QUERY, stream_args, plain_result, stream_query, true) \
+    X(STREAM_WAIT, event_wait_args, void, stream_wait, true) \
+    X(EVENT_CREATE, event_create_args, void, event_create, true) \
+    X(EVENT_DESTROY, event_args, void, event_destroy, true) \
+    X(EVENT_RECORD, event_record_args, void, event_record, true) \
+    X(EVENT_SYNC, event_args, plain_result, event_sync, true) \
+    X(EVENT_QUERY, event_args, plain_result, event_query, true) \
+    X(EVENT_ELAPSED, event_elapsed_args, event_elapsed_result, event_elapsed, true) \
+    X(HOST_FUNCTION, host_function_args, void, host_function, false) \
+    X(IMAGE, image_args, image_result, image, true) \
+    X(IMAGE_DATA, image_data_args, void, image_data, false) \
+    X(MODULE_LOAD, module_load_args, module_load_result, module_load, true) \
+    X(MODULE_UNLOAD, module_args, void, module_unload, true) \
+    X(FUNCTION_GET, function_get_args, function_get_result, function_get, true) \
+    X(FUNCTION_SET, function_set_args, plain_result, function_set, true) \
+    X(FUNCTION_CACHE, function_cache_args, void, function_cache, true) \
+    X(OCCUPANCY, occupancy_args, occupancy_result, occupancy, true) \
+    X(LAUNCH, launch_args, void, launch, true)
+
+#define X(procedure, arguments, results, handler, quick) void serve_##handler(struct session *, struct call *);
+PROCEDURES(X)
+#undef X
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * staging.c: pinned memory through which the bytes of copies pass, in slots of two sizes. Made at a device's first
+ * use, one set per device. A slot given to COPY_IN belongs to its stream until the copy is complete
+ * (completion.c gives it back); one given to COPY_OUT until its reply has been sent.
+ *
+ * Pinned, because a copy from pageable memory may wait for the stream inside the driver.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+
+enum { STAGING_SMALL_SIZE = 16384, STAGING_SMALL_COUNT = 256, STAGING_LARGE_SIZE = FLYT_MAX_INLINE, STAGING_LARGE_COUNT = 16 };
+
+int staging_start(struct device *device)
+{
+    device->staging.small = (struct staging_class){ .count = STAGING_SMALL_COUNT, .size = STAGING_SMALL_SIZE };
+    device->staging.large = (struct staging_class){ .count = STAGING_LARGE_COUNT, .size = STAGING_LARGE_SIZE };
+    return pthread_mutex_init(&device->staging.lock, NULL);
+}
+
+/* staging.lock is held, a context is current. */
+static bool staging_make(struct session *session, struct device *device, struct staging_class *class)
+{
+    void *memory = NULL;
+    class->slots = calloc(class->count, sizeof *class->slots);
+    if (!class->slots)
+        return false;
+    if (session->gpu->MemHostAlloc(&memory, class->count * class->size, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
+        free(class->slots);
+        class->slots = NULL;
+        return false;
+    }
+    class->memory = memory;
+    for (unsigned i = 0; i < class->count; i++) {
+        class->slots[i] = (struct slot){ .device = device, .memory = class->memory + i * class->size, .size = class->size,
+                                         .large = class->size == STAGING_LARGE_SIZE, .next = class->unused };
+        class->unused = &class->slots[i];
+    }
+    class->free_count = class->count;
+    return true;
+}
+
+struct slot *staging_take(struct session *session, struct device *device, size_t size, bool *scarce)
+{
+    struct staging *staging = &device->staging;
+    struct slot *slot = NULL;
+    pthread_mutex_lock(&staging->lock);
+    struct staging_class *class = size <= STAGING_SMALL_SIZE ? &staging->small : &staging->large;
+    if (size <= STAGING_LARGE_SIZE && (class->memory || staging_make(session, device, class)) && class->unused) {
+        slot = class->unused;
+        class->unused = slot->next;
+        class->free_count--;
+        slot->next = NULL;
+    }
+    *scarce = class->free_count <= class->count / 2;
+    pthread_mutex_unlock(&staging->lock);
+    return slot;
+}
+
+void staging_give(struct session *session, struct slot *slot)
+{
+    struct staging *staging = &slot->device->staging;
+    struct staging_class *class = slot->large ? &staging->large : &staging->small;
+    pthread_mutex_lock(&staging->lock);
+    slot->next = class->unused;
+    class->unused = slot;
+    class->free_count++;
+    pthread_mutex_unlock(&staging->lock);
+    if (atomic_load(&session->executor.deferred_calls))
+        executor_kick(session);
+}
+
+void staging_stop(struct session *session, struct device *device)
+{
+    struct staging_class *classes[2] = { &device->staging.small, &device->staging.large };
+    for (int i = 0; i < 2; i++) {
+        if (classes[i]->memory)
+            session->gpu->MemFreeHost(classes[i]->memory);
+        free(classes[i]->slots);
+        classes[i]->memory = NULL;
+        classes[i]->slots = classes[i]->unused = NULL;
+        classes[i]->free_count = 0;
+    }
+}

@@ -1,0 +1,417 @@
+/*
+ * stream.c: streams, and the order in which their operations reach the driver.
+ *
+ * An operation is given to the driver as soon as it is received, unless its turn has not come: because the stream
+ * has SESSION_STREAM_CAP operations inside the driver already (a launch would block), because earlier operations of
+ * the stream are waiting, because it waits for an event whose recording is still waiting elsewhere, or because its
+ * function is being loaded. Then it is kept in its stream's list, and tried again whenever something has completed.
+ *
+ * The legacy default stream is ordered with all blocking streams of its device. Where operations wait, their place
+ * in the session's sequence (order) keeps that: a legacy operation passes only when no earlier operation of a
+ * blocking stream waits, and the other way round.
+ *
+ * A synchronisation records its event when it is asked for. In the legacy stream an event recorded so late would hold
+ * up other streams and wait for them; so a marker is set there before a blocking stream is given more work.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+
+#include "cpu/server/code.h"
+#include "cpu/server/sync.h"
+
+/* ---- life ---- */
+
+void stream_hold(struct stream *stream) { atomic_fetch_add(&stream->references, 1); }
+
+void stream_drop(struct session *session, struct stream *stream)
+{
+    (void)session;
+    if (stream && atomic_fetch_sub(&stream->references, 1) == 1)
+        free(stream);
+}
+
+static struct stream *stream_new(struct session *session, struct device *device, uint32_t id, unsigned flags)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    stream->references = 1;
+    stream->id = id;
+    stream->device = device;
+    stream->flags = flags;
+    stream->last = &stream->first;
+    stream->slots_last = &stream->slots;
+    if (id_map_set(session->streams, id, stream) != 0) {
+        free(stream);
+        return NULL;
+    }
+    stream->next_of_device = device->streams;
+    device->streams = stream;
+    return stream;
+}
+
+int streams_create_legacy(struct session *session)
+{
+    for (int i = 0; i < session->device_count; i++) {
+        struct device *device = &session->devices[i];
+        device->legacy = stream_new(session, device, (uint32_t)i, CU_STREAM_DEFAULT);
+        if (!device->legacy)
+            return -1;
+        device->legacy->handle = CU_STREAM_LEGACY;
+    }
+    return 0;
+}
+
+struct stream *stream_find(struct session *session, uint32_t id)
+{
+    struct stream *stream = id_map_find(session->streams, id);
+    return stream && stream->device->context ? stream : NULL;
+}
+
+/* ---- markers ---- */
+
+CUresult stream_mark(struct session *session, struct stream *stream)
+{
+    if (stream->marked >= stream->issued)
+        return CUDA_SUCCESS;
+    CUresult r = device_use(session, stream->device);
+    if (r != CUDA_SUCCESS)
+        return r;
+    CUevent event = completion_event(session, stream->device);
+    if (!event)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = session->gpu->EventRecord(event, stream->handle);
+    if (r == CUDA_SUCCESS)
+        r = completion_mark(session, stream, event, NULL, stream->issued);
+    if (r != CUDA_SUCCESS) {
+        completion_event_back(session, stream->device, event);
+        ledger_note(session, r);
+        return r;
+    }
+    stream->marked = stream->issued;
+    return CUDA_SUCCESS;
+}
+
+/* ---- order ---- */
+
+static bool stream_blocking(const struct stream *stream) { return !(stream->flags & CU_STREAM_NON_BLOCKING); }
+
+/* No earlier operation that CUDA orders before this one is still waiting in another stream. */
+static bool stream_legacy_order(const struct stream *stream, uint64_t order)
+{
+    const struct device *device = stream->device;
+    if (stream != device->legacy)
+        return !stream_blocking(stream) || !device->legacy->first || device->legacy->first->order > order;
+    for (const struct stream *other = device->streams; other; other = other->next_of_device)
+        if (other != stream && stream_blocking(other) && other->first && other->first->order < order)
+            return false;
+    return true;
+}
+
+/* Has the call's turn come, as far as can be told without the driver? */
+static bool stream_ready(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream;
+    if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP && call->operation->numbered) {
+        stream_mark(session, stream);
+        completion_poll(session);
+        if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP)
+            return false;
+    }
+    if (stream->device->deferred && !stream_legacy_order(stream, call->order))
+        return false;
+    if (call->record && call->record->recorded && !call->record->issued && call->record->stream != stream)
+        return false;
+    return !call->function || function_settled(call->function);
+}
+
+/* Gives it to the driver. False: later. */
+static bool stream_issue(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream, *legacy = stream->device->legacy;
+    CUresult r = device_use(session, stream->device);
+    if (r == CUDA_SUCCESS && stream != legacy && stream_blocking(stream) && legacy->marked < legacy->issued &&
+        atomic_load(&legacy->done) < legacy->issued)
+        stream_mark(session, legacy);
+    int result = (int)r;
+    if (r == CUDA_SUCCESS) {
+        atomic_fetch_add(&session->executor.in_driver, 1);
+        result = call->operation->issue(session, call);
+        atomic_fetch_sub(&session->executor.in_driver, 1);
+    }
+    if (result == OPERATION_LATER)
+        return false;
+    if (call->operation->numbered && !call->operation->own_number)
+        stream->issued = call->number;
+    if (result != CUDA_SUCCESS)
+        call_fail(session, call, (CUresult)result);
+    if (stream->issued - stream->marked >= SESSION_MARK_EVERY)
+        stream_mark(session, stream);
+    return true;
+}
+
+/* What the call referred to. */
+static void stream_call_done(struct session *session, struct call *call)
+{
+    if (call->function)
+        function_drop(session, call->function);
+    record_drop(call->record);
+    call->function = NULL;
+    call->record = NULL;
+    stream_drop(session, call->stream);
+    call->stream = NULL;
+}
+
+static int operation_nothing(struct session *session, struct call *call)
+{
+    (void)session;
+    (void)call;
+    return CUDA_SUCCESS;
+}
+static const struct operation nothing = { .issue = operation_nothing, .numbered = true };
+
+static void stream_defer(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream;
+    struct call *kept = call_keep(call);
+    if (!kept) {
+        /* Its place in the order is lost with it; nothing that follows in this stream would be right. */
+        session_end(session, "no memory left for a waiting operation");
+        stream_call_done(session, call);
+        return;
+    }
+    if (!stream->first)
+        stream->device->deferred++;
+    *stream->last = kept;
+    stream->last = &kept->next;
+    session->executor.deferred_calls++;
+    session->executor.deferred_bytes += kept->bytes;
+}
+
+struct stream *stream_enter(struct session *session, struct call *call, uint32_t id)
+{
+    struct stream *stream = id_map_find(session->streams, id);
+    if (!stream) {
+        call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
+        return NULL;
+    }
+    call->number = ++stream->received;
+    call->order = ++session->order;
+    call->stream = stream;
+    stream_hold(stream);
+    return stream;
+}
+
+void stream_submit(struct session *session, struct call *call, const struct operation *operation)
+{
+    struct stream *stream = call->stream;
+    call->operation = operation;
+    if (stream->first || !stream_ready(session, call) || !stream_issue(session, call)) {
+        stream_defer(session, call);
+        return;
+    }
+    stream_call_done(session, call);
+}
+
+void stream_refuse(struct session *session, struct call *call, CUresult code)
+{
+    call_fail(session, call, code);
+    struct stream *stream = call->stream;
+    if (!stream->first) {
+        stream->issued = call->number;
+        stream_call_done(session, call);
+        return;
+    }
+    if (call->function)
+        function_drop(session, call->function);
+    call->function = NULL;
+    record_drop(call->record);
+    call->record = NULL;
+    stream_submit(session, call, &nothing);
+}
+
+/* The first of the stream's waiting calls goes out of the list. */
+static struct call *stream_take_first(struct session *session, struct stream *stream)
+{
+    struct call *call = stream->first;
+    stream->first = call->next;
+    if (!stream->first) {
+        stream->last = &stream->first;
+        stream->device->deferred--;
+    }
+    session->executor.deferred_calls--;
+    session->executor.deferred_bytes -= call->bytes;
+    return call;
+}
+
+void stream_issue_deferred(struct session *session)
+{
+    bool moved = session->executor.deferred_calls != 0;
+    while (moved) {
+        moved = false;
+        for (int i = 0; i < session->device_count; i++) {
+            struct device *device = &session->devices[i];
+            struct stream *next;
+            for (struct stream *stream = device->deferred ? device->streams : NULL; stream; stream = next) {
+                stream_hold(stream);                  /* its own STREAM_DESTROY may be in the list */
+                while (stream->first && stream_ready(session, stream->first) && stream_issue(session, stream->first)) {
+                    struct call *call = stream_take_first(session, stream);
+                    stream_call_done(session, call);
+                    call_free(call);
+                    moved = true;
+                }
+                next = stream->next_of_device;
+                stream_drop(session, stream);
+            }
+        }
+    }
+}
+
+/* ---- the calls ---- */
+
+void serve_stream_create(struct session *session, struct call *call)
+{
+    const stream_create_args *args = &call->args.stream_create;
+    struct device *device = device_find(session, args->device);
+    CUstream handle = NULL;
+    CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
+    if (r == CUDA_SUCCESS && (args->stream < FLYT_FIRST_STREAM || (args->flags & ~(unsigned)CU_STREAM_NON_BLOCKING)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = session->gpu->StreamCreateWithPriority(&handle, args->flags, args->priority);
+    if (r == CUDA_SUCCESS) {
+        struct stream *stream = stream_new(session, device, args->stream, args->flags);
+        if (stream) {
+            stream->handle = handle;
+            return;
+        }
+        session->gpu->StreamDestroy(handle);
+        r = CUDA_ERROR_INVALID_VALUE;
+    }
+    call_fail(session, call, r);
+}
+
+static void stream_unlink(struct stream *stream)
+{
+    for (struct stream **at = &stream->device->streams; *at; at = &(*at)->next_of_device)
+        if (*at == stream) {
+            *at = stream->next_of_device;
+            return;
+        }
+}
+
+/* After everything before it has been issued. The driver finishes the stream's work by itself; a marker set first
+   keeps staging memory from being used again before. */
+static int stream_destroy_issue(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream;
+    stream_mark(session, stream);
+    stream_unlink(stream);
+    CUresult r = session->gpu->StreamDestroy(stream->handle);
+    stream->handle = NULL;
+    stream_drop(session, stream);
+    return (int)r;
+}
+static const struct operation stream_destroy_operation = { .issue = stream_destroy_issue };
+
+void serve_stream_destroy(struct session *session, struct call *call)
+{
+    struct stream *stream = stream_find(session, call->args.stream.stream);
+    if (!stream || stream == stream->device->legacy) {
+        call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
+        return;
+    }
+    id_map_remove(session->streams, stream->id);
+    stream->dead = true;
+    ledger_forget(session, stream);
+    call->stream = stream;
+    call->order = ++session->order;
+    stream_hold(stream);
+    stream_submit(session, call, &stream_destroy_operation);
+}
+
+void serve_stream_query(struct session *session, struct call *call)
+{
+    struct stream *stream = stream_find(session, call->args.stream.stream);
+    CUresult r = CUDA_ERROR_INVALID_HANDLE;
+    if (stream) {
+        r = stream->first ? CUDA_ERROR_NOT_READY : device_use(session, stream->device);
+        if (r == CUDA_SUCCESS)
+            r = session->gpu->StreamQuery(stream->handle);
+        if (r == CUDA_SUCCESS)
+            completion_advance(session, stream, stream->issued);
+    }
+    session_reply_plain(session, call->xid, r, false);
+}
+
+static int stream_wait_issue(struct session *session, struct call *call)
+{
+    return (int)session->gpu->StreamWaitEvent(call->stream->handle, call->record->event, call->args.event_wait.flags);
+}
+static const struct operation stream_wait_operation = { .issue = stream_wait_issue, .numbered = true };
+
+void serve_stream_wait(struct session *session, struct call *call)
+{
+    struct event *event = id_map_find(session->events, call->args.event_wait.event);
+    if (!stream_enter(session, call, call->args.event_wait.stream))
+        return;
+    if (!event || !event->device->context) {
+        stream_refuse(session, call, CUDA_ERROR_INVALID_HANDLE);
+        return;
+    }
+    call->record = event->record;
+    record_hold(call->record);
+    stream_submit(session, call, &stream_wait_operation);
+}
+
+/* ---- the end of a device's streams ---- */
+
+void streams_drop_all(struct session *session, struct device *device, CUresult code)
+{
+    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
+        while (stream->first) {
+            struct call *call = stream_take_first(session, stream);
+            if (call->procedure->answers && !call->group)
+                call_fail(session, call, code);
+            if (call->procedure->serve == serve_host_function)
+                events_due(session, call->args.host_function.id, (int)code);
+            if (call->group)
+                group_part(session, call->group, code);
+            stream_call_done(session, call);
+            call_free(call);
+        }
+    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
+        stream->issued = stream->marked = stream->received;
+    completion_abort(session, device, code);
+    struct stream *next;
+    for (struct stream *stream = device->streams; stream; stream = next) {
+        next = stream->next_of_device;
+        stream->gate = NULL;
+        if (stream == device->legacy)
+            continue;
+        if (stream->handle)
+            session->gpu->StreamDestroy(stream->handle);
+        if (!stream->dead)
+            id_map_remove(session->streams, stream->id);
+        stream->dead = true;
+        ledger_forget(session, stream);
+        stream_drop(session, stream);
+    }
+    device->streams = device->legacy;
+    if (device->legacy)
+        device->legacy->next_of_device = NULL;
+}
+
+void streams_free(struct session *session)
+{
+    for (int i = 0; i < session->device_count; i++) {
+        struct stream *legacy = session->devices[i].legacy;
+        if (!legacy)
+            continue;
+        ledger_forget(session, legacy);
+        stream_drop(session, legacy);
+        session->devices[i].legacy = NULL;
+        session->devices[i].streams = NULL;
+    }
+}

@@ -1,0 +1,183 @@
+/*
+ * sync.c: synchronisation of a stream and of a device. See stream.c on markers.
+ *
+ * What is complete already is answered at once, after a synchronisation of the driver's own that cannot block then
+ * and that makes it print what kernels left. Otherwise a marker is set and the completion thread answers.
+ */
+#include "cpu/server/sync.h"
+
+#include <stdlib.h>
+
+struct group {
+    _Atomic unsigned pending;
+    _Atomic int result;
+    uint32_t xid;
+};
+
+void group_part(struct session *session, struct group *group, CUresult r)
+{
+    int none = CUDA_SUCCESS;
+    if (r != CUDA_SUCCESS)
+        atomic_compare_exchange_strong(&group->result, &none, (int)r);
+    if (atomic_fetch_sub(&group->pending, 1) != 1)
+        return;
+    session_reply_plain(session, group->xid, (CUresult)atomic_load(&group->result), true);
+    free(group);
+}
+
+struct group_waiter { struct waiter waiter; struct stream *stream; struct group *group; };
+
+static void group_finish(struct session *session, struct waiter *waiter)
+{
+    struct group_waiter *part = (struct group_waiter *)waiter;
+    group_part(session, part->group, waiter->result);
+    stream_drop(session, part->stream);
+    free(part);
+}
+
+/* Waits for what has been issued into the stream; a marker stands there. */
+static void group_wait(struct session *session, struct group *group, struct stream *stream)
+{
+    struct group_waiter *part = malloc(sizeof *part);
+    if (!part) {
+        group_part(session, group, CUDA_ERROR_OUT_OF_MEMORY);
+        return;
+    }
+    *part = (struct group_waiter){ .waiter = { .number = stream->issued, .speaks = true, .finish = group_finish },
+                                   .stream = stream, .group = group };
+    stream_hold(stream);
+    completion_wait(session, stream, &part->waiter);
+}
+
+/* One stream's part, when its turn has come. */
+static int group_issue(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream;
+    CUresult r = session->gpu->StreamQuery(stream->handle);
+    if (r == CUDA_SUCCESS) {
+        r = session->gpu->StreamSynchronize(stream->handle);      /* idle: makes the driver print */
+        completion_advance(session, stream, stream->issued);
+        group_part(session, call->group, r);
+        return CUDA_SUCCESS;
+    }
+    if (r == CUDA_ERROR_NOT_READY)
+        r = stream_mark(session, stream);
+    if (r == CUDA_SUCCESS)
+        group_wait(session, call->group, stream);
+    else
+        group_part(session, call->group, r);
+    return CUDA_SUCCESS;
+}
+static const struct operation group_operation = { .issue = group_issue };
+
+/* A part for each stream of the device that may have work: all, or the blocking ones. The call is answered by the
+   last part. 1 + parts are pending until the end of this function. */
+static void group_start(struct session *session, struct device *device, uint32_t xid, const struct procedure *procedure,
+                        bool only_blocking)
+{
+    enum { MAX_LINGERING = 64 };
+    struct stream *lingering[MAX_LINGERING];
+    struct group *group = calloc(1, sizeof *group);
+    if (!group) {
+        session_reply_plain(session, xid, CUDA_ERROR_OUT_OF_MEMORY, false);
+        return;
+    }
+    group->pending = 1;
+    group->xid = xid;
+    struct stream *next;
+    for (struct stream *stream = device->streams; stream; stream = next) {
+        next = stream->next_of_device;
+        if (atomic_load(&stream->done) >= stream->received && !stream->first)
+            continue;
+        if (only_blocking && (stream->flags & CU_STREAM_NON_BLOCKING))
+            continue;
+        struct call part = { .procedure = procedure, .xid = xid, .group = group, .stream = stream, .order = ++session->order };
+        stream_hold(stream);
+        atomic_fetch_add(&group->pending, 1);
+        stream_submit(session, &part, &group_operation);
+    }
+    /* Those that the client has destroyed with work left. */
+    unsigned count = completion_lingering(session, device, lingering, MAX_LINGERING);
+    for (unsigned i = 0; i < count; i++) {
+        atomic_fetch_add(&group->pending, 1);
+        group_wait(session, group, lingering[i]);
+        stream_drop(session, lingering[i]);
+    }
+    group_part(session, group, CUDA_SUCCESS);
+}
+
+void serve_device_sync(struct session *session, struct call *call)
+{
+    struct device *device = device_find(session, call->args.device.device);
+    CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
+    if (r != CUDA_SUCCESS) {
+        call_fail(session, call, r);
+        return;
+    }
+    struct stream *stream = device->streams;
+    while (stream && atomic_load(&stream->done) >= stream->received && !stream->first)
+        stream = stream->next_of_device;
+    if (!stream && atomic_load(&session->completion.watching) == 0) {
+        session_reply_plain(session, call->xid, session->gpu->CtxSynchronize(), true);      /* idle: prints, and reports */
+        return;
+    }
+    group_start(session, device, call->xid, call->procedure, false);
+}
+
+/* ---- one stream ---- */
+
+struct sync_waiter { struct waiter waiter; struct stream *stream; uint32_t xid; };
+
+static void sync_finish(struct session *session, struct waiter *waiter)
+{
+    struct sync_waiter *sync = (struct sync_waiter *)waiter;
+    session_reply_plain(session, sync->xid, waiter->result, true);
+    stream_drop(session, sync->stream);
+    free(sync);
+}
+
+static int stream_sync_issue(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream;
+    CUresult r = session->gpu->StreamQuery(stream->handle);
+    if (r == CUDA_SUCCESS) {
+        r = session->gpu->StreamSynchronize(stream->handle);      /* idle: makes the driver print */
+        completion_advance(session, stream, stream->issued);
+        session_reply_plain(session, call->xid, r, true);
+        return CUDA_SUCCESS;
+    }
+    if (r != CUDA_ERROR_NOT_READY)
+        return (int)r;
+    /* Busy with nothing of its own: the legacy stream, as its driver sees it behind the blocking ones. */
+    if (stream == stream->device->legacy && atomic_load(&stream->done) >= stream->issued) {
+        group_start(session, stream->device, call->xid, call->procedure, true);
+        return CUDA_SUCCESS;
+    }
+    struct sync_waiter *sync = malloc(sizeof *sync);
+    if (!sync)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = stream_mark(session, stream);
+    if (r != CUDA_SUCCESS) {
+        free(sync);
+        return (int)r;
+    }
+    *sync = (struct sync_waiter){ .waiter = { .number = stream->issued, .speaks = true, .finish = sync_finish },
+                                  .stream = stream, .xid = call->xid };
+    stream_hold(stream);
+    completion_wait(session, stream, &sync->waiter);
+    return CUDA_SUCCESS;
+}
+static const struct operation stream_sync_operation = { .issue = stream_sync_issue };
+
+void serve_stream_sync(struct session *session, struct call *call)
+{
+    struct stream *stream = stream_find(session, call->args.stream.stream);
+    if (!stream) {
+        call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
+        return;
+    }
+    call->stream = stream;
+    call->order = ++session->order;
+    stream_hold(stream);
+    stream_submit(session, call, &stream_sync_operation);
+}

@@ -1,0 +1,86 @@
+/*
+ * worker.c: the process that serves one client. It is started in advance, makes the driver ready, says so, and waits
+ * for its connection. What the driver and its kernels print goes into memory files (text.h); its own log goes to the
+ * listener's stderr. It ends with its client, and the system gives back what it held.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cpu/common/log.h"
+#include "cpu/server/image_cache.h"
+#include "cpu/server/listener.h"
+#include "cpu/server/session.h"
+#include "cpu/server/text.h"
+
+static void worker_say(enum worker_word word, const char *text)
+{
+    struct worker_message message;
+    memset(&message, 0, sizeof message);
+    message.word = word;
+    snprintf(message.text, sizeof message.text, "%s", text);
+    if (send(WORKER_SOCKET, &message, sizeof message, MSG_NOSIGNAL) < 0)
+        log_debug("the listener has gone");
+}
+
+/* The connection that the listener hands over; -1: the listener has gone. */
+static int worker_receive(void)
+{
+    char byte;
+    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
+    struct iovec data = { .iov_base = &byte, .iov_len = 1 };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+    ssize_t n;
+    do
+        n = recvmsg(WORKER_SOCKET, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    struct cmsghdr *part = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+        return -1;
+    int fd;
+    memcpy(&fd, CMSG_DATA(part), sizeof fd);
+    return fd;
+}
+
+int worker_main(const char *gpu, const char *cache)
+{
+    struct session_options options = { .disposable = true };
+    char error[RPC_ERROR_SIZE] = "";
+    const flyt_device *devices;
+    int log_fd, count;
+
+    log_set_name("flyt-worker");
+    options.text = text_capture(&log_fd);
+    if (!options.text) {
+        worker_say(WORKER_FAILED, "stdout and stderr cannot be captured");
+        return 1;
+    }
+    log_set_fd(log_fd);
+    if (gpu_open(gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {
+        worker_say(WORKER_FAILED, error);
+        return 3;
+    }
+    options.cache = cache ? image_cache_open(cache) : NULL;
+    worker_say(WORKER_READY, options.gpu->kind);
+
+    int fd = worker_receive();
+    if (fd < 0)
+        return 0;
+    rpc_channel *channel;
+    struct session *session;
+    if (rpc_channel_from_fd(fd, &channel, error) != 0) {
+        log_error("a connection cannot be served: %s", error);
+        close(fd);
+        return 1;
+    }
+    if (session_create(channel, &options, &session, error) != 0) {
+        log_error("a connection cannot be served: %s", error);
+        return 1;
+    }
+    session_run(session);
+    /* Threads may be inside the driver, a kernel may run for an hour: nothing is waited for. */
+    _exit(0);
+}
