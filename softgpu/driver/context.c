@@ -200,7 +200,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
-/* An assertion (710) is forgotten with the context in which it failed; nothing else is. */
+/* Whoever had retained it still has to release it, but it is active again only after another retain. An assertion
+   (710) is forgotten with the context in which it failed; nothing else is. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     if (!sgd_initialised())
@@ -210,17 +211,8 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
         return stuck;
     sgd_lock();
     struct sgd_device *d = sgd_device(device);
-    if (d && d->primary->active) {
+    if (d && d->primary->active)
         sgd_context_deactivate(d->primary);
-        if (d->primary->retains) {
-            sgd_fault_clear_assert();
-            CUresult r = sgd_context_activate(d->primary);
-            if (r) {
-                sgd_unlock();
-                return r;
-            }
-        }
-    }
     if (d)
         sgd_fault_clear_assert();
     sgd_unlock();

@@ -1,0 +1,237 @@
+/* test_devices.c: devices, attributes, contexts, error names, entry points, what is not offered, forks. */
+#include "softgpu_test.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void before_init(void **state)
+{
+    (void)state;
+    int n;
+    FAILS(CUDA_ERROR_NOT_INITIALIZED, cuDeviceGetCount(&n));
+    FAILS(CUDA_ERROR_NOT_INITIALIZED, cuCtxSynchronize());
+    OK(cuDriverGetVersion(&n));
+    assert_int_equal(n, CUDA_VERSION);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuInit(1));
+    OK(cuInit(0));
+    OK(cuInit(0));
+}
+
+static void devices(void **state)
+{
+    (void)state;
+    int n, major, minor;
+    CUdevice d;
+    char name[64], id[32];
+    CUuuid a, b;
+    size_t total;
+    OK(cuDeviceGetCount(&n));
+    assert_int_equal(n, 2);
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGet(&d, 2));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGet(&d, -1));
+    OK(cuDeviceGet(&d, 1));
+    OK(cuDeviceGetName(name, sizeof name, d));
+    assert_string_equal(name, "Flyt software GPU");
+    OK(cuDeviceGetUuid(&a, 0));
+    OK(cuDeviceGetUuid(&b, 1));
+    assert_memory_not_equal(&a, &b, sizeof a);
+    OK(cuDeviceTotalMem(&total, d));
+    assert_int_equal(total, 64 * MIB);       /* FLYT_SOFTGPU_MEMORY */
+    OK(cuDeviceGetPCIBusId(id, sizeof id, 1));
+    CUdevice found;
+    OK(cuDeviceGetByPCIBusId(&found, id));
+    assert_int_equal(found, 1);
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetByPCIBusId(&found, "0000:77:00.0"));
+    OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d));
+    OK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d));
+    assert_int_equal(major * 10 + minor, 90);          /* FLYT_SOFTGPU_CC */
+    int can;
+    OK(cuDeviceCanAccessPeer(&can, 0, 1));
+    assert_int_equal(can, 1);
+}
+
+static int attribute(int which)
+{
+    int v = -1000;
+    OK(cuDeviceGetAttribute(&v, (CUdevice_attribute)which, 0));
+    return v;
+}
+
+static void attributes(void **state)
+{
+    (void)state;
+    int v;
+    for (int a = 1; a < CU_DEVICE_ATTRIBUTE_MAX; a++)
+        attribute(a);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(&v, (CUdevice_attribute)0, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_MAX, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(NULL, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 7));
+    assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE), 32);
+    assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), 3);       /* FLYT_SOFTGPU_SMS */
+    assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 1024);
+    assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR), 2048);
+    assert_true(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+                + attribute(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)
+                <= attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
+    assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED), 1);
+}
+
+static void contexts(void **state)
+{
+    (void)state;
+    CUcontext primary, made, c;
+    unsigned flags, version;
+    int active;
+    CUdevice d;
+    size_t limit;
+    CUdeviceptr p;
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuMemAlloc(&p, 4));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxPopCurrent(&c));
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    assert_int_equal(active, 0);
+    OK(cuDevicePrimaryCtxRetain(&primary, 0));
+    OK(cuDevicePrimaryCtxRetain(&c, 0));
+    assert_ptr_equal(c, primary);
+    OK(cuDevicePrimaryCtxRelease(0));
+    OK(cuCtxSetCurrent(primary));
+    OK(cuMemAlloc(&p, 4));
+    OK(cuCtxGetApiVersion(NULL, &version));
+    assert_int_equal(version, 3020);
+    OK(cuCtxGetLimit(&limit, CU_LIMIT_STACK_SIZE));
+    assert_int_equal(limit, 1024);
+    OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4097));
+    OK(cuCtxGetLimit(&limit, CU_LIMIT_STACK_SIZE));
+    assert_true(limit >= 4097);
+    OK(cuCtxGetLimit(&limit, CU_LIMIT_MALLOC_HEAP_SIZE));
+    assert_int_equal(limit, 8 * MIB);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxGetLimit(&limit, (CUlimit)999));
+
+#if CUDA_VERSION >= 13000
+    OK(cuCtxCreate(&made, NULL, 0, 1));
+#else
+    OK(cuCtxCreate(&made, 0, 1));
+#endif
+    OK(cuCtxGetCurrent(&c));
+    assert_ptr_equal(c, made);
+    OK(cuCtxGetDevice(&d));
+    assert_int_equal(d, 1);
+    OK(cuCtxPushCurrent(primary));
+    OK(cuCtxGetDevice(&d));
+    assert_int_equal(d, 0);
+    OK(cuCtxPopCurrent(&c));
+    assert_ptr_equal(c, primary);
+    CUdeviceptr q;
+    OK(cuMemAlloc(&q, 4));
+    OK(cuCtxDestroy(made));
+    OK(cuCtxGetCurrent(&c));
+    assert_ptr_equal(c, primary);
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxPushCurrent(made));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(made));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemFree(q));     /* went with its context */
+    OK(cuDevicePrimaryCtxRelease(0));
+    FAILS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemAlloc(&p, 4));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(0));
+    OK(cuCtxSetCurrent(NULL));
+    OK(cuCtxGetCurrent(&c));
+    assert_null(c);
+}
+
+/* Memory of one device is the other's only when the program has asked for that. */
+static void peers(void **state)
+{
+    (void)state;
+    CUcontext a, b;
+    CUdeviceptr p, q;
+    unsigned got;
+    OK(cuDevicePrimaryCtxRetain(&a, 0));
+    OK(cuDevicePrimaryCtxRetain(&b, 1));
+    OK(cuCtxSetCurrent(b));
+    OK(cuMemAlloc(&q, 4));
+    OK(cuCtxSetCurrent(a));
+    OK(cuMemAlloc(&p, 4));
+    OK(cuMemsetD32(p, 99, 1));
+    OK(cuMemcpyPeer(q, b, p, a, 4));
+    OK(cuMemcpyDtoH(&got, q, 4));
+    assert_int_equal(got, 99);
+    FAILS(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(b));
+    OK(cuCtxEnablePeerAccess(b, 0));
+    FAILS(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(b, 0));
+    OK(cuCtxDisablePeerAccess(b));
+    OK(cuDevicePrimaryCtxRelease(1));
+    OK(cuDevicePrimaryCtxRelease(0));
+    OK(cuCtxSetCurrent(NULL));
+}
+
+static void errors(void **state)
+{
+    (void)state;
+    const char *text;
+    OK(cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &text));
+    assert_string_equal(text, "CUDA_ERROR_INVALID_VALUE");
+    OK(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text));
+    assert_string_equal(text, "an illegal memory access was encountered");
+    OK(cuGetErrorString(CUDA_ERROR_STREAM_CAPTURE_MERGE, &text));
+    assert_non_null(text);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuGetErrorName((CUresult)12345, &text));
+    assert_null(text);
+}
+
+static void entry_points(void **state)
+{
+    (void)state;
+#if CUDA_VERSION >= 12000
+    void *f = NULL, *g = NULL;
+    CUdriverProcAddressQueryResult status;
+    OK(cuGetProcAddress("cuMemAlloc", &f, 3020, 0, &status));
+    assert_int_equal(status, CU_GET_PROC_ADDRESS_SUCCESS);
+    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+    OK(cuGetProcAddress("cuMemAlloc", &f, 2000, 0, &status));
+    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemAlloc"));
+    OK(cuGetProcAddress("cuMemcpyHtoD", &f, 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
+    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2_ptds"));
+    OK(cuGetProcAddress("cuMemAlloc_v2", &f, 12000, 0, &status));
+    assert_null(f);
+    assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    OK(cuGetProcAddress("cuLibraryLoadData", &f, 11000, 0, &status));
+    assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+    OK(cuGetProcAddress("cuGraphCreate", &g, 12000, 0, NULL));
+    assert_non_null(g);
+    FAILS(CUDA_ERROR_NOT_SUPPORTED, ((CUresult (*)(CUgraph *, unsigned))g)(NULL, 0));
+#endif
+    const void *table = &state;
+    CUuuid id = { { 1 } };
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuGetExportTable(&table, &id));
+    assert_null(table);
+}
+
+static void forked(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (!child) {
+        int n;
+        _exit(cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED && cuInit(0) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    int n;
+    OK(cuDeviceGetCount(&n));
+}
+
+int main(void)
+{
+    setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
+    setenv("FLYT_SOFTGPU_SMS", "3", 1);
+    setenv("FLYT_SOFTGPU_MEMORY", "64M", 1);
+    setenv("FLYT_SOFTGPU_CC", "9.0", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_init), cmocka_unit_test(devices), cmocka_unit_test(attributes), cmocka_unit_test(contexts),
+        cmocka_unit_test(peers), cmocka_unit_test(errors), cmocka_unit_test(entry_points), cmocka_unit_test(forked),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

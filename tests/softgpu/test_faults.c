@@ -1,0 +1,206 @@
+/*
+ * test_faults.c: errors that stick. A fault ends CUDA for its process, so each is looked at in a process of its own:
+ * this program started again with the name of a case, whose exit status says what went wrong.
+ */
+#include "softgpu_test.h"
+#include "kernels.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static CUmodule module;
+
+static CUresult start(const char *name, void *parameter, CUstream s)
+{
+    CUfunction f;
+    void *params[] = { parameter };
+    CUresult r = cuModuleGetFunction(&f, module, name);
+    return r ? r : cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, parameter ? params : NULL, NULL);
+}
+
+static int sticks(CUresult expected)
+{
+    CUdeviceptr p;
+    int n;
+    size_t a, b;
+    const char *name;
+    CUresult r = cuCtxSynchronize();
+    if (r != expected) {
+        fprintf(stderr, "# synchronising gave %d, not %d\n", r, expected);
+        return 10;
+    }
+    if (cuMemAlloc(&p, 4) != expected || cuDeviceGetCount(&n) != expected || cuMemGetInfo(&a, &b) != expected)
+        return 11;
+    return cuGetErrorName(expected, &name) == CUDA_SUCCESS ? 0 : 12;
+}
+
+static int case_store(CUresult expected, CUdeviceptr at)
+{
+    if (start("store", &at, NULL))
+        return 2;
+    int r = sticks(expected);
+    if (r)
+        return r;
+    cuDevicePrimaryCtxReset(0);              /* changes nothing */
+    return sticks(expected);
+}
+
+static int case_null(void) { return case_store(CUDA_ERROR_ILLEGAL_ADDRESS, 0x10); }
+
+static int case_freed(void)
+{
+    CUdeviceptr p;
+    return cuMemAlloc(&p, 3 * MIB) || cuMemFree(p) ? 3 : case_store(CUDA_ERROR_ILLEGAL_ADDRESS, p);
+}
+
+static int case_misaligned(void)
+{
+    CUdeviceptr p;
+    return cuMemAlloc(&p, 64) ? 3 : case_store(CUDA_ERROR_MISALIGNED_ADDRESS, p + 2);
+}
+
+static int case_no_access(void)              /* mapped, but cuMemSetAccess forgotten */
+{
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+    CUmemGenericAllocationHandle h;
+    CUdeviceptr p;
+    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) || cuMemMap(p, GRANULE, 0, h, 0))
+        return 3;
+    return case_store(CUDA_ERROR_ILLEGAL_ADDRESS, p);
+}
+
+static int case_trap(void)
+{
+    return start("stop", NULL, NULL) ? 2 : sticks(CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static CUresult told = CUDA_SUCCESS;
+static int host_function_ran;
+static void CUDA_CB tell(CUstream s, CUresult status, void *data) { (void)s; (void)data; told = status; }
+static void CUDA_CB ran(void *data) { (void)data; host_function_ran = 1; }
+
+static int case_callback(void)               /* callbacks are told, host functions are not called */
+{
+    CUstream s;
+    unsigned *gate;
+    if (cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemHostAlloc((void **)&gate, 4, 0))
+        return 3;
+    __atomic_store_n(gate, 0, __ATOMIC_SEQ_CST);
+    if (cuStreamWaitValue32(s, (CUdeviceptr)(uintptr_t)gate, 1, 0) || start("stop", NULL, s) || cuLaunchHostFunc(s, ran, NULL)
+        || cuStreamAddCallback(s, tell, NULL, 0))
+        return 2;
+    __atomic_store_n(gate, 1, __ATOMIC_SEQ_CST);
+    if (cuStreamSynchronize(s) != CUDA_ERROR_LAUNCH_FAILED)
+        return 4;
+    return told == CUDA_ERROR_LAUNCH_FAILED && !host_function_ran ? 0 : 5;
+}
+
+static int case_other_stream(void)           /* what runs beside the fault ends too */
+{
+    CUstream s;
+    CUdeviceptr p;
+    if (cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&p, 4) || cuMemsetD32(p, 0, 1) || cuCtxSynchronize())
+        return 3;
+    if (start("spin", &p, s) || start("stop", NULL, NULL))
+        return 2;
+    return cuStreamSynchronize(s) == CUDA_ERROR_LAUNCH_FAILED ? sticks(CUDA_ERROR_LAUNCH_FAILED) : 4;
+}
+
+static int case_unmapped(void)               /* unmapping does not wait: a correct program's error, but not a crash */
+{
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+    CUmemAccessDesc both = { .location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    CUmemGenericAllocationHandle h;
+    CUdeviceptr p;
+    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) || cuMemMap(p, GRANULE, 0, h, 0)
+        || cuMemSetAccess(p, GRANULE, &both, 1) || cuMemsetD32(p, 0, 1) || cuCtxSynchronize() || start("spin", &p, NULL))
+        return 3;
+    nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
+    if (cuMemUnmap(p, GRANULE))
+        return 4;
+    return sticks(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static int case_copy_unmapped(void)          /* a copy whose memory has gone since */
+{
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+    CUmemAccessDesc both = { .location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    CUmemGenericAllocationHandle h;
+    CUdeviceptr p;
+    CUstream s;
+    unsigned *gate;
+    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) || cuMemMap(p, GRANULE, 0, h, 0)
+        || cuMemSetAccess(p, GRANULE, &both, 1) || cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemHostAlloc((void **)&gate, 4, 0))
+        return 3;
+    __atomic_store_n(gate, 0, __ATOMIC_SEQ_CST);
+    if (cuStreamWaitValue32(s, (CUdeviceptr)(uintptr_t)gate, 1, 0) || cuMemsetD8Async(p, 1, GRANULE, s) || cuMemUnmap(p, GRANULE))
+        return 4;
+    __atomic_store_n(gate, 1, __ATOMIC_SEQ_CST);
+    return sticks(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static int case_assert(void)                 /* sticks until the primary context is reset */
+{
+    if (start("check", NULL, NULL))
+        return 2;
+    int r = sticks(CUDA_ERROR_ASSERT);
+    if (r)
+        return r;
+    CUdeviceptr p;
+    if (cuDevicePrimaryCtxReset(0))
+        return 4;
+    CUcontext c;
+    if (cuMemAlloc(&p, 4) != CUDA_ERROR_CONTEXT_IS_DESTROYED || cuDevicePrimaryCtxRetain(&c, 0))
+        return 7;
+    CUresult after = cuMemAlloc(&p, 4);
+    if (after) {
+        fprintf(stderr, "# after the reset: %d\n", after);
+        return 5;
+    }
+    return cuModuleLoadData(&module, ptx_faults) || start("store", &p, NULL) || cuCtxSynchronize() ? 6 : 0;
+}
+
+static const struct { const char *name; int (*run)(void); } cases[] = {
+    { "null", case_null }, { "freed", case_freed }, { "misaligned", case_misaligned }, { "no_access", case_no_access },
+    { "trap", case_trap }, { "callback", case_callback }, { "other_stream", case_other_stream }, { "unmapped", case_unmapped },
+    { "copy_unmapped", case_copy_unmapped }, { "assert", case_assert },
+};
+
+static int run_case(const char *name)
+{
+    if (with_context(NULL) || cuModuleLoadData(&module, ptx_faults))
+        return 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(cases[i].name, name))
+            return cases[i].run();
+    return 99;
+}
+
+static void in_a_process(void **state)
+{
+    const char *name = *state;
+    pid_t child = fork();
+    if (!child) {
+        execl("/proc/self/exe", "test_faults", name, (char *)NULL);
+        _exit(98);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status))
+        fail_msg("%s: killed by signal %d", name, WTERMSIG(status));
+    if (WEXITSTATUS(status))
+        fail_msg("%s: step %d", name, WEXITSTATUS(status));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2)
+        return run_case(argv[1]);
+    struct CMUnitTest tests[sizeof cases / sizeof *cases];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        tests[i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = in_a_process, .initial_state = (void *)(uintptr_t)cases[i].name };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return _cmocka_run_group_tests("faults", tests, sizeof cases / sizeof *cases, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+/* test_launch.c: launches: results, checks with native's codes, parameters, occupancy. */
+#include "softgpu_test.h"
+#include "kernels.h"
+
+static CUmodule module, variables;
+static CUfunction axpy, bounded, exactly;
+
+static int load(void **state)
+{
+    return with_context(state) || cuModuleLoadData(&module, ptx_axpy) || cuModuleGetFunction(&axpy, module, "axpy")
+        || cuModuleLoadData(&variables, ptx_variables) || cuModuleGetFunction(&bounded, variables, "bounded")
+        || cuModuleGetFunction(&exactly, variables, "exactly") ? -1 : 0;
+}
+
+static void results(void **state)
+{
+    (void)state;
+    enum { N = 10000 };
+    float *x = malloc(4 * N), *y = malloc(4 * N), a = 3;
+    for (unsigned i = 0; i < N; i++) {
+        x[i] = (float)i;
+        y[i] = (float)(2 * i);
+    }
+    CUdeviceptr dx, dy;
+    OK(cuMemAlloc(&dx, 4 * N));
+    OK(cuMemAlloc(&dy, 4 * N));
+    OK(cuMemcpyHtoD(dx, x, 4 * N));
+    OK(cuMemcpyHtoD(dy, y, 4 * N));
+    unsigned n = N;
+    void *params[] = { &dx, &dy, &a, &n };
+    OK(cuLaunchKernel(axpy, (N + 255) / 256, 1, 1, 256, 1, 1, 0, NULL, params, NULL));
+    OK(cuMemcpyDtoH(y, dy, 4 * N));
+    for (unsigned i = 0; i < N; i++)
+        assert_true(y[i] == (float)(5 * i));
+    struct { CUdeviceptr x, y; float a; unsigned n; } block = { dx, dy, 1, N };
+    size_t size = sizeof block;
+    void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END };
+    OK(cuLaunchKernel(axpy, (N + 255) / 256, 1, 1, 256, 1, 1, 0, NULL, NULL, extra));
+    OK(cuMemcpyDtoH(y, dy, 4 * N));
+    for (unsigned i = 0; i < N; i++)
+        assert_true(y[i] == (float)(6 * i));
+    free(x);
+    free(y);
+    OK(cuMemFree(dx));
+    OK(cuMemFree(dy));
+}
+
+static void many_in_order(void **state)
+{
+    (void)state;
+    CUdeviceptr dx, dy;
+    CUstream s;
+    float a = 1, y;
+    unsigned n = 1;
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&dx, 4));
+    OK(cuMemAlloc(&dy, 4));
+    OK(cuMemsetD32Async(dx, 0x3F800000, 1, s));
+    OK(cuMemsetD32Async(dy, 0, 1, s));
+    void *params[] = { &dx, &dy, &a, &n };
+    for (int i = 0; i < 3000; i++)           /* more than a stream takes at once */
+        OK(cuLaunchKernel(axpy, 1, 1, 1, 32, 1, 1, 0, s, params, NULL));
+    OK(cuStreamSynchronize(s));
+    OK(cuMemcpyDtoH(&y, dy, 4));
+    assert_true(y == 3000);
+    OK(cuStreamDestroy(s));
+    OK(cuMemFree(dx));
+    OK(cuMemFree(dy));
+}
+
+static CUresult shape(CUfunction f, unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned bz, unsigned shared)
+{
+    CUdeviceptr none = 0;
+    float a = 0;
+    unsigned n = 0;
+    void *params[] = { &none, &none, &a, &n };
+    return cuLaunchKernel(f, gx, gy, 1, bx, by, bz, shared, NULL, params, NULL);
+}
+
+static void checks(void **state)
+{
+    (void)state;
+    OK(shape(axpy, 1, 1, 1024, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 0, 1, 32, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 0, 32, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 65536, 32, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 0, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 2048, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 1, 1, 65, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 512, 3, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 32, 1, 1, 49153));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 101377));
+    OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 101376));
+    OK(shape(axpy, 1, 1, 32, 1, 1, 101376));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 32, 1, 1, 101377));
+    OK(shape(bounded, 1, 1, 64, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(bounded, 1, 1, 65, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(bounded, 1, 1, 64, 1, 1, 49152 - 4096 + 1));
+    OK(shape(exactly, 1, 1, 32, 2, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(exactly, 1, 1, 64, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, shape(NULL, 1, 1, 64, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, shape((CUfunction)module, 1, 1, 64, 1, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(axpy, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(exactly, 1, 1, 1, 32, 2, 1, 0, (CUstream)0x77, NULL, NULL));
+    OK(cuCtxSynchronize());
+}
+
+static void launch_attributes(void **state)
+{
+    (void)state;
+    CUlaunchAttribute a = { .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE };
+    a.value.cooperative = 1;
+    CUlaunchConfig c = { .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 2, .blockDimZ = 1, .attrs = &a, .numAttrs = 1 };
+    OK(cuLaunchKernelEx(&c, exactly, NULL, NULL));
+    c.gridDimX = 100000;
+    FAILS(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchKernelEx(&c, exactly, NULL, NULL));
+    FAILS(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchCooperativeKernel(exactly, 100000, 1, 1, 32, 2, 1, 0, NULL, NULL));
+    c.gridDimX = 3;
+    a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    a.value.clusterDim.x = 2;
+    a.value.clusterDim.y = a.value.clusterDim.z = 1;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&c, exactly, NULL, NULL));      /* 3 is no multiple of 2 */
+    a.id = (CUlaunchAttributeID)77;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&c, exactly, NULL, NULL));
+    a.id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+    a.value.priority = -1;
+    OK(cuLaunchKernelEx(&c, exactly, NULL, NULL));
+    OK(cuCtxSynchronize());
+}
+
+static size_t CUDA_CB none(int size) { (void)size; return 0; }
+
+static void occupancy(void **state)
+{
+    (void)state;
+    int blocks, grid, block, sms, most;
+    CUdevice d;
+    OK(cuCtxGetDevice(&d));
+    OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d));
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 256, 0));
+    assert_int_equal(blocks, 6);             /* 1,536 threads of an SM of 12.1 */
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 32, 0));
+    assert_int_equal(blocks, 24);
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 32, 40000));
+    assert_int_equal(blocks, 2);             /* 100 KiB of shared memory */
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, bounded, 128, 0));
+    assert_int_equal(blocks, 0);
+    OK(cuOccupancyMaxPotentialBlockSize(&grid, &block, axpy, none, 0, 0));
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&most, axpy, block, 0));
+    assert_int_equal(most * block, 1536);
+    assert_int_equal(grid, most * sms);
+    size_t shared;
+    OK(cuOccupancyAvailableDynamicSMemPerBlock(&shared, axpy, 2, 256));
+    assert_true(shared >= 48000 && shared <= 50176);
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 256, shared));
+    assert_true(blocks >= 2);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 0, 0));
+}
+
+static void function_attributes(void **state)
+{
+    (void)state;
+    int v;
+    OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, bounded));
+    assert_int_equal(v, 64);
+    OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, bounded));
+    assert_int_equal(v, 4096);
+    OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_PTX_VERSION, axpy));
+    assert_true(v >= 30);
+    OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_BINARY_VERSION, axpy));
+    assert_int_equal(v, 121);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_NUM_REGS, 3));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuFuncGetAttribute(&v, (CUfunction_attribute)99, axpy));
+#if CUDA_VERSION >= 12040
+    size_t offset, size;
+    const char *name;
+    OK(cuFuncGetParamInfo(axpy, 3, &offset, &size));
+    assert_int_equal(offset, 20);
+    assert_int_equal(size, 4);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(axpy, 4, &offset, &size));
+    OK(cuFuncGetName(&name, axpy));
+    assert_string_equal(name, "axpy");
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results), cmocka_unit_test(many_in_order), cmocka_unit_test(checks), cmocka_unit_test(launch_attributes),
+        cmocka_unit_test(occupancy), cmocka_unit_test(function_attributes),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, load, without_context);
+}

@@ -1,0 +1,291 @@
+/* test_modules.c: the forms in which code comes, variables, what is refused and how that is explained. */
+#include "softgpu_test.h"
+#include "kernels.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+static void variables_and_initial_values(void **state)
+{
+    (void)state;
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr at, out;
+    size_t size;
+    unsigned got, table[4];
+    OK(cuModuleLoadData(&m, ptx_variables));
+    OK(cuModuleGetGlobal(&at, &size, m, "counter"));
+    assert_int_equal(size, 4);
+    OK(cuMemcpyDtoH(&got, at, 4));
+    assert_int_equal(got, 5);
+    OK(cuModuleGetGlobal(&at, &size, m, "table"));
+    assert_int_equal(size, 16);
+    OK(cuMemcpyDtoH(table, at, 16));
+    assert_int_equal(table[3], 40);
+    OK(cuModuleGetGlobal(NULL, &size, m, "blank"));
+    assert_int_equal(size, 1000);
+    FAILS(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&at, &size, m, "nothing"));
+    OK(cuModuleGetFunction(&f, m, "bump"));
+    OK(cuMemAlloc(&out, 4));
+    void *params[] = { &out };
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+    OK(cuMemcpyDtoH(&got, out, 4));
+    assert_int_equal(got, 35);
+    OK(cuMemcpyHtoD(at, table, 16));
+    table[2] = 100;
+    OK(cuMemcpyHtoD(at, table, 16));         /* cudaMemcpyToSymbol */
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+    OK(cuMemcpyDtoH(&got, out, 4));
+    assert_int_equal(got, 106);
+    OK(cuModuleUnload(m));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuModuleUnload(m));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD(at, table, 16));
+    OK(cuMemFree(out));
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    CUmodule m;
+    CUfunction f;
+    char log[4096] = "x";
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)sizeof log };
+    FAILS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&m, PTX_HEAD ".visible .entry k() { add.u32 %r1, \n", 2, options, values));
+    assert_true(strlen(log) > 5);
+    assert_int_equal((size_t)values[1], strlen(log));
+    FAILS(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&m, "\001\002\003\004garbage"));
+    static const unsigned char elf[128] = "\177ELF\002\001\001";
+    FAILS(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&m, elf));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuModuleLoadData(&m, NULL));
+    FAILS(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&m, "/nonexistent.ptx"));
+
+    size_t (*last_log)(char *, size_t) = (size_t (*)(char *, size_t))dlsym(RTLD_DEFAULT, "softgpu_last_log");
+    assert_non_null(last_log);
+    OK(cuModuleLoadData(&m, ptx_strange));
+    CUresult r = cuModuleGetFunction(&f, m, "strange");
+    assert_int_not_equal(r, CUDA_SUCCESS);
+    assert_true(last_log(log, sizeof log) > 0);
+    assert_non_null(strstr(log, "frobnicate"));
+    OK(cuModuleGetFunction(&f, m, "fine"));  /* the others work */
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    OK(cuCtxSynchronize());
+    FAILS(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&f, m, "missing"));
+    OK(cuModuleUnload(m));
+}
+
+static void files(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/softgpu_test_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, ptx_axpy, sizeof ptx_axpy - 1), (ssize_t)sizeof ptx_axpy - 1);
+    close(fd);
+    CUmodule m;
+    CUfunction f;
+    OK(cuModuleLoad(&m, path));
+    unlink(path);
+    OK(cuModuleGetFunction(&f, m, "axpy"));
+    OK(cuModuleUnload(m));
+}
+
+/* What nvcc makes: a fat binary with machine code and PTX for two architectures. */
+static void *nvcc(const char *options, const char *source, size_t *size)
+{
+    char dir[] = "/tmp/softgpu_nvcc_XXXXXX", command[1024], path[64];
+    const char *compiler = getenv("NVCC") ? getenv("NVCC") : "/usr/local/cuda/bin/nvcc";
+    if (access(compiler, X_OK) || !mkdtemp(dir))
+        return NULL;
+    snprintf(path, sizeof path, "%s/k.cu", dir);
+    FILE *f = fopen(path, "w");
+    fputs(source, f);
+    fclose(f);
+    snprintf(command, sizeof command, "cd %s && %s %s k.cu -o k.out >nvcc.log 2>&1", dir, compiler, options);
+    void *data = NULL;
+    *size = 0;
+    if (!system(command)) {
+        snprintf(path, sizeof path, "%s/k.out", dir);
+        f = fopen(path, "rb");
+        fseek(f, 0, SEEK_END);
+        *size = (size_t)ftell(f);
+        rewind(f);
+        data = malloc(*size);
+        if (fread(data, 1, *size, f) != *size)
+            *size = 0;
+        fclose(f);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    if (system(command))
+        perror(command);
+    return data;
+}
+
+static const char source[] =
+    "__device__ int which = __LINE__;\n"
+    "extern \"C\" __global__ void arch(int *out) {\n"
+    "#ifdef __CUDA_ARCH__\n"
+    "    *out = __CUDA_ARCH__;\n"
+    "#endif\n"
+    "}\n";
+
+static void fat_binary(void **state)
+{
+    (void)state;
+    size_t size;
+    void *fat = nvcc("-fatbin -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=[sm_80,compute_80]", source, &size);
+    if (!fat)
+        skip();
+    struct { unsigned magic, version; const void *data, *extra; } wrapper = { 0x466243B1, 1, fat, NULL };
+    const void *forms[] = { fat, &wrapper };
+    for (int i = 0; i < 2; i++) {
+        CUmodule m;
+        CUfunction f;
+        CUdeviceptr out;
+        int got = 0;
+        OK(i ? cuModuleLoadFatBinary(&m, forms[i]) : cuModuleLoadData(&m, forms[i]));
+        OK(cuModuleGetFunction(&f, m, "arch"));
+        OK(cuMemAlloc(&out, 4));
+        void *params[] = { &out };
+        OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+        OK(cuMemcpyDtoH(&got, out, 4));
+        assert_int_equal(got, 800);          /* the highest that is not above the device's */
+        OK(cuMemFree(out));
+        OK(cuModuleUnload(m));
+    }
+    free(fat);
+    void *machine_code = nvcc("-fatbin -gencode arch=compute_80,code=sm_80", source, &size);
+    assert_non_null(machine_code);
+    CUmodule m;
+    FAILS(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&m, machine_code));
+    free(machine_code);
+}
+
+/* A device-linked program: version 2 of the wrapper lists the containers of its units, whose PTX is linked here. */
+static void linked(void **state)
+{
+    (void)state;
+    size_t size;
+    void *one = nvcc("-fatbin -rdc=true -arch=compute_75", "extern __device__ int twice(int);\n"
+                     "extern \"C\" __global__ void k(int *out) { *out = twice(21); }\n", &size);
+    void *two = nvcc("-fatbin -rdc=true -arch=compute_75", "__device__ int twice(int a) { return 2 * a; }\n", &size);
+    if (!one || !two)
+        skip();
+    const void *units[] = { one, two, NULL };
+    struct { unsigned magic, version; const void *data; const void *const *extra; } wrapper = { 0x466243B1, 2, one, units };
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr out;
+    int got;
+    CUresult r = cuModuleLoadData(&m, one);  /* twice is missing: found out here or at the kernel that wants it */
+    assert_int_not_equal(r ? r : cuModuleGetFunction(&f, m, "k"), CUDA_SUCCESS);
+    OK(cuModuleLoadData(&m, &wrapper));
+    OK(cuModuleGetFunction(&f, m, "k"));
+    OK(cuMemAlloc(&out, 4));
+    void *params[] = { &out };
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+    OK(cuMemcpyDtoH(&got, out, 4));
+    assert_int_equal(got, 42);
+    OK(cuMemFree(out));
+    OK(cuModuleUnload(m));
+    free(one);
+    free(two);
+}
+
+#if CUDA_VERSION >= 12000
+static void libraries(void **state)
+{
+    (void)state;
+    CUlibrary l;
+    CUkernel k;
+    CUfunction f;
+    CUmodule m;
+    CUdeviceptr out, at;
+    size_t size;
+    unsigned got;
+    OK(cuLibraryLoadData(&l, ptx_variables, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&k, l, "bump"));
+    FAILS(CUDA_ERROR_NOT_FOUND, cuLibraryGetKernel(&k, l, "nothing"));
+    OK(cuMemAlloc(&out, 4));
+    void *params[] = { &out };
+    OK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));     /* a CUkernel is a CUfunction */
+    OK(cuMemcpyDtoH(&got, out, 4));
+    assert_int_equal(got, 35);
+    OK(cuLibraryGetGlobal(&at, &size, l, "counter"));
+    OK(cuMemcpyDtoH(&got, at, 4));
+    assert_int_equal(got, 6);
+    OK(cuKernelGetFunction(&f, k));
+    OK(cuFuncGetModule(&m, f));
+    CUmodule again;
+    OK(cuLibraryGetModule(&again, l));
+    assert_ptr_equal(m, again);
+    int threads;
+    OK(cuKernelGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, k, 0));
+    assert_int_equal(threads, 1024);
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuModuleUnload(m));
+    OK(cuMemFree(out));
+    OK(cuLibraryUnload(l));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLibraryUnload(l));
+}
+
+static void managed_variables(void **state)
+{
+    (void)state;
+    static const char ptx[] = PTX_HEAD
+        ".visible .global .attribute(.managed) .align 4 .u32 mv = 3;\n"
+        ".visible .entry k()\n{\n    .reg .b32 %r<2>;\n    ld.global.u32 %r1, [mv];\n    add.u32 %r1, %r1, 1;\n    st.global.u32 [mv], %r1;\n    ret;\n}\n";
+    CUlibrary l;
+    CUkernel k;
+    CUdeviceptr at, same;
+    size_t size;
+    CUcontext c;
+    OK(cuCtxPopCurrent(&c));                 /* before there is a context */
+    OK(cuLibraryLoadData(&l, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetManaged(&at, &size, l, "mv"));
+    assert_int_equal(size, 4);
+    volatile unsigned *v = (volatile unsigned *)(uintptr_t)at;
+    assert_int_equal(*v, 3);
+    *v = 10;
+    OK(cuCtxPushCurrent(c));
+    OK(cuLibraryGetKernel(&k, l, "k"));
+    OK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    OK(cuCtxSynchronize());
+    assert_int_equal(*v, 11);
+    OK(cuLibraryGetGlobal(&same, &size, l, "mv"));
+    assert_int_equal(same, at);
+    OK(cuLibraryUnload(l));
+}
+#endif
+
+static void functions_of_a_module(void **state)
+{
+    (void)state;
+#if CUDA_VERSION >= 12040
+    CUmodule m;
+    CUfunction f[8] = { 0 };
+    unsigned count;
+    OK(cuModuleLoadData(&m, ptx_variables));
+    OK(cuModuleGetFunctionCount(&count, m));
+    assert_int_equal(count, 3);
+    OK(cuModuleEnumerateFunctions(f, 8, m));
+    assert_non_null(f[2]);
+    assert_null(f[3]);
+    OK(cuModuleUnload(m));
+#else
+    skip();
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variables_and_initial_values), cmocka_unit_test(refused), cmocka_unit_test(files), cmocka_unit_test(fat_binary),
+        cmocka_unit_test(linked), cmocka_unit_test(functions_of_a_module),
+#if CUDA_VERSION >= 12000
+        cmocka_unit_test(libraries), cmocka_unit_test(managed_variables),
+#endif
+    };
+    return RUN(tests);
+}
