@@ -19,6 +19,18 @@
 
 enum { STREAMS = 4096, GRANULARITY = 2 << 20 };
 
+#define WINDOW_SIZE (UINT64_C(1) << 36)
+#ifdef __SANITIZE_THREAD__
+#define WINDOW UINT64_C(0x4000000000)           /* ThreadSanitizer allows the program few ranges */
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define WINDOW UINT64_C(0x4000000000)
+#endif
+#endif
+#ifndef WINDOW
+#define WINDOW UINT64_C(0x300000000000)
+#endif
+
 struct fake_options fake_options;
 _Atomic uint64_t fake_calls[128];
 _Atomic uint64_t fake_mapped[8];
@@ -372,7 +384,7 @@ static void hello(rpc_request *r)
     flyt_device devices[8];
     static flyt_attribute attributes[] = { { 1, 1024 }, { 2, 1024 }, { 3, 1024 }, { 4, 64 }, { 5, 2147483647 }, { 6, 65535 },
                                            { 7, 65535 }, { 8, 49152 }, { 16, 4 }, { 19, 1 }, { 95, 1 } };
-    static char bus[8][16], name[8][16];
+    static char bus[8][32], name[8][32];
     int count = fake_options.devices ? fake_options.devices : 2;
     memset(devices, 0, sizeof devices);
     for (int i = 0; i < count; i++) {
@@ -387,7 +399,7 @@ static void hello(rpc_request *r)
         devices[i].attributes.attributes_len = sizeof attributes / sizeof attributes[0];
         fake.queues[i].device = i;
     }
-    fake.window = UINT64_C(0x300000000000);
+    fake.window = WINDOW;
     void *taken = NULL;
     if (fake_options.bad_windows)
         taken = mmap((void *)fake.window, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -395,7 +407,7 @@ static void hello(rpc_request *r)
     REPLY(hello_result, rpc_request_xid(r), fake_options.refusal ? 999 : fake_options.major ? 803 : 0,
           .major = fake_options.major ? fake_options.major : FLYT_PROTOCOL_MAJOR, .minor = 0, .server = "fake",
           .refusal = (char *)(fake_options.refusal ? fake_options.refusal : ""), .driver_version = 13000, .window = fake.window,
-          .window_size = UINT64_C(1) << 36, .granularity = GRANULARITY, .devices = { (u_int)count, devices });
+          .window_size = WINDOW_SIZE, .granularity = GRANULARITY, .devices = { (u_int)count, devices });
     xdr_free((xdrproc_t)xdr_hello_args, &args);
 }
 
@@ -560,7 +572,7 @@ static void call(rpc_request *r)
         break;
     case FLYT_WINDOW:
         if (++fake.offers >= fake_options.bad_windows)
-            fake.window += UINT64_C(1) << 40;
+            fake.window += WINDOW_SIZE;
         REPLY(window_result, xid, 0, .window = fake.window);
         break;
     case FLYT_EVENTS:
@@ -628,6 +640,13 @@ static bool_t xdr_nothing(XDR *xdrs, void *value)
     (void)xdrs;
     (void)value;
     return TRUE;
+}
+
+/* In the child of a fork the serving thread's memory has no owner. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:serve\n";
 }
 
 static void *serve(void *unused)

@@ -456,7 +456,7 @@ static void scribble(void *user, int status)
 
 static void note_error(void *user, int status)
 {
-    *(int *)user = status;
+    *(_Atomic int *)user = status;
 }
 
 static void never(void *user, int status)
@@ -494,7 +494,7 @@ static void body_host_functions(void)
     CHECK(core_host_function(0, s, scribble, pinned, false) == 0 && core_copy_host(0, s, host_buffer, pinned, 1000, false) == 0);
     CHECK(core_stream_synchronize(0, s) == 0 && host_buffer[0] == 9);
     /* After an error: callbacks hear of it, host functions are not run. */
-    static int status = -1;
+    static _Atomic int status = -1;
     CHECK(launch("fault", s, NULL) == 0);
     core_host_function(0, s, never, NULL, false);
     core_host_function(0, s, note_error, &status, true);

@@ -413,14 +413,16 @@ static int function_load(core_function *f, int device, struct loaded_function **
     }
     struct load *load = &f->image->on[device];
     struct loaded_function *loaded = atomic_load(&on[device]);
-    if (loaded && loaded->generation == load->generation) {
+    if (loaded && atomic_load(&loaded->generation) == load->generation) {
         *out = loaded;                        /* another thread was quicker */
         return loaded->result;
     }
+    struct loaded_function *older = loaded;
     loaded = calloc(1, sizeof *loaded);
     if (!loaded)
         return CORE_OUT_OF_MEMORY;
-    loaded->generation = load->generation;
+    loaded->older = older;
+    atomic_store(&loaded->generation, load->generation);
     loaded->wire = id_take(&function_ids);
     loaded->result = function_get(f, device, loaded);
     if (loaded->result)
@@ -449,7 +451,7 @@ int code_function(int device, core_function *f, struct loaded_function **out)
         return CORE_INVALID_HANDLE;
     struct loaded_function *_Atomic *on = atomic_load_explicit(&f->on, memory_order_acquire);
     struct loaded_function *loaded = on ? atomic_load_explicit(&on[device], memory_order_acquire) : NULL;
-    if (loaded && loaded->generation == atomic_load_explicit(&d->generation, memory_order_acquire)) {
+    if (loaded && atomic_load_explicit(&loaded->generation, memory_order_relaxed) == atomic_load_explicit(&d->generation, memory_order_acquire)) {
         *out = loaded;
         return loaded->result;
     }
@@ -525,6 +527,16 @@ static void symbols_forget(core_image *image, int device, uint64_t generation)
     pthread_mutex_unlock(&names);
 }
 
+static void function_forget(core_function *f)
+{
+    struct loaded_function *_Atomic *on = atomic_load(&f->on);
+    for (int i = 0; on && i < device_count(); i++) {
+        struct loaded_function *loaded = atomic_load(&on[i]);
+        if (loaded)
+            atomic_store(&loaded->generation, UINT64_MAX);
+    }
+}
+
 void core_image_remove(core_image *image)
 {
     if (!image || core_forked())
@@ -548,7 +560,7 @@ void core_image_remove(core_image *image)
     pthread_mutex_lock(&names);
     for (unsigned i = 0; i < image->functions.size; i++)
         for (struct name *n = image->functions.buckets[i]; n; n = n->next)
-            atomic_store(&((core_function *)n)->on, NULL);
+            function_forget((core_function *)n);
     pthread_mutex_unlock(&names);
     pthread_mutex_unlock(&image->load);
 }

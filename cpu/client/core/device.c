@@ -310,10 +310,10 @@ static int device_wait(int device)
     int code = wire_plain(FLYT_DEVICE_SYNC, (xdrproc_t)xdr_device_args, &args);
     if (code)
         return code;
+    outs_wait_device(device);
     uint64_t idle = atomic_load(&d->idle_at);
     while (idle < sent && !atomic_compare_exchange_weak(&d->idle_at, &idle, sent))
         ;
-    outs_wait_device(device);
     return CORE_OK;
 }
 

@@ -149,13 +149,13 @@ extern uint64_t memory_grow_at_least;
 
 /* ---- stream.c ---- */
 
-/* Numbers: sent counts the calls put into the stream (as the server counts them), done those known to have
-   ended, weighty is the number of the last one that may run long or fail (launches, host functions, waits).
-   All three only grow while the stream lives. Structures are reused but never freed, so a look-up that races
+/* Numbers: sent counts the calls put into the stream (as the server counts them), numbered also the one that is
+   being submitted, done those known to have ended, weighty is the number of the last one that may run long or
+   fail (launches, host functions, waits). All of them only grow while the stream lives. Structures are reused but never freed, so a look-up that races
    with a destroy is harmless. */
 struct stream {
     pthread_mutex_t lock;             /* makes "number and submit" one step */
-    atomic_uint_fast64_t sent, done, weighty;
+    atomic_uint_fast64_t numbered, sent, done, weighty;
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
     flyt_id  wire;
     int      device;
@@ -237,10 +237,11 @@ int  bundle_announce(const struct image_bundle *);          /* IMAGE, and the da
 struct loaded_function {                                    /* one function on one device; lives as long as the process */
     int      result;                                        /* of FUNCTION_GET */
     flyt_id  wire;
-    uint64_t generation;                                    /* of the device */
+    atomic_uint_fast64_t generation;                        /* of the device; UINT64_MAX: its image was removed */
     struct core_function_info info;
     atomic_uint_fast64_t fit;                               /* the last answer about occupancy; see launch.c */
     struct loaded_function *next;                           /* of the same module */
+    struct loaded_function *older;                          /* the same function before a reset: infos may still be read */
 };
 /* The function on the device, loaded if need be. Waits, the first time. */
 int  code_function(int device, core_function *, struct loaded_function **out);

@@ -72,24 +72,32 @@ static struct stream *by_wire(flyt_id wire)
 void stream_progress(flyt_id wire, uint64_t done)
 {
     struct stream *s = by_wire(wire);
-    if (s && done <= atomic_load(&s->sent))   /* more than was ever sent: not to be believed */
+    if (s && done <= atomic_load(&s->numbered))   /* more than was ever sent: not to be believed */
         raise_to(&s->done, done);
 }
 
-static uint64_t number_next(struct stream *s, enum stream_weight weight)
+/* `sent` and the device's count grow only after the call was submitted: who reads them, and then synchronises,
+   must not take for finished what is still on its way to the connection. Under the stream's lock. */
+static uint64_t number_begin(struct stream *s, enum stream_weight weight)
 {
-    uint64_t number = atomic_fetch_add(&s->sent, 1) + 1;
+    uint64_t number = atomic_fetch_add(&s->numbered, 1) + 1;
     if (weight == STREAM_WEIGHTY)
         atomic_store(&s->weighty, number);
-    atomic_fetch_add(&device_find(s->device)->sent, 1);
     return number;
+}
+
+static void number_end(struct stream *s, uint64_t number)
+{
+    atomic_store(&s->sent, number);
+    atomic_fetch_add(&device_find(s->device)->sent, 1);
 }
 
 int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, uint64_t *number)
 {
     pthread_mutex_lock(&s->lock);
-    uint64_t mine = number_next(s, weight);
+    uint64_t mine = number_begin(s, weight);
     int code = wire_send(procedure, encode, args);
+    number_end(s, mine);
     pthread_mutex_unlock(&s->lock);
     if (number)
         *number = mine;
@@ -99,13 +107,14 @@ int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *ar
 void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number)
 {
     pthread_mutex_lock(&s->lock);
-    uint64_t mine = number_next(s, STREAM_LIGHT);
+    uint64_t mine = number_begin(s, STREAM_LIGHT);
     if (number)
         atomic_store(number, mine);           /* before the call can complete, and be freed */
     if (arrived)
         wire_submit_detached(call, arrived);
     else
         wire_submit(call);
+    number_end(s, mine);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -249,6 +258,7 @@ static struct stream *stream_new(int device, unsigned flags, int priority)
     s->flags = flags;
     s->priority = priority;
     atomic_store(&s->sent, 0);
+    atomic_store(&s->numbered, 0);
     atomic_store(&s->done, 0);
     atomic_store(&s->weighty, 0);
     atomic_store(&s->token, token);
