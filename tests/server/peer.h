@@ -1,0 +1,61 @@
+/* peer.h: the other end of a session, for tests: speaks the protocol by hand. */
+#ifndef FLYT_TESTS_SERVER_PEER_H
+#define FLYT_TESTS_SERVER_PEER_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "cpu/rpc/cpu_rpc_prot.h"
+#include "cpu/rpc/rpc.h"
+#include "cpu/server/local.h"
+
+struct peer {
+    rpc_client *client;
+    CLIENT *stub;
+    struct flyt_server_local *local;      /* in this process, or NULL */
+    hello_result hello;
+    uint64_t base, granule;               /* of the window */
+    flyt_head last;                       /* of the last peer_… call; only the numbers */
+};
+
+/* A cricket-rpc-server of the flavour under test. */
+struct server { int pid; int out; char uri[2][256]; int uris; };
+
+/* Asserts throughout: these do not return on failure. */
+void peer_local(struct peer *, const char *gpu);                   /* session code in this process, no HELLO yet */
+void peer_connect(struct peer *, const char *uri);
+void peer_hello(struct peer *);                                    /* HELLO and DEVICE_INIT of device 0 */
+void peer_close(struct peer *);                                    /* also the local server, waited for */
+void server_start(struct server *, const char *gpu, const char *const *more);      /* one unix socket, one TCP port */
+int  server_stop(struct server *, int signal);                     /* wait status */
+/* One child of the server that runs --worker and has (busy) or has not been given a client. */
+int  server_children(const struct server *, int *pids, int room);
+
+/* Calls; each returns head.result and keeps the head's numbers in peer->last. */
+int peer_map(struct peer *, uint64_t address, uint64_t size);
+int peer_stream_sync(struct peer *, uint32_t stream);
+int peer_device_sync(struct peer *);
+int peer_event_sync(struct peer *, uint32_t event);
+int peer_event_query(struct peer *, uint32_t event);
+int peer_stream_query(struct peer *, uint32_t stream);
+int peer_device_reset(struct peer *);
+int peer_copy_out(struct peer *, uint32_t stream, void *to, uint64_t from, uint64_t size);
+void peer_copy_in(struct peer *, uint32_t stream, uint64_t to, const void *from, uint32_t size);
+void peer_set(struct peer *, uint32_t stream, uint64_t to, uint64_t count, uint32_t value, uint32_t element);
+void peer_stream_create(struct peer *, uint32_t stream, unsigned flags);
+void peer_event_create(struct peer *, uint32_t event);
+void peer_event_record(struct peer *, uint32_t event, uint32_t stream);
+void peer_stream_wait(struct peer *, uint32_t stream, uint32_t event);
+/* PTX text as module `module`; then function `function` by name. */
+int peer_load(struct peer *, uint32_t module, const char *ptx, char *log, size_t log_size);
+int peer_function(struct peer *, uint32_t function, uint32_t module, const char *name, uint32_t *bytes);
+void peer_launch(struct peer *, uint32_t function, uint32_t stream, unsigned grid, unsigned block, const void *params, uint32_t size);
+/* Completed number of a stream in the last head, or of an earlier one; 0: never told. */
+uint64_t peer_done(struct peer *, uint32_t stream);
+/* What the last synchronising call brought of fd 1. */
+const char *peer_printed(struct peer *);
+
+#endif

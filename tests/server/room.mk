@@ -1,0 +1,14 @@
+# tests/server: the session and the server processes, spoken to by hand.
+TESTS_SERVER_UNITS  := session
+TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
+TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
+
+CFLAGS_tests_server_peer := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"'
+$(call objects,tests/server/peer.c $(addprefix tests/server/,$(addsuffix .c,$(TESTS_SERVER_UNITS)))): | $(CPU_RPC_HEADERS)
+
+$(TESTS_SERVER_BINARIES): $(BUILD)/tests/server_%: $(BUILD)/tests/server/%.o $(TESTS_SERVER_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
+                          $$(CPU_SERVER_BASE) | $(BIN)/cricket-rpc-server
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
+
+TESTS += $(TESTS_SERVER_BINARIES)

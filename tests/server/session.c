@@ -1,0 +1,356 @@
+/* session.c: a session from HELLO to its end, on the null device, in this process. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/server/gpu/gpu.h"
+#include "tests/server/kernels.h"
+#include "tests/server/peer.h"
+
+static int setup(void **state)
+{
+    struct peer *peer = calloc(1, sizeof *peer);
+    peer_local(peer, "null");
+    peer_hello(peer);
+    *state = peer;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct gpu_null_count count;
+    peer_close(*state);
+    free(*state);
+    gpu_null_counted(&count);
+    assert_int_equal(count.mapped, 0);                    /* everything was given back */
+    return 0;
+}
+
+static void hello_describes(void **state)
+{
+    struct peer *peer = *state;
+    assert_int_equal(peer->hello.major, FLYT_PROTOCOL_MAJOR);
+    assert_int_equal(peer->hello.in_process, 1);
+    assert_non_null(strstr(peer->hello.server, "null"));
+    assert_int_equal(peer->hello.devices.devices_len, 1);
+    flyt_device *device = peer->hello.devices.devices_val;
+    assert_string_equal(device->name, "Flyt null device");
+    assert_int_equal(device->priority_greatest, -5);
+    int major = 0;
+    for (u_int i = 0; i < device->attributes.attributes_len; i++)
+        if (device->attributes.attributes_val[i].name == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+            major = device->attributes.attributes_val[i].value;
+    assert_int_equal(major, 9);
+}
+
+static void map_launch_sync(void **state)
+{
+    struct peer *peer = *state;
+    struct gpu_null_count before, after;
+    uint32_t bytes;
+    assert_int_equal(peer_map(peer, peer->base, 2 * peer->granule), 0);
+    assert_int_equal(peer_load(peer, 1, kernels_ptx, NULL, 0), 0);
+    assert_int_equal(peer_function(peer, 1, 1, "add", &bytes), 0);
+    assert_int_equal(bytes, 12);
+    assert_int_equal(peer_function(peer, 2, 1, "none", &bytes), 500);
+    gpu_null_counted(&before);
+    struct { uint64_t p; uint32_t n; } __attribute__((packed)) params = { peer->base, 100 };
+    peer_stream_create(peer, 64, 0);
+    for (int i = 0; i < 10000; i++)
+        peer_launch(peer, 1, 64, 1, 128, &params, 12);
+    assert_int_equal(peer_stream_sync(peer, 64), 0);
+    assert_int_equal(peer->last.latched, 0);
+    assert_int_equal(peer_done(peer, 64), 10000);
+    gpu_null_counted(&after);
+    assert_int_equal(after.launches - before.launches, 10000);
+    uint8_t host[256];
+    peer_copy_in(peer, 64, peer->base, host, sizeof host);
+    assert_int_equal(peer_copy_out(peer, 64, NULL, peer->base + 5, 300), 0);
+    assert_int_equal(peer_done(peer, 64), 10002);
+    peer_set(peer, 0, peer->base, 1000, 7, 4);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_done(peer, 0), 1);
+    assert_int_equal(peer->last.latched, 0);
+}
+
+/* A wrong call latches its error for the next reply, once, and its number passes. */
+static void errors_latch(void **state)
+{
+    struct peer *peer = *state;
+    uint32_t bytes;
+    assert_int_equal(peer_map(peer, peer->base, peer->granule), 0);
+    assert_int_equal(peer_load(peer, 1, kernels_ptx, NULL, 0), 0);
+    assert_int_equal(peer_function(peer, 1, 1, "add", &bytes), 0);
+    peer_launch(peer, 1, 0, 1, 2048, "123456789012", 12);          /* too many threads */
+    peer_launch(peer, 99, 0, 1, 1, NULL, 0);                       /* later, so not reported */
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(peer_done(peer, 0), 2);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 0);
+    peer_launch(peer, 1, 0, 1, 1, "1234", 4);                      /* parameters cut short */
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, CUDA_ERROR_INVALID_VALUE);
+    peer_launch(peer, 1, 77, 1, 1, "123456789012", 12);            /* no such stream */
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void addresses_are_checked(void **state)
+{
+    struct peer *peer = *state;
+    uint64_t g = peer->granule, base = peer->base, end = base + peer->hello.window_size;
+    assert_int_equal(peer_map(peer, base + 1, g), 1);
+    assert_int_equal(peer_map(peer, base, g + 1), 1);
+    assert_int_equal(peer_map(peer, base, 0), 1);
+    assert_int_equal(peer_map(peer, base - g, g), 1);
+    assert_int_equal(peer_map(peer, end, g), 1);
+    assert_int_equal(peer_map(peer, end - g, 2 * g), 1);
+    assert_int_equal(peer_map(peer, base, UINT64_MAX & ~(g - 1)), 1);
+    assert_int_equal(peer_map(peer, base, UINT64_C(32) << 30), 2);        /* more than the device has */
+    assert_int_equal(peer_map(peer, base, 2 * g), 0);
+    assert_int_equal(peer_map(peer, base + g, g), 1);                     /* taken */
+    static const struct { int64_t offset; uint64_t size; int good; } copies[] = {
+        { 0, 1, 1 }, { -1, 1, 0 }, { -1, 2, 0 }, { 0, 1 << 20, 1 }, { (4 << 20) - 1, 1, 1 }, { (4 << 20) - 1, 2, 0 },
+        { 4 << 20, 1, 0 }, { 0, 0, 1 }, { 4 << 20, 0, 1 }, { 0, (1 << 20) + 1, 0 },
+    };
+    assert_int_equal(g, 2 << 20);
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+        assert_int_equal(peer_copy_out(peer, 0, NULL, base + (uint64_t)copies[i].offset, copies[i].size), copies[i].good ? 0 : 1);
+    assert_int_equal(peer_copy_out(peer, 0, NULL, 8, 8), 1);
+    assert_int_equal(peer_copy_out(peer, 0, NULL, UINT64_MAX - 3, 8), 1);
+    peer_set(peer, 0, base, UINT64_MAX / 2, 0, 4);                        /* overflows */
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    peer_set(peer, 0, base, 8, 0, 3);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    copy_box_args box = { 0, { base, 1024, 16 }, { base + 65536, 1024, 16 }, { 1000, 16, 4 } };
+    flyt_copy_box_1(&box, NULL, peer->stub);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 0);
+    box.extent.depth = UINT64_MAX / 16;
+    flyt_copy_box_1(&box, NULL, peer->stub);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    /* unmapping: exactly what was mapped */
+    unmap_args unmap = { 0, base, g };
+    flyt_unmap_1(&unmap, NULL, peer->stub);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    unmap.size = 2 * g;
+    flyt_unmap_1(&unmap, NULL, peer->stub);
+    flyt_unmap_1(&unmap, NULL, peer->stub);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    assert_int_equal(peer_copy_out(peer, 0, NULL, base, 1), 1);
+    assert_int_equal(peer_map(peer, base, g), 0);
+}
+
+static void ids_are_checked(void **state)
+{
+    struct peer *peer = *state;
+    uint32_t bytes;
+    assert_int_equal(peer_stream_sync(peer, 64), 400);
+    assert_int_equal(peer_event_sync(peer, 0), 400);
+    assert_int_equal(peer_event_query(peer, UINT32_MAX), 400);
+    assert_int_equal(peer_function(peer, 0, 5, "add", &bytes), 400);
+    peer_stream_create(peer, 5, 0);                                       /* a legacy stream's id */
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    peer_stream_create(peer, 64, 0);
+    peer_stream_create(peer, 64, 0);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    peer_stream_create(peer, 65, 77);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    stream_args destroy = { 0 };
+    flyt_stream_destroy_1(&destroy, NULL, peer->stub);                    /* not the legacy one */
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 400);
+    destroy.stream = 64;
+    flyt_stream_destroy_1(&destroy, NULL, peer->stub);
+    flyt_stream_destroy_1(&destroy, NULL, peer->stub);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 400);
+    peer_stream_create(peer, 64, 1);                                      /* the id can be used again */
+    assert_int_equal(peer_stream_sync(peer, 64), 0);
+    assert_int_equal(peer->last.latched, 0);
+}
+
+static void events_work(void **state)
+{
+    struct peer *peer = *state;
+    peer_stream_create(peer, 64, 1);
+    peer_event_create(peer, 0);
+    peer_event_create(peer, 1);
+    assert_int_equal(peer_event_query(peer, 0), 0);                       /* never recorded */
+    peer_event_record(peer, 0, 64);
+    peer_stream_wait(peer, 0, 0);
+    peer_event_record(peer, 1, 0);
+    assert_int_equal(peer_event_sync(peer, 1), 0);
+    assert_int_equal(peer_done(peer, 0), 2);
+    event_elapsed_args args = { 0, 1 };
+    event_elapsed_result result = { 0 };
+    assert_int_equal(flyt_event_elapsed_1(&args, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    xdr_free((xdrproc_t)xdr_event_elapsed_result, (char *)&result);
+    event_args destroy = { 0 };
+    flyt_event_destroy_1(&destroy, NULL, peer->stub);
+    flyt_event_destroy_1(&destroy, NULL, peer->stub);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 400);
+}
+
+static void images_are_checked(void **state)
+{
+    struct peer *peer = *state;
+    char log[512];
+    static const char wrong[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry x() { this is no ptx; }\n";
+    assert_int_equal(peer_load(peer, 3, wrong, log, sizeof log), 218);
+    assert_true(strlen(log) > 0);
+    /* a hash that does not fit the bytes */
+    image_args announce = { .kind = FLYT_IMAGE_PTX, .size = 4 };
+    image_result present = { 0 };
+    memset(announce.hash, 7, sizeof announce.hash);
+    assert_int_equal(flyt_image_1(&announce, &present, peer->stub), RPC_SUCCESS);
+    assert_int_equal(present.head.result, 0);
+    assert_int_equal(present.present, 0);
+    xdr_free((xdrproc_t)xdr_image_result, (char *)&present);
+    image_data_args data = { .offset = 0, .bytes = { 4, (char *)"abc" } };
+    memset(data.hash, 7, sizeof data.hash);
+    flyt_image_data_1(&data, NULL, peer->stub);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 200);
+    data.offset = 2;
+    flyt_image_data_1(&data, NULL, peer->stub);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    module_load_args load = { .module = 9 };
+    module_load_result result = { 0 };
+    memset(load.hash, 7, sizeof load.hash);
+    assert_int_equal(flyt_module_load_1(&load, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 200);
+    xdr_free((xdrproc_t)xdr_module_load_result, (char *)&result);
+    announce.size = (uint64_t)FLYT_MAX_IMAGE + 1;
+    announce.hash[0] = 1;
+    memset(&present, 0, sizeof present);
+    assert_int_equal(flyt_image_1(&announce, &present, peer->stub), RPC_SUCCESS);
+    assert_int_equal(present.head.result, 1);
+    xdr_free((xdrproc_t)xdr_image_result, (char *)&present);
+}
+
+static void reset_gives_all_back(void **state)
+{
+    struct peer *peer = *state;
+    struct gpu_null_count count;
+    uint32_t bytes;
+    assert_int_equal(peer_map(peer, peer->base, 4 * peer->granule), 0);
+    assert_int_equal(peer_load(peer, 1, kernels_ptx, NULL, 0), 0);
+    assert_int_equal(peer_function(peer, 1, 1, "add", &bytes), 0);
+    peer_stream_create(peer, 64, 0);
+    peer_event_create(peer, 0);
+    peer_event_record(peer, 0, 64);
+    peer_launch(peer, 1, 0, 1, 1, "123456789012", 12);
+    assert_int_equal(peer_device_reset(peer), 0);
+    gpu_null_counted(&count);
+    assert_int_equal(count.mapped, 0);
+    assert_int_equal(peer_stream_sync(peer, 64), 400);
+    device_args device = { 0 };
+    plain_result result = { 0 };
+    assert_int_equal(flyt_device_init_1(&device, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    xdr_free((xdrproc_t)xdr_plain_result, (char *)&result);
+    peer_stream_create(peer, 64, 0);
+    assert_int_equal(peer_stream_sync(peer, 64), 0);
+    assert_int_equal(peer->last.latched, 0);
+    peer_set(peer, 0, peer->base, 1, 1, 1);                               /* nothing is mapped any more */
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 1);
+    assert_int_equal(peer_done(peer, 0), 2);                              /* the legacy stream counts on */
+}
+
+/* Beats come while nothing happens; a second EVENTS call releases the first. */
+static void events_beat(void **state)
+{
+    struct peer *peer = *state;
+    events_args args = { 0 };
+    events_result first = { 0 }, second = { 0 };
+    struct rpc_call calls[2] = {
+        { .procedure = FLYT_EVENTS, .encode = (xdrproc_t)xdr_events_args, .args = &args,
+          .decode = (xdrproc_t)xdr_events_result, .result = &first },
+        { .procedure = FLYT_EVENTS, .encode = (xdrproc_t)xdr_events_args, .args = &args,
+          .decode = (xdrproc_t)xdr_events_result, .result = &second },
+    };
+    uint64_t start = clock_now();
+    assert_int_equal(rpc_client_submit(peer->client, &calls[0]), RPC_SUCCESS);
+    assert_int_equal(rpc_client_submit(peer->client, &calls[1]), RPC_SUCCESS);
+    assert_int_equal(rpc_client_wait(peer->client, &calls[0]), RPC_SUCCESS);
+    assert_true(clock_now() - start < CLOCK_NS_PER_SECOND);
+    assert_int_equal(rpc_client_wait(peer->client, &calls[1]), RPC_SUCCESS);
+    uint64_t waited = clock_now() - start;
+    assert_true(waited > CLOCK_NS_PER_SECOND && waited < 2 * FLYT_BEAT_SECONDS * CLOCK_NS_PER_SECOND);
+    assert_int_equal(second.serial, first.serial + 1);
+    xdr_free((xdrproc_t)xdr_events_result, (char *)&first);
+    xdr_free((xdrproc_t)xdr_events_result, (char *)&second);
+}
+
+static void host_functions_are_due(void **state)
+{
+    struct peer *peer = *state;
+    host_function_args function = { 0, 5 };
+    flyt_host_function_1(&function, NULL, peer->stub);
+    function.stream = 99;                                                 /* told even so */
+    function.id = 6;
+    flyt_host_function_1(&function, NULL, peer->stub);
+    bool seen[2] = { false, false };
+    while (!seen[0] || !seen[1]) {
+        events_args args = { 0 };
+        events_result result = { 0 };
+        assert_int_equal(flyt_events_1(&args, &result, peer->stub), RPC_SUCCESS);
+        for (u_int i = 0; i < result.events.events_len; i++) {
+            flyt_event *event = &result.events.events_val[i];
+            assert_int_equal(event->kind, FLYT_EVENT_HOST_FUNCTION);
+            assert_int_equal(event->flyt_event_u.due.status, event->flyt_event_u.due.id == 5 ? 0 : 400);
+            seen[event->flyt_event_u.due.id - 5] = true;
+        }
+        xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+    }
+}
+
+static void wrong_version_is_refused(void **state)
+{
+    (void)state;
+    struct peer peer;
+    peer_local(&peer, "null");
+    hello_args args = { .major = FLYT_PROTOCOL_MAJOR + 1, .host = (char *)"h", .executable = (char *)"e" };
+    assert_int_equal(flyt_hello_1(&args, &peer.hello, peer.stub), RPC_SUCCESS);
+    assert_int_equal(peer.hello.head.result, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+    assert_non_null(strstr(peer.hello.refusal, "version"));
+    peer_close(&peer);
+}
+
+static void hello_must_be_first(void **state)
+{
+    (void)state;
+    struct peer peer;
+    peer_local(&peer, "null");
+    device_args args = { 0 };
+    plain_result result = { 0 };
+    assert_int_not_equal(flyt_device_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
+    peer_close(&peer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(hello_describes), T(map_launch_sync), T(errors_latch), T(addresses_are_checked), T(ids_are_checked),
+        T(events_work), T(images_are_checked), T(reset_gives_all_back), T(events_beat), T(host_functions_are_due),
+        cmocka_unit_test(wrong_version_is_refused), cmocka_unit_test(hello_must_be_first),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
