@@ -1,7 +1,13 @@
 #include "cpu/rpc/channel.h"
 
+#include "cpu/common/clock.h"
+
+#include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6 };
 
 void rpc_channel_shutdown(rpc_channel *channel)
 {
@@ -33,4 +39,34 @@ int rpc_explain(char *error, int status, const char *format, ...)
         va_end(arguments);
     }
     return status;
+}
+
+void rpc_spin_init(struct rpc_spin *spin)
+{
+    cpu_set_t cpus;
+    *spin = (struct rpc_spin){ .on = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1 };
+}
+
+ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin)
+{
+    ssize_t got = rpc_channel_receive(channel, inbox);
+    if (got != -EAGAIN || !spin->on)
+        return got;
+    if (spin->skip > 0) {
+        spin->skip--;
+        return -EAGAIN;
+    }
+    uint64_t end = clock_now() + SPIN_NS;
+    do {
+        sched_yield();                  /* whoever is to answer may want this processor */
+        got = rpc_channel_receive(channel, inbox);
+    } while (got == -EAGAIN && clock_now() < end);
+    if (got != -EAGAIN) {
+        spin->vain = 0;
+    } else {
+        spin->skip = 1u << spin->vain;
+        if (spin->vain < SPIN_SKIP_MAX)
+            spin->vain++;
+    }
+    return got;
 }

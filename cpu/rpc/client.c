@@ -35,6 +35,7 @@ int rpc_client_create(rpc_channel *channel, const struct rpc_program *program, i
     pthread_condattr_init(&client->monotonic);
     pthread_condattr_setclock(&client->monotonic, CLOCK_MONOTONIC);
     rpc_inbox_init(&client->inbox, program->max_record);
+    rpc_spin_init(&client->spin);
     rpc_sender_init(&client->sender, &client->lock, channel, program->max_record, rpc_client_blocked, client);
     client->quiet_since = clock_now();
     rpc_client_stub_init(client);
@@ -215,6 +216,11 @@ void rpc_client_set_batching(rpc_client *client, bool on)
     pthread_mutex_lock(&client->lock);
     client->batching = on;
     pthread_mutex_unlock(&client->lock);
+}
+
+void rpc_client_set_spinning(rpc_client *client, bool on)
+{
+    client->spin.on = on;
 }
 
 bool rpc_client_lost(const rpc_client *client)

@@ -67,6 +67,7 @@ struct rpc_client {
     pthread_t                 reader;       /* valid while reading */
     uint64_t                  role_serial;  /* counts how often the role was taken */
     struct rpc_inbox          inbox;        /* the reader's */
+    struct rpc_spin           spin;         /* the reader's */
     uint64_t                  quiet_since;  /* ns; nothing heard since, or nothing was due before */
     uint64_t                  last_sent;    /* ns */
     atomic_bool               is_lost;

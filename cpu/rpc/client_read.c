@@ -184,10 +184,12 @@ static bool take_reply(rpc_client *client, const struct rpc_record *record)
     return true;
 }
 
-/* Reads what is there. 0: all of it; -EAGAIN: there was nothing; another -errno: the connection is lost. */
-static int read_replies(rpc_client *client)
+/* Reads what is there, or comes soon if `spin`. 0: done; -EAGAIN: there was nothing; another -errno: the connection
+   is lost. */
+static int read_replies(rpc_client *client, bool spin)
 {
-    ssize_t got = rpc_channel_receive(client->channel, &client->inbox);
+    ssize_t got = spin ? rpc_channel_receive_spinning(client->channel, &client->inbox, &client->spin)
+                       : rpc_channel_receive(client->channel, &client->inbox);
     if (got == -EAGAIN)
         return -EAGAIN;
     if (got <= 0) {
@@ -255,7 +257,7 @@ static void read_until_complete(rpc_client *client, struct rpc_call *call)
     while (!call->complete) {
         int timeout_ms = patience(client);
         pthread_mutex_unlock(&client->lock);
-        if (read_replies(client) == -EAGAIN) {
+        if (read_replies(client, true) == -EAGAIN) {
             int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, false);
             if (ready == 0)
                 check_silence(client);
@@ -318,7 +320,7 @@ int rpc_client_blocked(void *context)
         timeout_ms = RETRY_MS;
     int ready = rpc_channel_poll(client->channel, others ? POLLOUT : POLLOUT | POLLIN, timeout_ms, false);
     if (!others && ready > 0 && (ready & POLLIN))
-        read_replies(client);
+        read_replies(client, false);
     if (ready == 0)
         check_silence(client);
 
@@ -363,7 +365,7 @@ static void watch(rpc_client *client, struct rpc_attender *attender)
         return;
     take_role(client);
     pthread_mutex_unlock(&client->lock);
-    read_replies(client);
+    read_replies(client, false);
     pthread_mutex_lock(&client->lock);
     leave_role(client);
 }

@@ -134,8 +134,10 @@ int  rpc_client_flush(rpc_client *);
    own replies read themselves; the helper keeps out of their way, and looks again within a millisecond. */
 enum clnt_stat rpc_client_attend(rpc_client *, struct rpc_call *);
 
-/* Off: every ASYNC call is sent at once. On by default. */
+/* Switches for FLYT_PERF, both on by default. Without batching every ASYNC call is sent at once; without spinning
+   who waits sleeps at once. Spinning is set before the first call. */
 void rpc_client_set_batching(rpc_client *, bool);
+void rpc_client_set_spinning(rpc_client *, bool);
 
 bool rpc_client_lost(const rpc_client *);               /* sticky */
 void rpc_client_statistics(const rpc_client *, struct rpc_client_statistics *);
@@ -150,6 +152,9 @@ typedef struct rpc_server rpc_server;
 typedef struct rpc_request rpc_request;                 /* one received record */
 
 int rpc_server_create(rpc_channel *, const struct rpc_program *, rpc_server **out, char *error);
+
+/* On by default; set before the first call: see rpc_client_set_spinning. */
+void rpc_server_set_spinning(rpc_server *, bool);
 
 /* Next call, in the order sent. Blocks at most timeout_ms (-1: for ever). *out NULL and 0 on timeout;
    -ECONNRESET when the peer is gone; -EPROTO when it does not speak the protocol (the caller ends the

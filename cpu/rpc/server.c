@@ -20,6 +20,7 @@ struct rpc_server {
     rpc_channel              *channel;
     const struct rpc_program *program;
     struct rpc_inbox          inbox;        /* of the thread that is in rpc_server_next */
+    struct rpc_spin           spin;         /* likewise */
     pthread_mutex_t           lock;
     struct rpc_sender         sender;
 };
@@ -49,10 +50,16 @@ int rpc_server_create(rpc_channel *channel, const struct rpc_program *program, r
     server->channel = channel;
     server->program = program;
     rpc_inbox_init(&server->inbox, program->max_record);
+    rpc_spin_init(&server->spin);
     pthread_mutex_init(&server->lock, NULL);
     rpc_sender_init(&server->sender, &server->lock, channel, program->max_record, server_blocked, server);
     *out = server;
     return 0;
+}
+
+void rpc_server_set_spinning(rpc_server *server, bool on)
+{
+    server->spin.on = on;
 }
 
 void rpc_server_shutdown(rpc_server *server)
@@ -189,9 +196,10 @@ static int make_request(rpc_server *server, const struct rpc_record *record, rpc
     return status;
 }
 
-static int receive(rpc_server *server, char *error)
+static int receive(rpc_server *server, bool spin, char *error)
 {
-    ssize_t got = rpc_channel_receive(server->channel, &server->inbox);
+    ssize_t got = spin ? rpc_channel_receive_spinning(server->channel, &server->inbox, &server->spin)
+                       : rpc_channel_receive(server->channel, &server->inbox);
     if (got > 0 || got == -EAGAIN)
         return got > 0 ? 0 : -EAGAIN;
     if (got == -ENOMEM)
@@ -217,7 +225,7 @@ int rpc_server_next(rpc_server *server, int timeout_ms, rpc_request **out, char 
             return rpc_explain(error, status, status == -EMSGSIZE ? "the client announced a message longer than %zu bytes"
                                                                   : "no memory for a message (at most %zu bytes)",
                                server->program->max_record);
-        status = receive(server, error);
+        status = receive(server, timeout_ms != 0, error);
         if (status == 0)
             continue;
         if (status != -EAGAIN)

@@ -4,9 +4,10 @@ TESTS_RPC_COMMON := $(call objects,tests/rpc/service.c) $(CPU_RPC_OBJECTS) $(CPU
 TESTS_RPC_UNITS  := calls threads peers roundtrip listeners
 TESTS_RPC_BINARIES := $(addprefix $(BUILD)/tests/rpc_,$(TESTS_RPC_UNITS))
 
-$(call objects,tests/rpc/service.c $(addprefix tests/rpc/,$(addsuffix .c,$(TESTS_RPC_UNITS)))): | $(CPU_RPC_HEADERS)
+$(call objects,tests/rpc/service.c $(addprefix tests/rpc/,$(addsuffix .c,$(TESTS_RPC_UNITS) latency))): | $(CPU_RPC_HEADERS)
 
-$(TESTS_RPC_BINARIES): $(BUILD)/tests/rpc_%: $(BUILD)/tests/rpc/%.o $(TESTS_RPC_COMMON)
+# rpc_latency is a benchmark, built when asked for.
+$(TESTS_RPC_BINARIES) $(BUILD)/tests/rpc_latency: $(BUILD)/tests/rpc_%: $(BUILD)/tests/rpc/%.o $(TESTS_RPC_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_RPC_LIBS)
 
