@@ -11,6 +11,8 @@
 
 #include "softgpu/memory.h"
 
+enum { SPREAD_SHIFT = 26 };
+
 static inline uint64_t window_of(uint64_t a) { return a >> 32; }
 
 void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t n, unsigned rights)
@@ -129,28 +131,37 @@ enum exec_found exec_address(struct exec_warp *w, const struct exec_insn *i, uns
         return local_row(w, i, a, offset, n, align);
     struct exec_shape s;
     w->row->shape(a, offset, w->mask, n, &s);
+    uint64_t row = (uint64_t)n * SG_LANES;
     if (i->space == PTX_SPACE_SHARED) {
         uint64_t first = s.first & UINT32_MAX, size = w->block->shared_size;
-        if (s.contiguous && !(first & (align - 1)) && w->mask == UINT32_MAX && first + (uint64_t)n * SG_LANES <= size) {
+        if (s.contiguous && !(first & (align - 1)) && first <= size && row <= size - first) {
             w->address[0] = (uintptr_t)w->block->shared + first;
-            return EXEC_FOUND_CONTIGUOUS;
+            return EXEC_FOUND_ROW;
         }
         return shared_row(w, i, a, offset, n, align);
     }
     if (s.all & EXEC_WINDOW_BIT || s.all & (align - 1))
         return each_lane(w, i, a, offset, n, align, rights);
-    if (s.uniform) {
-        unsigned lane = (unsigned)__builtin_ctz(w->mask);
-        if (!sg_memory_may(a[lane] + offset, n, w->granule_device, rights))
-            return fault(w, i, lane, a[lane] + offset, CUDA_ERROR_ILLEGAL_ADDRESS);
-        w->address[0] = a[lane] + offset;
-        return EXEC_FOUND_UNIFORM;
-    }
     if (s.contiguous) {
+        w->address[0] = s.first;
+        if (sg_memory_may(s.first, row, w->granule_device, rights))
+            return EXEC_FOUND_ROW;
         unsigned low = (unsigned)__builtin_ctz(w->mask), high = 31 - (unsigned)__builtin_clz(w->mask);
-        if (sg_memory_may(s.first + (uint64_t)low * n, (uint64_t)(high - low + 1) * n, w->granule_device, rights)) {
-            w->address[0] = s.first;
+        if (sg_memory_may(s.first + (uint64_t)low * n, (uint64_t)(high - low + 1) * n, w->granule_device, rights))
             return EXEC_FOUND_CONTIGUOUS;
+    } else if (!s.spread) {
+        if (!sg_memory_may(s.first, n, w->granule_device, rights))
+            return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.first, CUDA_ERROR_ILLEGAL_ADDRESS);
+        w->address[0] = s.first;
+        return EXEC_FOUND_UNIFORM;
+    } else if (s.spread >> SPREAD_SHIFT == 0 && n <= align) {
+        /* somewhere in one aligned part of the address space: open as a whole, in one look? */
+        uint64_t bits = s.spread >> SG_GRANULE_SHIFT ? 63 - (unsigned)__builtin_clzll(s.spread) + 1 : SG_GRANULE_SHIFT;
+        uint64_t part = UINT64_C(1) << bits;
+        if (bits <= SG_GRANULE_SHIFT ? sg_memory_may(s.first, n, w->granule_device, rights)
+                                     : sg_memory_may(s.first & ~(part - 1), part, w->granule_device, rights)) {
+            w->row->add64(w->address, a, offset);
+            return EXEC_FOUND_LANES;
         }
     }
     return each_lane(w, i, a, offset, n, align, rights);

@@ -292,7 +292,8 @@ static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
 void exec_fault(struct exec_warp *, const struct exec_insn *, int error, const char *what);
 void exec_fault_address(struct exec_warp *, const struct exec_insn *, int error, const char *what, unsigned lane, uint64_t address);
 
-struct exec_shape { uint64_t first, all; bool contiguous, uniform; };
+/* first: of lane 0, if contiguous, else of the first active one; all: every bit set in one; spread: in which they differ. */
+struct exec_shape { uint64_t first, all, spread; bool contiguous; };
 /* rows.c, compiled once per level of the processor */
 struct exec_row_functions {
     void (*blend32)(uint32_t *d, const uint32_t *from, uint32_t mask);
@@ -309,6 +310,14 @@ struct exec_row_functions {
     void (*load[4])(void *d, const void *from);
     void (*load_signed[4])(void *d, const void *from);      /* to 32 bits; sign-extended */
     void (*store[4])(void *to, const void *row);
+    void (*store_some[4])(void *to, const void *row, uint32_t mask);
+    /* Elements of 4 bytes in vectors of two and of four; lanes at any addresses. */
+    void (*load_strided[2])(uint32_t *d, const uint32_t *from);
+    void (*store_strided[2])(uint32_t *to, const uint32_t *row);
+    void (*gather32)(uint32_t *d, const uint64_t *at);
+    void (*gather64)(uint64_t *d, const uint64_t *at);
+    uint32_t (*shuffle[4])(uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c);     /* up, down, bfly, idx */
+    uint32_t (*differ)(const uint32_t *row, uint32_t value, uint32_t mask);
 };
 const struct exec_row_functions *exec_row_functions_best(void);
 
@@ -346,8 +355,10 @@ void exec_kernel_free(sg_kernel *);
 struct exec_function *exec_decode(sg_kernel *, uint32_t index, char *log, size_t log_size);
 void exec_function_free(struct exec_function *);
 
-/* address.c: makes host addresses of the active lanes' addresses in w->address. n: bytes of each access. */
-enum exec_found { EXEC_FOUND_NONE, EXEC_FOUND_LANES, EXEC_FOUND_CONTIGUOUS, EXEC_FOUND_UNIFORM };
+/* address.c: makes host addresses of the active lanes' addresses in w->address. n: bytes of each access.
+   LANES: w->address[lane]; CONTIGUOUS: n bytes apart from w->address[0] for lane 0; ROW: so, and all 32 lanes' bytes may be
+   touched, active or not (stores must not); UNIFORM: all at w->address[0]. */
+enum exec_found { EXEC_FOUND_NONE, EXEC_FOUND_LANES, EXEC_FOUND_UNIFORM, EXEC_FOUND_CONTIGUOUS, EXEC_FOUND_ROW };
 enum exec_found exec_address(struct exec_warp *, const struct exec_insn *, unsigned n, unsigned align, unsigned rights);
 /* One lane, any generic address. NULL: not accessible. */
 void *exec_address_lane(struct exec_warp *, unsigned lane, uint64_t address, uint64_t n, unsigned rights);

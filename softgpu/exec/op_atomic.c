@@ -93,6 +93,31 @@ ATOMIC(16)
 ATOMIC(32)
 ATOMIC(64)
 
+/* Shared memory belongs to one block, which one host thread runs at a time: nothing to lock. */
+static uint64_t shared_one(const struct exec_insn *i, void *at, uint64_t b, uint64_t c)
+{
+    enum op op = (enum op)i->kind;
+    enum ptx_type type = (enum ptx_type)i->type;
+    uint64_t old = i->size == 8 ? *(uint64_t *)at : i->size == 4 ? *(uint32_t *)at : *(uint16_t *)at, v;
+    bool real = type >= PTX_F16 && type <= PTX_F64;
+    switch (op) {
+    case ADD:  v = real ? two(op, type, old, b) : old + b; break;
+    case AND:  v = old & b; break;
+    case OR:   v = old | b; break;
+    case XOR:  v = old ^ b; break;
+    case EXCH: v = b; break;
+    case CAS:  v = old == b ? c : old; break;
+    default:   v = two(op, type, old, b);
+    }
+    if (i->size == 8)
+        *(uint64_t *)at = v;
+    else if (i->size == 4)
+        *(uint32_t *)at = (uint32_t)v;
+    else
+        *(uint16_t *)at = (uint16_t)v;
+    return old;
+}
+
 static inline uintptr_t lane_address(const struct exec_warp *w, enum exec_found found, unsigned lane, unsigned stride)
 {
     return found == EXEC_FOUND_LANES ? w->address[lane] : found == EXEC_FOUND_UNIFORM ? w->address[0] : w->address[0] + (uint64_t)lane * stride;
@@ -111,7 +136,13 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
         void *at = (void *)lane_address(w, found, l, size);
-        if (size == 8) {
+        if (i->space == PTX_SPACE_SHARED) {
+            uint64_t old = shared_one(i, at, exec_lane(b, i->cell, l), exec_lane(c, i->cell, l));
+            if (to && size == 8)
+                ((uint64_t *)(void *)to)[l] = old;
+            else if (to)
+                ((uint32_t *)(void *)to)[l] = (uint32_t)old;
+        } else if (size == 8) {
             uint64_t old = atomic64((enum op)i->kind, (enum ptx_type)i->type, at, ((const uint64_t *)b)[l], ((const uint64_t *)c)[l]);
             if (to)
                 ((uint64_t *)(void *)to)[l] = old;
@@ -230,6 +261,7 @@ static int decode_atom(struct exec_decoder *d)
         return decode_error(d, "no such atomic operation on that type");
     n.type = (uint8_t)type;
     n.size = (uint8_t)ptx_type_size(type);
+    n.cell = (uint8_t)decode_cell(type);
     n.vector = decode_has(d, "v2") ? 2 : decode_has(d, "v4") ? 4 : decode_has(d, "v8") ? 8 : 1;
     n.order = decode_has(d, "sc") ? EXEC_SEQ_CST : EXEC_ACQ_REL;
     uint32_t at = red ? 0 : 1;

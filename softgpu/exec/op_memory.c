@@ -110,9 +110,25 @@ static void run_load(struct exec_warp *w, const struct exec_insn *i)
         return;
     if (found == EXEC_FOUND_UNIFORM)
         load_uniform(w, 0, size, sign, i->d, bytes);
-    else if (found == EXEC_FOUND_CONTIGUOUS && w->mask == UINT32_MAX && (bytes == 8) == (size == 8) && (!sign || bytes == 4) && size <= 8)
-        (sign ? w->row->load_signed : w->row->load)[log2_of(size)](w->rows + i->d, (void *)w->address[0]);
-    else
+    else if (found == EXEC_FOUND_ROW && (bytes == 8) == (size == 8) && (!sign || bytes == 4 || size == 8) && size <= 8) {
+        void (*load)(void *, const void *) = (sign ? w->row->load_signed : w->row->load)[log2_of(size)];
+        if (exec_full(w))
+            load(w->rows + i->d, (void *)w->address[0]);
+        else {
+            load(w->temp[0], (void *)w->address[0]);
+            if (bytes == 8)
+                w->row->blend64((uint64_t *)(void *)(w->rows + i->d), (const uint64_t *)(void *)w->temp[0], w->mask);
+            else
+                w->row->blend32((uint32_t *)(void *)(w->rows + i->d), (const uint32_t *)(void *)w->temp[0], w->mask);
+        }
+    } else if (found == EXEC_FOUND_LANES && w->mask == UINT32_MAX && size == bytes) {
+        if (size == 4)
+            w->row->gather32((uint32_t *)(void *)(w->rows + i->d), w->address);
+        else if (size == 8)
+            w->row->gather64((uint64_t *)(void *)(w->rows + i->d), w->address);
+        else
+            load_lanes(w, found, size, 0, size, sign, i->d, bytes);
+    } else
         load_lanes(w, found, size, 0, size, sign, i->d, bytes);
     after_load(w, i);
 }
@@ -127,7 +143,9 @@ static void run_load_vector(struct exec_warp *w, const struct exec_insn *i)
     for (unsigned k = 0; k < n; k++) {
         if (v->sink[k])
             continue;
-        if (found == EXEC_FOUND_UNIFORM)
+        if (found == EXEC_FOUND_ROW && size == 4 && n <= 4 && v->bytes[k] == 4 && exec_full(w))
+            w->row->load_strided[n / 4]((uint32_t *)(void *)(w->rows + v->to[k]), (const uint32_t *)w->address[0] + k);
+        else if (found == EXEC_FOUND_UNIFORM)
             load_uniform(w, k * size, size, i->flags & EXEC_SIGNED, v->to[k], v->bytes[k]);
         else
             load_lanes(w, found, size * n, k * size, size, i->flags & EXEC_SIGNED, v->to[k], v->bytes[k]);
@@ -179,9 +197,12 @@ static void run_store(struct exec_warp *w, const struct exec_insn *i)
     if (i->order != EXEC_RELAXED)
         exec_fence_acq_rel();
     const void *row = exec_row(w, i->s[1]);
-    if (found == EXEC_FOUND_CONTIGUOUS && w->mask == UINT32_MAX && (bytes == 8) == (size == 8) && size <= 8)
-        w->row->store[log2_of(size)]((void *)w->address[0], row);
-    else
+    if (found >= EXEC_FOUND_CONTIGUOUS && (bytes == 8) == (size == 8) && size <= 8) {
+        if (w->mask == UINT32_MAX)
+            w->row->store[log2_of(size)]((void *)w->address[0], row);
+        else
+            w->row->store_some[log2_of(size)]((void *)w->address[0], row, w->mask);
+    } else
         store_lanes(w, found, size, 0, size, row, bytes);
 }
 
@@ -194,8 +215,12 @@ static void run_store_vector(struct exec_warp *w, const struct exec_insn *i)
         return;
     if (i->order != EXEC_RELAXED)
         exec_fence_acq_rel();
+    bool rows = found == EXEC_FOUND_ROW && size == 4 && n <= 4 && w->mask == UINT32_MAX;
     for (unsigned k = 0; k < n; k++)
-        store_lanes(w, found, size * n, k * size, size, exec_row(w, v->from[k]), v->bytes[k]);
+        if (rows && v->bytes[k] == 4)
+            w->row->store_strided[n / 4]((uint32_t *)w->address[0] + k, exec_row(w, v->from[k]));
+        else
+            store_lanes(w, found, size * n, k * size, size, exec_row(w, v->from[k]), v->bytes[k]);
 }
 
 /* --- decoding --- */

@@ -150,6 +150,13 @@ static void perform(struct exec_warp *w, const struct exec_insn *i, uint32_t mas
 
 static void at_once(struct exec_warp *w, const struct exec_insn *i, uint32_t mask)
 {
+    if (i->kind <= SHFL_IDX) {        /* the one that is often in inner loops */
+        uint32_t *d = (uint32_t *)(void *)w->temp[0], *pred = exec_pred(w, i->p);
+        uint32_t p = w->row->shuffle[i->kind](d, exec_row(w, i->s[0]), exec_row(w, i->s[1]), exec_row(w, i->s[2]));
+        w->row->blend32((uint32_t *)(void *)(w->rows + i->d), d, mask);
+        *pred = (*pred & ~mask) | (p & mask);
+        return;
+    }
     struct exchange x;
     memset(&x, 0, sizeof x);
     collect(w, i, mask, &x);
@@ -248,10 +255,8 @@ static void run_sets(struct exec_warp *w, const struct exec_insn *i, const uint3
 static void run_sync(struct exec_warp *w, const struct exec_insn *i)
 {
     const uint32_t *sets = exec_row(w, i->s[3]);
-    uint32_t set = sets[__builtin_ctz(w->mask)], differ = 0;
-    for (unsigned l = 0; l < SG_LANES; l++)
-        differ |= (sets[l] ^ set) & -(w->mask >> l & 1);
-    if (differ) {
+    uint32_t set = sets[__builtin_ctz(w->mask)];
+    if (w->row->differ(sets, set, w->mask)) {
         run_sets(w, i, sets);
         return;
     }

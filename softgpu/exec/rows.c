@@ -54,20 +54,15 @@ static void widen(uint64_t *d, const uint32_t *from)
 static void shape(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t stride, struct exec_shape *out)
 {
     unsigned lane = mask ? (unsigned)__builtin_ctz(mask) : 0;
-    uint64_t first = a[lane], start = first - lane * stride;
-    uint64_t step = 0, same = 0, all = 0;
+    uint64_t first = a[lane] + offset, start = first - lane * stride;
+    uint64_t step = 0, spread = 0, all = 0;
     for (unsigned l = 0; l < SG_LANES; l++) {
-        uint64_t active = (uint64_t)0 - ((mask >> l) & 1);
-        step |= (a[l] - start - l * stride) & active;
-        same |= (a[l] - first) & active;
-        all |= (a[l] + offset) & active;
+        uint64_t active = (uint64_t)0 - ((mask >> l) & 1), at = a[l] + offset;
+        step |= (at - start - l * stride) & active;
+        spread |= (at ^ first) & active;
+        all |= at & active;
     }
-    out->first = start + offset;
-    out->all = all;
-    out->contiguous = step == 0;
-    out->uniform = same == 0;
-    if (!out->contiguous)
-        out->first = first + offset;
+    *out = (struct exec_shape){ .first = step ? first : start, .all = all, .spread = spread, .contiguous = step == 0 };
 }
 
 #define LOAD(name, from_type, cell_type, middle)                                                \
@@ -98,10 +93,90 @@ STORE(store16, uint16_t, uint32_t)
 STORE(store32, uint32_t, uint32_t)
 STORE(store64, uint64_t, uint64_t)
 
+/* Only the lanes in mask: the others' bytes may be somebody else's. */
+#define STORE_SOME(name, to_type, cell_type)                                                    \
+    EXEC_RACY static void name(void *to, const void *row, uint32_t mask)                        \
+    {                                                                                           \
+        to_type *p = to;                                                                        \
+        const cell_type *from = row;                                                            \
+        SG_FOR_LANES(l)                                                                         \
+            if ((mask >> l) & 1)                                                                \
+                p[l] = (to_type)from[l];                                                        \
+    }
+STORE_SOME(store_some8, uint8_t, uint32_t)
+STORE_SOME(store_some16, uint16_t, uint32_t)
+STORE_SOME(store_some32, uint32_t, uint32_t)
+STORE_SOME(store_some64, uint64_t, uint64_t)
+
+/* One element of every vector of n in contiguous memory. */
+#define LOAD_STRIDED(name, n)                                                                   \
+    EXEC_RACY static void name(uint32_t *d, const uint32_t *from)                               \
+    {                                                                                           \
+        SG_FOR_LANES(l)                                                                         \
+            d[l] = from[n * l];                                                                 \
+    }
+LOAD_STRIDED(load_strided2, 2)
+LOAD_STRIDED(load_strided4, 4)
+
+#define STORE_STRIDED(name, n)                                                                  \
+    EXEC_RACY static void name(uint32_t *to, const uint32_t *from)                              \
+    {                                                                                           \
+        SG_FOR_LANES(l)                                                                         \
+            to[n * l] = from[l];                                                                \
+    }
+STORE_STRIDED(store_strided2, 2)
+STORE_STRIDED(store_strided4, 4)
+
+EXEC_RACY static void gather32(uint32_t *d, const uint64_t *at)
+{
+    SG_FOR_LANES(l)
+        d[l] = *(const uint32_t *)(uintptr_t)at[l];
+}
+EXEC_RACY static void gather64(uint64_t *d, const uint64_t *at)
+{
+    SG_FOR_LANES(l)
+        d[l] = *(const uint64_t *)(uintptr_t)at[l];
+}
+
+/* shfl: d and the predicate for all lanes, from all lanes. d is no source. */
+#define SHUFFLE(name, source, inside)                                                           \
+    static uint32_t name(uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c)  \
+    {                                                                                           \
+        uint32_t ok[SG_LANES], p = 0;                                                           \
+        SG_FOR_LANES(l) {                                                                       \
+            int me = (int)l, clamp = (int)(c[l] & 31), segment = (int)((c[l] >> 8) & 31);       \
+            int by = (int)(b[l] & 31), most = (me & segment) | (clamp & ~segment), j = source;  \
+            bool in = inside;                                                                   \
+            (void)by;                                                                           \
+            (void)most;                                                                         \
+            ok[l] = in;                                                                         \
+            d[l] = a[in ? j & 31 : me];                                                         \
+        }                                                                                       \
+        for (unsigned l = 0; l < SG_LANES; l++)                                                 \
+            p |= ok[l] << l;                                                                    \
+        return p;                                                                               \
+    }
+SHUFFLE(shuffle_up, me - by, j >= most)
+SHUFFLE(shuffle_down, me + by, j <= most)
+SHUFFLE(shuffle_bfly, me ^ by, j <= most)
+SHUFFLE(shuffle_idx, (me & segment) | (by & ~segment), j <= most)
+
+/* Bits in which active lanes differ from `value`. */
+static uint32_t differ(const uint32_t *row, uint32_t value, uint32_t mask)
+{
+    uint32_t bits = 0;
+    for (unsigned l = 0; l < SG_LANES; l++)
+        bits |= (row[l] ^ value) & ((uint32_t)0 - ((mask >> l) & 1));
+    return bits;
+}
+
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 const struct exec_row_functions SG_CLONE(exec_row_functions) = {
     blend32, blend64, fill32, fill64, copy32, copy64, add64, widen, shape,
     { load8, load16, load32, load64 },
     { load8s, load16s, load32, load64 },
     { store8, store16, store32, store64 },
+    { store_some8, store_some16, store_some32, store_some64 },
+    { load_strided2, load_strided4 }, { store_strided2, store_strided4 }, gather32, gather64,
+    { shuffle_up, shuffle_down, shuffle_bfly, shuffle_idx }, differ,
 };

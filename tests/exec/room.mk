@@ -8,3 +8,11 @@ TESTS += $(EXEC_TEST_PROGRAMS)
 $(EXEC_TEST_PROGRAMS): $(BUILD)/tests/exec-%: $(BUILD)/tests/exec/%.o $(EXEC_TEST_SUPPORT) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) $(call objects,cpu/common/log.c)
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(SOFTGPU_ALU_LIBS) -lm
+
+# `make bench-softgpu` prints thread instructions per second and core.
+EXEC_BENCH := $(BUILD)/softgpu-bench
+$(EXEC_BENCH): $(call objects,softgpu/exec/bench.c cpu/common/log.c) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(SOFTGPU_ALU_LIBS)
+.PHONY: bench-softgpu
+bench-softgpu: $(EXEC_BENCH)
+	$(EXEC_BENCH)
