@@ -1,0 +1,398 @@
+/*
+ * process.c: listener and workers as processes, on the null device: who gets a worker, who does not, and what is left
+ * when one side is killed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "tests/server/kernels.h"
+#include "tests/server/peer.h"
+
+#define PATIENCE (10 * CLOCK_NS_PER_SECOND)
+
+static void nap(void) { usleep(5000); }
+
+/* Waits until the server has `count` children; their pids in pids. */
+static void children_become(const struct server *server, int count, int *pids)
+{
+    uint64_t until = clock_now() + PATIENCE;
+    while (server_children(server, pids, 64) != count) {
+        if (clock_now() > until)
+            fail_msg("the server has %d workers, not %d", server_children(server, pids, 64), count);
+        nap();
+    }
+}
+
+static bool contains(const int *pids, int count, int pid)
+{
+    for (int i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return true;
+    return false;
+}
+
+/* The child in `now` that is not in `before`. */
+static int newcomer(const int *before, int n_before, const int *now, int n_now)
+{
+    for (int i = 0; i < n_now; i++)
+        if (!contains(before, n_before, now[i]))
+            return now[i];
+    return 0;
+}
+
+static bool alive(int pid)
+{
+    return kill(pid, 0) == 0;
+}
+
+static const char *const one_spare[] = { "--workers", "1", NULL };
+
+static void serves_unix_and_tcp(void **state)
+{
+    (void)state;
+    struct server server;
+    struct peer peer;
+    server_start(&server, "null", NULL);
+    for (int i = 0; i < 2; i++) {
+        peer_connect(&peer, server.uri[i]);
+        peer_hello(&peer);
+        assert_int_equal(peer.hello.in_process, 0);
+        assert_int_equal(peer_map(&peer, peer.base, peer.granule), 0);
+        assert_int_equal(peer_device_sync(&peer), 0);
+        peer_close(&peer);
+    }
+    int status = server_stop(&server, SIGTERM);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(access(server.uri[0] + strlen("unix://"), F_OK), -1);
+}
+
+static void one_worker_per_client(void **state)
+{
+    (void)state;
+    struct server server;
+    struct peer a, b;
+    int pids[64];
+    server_start(&server, "null", one_spare);
+    children_become(&server, 1, pids);
+    peer_connect(&a, server.uri[0]);
+    peer_hello(&a);
+    children_become(&server, 2, pids);
+    peer_connect(&b, server.uri[1]);
+    peer_hello(&b);
+    children_become(&server, 3, pids);
+    assert_true(a.hello.session != b.hello.session);
+    peer_close(&a);
+    children_become(&server, 2, pids);
+    peer_close(&b);
+    children_become(&server, 1, pids);
+    server_stop(&server, SIGINT);
+}
+
+static void client_notices_killed_worker(void **state)
+{
+    (void)state;
+    struct server server;
+    struct peer peer, next;
+    int spare[64], both[64], now[64];
+    server_start(&server, "null", one_spare);
+    children_become(&server, 1, spare);
+    peer_connect(&peer, server.uri[0]);
+    peer_hello(&peer);
+    children_become(&server, 2, both);
+    /* The one that was there first has the client. */
+    uint64_t start = clock_now();
+    kill(spare[0], SIGKILL);
+    device_args args = { 0 };
+    plain_result result = { 0 };
+    assert_int_not_equal(flyt_device_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
+    assert_true(clock_now() - start < CLOCK_NS_PER_SECOND);
+    peer_close(&peer);
+    children_become(&server, 1, now);
+    assert_true(alive(server.pid));
+    peer_connect(&next, server.uri[1]);                    /* others are served */
+    peer_hello(&next);
+    peer_close(&next);
+    server_stop(&server, SIGTERM);
+}
+
+static void killed_spare_is_replaced(void **state)
+{
+    (void)state;
+    struct server server;
+    int spare[64], now[64];
+    server_start(&server, "null", one_spare);
+    children_become(&server, 1, spare);
+    kill(spare[0], SIGKILL);
+    uint64_t until = clock_now() + PATIENCE;
+    do
+        nap();
+    while (clock_now() < until && (server_children(&server, now, 64) != 1 || now[0] == spare[0]));
+    assert_int_not_equal(newcomer(spare, 1, now, 1), 0);
+    struct peer peer;
+    peer_connect(&peer, server.uri[0]);
+    peer_hello(&peer);
+    peer_close(&peer);
+    server_stop(&server, SIGTERM);
+}
+
+/* A client that is killed leaves no worker behind. */
+static void killed_client_frees_worker(void **state)
+{
+    (void)state;
+    struct server server;
+    int spare[64], pids[64], sign[2];
+    server_start(&server, "null", one_spare);
+    children_become(&server, 1, spare);
+    assert_int_equal(pipe(sign), 0);
+    int child = fork();
+    if (child == 0) {
+        struct peer peer;
+        peer_connect(&peer, server.uri[0]);
+        peer_hello(&peer);
+        if (write(sign[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    char byte;
+    assert_int_equal(read(sign[0], &byte, 1), 1);
+    children_become(&server, 2, pids);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    children_become(&server, 1, pids);
+    assert_false(alive(spare[0]));
+    close(sign[0]);
+    close(sign[1]);
+    server_stop(&server, SIGTERM);
+}
+
+static int raw_connect(const char *uri)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", uri + strlen("unix://"));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* Peers that say nothing cost no worker; they are cut off; meanwhile others are served. */
+static void silent_peers_get_no_worker(void **state)
+{
+    (void)state;
+    struct server server;
+    int pids[64], silent[20];
+    char byte;
+    server_start(&server, "null", one_spare);
+    children_become(&server, 1, pids);
+    for (int i = 0; i < 20; i++)
+        silent[i] = raw_connect(server.uri[0]);
+    struct peer peer;
+    peer_connect(&peer, server.uri[0]);
+    peer_hello(&peer);
+    children_become(&server, 2, pids);
+    peer_close(&peer);
+    children_become(&server, 1, pids);
+    uint64_t start = clock_now();
+    struct timeval limit = { .tv_sec = 15 };
+    setsockopt(silent[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    assert_int_equal(recv(silent[0], &byte, 1, 0), 0);
+    assert_true(clock_now() - start < 12 * CLOCK_NS_PER_SECOND);
+    for (int i = 0; i < 20; i++)
+        close(silent[i]);
+    server_stop(&server, SIGTERM);
+}
+
+/* Rubbish ends its session and nothing else. */
+static void rubbish_costs_one_worker(void **state)
+{
+    (void)state;
+    static const char *const rubbish[] = {
+        "\xff\xff\xff\xff hello", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x80\x00\x00\x04" "abcd", "\x80\x00\x00\x00",
+        "\x80\x00\x00\x28\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x20\xf1\x70\x01\x00\x00\x00\x01\x00\x00\x00\x46",
+    };
+    static const size_t sizes[] = { 10, 27, 8, 4, 28 };
+    struct server server;
+    int pids[64];
+    server_start(&server, "null", one_spare);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char byte;
+        int fd = raw_connect(server.uri[0]);
+        assert_int_equal(send(fd, rubbish[i], sizes[i], MSG_NOSIGNAL), (ssize_t)sizes[i]);
+        shutdown(fd, SHUT_WR);
+        struct timeval limit = { .tv_sec = 10 };
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        ssize_t n = recv(fd, &byte, 1, 0);
+        assert_true(n == 0 || (n < 0 && errno == ECONNRESET));
+        close(fd);
+    }
+    struct peer peer;
+    peer_connect(&peer, server.uri[0]);
+    peer_hello(&peer);
+    peer_close(&peer);
+    children_become(&server, 1, pids);
+    int status = server_stop(&server, SIGTERM);
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void sigterm_ends_busy_workers(void **state)
+{
+    (void)state;
+    struct server server;
+    struct peer peer;
+    int pids[64];
+    server_start(&server, "null", one_spare);
+    peer_connect(&peer, server.uri[0]);
+    peer_hello(&peer);
+    children_become(&server, 2, pids);
+    uint64_t start = clock_now();
+    int status = server_stop(&server, SIGTERM);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(clock_now() - start < 5 * CLOCK_NS_PER_SECOND);
+    assert_false(alive(pids[0]) || alive(pids[1]));
+    device_args args = { 0 };
+    plain_result result = { 0 };
+    assert_int_not_equal(flyt_device_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
+    peer_close(&peer);
+}
+
+/* If the listener is killed, its workers do not stay behind. */
+static void workers_die_with_the_listener(void **state)
+{
+    (void)state;
+    struct server server;
+    struct peer peer;
+    int pids[64];
+    server_start(&server, "null", one_spare);
+    peer_connect(&peer, server.uri[0]);
+    peer_hello(&peer);
+    children_become(&server, 2, pids);
+    server_stop(&server, SIGKILL);
+    unlink(server.uri[0] + strlen("unix://"));
+    uint64_t until = clock_now() + PATIENCE;
+    while ((alive(pids[0]) || alive(pids[1])) && clock_now() < until)
+        nap();
+    /* Orphans are reaped by init, or stay as zombies under a test runner that does not reap. */
+    for (int i = 0; i < 2; i++) {
+        char path[64], line[256] = "";
+        snprintf(path, sizeof path, "/proc/%d/stat", pids[i]);
+        FILE *stat = fopen(path, "r");
+        if (stat && fgets(line, sizeof line, stat))
+            assert_non_null(strstr(line, ") Z "));
+        if (stat)
+            fclose(stat);
+    }
+    peer_close(&peer);
+}
+
+static long resident_kib(int pid)
+{
+    char path[64], line[256];
+    long kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmRSS: %ld", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib;
+}
+
+/* A million launches leave no memory behind. */
+static void memory_is_bounded(void **state)
+{
+    (void)state;
+    struct server server;
+    struct peer peer;
+    int spare[64];
+    uint32_t bytes;
+    server_start(&server, "null", one_spare);
+    children_become(&server, 1, spare);
+    peer_connect(&peer, server.uri[0]);
+    peer_hello(&peer);
+    assert_int_equal(peer_map(&peer, peer.base, peer.granule), 0);
+    assert_int_equal(peer_load(&peer, 1, kernels_ptx, NULL, 0), 0);
+    assert_int_equal(peer_function(&peer, 1, 1, "add", &bytes), 0);
+    for (int i = 0; i < 50000; i++)
+        peer_launch(&peer, 1, 0, 1, 1, "123456789012", 12);
+    assert_int_equal(peer_device_sync(&peer), 0);
+    long before = resident_kib(spare[0]);
+    uint64_t start = clock_now();
+    for (int i = 0; i < PEER_MANY; i++)
+        peer_launch(&peer, 1, 0, 1, 1, "123456789012", 12);
+    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer.last.latched, 0);
+    assert_int_equal(peer_done(&peer, 0), 50000 + PEER_MANY);
+    print_message("# %d launches in %.2f s, resident %ld KiB more\n", PEER_MANY, (double)(clock_now() - start) / 1e9,
+                  resident_kib(spare[0]) - before);
+    /* What may stay is what the queue may hold. */
+    assert_true(resident_kib(spare[0]) - before < 65536);
+    peer_close(&peer);
+    server_stop(&server, SIGTERM);
+}
+
+static int run_server(const char *const *arguments, char *said, size_t room)
+{
+    int out[2], status;
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    int pid = fork();
+    if (pid == 0) {
+        dup2(out[1], 1);
+        dup2(out[1], 2);
+        execv(PEER_SERVER, (char **)(uintptr_t)arguments);
+        _exit(127);
+    }
+    close(out[1]);
+    size_t n = 0;
+    for (ssize_t r; n < room - 1 && (r = read(out[0], said + n, room - 1 - n)) > 0;)
+        n += (size_t)r;
+    said[n] = 0;
+    close(out[0]);
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void usage_is_checked(void **state)
+{
+    (void)state;
+    char said[4096];
+#define RUN(...) run_server((const char *const[]){ "cricket-rpc-server", __VA_ARGS__, NULL }, said, sizeof said)
+    assert_int_equal(RUN("--version"), 0);
+    assert_non_null(strstr(said, "cricket-rpc-server"));
+    assert_int_equal(RUN("--help"), 0);
+    assert_non_null(strstr(said, "--listen"));
+    assert_int_equal(RUN("--gpu", "null"), 2);
+    assert_int_equal(RUN("--gpu", "banana", "--listen", "tcp://127.0.0.1:0"), 2);
+    assert_int_equal(RUN("--workers", "0", "--listen", "tcp://127.0.0.1:0"), 2);
+    assert_int_equal(RUN("--listen", "ftp://x", "--gpu", "null"), 1);
+    assert_int_equal(RUN("--listen", "unix:///nowhere/at/all/s.sock", "--gpu", "null"), 1);
+    assert_non_null(strstr(said, "/nowhere/at/all"));
+    if (access("/dev/nvidiactl", F_OK) != 0) {
+        assert_int_equal(RUN("--listen", "tcp://127.0.0.1:0", "--gpu", "nvidia"), 3);
+        assert_non_null(strstr(said, "libcuda.so.1"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(serves_unix_and_tcp), cmocka_unit_test(one_worker_per_client),
+        cmocka_unit_test(client_notices_killed_worker), cmocka_unit_test(killed_spare_is_replaced),
+        cmocka_unit_test(killed_client_frees_worker), cmocka_unit_test(silent_peers_get_no_worker),
+        cmocka_unit_test(rubbish_costs_one_worker), cmocka_unit_test(sigterm_ends_busy_workers),
+        cmocka_unit_test(workers_die_with_the_listener), cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(usage_is_checked),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
