@@ -119,7 +119,7 @@ static bool read_symbol(struct ptx_reader *reader, struct reader_relocation *rel
 /* mask(address): the mask is eight ones, at the byte of the address that is wanted. */
 static bool read_masked(struct ptx_reader *reader, uint64_t mask, struct reader_relocation *relocation)
 {
-    unsigned shift = mask ? (unsigned)__builtin_ctzll(mask) : 64;
+    unsigned shift = mask ? (unsigned)__builtin_ctzll(mask) : 0;
     if (shift % 8 || mask >> shift != 0xff)
         return reader_error(reader, reader->token.line, "the mask 0x%llx does not select one byte", (unsigned long long)mask);
     relocation->relocation.shift = shift;
@@ -145,7 +145,7 @@ static bool read_element(struct ptx_reader *reader, const struct shape *shape, u
         if (value.is_float || !read_masked(reader, value.bits, &relocation))
             return reader_error(reader, line, "a mask must be an integer");
     }
-    if (relocation.relocation.size > 8 || relocation.relocation.size > shape->element || (relocation.relocation.size != 1 && relocation.relocation.size < 4))
+    if (is_symbol && shape->element != 4 && shape->element != 8)
         return reader_error(reader, line, "an address does not fit in an element of %u bytes", shape->element);
     const struct reader_value zero = { 0 };
     struct reader_relocation *kept = write_element(reader, shape, at, &zero) ?

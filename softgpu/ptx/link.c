@@ -7,6 +7,7 @@
  *   .weak          takes      takes              –              –
  *   .visible       takes      takes              takes          error
  *
+ * A variable declared with two sizes is an error, as it is for nvlink (.common excepted).
  * Follows: PTX ISA, "Linking Directives".
  */
 #include <string.h>
@@ -89,6 +90,10 @@ bool link_variable(struct ptx_reader *reader, struct reader_name *name, const st
     if (!fresh && held->variable.space != variable->space)
         return reader_error(reader, reader->token.line, "'%s' is declared in two state spaces", name->text);
 
+    bool sized = !fresh && !held->variable.unsized && !variable->unsized;
+    if (sized && held->variable.size != variable->size && held->variable.linkage != PTX_LINK_COMMON && variable->linkage != PTX_LINK_COMMON)
+        return reader_error(reader, reader->token.line, "'%s' has %llu bytes here and %llu bytes in another declaration", name->text,
+                            (unsigned long long)variable->size, (unsigned long long)held->variable.size);
     if (fresh)
         *keep = true;
     else if (!held->defined)
@@ -196,6 +201,18 @@ bool link_finish_unit(struct ptx_reader *reader)
     return true;
 }
 
+/* What becomes of an .extern variable that no text defines. A single text is a whole program: there the driver's
+   compiler takes the declaration for the definition. A link of several is as strict as nvlink. */
+static bool settle_extern(struct ptx_reader *reader, struct ptx_variable *variable, bool whole_program)
+{
+    if (variable->space == PTX_SPACE_SHARED && variable->unsized)
+        return true;                                   /* dynamic shared memory */
+    if (!whole_program || variable->unsized)
+        return reader_error(reader, 0, "the variable '%s' is .extern and no text of the link defines it", variable->name);
+    variable->linkage = PTX_LINK_VISIBLE;
+    return true;
+}
+
 struct ptx_module *link_finish(struct ptx_reader *reader)
 {
     struct ptx_module *module = reader_alloc(reader, 1, sizeof *module);
@@ -206,13 +223,8 @@ struct ptx_module *link_finish(struct ptx_reader *reader)
     for (uint32_t i = 0; i < reader->variables.count; i++) {
         const struct reader_variable *held = variable_at(reader, i);
         variables[i] = held->variable;
-        if (held->defined)
-            continue;
-        if (held->variable.space != PTX_SPACE_SHARED) {
-            reader_error(reader, 0, "the variable '%s' is .extern and no text of the link defines it", held->variable.name);
+        if (!held->defined && !settle_extern(reader, &variables[i], reader->unit == 0))
             return NULL;
-        }
-        variables[i].unsized = true;                   /* dynamic shared memory, however it was declared */
     }
     for (uint32_t i = 0; i < reader->functions.count; i++)
         functions[i] = function_at(reader, i)->function;

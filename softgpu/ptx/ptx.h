@@ -163,10 +163,11 @@ struct ptx_module {
 struct ptx_source { const char *text; size_t size; const char *name; };
 
 /* Reads and links. Returns 0 and *out, or -1 and what failed, with unit and line, in log (NUL-terminated,
-   cut to log_size). Function-local names (static in C) of different units stay apart. An .extern that
-   nothing defines is an error unless it is dynamic shared memory or one of the functions that the
-   executor provides (vprintf, malloc, free, __assertfail, and the like: see ptx_is_builtin). Hostile input
-   never crashes it, and takes memory and time linear in size. Thread-safe. */
+   cut to log_size). Names without linkage (static in C) of different units stay apart. An .extern function that
+   nothing defines stays undefined (.defined is false) and is a matter of who calls it: libcudadevrt, for one, names
+   functions of the driver. An .extern variable that nothing defines is an error unless it is dynamic shared memory
+   or the text is the only one: a whole program, where the driver takes the declaration for the definition.
+   Hostile input never crashes it, and takes memory and time linear in size. Thread-safe. */
 int ptx_module_read(const struct ptx_source *, size_t count, struct ptx_module **out, char *log, size_t log_size);
 void ptx_module_free(struct ptx_module *);
 bool ptx_is_builtin(const char *function_name);

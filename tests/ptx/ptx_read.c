@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "softgpu/ptx/ptx.h"
+#include "tests/ptx/validate.h"
 
 static char *read_file(const char *path, size_t *size)
 {
@@ -60,6 +61,11 @@ int main(int argc, char **argv)
     }
     if (ptx_module_read(sources, (size_t)argc - 1, &module, log, sizeof log) != 0) {
         fprintf(stderr, "%s\n", log);
+        goto done;
+    }
+    const char *wrong = ptx_validate(module);
+    if (wrong) {
+        fprintf(stderr, "ptx_read: %s\n", wrong);
         goto done;
     }
     unsigned long long instructions = 0;

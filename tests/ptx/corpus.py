@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""corpus.py PTX_READ NVCC [--long]: compiles tests/ptx/corpus/*.cu to PTX, reads it, and compares what was found with a
+count made here in a simpler way. Without nvcc it skips (77). --long: every source for every architecture."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ARCHITECTURES = [75, 80, 90, 100, 121]
+TOKEN = re.compile(r'"[^"]*"|::|[;{}:]|[^\s;{}:"]+')
+
+
+def cases(long):
+    for name in ["language", "hardware"]:
+        for architecture in ARCHITECTURES:
+            for rdc in ["false", "true"]:
+                yield name, architecture, ["-rdc=" + rdc]
+    for flags in [["-G"], ["-lineinfo"], ["-O1", "-maxrregcount=32"]]:
+        yield "language", 75, flags
+    for architecture in ARCHITECTURES if long else [75, 121]:
+        yield "library", architecture, []
+
+
+def expected(text):
+    """Kernels and instructions. A brace where a statement could start opens a block; elsewhere it is a vector."""
+    text = re.sub(r"//.*|^\s*\.loc\s.*", "", text, flags=re.M)
+    text = text.split("\t.section", 1)[0]
+    instructions = vector = 0
+    words = []
+    for token in TOKEN.findall(text):
+        if vector:
+            vector += (token == "{") - (token == "}")
+        elif token == "{" and (not words or ".entry" in words or ".func" in words):
+            words = []
+        elif token == "{":
+            vector = 1
+        elif token == "}":
+            words = []
+        elif token == ";":
+            instructions += bool(words) and not words[0].startswith(".")
+            words = []
+        elif token == ":" and len(words) == 1:
+            words = []
+        else:
+            words.append(token)
+    return len(re.findall(r"\.entry\b", text)), instructions
+
+
+def main():
+    if len(sys.argv) < 3:
+        print(__doc__)
+        return 2
+    reader, nvcc = sys.argv[1:3]
+    try:
+        subprocess.run([nvcc, "--version"], stdout=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        print(f"1..0 # SKIP no nvcc at {nvcc}")
+        return 77
+    wanted = list(cases("--long" in sys.argv))
+    print(f"1..{len(wanted) + 1}")
+    failed = number = 0
+    texts = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, architecture, flags in wanted:
+            number += 1
+            title = f"{name}.cu for compute_{architecture} {' '.join(flags)}"
+            output = os.path.join(folder, f"{number}.ptx")
+            compiled = subprocess.run([nvcc, "-ptx", f"-arch=compute_{architecture}", "-std=c++17", "-Wno-deprecated-gpu-targets", *flags,
+                                       os.path.join(HERE, "corpus", name + ".cu"), "-o", output], capture_output=True, text=True)
+            if compiled.returncode:
+                if "nsupported gpu architecture" in compiled.stderr or "Unsupported" in compiled.stderr:
+                    print(f"ok {number} {title} # SKIP this nvcc does not know it")
+                    continue
+                print(f"not ok {number} {title}: nvcc failed\n# {compiled.stderr[-800:]}")
+                failed += 1
+                continue
+            read = subprocess.run([reader, output], capture_output=True, text=True)
+            found = re.search(r"(\d+) of them kernels, (\d+) undefined, (\d+) instructions", read.stdout)
+            with open(output) as text:
+                kernels, instructions = expected(text.read())
+            good = (read.returncode == 0 and found and int(found[1]) == kernels and kernels > 0 and int(found[2]) == 0
+                    and int(found[3]) == instructions)
+            print(f"{'ok' if good else 'not ok'} {number} {title}")
+            if not good:
+                failed += 1
+                print(f"# counted {kernels} kernels, {instructions} instructions; ptx_read: {read.stdout[-300:]} {read.stderr}")
+            if flags == ["-rdc=true"] and architecture == 90:
+                texts.append(output)
+        number += 1
+        read = subprocess.run([reader, *texts], capture_output=True, text=True)
+        good = read.returncode == 0 and len(texts) == 2
+        print(f"{'ok' if good else 'not ok'} {number} both relocatable texts link")
+        if not good:
+            failed += 1
+            print(f"# {len(texts)} texts: {read.stderr}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
