@@ -394,7 +394,7 @@ bool function_read(struct ptx_reader *reader, enum ptx_linkage linkage, bool is_
         return false;
     if (!function.defined)
         return lexer_expect(reader, ';', "after the function's declaration");
-    if (!keep)
+    if (!keep || reader->outline)
         return lexer_skip_block(reader);
     if (!read_body(reader, &function))
         return false;

@@ -372,12 +372,23 @@ bool lexer_opcode(struct ptx_reader *reader, struct reader_name **name)
     return true;
 }
 
+/* What lexer_skip_block must look at. */
+static bool ends_run(char c)
+{
+    return c == '\n' || c == '{' || c == '}' || c == '"' || c == '/' || c == '#' || c == '@';
+}
+
 bool lexer_skip_block(struct ptx_reader *reader)
 {
     uint32_t start = reader->token.line;
     uint64_t open = 1;
     while (open) {
-        if (!skip_space(reader))
+        const char *at = reader->cursor;
+        while (at < reader->end && !ends_run(*at))
+            at++;
+        reader->operations += (uint64_t)(at - reader->cursor);
+        reader->cursor = at;
+        if (!skip_space(reader))                       /* comments, lines */
             return false;
         if (reader->cursor >= reader->end)
             return reader_error(reader, start, "the block that starts here does not end");

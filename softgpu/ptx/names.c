@@ -77,7 +77,7 @@ bool names_init(struct ptx_reader *reader)
         struct reader_name *name = names_intern(reader, keywords[i].text, strlen(keywords[i].text));
         if (!name)
             return false;
-        name->keyword = keywords[i].keyword;
+        name->keyword = (uint16_t)keywords[i].keyword;
     }
     for (int type = PTX_PRED; type < PTX_TYPE_COUNT; type++) {
         const char *text = ptx_type_name((enum ptx_type)type);

@@ -96,8 +96,8 @@ static bool read_units(struct ptx_reader *reader, const struct ptx_source *sourc
     return true;
 }
 
-int ptx_module_read_counted(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log,
-                            size_t log_size, uint64_t *operations)
+int ptx_module_read_with(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log,
+                         size_t log_size, const struct reader_options *options)
 {
     if (log && log_size)
         log[0] = '\0';
@@ -108,6 +108,7 @@ int ptx_module_read_counted(const struct ptx_source *sources, size_t count, stru
         return -1;
     }
     reader->log = log;
+    reader->outline = options->outline;
     reader->log_size = log_size;
     reader->unit_name = count && sources[0].name ? sources[0].name : "ptx";
     reader->arena = ptx_arena_create();
@@ -120,8 +121,8 @@ int ptx_module_read_counted(const struct ptx_source *sources, size_t count, stru
         reader_error(reader, 0, "%zu texts are too many", count);
     else if (names_init(reader) && read_units(reader, sources, count))
         module = link_finish(reader);
-    if (operations)
-        *operations = reader->operations;
+    if (options->operations)
+        *options->operations = reader->operations;
     if (module)
         reader->arena = NULL;
     reader_free(reader);
@@ -133,7 +134,12 @@ int ptx_module_read_counted(const struct ptx_source *sources, size_t count, stru
 
 int ptx_module_read(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log, size_t log_size)
 {
-    return ptx_module_read_counted(sources, count, out, log, log_size, NULL);
+    return ptx_module_read_with(sources, count, out, log, log_size, &(struct reader_options){ 0 });
+}
+
+int ptx_module_read_outline(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log, size_t log_size)
+{
+    return ptx_module_read_with(sources, count, out, log, log_size, &(struct reader_options){ .outline = true });
 }
 
 void ptx_module_free(struct ptx_module *module)

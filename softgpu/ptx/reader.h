@@ -148,6 +148,7 @@ struct ptx_reader {
     char                *log;
     size_t               log_size;
     bool                 failed;
+    bool                 outline;     /* bodies are not read */
     uint64_t             operations;  /* steps taken: tests check that they grow linearly */
     uint64_t             init_bytes;
     uint32_t             members;     /* variables made by x<10> */
@@ -182,7 +183,8 @@ struct ptx_reader {
 };
 
 /* reader.c */
-int   ptx_module_read_counted(const struct ptx_source *, size_t count, struct ptx_module **, char *log, size_t log_size, uint64_t *operations);
+struct reader_options { bool outline; uint64_t *operations; };
+int   ptx_module_read_with(const struct ptx_source *, size_t count, struct ptx_module **, char *log, size_t log_size, const struct reader_options *);
 bool  reader_error(struct ptx_reader *, uint32_t line, const char *format, ...) __attribute__((format(printf, 3, 4)));  /* false */
 void *reader_alloc(struct ptx_reader *, size_t count, size_t item);               /* result arena; NULL after an error */
 void *reader_scratch(struct ptx_reader *, size_t size);

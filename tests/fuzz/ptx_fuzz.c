@@ -1,4 +1,4 @@
-/* Any bytes, read as PTX: up to three texts with 0x01 between them. What is read must keep what ptx.h promises. */
+/* Any bytes, read as PTX: up to three texts with 0x01 between them; without the bodies when the last byte is 0x02. What is read must keep what ptx.h promises. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sources[count++] = (struct ptx_source){ .text = (const char *)data + at, .size = length, .name = "fuzz" };
         at += length + 1;
     }
-    if (ptx_module_read_counted(sources, count, &module, log, sizeof log, &operations) == 0) {
+    const struct reader_options options = { .outline = size && data[size - 1] == 2, .operations = &operations };
+    if (ptx_module_read_with(sources, count, &module, log, sizeof log, &options) == 0) {
         const char *wrong = ptx_validate(module);
         if (wrong) {
             fprintf(stderr, "%s\n", wrong);

@@ -41,7 +41,10 @@ static int try(const char *text, size_t size)
     assert_non_null(copy);
     memcpy(copy, text, size);
     struct ptx_source source = { .text = copy, .size = size, .name = "hostile" };
-    int result = ptx_module_read(&source, 1, &module, log, sizeof log);
+    int result = ptx_module_read_outline(&source, 1, &module, log, sizeof log);
+    if (result == 0)
+        ptx_module_free(module);
+    result = ptx_module_read(&source, 1, &module, log, sizeof log);
     if (result == 0)
         ptx_module_free(module);
     else
@@ -169,7 +172,8 @@ static struct cost cost_of(const char *text, size_t size, bool must_read)
     char log[256];
     struct ptx_module *module = NULL;
     struct ptx_source source = { .text = text, .size = size, .name = "long" };
-    int result = ptx_module_read_counted(&source, 1, &module, log, sizeof log, &cost.operations);
+    int result = ptx_module_read_with(&source, 1, &module, log, sizeof log,
+                                      &(struct reader_options){ .operations = &cost.operations });
     if ((result == 0) != must_read)
         fail_msg("%s: %.100s", result ? log : "was read", text);
     if (result == 0)

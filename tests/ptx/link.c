@@ -152,6 +152,25 @@ static void highest_version_counts(void **state)
     ptx_module_free(module);
 }
 
+static void outlines(void **state)
+{
+    (void)state;
+    static const char text[] = ".version 8.0 .target sm_90 .global .u32 x = 5; .func f(.param .b64 a);"
+        ".entry k(.param .u64 p, .param .u8 q) { { nonsense here \"}\" } // }\n ret; } .func f(.param .b64 a) { ret; }";
+    struct ptx_source source = { .text = text, .size = sizeof text - 1, .name = "text" };
+    struct ptx_module *module;
+    char log[64];
+    assert_int_equal(ptx_module_read(&source, 1, &module, log, sizeof log), -1);
+    assert_int_equal(ptx_module_read_outline(&source, 1, &module, log, sizeof log), 0);
+    const struct ptx_function *k = ptx_check_function(module, "k");
+    assert_int_equal(module->function_count, 2);
+    assert_true(k->defined);
+    assert_int_equal(k->instruction_count, 0);
+    assert_int_equal(k->param_size, 9);
+    assert_int_equal(ptx_check_variable(module, "x")->init[0], 5);
+    ptx_module_free(module);
+}
+
 static void errors_name_the_text(void **state)
 {
     (void)state;
@@ -171,6 +190,7 @@ int main(void)
         cmocka_unit_test_teardown(weak_relocations, ptx_check_free),
         cmocka_unit_test_teardown(common_definitions, ptx_check_free),
         cmocka_unit_test_teardown(highest_version_counts, ptx_check_free),
+        cmocka_unit_test_teardown(outlines, ptx_check_free),
         cmocka_unit_test_teardown(errors_name_the_text, ptx_check_free),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,5 +1,5 @@
-/* ptx_read [-b] FILE…: reads and links PTX texts as one module and prints what they hold; -b: with the bytes of
-   initialised variables. Exit code 1: not readable. */
+/* ptx_read [-b|-o] FILE…: reads and links PTX texts as one module and prints what they hold; -b: with the bytes of
+   initialised variables; -o: without bodies. Exit code 1: not readable. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,8 @@ int main(int argc, char **argv)
     bool bytes = argc > 1 && strcmp(argv[1], "-b") == 0;
     if (!sources)
         return 1;
-    if (bytes) {
+    bool outline = argc > 1 && strcmp(argv[1], "-o") == 0;
+    if (bytes || outline) {
         argv++;
         argc--;
     }
@@ -59,7 +60,7 @@ int main(int argc, char **argv)
             goto done;
         }
     }
-    if (ptx_module_read(sources, (size_t)argc - 1, &module, log, sizeof log) != 0) {
+    if ((outline ? ptx_module_read_outline : ptx_module_read)(sources, (size_t)argc - 1, &module, log, sizeof log) != 0) {
         fprintf(stderr, "%s\n", log);
         goto done;
     }
