@@ -696,7 +696,11 @@ void fake_start(void)
     }
     setenv("FLYT_SERVER", uri, 1);
     pthread_t thread;
+    sigset_t every, before;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
     pthread_create(&thread, NULL, serve, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_detach(thread);
 }
 

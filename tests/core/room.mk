@@ -8,3 +8,10 @@ $(TESTS_CORE_OBJECTS): | $(CPU_RPC_HEADERS)
 $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o $(BUILD)/tests/core/fake.o $(CORE_OBJECTS) $(CPU_RPC_OBJECTS) $(CPU_COMMON_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(CPU_COMMON_LIBS) $(CPU_RPC_LIBS) -lcmocka -ldl
+
+# flyt-run. The libraries are looked for, so they must be there.
+$(BUILD)/tests/flyt_run: tests/core/flyt_run.sh | $(BIN)/flyt-run $(BIN)/libflyt-client.so
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/core/flyt_run.sh %s\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/flyt_run

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "cpu/client/core/internal.h"
+#include "cpu/common/fatbin.h"
+#include "cpu/common/hash.h"
 
 static uint64_t random_next(void)
 {
@@ -207,11 +209,71 @@ static void boxes(void **unused)
     assert_int_equal(box_check(&(struct core_box){ 0x1000, 0, 0 }, &(struct core_extent){ 10, 1, 1 }, &bytes), 0);
 }
 
+/* ---- images ---- */
+
+/* A container with `entries` bytes of zeros as entries (never looked at here). */
+static uint8_t *container(uint64_t entries, uint8_t mark)
+{
+    uint8_t *c = calloc(1, 16 + entries);
+    assert_non_null(c);
+    memcpy(c, &(uint32_t){ FATBIN_CONTAINER_MAGIC }, 4);
+    memcpy(c + 4, &(uint16_t){ 1 }, 2);
+    memcpy(c + 6, &(uint16_t){ 16 }, 2);
+    memcpy(c + 8, &entries, 8);
+    if (entries)
+        memset(c + 16, mark, entries);
+    return c;
+}
+
+/* What travels is the concatenation: main first, then those prelinked, each padded to 8; the hash is of that. */
+static void bundles(void **unused)
+{
+    (void)unused;
+    static const uint64_t entries[3] = { 64, 13, 8 };        /* 80, 29 + 3, 24 bytes */
+    uint8_t *parts[3], whole[80 + 32 + 24] = { 0 }, expected[HASH_SIZE];
+    for (int i = 0, at = 0; i < 3; i++) {
+        parts[i] = container(entries[i], (uint8_t)(i + 1));
+        memcpy(whole + at, parts[i], 16 + entries[i]);
+        at += (int)((16 + entries[i] + 7) / 8 * 8);
+    }
+    const void *extra[] = { parts[1], parts[2], NULL };
+    struct fatbin_wrapper two = { FATBIN_WRAPPER_MAGIC, 2, parts[0], extra }, one = { FATBIN_WRAPPER_MAGIC, 1, parts[0], "a file name" };
+    static const char damaged[64] = "\177ELF";
+    struct image_bundle b;
+    const char *why;
+    assert_int_equal(bundle_make(&two, &b, &why), 0);
+    assert_int_equal(b.kind, FLYT_IMAGE_FATBIN);
+    assert_int_equal(b.count, 3);
+    assert_int_equal(b.size, sizeof whole);
+    hash_bytes(whole, sizeof whole, expected);
+    assert_memory_equal(b.hash, expected, HASH_SIZE);
+    bundle_free(&b);
+    assert_int_equal(bundle_make(&one, &b, &why), 0);        /* version 1: nothing follows */
+    assert_int_equal(b.size, 80);
+    bundle_free(&b);
+    assert_int_equal(bundle_make(parts[2], &b, &why), 0);    /* a bare container */
+    assert_int_equal(b.size, 24);
+    bundle_free(&b);
+    static const char ptx[] = "// comment\n.version 9.0\n.target sm_75\n";
+    assert_int_equal(bundle_make(ptx, &b, &why), 0);
+    assert_int_equal(b.kind, FLYT_IMAGE_PTX);
+    assert_int_equal(b.size, sizeof ptx);                    /* with its NUL */
+    bundle_free(&b);
+    assert_int_equal(bundle_make(NULL, &b, &why), CORE_INVALID_IMAGE);
+    assert_int_equal(bundle_make("some text", &b, &why), CORE_INVALID_IMAGE);
+    assert_int_equal(bundle_make("", &b, &why), CORE_INVALID_IMAGE);
+    assert_int_equal(bundle_make(damaged, &b, &why), CORE_INVALID_IMAGE);
+    memset(parts[0], 0, 4);
+    assert_int_equal(bundle_make(&two, &b, &why), CORE_INVALID_IMAGE);
+    for (int i = 0; i < 3; i++)
+        free(parts[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(perf_words), cmocka_unit_test_setup(visible_devices, four_devices), cmocka_unit_test(tree_model),
-        cmocka_unit_test(window_model), cmocka_unit_test(boxes),
+        cmocka_unit_test(window_model), cmocka_unit_test(boxes), cmocka_unit_test(bundles),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* How a session begins, is forked, is lost, and ends: each test in a process of its own. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -214,6 +215,44 @@ static void body_fork(void)
     CHECK(!core_forked());
 }
 
+static _Atomic bool stop;
+
+static void *busy(void *unused)
+{
+    (void)unused;
+    core_image *image;
+    core_function *f;
+    for (int i = 0; !stop; i++) {
+        uint64_t address;
+        char byte = 1;
+        CHECK(core_memory_allocate(0, 1000, &address) == 0 && core_copy_in(0, 0, address, &byte, 1, false) == 0);
+        CHECK(core_copy_out(0, 0, &byte, address, 1, true) == 0 && core_memory_free(address) == 0);
+        if (i < 500)
+            CHECK(core_image_add(".version", &image) == 0 && core_function_add(image, "f", &f) == 0);
+    }
+    return NULL;
+}
+
+/* Other threads hold every lock now and then when the fork happens. */
+static void body_fork_busy(void)
+{
+    fake_start();
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, busy, NULL);
+    CHECK(core_attach() == 0);
+    for (int i = 0; i < 40; i++) {
+        pid_t child = fork();
+        if (!child)
+            in_child();
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    stop = true;
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+}
+
 static void body_fork_first(void)
 {
     fake_start();
@@ -230,6 +269,54 @@ static void forking(void **unused)
     (void)unused;
     assert_int_equal(fake_isolated(body_fork), 0);
     assert_int_equal(fake_isolated(body_fork_first), 0);
+    assert_int_equal(fake_isolated(body_fork_busy), 0);
+}
+
+/* ---- signals: the core's threads take none of the program's ---- */
+
+static pthread_t program_thread;
+static _Atomic int taken;
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (!pthread_equal(pthread_self(), program_thread))
+        taken = 100;
+    taken++;
+}
+
+static void nothing(void *user, int status)
+{
+    (void)user;
+    (void)status;
+}
+
+static void body_signals(void)
+{
+    sigset_t one, before = { 0 }, after = { 0 };
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    fake_start();
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    CHECK(core_attach() == 0 && core_host_function(0, 0, nothing, NULL, false) == 0 && core_device_synchronize(0) == 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    CHECK(memcmp(&before, &after, sizeof before) == 0);
+    program_thread = pthread_self();
+    signal(SIGUSR1, on_signal);
+    pthread_sigmask(SIG_BLOCK, &one, NULL);
+    for (int i = 0; i < 20; i++) {
+        kill(getpid(), SIGUSR1);              /* nobody may take it while this thread does not */
+        usleep(1000);
+        CHECK(taken == 0);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    CHECK(taken == 1);
+}
+
+static void signals(void **unused)
+{
+    (void)unused;
+    assert_int_equal(fake_isolated(body_signals), 0);
 }
 
 /* ---- loss ---- */
@@ -376,7 +463,7 @@ static void unsupported_once(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attach_failures), cmocka_unit_test(attaching), cmocka_unit_test(forking),
+        cmocka_unit_test(attach_failures), cmocka_unit_test(attaching), cmocka_unit_test(forking), cmocka_unit_test(signals),
         cmocka_unit_test(loss_at_each_stage), cmocka_unit_test(loss_wakes), cmocka_unit_test(at_exit),
         cmocka_unit_test(unsupported_once),
     };

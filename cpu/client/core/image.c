@@ -43,15 +43,19 @@ static const char *add_wrapped(struct image_bundle *bundle, const struct fatbin_
     return why;
 }
 
+/* Text may be shorter than a magic number, so no byte behind a NUL is read; no magic number has one. */
+static bool begins_with(const void *image, const char magic[4])
+{
+    return strncmp(image, magic, 4) == 0;
+}
+
 static const char *add_image(struct image_bundle *bundle, const void *image)
 {
-    uint32_t magic;
-    memcpy(&magic, image, sizeof magic);
-    if (magic == FATBIN_WRAPPER_MAGIC)
+    if (begins_with(image, (const char *)&(const uint32_t){ FATBIN_WRAPPER_MAGIC }))
         return add_wrapped(bundle, image);
-    if (magic == FATBIN_CONTAINER_MAGIC)
+    if (begins_with(image, (const char *)&(const uint32_t){ FATBIN_CONTAINER_MAGIC }))
         return add_container(bundle, image);
-    if (memcmp(image, "\177ELF", 4) == 0) {
+    if (begins_with(image, "\177ELF")) {
         bundle->kind = FLYT_IMAGE_CUBIN;
         size_t size = fatbin_elf_size(image, SIZE_MAX);
         return size ? add_part(bundle, image, size) : "it is a damaged ELF file";

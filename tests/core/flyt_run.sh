@@ -1,0 +1,22 @@
+#!/bin/sh
+# flyt-run: what it sets, what it passes on, how it ends.
+bin=$(cd "$1" && pwd)
+count=0
+check() {   # name, expected, got
+    count=$((count + 1))
+    if [ "$2" = "$3" ]; then echo "ok $count - $1"; else echo "not ok $count - $1"; echo "# expected: $2"; echo "# got: $3"; fi
+}
+unset FLYT_SERVER FLYT_STATS LD_LIBRARY_PATH
+echo 1..12
+check "library path" "$bin/cudart:$bin" "$("$bin/flyt-run" sh -c 'echo $LD_LIBRARY_PATH')"
+check "in front of the program's own" "$bin/cudart:$bin:/x:/y" "$(LD_LIBRARY_PATH=/x:/y "$bin/flyt-run" sh -c 'echo $LD_LIBRARY_PATH')"
+check "server" "tcp://h:1" "$("$bin/flyt-run" --server tcp://h:1 sh -c 'echo $FLYT_SERVER')"
+check "server with =" "local:" "$("$bin/flyt-run" --server=local: sh -c 'echo $FLYT_SERVER')"
+check "server of the environment" "unix:///z" "$(FLYT_SERVER=unix:///z "$bin/flyt-run" sh -c 'echo $FLYT_SERVER')"
+check "stats" "1" "$("$bin/flyt-run" --stats sh -c 'echo $FLYT_STATS')"
+check "arguments stay as they are" "--server|a b|" "$("$bin/flyt-run" -- sh -c 'printf "%s|" "$@"' x --server 'a b')"
+"$bin/flyt-run" sh -c 'exit 7'; check "the program's status" 7 $?
+"$bin/flyt-run" /nonexistent/program 2>/dev/null; check "not found" 127 $?
+"$bin/flyt-run" / 2>/dev/null; check "not executable" 126 $?
+"$bin/flyt-run" --nonsense true 2>/dev/null; check "wrong option" 125 $?
+check "help" "NAME" "$("$bin/flyt-run" --help | head -1)"
