@@ -41,7 +41,7 @@ int  fake_isolated(void (*test)(void));
 /* What it wrote to stderr and stdout, when not NULL. */
 int  fake_isolated_output(void (*test)(void), char *output, unsigned long size);
 
-#define CHECK(condition) fake_check((condition), #condition, __FILE__, __LINE__)
-void fake_check(bool, const char *what, const char *file, int line);
+#define CHECK(condition) ((condition) ? (void)0 : fake_failed(#condition, __FILE__, __LINE__))
+void fake_failed(const char *what, const char *file, int line) __attribute__((noreturn));
 
 #endif
