@@ -24,7 +24,7 @@ $(BUILD)/softgpu/driver/errors.o: | $(SOFTGPU_DRIVER_GENERATED)/error_names.h
 # Never unloaded: its threads live as long as the process.
 $(SOFTGPU_LIBRARY): $(SOFTGPU_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu.so -Wl,-z,nodelete -Wl,-Bsymbolic -o $@ $^ -lzstd -llz4 -lm
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu.so -Wl,-z,nodelete -Wl,-Bsymbolic $(if $(SANITIZE),,-Wl,-z,defs) -o $@ $^ -lzstd -llz4 -lm
 
 # While softgpu/exec/ grows: no library before all of it is there.
 ifeq ($(filter-out $(wildcard $(SOFTGPU_EXEC_SOURCES)),$(SOFTGPU_EXEC_SOURCES)),)

@@ -6,10 +6,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 enum {
     WORKERS = 2,                             /* CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT */
-    POLL_FIRST_NS = 50 * 1000, POLL_LAST_NS = 1000 * 1000,   /* how often a value in memory is looked at */
+    POLL_LEAST_NS = 10 * 1000, POLL_MOST_NS = 500 * 1000,    /* how often a value in memory is looked at: */
+    POLL_SHARE = 16,                         /* every 1/16 of the time that it has been waited for */
     CHAOS_DELAY_NS = 2 * 1000 * 1000
 };
 
@@ -19,7 +21,6 @@ static struct sgd_stream *active;            /* streams with something queued */
 static struct work_list copies, callbacks;
 static pthread_cond_t timer_ready;
 static uint64_t timer_at;                    /* when the timer thread is to look again; 0: not */
-static uint64_t poll_interval = POLL_FIRST_NS;
 static bool threads_started, values_waited;
 static _Thread_local bool in_callback;
 
@@ -95,15 +96,14 @@ static void look_again_at(uint64_t when)
 
 void sgd_queue_poke(void)
 {
-    if (!values_waited)
-        return;
-    poll_interval = POLL_FIRST_NS;
-    look_again_at(1);
+    if (values_waited)
+        look_again_at(1);
 }
 
 static void *timer_thread(void *unused)
 {
     (void)unused;
+    prctl(PR_SET_TIMERSLACK, 1000);          /* ns; the standard is 50,000 */
     sgd_lock();
     for (;;) {
         uint64_t now = sgd_now();
@@ -111,8 +111,6 @@ static void *timer_thread(void *unused)
             timer_at = 0;
             values_waited = false;
             advance_all();
-            if (values_waited && poll_interval < POLL_LAST_NS)
-                poll_interval += poll_interval / 64 + 1;
             continue;
         }
         sgd_wait_on(&timer_ready, timer_at ? &timer_at : NULL);
@@ -193,8 +191,12 @@ static bool start(struct sgd_op *op)
         break;
     case SGD_OP_WAIT_VALUE:
         if (!sgd_value_reached(op, &r) && !r) {
+            uint64_t now = sgd_now();
+            if (!op->value.since)
+                op->value.since = now;
+            uint64_t pause = (now - op->value.since) / POLL_SHARE;
             values_waited = true;
-            look_again_at(sgd_now() + poll_interval);
+            look_again_at(now + (pause < POLL_LEAST_NS ? POLL_LEAST_NS : pause > POLL_MOST_NS ? POLL_MOST_NS : pause));
             return false;
         }
         break;

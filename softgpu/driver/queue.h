@@ -78,7 +78,7 @@ struct sgd_op {
             CUstreamCallback callback; CUhostFn function; void *data; CUstream stream;
         } host;
         struct sgd_event *event;         /* RECORD */
-        struct { uint64_t address, value; bool wide; unsigned flags; } value;
+        struct { uint64_t address, value, since; bool wide; unsigned flags; } value;   /* since: when it came to the head */
         uint64_t address;                /* FREE */
     };
 };
