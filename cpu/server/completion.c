@@ -193,11 +193,13 @@ void completion_advance(struct session *session, struct stream *stream, uint64_t
 /* Asks about one stream's markers; completion.lock is held. False: the stream has none left. */
 static bool completion_look(struct session *session, struct stream *stream, struct harvest *harvest)
 {
-    if (device_use(session, stream->device) != CUDA_SUCCESS)
+    CUresult unusable = device_use(session, stream->device);
+    if (unusable != CUDA_SUCCESS && !stream->device->context)
         return true;                                  /* a reset is going on; completion_abort will come */
     while (stream->markers) {
         struct marker *marker = stream->markers;
-        CUresult r = session->gpu->EventQuery(marker->event);
+        /* A context that a fault has ended cannot even be made current: that fault is the answer. */
+        CUresult r = unusable != CUDA_SUCCESS ? unusable : session->gpu->EventQuery(marker->event);
         if (r == CUDA_ERROR_NOT_READY)
             return true;
         stream->markers = marker->next;
