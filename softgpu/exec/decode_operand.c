@@ -57,7 +57,7 @@ int decode_register(struct exec_decoder *d, const struct ptx_operand *o, uint32_
     *row = d->register_at[o->reg];
     if (r->type == PTX_PRED)
         return 0;
-    if (o->component > 0) {
+    if (o->component > 0 && o->component < PTX_BYTE_0) {      /* parts of a register are the business of softgpu/alu */
         if ((unsigned)o->component >= r->vector)
             return decode_error(d, "%s has no such component", r->name);
         *row += (uint32_t)o->component * SG_LANES * (uint32_t)(decode_cell(r->type) == SG_CELL_128 ? 16 : decode_cell(r->type) == SG_CELL_64 ? 8 : 4);

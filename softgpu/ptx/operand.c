@@ -89,7 +89,12 @@ static bool read_component(struct ptx_reader *reader, struct ptx_operand *operan
 {
     if (reader->token.kind != TOKEN_DIRECTIVE)
         return true;
-    operand->component = component_of(reader->token.name->text);
+    const char *text = reader->token.name->text;
+    operand->component = component_of(text);
+    if (operand->component < 0 && (text[0] == 'b' || text[0] == 'h') && text[1] && !text[1 + strspn(text + 1, "01234567")]) {
+        operand->component = PTX_SELECTOR;
+        operand->text = text;
+    }
     if (operand->component < 0)
         return reader_error(reader, reader->token.line, "'.%s' is no component of a register", reader->token.name->text);
     lexer_next(reader);

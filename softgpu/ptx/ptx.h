@@ -90,7 +90,7 @@ enum ptx_scope {
     PTX_SCOPE_RETURN      /* function->returns[index] */
 };
 
-enum { PTX_BYTE_0 = 4, PTX_HALF_0 = 8 };      /* %r.b2 is PTX_BYTE_0 + 2, %r.h1 is PTX_HALF_0 + 1 */
+enum { PTX_BYTE_0 = 4, PTX_HALF_0 = 8, PTX_SELECTOR = 10 };     /* %r.b2 is PTX_BYTE_0 + 2, %r.h1 is PTX_HALF_0 + 1, %r.b3210: text */
 
 /* A call is written with up to four operands: LIST of returns (absent when the function returns nothing), FUNCTION or
    REGISTER, LIST of arguments (may be absent), and for calls through a register a PROTOTYPE, or a VARIABLE that is a
@@ -101,14 +101,14 @@ struct ptx_operand {
     bool is_unsigned;
     bool has_register, has_variable;  /* MEMORY */
     bool bracketed;                   /* LIST written as [ … ] */
-    int8_t component;                 /* -1: none; 0..3: .x .y .z .w (or .r .g .b .a); of video instructions: PTX_BYTE_0 + n, PTX_HALF_0 + n */
+    int8_t component;                 /* -1: none; 0..3: .x .y .z .w (or .r .g .b .a); of video instructions: PTX_BYTE_0 + n, PTX_HALF_0 + n, PTX_SELECTOR */
     uint8_t float_bits;               /* 32 or 64 */
     uint8_t scope;                    /* enum ptx_scope */
     uint32_t reg;                     /* index into function->registers */
     uint32_t index;                   /* variable, label's instruction, function, prototype */
     int64_t integer;                  /* value or offset */
     uint64_t bits;
-    const char *text;                 /* SPECIAL; otherwise NULL */
+    const char *text;                 /* SPECIAL; component PTX_SELECTOR: "b3210"; otherwise NULL */
     const struct ptx_operand *elements;
     uint32_t element_count;
     const struct ptx_operand *second; /* p|q: the second destination; NULL */

@@ -98,6 +98,9 @@ static void registers(void **state)
     assert_int_equal(operand("vadd.s32.s32.s32 %r1, %r2.b3, %r3.h1;", 1)->component, PTX_BYTE_0 + 3);
     assert_int_equal(operand("vadd.s32.s32.s32 %r1, %r2.b3, %r3.h1;", 2)->component, PTX_HALF_0 + 1);
     assert_true(operand("vmad.s32.s32.s32 %r1, -%r2, %r3, %r4;", 1)->negated);
+    o = operand("vadd4.u32.u32.u32 %r1.b20, %r2.b7531, %r3, %r4;", 1);
+    assert_int_equal(o->component, PTX_SELECTOR);
+    assert_string_equal(o->text, "b7531");
     o = operand("mov.u32 %r1, %tid.y;", 1);
     assert_int_equal(o->kind, PTX_OP_SPECIAL);
     assert_string_equal(o->text, "tid");

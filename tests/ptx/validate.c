@@ -27,7 +27,7 @@ static const char *check_operand(const struct ptx_module *module, const struct p
 {
     if (depth > 100)
         return "operands are nested without end";
-    if (o->component < -1 || o->component > PTX_HALF_0 + 1)
+    if (o->component < -1 || o->component > PTX_SELECTOR)
         return "a component is out of range";
     if (o->second) {
         if (o->second->second)
