@@ -93,15 +93,19 @@ STORE(store16, uint16_t, uint32_t)
 STORE(store32, uint32_t, uint32_t)
 STORE(store64, uint64_t, uint64_t)
 
-/* Only the lanes in mask: the others' bytes may be somebody else's. */
+/* Only the lanes in mask: the others' bytes may be somebody else's. Masked moves below AVX-512 are slower than this loop. */
+#ifdef __AVX512F__
+#define FOR_SOME(l, mask) SG_FOR_LANES(l) if (((mask) >> l) & 1)
+#else
+#define FOR_SOME(l, mask) for (unsigned l, left = (mask); left && (l = (unsigned)__builtin_ctz(left), 1); left &= left - 1)
+#endif
 #define STORE_SOME(name, to_type, cell_type)                                                    \
     EXEC_RACY static void name(void *to, const void *row, uint32_t mask)                        \
     {                                                                                           \
         to_type *p = to;                                                                        \
         const cell_type *from = row;                                                            \
-        SG_FOR_LANES(l)                                                                         \
-            if ((mask >> l) & 1)                                                                \
-                p[l] = (to_type)from[l];                                                        \
+        FOR_SOME(l, mask)                                                                       \
+            p[l] = (to_type)from[l];                                                            \
     }
 STORE_SOME(store_some8, uint8_t, uint32_t)
 STORE_SOME(store_some16, uint16_t, uint32_t)
