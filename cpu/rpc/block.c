@@ -7,6 +7,9 @@
 
 /* Large enough for hundreds of calls per system call, small enough for the cache. */
 enum { BLOCK_SIZE = 256 * 1024 };
+/* A block is made as large as the records that come at present, or a large one would have to move after its first
+   part has come. The memory of that fades with every record. */
+enum { USUAL_FADE = 64 };
 /* Less room than this at the end of a block is not worth a system call. */
 enum { ROOM_MIN = 4096 };
 
@@ -90,6 +93,7 @@ int rpc_inbox_next(struct rpc_inbox *inbox, struct rpc_record *record)
         if (inbox->end - inbox->start - RPC_MARK_SIZE < length)
             return 0;
         inbox->start += RPC_MARK_SIZE + length;
+        inbox->usual = length > inbox->usual ? length + RPC_MARK_SIZE : inbox->usual - inbox->usual / USUAL_FADE;
         if (last && !inbox->assembly) {
             *record = (struct rpc_record){ rpc_block_reference(inbox->block), at + RPC_MARK_SIZE, length };
             return 1;
@@ -125,7 +129,8 @@ uint8_t *rpc_inbox_room(struct rpc_inbox *inbox, size_t *room)
     bool fits = block && block->capacity - inbox->start >= wanted && block->capacity > inbox->end;
     bool worth = fits && (block->capacity - inbox->end >= ROOM_MIN || have > 0);
     if (!worth) {
-        size_t capacity = wanted > BLOCK_SIZE ? wanted : BLOCK_SIZE;
+        size_t capacity = wanted > inbox->usual ? wanted : inbox->usual;
+        capacity = capacity > BLOCK_SIZE ? capacity : BLOCK_SIZE;
         if (block && !block_is_shared(block) && block->capacity >= capacity) {
             memmove(block->bytes, block->bytes + inbox->start, have);
         } else {

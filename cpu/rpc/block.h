@@ -38,6 +38,7 @@ struct rpc_inbox {
     struct rpc_block *block;
     size_t            start, end;   /* bytes received and not yet handed out */
     size_t            max_record;
+    size_t            usual;        /* size of the large records that come at present; see rpc_inbox_room */
     /* a record of several fragments, being put together */
     struct rpc_block *assembly;
     size_t            assembled;

@@ -12,7 +12,8 @@
 
 enum {
     QUIET_NS = 50 * 1000,       /* an ASYNC call after so long a pause is sent at once: no burst */
-    SEND_AT  = 16 * 1024        /* a batch of so many bytes is sent by whoever filled it */
+    SEND_AT  = 16 * 1024,       /* a batch of so many bytes is sent by whoever filled it */
+    BATCHES_FOR_OTHERS = 4      /* a writer sends so many before it leaves the rest to the attender */
 };
 
 int rpc_client_create(rpc_channel *channel, const struct rpc_program *program, int dead_seconds,
@@ -115,11 +116,24 @@ static void remember(rpc_client *client, struct rpc_call *call)
         client->quiet_since = clock_now();      /* from here on an answer is due */
 }
 
+/* The attender shall send what is in the batch. The lock is held. */
+static void kick(rpc_client *client)
+{
+    if (client->kicked)
+        return;
+    client->kicked = true;
+    rpc_client_wake_attender(client);
+}
+
 int rpc_client_send(rpc_client *client)
 {
     if (client->pending_count == 0 && client->dead_seconds > 0 && !client->sender.writing)
         client->quiet_since = clock_now();      /* a write that gets stuck is overdue from here on */
-    int status = rpc_sender_write(&client->sender);
+    /* Other threads may add calls as fast as this one writes them: with an attender there, that is its affair. */
+    int status = client->attender ? rpc_sender_write_some(&client->sender, BATCHES_FOR_OTHERS)
+                                  : rpc_sender_write(&client->sender);
+    if (client->attender && !client->sender.writing && rpc_sender_pending(&client->sender) > 0)
+        kick(client);
     if (client->batching)
         client->last_sent = clock_now();
     return status;
@@ -133,10 +147,7 @@ static int send_or_batch(rpc_client *client)
     if (!client->batching || !client->attender || rpc_sender_pending(&client->sender) >= SEND_AT ||
         clock_now() - client->last_sent > QUIET_NS)
         return rpc_client_send(client);
-    if (!client->kicked) {
-        client->kicked = true;
-        rpc_client_wake_attender(client);
-    }
+    kick(client);
     return 0;
 }
 

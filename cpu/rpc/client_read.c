@@ -351,7 +351,7 @@ static void rest(rpc_client *client, struct rpc_attender *attender)
 /* Sleeps until bytes come or somebody wakes it; reads them if nobody else does. The lock is held. */
 static void watch(rpc_client *client, struct rpc_attender *attender)
 {
-    int timeout_ms = patience(client);
+    int timeout_ms = client->kicked ? 0 : patience(client);     /* kicked: there is more to send */
     attender->state = RPC_ATTENDER_WATCHING;
     pthread_mutex_unlock(&client->lock);
     int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, true);
@@ -387,16 +387,19 @@ enum clnt_stat rpc_client_attend(rpc_client *client, struct rpc_call *call)
             failure = rpc_client_send(client);
             if (failure < 0)
                 break;
-        } else if (client->reading || client->waiters) {
-            rest(client, &attender);
-        } else {
-            watch(client, &attender);
         }
+        /* Also while others keep it busy sending, so that nobody waits for replies. */
+        if (call->complete)
+            break;
+        if (!client->reading && !client->waiters)
+            watch(client, &attender);
+        else if (!client->kicked)
+            rest(client, &attender);
     }
-    client->attender = NULL;
+    client->attender = NULL;                    /* from here on everybody sends all there is */
     client->kicked = false;
     if (failure == 0 && rpc_sender_pending(&client->sender) > 0)
-        failure = rpc_client_send(client);      /* nobody else would */
+        failure = rpc_client_send(client);
     pthread_mutex_unlock(&client->lock);
     pthread_cond_destroy(&attender.wake);
 

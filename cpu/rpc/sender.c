@@ -1,6 +1,7 @@
 #include "cpu/rpc/sender.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -231,12 +232,12 @@ static int batch_write(struct rpc_sender *sender, uint64_t *writes)
     return 0;
 }
 
-int rpc_sender_write(struct rpc_sender *sender)
+int rpc_sender_write_some(struct rpc_sender *sender, unsigned batches)
 {
     if (sender->writing)
         return sender->error;
     sender->writing = true;
-    while (sender->filling.total > 0 && sender->error == 0) {
+    for (; batches > 0 && sender->filling.total > 0 && sender->error == 0; batches--) {
         struct rpc_batch batch = sender->going;         /* empty, but its buffers are warm */
         sender->going = sender->filling;
         sender->filling = batch;
@@ -261,6 +262,11 @@ int rpc_sender_write(struct rpc_sender *sender)
     if (sender->waiting > 0)
         pthread_cond_broadcast(&sender->turn);
     return sender->error;
+}
+
+int rpc_sender_write(struct rpc_sender *sender)
+{
+    return rpc_sender_write_some(sender, UINT_MAX);
 }
 
 static void wait_turn(struct rpc_sender *sender)

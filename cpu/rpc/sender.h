@@ -67,8 +67,12 @@ int  rpc_sender_begin(struct rpc_sender *, struct rpc_encoding *, bool may_gathe
 int  rpc_sender_end(struct rpc_sender *, struct rpc_encoding *);        /* 0, or -EMSGSIZE (then cancelled) */
 void rpc_sender_cancel(struct rpc_sender *, struct rpc_encoding *);
 
-/* Sends the batch, unless another thread is writing: that one will send it. 0 or the sticky error. */
+/* Sends the batch, and what is added meanwhile, unless another thread is writing: that one will send it. 0 or the
+   sticky error. */
 int  rpc_sender_write(struct rpc_sender *);
+/* The same, but at most `batches` of them: for threads with something better to do. They see to it that somebody
+   sends what rpc_sender_pending then tells of, unless another thread is writing by then. */
+int  rpc_sender_write_some(struct rpc_sender *, unsigned batches);
 /* Returns when all that was encoded before this call is written. */
 int  rpc_sender_write_through(struct rpc_sender *);
 /* Waits while the batch is so full that no more should be added. */

@@ -180,6 +180,54 @@ static void batches(void **state)
     part(joint);
 }
 
+/* One thread that sends without end does not keep the others from their answers. */
+static atomic_bool flooding;
+
+static void *flood(void *context)
+{
+    struct worker *worker = context;
+    stream_args stream = { 0 };
+    while (atomic_load(&flooding)) {
+        if (flyt_stream_destroy_1(&stream, NULL, rpc_client_stub(worker->joint->client)) != RPC_SUCCESS)
+            worker->failures++;
+        worker->calls++;
+    }
+    return NULL;
+}
+
+static void flood_holds_nobody(void **state)
+{
+    enum { ANSWERS = 200 };
+    struct joint *joint = join(*state, 0);
+    add_helper(joint);
+    struct worker worker = { .joint = joint };
+    atomic_store(&flooding, true);
+    assert_int_equal(pthread_create(&worker.thread, NULL, flood, &worker), 0);
+    uint64_t began = clock_now(), longest = 0;
+    for (unsigned i = 0; i < ANSWERS; i++) {
+        uint64_t asked = clock_now();
+        device_args device = { 0 };
+        memory_info_result info = { 0 };
+        assert_int_equal(flyt_memory_info_1(&device, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+        longest = clock_now() - asked > longest ? clock_now() - asked : longest;
+        if (i % 20 == 0) {                          /* and the helper still hears the server */
+            uint64_t seen = atomic_load(&joint->events_seen);
+            service_say(joint->service, i);
+            while (atomic_load(&joint->events_seen) == seen && clock_now() - began < 50 * CLOCK_NS_PER_SECOND)
+                sched_yield();
+        }
+    }
+    uint64_t took = clock_now() - began;
+    atomic_store(&flooding, false);
+    pthread_join(worker.thread, NULL);
+    assert_int_equal(worker.failures, 0);
+    assert_int_equal(atomic_load(&joint->events_seen), ANSWERS / 20);
+    assert_in_range(took / CLOCK_NS_PER_MS, 0, 50 * 1000);
+    print_message("# %u answers beside %u calls: %.1f ms each, %.1f ms the longest\n", ANSWERS, worker.calls,
+                  (double)took / ANSWERS / 1e6, (double)longest / 1e6);
+    part(joint);
+}
+
 /* While the only other call in flight is waiting for something without end, ASYNC calls still go out. */
 static void nothing_sits(void **state)
 {
@@ -403,7 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_unix), cmocka_unit_test(threads_tcp), cmocka_unit_test(threads_local),
         cmocka_unit_test(threads_without_helper),
-        EVERYWHERE(batches), EVERYWHERE(nothing_sits), EVERYWHERE(server_speaks), EVERYWHERE(done_functions),
+        EVERYWHERE(batches), EVERYWHERE(flood_holds_nobody), EVERYWHERE(nothing_sits), EVERYWHERE(server_speaks), EVERYWHERE(done_functions),
         cmocka_unit_test(one_thread_both_full), EVERYWHERE(many_threads_both_full),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
