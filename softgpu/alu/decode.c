@@ -1,5 +1,6 @@
 /* decode.c: opcodes, words and types of arithmetic instructions. See decode.h. */
 #include "softgpu/alu/decode.h"
+#include "softgpu/alu/video.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,6 +35,29 @@ static const struct opcode { const char *name; sg_decoder *decoder; int operatio
     { "dp4a", sg_decode_bits, SG_OP_DP4A },        { "dp2a", sg_decode_bits, SG_OP_DP2A },
     { "cvt", sg_decode_convert, SG_OP_CVT },
     { "set", sg_decode_compare, SG_OP_SET },       { "slct", sg_decode_compare, SG_OP_SLCT },
+    { "vadd", sg_decode_video, SG_VADD + SG_VIDEO_ELEMENTS },
+    { "vadd2", sg_decode_video, SG_VADD + 2 * SG_VIDEO_ELEMENTS },
+    { "vadd4", sg_decode_video, SG_VADD + 4 * SG_VIDEO_ELEMENTS },
+    { "vsub", sg_decode_video, SG_VSUB + SG_VIDEO_ELEMENTS },
+    { "vsub2", sg_decode_video, SG_VSUB + 2 * SG_VIDEO_ELEMENTS },
+    { "vsub4", sg_decode_video, SG_VSUB + 4 * SG_VIDEO_ELEMENTS },
+    { "vabsdiff", sg_decode_video, SG_VABSDIFF + SG_VIDEO_ELEMENTS },
+    { "vabsdiff2", sg_decode_video, SG_VABSDIFF + 2 * SG_VIDEO_ELEMENTS },
+    { "vabsdiff4", sg_decode_video, SG_VABSDIFF + 4 * SG_VIDEO_ELEMENTS },
+    { "vmin", sg_decode_video, SG_VMIN + SG_VIDEO_ELEMENTS },
+    { "vmin2", sg_decode_video, SG_VMIN + 2 * SG_VIDEO_ELEMENTS },
+    { "vmin4", sg_decode_video, SG_VMIN + 4 * SG_VIDEO_ELEMENTS },
+    { "vmax", sg_decode_video, SG_VMAX + SG_VIDEO_ELEMENTS },
+    { "vmax2", sg_decode_video, SG_VMAX + 2 * SG_VIDEO_ELEMENTS },
+    { "vmax4", sg_decode_video, SG_VMAX + 4 * SG_VIDEO_ELEMENTS },
+    { "vset", sg_decode_video, SG_VSET + SG_VIDEO_ELEMENTS },
+    { "vset2", sg_decode_video, SG_VSET + 2 * SG_VIDEO_ELEMENTS },
+    { "vset4", sg_decode_video, SG_VSET + 4 * SG_VIDEO_ELEMENTS },
+    { "vshl", sg_decode_video, SG_VSHL + SG_VIDEO_ELEMENTS },
+    { "vshr", sg_decode_video, SG_VSHR + SG_VIDEO_ELEMENTS },
+    { "vmad", sg_decode_video, SG_VMAD + SG_VIDEO_ELEMENTS },
+    { "vavrg2", sg_decode_video, SG_VAVRG + 2 * SG_VIDEO_ELEMENTS },
+    { "vavrg4", sg_decode_video, SG_VAVRG + 4 * SG_VIDEO_ELEMENTS },
 };
 
 static const struct { const char *text; enum ptx_type ptx; unsigned bits; } types[SG_TYPE_COUNT] = {
@@ -224,6 +248,9 @@ int sg_alu_find_for(enum sg_cpu level, const struct ptx_instruction *instruction
         if (decode_modifier(&d, instruction->modifiers[i]))
             return -1;
     d.operation = opcode->operation;
+    for (uint32_t i = 0; i < instruction->operand_count && opcode->decoder != sg_decode_video; i++)
+        if (instruction->operands[i].kind == PTX_OP_REGISTER && instruction->operands[i].component >= PTX_BYTE_0)
+            return sg_fail(&d, "%s takes no part of a register (operand %u)", instruction->opcode, i);
     *alu = (struct sg_alu){ .predicate_source = -1, .immediate_source = -1 };
     return opcode->decoder(&d) || check_operands(&d) ? -1 : 0;
 }

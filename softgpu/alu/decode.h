@@ -110,5 +110,7 @@ enum sg_decoder_operation {
 sg_decoder sg_decode_arithmetic;      /* add … max: by type, to one of the next three */
 sg_decoder sg_decode_integer, sg_decode_float, sg_decode_half;
 sg_decoder sg_decode_bits, sg_decode_compare, sg_decode_convert;
+sg_decoder sg_decode_video;           /* operation: enum sg_video_operation + SG_VIDEO_ELEMENTS * (1, 2 or 4) */
+enum { SG_VIDEO_ELEMENTS = 16 };
 
 #endif
