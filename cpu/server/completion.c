@@ -37,16 +37,14 @@ static void completion_spare(struct session *session, struct device *device, CUe
         session->gpu->EventDestroy(event);
 }
 
-CUevent completion_event(struct session *session, struct device *device)
+CUresult completion_event(struct session *session, struct device *device, CUevent *event)
 {
-    CUevent event = NULL;
+    *event = NULL;
     pthread_mutex_lock(&session->completion.lock);
     if (device->spare_count)
-        event = device->spare_events[--device->spare_count];
+        *event = device->spare_events[--device->spare_count];
     pthread_mutex_unlock(&session->completion.lock);
-    if (!event && session->gpu->EventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        event = NULL;
-    return event;
+    return *event ? CUDA_SUCCESS : session->gpu->EventCreate(event, CU_EVENT_DISABLE_TIMING);
 }
 
 void completion_event_back(struct session *session, struct device *device, CUevent event)

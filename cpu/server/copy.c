@@ -62,16 +62,13 @@ static bool extent_empty(const flyt_extent *extent) { return !extent->width || !
 /* A slot, or none now: then every stream is marked, so that those in use come back. */
 static CUresult copy_slot(struct session *session, struct device *device, uint64_t size, struct slot **slot, bool *scarce)
 {
-    *slot = staging_take(session, device, size, scarce);
-    if (*slot)
-        return CUDA_SUCCESS;
-    if (!(size <= device->staging.small.size ? device->staging.small.memory : device->staging.large.memory))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = staging_take(session, device, size, slot, scarce);
+    if (r != CUDA_SUCCESS || *slot)
+        return r;
     for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
         stream_mark(session, stream);
     completion_poll(session);
-    *slot = staging_take(session, device, size, scarce);
-    return CUDA_SUCCESS;
+    return staging_take(session, device, size, slot, scarce);
 }
 
 /* A copy in has been issued from slot: it comes back when the stream has passed this call. */

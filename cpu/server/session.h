@@ -140,7 +140,8 @@ struct device {
 
 int  staging_start(struct device *);
 void staging_stop(struct session *, struct device *);             /* nothing of it is in use any more */
-struct slot *staging_take(struct session *, struct device *, size_t size, bool *scarce);   /* NULL: none free now */
+/* *slot NULL and CUDA_SUCCESS: none is free now. */
+CUresult staging_take(struct session *, struct device *, size_t size, struct slot **, bool *scarce);
 void staging_give(struct session *, struct slot *);
 
 
@@ -259,7 +260,7 @@ unsigned completion_lingering(struct session *, struct device *, struct stream *
 void completion_wake(struct session *);
 /* Every wait on streams of the device ends with `code`. */
 void completion_abort(struct session *, struct device *, CUresult code);
-CUevent completion_event(struct session *, struct device *);      /* a spare one, NULL: none to be had */
+CUresult completion_event(struct session *, struct device *, CUevent *);      /* a spare one, or a new one */
 void completion_event_back(struct session *, struct device *, CUevent);
 void completion_events_free(struct session *, struct device *);
 

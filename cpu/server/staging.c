@@ -19,16 +19,17 @@ int staging_start(struct device *device)
 }
 
 /* staging.lock is held, a context is current. */
-static bool staging_make(struct session *session, struct device *device, struct staging_class *class)
+static CUresult staging_make(struct session *session, struct device *device, struct staging_class *class)
 {
     void *memory = NULL;
     class->slots = calloc(class->count, sizeof *class->slots);
     if (!class->slots)
-        return false;
-    if (session->gpu->MemHostAlloc(&memory, class->count * class->size, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = session->gpu->MemHostAlloc(&memory, class->count * class->size, CU_MEMHOSTALLOC_PORTABLE);
+    if (r != CUDA_SUCCESS) {
         free(class->slots);
         class->slots = NULL;
-        return false;
+        return r;
     }
     class->memory = memory;
     for (unsigned i = 0; i < class->count; i++) {
@@ -37,24 +38,29 @@ static bool staging_make(struct session *session, struct device *device, struct 
         class->unused = &class->slots[i];
     }
     class->free_count = class->count;
-    return true;
+    return CUDA_SUCCESS;
 }
 
-struct slot *staging_take(struct session *session, struct device *device, size_t size, bool *scarce)
+CUresult staging_take(struct session *session, struct device *device, size_t size, struct slot **slot, bool *scarce)
 {
     struct staging *staging = &device->staging;
-    struct slot *slot = NULL;
+    CUresult r = CUDA_SUCCESS;
+    *slot = NULL;
+    if (size > STAGING_LARGE_SIZE)
+        return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&staging->lock);
     struct staging_class *class = size <= STAGING_SMALL_SIZE ? &staging->small : &staging->large;
-    if (size <= STAGING_LARGE_SIZE && (class->memory || staging_make(session, device, class)) && class->unused) {
-        slot = class->unused;
-        class->unused = slot->next;
+    if (!class->memory)
+        r = staging_make(session, device, class);
+    if (class->unused) {
+        *slot = class->unused;
+        class->unused = (*slot)->next;
         class->free_count--;
-        slot->next = NULL;
+        (*slot)->next = NULL;
     }
     *scarce = class->free_count <= class->count / 2;
     pthread_mutex_unlock(&staging->lock);
-    return slot;
+    return r;
 }
 
 void staging_give(struct session *session, struct slot *slot)

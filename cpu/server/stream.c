@@ -78,9 +78,10 @@ CUresult stream_mark(struct session *session, struct stream *stream)
     CUresult r = device_use(session, stream->device);
     if (r != CUDA_SUCCESS)
         return r;
-    CUevent event = completion_event(session, stream->device);
-    if (!event)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUevent event;
+    r = completion_event(session, stream->device, &event);
+    if (r != CUDA_SUCCESS)
+        return r;
     r = session->gpu->EventRecord(event, stream->handle);
     if (r == CUDA_SUCCESS)
         r = completion_mark(session, stream, event, NULL, stream->issued);

@@ -60,17 +60,13 @@ void peer_connect(struct peer *peer, const char *uri)
     peer_start(peer, channel);
 }
 
-/* Keeps what a head says, frees the rest of the result. */
-static int peer_took(struct peer *peer, enum clnt_stat status, xdrproc_t proc, void *result)
+void peer_note(struct peer *peer, const flyt_head *head)
 {
-    if (status != RPC_SUCCESS)
-        fail_msg("call failed: %s", clnt_sperrno(status));
-    flyt_head *head = result;
     for (u_int i = 0; i < head->progress.progress_len; i++)
         if (head->progress.progress_val[i].stream < 4096)
             told[head->progress.progress_val[i].stream] = head->progress.progress_val[i].done;
     for (u_int i = 0; i < head->printed.printed_len; i++) {
-        flyt_text *text = &head->printed.printed_val[i];
+        const flyt_text *text = &head->printed.printed_val[i];
         if (text->fd == 1 && printed_size + text->bytes.bytes_len < sizeof printed) {
             memcpy(printed + printed_size, text->bytes.bytes_val, text->bytes.bytes_len);
             printed_size += text->bytes.bytes_len;
@@ -80,7 +76,15 @@ static int peer_took(struct peer *peer, enum clnt_stat status, xdrproc_t proc, v
     peer->last.result = head->result;
     peer->last.latched = head->latched;
     peer->last.sticky = head->sticky;
-    int r = head->result;
+}
+
+/* Keeps what a head says, frees the rest of the result. */
+static int peer_took(struct peer *peer, enum clnt_stat status, xdrproc_t proc, void *result)
+{
+    if (status != RPC_SUCCESS)
+        fail_msg("call failed: %s", clnt_sperrno(status));
+    peer_note(peer, result);
+    int r = peer->last.result;
     if (proc)
         xdr_free(proc, result);
     return r;

@@ -53,6 +53,8 @@ void peer_stream_wait(struct peer *, uint32_t stream, uint32_t event);
 int peer_load(struct peer *, uint32_t module, const char *ptx, char *log, size_t log_size);
 int peer_function(struct peer *, uint32_t function, uint32_t module, const char *name, uint32_t *bytes);
 void peer_launch(struct peer *, uint32_t function, uint32_t stream, unsigned grid, unsigned block, const void *params, uint32_t size);
+/* Keeps what the head of a reply says. */
+void peer_note(struct peer *, const flyt_head *);
 /* Completed number of a stream in the last head, or of an earlier one; 0: never told. */
 uint64_t peer_done(struct peer *, uint32_t stream);
 /* What the last synchronising call brought of fd 1. */

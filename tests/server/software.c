@@ -1,0 +1,553 @@
+/*
+ * software.c: sessions on the software GPU, in worker processes: data that arrives, waits that end in the right order,
+ * operations that wait their turn, faults, and printed text.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/hash.h"
+#include "tests/server/kernels.h"
+#include "tests/server/peer.h"
+
+static struct server server;
+static const uint32_t one = 1, zero = 0;
+
+struct fixture { struct peer peer; uint64_t base; flyt_due due[8]; unsigned due_count; };
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    uint32_t bytes;
+    peer_connect(&f->peer, server.uri[0]);
+    peer_hello(&f->peer);
+    f->base = f->peer.base;
+    assert_int_equal(peer_map(&f->peer, f->base, 4 * f->peer.granule), 0);
+    assert_int_equal(peer_load(&f->peer, 1, kernels_ptx, NULL, 0), 0);
+    assert_int_equal(peer_function(&f->peer, 1, 1, "add", &bytes), 0);
+    assert_int_equal(bytes, 12);
+    assert_int_equal(peer_function(&f->peer, 2, 1, "spin", &bytes), 0);
+    assert_int_equal(peer_function(&f->peer, 3, 1, "bad", &bytes), 0);
+    peer_set(&f->peer, 0, f->base, 4 << 20, 0, 1);
+    assert_int_equal(peer_device_sync(&f->peer), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    peer_close(&f->peer);
+    free(f);
+    return 0;
+}
+
+static void add(struct fixture *f, uint32_t stream, uint64_t at, uint32_t n)
+{
+    struct { uint64_t p; uint32_t n; } __attribute__((packed)) params = { at, n };
+    peer_launch(&f->peer, 1, stream, (n + 127) / 128, 128, &params, 12);
+}
+
+/* Ends when the word at `at` is not 0. */
+static void spin(struct fixture *f, uint32_t stream, uint64_t at)
+{
+    peer_launch(&f->peer, 2, stream, 1, 1, &at, 8);
+}
+
+/* A synchronising call in flight. */
+struct flight { struct rpc_call call; plain_result result; union { device_args device; stream_args stream; event_args event; } args; };
+
+static void fly(struct fixture *f, struct flight *flight, uint32_t procedure, xdrproc_t encode, uint32_t id)
+{
+    memset(flight, 0, sizeof *flight);
+    flight->args.stream.stream = id;
+    flight->call = (struct rpc_call){ .procedure = procedure, .encode = encode, .args = &flight->args,
+                                      .decode = (xdrproc_t)xdr_plain_result, .result = &flight->result };
+    assert_int_equal(rpc_client_submit(f->peer.client, &flight->call), RPC_SUCCESS);
+    assert_int_equal(rpc_client_flush(f->peer.client), 0);
+}
+
+static int land(struct fixture *f, struct flight *flight)
+{
+    assert_int_equal(rpc_client_wait(f->peer.client, &flight->call), RPC_SUCCESS);
+    int r = flight->result.head.result;
+    peer_note(&f->peer, &flight->result.head);
+    xdr_free((xdrproc_t)xdr_plain_result, (char *)&flight->result);
+    return r;
+}
+
+static void fly_device(struct fixture *f, struct flight *flight) { fly(f, flight, FLYT_DEVICE_SYNC, (xdrproc_t)xdr_device_args, 0); }
+static void fly_stream(struct fixture *f, struct flight *flight, uint32_t id) { fly(f, flight, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, id); }
+static void fly_event(struct fixture *f, struct flight *flight, uint32_t id) { fly(f, flight, FLYT_EVENT_SYNC, (xdrproc_t)xdr_event_args, id); }
+
+/* ---- data ---- */
+
+static void data_arrives(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t in[1000], out[1000];
+    for (uint32_t i = 0; i < 1000; i++)
+        in[i] = i * i;
+    peer_copy_in(&f->peer, 0, f->base, in, sizeof in);
+    add(f, 0, f->base, 1000);
+    assert_int_equal(peer_copy_out(&f->peer, 0, out, f->base, sizeof out), 0);
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(out[i], i * i + 1);
+    peer_set(&f->peer, 0, f->base, 10, 0x01020304, 4);
+    copy_args copy = { 0, f->base + 8192, f->base, 4000 };
+    flyt_copy_1(&copy, NULL, f->peer.stub);
+    assert_int_equal(peer_copy_out(&f->peer, 0, out, f->base + 8192, sizeof out), 0);
+    assert_int_equal(out[9], 0x01020304);
+    assert_int_equal(out[10], 101);
+    /* a box of 3 slices of 2 rows of 5 bytes, out of 7 x 4 */
+    uint8_t bytes[84], box[30];
+    for (int i = 0; i < 84; i++)
+        bytes[i] = (uint8_t)i;
+    peer_copy_in(&f->peer, 0, f->base, bytes, sizeof bytes);
+    copy_box_out_args boxed = { 0, { f->base + 1, 7, 4 }, { 5, 2, 3 } };
+    copy_out_result result = { 0 };
+    assert_int_equal(flyt_copy_box_out_1(&boxed, &result, f->peer.stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    assert_int_equal(result.data.flyt_bulk_u.bytes.bytes_len, 30);
+    memcpy(box, result.data.flyt_bulk_u.bytes.bytes_val, 30);
+    xdr_free((xdrproc_t)xdr_copy_out_result, (char *)&result);
+    for (int z = 0; z < 3; z++)
+        for (int y = 0; y < 2; y++)
+            for (int x = 0; x < 5; x++)
+                assert_int_equal(box[(z * 2 + y) * 5 + x], 1 + x + 7 * (y + 4 * z));
+    copy_box_in_args inward = { 0, { f->base + 4096, 16, 2 }, { 5, 2, 3 }, { .kind = FLYT_BULK_INLINE } };
+    inward.data.flyt_bulk_u.bytes.bytes_val = (char *)box;
+    inward.data.flyt_bulk_u.bytes.bytes_len = 30;
+    flyt_copy_box_in_1(&inward, NULL, f->peer.stub);
+    assert_int_equal(peer_copy_out(&f->peer, 0, bytes, f->base + 4096 + 16 * 3, 5), 0);
+    assert_memory_equal(bytes, box + 15, 5);
+    assert_int_equal(f->peer.last.latched, 0);
+}
+
+/* More copies in flight than staging has slots, and large ones. */
+static void many_copies(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t *big = malloc(FLYT_MAX_INLINE), *back = malloc(FLYT_MAX_INLINE);
+    for (uint32_t i = 0; i < 1000; i++)
+        peer_copy_in(&f->peer, 0, f->base + 4 * i, &i, 4);
+    uint32_t words[1000];
+    assert_int_equal(peer_copy_out(&f->peer, 0, words, f->base, sizeof words), 0);
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(words[i], i);
+    for (int round = 0; round < 40; round++) {
+        memset(big, round, FLYT_MAX_INLINE);
+        peer_copy_in(&f->peer, 0, f->base + (uint64_t)(round % 8) * FLYT_MAX_INLINE, big, FLYT_MAX_INLINE);
+    }
+    for (int at = 0; at < 8; at++) {
+        assert_int_equal(peer_copy_out(&f->peer, 0, back, f->base + (uint64_t)at * FLYT_MAX_INLINE, FLYT_MAX_INLINE), 0);
+        assert_int_equal(back[0], 32 + at);
+        assert_int_equal(back[FLYT_MAX_INLINE - 1], 32 + at);
+    }
+    assert_int_equal(f->peer.last.latched, 0);
+    free(big);
+    free(back);
+}
+
+static void symbols_have_addresses(void **state)
+{
+    struct fixture *f = *state;
+    module_load_args load = { .module = 1 };
+    char *name[2] = { (char *)"counter", (char *)"nothing" };
+    load.symbols.symbols_val = name;
+    load.symbols.symbols_len = 2;
+    module_load_result result = { 0 };
+    image_args announce = { .kind = FLYT_IMAGE_PTX, .size = sizeof kernels_ptx };
+
+    hash_bytes(kernels_ptx, sizeof kernels_ptx, (uint8_t *)announce.hash);
+    memcpy(load.hash, announce.hash, sizeof load.hash);
+    assert_int_equal(flyt_module_load_1(&load, &result, f->peer.stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    assert_int_equal(result.symbols.symbols_len, 2);
+    assert_int_equal(result.symbols.symbols_val[0].result, 0);
+    assert_int_equal(result.symbols.symbols_val[0].size, 4);
+    assert_int_equal(result.symbols.symbols_val[1].result, 500);
+    uint64_t at = result.symbols.symbols_val[0].address;
+    xdr_free((xdrproc_t)xdr_module_load_result, (char *)&result);
+    uint32_t value = 41;
+    peer_copy_in(&f->peer, 0, at, &value, 4);
+    add(f, 0, at, 1);
+    assert_int_equal(peer_copy_out(&f->peer, 0, &value, at, 4), 0);
+    assert_int_equal(value, 42);
+    assert_int_equal(peer_copy_out(&f->peer, 0, NULL, at, 5), 1);
+}
+
+/* ---- order and waiting ---- */
+
+/* A wait for one stream is answered though an earlier wait for another is not. */
+static void replies_out_of_order(void **state)
+{
+    struct fixture *f = *state;
+    struct flight slow, quick;
+    peer_stream_create(&f->peer, 64, 1);
+    peer_stream_create(&f->peer, 65, 1);
+    spin(f, 64, f->base);
+    fly_stream(f, &slow, 64);
+    assert_int_equal(peer_stream_query(&f->peer, 64), 600);
+    add(f, 65, f->base + 4096, 100);
+    fly_stream(f, &quick, 65);
+    assert_int_equal(land(f, &quick), 0);
+    assert_false(slow.call.complete);
+    peer_copy_in(&f->peer, 65, f->base, &one, 4);
+    assert_int_equal(land(f, &slow), 0);
+    assert_int_equal(peer_stream_query(&f->peer, 64), 0);
+}
+
+/* A device synchronisation in progress holds up no stream: a kernel waits for what a later copy brings. With
+   work in the legacy stream before, so that a marker there is tempting. */
+static void device_sync_blocks_nobody(void **state)
+{
+    struct fixture *f = *state;
+    struct flight sync, legacy;
+    peer_stream_create(&f->peer, 64, 0);
+    peer_stream_create(&f->peer, 65, 0);
+    peer_set(&f->peer, 0, f->base, 4, 0, 1);
+    spin(f, 64, f->base);
+    fly_device(f, &sync);
+    fly_stream(f, &legacy, 0);
+    peer_copy_in(&f->peer, 65, f->base, &one, 4);
+    assert_int_equal(land(f, &sync), 0);
+    assert_int_equal(land(f, &legacy), 0);
+    assert_int_equal(peer_stream_query(&f->peer, 64), 0);
+}
+
+static void legacy_stream_is_ordered(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t value;
+    peer_stream_create(&f->peer, 64, 0);
+    peer_stream_create(&f->peer, 66, 1);
+    spin(f, 64, f->base);
+    copy_args copy = { 0, f->base + 8, f->base, 4 };                   /* after the spin, which ends when base is 1 */
+    flyt_copy_1(&copy, NULL, f->peer.stub);
+    assert_int_equal(peer_stream_query(&f->peer, 0), 600);
+    peer_copy_in(&f->peer, 66, f->base, &one, 4);                      /* not ordered with the legacy stream */
+    assert_int_equal(peer_copy_out(&f->peer, 0, &value, f->base + 8, 4), 0);
+    assert_int_equal(value, 1);
+}
+
+static void events_order_streams(void **state)
+{
+    struct fixture *f = *state;
+    struct flight sync;
+    uint32_t value;
+    for (uint32_t s = 64; s < 67; s++)
+        peer_stream_create(&f->peer, s, 1);
+    peer_event_create(&f->peer, 0);
+    spin(f, 64, f->base);
+    peer_copy_in(&f->peer, 64, f->base + 4, &one, 4);
+    peer_event_record(&f->peer, 0, 64);
+    peer_stream_wait(&f->peer, 65, 0);
+    add(f, 65, f->base + 4, 1);
+    fly_event(f, &sync, 0);
+    peer_event_record(&f->peer, 0, 66);                                /* recorded again: the waits mean the first */
+    assert_int_equal(peer_event_sync(&f->peer, 0), 0);
+    assert_int_equal(peer_stream_query(&f->peer, 65), 600);
+    assert_false(sync.call.complete);
+    peer_copy_in(&f->peer, 66, f->base, &one, 4);
+    assert_int_equal(land(f, &sync), 0);
+    assert_int_equal(peer_copy_out(&f->peer, 65, &value, f->base + 4, 4), 0);
+    assert_int_equal(value, 2);
+}
+
+/* The next host function that is due; the client says first that `ended` has ended. */
+static uint32_t await_due(struct fixture *f, int *status, uint32_t ended, bool has_ended)
+{
+    while (has_ended || !f->due_count) {
+        events_args args = { 0 };
+        events_result result = { 0 };
+        if (has_ended) {
+            args.host_functions_done.host_functions_done_val = &ended;
+            args.host_functions_done.host_functions_done_len = 1;
+        }
+        has_ended = false;
+        assert_int_equal(flyt_events_1(&args, &result, f->peer.stub), RPC_SUCCESS);
+        for (u_int i = 0; i < result.events.events_len; i++)
+            f->due[f->due_count++ % 8] = result.events.events_val[i].flyt_event_u.due;
+        xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+    }
+    flyt_due due = f->due[0];
+    memmove(f->due, f->due + 1, sizeof f->due - sizeof *f->due);
+    f->due_count--;
+    if (status)
+        *status = due.status;
+    return due.id;
+}
+
+static void host_function(struct fixture *f, uint32_t stream, uint32_t id)
+{
+    host_function_args args = { stream, id };
+    assert_int_equal(flyt_host_function_1(&args, NULL, f->peer.stub), RPC_SUCCESS);
+}
+
+static void host_functions_hold_their_stream(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t value;
+    int status = -1;
+    peer_stream_create(&f->peer, 64, 1);
+    add(f, 64, f->base, 1);
+    host_function(f, 64, 7);
+    copy_args copy = { 64, f->base + 4, f->base, 4 };
+    flyt_copy_1(&copy, NULL, f->peer.stub);
+    host_function(f, 64, 8);
+    assert_int_equal(await_due(f, &status, 0, false), 7);
+    assert_int_equal(status, 0);
+    assert_int_equal(peer_copy_out(&f->peer, 0, &value, f->base, 4), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(peer_stream_query(&f->peer, 64), 600);
+    value = 55;                                                        /* what the function does */
+    peer_copy_in(&f->peer, 0, f->base, &value, 4);
+    assert_int_equal(peer_stream_sync(&f->peer, 0), 0);
+    assert_int_equal(await_due(f, &status, 7, true), 8);
+    events_args done = { .host_functions_done = { 1, (flyt_id[]){ 8 } } };
+    events_result result = { 0 };
+    struct flight sync;
+    fly_stream(f, &sync, 64);
+    struct rpc_call call = { .procedure = FLYT_EVENTS, .encode = (xdrproc_t)xdr_events_args, .args = &done,
+                             .decode = (xdrproc_t)xdr_events_result, .result = &result };
+    assert_int_equal(rpc_client_submit(f->peer.client, &call), RPC_SUCCESS);
+    assert_int_equal(land(f, &sync), 0);
+    assert_int_equal(rpc_client_wait(f->peer.client, &call), RPC_SUCCESS);
+    xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+    assert_int_equal(peer_copy_out(&f->peer, 64, &value, f->base + 4, 4), 0);
+    assert_int_equal(value, 55);
+}
+
+/* Thousands of operations behind a host function: they wait in the server, the driver's queue is never full, other
+   streams go on, and everything that is ordered behind them stays so. */
+static void deep_queues_block_nobody(void **state)
+{
+    struct fixture *f = *state;
+    enum { MANY = 5000 };
+    struct flight sync, event, device;
+    uint32_t value;
+    for (uint32_t s = 64; s < 68; s++)
+        peer_stream_create(&f->peer, s, s == 66 ? 0 : 1);              /* 66 is a blocking one */
+    peer_event_create(&f->peer, 0);
+    host_function(f, 64, 1);
+    for (int i = 0; i < MANY; i++)
+        add(f, 64, f->base, 1);
+    peer_event_record(&f->peer, 0, 64);
+    peer_stream_wait(&f->peer, 65, 0);
+    copy_args copy = { 65, f->base + 4, f->base, 4 };
+    flyt_copy_1(&copy, NULL, f->peer.stub);
+    fly_stream(f, &sync, 65);
+    fly_event(f, &event, 0);
+    assert_int_equal(peer_event_query(&f->peer, 0), 600);
+    /* the same with a blocking stream and the legacy one */
+    host_function(f, 66, 2);
+    for (int i = 0; i < MANY; i++)
+        add(f, 66, f->base + 8, 1);
+    copy = (copy_args){ 0, f->base + 12, f->base + 8, 4 };
+    flyt_copy_1(&copy, NULL, f->peer.stub);
+    fly_device(f, &device);
+    /* a stream that depends on none of it */
+    add(f, 67, f->base + 16, 1);
+    assert_int_equal(peer_copy_out(&f->peer, 67, &value, f->base + 16, 4), 0);
+    assert_int_equal(value, 1);
+    assert_false(sync.call.complete || event.call.complete || device.call.complete);
+    uint32_t first = await_due(f, NULL, 0, false), second = await_due(f, NULL, first, true);
+    assert_int_equal(first + second, 3);
+    events_args done = { .host_functions_done = { 1, &second } };
+    events_result result = { 0 };
+    struct rpc_call call = { .procedure = FLYT_EVENTS, .encode = (xdrproc_t)xdr_events_args, .args = &done,
+                             .decode = (xdrproc_t)xdr_events_result, .result = &result };
+    assert_int_equal(rpc_client_submit(f->peer.client, &call), RPC_SUCCESS);
+    assert_int_equal(rpc_client_flush(f->peer.client), 0);
+    assert_int_equal(land(f, &sync), 0);
+    assert_int_equal(land(f, &event), 0);
+    assert_int_equal(land(f, &device), 0);
+    assert_int_equal(rpc_client_wait(f->peer.client, &call), RPC_SUCCESS);
+    xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+    assert_int_equal(peer_copy_out(&f->peer, 67, &value, f->base + 4, 4), 0);
+    assert_int_equal(value, MANY);
+    assert_int_equal(peer_copy_out(&f->peer, 67, &value, f->base + 12, 4), 0);
+    assert_int_equal(value, MANY);
+    assert_int_equal(f->peer.last.latched, 0);
+    assert_int_equal(peer_stream_query(&f->peer, 64), 0);
+    assert_int_equal(peer_done(&f->peer, 64), MANY + 2);
+}
+
+/* A stream destroyed with work left finishes it, and a device synchronisation waits for it. */
+static void destroyed_streams_finish(void **state)
+{
+    struct fixture *f = *state;
+    struct flight sync;
+    uint32_t value;
+    peer_stream_create(&f->peer, 64, 1);
+    peer_stream_create(&f->peer, 65, 1);
+    spin(f, 64, f->base);
+    add(f, 64, f->base + 4, 1);
+    stream_args destroy = { 64 };
+    flyt_stream_destroy_1(&destroy, NULL, f->peer.stub);
+    fly_device(f, &sync);
+    peer_stream_create(&f->peer, 64, 1);                               /* the id again, for another stream */
+    assert_int_equal(peer_stream_sync(&f->peer, 64), 0);
+    assert_false(sync.call.complete);
+    peer_copy_in(&f->peer, 65, f->base, &one, 4);
+    assert_int_equal(land(f, &sync), 0);
+    assert_int_equal(peer_copy_out(&f->peer, 65, &value, f->base + 4, 4), 0);
+    assert_int_equal(value, 1);
+}
+
+/* ---- faults ---- */
+
+static void faults_stay_with_their_client(void **state)
+{
+    struct fixture *f = *state;
+    struct fixture *other;
+    uint32_t value;
+    setup((void **)&other);
+    add(other, 0, other->base, 1);
+    peer_launch(&f->peer, 3, 0, 1, 1, NULL, 0);
+    assert_int_equal(peer_device_sync(&f->peer), 700);
+    assert_int_equal(f->peer.last.sticky, 700);
+    assert_int_equal(peer_stream_sync(&f->peer, 0), 700);
+    assert_int_equal(peer_copy_out(&f->peer, 0, &value, f->base, 4), 700);
+    assert_int_equal(peer_device_sync(&f->peer), 700);
+    add(other, 0, other->base, 1);
+    assert_int_equal(peer_copy_out(&other->peer, 0, &value, other->base, 4), 0);
+    assert_int_equal(value, 2);
+    assert_int_equal(other->peer.last.sticky, 0);
+    teardown((void **)&other);
+}
+
+/* An error ends what waits behind it, host functions too. */
+static void faults_end_every_wait(void **state)
+{
+    struct fixture *f = *state;
+    struct flight sync, device;
+    int status = -1;
+    peer_stream_create(&f->peer, 64, 1);
+    peer_stream_create(&f->peer, 65, 1);
+    spin(f, 64, f->base);
+    host_function(f, 64, 3);
+    fly_stream(f, &sync, 64);
+    fly_device(f, &device);
+    peer_launch(&f->peer, 3, 65, 1, 1, NULL, 0);
+    assert_int_equal(land(f, &sync), 700);
+    assert_int_equal(land(f, &device), 700);
+    assert_int_equal(await_due(f, &status, 0, false), 3);
+    assert_int_equal(status, 700);
+}
+
+/* ---- text ---- */
+
+static const char print_ptx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+    ".global .align 1 .b8 text[10] = {104, 101, 108, 108, 111, 32, 37, 100, 10, 0};\n"
+    ".visible .entry print(.param .u32 n)\n{\n"
+    " .local .align 8 .b8 args[8]; .reg .b64 %d<6>; .reg .b32 %r<3>;\n"
+    " mov.u64 %d1, args; cvta.local.u64 %d2, %d1; ld.param.u32 %r1, [n]; st.local.u32 [%d1], %r1;\n"
+    " mov.u64 %d3, text; cvta.global.u64 %d4, %d3;\n"
+    " { .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %d4; st.param.b64 [a], %d2;\n"
+    " call.uni (r), vprintf, (f, a); ld.param.b32 %r2, [r]; }\n ret;\n}\n";
+
+static void printed_text_comes_with_the_sync(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t bytes, n = 42;
+    uint8_t byte;
+    assert_int_equal(peer_load(&f->peer, 2, print_ptx, NULL, 0), 0);
+    assert_int_equal(peer_function(&f->peer, 9, 2, "print", &bytes), 0);
+    peer_launch(&f->peer, 9, 0, 1, 1, &n, 4);
+    peer_printed(&f->peer);
+    assert_int_equal(peer_device_sync(&f->peer), 0);
+    assert_string_equal(peer_printed(&f->peer), "hello 42\n");
+    peer_stream_create(&f->peer, 64, 1);
+    n = 43;
+    peer_launch(&f->peer, 9, 64, 1, 1, &n, 4);
+    assert_int_equal(peer_stream_sync(&f->peer, 64), 0);
+    assert_string_equal(peer_printed(&f->peer), "hello 43\n");
+    n = 44;
+    peer_launch(&f->peer, 9, 0, 1, 1, &n, 4);
+    assert_int_equal(peer_copy_out(&f->peer, 0, &byte, f->base, 1), 0);
+    assert_string_equal(peer_printed(&f->peer), "hello 44\n");
+    /* behind a wait that is not over at once */
+    spin(f, 64, f->base);
+    n = 45;
+    peer_launch(&f->peer, 9, 64, 1, 1, &n, 4);
+    struct flight sync;
+    fly_stream(f, &sync, 64);
+    peer_copy_in(&f->peer, 0, f->base, &one, 4);
+    assert_int_equal(rpc_client_wait(f->peer.client, &sync.call), RPC_SUCCESS);
+    assert_int_equal(sync.result.head.printed.printed_len, 1);
+    assert_memory_equal(sync.result.head.printed.printed_val[0].bytes.bytes_val, "hello 45\n", 9);
+    xdr_free((xdrproc_t)xdr_plain_result, (char *)&sync.result);
+}
+
+/* ---- life ---- */
+
+static void reset_starts_anew(void **state)
+{
+    struct fixture *f = *state;
+    struct flight sync;
+    uint32_t value = 0;
+    peer_stream_create(&f->peer, 64, 1);
+    host_function(f, 64, 1);
+    for (int i = 0; i < 2000; i++)
+        add(f, 64, f->base, 1);
+    fly_stream(f, &sync, 64);
+    assert_int_equal(peer_device_reset(&f->peer), 0);
+    assert_int_not_equal(land(f, &sync), 0);
+    device_args device = { 0 };
+    plain_result result = { 0 };
+    assert_int_equal(flyt_device_init_1(&device, &result, f->peer.stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    xdr_free((xdrproc_t)xdr_plain_result, (char *)&result);
+    assert_int_equal(peer_map(&f->peer, f->base, f->peer.granule), 0);
+    assert_int_equal(peer_load(&f->peer, 1, kernels_ptx, NULL, 0), 0);
+    assert_int_equal(peer_function(&f->peer, 1, 1, "add", &value), 0);
+    peer_copy_in(&f->peer, 0, f->base, &zero, 4);
+    add(f, 0, f->base, 1);
+    assert_int_equal(peer_copy_out(&f->peer, 0, &value, f->base, 4), 0);
+    assert_int_equal(value, 1);
+}
+
+/* A client that goes away inside a host function, with a kernel running: its worker is gone soon. */
+static void a_dead_client_frees_everything(void **state)
+{
+    (void)state;
+    struct fixture *f;
+    int before[64], now[64];
+    setup((void **)&f);
+    usleep(100000);
+    int n = server_children(&server, before, 64);
+    peer_stream_create(&f->peer, 64, 1);
+    peer_stream_create(&f->peer, 65, 1);
+    host_function(f, 64, 1);
+    spin(f, 65, f->base);
+    await_due(f, NULL, 0, false);
+    teardown((void **)&f);
+    uint64_t until = clock_now() + 5 * CLOCK_NS_PER_SECOND;
+    while (server_children(&server, now, 64) >= n && clock_now() < until)
+        usleep(10000);
+    assert_true(server_children(&server, now, 64) < n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(data_arrives), T(many_copies), T(symbols_have_addresses), T(replies_out_of_order), T(device_sync_blocks_nobody),
+        T(legacy_stream_is_ordered), T(events_order_streams), T(host_functions_hold_their_stream),
+        T(deep_queues_block_nobody), T(destroyed_streams_finish), T(faults_stay_with_their_client),
+        T(faults_end_every_wait), T(printed_text_comes_with_the_sync), T(reset_starts_anew),
+        cmocka_unit_test(a_dead_client_frees_everything),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    server_start(&server, "software", NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    server_stop(&server, SIGTERM);
+    return failed;
+}
