@@ -22,12 +22,12 @@ static const unsigned known_flags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX
 
 struct sgd_context *sgd_context_get(CUcontext handle) { return sgd_handle_get(SGD_CONTEXT, handle); }
 
-CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, struct sgd_context **out)
+CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **out)
 {
     struct sgd_context *c = calloc(1, sizeof *c);
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *c = (struct sgd_context){ .device = d, .primary = primary, .flags = flags, .api_version = 3020, .id = sgd_next_id() };
+    *c = (struct sgd_context){ .device = d, .sm_count = sm_count, .primary = primary, .flags = flags, .api_version = 3020, .id = sgd_next_id() };
     c->handle = sgd_handle_new(SGD_CONTEXT, c);
     if (!c->handle) {
         free(c);
@@ -39,21 +39,29 @@ CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, str
 
 CUresult sgd_context_apply_limits(struct sgd_context *c)
 {
-    struct sgd_device *d = c->device;
-    sg_engine_set_stack(d->engine, c->limits[CU_LIMIT_STACK_SIZE]);
-    sg_engine_set_printf_fifo(d->engine, c->limits[CU_LIMIT_PRINTF_FIFO_SIZE]);
+    sg_engine_set_stack(c->machine->engine, c->limits[CU_LIMIT_STACK_SIZE]);
+    sg_engine_set_printf_fifo(c->machine->engine, c->limits[CU_LIMIT_PRINTF_FIFO_SIZE]);
     return CUDA_SUCCESS;
 }
 
 CUresult sgd_context_activate(struct sgd_context *c)
 {
-    CUresult r = (CUresult)sgd_device_engine(c->device);
-    if (!r)
-        r = sgd_queue_start();
+    struct sgd_device *d = c->device;
+    CUresult r = sgd_queue_start();
+    if (!r && !d->machine)
+        r = sgd_machine_new(d, d->limits.sm_count, &d->machine);
+    if (!r && c->sm_count)
+        r = sgd_machine_new(d, c->sm_count, &c->machine);
+    else if (!r)
+        c->machine = d->machine;
     if (!r)
         r = sgd_stream_new(c, CU_STREAM_DEFAULT, 0, &c->legacy);
-    if (r)
+    if (r) {
+        if (c->sm_count && c->machine)
+            sgd_machine_destroy(c->machine);
+        c->machine = NULL;
         return r;
+    }
     c->legacy->legacy = true;
     memcpy(c->limits, standard_limits, sizeof c->limits);
     c->cache = CU_FUNC_CACHE_PREFER_NONE;
@@ -62,9 +70,9 @@ CUresult sgd_context_activate(struct sgd_context *c)
     return sgd_context_apply_limits(c);
 }
 
-void sgd_engine_flush(struct sgd_device *d)
+void sgd_engine_flush(struct sgd_machine *m)
 {
-    sg_engine *engine = d->engine;
+    sg_engine *engine = m->engine;
     sgd_unlock();
     sg_engine_flush_printf(engine);
     sgd_lock();
@@ -73,7 +81,7 @@ void sgd_engine_flush(struct sgd_device *d)
 void sgd_context_deactivate(struct sgd_context *c)
 {
     sgd_context_wait(c);
-    sgd_engine_flush(c->device);
+    sgd_engine_flush(c->machine);
     c->active = false;
     while (c->modules)
         sgd_module_destroy(c->modules);
@@ -90,11 +98,16 @@ void sgd_context_deactivate(struct sgd_context *c)
             i++;
     }
     c->peer_enabled = 0;
+    while (sgd_queue_cancelling())
+        sgd_wait(NULL);
+    if (c->sm_count)
+        sgd_machine_destroy(c->machine);
+    c->machine = NULL;
 }
 
 /* ---- created contexts --------------------------------------------------------------------------------------- */
 
-static CUresult create(CUcontext *out, unsigned flags, CUdevice device)
+static CUresult create(CUcontext *out, unsigned flags, CUdevice device, unsigned sm_count)
 {
     CUresult r = sgd_enter();
     if (r)
@@ -104,7 +117,9 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device)
     if (!out || flags & ~known_flags || (flags & CU_CTX_SCHED_MASK) > 4 || (flags & CU_CTX_SCHED_MASK) == 3)
         r = CUDA_ERROR_INVALID_VALUE;
     else
-        r = d ? sgd_context_new(d, false, flags, &c) : CUDA_ERROR_INVALID_DEVICE;
+        r = d ? sgd_context_new(d, false, flags, sm_count, &c) : CUDA_ERROR_INVALID_DEVICE;
+    if (!r && sm_count > d->limits.sm_count)
+        r = CUDA_ERROR_INVALID_VALUE;
     if (!r)
         r = sgd_context_activate(c);
     if (!r)
@@ -121,25 +136,29 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device)
     return r;
 }
 
-CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) { return create(out, flags, device); }
-CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) { return create(out, flags, device); }
+CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) { return create(out, flags, device, 0); }
+CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) { return create(out, flags, device, 0); }
 
-/* Execution affinity is not offered: none asked for is a plain context. */
+/* Execution affinity: the context's grids run on so many SMs of their own. */
 CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int count, unsigned flags, CUdevice device)
 {
-    if (params || count)
+    if (!params && !count)
+        return create(out, flags, device, 0);
+    if (!params || count != 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (params->type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
         return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-    return create(out, flags, device);
+    return params->param.smCount.val ? create(out, flags, device, params->param.smCount.val) : CUDA_ERROR_INVALID_VALUE;
 }
 
 #if CUDA_VERSION >= 12050
 CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned flags, CUdevice device)
 {
-    if (params && (params->execAffinityParams || params->numExecAffinityParams))
-        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-    if (params && params->cigParams)
+    if (!params)
+        return create(out, flags, device, 0);
+    if (params->cigParams)
         return CUDA_ERROR_NOT_SUPPORTED;
-    return create(out, flags, device);
+    return cuCtxCreate_v3(out, params->execAffinityParams, params->numExecAffinityParams, flags, device);
 }
 #endif
 
@@ -213,6 +232,8 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
     struct sgd_device *d = sgd_device(device);
     if (d && d->primary->active)
         sgd_context_deactivate(d->primary);
+    while (sgd_queue_cancelling())           /* or it would cancel what comes next */
+        sgd_wait(NULL);
     if (d)
         sgd_fault_clear_assert();
     sgd_unlock();

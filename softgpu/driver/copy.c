@@ -92,9 +92,9 @@ static CUresult push(struct sgd_stream *s, const struct copy *c, bool asynchrono
     }
     if (!wait)
         return sgd_queue_push(s, op, NULL);
-    struct sgd_device *d = s->context->device;
+    struct sgd_machine *machine = s->context->machine;
     r = sgd_queue_push_wait(s, op);
-    sgd_engine_flush(d);
+    sgd_engine_flush(machine);
     return r;
 }
 

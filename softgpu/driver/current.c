@@ -119,7 +119,7 @@ static CUresult synchronize(CUcontext handle)
     if (r)
         return r;
     r = sgd_context_wait(c);
-    sgd_engine_flush(c->device);
+    sgd_engine_flush(c->machine);
     sgd_leave();
     return r;
 }
@@ -173,6 +173,22 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
 }
 #endif
 
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType type)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    if (!affinity)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+        r = CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    else
+        *affinity = (CUexecAffinityParam){ .type = type, .param.smCount.val = c->machine->limits.sm_count };
+    sgd_leave();
+    return r;
+}
+
 CUresult cuCtxGetApiVersion(CUcontext handle, unsigned *version)
 {
     struct sgd_context *c;
@@ -215,7 +231,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
             c->limits[limit] = (value + 15) & ~(size_t)15;
         break;
     case CU_LIMIT_MALLOC_HEAP_SIZE:         /* cannot change once a kernel that may use it was loaded */
-        if (c->device->heap_size)
+        if (c->machine->heap_size)
             r = value == c->limits[limit] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         else if (value > c->device->total)
             r = CUDA_ERROR_INVALID_VALUE;

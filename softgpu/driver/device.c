@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 static struct sgd_device devices[SGD_MAX_DEVICES];
+struct sgd_machine *sgd_machines;
 
 /* What NVIDIA's programming guide, table "Technical Specifications per Compute Capability", says of each family. */
 struct family { unsigned cc, threads_per_sm, blocks_per_sm; size_t shared_per_sm, shared_optin, reserved; };
@@ -53,7 +54,7 @@ CUresult sgd_devices_start(void)
         d->total = sgd_config.memory;
         describe(&d->limits);
         d->pool_fd = -1;
-        CUresult r = sgd_context_new(d, true, 0, &d->primary);
+        CUresult r = sgd_context_new(d, true, 0, 0, &d->primary);
         if (r)
             return r;
     }
@@ -65,11 +66,39 @@ struct sgd_device *sgd_device(int ordinal)
     return ordinal >= 0 && (unsigned)ordinal < sgd_config.devices ? &devices[ordinal] : NULL;
 }
 
-int sgd_device_engine(struct sgd_device *d)
+CUresult sgd_machine_new(struct sgd_device *d, unsigned sm_count, struct sgd_machine **out)
 {
-    if (d->engine)
-        return CUDA_SUCCESS;
-    return sg_engine_create(&d->limits, (unsigned)d->ordinal, sgd_config.threads, sgd_config.chaos, &d->engine);
+    struct sgd_machine *m = calloc(1, sizeof *m);
+    if (!m)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    m->device = d;
+    m->limits = d->limits;
+    m->limits.sm_count = sm_count;
+    CUresult r = (CUresult)sg_engine_create(&m->limits, (unsigned)d->ordinal, sgd_config.threads, sgd_config.chaos, &m->engine);
+    if (r) {
+        free(m);
+        return r;
+    }
+    m->next = sgd_machines;
+    sgd_machines = m;
+    *out = m;
+    return CUDA_SUCCESS;
+}
+
+/* Nothing runs on it any more. */
+void sgd_machine_destroy(struct sgd_machine *m)
+{
+    struct sgd_machine **at = &sgd_machines;
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    struct sgd_memory *heap = m->heap_size ? sgd_memory_find(m->heap) : NULL;
+    if (heap)
+        sgd_memory_free(heap);
+    sgd_unlock();
+    sg_engine_destroy(m->engine);
+    sgd_lock();
+    free(m);
 }
 
 bool sgd_device_take(struct sgd_device *d, size_t size)
@@ -291,7 +320,7 @@ CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type,
     if (r)
         return r;
     if (type == CU_EXEC_AFFINITY_TYPE_SM_COUNT)
-        *supported = 0;
+        *supported = 1;
     else
         r = CUDA_ERROR_INVALID_VALUE;
     sgd_leave();

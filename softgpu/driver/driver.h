@@ -92,25 +92,37 @@ void  sgd_handle_drop(const void *handle);
 
 /* ---- device.c, context.c --------------------------------------------------------------------------- */
 
+/* What grids run on: the whole device, or the SMs of a context with execution affinity. */
+struct sgd_machine {
+    struct sgd_machine *next;            /* all of them */
+    sg_engine *engine;
+    struct sgd_device *device;
+    struct sg_limits limits;             /* sm_count is the machine's */
+    uint64_t heap; size_t heap_size;     /* of malloc() in kernels; 0: not yet */
+};
+extern struct sgd_machine *sgd_machines;
+CUresult sgd_machine_new(struct sgd_device *, unsigned sm_count, struct sgd_machine **);
+void sgd_machine_destroy(struct sgd_machine *);
+
 struct sgd_device {
     int ordinal;
     struct sg_limits limits;
-    sg_engine *engine;                   /* from the first context on */
+    struct sgd_machine *machine;         /* from the first context on */
     size_t total, used;
     struct sgd_context *primary;         /* always there after cuInit; active while retained */
-    uint64_t heap; size_t heap_size;     /* of malloc() in kernels; 0: not yet */
     unsigned peers;                      /* bit d: device d may touch this device's cuMemAlloc memory */
     int64_t pool_end;                    /* next free byte of the backing file; holes are punched, never filled */
     int pool_fd;
 };
 struct sgd_device *sgd_device(int ordinal);              /* NULL: no such device */
-int sgd_device_engine(struct sgd_device *);              /* makes the engine; CUresult */
 int sgd_attribute(const struct sgd_device *, int attribute);
 
 struct sgd_stream;
 struct sgd_context {
     CUcontext handle;
     struct sgd_device *device;
+    struct sgd_machine *machine;         /* while active */
+    unsigned sm_count;                   /* execution affinity; 0: none */
     bool primary, active;
     unsigned flags, api_version, retains;
     uint64_t id;
@@ -125,10 +137,10 @@ struct sgd_context {
 };
 struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: invalid */
 struct sgd_context *sgd_context_current(void);           /* of this thread; may be inactive; NULL: none */
-CUresult sgd_context_new(struct sgd_device *, bool primary, unsigned flags, struct sgd_context **);
+CUresult sgd_context_new(struct sgd_device *, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **);
 CUresult sgd_context_activate(struct sgd_context *);
 /* Writes what the device's kernels have printed (native does so at synchronising calls). Mutex held; let go meanwhile. */
-void sgd_engine_flush(struct sgd_device *);
+void sgd_engine_flush(struct sgd_machine *);
 void sgd_context_deactivate(struct sgd_context *);       /* waits, then destroys all that hangs from it */
 CUresult sgd_context_apply_limits(struct sgd_context *);
 void sgd_current_forget(CUcontext);                      /* from this thread's stack top (cuCtxDestroy) */

@@ -126,10 +126,10 @@ CUresult cuEventSynchronize(CUevent handle)
     CUresult r = enter_event(handle, &e);
     if (r)
         return r;
-    struct sgd_device *d = e->context->device;
+    struct sgd_machine *machine = e->context->machine;
     if (e->stream)
         r = sgd_stream_wait(e->stream, e->number);
-    sgd_engine_flush(d);
+    sgd_engine_flush(machine);
     sgd_leave();
     return r;
 }

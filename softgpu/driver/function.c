@@ -27,7 +27,7 @@ CUresult sgd_function_find(CUfunction handle, struct sgd_context *c, struct sgd_
 /* Does a block of so many threads fit on an SM at all? Why not is native's code. */
 bool sgd_function_fits(const struct sgd_function *f, uint64_t threads, size_t dynamic, CUresult *why)
 {
-    const struct sg_limits *l = &f->module->context->device->limits;
+    const struct sg_limits *l = &f->module->context->machine->limits;
     const struct ptx_function *p = f->info.function;
     uint64_t declared = (uint64_t)p->max_ntid[0] * (p->max_ntid[1] ? p->max_ntid[1] : 1) * (p->max_ntid[2] ? p->max_ntid[2] : 1);
     *why = CUDA_ERROR_INVALID_VALUE;
@@ -39,7 +39,7 @@ bool sgd_function_fits(const struct sgd_function *f, uint64_t threads, size_t dy
 
 unsigned sgd_function_occupancy(const struct sgd_function *f, unsigned threads, size_t dynamic)
 {
-    return sg_occupancy(&f->module->context->device->limits, f->kernel, threads, dynamic);
+    return sg_occupancy(&f->module->context->machine->limits, f->kernel, threads, dynamic);
 }
 
 /* ---- attributes ----------------------------------------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_att
 
 CUresult sgd_function_set_attribute(struct sgd_function *f, CUfunction_attribute attribute, int value)
 {
-    const struct sg_limits *l = &f->module->context->device->limits;
+    const struct sg_limits *l = &f->module->context->machine->limits;
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         if (value < 0 || (size_t)value + f->info.static_shared > l->shared_per_block_optin)

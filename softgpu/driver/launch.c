@@ -47,7 +47,7 @@ static CUresult gather(const struct sgd_function *f, void **params, void **extra
 
 static CUresult check(const struct sgd_function *f, const struct sg_launch *l)
 {
-    const struct sg_limits *limits = &f->module->context->device->limits;
+    const struct sg_limits *limits = &f->module->context->machine->limits;
     const struct ptx_function *p = f->info.function;
     uint64_t threads = 1, blocks = 1;
     for (int i = 0; i < 3; i++) {

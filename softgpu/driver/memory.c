@@ -239,9 +239,10 @@ CUresult cuMemFree_v2(CUdeviceptr address)
         r = CUDA_ERROR_INVALID_VALUE;
     if (m && !r) {
         uint64_t id = m->id;
-        struct sgd_device *d = m->device;
+        struct sgd_machine *machine = m->context ? m->context->machine : NULL;
         r = m->context ? sgd_context_wait(m->context) : CUDA_SUCCESS;
-        sgd_engine_flush(d);
+        if (machine)
+            sgd_engine_flush(machine);
         m = sgd_memory_find(address);        /* another thread may have freed it meanwhile */
         if (!r && m && m->id == id)
             sgd_memory_free(m);

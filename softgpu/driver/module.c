@@ -84,18 +84,18 @@ static void write_initial_values(const struct sgd_module *m)
 /* Kernels may call malloc only if the module declares it. Mutex held. */
 static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
 {
-    struct sgd_device *d = c->device;
+    struct sgd_machine *machine = c->machine;
     bool wanted = false;
     for (uint32_t i = 0; i < ptx->function_count && !wanted; i++)
         wanted = !ptx->functions[i].defined && ptx->functions[i].name && !strcmp(ptx->functions[i].name, "malloc");
     size_t size = c->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
-    if (!wanted || d->heap_size || !size)
+    if (!wanted || machine->heap_size || !size)
         return CUDA_SUCCESS;
-    CUresult r = sgd_memory_new(NULL, d, SGD_MEMORY_DEVICE, size, &d->heap);
+    CUresult r = sgd_memory_new(NULL, c->device, SGD_MEMORY_DEVICE, size, &machine->heap);
     if (r)
         return r;
-    d->heap_size = size;
-    sg_engine_set_heap(d->engine, d->heap, size);
+    machine->heap_size = size;
+    sg_engine_set_heap(machine->engine, machine->heap, size);
     return CUDA_SUCCESS;
 }
 
@@ -125,7 +125,7 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
         r = place_variables(m, ptx);
     sgd_unlock();
     if (!r)
-        r = (CUresult)sg_program_create(c->device->engine, ptx, m->addresses, &m->program);
+        r = (CUresult)sg_program_create(c->machine->engine, ptx, m->addresses, &m->program);
     if (r) {
         sgd_lock();
         release_memory(m, ptx);
@@ -244,7 +244,7 @@ CUresult sgd_module_function(struct sgd_module *m, const char *name, struct sgd_
     f->index = index;
     f->kernel = kernel;
     sg_kernel_describe(kernel, &f->info);
-    const struct sg_limits *l = &m->context->device->limits;
+    const struct sg_limits *l = &m->context->machine->limits;
     f->max_dynamic = f->info.static_shared < l->shared_per_block ? l->shared_per_block - f->info.static_shared : 0;
     f->carveout = -1;
     f->next = m->functions;
@@ -314,9 +314,9 @@ CUresult cuModuleUnload(CUmodule handle)
         sgd_leave();
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    struct sgd_device *d = m->context->device;
+    struct sgd_machine *machine = m->context->machine;
     sgd_module_destroy(m);
-    sgd_engine_flush(d);
+    sgd_engine_flush(machine);
     sgd_leave();
     return CUDA_SUCCESS;
 }

@@ -45,7 +45,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
         sgd_leave();
         return CUDA_ERROR_INVALID_VALUE;
     }
-    const struct sg_limits *l = &f->module->context->device->limits;
+    const struct sg_limits *l = &f->module->context->machine->limits;
     int top = (int)f->info.max_threads;
     if (most && most < top)
         top = most;
@@ -77,7 +77,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic, CUfunction han
     CUresult r = enter_function(handle, &f);
     if (r)
         return r;
-    const struct sg_limits *l = &f->module->context->device->limits;
+    const struct sg_limits *l = &f->module->context->machine->limits;
     if (!dynamic || blocks <= 0 || block_size <= 0 || block_size > (int)f->info.max_threads
         || (unsigned)blocks > sgd_function_occupancy(f, (unsigned)block_size, 0)) {
         r = CUDA_ERROR_INVALID_VALUE;

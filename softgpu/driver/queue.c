@@ -21,7 +21,7 @@ static struct sgd_stream *active;            /* streams with something queued */
 static struct work_list copies, callbacks;
 static pthread_cond_t timer_ready;
 static uint64_t timer_at;                    /* when the timer thread is to look again; 0: not */
-static bool threads_started, values_waited;
+static bool threads_started, values_waited, cancel_wanted;
 static _Thread_local bool in_callback;
 
 static void advance_all(void);
@@ -100,6 +100,19 @@ void sgd_queue_poke(void)
         look_again_at(1);
 }
 
+static void cancel_grids(void)
+{
+    struct sgd_machine *first = sgd_machines;    /* grows at the front; none goes while we are cancelling */
+    sgd_unlock();
+    for (struct sgd_machine *m = first; m; m = m->next)
+        sg_engine_cancel(m->engine, (int)sgd_fault());
+    sgd_lock();
+    cancel_wanted = false;
+    sgd_progress();
+}
+
+bool sgd_queue_cancelling(void) { return cancel_wanted; }
+
 static void *timer_thread(void *unused)
 {
     (void)unused;
@@ -110,6 +123,8 @@ static void *timer_thread(void *unused)
         if (timer_at && timer_at <= now) {
             timer_at = 0;
             values_waited = false;
+            if (cancel_wanted)
+                cancel_grids();
             advance_all();
             continue;
         }
@@ -185,7 +200,7 @@ static bool start(struct sgd_op *op)
         op->started = true;
         op->launch.launch.done = grid_done;
         op->launch.launch.context = op;
-        r = (CUresult)sg_engine_launch(op->stream->context->device->engine, &op->launch.launch);
+        r = (CUresult)sg_engine_launch(op->stream->context->machine->engine, &op->launch.launch);
         if (!r)
             return false;
         break;
@@ -249,11 +264,10 @@ again:
             goto again;                      /* the list has changed, and what comes before may go on now */
 }
 
+/* The timer thread cancels what runs: the engine calls grid_done for grids that had not started, which needs the mutex. */
 void sgd_queue_fault(void)
 {
-    for (unsigned i = 0; i < sgd_config.devices; i++)
-        if (sgd_device((int)i)->engine)
-            sg_engine_cancel(sgd_device((int)i)->engine, (int)sgd_fault());
+    cancel_wanted = true;
     look_again_at(1);
     sgd_progress();
 }

@@ -161,14 +161,14 @@ CUresult cuStreamSynchronize(CUstream handle)
     CUresult r = enter_stream(handle, &s);
     if (r)
         return r;
-    struct sgd_device *d = s->context->device;
+    struct sgd_machine *machine = s->context->machine;
     if (s->legacy) {                         /* an operation of the legacy stream would wait for the others: so does this */
         struct sgd_op *nothing = sgd_op_new(SGD_OP_NOTHING);
         r = nothing ? sgd_queue_push_wait(s, nothing) : CUDA_ERROR_OUT_OF_MEMORY;
     } else {
         r = sgd_stream_wait(s, s->pushed);
     }
-    sgd_engine_flush(d);
+    sgd_engine_flush(machine);
     sgd_leave();
     return r;
 }

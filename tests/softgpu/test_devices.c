@@ -138,6 +138,45 @@ static void contexts(void **state)
     assert_null(c);
 }
 
+/* A context with some of the device's SMs: a kernel finds only them. */
+static void affinity(void **state)
+{
+    (void)state;
+    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+        ".visible .entry mark(.param .u64 seen)\n{\n    .reg .b32 %r<3>; .reg .b64 %rd<4>;\n    ld.param.u64 %rd1, [seen];\n"
+        "    mov.u32 %r1, %smid;\n    mul.wide.u32 %rd2, %r1, 4;\n    add.u64 %rd3, %rd1, %rd2;\n    atom.global.add.u32 %r2, [%rd3], 1;\n    ret;\n}\n";
+    for (unsigned sms = 1; sms <= 4; sms++) {
+        CUexecAffinityParam param = { .type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = sms }, got;
+        CUcontext c;
+#if CUDA_VERSION >= 12050
+        CUctxCreateParams params = { .execAffinityParams = &param, .numExecAffinityParams = 1 };
+        CUresult r = cuCtxCreate_v4(&c, &params, 0, 0);
+#else
+        CUresult r = cuCtxCreate_v3(&c, &param, 1, 0, 0);
+#endif
+        assert_int_equal(r, sms <= 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+        if (r)
+            continue;
+        OK(cuCtxGetExecAffinity(&got, CU_EXEC_AFFINITY_TYPE_SM_COUNT));
+        assert_int_equal(got.param.smCount.val, sms);
+        CUmodule m;
+        CUfunction f;
+        CUdeviceptr seen;
+        unsigned count[8], different = 0;
+        OK(cuModuleLoadData(&m, ptx));
+        OK(cuModuleGetFunction(&f, m, "mark"));
+        OK(cuMemAlloc(&seen, sizeof count));
+        OK(cuMemsetD8(seen, 0, sizeof count));
+        void *arguments[] = { &seen };
+        OK(cuLaunchKernel(f, 1000, 1, 1, 1024, 1, 1, 0, NULL, arguments, NULL));
+        OK(cuMemcpyDtoH(count, seen, sizeof count));
+        for (unsigned i = 0; i < 8; i++)
+            different += count[i] != 0;
+        assert_int_equal(different, sms);
+        OK(cuCtxDestroy(c));
+    }
+}
+
 /* Memory of one device is the other's only when the program has asked for that. */
 static void peers(void **state)
 {
@@ -230,7 +269,7 @@ int main(void)
     setenv("FLYT_SOFTGPU_CC", "9.0", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_init), cmocka_unit_test(devices), cmocka_unit_test(attributes), cmocka_unit_test(contexts),
-        cmocka_unit_test(peers), cmocka_unit_test(errors), cmocka_unit_test(entry_points), cmocka_unit_test(forked),
+        cmocka_unit_test(affinity), cmocka_unit_test(peers), cmocka_unit_test(errors), cmocka_unit_test(entry_points), cmocka_unit_test(forked),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

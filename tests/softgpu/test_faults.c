@@ -141,6 +141,28 @@ static int case_copy_unmapped(void)          /* a copy whose memory has gone sin
     return sticks(CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+static int case_not_started(void)            /* a grid that has no room yet when the fault comes */
+{
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+    CUmemAccessDesc both = { .location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    CUmemGenericAllocationHandle h;
+    CUdeviceptr p, word;
+    CUstream a, b, c;
+    CUfunction f;
+    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) || cuMemMap(p, GRANULE, 0, h, 0)
+        || cuMemSetAccess(p, GRANULE, &both, 1) || cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&b, CU_STREAM_NON_BLOCKING)
+        || cuStreamCreate(&c, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&word, 4) || cuMemsetD32(word, 0, 1) || cuCtxSynchronize()
+        || cuModuleGetFunction(&f, module, "spin"))
+        return 3;
+    void *params[] = { &word };
+    if (cuStreamWaitValue32(c, word, 1, 0) || cuMemsetD8Async(p, 1, GRANULE, c) || cuMemUnmap(p, GRANULE)
+        || cuLaunchKernel(f, 4096, 1, 1, 1024, 1, 1, 0, a, params, NULL) || cuLaunchKernel(f, 16, 1, 1, 1024, 1, 1, 0, b, params, NULL)
+        || cuStreamWriteValue32(NULL, word, 1, 0))
+        return 4;
+    CUresult r = cuStreamSynchronize(b);
+    return r == CUDA_ERROR_ILLEGAL_ADDRESS ? sticks(r) : 5;
+}
+
 static int case_assert(void)                 /* sticks until the primary context is reset */
 {
     if (start("check", NULL, NULL))
@@ -165,7 +187,7 @@ static int case_assert(void)                 /* sticks until the primary context
 static const struct { const char *name; int (*run)(void); } cases[] = {
     { "null", case_null }, { "freed", case_freed }, { "misaligned", case_misaligned }, { "no_access", case_no_access },
     { "trap", case_trap }, { "callback", case_callback }, { "other_stream", case_other_stream }, { "unmapped", case_unmapped },
-    { "copy_unmapped", case_copy_unmapped }, { "assert", case_assert },
+    { "copy_unmapped", case_copy_unmapped }, { "assert", case_assert }, { "not_started", case_not_started },
 };
 
 static int run_case(const char *name)
