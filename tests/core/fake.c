@@ -406,6 +406,8 @@ static void hello(rpc_request *r)
           .major = fake_options.major ? fake_options.major : FLYT_PROTOCOL_MAJOR, .minor = 0, .server = "fake",
           .refusal = (char *)(fake_options.refusal ? fake_options.refusal : ""), .driver_version = 13000, .window = fake.window,
           .window_size = WINDOW_SIZE, .granularity = GRANULARITY, .devices = { (u_int)count, devices });
+    if (fake_options.refusal || fake_options.major)
+        rpc_server_shutdown(fake.server);
     xdr_free((xdrproc_t)xdr_hello_args, &args);
 }
 

@@ -144,12 +144,13 @@ static int attach_hello(void)
                         .pid = (u_int)getpid() };
     hello_result *hello = &core_session.hello;
     int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
-    if (rpc_client_lost(core_session.client)) {
+    /* A server that refuses may close at once: what counts is whether its answer came. */
+    if (!hello->major) {
         log_error("what listens at %s does not answer as a GPU server: %s. Check that FLYT_SERVER names a cricket-rpc-server",
-                  core_session.uri, loss_reason);
+                  core_session.uri, loss_reason[0] ? loss_reason : "its reply makes no sense");
         return CORE_SYSTEM_NOT_READY;
     }
-    if (hello->major != FLYT_PROTOCOL_MAJOR && hello->major) {
+    if (hello->major != FLYT_PROTOCOL_MAJOR) {
         log_error("the GPU server %s speaks protocol %u.%u, this program's Flyt %d.%d; install the same version on both sides",
                   core_session.uri, hello->major, hello->minor, FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
         return VERSION_MISMATCH;
