@@ -161,9 +161,53 @@ static void host_functions()
     MUST(cudaFree(d));
 }
 
+// What the stream copied to pinned memory before a host function is there when the function runs.
+struct arrival { int *data; int count, first, wrong; };
+static void CUDART_CB look(cudaStream_t, cudaError_t, void *data)
+{
+    struct arrival *arrival = (struct arrival *)data;
+    for (int i = 0; i < arrival->count; i++)
+        arrival->wrong += arrival->data[i] != arrival->first + i + 1;
+}
+__global__ void increment(int *data, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)
+        data[i]++;
+}
+static void host_functions_see_copies()
+{
+    const int workloads = 8, count = 700000;
+    struct arrival arrivals[workloads];
+    cudaStream_t streams[workloads];
+    int *d[workloads];
+    for (int w = 0; w < workloads; w++) {
+        arrivals[w] = {NULL, count, w * 1000, 0};
+        MUST(cudaStreamCreate(&streams[w]));
+        MUST(cudaMalloc((void **)&d[w], count * sizeof(int)));
+        MUST(cudaHostAlloc((void **)&arrivals[w].data, count * sizeof(int), cudaHostAllocPortable));
+        for (int i = 0; i < count; i++)
+            arrivals[w].data[i] = w * 1000 + i;
+    }
+    for (int w = 0; w < workloads; w++) {
+        MUST(cudaMemcpyAsync(d[w], arrivals[w].data, count * sizeof(int), cudaMemcpyHostToDevice, streams[w]));
+        increment<<<(count + 511) / 512, 512, 0, streams[w]>>>(d[w], count);
+        MUST(cudaMemcpyAsync(arrivals[w].data, d[w], count * sizeof(int), cudaMemcpyDeviceToHost, streams[w]));
+        MUST(cudaStreamAddCallback(streams[w], look, &arrivals[w], 0));
+    }
+    MUST(cudaDeviceSynchronize());
+    for (int w = 0; w < workloads; w++) {
+        HOLDS(arrivals[w].wrong == 0);
+        MUST(cudaFreeHost(arrivals[w].data));
+        MUST(cudaFree(d[w]));
+        MUST(cudaStreamDestroy(streams[w]));
+    }
+}
+
 int main()
 {
     order_in_a_stream();
+    host_functions_see_copies();
     events_across_streams();
     a_kernel_waits_for_another_streams_copy();
     legacy_default_stream_joins();
