@@ -46,3 +46,20 @@ $(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) $(RUN
 $(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
 endif
 $(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so))
+
+# End-to-end programs in the launch form of CUDA 11 and 12 (cudaLaunchKernel by host address), linked against those
+# libraries: what a program of that age asks of them, as far as one toolkit can make it.
+RUNTIME_OLD_PROGRAMS := memory threads errors
+RUNTIME_OLD_BUILT    := $(foreach v,11 12,$(RUNTIME_OLD_PROGRAMS:%=$(BUILD)/tests/runtime/old/%-$(v)))
+$(BUILD)/tests/runtime/old/%.o: tests/cuda/%.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(NVCC) -c -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH -o $@ $<
+define RUNTIME_OLD_RULE
+$(BUILD)/tests/runtime/old/%-$(1): $(BUILD)/tests/runtime/old/%.o | $(RUNTIME_LIBRARIES)
+	$$(NVCC) -cudart none -arch=sm_75 -Wno-deprecated-gpu-targets -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) -Xlinker --allow-shlib-undefined
+endef
+$(foreach v,11 12,$(eval $(call RUNTIME_OLD_RULE,$(v))))
+.SECONDARY: $(RUNTIME_OLD_PROGRAMS:%=$(BUILD)/tests/runtime/old/%.o)
+ifeq ($(SANITIZE),)
+$(eval $(call runtime_script,runtime-old,tests/cuda/e2e.py --bin $(BIN) --transport unix --way run $(RUNTIME_OLD_BUILT),$(RUNTIME_OLD_BUILT) | $(PROGRAMS)))
+endif
