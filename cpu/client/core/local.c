@@ -1,10 +1,15 @@
 /* local.c: FLYT_SERVER=local:[gpu] runs the server's session code in this process (libflyt-server.so). */
 #include <dlfcn.h>
+#include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/server/local.h"
 #include "internal.h"
+
+enum { LOCAL_PATIENCE_MS = 1000 };
 
 static struct flyt_server_local *local_server;
 static flyt_server_local_end_function *local_end;
@@ -51,9 +56,23 @@ int local_open(const char *gpu, rpc_channel **out, char *error)
     return 0;
 }
 
+static sem_t ended;
+
+static void *close_run(void *unused)
+{
+    local_end(local_server);
+    sem_post(&ended);
+    return unused;
+}
+
+/* The server gives everything back, but a kernel that runs for ever must not keep the process from ending. */
 void local_close(void)
 {
-    if (local_server)
-        local_end(local_server);
-    local_server = NULL;
+    pthread_t thread;
+    if (!local_server || sem_init(&ended, 0, 0) || pthread_create(&thread, NULL, close_run, NULL))
+        return;
+    pthread_detach(thread);
+    struct timespec until = clock_timespec(clock_now() + LOCAL_PATIENCE_MS * CLOCK_NS_PER_MS);
+    while (sem_clockwait(&ended, CLOCK_MONOTONIC, &until) && errno == EINTR)
+        ;
 }
