@@ -7,11 +7,14 @@ TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_O
 TESTS_SERVER_MANY := $(if $(SANITIZE),100000,1000000)
 CFLAGS_tests_server_peer := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"'
 CFLAGS_tests_server_process := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEER_MANY=$(TESTS_SERVER_MANY)
-$(call objects,tests/server/peer.c $(addprefix tests/server/,$(addsuffix .c,$(TESTS_SERVER_UNITS)))): | $(CPU_RPC_HEADERS)
+$(call objects,tests/server/peer.c $(addprefix tests/server/,$(addsuffix .c,$(TESTS_SERVER_UNITS) bench))): | $(CPU_RPC_HEADERS)
 
-$(TESTS_SERVER_BINARIES): $(BUILD)/tests/server_%: $(BUILD)/tests/server/%.o $(TESTS_SERVER_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
+# server_bench is built when asked for.
+$(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $(BUILD)/tests/server/%.o $(TESTS_SERVER_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
                           $$(CPU_SERVER_BASE) | $(BIN)/cricket-rpc-server
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
+
+$(BUILD)/tests/server_software: | $(BIN)/libsoftgpu.so
 
 TESTS += $(TESTS_SERVER_BINARIES)
