@@ -1,6 +1,6 @@
 /*
- * demand.c: every arithmetic instruction that public CUDA programs were found to compile to (demand.inc, by how many
- * of 646 programs use it) is understood; and so is each of their opcodes in every type that PTX gives it.
+ * demand.c: every arithmetic instruction that 646 public CUDA programs were found to compile to (demand.inc, the
+ * commonest first) is understood; and so is each of their opcodes in every type that PTX gives it.
  */
 #include "tests/alu/harness.h"
 
