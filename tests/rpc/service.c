@@ -14,10 +14,12 @@ void test_pattern(uint64_t seed, void *bytes, size_t size)
 {
     uint8_t *at = bytes;
     uint64_t x = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    for (size_t i = 0; i < size; i++) {
-        if (i % 8 == 0)
-            x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        at[i] = (uint8_t)(x >> (8 * (i % 8)));
+    while (size > 0) {
+        size_t part = size < sizeof x ? size : sizeof x;
+        x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        memcpy(at, &x, part);
+        at += part;
+        size -= part;
     }
 }
 
