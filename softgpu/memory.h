@@ -10,8 +10,8 @@
  * address that was invalid anyway, never memory outside a rights array (those only grow and are kept).
  *
  * Any thread may look while another maps: rights are C11 atomics, read relaxed. Unmapping does not wait
- * for kernels (as on hardware): an access that races with it faults (700) or, if the page is gone before
- * the check is seen, is caught by the SIGSEGV guard of exec/.
+ * for kernels (as on hardware): an access that races with it faults (700), or, if it was checked before,
+ * touches fresh pages that the driver leaves there while grids run.
  */
 #ifndef SOFTGPU_MEMORY_H
 #define SOFTGPU_MEMORY_H

@@ -7,7 +7,7 @@
  * holds up the others here too).
  *
  *   state.c      initialisation, the mutex, faults that stick, handles
- *   config.c     what the environment says
+ *   config.c     what the environment says; domain.c faults that reach other processes
  *   device.c     devices; attributes.c their attributes
  *   context.c    contexts, primary and created; current.c the stack of each thread
  *   extents.c    ordered sets of address ranges
@@ -75,6 +75,11 @@ bool sgd_initialised(void);
 void sgd_fault_raise(CUresult);
 CUresult sgd_fault(void);
 void sgd_fault_clear_assert(void);
+
+/* domain.c: the fault domain `gpu`. What another process of the card has run into, or CUDA_SUCCESS. */
+CUresult sgd_domain_join(void);
+void sgd_domain_tell(CUresult);
+CUresult sgd_domain_fault(void);
 
 /* Text of the last failure of the calling thread (softgpu_last_log). */
 void sgd_log(const char *format, ...) __attribute__((format(printf, 1, 2)));

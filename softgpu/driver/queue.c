@@ -12,7 +12,8 @@ enum {
     WORKERS = 2,                             /* CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT */
     POLL_LEAST_NS = 10 * 1000, POLL_MOST_NS = 500 * 1000,    /* how often a value in memory is looked at: */
     POLL_SHARE = 16,                         /* every 1/16 of the time that it has been waited for */
-    CHAOS_DELAY_NS = 2 * 1000 * 1000
+    CHAOS_DELAY_NS = 2 * 1000 * 1000,
+    DOMAIN_LOOK_NS = 5 * 1000 * 1000         /* how often faults of other processes are looked for */
 };
 
 struct work_list { struct sgd_op *head, **tail; pthread_cond_t ready; };
@@ -21,6 +22,7 @@ static struct sgd_stream *active;            /* streams with something queued */
 static struct work_list copies, callbacks;
 static pthread_cond_t timer_ready;
 static uint64_t timer_at;                    /* when the timer thread is to look again; 0: not */
+static unsigned grids_running;
 static bool threads_started, values_waited, cancel_wanted;
 static _Thread_local bool in_callback;
 
@@ -71,6 +73,8 @@ bool sgd_op_depend(struct sgd_op *op, struct sgd_stream *stream, uint64_t number
 }
 
 bool sgd_stream_done(const struct sgd_stream *s, uint64_t number) { return s->completed >= number; }
+
+bool sgd_queue_grids_running(void) { return grids_running != 0; }
 
 static bool dependencies_met(struct sgd_op *op)
 {
@@ -128,7 +132,15 @@ static void *timer_thread(void *unused)
             advance_all();
             continue;
         }
-        sgd_wait_on(&timer_ready, timer_at ? &timer_at : NULL);
+        if (sgd_domain_fault() && !sgd_fault()) {
+            sgd_fault_raise(sgd_domain_fault());
+            continue;
+        }
+        uint64_t look = now + DOMAIN_LOOK_NS;
+        if (sgd_config.fault_gpu && (!timer_at || timer_at > look))
+            sgd_wait_on(&timer_ready, &look);
+        else
+            sgd_wait_on(&timer_ready, timer_at ? &timer_at : NULL);
     }
     return NULL;
 }
@@ -168,6 +180,7 @@ static void grid_done(void *context, int error)
 {
     struct sgd_op *op = context;
     sgd_lock();
+    grids_running--;
     if (error)
         sgd_fault_raise((CUresult)error);
     end(op);
@@ -201,6 +214,7 @@ static bool start(struct sgd_op *op)
         op->launch.launch.done = grid_done;
         op->launch.launch.context = op;
         r = (CUresult)sg_engine_launch(op->stream->context->machine->engine, &op->launch.launch);
+        grids_running += !r;
         if (!r)
             return false;
         break;

@@ -96,6 +96,7 @@ bool sgd_stream_done(const struct sgd_stream *, uint64_t number);
 CUresult sgd_stream_wait(struct sgd_stream *, uint64_t number);
 CUresult sgd_context_wait(struct sgd_context *);         /* all its streams; ends with CUDA_SUCCESS or the fault */
 bool sgd_in_callback(void);              /* the calling thread runs host functions: it may not call CUDA */
+bool sgd_queue_grids_running(void);
 bool sgd_queue_cancelling(void);         /* the fault has not reached all machines yet */
 void sgd_queue_fault(void);              /* after sgd_fault_raise: lets everything end */
 void sgd_queue_poke(void);               /* memory may have changed: look at value waits again */

@@ -9,7 +9,9 @@
  * old one stays: a kernel may be reading it; slots are few, so is what is lost).
  *
  * Who moves bytes of device memory holds `moving` shared; who takes memory away holds it exclusively, so the driver
- * itself never touches a page that is gone. Kernels are not waited for: that is CUDA's contract.
+ * itself never touches a page that is gone. Kernels are not waited for: that is CUDA's contract. A kernel may stand
+ * between its look at rights[] and its access, so while grids run, memory that goes is replaced by fresh zero pages
+ * instead of nothing, and a window's address space stays until none runs.
  */
 #include "softgpu/driver/driver.h"
 #include "cpu/common/log.h"
@@ -41,6 +43,8 @@ static struct { uint64_t room; bool used; } slots[SG_MAX_WINDOWS];   /* room: by
 static uint64_t main_base, main_size;
 static struct sgd_extents reservations;     /* struct reservation */
 static pthread_rwlock_t moving = PTHREAD_RWLOCK_INITIALIZER;
+
+static struct grave { struct grave *next; uint64_t base, size; } *graves;   /* windows gone while grids ran */
 
 struct reservation { struct sgd_extent at; int slot; };      /* slot -1: in the main window */
 
@@ -206,11 +210,33 @@ static uint64_t first_fit(uint64_t size, uint64_t alignment)
     return in_main(at, size) && is_free(at, size) ? at : 0;
 }
 
+static void clear_graves(void)
+{
+    while (graves && !sgd_queue_grids_running()) {
+        struct grave *g = graves;
+        graves = g->next;
+        munmap((void *)(uintptr_t)g->base, g->size);
+        free(g);
+    }
+}
+
+static void bury(uint64_t base, uint64_t size)
+{
+    struct grave *g = sgd_queue_grids_running() ? malloc(sizeof *g) : NULL;
+    if (!g) {
+        munmap((void *)(uintptr_t)base, size);
+        return;
+    }
+    *g = (struct grave){ graves, base, size };
+    graves = g;
+}
+
 uint64_t sgd_space_reserve(uint64_t size, uint64_t alignment, uint64_t hint)
 {
     struct reservation *r = calloc(1, sizeof *r);
     if (!r)
         return 0;
+    clear_graves();
     if (alignment < SGD_GRANULE)
         alignment = SGD_GRANULE;
     uint64_t base = 0;
@@ -253,7 +279,7 @@ void sgd_space_release(uint64_t base, uint64_t size)
     sgd_extents_remove(&reservations, &r->at);
     if (r->slot >= 0) {
         sgd_space_unwindow(r->slot);
-        munmap((void *)(uintptr_t)base, size);
+        bury(base, size);
     }
     free(r);
 }
@@ -278,8 +304,9 @@ bool sgd_space_back(uint64_t base, uint64_t size, int fd, int64_t offset)
 void sgd_space_unback(uint64_t base, uint64_t size)
 {
     sgd_space_rights(base, size, ~0u, 0);
+    int protection = sgd_queue_grids_running() ? PROT_READ | PROT_WRITE : PROT_NONE;
     pthread_rwlock_wrlock(&moving);
-    if (mmap((void *)(uintptr_t)base, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    if (mmap((void *)(uintptr_t)base, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         log_error("software GPU: cannot unmap %llu bytes at %#llx: %s", (unsigned long long)size, (unsigned long long)base, strerror(errno));
     pthread_rwlock_unlock(&moving);
 }

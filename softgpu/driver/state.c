@@ -54,6 +54,8 @@ static void start(void)
     random_state = sgd_config.chaos * 0x9E3779B97F4A7C15u + 1;
     pthread_atfork(NULL, NULL, in_child);
     start_result = sgd_config.devices ? sgd_space_start() : CUDA_ERROR_NO_DEVICE;
+    if (start_result == CUDA_SUCCESS && sgd_config.fault_gpu)
+        start_result = sgd_domain_join();
     if (start_result == CUDA_SUCCESS) {
         sgd_lock();
         start_result = sgd_devices_start();
@@ -82,7 +84,13 @@ CUresult sgd_enter(void)
 {
     if (!sgd_initialised())
         return CUDA_ERROR_NOT_INITIALIZED;
-    CUresult stuck = sgd_fault();
+    CUresult stuck = sgd_fault(), elsewhere = sgd_domain_fault();
+    if (!stuck && elsewhere) {
+        sgd_lock();
+        sgd_fault_raise(elsewhere);
+        sgd_unlock();
+        stuck = elsewhere;
+    }
     if (stuck)
         return stuck;
     if (sgd_in_callback())
@@ -129,8 +137,11 @@ CUresult sgd_fault(void) { return (CUresult)atomic_load(&fault); }
 void sgd_fault_raise(CUresult code)
 {
     int none = 0;
-    if (code != CUDA_SUCCESS && atomic_compare_exchange_strong(&fault, &none, (int)code))
+    if (code != CUDA_SUCCESS && atomic_compare_exchange_strong(&fault, &none, (int)code)) {
+        if (code != CUDA_ERROR_ASSERT)       /* that one ends with its context */
+            sgd_domain_tell(code);
         sgd_queue_fault();
+    }
 }
 
 void sgd_fault_clear_assert(void)

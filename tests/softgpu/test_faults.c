@@ -184,16 +184,58 @@ static int case_assert(void)                 /* sticks until the primary context
     return cuModuleLoadData(&module, ptx_faults) || start("store", &p, NULL) || cuCtxSynchronize() ? 6 : 0;
 }
 
+/* The card's other user: sees the fault although it did nothing; starts when `ready` can be read, says so itself. */
+static int victim(int ready)
+{
+    CUdeviceptr p;
+    CUstream s;
+    if (cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&p, 4) || cuMemsetD32(p, 0, 1) || cuCtxSynchronize() || start("spin", &p, s)
+        || write(ready, "x", 1) != 1)
+        return 2;
+    return cuStreamSynchronize(s) == CUDA_ERROR_LAUNCH_FAILED ? sticks(CUDA_ERROR_LAUNCH_FAILED) : 4;
+}
+
+static int case_domain(void)
+{
+    int ready[2], status;
+    char number[16], byte;
+    if (pipe(ready))
+        return 3;
+    snprintf(number, sizeof number, "%d", ready[1]);
+    pid_t child = fork();
+    if (!child) {
+        execl("/proc/self/exe", "test_faults", "victim", number, (char *)NULL);
+        _exit(98);
+    }
+    if (read(ready[0], &byte, 1) != 1 || start("stop", NULL, NULL) || cuCtxSynchronize() != CUDA_ERROR_LAUNCH_FAILED)
+        return 4;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 5;
+}
+
+/* Who comes after the faulty ones have gone finds a card that works. */
+static int case_domain_after(void)
+{
+    CUdeviceptr p;
+    return cuMemAlloc(&p, 4) || start("store", &p, NULL) || cuCtxSynchronize() ? 2 : 0;
+}
+
 static const struct { const char *name; int (*run)(void); } cases[] = {
     { "null", case_null }, { "freed", case_freed }, { "misaligned", case_misaligned }, { "no_access", case_no_access },
     { "trap", case_trap }, { "callback", case_callback }, { "other_stream", case_other_stream }, { "unmapped", case_unmapped },
     { "copy_unmapped", case_copy_unmapped }, { "assert", case_assert }, { "not_started", case_not_started },
+    { "domain", case_domain }, { "domain_after", case_domain_after },
 };
 
-static int run_case(const char *name)
+static int run_case(const char *name, const char *argument)
 {
+    if (!strncmp(name, "domain", 6)) {
+        setenv("FLYT_SOFTGPU_FAULT_DOMAIN", "gpu", 1);
+    }
     if (with_context(NULL) || cuModuleLoadData(&module, ptx_faults))
         return 1;
+    if (argument)
+        return victim(atoi(argument));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(cases[i].name, name))
             return cases[i].run();
@@ -218,11 +260,17 @@ static void in_a_process(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2)
-        return run_case(argv[1]);
+    if (argc > 1)
+        return run_case(argv[1], argv[2]);
     struct CMUnitTest tests[sizeof cases / sizeof *cases];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         tests[i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = in_a_process, .initial_state = (void *)(uintptr_t)cases[i].name };
+    char card[32], path[96];
+    snprintf(card, sizeof card, "test-%d", (int)getpid());
+    snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(), card);
+    setenv("FLYT_SOFTGPU_CARD", card, 1);
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return _cmocka_run_group_tests("faults", tests, sizeof cases / sizeof *cases, NULL, NULL);
+    int failed = _cmocka_run_group_tests("faults", tests, sizeof cases / sizeof *cases, NULL, NULL);
+    unlink(path);
+    return failed;
 }
