@@ -7,12 +7,16 @@
 
 static void nothing_is_connected_before_it_is_needed(void **state) {
     (void)state;
+#if FLYT_CUDART >= 12
     int version;
     assert_int_equal(cudaRuntimeGetVersion(&version), 0);
     assert_int_equal(version / 1000, FLYT_CUDART);
-    assert_int_equal(cudaGetLastError(), 0);
+#endif
     assert_string_equal(cudaGetErrorName(2), "cudaErrorMemoryAllocation");
     assert_int_equal(fake_core()->attached, 0);
+    assert_int_equal(cudaGetLastError(), 0);            /* NVIDIA's asks the driver here */
+    assert_int_equal(fake_core()->attached, 1);
+    assert_int_equal(fake_core()->activations, 0);
 }
 
 static void without_server_every_call_says_so(void **state) {
@@ -22,9 +26,10 @@ static void without_server_every_call_says_so(void **state) {
     size_t size;
     fake_core()->attach_error = 802;
     assert_int_equal(cudaGetDeviceCount(&value), 802);
-    assert_int_equal(value, 0);
+    assert_int_equal(value, 77);
     assert_int_equal(cudaGetLastError(), 802);
-    assert_int_equal(cudaGetLastError(), 0);
+    assert_int_equal(cudaGetLastError(), 802);
+    assert_int_equal(cudaMalloc(NULL, 4), 802);
     assert_int_equal(cudaMalloc(&pointer, 4), 802);
     assert_int_equal(cudaFree(NULL), 802);
     assert_int_equal(cudaSetDevice(0), 802);
@@ -42,7 +47,7 @@ static void without_device_the_code_is_100(void **state) {
     void *pointer;
     fake_core()->device_count = 0;
     assert_int_equal(cudaGetDeviceCount(&value), 100);
-    assert_int_equal(value, 0);
+    assert_int_equal(value, 5);
     assert_int_equal(cudaMalloc(&pointer, 4), 100);
     assert_int_equal(cudaSetDevice(0), 100);
     assert_int_equal(cudaPeekAtLastError(), 100);

@@ -55,4 +55,5 @@ def main():
         print(f"{'not ok' if wrong else 'ok'} {number} - {name}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -30,9 +30,9 @@ __attribute__((destructor)) static void end(void) { __cudaUnregisterFatBinary(ha
 int main(int count, char **arguments) {
     int version = 0, devices = -1, result;
     char bus[16] = "";
-    cudaRuntimeGetVersion(&version);
     if (count > 1 && strcmp(arguments[1], "quiet") == 0)
         return 0;                                   /* device code on board, and no CUDA call */
+    cudaRuntimeGetVersion(&version);
     result = cudaGetDeviceCount(&devices);
     printf("runtime %d count %d:%d", version / 1000, result, devices);
     result = cudaDeviceGetPCIBusId(bus, sizeof bus, 0);

@@ -43,6 +43,7 @@ $(eval $(call runtime_script,runtime-exports,tests/runtime/exports.sh $(BIN),tes
 # What loads the libraries into programs that are not instrumented is left out of the sanitizer builds.
 ifeq ($(SANITIZE),)
 $(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
+$(eval $(call runtime_script,runtime-native,tests/runtime/native.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/native.py tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
 $(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
 endif
 $(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so))

@@ -195,10 +195,12 @@ static int copy_peer(void *to, int to_device, const void *from, int from_device,
 }
 
 static int copy_3d_peer(const struct cudart_copy_3d_peer *peer, core_stream stream, bool blocking) {
+    int error = runtime_attach(NULL);
+    if (error)
+        return error;
     if (!peer)
         return CUDART_INVALID_VALUE;
-    int error = check_devices(peer->target_device, peer->source_device);
-    if (error)
+    if ((error = check_devices(peer->target_device, peer->source_device)))
         return error;
     const struct cudart_copy_3d plain = {
         peer->source_array, peer->source_position, peer->source, peer->target_array, peer->target_position, peer->target, peer->extent, CUDART_COPY_DEFAULT,

@@ -42,19 +42,24 @@ const struct runtime_limits *runtime_limits(int device, struct runtime_limits *s
 /* ---- count, current device ---- */
 
 static int get_device_count(int *count) {
+    int found;
+    int error = runtime_attach(&found);
+    if (error)
+        return error;                       /* *count stays what it was, also when there is no device */
     if (!count)
         return CUDART_INVALID_VALUE;
-    *count = 0;
-    return runtime_attach(count);
+    *count = found;
+    return CUDART_OK;
 }
 
 static int get_device(int *device) {
+    int error = runtime_attach(NULL);
+    if (error)
+        return error;
     if (!device)
         return CUDART_INVALID_VALUE;
-    int error = runtime_attach(NULL);
-    if (!error)
-        *device = runtime_device();
-    return error;
+    *device = runtime_device();
+    return CUDART_OK;
 }
 
 static int set_device(int device) {
@@ -104,10 +109,10 @@ int runtime_attribute(int device, int attribute, int *value) {
 }
 
 static int get_attribute(int *value, int attribute, int device) {
-    if (!value)
-        return CUDART_INVALID_VALUE;
     int error = runtime_attach_device(device);
-    return error ? error : runtime_attribute(device, attribute, value);
+    if (error)
+        return error;
+    return value ? runtime_attribute(device, attribute, value) : CUDART_INVALID_VALUE;
 }
 
 RUNTIME_API int cudaDeviceGetAttribute(int *value, int attribute, int device) { return runtime_local(get_attribute(value, attribute, device)); }
@@ -132,13 +137,11 @@ RUNTIME_API int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { re
 /* ---- PCI bus ids ---- */
 
 static int get_pci_bus_id(char *text, int size, int ordinal) {
-    if (!text || size <= 0)
-        return CUDART_INVALID_VALUE;
     int error = runtime_attach_device(ordinal);
     if (error)
         return error;
     const struct core_device *device = core_device(ordinal);
-    if (strlen(device->pci_bus_id) >= (size_t)size)
+    if (!text || size <= 0 || strlen(device->pci_bus_id) >= (size_t)size)
         return CUDART_INVALID_VALUE;
     strcpy(text, device->pci_bus_id);
     return CUDART_OK;
@@ -160,14 +163,12 @@ static bool parse_pci_address(const char *text, struct pci_address *address) {
 }
 
 static int get_by_pci_bus_id(int *found, const char *text) {
-    if (!found || !text)
-        return CUDART_INVALID_VALUE;
     int count;
     int error = runtime_attach(&count);
     if (error)
         return error;
     struct pci_address wanted, has;
-    if (!parse_pci_address(text, &wanted))
+    if (!found || !text || !parse_pci_address(text, &wanted))
         return CUDART_INVALID_VALUE;
     for (int i = 0; i < count; i++) {
         const struct core_device *device = core_device(i);
@@ -215,11 +216,11 @@ static int set_current_flags(unsigned flags) {
 }
 
 static int get_flags(unsigned *flags) {
-    if (!flags)
-        return CUDART_INVALID_VALUE;
     int error = runtime_attach(NULL);
     if (error)
         return error;
+    if (!flags)
+        return CUDART_INVALID_VALUE;
     int device = runtime_device();
     *flags = FLAG_MAP_HOST | (device < RUNTIME_MAX_DEVICES ? atomic_load_explicit(&device_flags[device], memory_order_relaxed) : 0);
     return CUDART_OK;

@@ -7,6 +7,9 @@
 enum { ENTRY_NOT_FOUND = 1, ENTRY_FLAGS_LAST = 2 };
 
 static int entry_point(const char *symbol, void **pointer, unsigned long long flags, int *status) {
+    int error = runtime_attach(NULL);
+    if (error)
+        return error;
     if (!symbol || !pointer || flags > ENTRY_FLAGS_LAST)
         return CUDART_INVALID_VALUE;
     *pointer = NULL;

@@ -1,20 +1,29 @@
 /*
- * error.c: chapter "Error Handling". The last error belongs to the host thread and to this runtime. An error that
- * the process cannot get rid of (the core's sticky error) comes back after it was taken.
+ * error.c: chapter "Error Handling". The last error belongs to the host thread and to this runtime. What the process
+ * cannot get rid of (no server, the core's sticky error) comes back after it was taken.
  */
 #include "cpu/client/runtime/runtime.h"
 #include "cpu/client/runtime/error_table.h"
 
+/* As NVIDIA's, these two initialise when they are the first call, and a failed initialisation is the answer for ever;
+   then the thread's own error; then the process's, which nothing clears. */
+static int error_of(int last) {
+    int error = runtime_thread.device ? CUDART_OK : runtime_attach(NULL);
+    if (!error)
+        error = last;
+    return error ? error : core_sticky();
+}
+
 RUNTIME_API int cudaGetLastError(void) {
-    int error = runtime_thread.last_error;
+    int last = runtime_thread.last_error;
     runtime_thread.last_error = CUDART_OK;
     core_count_local();
-    return error ? error : core_sticky();
+    return error_of(last);
 }
 
 RUNTIME_API int cudaPeekAtLastError(void) {
     core_count_local();
-    return runtime_thread.last_error ? runtime_thread.last_error : core_sticky();
+    return error_of(runtime_thread.last_error);
 }
 
 static const char unknown_code[] = "unrecognized error code";

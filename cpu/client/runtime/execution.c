@@ -63,6 +63,10 @@ RUNTIME_API int cudaLaunchCooperativeKernel_ptsz(const void *key, struct cudart_
 enum { ATTRIBUTES_MAX = 32, ATTRIBUTE_IGNORE = 0, ATTRIBUTE_COOPERATIVE = 2 };
 
 static int launch_extended(const struct cudart_launch_config *config, const void *key, void **arguments, bool per_thread) {
+    int device;
+    int error = runtime_enter(&device);
+    if (error)
+        return runtime_return(error);
     if (!config || config->attribute_count > ATTRIBUTES_MAX || (config->attribute_count && !config->attributes))
         return runtime_return(CUDART_INVALID_VALUE);
     struct core_launch_attribute attributes[ATTRIBUTES_MAX];

@@ -92,6 +92,9 @@ RUNTIME_API int cudaFuncSetCacheConfig(const void *key, unsigned config) { retur
 RUNTIME_API int cudaFuncSetSharedMemConfig(const void *key, unsigned config) { return runtime_local(set_shared_config(key, config)); }
 
 static int get_name(const char **name, const void *key) {
+    int error = runtime_attach(NULL);
+    if (error)
+        return error;
     if (!name)
         return CUDART_INVALID_VALUE;
     const struct runtime_function *record = runtime_function_record(key);
@@ -122,9 +125,10 @@ static int get_parameter(const void *key, size_t index, size_t *offset, size_t *
 
 /* The driver's handle of a kernel is the core's object: the Driver API lives on the same core. */
 static int get_driver_function(core_function **function, const void *key) {
-    if (!function)
-        return CUDART_INVALID_VALUE;
-    return runtime_function(key, function);
+    int error = runtime_attach(NULL);
+    if (error)
+        return error;
+    return function ? runtime_function(key, function) : CUDART_INVALID_VALUE;
 }
 
 RUNTIME_API int cudaFuncGetName(const char **name, const void *key) { return runtime_local(get_name(name, key)); }
@@ -133,6 +137,10 @@ RUNTIME_API int cudaGetFuncBySymbol(core_function **function, const void *key) {
 
 /* Chapter "Execution Control", obsolete since doubles are everywhere: nothing to convert. */
 #if FLYT_CUDART <= 12
-RUNTIME_API int cudaSetDoubleForDevice(double *value) { return runtime_local(value ? CUDART_OK : CUDART_INVALID_VALUE); }
-RUNTIME_API int cudaSetDoubleForHost(double *value) { return runtime_local(value ? CUDART_OK : CUDART_INVALID_VALUE); }
+static int keep_double(const double *value) {
+    int error = runtime_attach(NULL);
+    return error ? error : value ? CUDART_OK : CUDART_INVALID_VALUE;
+}
+RUNTIME_API int cudaSetDoubleForDevice(double *value) { return runtime_local(keep_double(value)); }
+RUNTIME_API int cudaSetDoubleForHost(double *value) { return runtime_local(keep_double(value)); }
 #endif

@@ -7,14 +7,15 @@
 enum { P2P_RANK = 1, P2P_LAST = 4 };
 
 static int can_access(int *answer, int device, int peer) {
-    if (!answer)
-        return CUDART_INVALID_VALUE;
     int error = runtime_attach_device(device);
     if (!error)
         error = runtime_attach_device(peer);
-    if (!error)
-        *answer = 0;
-    return error;
+    if (error)
+        return error;
+    if (!answer)
+        return CUDART_INVALID_VALUE;
+    *answer = 0;
+    return CUDART_OK;
 }
 
 static int peer_of_current(int *device, int peer) {
@@ -39,10 +40,12 @@ static int disable(int peer) {
 }
 
 static int get_attribute(int *value, int attribute, int source, int target) {
-    if (!value || attribute < P2P_RANK || attribute > P2P_LAST)
-        return CUDART_INVALID_VALUE;
     int error = can_access(value, source, target);
-    return error ? error : source == target ? CUDART_INVALID_DEVICE : CUDART_OK;
+    if (error)
+        return error;
+    if (attribute < P2P_RANK || attribute > P2P_LAST)
+        return CUDART_INVALID_VALUE;
+    return source == target ? CUDART_INVALID_DEVICE : CUDART_OK;
 }
 
 RUNTIME_API int cudaDeviceCanAccessPeer(int *answer, int device, int peer) { return runtime_local(can_access(answer, device, peer)); }

@@ -83,9 +83,9 @@ static int fill_properties(int ordinal, struct cudart_properties *properties) {
 /* size: how much of the structure the caller's layout has. */
 static int get_properties(void *out, int device, size_t size) {
     struct cudart_properties properties;
-    if (!out)
-        return CUDART_INVALID_VALUE;
     int error = runtime_attach_device(device);
+    if (!error && !out)
+        error = CUDART_INVALID_VALUE;
     if (!error)
         error = fill_properties(device, &properties);
     if (!error)
@@ -119,9 +119,9 @@ static int score(const struct cudart_properties *wanted, const struct cudart_pro
 static int choose_device(int *device, const struct cudart_properties *wanted) {
     int count, best = -1;
     struct cudart_properties has;
-    if (!device || !wanted)
-        return CUDART_INVALID_VALUE;
     int error = runtime_attach(&count);
+    if (!error && (!device || !wanted))
+        error = CUDART_INVALID_VALUE;
     for (int i = 0; !error && i < count; i++) {
         error = fill_properties(i, &has);
         if (!error && score(wanted, &has) > best) {

@@ -249,11 +249,15 @@ RUNTIME_API void __cudaRegisterSurface(void **handle, const void *host, const vo
 }
 #endif
 
+/* Compiled code keeps the handle for the life of the process and asks once: so this answers without a server, where
+   NVIDIA's fails, and the launch tells what is wrong. */
 static int get_kernel(const void **kernel, const void *key) {
     if (!kernel)
         return CUDART_INVALID_VALUE;
-    if (!runtime_function_record(key))
-        return CUDART_INVALID_FUNCTION;
+    if (!runtime_function_record(key)) {
+        int error = runtime_attach(NULL);
+        return error ? error : CUDART_INVALID_FUNCTION;
+    }
     *kernel = key;
     return CUDART_OK;
 }

@@ -157,6 +157,9 @@ RUNTIME_API int CAPTURE_INFO_WITH_EDGES_PTSZ(core_stream stream, int *status, un
 }
 
 RUNTIME_API int cudaThreadExchangeStreamCaptureMode(int *mode) {
+    int error = runtime_attach(NULL);
+    if (error)
+        return runtime_local(error);
     if (!mode || *mode < 0 || *mode >= CAPTURE_MODES)
         return runtime_local(CUDART_INVALID_VALUE);
     int previous = runtime_thread.capture_mode;
@@ -183,12 +186,12 @@ static void run_host_work(void *data, int status) {
         work.function(work.user);
 }
 
-static int add_host_work(struct host_work work) {
+static int add_host_work(struct host_work work, unsigned flags) {
     int device;
     int error = runtime_enter(&device);
     if (error)
         return error;
-    if (!work.callback && !work.function)
+    if (flags || (!work.callback && !work.function))
         return CUDART_INVALID_VALUE;
     struct host_work *kept = malloc(sizeof *kept);
     if (!kept)
@@ -200,16 +203,14 @@ static int add_host_work(struct host_work work) {
 }
 
 RUNTIME_API int cudaLaunchHostFunc(core_stream stream, void (*function)(void *), void *user) {
-    return runtime_return(add_host_work((struct host_work){.stream = stream, .function = function, .user = user}));
+    return runtime_return(add_host_work((struct host_work){.stream = stream, .function = function, .user = user}, 0));
 }
 RUNTIME_API int cudaLaunchHostFunc_ptsz(core_stream stream, void (*function)(void *), void *user) {
-    return runtime_return(add_host_work((struct host_work){.stream = runtime_per_thread(stream), .function = function, .user = user}));
+    return runtime_return(add_host_work((struct host_work){.stream = runtime_per_thread(stream), .function = function, .user = user}, 0));
 }
 
 static int add_callback(core_stream stream, void (*callback)(core_stream, int, void *), void *user, unsigned flags) {
-    if (flags)
-        return runtime_return(CUDART_INVALID_VALUE);
-    return runtime_return(add_host_work((struct host_work){.stream = stream, .callback = callback, .user = user}));
+    return runtime_return(add_host_work((struct host_work){.stream = stream, .callback = callback, .user = user}, flags));
 }
 
 RUNTIME_API int cudaStreamAddCallback(core_stream stream, void (*callback)(core_stream, int, void *), void *user, unsigned flags) {

@@ -5,6 +5,10 @@
 enum { RUNTIME_VERSION = FLYT_CUDART == 11 ? 11080 : FLYT_CUDART == 12 ? 12090 : 13000 };
 
 RUNTIME_API int cudaRuntimeGetVersion(int *version) {
+    /* CUDA 11 initialises in every call, this one included. */
+    int error = FLYT_CUDART == 11 ? runtime_attach(NULL) : CUDART_OK;
+    if (error)
+        return runtime_local(error);
     if (!version)
         return runtime_local(CUDART_INVALID_VALUE);
     *version = RUNTIME_VERSION;
