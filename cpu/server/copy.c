@@ -59,16 +59,21 @@ static bool extent_empty(const flyt_extent *extent) { return !extent->width || !
 
 /* ---- staging ---- */
 
-/* A slot, or none now: then every stream is marked, so that those in use come back. */
-static CUresult copy_slot(struct session *session, struct device *device, uint64_t size, struct slot **slot, bool *scarce)
+/* A slot, or none now: then every stream is marked, so that those in use come back; and something is on its way in
+   this stream, after which it tries again. */
+static CUresult copy_slot(struct session *session, struct stream *mine, uint64_t size, struct slot **slot, bool *scarce)
 {
+    struct device *device = mine->device;
     CUresult r = staging_take(session, device, size, slot, scarce);
     if (r != CUDA_SUCCESS || *slot)
         return r;
     for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
         stream_mark(session, stream);
     completion_poll(session);
-    return staging_take(session, device, size, slot, scarce);
+    r = staging_take(session, device, size, slot, scarce);
+    if (r == CUDA_SUCCESS && !*slot && atomic_load(&mine->done) >= mine->issued)
+        r = staging_extra(session, device, size, slot);
+    return r;
 }
 
 /* A copy in has been issued from slot: it comes back when the stream has passed this call. */
@@ -95,7 +100,7 @@ static int copy_in_issue(struct session *session, struct call *call)
         call->stream->issued = call->number;
         return CUDA_SUCCESS;
     }
-    CUresult r = copy_slot(session, call->stream->device, size, &slot, &scarce);
+    CUresult r = copy_slot(session, call->stream, size, &slot, &scarce);
     if (r == CUDA_SUCCESS && !slot)
         return OPERATION_LATER;
     if (r == CUDA_SUCCESS) {
@@ -156,7 +161,7 @@ static int copy_box_in_issue(struct session *session, struct call *call)
     struct slot *slot;
     bool scarce;
     bulk_bytes(&args->data, &bytes, &size);
-    CUresult r = size ? copy_slot(session, call->stream->device, size, &slot, &scarce) : CUDA_SUCCESS;
+    CUresult r = size ? copy_slot(session, call->stream, size, &slot, &scarce) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && size && !slot)
         return OPERATION_LATER;
     if (r == CUDA_SUCCESS && size) {
@@ -217,7 +222,7 @@ static int copy_out_start(struct session *session, struct call *call, uint64_t s
     struct stream *stream = call->stream;
     struct slot *slot = NULL;
     bool scarce;
-    CUresult r = size ? copy_slot(session, call->stream->device, size, &slot, &scarce) : CUDA_SUCCESS;
+    CUresult r = size ? copy_slot(session, call->stream, size, &slot, &scarce) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && size && !slot)
         return OPERATION_LATER;
     struct copy_out_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;

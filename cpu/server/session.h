@@ -116,10 +116,11 @@ struct slot {
     size_t size;
     uint64_t number;
     bool large;
+    struct slot *next_extra;              /* made by staging_extra */
 };
 
 struct staging_class { uint8_t *memory; struct slot *slots, *unused; unsigned count, free_count; size_t size; };
-struct staging { pthread_mutex_t lock; struct staging_class small, large; };
+struct staging { pthread_mutex_t lock; struct staging_class small, large; struct slot *extras; };
 
 /* ---- devices ---- */
 
@@ -142,6 +143,8 @@ int  staging_start(struct device *);
 void staging_stop(struct session *, struct device *);             /* nothing of it is in use any more */
 /* *slot NULL and CUDA_SUCCESS: none is free now. */
 CUresult staging_take(struct session *, struct device *, size_t size, struct slot **, bool *scarce);
+/* A slot beyond the set, for a stream that waits for nothing of its own; given back like the others. */
+CUresult staging_extra(struct session *, struct device *, size_t size, struct slot **);
 void staging_give(struct session *, struct slot *);
 
 

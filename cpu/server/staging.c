@@ -3,6 +3,9 @@
  * use, one set per device. A slot given to COPY_IN belongs to its stream until the copy is complete
  * (completion.c gives it back); one given to COPY_OUT until its reply has been sent.
  *
+ * A stream that is held (by a host function, say) may keep any number of slots for any time. So that it cannot stop
+ * the others, a stream that has nothing in the driver gets a slot made for it (staging_extra), which stays in the set.
+ *
  * Pinned, because a copy from pageable memory may wait for the stream inside the driver.
  */
 #include "cpu/server/session.h"
@@ -63,6 +66,27 @@ CUresult staging_take(struct session *session, struct device *device, size_t siz
     return r;
 }
 
+CUresult staging_extra(struct session *session, struct device *device, size_t size, struct slot **out)
+{
+    struct staging *staging = &device->staging;
+    struct staging_class *class = size <= STAGING_SMALL_SIZE ? &staging->small : &staging->large;
+    void *memory = NULL;
+    struct slot *slot = calloc(1, sizeof *slot);
+    CUresult r = slot ? session->gpu->MemHostAlloc(&memory, class->size, CU_MEMHOSTALLOC_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (r != CUDA_SUCCESS) {
+        free(slot);
+        return r;
+    }
+    pthread_mutex_lock(&staging->lock);
+    *slot = (struct slot){ .device = device, .memory = memory, .size = class->size, .large = class == &staging->large,
+                           .next_extra = staging->extras };
+    staging->extras = slot;
+    class->count++;
+    pthread_mutex_unlock(&staging->lock);
+    *out = slot;
+    return CUDA_SUCCESS;
+}
+
 void staging_give(struct session *session, struct slot *slot)
 {
     struct staging *staging = &slot->device->staging;
@@ -87,4 +111,10 @@ void staging_stop(struct session *session, struct device *device)
         classes[i]->slots = classes[i]->unused = NULL;
         classes[i]->free_count = 0;
     }
+    for (struct slot *extra; (extra = device->staging.extras); free(extra)) {
+        device->staging.extras = extra->next_extra;
+        session->gpu->MemFreeHost(extra->memory);
+    }
+    device->staging.small.count = STAGING_SMALL_COUNT;
+    device->staging.large.count = STAGING_LARGE_COUNT;
 }
