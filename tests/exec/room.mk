@@ -1,5 +1,5 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
-EXEC_TEST_NAMES := basic calls faults litmus memory progress warps
+EXEC_TEST_NAMES := basic calls faults litmus matrix memory progress warps
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
 TESTS += $(EXEC_TEST_PROGRAMS)
