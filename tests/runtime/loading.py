@@ -98,6 +98,13 @@ for version in NODES:
     test(f"dlopen from Python, layout of CUDA {version}")(from_python)
 
 
+@test("CUDA_LAUNCH_BLOCKING makes a launch wait for its kernel")
+def blocking_launches():
+    for setting, waits in (("1", True), ("0", False)):
+        done = run([prefix + "13"], LD_LIBRARY_PATH=f"{core}:{cudart}", FAKE_CORE_TRACE="1", CUDA_LAUNCH_BLOCKING=setting)
+        expect((done.returncode, "synchronised" in done.stderr), (0, waits))
+
+
 @test("two versions in one process have errors of their own and one core")
 def two_in_one_process():
     out = python("""

@@ -20,7 +20,7 @@ static int get_attributes(struct cudart_pointer_attributes *out, const void *poi
         out->device = NO_DEVICE;
         return CUDART_OK;
     }
-    out->device = range.device;
+    out->device = range.device < 0 ? device : range.device;      /* pinned memory belongs to no device */
     if (range.kind == CORE_DEVICE_MEMORY) {
         out->type = CUDART_MEMORY_DEVICE;
         out->device_pointer = (void *)(uintptr_t)pointer;

@@ -7,6 +7,7 @@
  */
 #include "cpu/client/runtime/runtime.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool dimensions_fit(int device, const struct cudart_dim3 *grid, const struct cudart_dim3 *block) {
@@ -21,6 +22,13 @@ static bool dimensions_fit(int device, const struct cudart_dim3 *grid, const str
     return (uint64_t)block->x * block->y * block->z <= limits->threads;      /* each at most 1024: no overflow */
 }
 
+/* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has ended, with its error. Read once, before main. */
+static bool launches_block;
+__attribute__((constructor)) static void read_environment(void) {
+    const char *text = getenv("CUDA_LAUNCH_BLOCKING");
+    launches_block = text && atoi(text) != 0;
+}
+
 /* `launch` comes with everything but function, grid and block. */
 static int launch(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, struct core_launch *launch) {
     int device;
@@ -33,7 +41,10 @@ static int launch(const void *key, struct cudart_dim3 grid, struct cudart_dim3 b
         return runtime_return(error);
     launch->grid[0] = grid.x, launch->grid[1] = grid.y, launch->grid[2] = grid.z;
     launch->block[0] = block.x, launch->block[1] = block.y, launch->block[2] = block.z;
-    return runtime_return(core_launch(device, launch));
+    error = core_launch(device, launch);
+    if (LIKELY(!launches_block))
+        return runtime_return(error);
+    return runtime_waited(error ? error : core_stream_synchronize(device, launch->stream));
 }
 
 RUNTIME_API int cudaLaunchKernel(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {

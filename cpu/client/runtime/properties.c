@@ -47,7 +47,7 @@ static const struct property { uint16_t offset; uint8_t size, attribute; } prope
 #if FLYT_CUDART >= 12
     MEMBER(hostRegisterSupported, 99), MEMBER(sparseCudaArraySupported, CUDART_ATTRIBUTE_SPARSE_ARRAYS), MEMBER(hostRegisterReadOnlySupported, 113),
     MEMBER(timelineSemaphoreInteropSupported, CUDART_ATTRIBUTE_TIMELINE_SEMAPHORES), MEMBER(memoryPoolsSupported, CUDART_ATTRIBUTE_MEMORY_POOLS),
-    MEMBER(gpuDirectRDMASupported, 116), MEMBER(gpuDirectRDMAFlushWritesOptions, 117), MEMBER(gpuDirectRDMAWritesOrdering, 118),
+    MEMBER(gpuDirectRDMASupported, CUDART_ATTRIBUTE_GPUDIRECT), MEMBER(gpuDirectRDMAFlushWritesOptions, 117), MEMBER(gpuDirectRDMAWritesOrdering, 118),
     MEMBER(memoryPoolSupportedHandleTypes, CUDART_ATTRIBUTE_POOL_HANDLES), MEMBER(deferredMappingCudaArraySupported, CUDART_ATTRIBUTE_DEFERRED_ARRAYS),
     MEMBER(ipcEventSupported, CUDART_ATTRIBUTE_IPC_EVENTS), MEMBER(clusterLaunch, 120), MEMBER(unifiedFunctionPointers, CUDART_ATTRIBUTE_UNIFIED_FUNCTIONS),
 #endif
