@@ -1,0 +1,73 @@
+/*
+ * config.h: configuration files in libconfig's syntax, checked against a table.
+ *
+ * Each daemon has its table in <daemon>/schema.c (nothing but the table and the struct that it fills, so that
+ * `flytctl config check` can link all of them). Every mistake is reported with file and line, all of them at once:
+ * unknown keys (with the nearest known one), wrong types, values out of range, keys given twice, missing ones.
+ */
+#ifndef FLYT_CONTROL_CONFIG_H
+#define FLYT_CONTROL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum config_kind {
+    CONFIG_STRING,              /* char *: "" unless given */
+    CONFIG_PATH,                /* char *: absolute, or "" */
+    CONFIG_URI,                 /* char *: tcp://host:port or unix:///path, or "" */
+    CONFIG_SECRET,              /* char *: file:/path, env:NAME; kept as written, resolved by secret_resolve */
+    CONFIG_NAME,                /* char *: protocol_name_valid, or "" */
+    CONFIG_INT,                 /* int64_t, min to max */
+    CONFIG_PORT,                /* int64_t, 0 to 65535 */
+    CONFIG_SECONDS,             /* double, min to max */
+    CONFIG_SIZE,                /* uint64_t bytes: 512M, 2G as a string, or a number of bytes; min to max */
+    CONFIG_BOOL,                /* bool */
+    CONFIG_CHOICE,              /* int: index into choices */
+    CONFIG_SHARING,             /* unsigned: CTL_SHARING_ bits, from "mps,exclusive" or ("mps", "exclusive") */
+    CONFIG_STRINGS              /* struct config_strings, from a list or an array */
+};
+
+struct config_strings { size_t count; char **items; };
+
+struct config_key {
+    const char        *path;            /* "ports.node" */
+    enum config_kind   kind;
+    size_t             offset;          /* in the daemon's struct */
+    const char        *initial;         /* as it would be written, without quotes; NULL: it must be given */
+    double             min, max;        /* of numbers; both 0: any */
+    const char *const *choices;         /* NULL-terminated */
+    bool               reload;          /* can change on SIGHUP; others are reported as needing a restart */
+    const char        *help;            /* one sentence */
+};
+
+struct config;                          /* a file as read: values and where they stood */
+
+struct config_schema {
+    const char              *daemon;    /* "flyt-cluster-manager" */
+    const struct config_key *keys;
+    size_t                   count;
+    size_t                   size;      /* of the struct */
+    /* Rules between keys; may be NULL. Reports by config_complain, returns false then. */
+    bool                   (*check)(const void *values, struct config *);
+};
+
+/* Reads path (NULL: all initial values). NULL when there was a mistake: then each is a line "file:line: what" in
+   *problems (malloced text, to be freed; always set, NULL when there is none). */
+struct config *config_load(const struct config_schema *, const char *path, char **problems);
+void           config_destroy(struct config *);         /* NULL is allowed */
+const void    *config_values(const struct config *);    /* the daemon's struct; lives as long as the config */
+/* "file:12" of a key, or "file (not given)". The same buffer as long as the config lives. */
+const char    *config_where(struct config *, const char *path);
+void           config_complain(struct config *, const char *path, const char *format, ...)
+                   __attribute__((format(printf, 3, 4)));
+/* Keys whose values differ and that are not `reload`: their paths, separated by ", "; "" when none. Buffer: size. */
+size_t         config_needs_restart(const struct config *old, const struct config *new_, char *buffer, size_t size);
+/* All keys with kind, initial value and help, as a commented file. */
+void           config_print_schema(const struct config_schema *, FILE *);
+
+/* "512M", "2G", "1T", "4096" (bytes), also with "iB" or "B"; powers of 1024. 0 or -EINVAL. */
+int            config_parse_size(const char *, uint64_t *);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * db_worker.h: one thread that owns a struct db, and the queue before it. The loop never waits for the database.
+ *
+ * Batches are applied in the order in which they were given; those that wait are joined into one, so that a busy
+ * manager commits once for many. While the database is away (-EAGAIN) the worker keeps trying, with back-off; what
+ * waits is bounded (DB_WORKER_MAX changes): then db_worker_apply refuses.
+ */
+#ifndef FLYT_CONTROL_DB_WORKER_H
+#define FLYT_CONTROL_DB_WORKER_H
+
+#include "control-managers/common/db.h"
+#include "control-managers/common/loop.h"
+
+enum { DB_WORKER_MAX = 65536 };
+
+struct db_worker;
+
+struct db_worker_events {
+    /* The database came or went: text says why. In the loop's thread. */
+    void (*state)(void *context, bool up, const char *text);
+    void *context;
+};
+
+/* Opens the database in the worker's thread; the first `state` tells. */
+int  db_worker_start(struct loop *, const char *uri, const struct db_worker_events *, struct db_worker **, char *error);
+/* Applies what waits (at most timeout_ms), ends the thread. Functions of what was not applied get -ECANCELED. */
+void db_worker_stop(struct db_worker *, unsigned timeout_ms);
+
+/* Copies the changes. done (may be NULL) runs in the loop's thread, in order: 0 once they are durable, else why they
+   never will be. -ENOSPC (nothing queued, done is not called) when too much waits. */
+int  db_worker_apply(struct db_worker *, const struct db_change *, size_t count,
+                     void (*done)(void *context, int error, const char *why), void *context);
+
+/* Rows as loaded, in the loop's thread. error 0: count rows of kinds[i], rows[i], valid until return. */
+struct db_rows { size_t count; const enum db_kind *kinds; const union db_row *rows; };
+int  db_worker_load(struct db_worker *, unsigned kinds, unsigned events,
+                    void (*done)(void *context, int error, const char *why, const struct db_rows *), void *context);
+
+bool   db_worker_up(const struct db_worker *);
+size_t db_worker_waiting(const struct db_worker *);
+
+#endif

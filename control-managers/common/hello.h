@@ -1,0 +1,46 @@
+/*
+ * hello.h: the listener's side of the handshake: HELLO, AUTH, versions and proofs, the same in every daemon.
+ *
+ * A service puts hello_handle_hello and hello_handle_auth at CTL_HELLO and CTL_AUTH of its methods (roles: all), gives
+ * its connections a struct hello as part of what conn_context points to (found by policy->of), and is told by
+ * `accepted`, with conn_role set.
+ */
+#ifndef FLYT_CONTROL_HELLO_H
+#define FLYT_CONTROL_HELLO_H
+
+#include "control-managers/common/loop.h"
+#include "control-managers/common/secret.h"
+
+struct hello {
+    ctl_role role;
+    char     name[CTL_MAX_NAME + 1];
+    char     software[CTL_MAX_LABEL + 1];
+    uint64_t incarnation;
+    uint8_t  transcript[2 * CTL_NONCE_SIZE + 4 + CTL_MAX_NAME];
+    size_t   transcript_size;
+    uint8_t  stored[SECRET_STORED_SIZE];
+    bool     said, wants_proof, known, done;
+};
+
+enum hello_verdict {
+    HELLO_TRUSTED,              /* known by certificate, peer credentials or as configured: no proof */
+    HELLO_PROVE,                /* *stored is filled */
+    HELLO_REFUSED               /* text says why, for the log and for the peer */
+};
+
+struct hello_policy {
+    const char *software;       /* our own */
+    uint64_t    incarnation;
+    /* The struct hello of this connection. */
+    struct hello *(*of)(struct conn *);
+    /* Who is it, and how has it to prove that? A name that does not exist is answered with HELLO_PROVE and random
+       bytes, so that strangers learn no names. text: CTL_MAX_TEXT + 1 bytes. */
+    enum hello_verdict (*identify)(struct conn *, const ctl_hello_args *, uint8_t stored[SECRET_STORED_SIZE], char *text);
+    /* Authenticated; the answer is sent after this. Anything but CTL_OK refuses after all (text as above). */
+    ctl_code (*accepted)(struct conn *, const struct hello *, char *text);
+};
+
+void hello_handle_hello(const struct hello_policy *, struct conn *, struct call *, const ctl_hello_args *);
+void hello_handle_auth(const struct hello_policy *, struct conn *, struct call *, const ctl_auth_args *);
+
+#endif

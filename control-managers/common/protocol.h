@@ -1,0 +1,51 @@
+/*
+ * protocol.h: what rpcgen makes of control_prot.x, and its table of procedures.
+ *
+ * Structures that rpcgen's code decoded are freed by xdr_free (protocol_free); those that you fill for encoding are
+ * yours. All strings of a structure to be encoded must be set ("" where there is nothing): protocol_init does so.
+ */
+#ifndef FLYT_CONTROL_PROTOCOL_H
+#define FLYT_CONTROL_PROTOCOL_H
+
+#include <rpc/rpc.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control-managers/common/control_prot.h"
+#include "control-managers/common/control_procedures.h"
+
+struct protocol_procedure {
+    const char *name;                   /* NULL: there is none of this number */
+    xdrproc_t   args, result;           /* xdr_void where there is none */
+    size_t      args_size, result_size;
+};
+extern const struct protocol_procedure protocol_procedures[CTL_LAST_PROCEDURE + 1];
+
+/* NULL: unknown number. */
+const struct protocol_procedure *protocol_procedure(uint32_t number);
+
+/* Copies src into dst by XDR: a deep copy, to be freed by protocol_free. dst need not be initialised.
+   false: no memory, or src is out of bounds. */
+bool protocol_copy(xdrproc_t, void *dst, size_t size, const void *src);
+void protocol_free(xdrproc_t, void *object);
+
+/* For people: "no GPU is free" style names of enumerations. Never NULL. */
+const char *protocol_code_name(ctl_code);               /* "busy" */
+const char *protocol_server_state_name(ctl_server_state);
+const char *protocol_role_name(ctl_role);
+/* "exclusive,mps"; buffer of PROTOCOL_SHARING_SIZE. Returns buffer. */
+enum { PROTOCOL_SHARING_SIZE = 64 };
+const char *protocol_sharing_text(unsigned sharing, char *buffer);
+/* 0 when text is no list of exclusive, mig, time-slice, mps, any, separated by commas or spaces. */
+unsigned    protocol_sharing_parse(const char *text);
+
+/* Names of VMs, nodes, GPUs: 1 to CTL_MAX_NAME of [A-Za-z0-9._:-], not beginning with '-' or '.'. */
+bool        protocol_name_valid(const char *);
+/* Control characters and broken UTF-8 become '?', for text of peers that goes to logs and terminals. */
+void        protocol_text_clean(char *);
+
+/* A status whose text is `buffer` (CTL_MAX_TEXT + 1 bytes) filled by the format. */
+ctl_status  protocol_status(char *buffer, ctl_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif
