@@ -121,7 +121,7 @@ void module_look_up(struct session *session, struct module *module, const module
 
 /* ---- functions ---- */
 
-void function_reply(struct session *session, uint32_t xid, const struct function *function, char *log)
+void function_reply(struct session *session, uint32_t xid, const struct function *function, const char *log)
 {
     function_get_result result;
     memset(&result, 0, sizeof result);
@@ -132,7 +132,7 @@ void function_reply(struct session *session, uint32_t xid, const struct function
         result.params.params_len = function->param_count;
     }
     if (log && *log) {
-        result.log.log_val = log;
+        result.log.log_val = (char *)(uintptr_t)log;
         result.log.log_len = (u_int)strnlen(log, FLYT_MAX_LOG);
     }
     session_reply(session, xid, (xdrproc_t)xdr_function_get_result, &result, function->result, false);

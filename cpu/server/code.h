@@ -81,6 +81,6 @@ void modules_drop_all(struct session *, struct device *);
 /* code.c, called by the loader without session.lock */
 void module_look_up(struct session *, struct module *, const module_load_args *, module_load_result *);
 CUresult function_describe(struct session *, struct function *);
-void function_reply(struct session *, uint32_t xid, const struct function *, char *log);
+void function_reply(struct session *, uint32_t xid, const struct function *, const char *log);
 
 #endif

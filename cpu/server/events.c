@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/server/text.h"
 
 struct due {
     struct due *next;
@@ -57,7 +56,8 @@ static void events_answer(struct session *session)
     }
     result.events.events_val = said;
     events->outstanding = false;
-    session_reply(session, events->xid, (xdrproc_t)xdr_events_result, &result, CUDA_SUCCESS, true);
+    /* No printed text: it belongs to the reply of the synchronising call, which might be on its way. */
+    session_reply(session, events->xid, (xdrproc_t)xdr_events_result, &result, CUDA_SUCCESS, false);
 }
 
 int events_serve(struct session *session, rpc_request *request)

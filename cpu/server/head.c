@@ -99,6 +99,9 @@ void session_reply(struct session *session, uint32_t xid, xdrproc_t encode, void
 
     ledger_note(session, code);
     head->result = (int)code;
+    speaks = speaks && ledger->text;
+    if (speaks)
+        pthread_mutex_lock(&ledger->speak);
     pthread_mutex_lock(&ledger->lock);
     head->latched = (int)ledger->latched;
     ledger->latched = CUDA_SUCCESS;
@@ -113,11 +116,13 @@ void session_reply(struct session *session, uint32_t xid, xdrproc_t encode, void
     pthread_mutex_unlock(&ledger->lock);
     head->progress.progress_val = progress;
     head->progress.progress_len = count;
-    if (speaks && ledger->text)
+    if (speaks)
         text_collect(ledger->text, head);
 
     if (rpc_server_reply(session->server, xid, encode, result) != 0)
         session_end(session, "a reply could not be sent");
+    if (speaks)
+        pthread_mutex_unlock(&ledger->speak);
 
     head->progress.progress_val = NULL;
     head->progress.progress_len = 0;

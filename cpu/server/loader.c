@@ -118,11 +118,16 @@ static void loader_get_job(struct session *session, struct job *job)
 {
     struct function *function = job->function;
     struct module *module = job->module;
+    char log[4096] = "";
     CUresult r = CUDA_SUCCESS;
     if (function->state == CODE_LOADING) {
         r = module->state == CODE_READY ? device_use(session, module->device) : module->result;
         if (r == CUDA_SUCCESS)
             r = function_describe(session, function);
+        if (r != CUDA_SUCCESS && session->gpu->last_log)
+            session->gpu->last_log(log, sizeof log);
+        if (r != CUDA_SUCCESS)
+            log_info("session %llu: function %s: %d %s", (unsigned long long)session->id, function->name, (int)r, log);
     }
     pthread_mutex_lock(&session->lock);
     if (function->state == CODE_LOADING) {
@@ -130,7 +135,7 @@ static void loader_get_job(struct session *session, struct job *job)
         function->state = r == CUDA_SUCCESS ? CODE_READY : CODE_FAILED;
     }
     ledger_note(session, r);
-    function_reply(session, job->call->xid, function, NULL);
+    function_reply(session, job->call->xid, function, log);
     module_drop(session, module);
     pthread_mutex_unlock(&session->lock);
     executor_kick(session);

@@ -16,6 +16,11 @@
 
 /* Where neither a Linux process nor the CUDA driver usually has anything, all below 2^46; then wherever the driver
    likes. ThreadSanitizer's own areas leave only the driver's choice. */
+#if defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
 static const uint64_t window_hints[] = {
 #ifndef __SANITIZE_THREAD__
     UINT64_C(0x200000000000), UINT64_C(0x210000000000), UINT64_C(0x240000000000), UINT64_C(0x280000000000),

@@ -37,6 +37,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->lock, NULL);
     pthread_mutex_init(&session->completion.lock, NULL);
     pthread_mutex_init(&session->ledger.lock, NULL);
+    pthread_mutex_init(&session->ledger.speak, NULL);
     session->streams = id_map_create(SESSION_MAX_OBJECTS);
     session->events = id_map_create(SESSION_MAX_OBJECTS);
     session->modules = id_map_create(SESSION_MAX_OBJECTS);
@@ -71,6 +72,7 @@ void session_destroy(struct session *session)
     pthread_mutex_destroy(&session->lock);
     pthread_mutex_destroy(&session->completion.lock);
     pthread_mutex_destroy(&session->ledger.lock);
+    pthread_mutex_destroy(&session->ledger.speak);
     free(session);
 }
 

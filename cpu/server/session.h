@@ -13,6 +13,7 @@
  *   session.lock     every table and object below, and the right to give work to the driver. Held while a call is
  *                    served, by whichever thread serves it.
  *   completion.lock  markers, waiters, a stream's done number and staging slots
+ *   ledger.speak      while a reply that carries printed text is put together and sent
  *   staging.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock: leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
  * cannot keep a host function from being told or released, or a beat from being sent.
@@ -274,6 +275,7 @@ struct ledger {
     CUresult latched, sticky;
     struct stream *dirty;
     struct text *text;                    /* NULL: nothing is captured (local:) */
+    pthread_mutex_t speak;                /* from taking text until it is sent: what was printed first arrives first */
 };
 
 void ledger_note(struct session *, CUresult);                     /* remembers it if it is a sticky one */

@@ -43,17 +43,6 @@ failed:
     return NULL;
 }
 
-int text_waiting(struct text *text)
-{
-    struct stat status;
-    int waiting = 0;
-    pthread_mutex_lock(&text->lock);
-    for (int i = 0; i < 2; i++)
-        waiting |= fstat(text->file[i].fd, &status) == 0 && status.st_size > text->file[i].taken;
-    pthread_mutex_unlock(&text->lock);
-    return waiting;
-}
-
 /* One piece of file i, appended to the head. False: nothing more there, or no memory (it stays for later). */
 static int text_take(struct text *text, int i, flyt_head *head)
 {

@@ -15,8 +15,6 @@ struct text;
 struct text *text_capture(int *log_fd);
 /* Takes what has been printed so far into head->printed, up to the protocol's limits; the rest stays. */
 void text_collect(struct text *, flyt_head *);
-/* Is there something to take? */
-int  text_waiting(struct text *);
 /* Frees what text_collect put there. */
 void text_free(flyt_head *);
 

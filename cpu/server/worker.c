@@ -4,7 +4,7 @@
  * listener's stderr. It ends with its client, and the system gives back what it held.
  */
 #include <errno.h>
-#include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +15,19 @@
 #include "cpu/server/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/text.h"
+
+/* Reports of a sanitizer build belong to the log, not to the client's stderr. */
+#if defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WORKER_SANITIZED 1
+#endif
+#endif
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined WORKER_SANITIZED
+void __sanitizer_set_report_fd(void *fd);
+static void worker_report_to(int fd) { __sanitizer_set_report_fd((void *)(intptr_t)fd); }
+#else
+static void worker_report_to(int fd) { (void)fd; }
+#endif
 
 static void worker_say(enum worker_word word, const char *text)
 {
@@ -59,6 +72,7 @@ int worker_main(const char *gpu, const char *cache)
         return 1;
     }
     log_set_fd(log_fd);
+    worker_report_to(log_fd);
     if (gpu_open(gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {
         worker_say(WORKER_FAILED, error);
         return 3;

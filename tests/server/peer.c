@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -141,10 +142,14 @@ void server_start(struct server *server, const char *gpu, const char *const *mor
     argv[argc] = NULL;
     snprintf(socket, sizeof socket, "unix:///tmp/flyt-test-%d-%d.sock", (int)getpid(), serial++);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    server->log = memfd_create("server-log", MFD_CLOEXEC);
+    assert_true(server->log >= 0);
+    fcntl(server->log, F_SETFL, O_APPEND);
     server->pid = fork();
     if (server->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(out[1], 1);
+        dup2(server->log, 2);
         execv(PEER_SERVER, argv);
         _exit(127);
     }
@@ -160,12 +165,26 @@ void server_start(struct server *server, const char *gpu, const char *const *mor
     fclose(lines);
 }
 
+/* What server and workers said must not be a sanitizer's report; shown if it is. */
+static void server_read_log(const struct server *server)
+{
+    static char log[1 << 16];
+    ssize_t n = pread(server->log, log, sizeof log - 1, 0);
+    log[n > 0 ? n : 0] = 0;
+    if (strstr(log, "Sanitizer") || strstr(log, "runtime error"))
+        fail_msg("%s", log);
+    if (getenv("FLYT_LOG"))
+        fputs(log, stderr);
+}
+
 int server_stop(struct server *server, int signal)
 {
     int status = 0;
     kill(server->pid, signal);
     assert_int_equal(waitpid(server->pid, &status, 0), server->pid);
     close(server->out);
+    server_read_log(server);
+    close(server->log);
     return status;
 }
 

@@ -22,7 +22,7 @@ struct peer {
 };
 
 /* A cricket-rpc-server of the flavour under test. */
-struct server { int pid; int out; char uri[2][256]; int uris; };
+struct server { int pid; int out, log; char uri[2][256]; int uris; };
 
 /* Asserts throughout: these do not return on failure. */
 void peer_local(struct peer *, const char *gpu);                   /* session code in this process, no HELLO yet */

@@ -1,11 +1,12 @@
 # tests/server: the session and the server processes, spoken to by hand.
-TESTS_SERVER_UNITS  := session process software
+TESTS_SERVER_UNITS  := session process software hostile
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 
 # Fewer launches where each is instrumented.
 TESTS_SERVER_MANY := $(if $(SANITIZE),100000,1000000)
 CFLAGS_tests_server_peer := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"'
+CFLAGS_tests_server_hostile := -DHOSTILE_SECONDS=3
 CFLAGS_tests_server_process := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEER_MANY=$(TESTS_SERVER_MANY)
 $(call objects,tests/server/peer.c $(addprefix tests/server/,$(addsuffix .c,$(TESTS_SERVER_UNITS) bench))): | $(CPU_RPC_HEADERS)
 

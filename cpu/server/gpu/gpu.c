@@ -68,6 +68,7 @@ static int gpu_load(const char *path, const char *kind, struct gpu *gpu, char *e
 #define X(field, symbol, arguments) *(void **)&gpu->field = dlsym(library, symbol);
     GPU_OPTIONAL(X)
 #undef X
+    *(void **)&gpu->last_log = dlsym(library, "softgpu_last_log");
     return 0;
 }
 

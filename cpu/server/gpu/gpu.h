@@ -95,6 +95,8 @@ struct gpu {
     GPU_REQUIRED(X)
     GPU_OPTIONAL(X)
 #undef X
+    /* The software GPU's: text of the last failure of the calling thread; its length. NULL elsewhere. */
+    size_t (*last_log)(char *buffer, size_t size);
 };
 
 enum { GPU_ERROR_SIZE = 512 };

@@ -1,0 +1,212 @@
+/*
+ * hostile.c: sequences of calls with arguments that are sometimes right and often wrong, on the null device in this
+ * process: nothing may crash, hang, or be left behind. The seed is printed; HOSTILE_SEED repeats it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/hash.h"
+#include "cpu/server/gpu/gpu.h"
+#include "tests/server/kernels.h"
+#include "tests/server/peer.h"
+
+static uint64_t state = 1;
+
+static uint64_t any(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static uint64_t below(uint64_t n) { return any() % n; }
+
+/* Mostly one of a few ids, so that calls meet. */
+static uint32_t id(uint32_t first)
+{
+    return below(20) ? first + (uint32_t)below(4) : (uint32_t)any();
+}
+
+static uint32_t stream(void) { return below(3) ? id(64) : (uint32_t)below(3); }
+static int device(void) { return below(20) ? 0 : (int)any(); }
+
+static uint64_t address(const struct peer *peer)
+{
+    switch (below(12)) {
+    case 0: return any();
+    case 1: return peer->base - below(3);
+    case 2: return peer->base + peer->hello.window_size - below(3);
+    default: return peer->base + below(5) * peer->granule + below(2) * below(100);
+    }
+}
+
+static uint64_t size(const struct peer *peer)
+{
+    switch (below(8)) {
+    case 0: return any();
+    case 1: return below(3) * peer->granule;
+    case 2: return 0;
+    default: return below(5000);
+    }
+}
+
+static flyt_box box(const struct peer *peer) { return (flyt_box){ address(peer), below(9) ? below(3000) : any(), below(9) ? below(20) : any() }; }
+static flyt_extent extent(void)
+{
+    return (flyt_extent){ below(9) ? below(1000) : any(), below(9) ? below(20) : any(), below(9) ? below(4) : any() };
+}
+
+static uint8_t payload[FLYT_MAX_INLINE];
+
+static flyt_bulk bulk(uint64_t bytes)
+{
+    flyt_bulk data = { .kind = FLYT_BULK_INLINE };
+    if (!below(20)) {
+        data.kind = FLYT_BULK_SHM;
+        data.flyt_bulk_u.range = (flyt_range){ any(), any() };
+        return data;
+    }
+    data.flyt_bulk_u.bytes.bytes_val = (char *)payload;
+    data.flyt_bulk_u.bytes.bytes_len = (u_int)(bytes < sizeof payload ? bytes : below(100));
+    return data;
+}
+
+static void ok(enum clnt_stat status)
+{
+    if (status != RPC_SUCCESS)
+        fail_msg("the session has ended: %s", clnt_sperrno(status));
+}
+
+#define WAIT(name, type, result_type, ...) do { \
+        type args = __VA_ARGS__; \
+        result_type result; \
+        memset(&result, 0, sizeof result); \
+        ok(flyt_##name##_1(&args, &result, peer->stub)); \
+        xdr_free((xdrproc_t)xdr_##result_type, (char *)&result); \
+    } while (0)
+#define SEND(name, type, ...) do { \
+        type args = __VA_ARGS__; \
+        ok(flyt_##name##_1(&args, NULL, peer->stub)); \
+    } while (0)
+
+static void image_hash(char *out)
+{
+    hash_bytes(kernels_ptx, sizeof kernels_ptx, (uint8_t *)out);
+    if (!below(10))
+        out[0] ^= 1;
+}
+
+static void code_call(struct peer *peer)
+{
+    static char *const names[] = { (char *)"add", (char *)"spin", (char *)"counter", (char *)"", (char *)"none" };
+    char *symbols[2] = { names[below(5)], names[below(5)] };
+    flyt_launch_attribute attribute = { .id = (int)below(20) };
+    switch (below(9)) {
+    case 0: {
+        image_args args = { .kind = below(9) ? FLYT_IMAGE_PTX : below(3), .size = below(9) ? sizeof kernels_ptx : any() };
+        image_result result = { 0 };
+        image_hash(args.hash);
+        ok(flyt_image_1(&args, &result, peer->stub));
+        xdr_free((xdrproc_t)xdr_image_result, (char *)&result);
+        break;
+    }
+    case 1: {
+        image_data_args args = { .offset = below(9) ? 0 : any() };
+        image_hash(args.hash);
+        args.bytes.bytes_val = (char *)(uintptr_t)kernels_ptx;
+        args.bytes.bytes_len = below(3) ? sizeof kernels_ptx : (u_int)below(sizeof kernels_ptx);
+        ok(flyt_image_data_1(&args, NULL, peer->stub));
+        break;
+    }
+    case 2: {
+        module_load_args args = { .module = id(0), .device = device(), .symbols = { (u_int)below(3), symbols } };
+        module_load_result result = { 0 };
+        image_hash(args.hash);
+        ok(flyt_module_load_1(&args, &result, peer->stub));
+        xdr_free((xdrproc_t)xdr_module_load_result, (char *)&result);
+        break;
+    }
+    case 3: SEND(module_unload, module_args, { id(0) }); break;
+    case 4: WAIT(function_get, function_get_args, function_get_result, { id(0), id(0), names[below(5)] }); break;
+    case 5: WAIT(function_set, function_set_args, plain_result, { id(0), (int)below(20), (int)any() }); break;
+    case 6: SEND(function_cache, function_cache_args, { id(0), (int)any() }); break;
+    case 7: WAIT(occupancy, occupancy_args, occupancy_result, { (flyt_occupancy_kind)below(2), id(0), (int)below(2000), (int)below(40), any(), (u_int)below(3) }); break;
+    default: SEND(launch, launch_args, { id(0), stream(), { (u_int)below(5), 1, 1 }, { (u_int)below(2000), 1, 1 }, (u_int)any() & 0xfff,
+                  below(9) ? 0 : (u_int)below(3), { (u_int)(below(3) ? 12 : below(40)), (char *)payload }, { !below(9), &attribute } }); break;
+    }
+}
+
+static void one_call(struct peer *peer)
+{
+    switch (below(26)) {
+    case 0: WAIT(device_sync, device_args, plain_result, { device() }); break;
+    case 1: WAIT(limit_get, limit_args, limit_result, { device(), (int)any() % 20, 0 }); break;
+    case 2: WAIT(limit_set, limit_args, limit_result, { device(), (int)any() % 20, any() }); break;
+    case 3: WAIT(memory_info, device_args, memory_info_result, { device() }); break;
+    case 4: WAIT(map, map_args, plain_result, { device(), address(peer), size(peer) }); break;
+    case 5: WAIT(map, map_args, plain_result, { 0, peer->base + below(4) * peer->granule, peer->granule }); break;
+    case 6: SEND(unmap, unmap_args, { device(), peer->base + below(4) * peer->granule, peer->granule }); break;
+    case 7: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
+    case 8: WAIT(copy_out, copy_out_args, copy_out_result, { stream(), address(peer), size(peer) }); break;
+    case 9: SEND(copy, copy_args, { stream(), address(peer), address(peer), size(peer) }); break;
+    case 10: {
+        flyt_extent e = extent();
+        SEND(copy_box_in, copy_box_in_args, { stream(), box(peer), e, bulk(e.width * e.height * e.depth) });
+        break;
+    }
+    case 11: WAIT(copy_box_out, copy_box_out_args, copy_out_result, { stream(), box(peer), extent() }); break;
+    case 12: SEND(copy_box, copy_box_args, { stream(), box(peer), box(peer), extent() }); break;
+    case 13: SEND(set, set_args, { stream(), box(peer), extent(), (u_int)any(), (u_int)below(6) }); break;
+    case 14: SEND(stream_create, stream_create_args, { id(64), device(), below(9) ? (u_int)below(2) : (u_int)any(), 0 }); break;
+    case 15: SEND(stream_destroy, stream_args, { stream() }); break;
+    case 16: WAIT(stream_sync, stream_args, plain_result, { stream() }); break;
+    case 17: WAIT(stream_query, stream_args, plain_result, { stream() }); break;
+    case 18: SEND(stream_wait, event_wait_args, { stream(), id(0), (u_int)below(3) }); break;
+    case 19: SEND(event_create, event_create_args, { id(0), device(), below(9) ? 2 * (u_int)below(2) : (u_int)any() }); break;
+    case 20: SEND(event_destroy, event_args, { id(0) }); break;
+    case 21: SEND(event_record, event_record_args, { id(0), stream(), (u_int)below(3) }); break;
+    case 22: WAIT(event_sync, event_args, plain_result, { id(0) }); break;
+    case 23: WAIT(event_query, event_args, plain_result, { id(0) }); break;
+    case 24: WAIT(event_elapsed, event_elapsed_args, event_elapsed_result, { id(0), id(0) }); break;
+    default: code_call(peer); break;
+    }
+    if (!below(300))
+        SEND(host_function, host_function_args, { stream(), (u_int)any() });
+    if (!below(500)) {
+        WAIT(device_reset, device_args, plain_result, { device() });
+        WAIT(device_init, device_args, plain_result, { 0 });
+    }
+}
+
+static void random_calls(void **unused)
+{
+    (void)unused;
+    struct gpu_null_count count;
+    struct peer peer;
+    const char *seed = getenv("HOSTILE_SEED");
+    uint64_t start = clock_now(), calls = 0;
+    for (uint64_t round = 0; clock_now() - start < HOSTILE_SECONDS * CLOCK_NS_PER_SECOND; round++) {
+        state = seed ? strtoull(seed, NULL, 0) : (start ^ round * 0x9e3779b97f4a7c15u) | 1;
+        print_message("# seed %#llx\n", (unsigned long long)state);
+        peer_local(&peer, "null");
+        peer_hello(&peer);
+        unsigned length = 1000 + (unsigned)below(3000);
+        for (unsigned i = 0; i < length; i++)
+            one_call(&peer);
+        calls += length;
+        peer_close(&peer);
+        gpu_null_counted(&count);
+        assert_int_equal(count.mapped, 0);
+    }
+    print_message("# %llu calls\n", (unsigned long long)calls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_calls) };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
