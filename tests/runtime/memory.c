@@ -145,6 +145,8 @@ static void copies_of_boxes(void **state) {
         for (int x = 0; x < 10; x++)
             assert_int_equal(to[y][x], x < 7 ? from[y][x] : -1);
     assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 6, HOST_TO_DEVICE), 12);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 1, HOST_TO_DEVICE), 12);
+    assert_int_equal(cudaMemcpy2D(device, (size_t)1 << 32, from, 10, 7, 6, HOST_TO_DEVICE), 12);
     assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 0, 6, HOST_TO_DEVICE), 0);
     assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 7, 6, 9), 21);
     memset(to, -1, sizeof to);
@@ -175,6 +177,11 @@ static void copies_of_volumes(void **state) {
     assert_int_equal(to[2][2][8], 0);
     out.target.ysize = 4;
     assert_int_equal(cudaMemcpy3D(&out), 1);
+    out.target.ysize = 5;
+    out.target_position.x = 9;
+    assert_int_equal(cudaMemcpy3D(&out), 1);
+    out.target.pitch = 7;
+    assert_int_equal(cudaMemcpy3D(&out), 12);
     out.source_array = &out;
     assert_int_equal(cudaMemcpy3D(&out), 801);
     assert_int_equal(cudaMemcpy3D(NULL), 1);

@@ -79,9 +79,9 @@ RUNTIME_API int cudaMemcpyAsync_ptsz(void *to, const void *from, size_t size, in
 /* ---- boxes: rows of rows ---- */
 
 /* Rows that begin `pitch` apart, of which `width` bytes are meant. */
-static bool pitch_fits(int device, size_t pitch, size_t width, const struct cudart_extent *extent) {
+static bool pitch_fits(int device, size_t pitch, size_t width) {
     struct runtime_limits space;
-    return (extent->height == 1 && extent->depth == 1) || (pitch >= width && pitch <= runtime_limits(device, &space)->pitch);
+    return pitch >= width && pitch <= runtime_limits(device, &space)->pitch;
 }
 
 /* Host to host moves one row after the other: the core's box copies have a device on one side at least. */
@@ -103,7 +103,7 @@ static int copy_box(int device, core_stream stream, const struct core_box *to, c
         return CUDART_INVALID_DIRECTION;
     if (!extent->width || !extent->height || !extent->depth)
         return CUDART_OK;
-    if (!pitch_fits(device, to->pitch, extent->width, extent) || !pitch_fits(device, from->pitch, extent->width, extent))
+    if (!pitch_fits(device, to->pitch, extent->width) || !pitch_fits(device, from->pitch, extent->width))
         return CUDART_INVALID_PITCH;
     int error = route((void *)(uintptr_t)to->address, (const void *)(uintptr_t)from->address, kind, &way);
     if (error)
@@ -152,8 +152,11 @@ static struct core_box box_at(const struct cudart_pitched *memory, const struct 
     return (struct core_box){base, memory->pitch, memory->ysize};
 }
 
-/* Several slices follow each other at ysize rows, so ysize must hold the rows that are copied. */
-static bool slices_fit(const struct cudart_pitched *memory, const struct cudart_position *position, const struct cudart_extent *extent) {
+/* A row must not run into the next. Several slices follow each other at ysize rows, so ysize must hold the rows that
+   are copied. */
+static bool region_fits(const struct cudart_pitched *memory, const struct cudart_position *position, const struct cudart_extent *extent) {
+    if (extent->width <= memory->pitch && position->x > memory->pitch - extent->width)
+        return false;                               /* a pitch below the width is told as that, later */
     return extent->depth <= 1 || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height);
 }
 
@@ -169,7 +172,7 @@ static int copy_3d(const struct cudart_copy_3d *copy, core_stream stream, bool b
         return CUDART_NOT_SUPPORTED;
     }
     if (copy->extent.width && copy->extent.height && copy->extent.depth &&
-        (!slices_fit(&copy->source, &copy->source_position, &copy->extent) || !slices_fit(&copy->target, &copy->target_position, &copy->extent)))
+        (!region_fits(&copy->source, &copy->source_position, &copy->extent) || !region_fits(&copy->target, &copy->target_position, &copy->extent)))
         return CUDART_INVALID_VALUE;
     const struct core_box target = box_at(&copy->target, &copy->target_position), source = box_at(&copy->source, &copy->source_position);
     return copy_box(device, stream, &target, &source, &copy->extent, copy->kind, blocking);
