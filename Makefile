@@ -91,11 +91,14 @@ check-programs:
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@tools/check-programs $(DIR)
 
-# A word of TESTS is a command; what it names under build/ or bin/ is built first. `command@300` has a limit of 300 s.
-test-programs: $(sort $(foreach t,$(TESTS),$(filter $(BUILD)/% $(BIN)/%,$(firstword $(subst @, ,$(t))))))
+# An item of TESTS is a command: a word, or several in quotes; `command@300` has a limit of 300 s. The programs under build/
+# that it names are built first.
+quote := "
+tests_need = $(sort $(filter-out $(BUILD)/fuzz/corpus/%,$(filter $(BUILD)/%,$(foreach word,$(subst @, ,$(subst $(quote),,$(1))),$(word)))))
+test-programs: $(call tests_need,$(TESTS))
 run-tests: test-programs all
 	@tests/run $(TESTS)
-run-long-tests: all $(sort $(foreach t,$(LONG_TESTS),$(filter $(BUILD)/% $(BIN)/%,$(firstword $(subst @, ,$(t))))))
+run-long-tests: all $(call tests_need,$(LONG_TESTS))
 	@tests/run --limit 900 $(LONG_TESTS)
 
 clean:
