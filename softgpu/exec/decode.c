@@ -1,5 +1,6 @@
 /* decode.c: a function of PTX into instructions: the frame's layout, the walk, labels. See decode.h. */
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/registers.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,31 +115,40 @@ int decode_put_control(struct exec_decoder *d, struct exec_insn n)
 
 static uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
 
-/* Predicates first, then rows, each register its own. */
+static uint32_t cell_bytes(enum ptx_type t) { return decode_cell(t) == SG_CELL_128 ? 16 : decode_cell(t) == SG_CELL_64 ? 8 : 4; }
+
+/* Predicates first, then the rows, largest cells first. */
 static int layout_registers(struct exec_decoder *d)
 {
     const struct ptx_function *f = d->f;
-    uint32_t top = EXEC_PRED_FIRST, data = 0;
+    uint32_t predicates = EXEC_PRED_FIRST, rows[3];
+    if (!exec_registers_place(f, d->register_at, rows)) {
+        memset(rows, 0, sizeof rows);
+        for (uint32_t i = 0; i < f->register_count; i++) {
+            uint32_t pool = cell_bytes(f->registers[i].type) / 8;
+            d->register_at[i] = rows[pool];
+            rows[pool] += f->registers[i].vector ? f->registers[i].vector : 1;
+        }
+    }
     for (uint32_t i = 0; i < f->register_count; i++)
         if (f->registers[i].type == PTX_PRED) {
-            d->register_at[i] = top;
-            top += 4;
+            d->register_at[i] = predicates;
+            predicates += 4;
         }
-    top = align_up(top, 64);
-    for (uint32_t i = 0; i < f->register_count; i++) {
-        const struct ptx_register *r = &f->registers[i];
-        if (r->type == PTX_PRED)
-            continue;
-        uint32_t cell = decode_cell(r->type) == SG_CELL_128 ? 16 : decode_cell(r->type) == SG_CELL_64 ? 8 : 4;
-        uint32_t components = r->vector ? r->vector : 1;
-        d->register_at[i] = top;
-        top += cell * SG_LANES * components;
-        data += cell / 4 * components;
-        if (top > (1u << 30))
-            return decode_error(d, "too many registers");
+    uint64_t base[3], top = align_up(predicates, 64);
+    for (int pool = 2; pool >= 0; pool--) {
+        base[pool] = top;
+        top += (uint64_t)rows[pool] * SG_LANES * (4u << pool);
     }
-    d->temp_base = top;
-    d->out->registers = data > 40 ? 40 : data + 8;
+    if (top > (1u << 30))
+        return decode_error(d, "too many registers");
+    for (uint32_t i = 0; i < f->register_count; i++)
+        if (f->registers[i].type != PTX_PRED) {
+            uint32_t cell = cell_bytes(f->registers[i].type);
+            d->register_at[i] = (uint32_t)base[cell / 8] + d->register_at[i] * cell * SG_LANES;
+        }
+    d->temp_base = (uint32_t)top;
+    d->out->registers = rows[0] + 2 * rows[1] + 4 * rows[2] + 8;
     return 0;
 }
 
