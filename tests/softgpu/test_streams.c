@@ -332,6 +332,48 @@ static void questions_about_streams(void **state)
     OK(cuStreamDestroy(s));
 }
 
+struct arrival { unsigned *data, first, count, wrong; };
+
+static void CUDA_CB look(CUstream s, CUresult status, void *data)
+{
+    (void)s;
+    struct arrival *a = data;
+    for (unsigned i = 0; i < a->count; i++)
+        a->wrong += status != CUDA_SUCCESS || a->data[i] != a->first;
+}
+
+/* What a stream copied to pinned memory before a callback is there when it runs. */
+static void callbacks_see_copies(void **state)
+{
+    (void)state;
+    enum { STREAMS = 6, COUNT = 700000 };
+    struct arrival a[STREAMS];
+    CUstream s[STREAMS];
+    CUdeviceptr d[STREAMS], e[STREAMS];
+    for (unsigned i = 0; i < STREAMS; i++) {
+        a[i] = (struct arrival){ NULL, i + 100, COUNT, 0 };
+        OK(cuStreamCreate(&s[i], CU_STREAM_DEFAULT));
+        OK(cuMemHostAlloc((void **)&a[i].data, 4 * COUNT, 0));
+        OK(cuMemAlloc(&d[i], 4 * COUNT));
+        OK(cuMemAlloc(&e[i], 4 * COUNT));
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        OK(cuMemcpyHtoDAsync(d[i], a[i].data, 4 * COUNT, s[i]));
+        OK(cuMemsetD32Async(d[i], i + 100, COUNT, s[i]));
+        OK(cuMemcpyDtoDAsync(e[i], d[i], 4 * COUNT, s[i]));
+        OK(cuMemcpyDtoHAsync(a[i].data, e[i], 4 * COUNT, s[i]));
+        OK(cuStreamAddCallback(s[i], look, &a[i], 0));
+    }
+    OK(cuCtxSynchronize());
+    for (unsigned i = 0; i < STREAMS; i++) {
+        assert_int_equal(a[i].wrong, 0);
+        OK(cuMemFreeHost(a[i].data));
+        OK(cuMemFree(d[i]));
+        OK(cuMemFree(e[i]));
+        OK(cuStreamDestroy(s[i]));
+    }
+}
+
 static void asynchronous_source_is_taken(void **state)
 {
     (void)state;
@@ -358,7 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_in_a_stream), cmocka_unit_test(query_and_events), cmocka_unit_test(waiting_for_events),
         cmocka_unit_test(legacy_default_stream), cmocka_unit_test(synchronous_calls_see_blocking_streams),
-        cmocka_unit_test(host_functions), cmocka_unit_test(values_in_memory), cmocka_unit_test(at_most_1024),
+        cmocka_unit_test(host_functions), cmocka_unit_test(callbacks_see_copies), cmocka_unit_test(values_in_memory), cmocka_unit_test(at_most_1024),
         cmocka_unit_test(questions_about_streams), cmocka_unit_test(asynchronous_source_is_taken),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
