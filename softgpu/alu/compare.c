@@ -108,11 +108,16 @@ SG_INLINE uint32_t compare_halves(const struct sg_rows *r, struct small_float f,
     ROW_ARRAY(uint32_t, x);
     ROW_ARRAY(uint32_t, y);
     const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, 1);
-    const bool ftz = immediate_ftz(r);
-    SG_FOR_LANES(i) {
-        x[i] = float_bits(small_to_f32(flush_small(a[i] >> (16 * at) & 0xffff, f, ftz), f));
-        y[i] = float_bits(small_to_f32(flush_small(b[i] >> (16 * at) & 0xffff, f, ftz), f));
-    }
+    if (immediate_ftz(r))
+        SG_FOR_LANES(i) {
+            x[i] = float_bits(small_to_f32(flush_small(a[i] >> (16 * at) & 0xffff, f, true), f));
+            y[i] = float_bits(small_to_f32(flush_small(b[i] >> (16 * at) & 0xffff, f, true), f));
+        }
+    else
+        SG_FOR_LANES(i) {
+            x[i] = float_bits(small_to_f32(a[i] >> (16 * at) & 0xffff, f));
+            y[i] = float_bits(small_to_f32(b[i] >> (16 * at) & 0xffff, f));
+        }
     return f32s[0][immediate_compare(r)](x, y);
 }
 static void setp_f16(const struct sg_rows *r)  { setp_store(r, compare_halves(r, FORMAT_F16, 0)); }

@@ -12,12 +12,9 @@ static const struct small_float FORMAT_F32 = { 8, 23, TOP_IEEE };
 /* What follows the conversion, on the pattern of the result; sat and relu make NaN +0 and NaN, as PTX has it. */
 SG_INLINE uint32_t finish(uint32_t x, uint32_t sign, uint32_t one, uint32_t infinity, uint64_t flags)
 {
-    const bool negative = x & sign, nan = (x & (sign - 1)) > infinity;
-    if (flags & SG_CVT_RELU)
-        x = negative && !nan ? 0 : x;
-    if (flags & SG_CVT_SAT)
-        x = nan || negative ? 0 : x > one ? one : x;
-    return x;
+    const bool negative = (x & sign) != 0, nan = (x & (sign - 1)) > infinity, sat = (flags & SG_CVT_SAT) != 0, relu = (flags & SG_CVT_RELU) != 0;
+    x = pick32((relu & negative & !nan) | (sat & (nan | negative)), 0, x);
+    return pick32(sat & (x > one), one, x);
 }
 
 SG_INLINE uint32_t to_half(uint32_t from, struct small_float f, int mode, uint64_t flags)
@@ -58,14 +55,20 @@ SG_INLINE uint32_t tf32_from_f32(uint32_t from, int mode, uint64_t flags)
 
 /* EXPRESSION of a (the pattern), mode and flags */
 #define CVT(name, D, A, MODE, EXPRESSION)                                                         \
+    SG_INLINE D name##_##MODE##_lane(A a, int mode, uint64_t flags)                               \
+    {                                                                                             \
+        (void)flags; (void)mode;                                                                  \
+        return (EXPRESSION);                                                                      \
+    }                                                                                             \
     static void name##_##MODE(const struct sg_rows *r)                                            \
     {                                                                                             \
         D *d = ROW_OF(D, r->d);                                                                   \
-        const A *s0 = SOURCE(A, 0);                                                               \
+        const A *a = SOURCE(A, 0);                                                                \
         const uint64_t flags = r->immediate;                                                      \
-        const int mode = MODE;                                                                    \
-        SG_FOR_LANES(i) { const A a = s0[i]; d[i] = (EXPRESSION); }                               \
-        (void)flags; (void)mode;                                                                  \
+        if (!flags)                                       /* vectorises better without them */    \
+            SG_FOR_LANES(i) d[i] = name##_##MODE##_lane(a[i], MODE, 0);                           \
+        else                                                                                      \
+            SG_FOR_LANES(i) d[i] = name##_##MODE##_lane(a[i], MODE, flags);                       \
     }
 #define CVT_MODES(name, D, A, EXPRESSION)                                                         \
     CVT(name, D, A, SMALL_RN, EXPRESSION) CVT(name, D, A, SMALL_RZ, EXPRESSION)                   \
@@ -108,14 +111,20 @@ CVT_MODES(integral_f64, uint64_t, uint64_t, finish_f64(integral_f64(bits_double(
 /* ---- pairs: a goes above b ---- */
 
 #define CVT_PAIR(name, MODE, EXPRESSION)                                                          \
+    SG_INLINE uint32_t name##_##MODE##_lane(uint32_t a, uint32_t b, int mode, uint64_t flags)     \
+    {                                                                                             \
+        (void)flags; (void)mode;                                                                  \
+        return (EXPRESSION);                                                                      \
+    }                                                                                             \
     static void name##_##MODE(const struct sg_rows *r)                                            \
     {                                                                                             \
         uint32_t *d = ROW_OF(uint32_t, r->d);                                                     \
-        const uint32_t *s0 = SOURCE(uint32_t, 0), *s1 = SOURCE(uint32_t, 1);                      \
+        const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, 1);                        \
         const uint64_t flags = r->immediate;                                                      \
-        const int mode = MODE;                                                                    \
-        SG_FOR_LANES(i) { const uint32_t a = s0[i], b = s1[i]; d[i] = (EXPRESSION); }             \
-        (void)flags; (void)mode;                                                                  \
+        if (!flags)                                                                               \
+            SG_FOR_LANES(i) d[i] = name##_##MODE##_lane(a[i], b[i], MODE, 0);                     \
+        else                                                                                      \
+            SG_FOR_LANES(i) d[i] = name##_##MODE##_lane(a[i], b[i], MODE, flags);                 \
     }
 #define PAIR_MODES(name, FORMAT)                                                                                             \
     CVT_PAIR(name, SMALL_RN, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))                        \

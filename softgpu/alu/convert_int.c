@@ -59,9 +59,9 @@ static void pack_3(const struct sg_rows *r) { pack_rows(r, true); }
  */
 SG_INLINE uint32_t narrow_magnitude(uint64_t magnitude, bool negative, struct small_float f, enum sg_round mode)
 {
-    const bool big = magnitude >> 53;
-    const uint64_t odd = big ? magnitude >> 11 | ((magnitude & 0x7ff) != 0) : magnitude;
-    const double x = (double)(int64_t)odd * (big ? 0x1p11 : 1.0);
+    const bool big = magnitude >> 53 != 0;
+    const uint64_t odd = pick64(big, magnitude >> 11 | ((magnitude & 0x7ff) + 0x7ff) >> 11, magnitude);
+    const double x = (double)(int64_t)odd * bits_double(pick64(big, double_bits(0x1p11), double_bits(1.0)));
     return small_from_f64(double_bits(x) | (uint64_t)negative << 63, f, (int)mode, false);
 }
 
@@ -79,53 +79,29 @@ static const struct small_float FORMAT_F32 = { 8, 23, TOP_IEEE };
 /* .sat of a float: to [+0, 1]; a pattern of an integer is never NaN */
 SG_INLINE uint32_t saturate_bits(uint32_t x, uint32_t sign, uint32_t one) { return x & sign ? 0 : x > one ? one : x; }
 
-#define TO_FLOAT(FROM, A, T, NEGATIVE, MODE)                                                                         \
-    static void f16_##FROM##_##MODE(const struct sg_rows *r)                                                         \
+SG_INLINE uint32_t saturate_f16(uint32_t x)  { return saturate_bits(x, 0x8000, 0x3c00); }
+SG_INLINE uint32_t saturate_bf16(uint32_t x) { return saturate_bits(x, 0x8000, 0x3f80); }
+SG_INLINE uint32_t saturate_f32(uint32_t x)  { return saturate_bits(x, 0x80000000, 0x3f800000); }
+SG_INLINE uint64_t saturate_f64(uint64_t x)  { return x >> 63 ? 0 : x > 0x3ff0000000000000 ? 0x3ff0000000000000 : x; }
+
+#define TO_ROW(TO, D, FROM, A, T, MODE, EXPRESSION)                                                                  \
+    SG_INLINE D TO##_##FROM##_##MODE##_lane(T a) { return (EXPRESSION); }                                            \
+    static void TO##_##FROM##_##MODE(const struct sg_rows *r)                                                        \
     {                                                                                                                \
-        uint32_t *d = ROW_OF(uint32_t, r->d);                                                                        \
-        const A *s0 = SOURCE(A, 0);                                                                                  \
-        const bool sat = r->immediate & SG_CVT_SAT;                                                                  \
-        SG_FOR_LANES(i) {                                                                                            \
-            const T a = (T)s0[i];                                                                                    \
-            const uint32_t x = narrow_magnitude(NEGATIVE ? 0 - (uint64_t)a : (uint64_t)a, NEGATIVE, FORMAT_F16, MODE); \
-            d[i] = sat ? saturate_bits(x, 0x8000, 0x3c00) : x;                                                       \
-        }                                                                                                            \
-    }                                                                                                                \
-    static void bf16_##FROM##_##MODE(const struct sg_rows *r)                                                        \
-    {                                                                                                                \
-        uint32_t *d = ROW_OF(uint32_t, r->d);                                                                        \
-        const A *s0 = SOURCE(A, 0);                                                                                  \
-        const bool sat = r->immediate & SG_CVT_SAT;                                                                  \
-        SG_FOR_LANES(i) {                                                                                            \
-            const T a = (T)s0[i];                                                                                    \
-            const uint32_t x = narrow_magnitude(NEGATIVE ? 0 - (uint64_t)a : (uint64_t)a, NEGATIVE, FORMAT_BF16, MODE); \
-            d[i] = sat ? saturate_bits(x, 0x8000, 0x3f80) : x;                                                       \
-        }                                                                                                            \
-    }                                                                                                                \
-    static void f32_##FROM##_##MODE(const struct sg_rows *r)                                                         \
-    {                                                                                                                \
-        uint32_t *d = ROW_OF(uint32_t, r->d);                                                                        \
-        const A *s0 = SOURCE(A, 0);                                                                                  \
-        const bool sat = r->immediate & SG_CVT_SAT;                                                                  \
-        SG_FOR_LANES(i) {                                                                                            \
-            const T a = (T)s0[i];                                                                                    \
-            const uint32_t x = MODE == SG_RN ? float_bits((float)a) :                                                \
-                narrow_magnitude(NEGATIVE ? 0 - (uint64_t)a : (uint64_t)a, NEGATIVE, FORMAT_F32, MODE);              \
-            d[i] = sat ? saturate_bits(x, 0x80000000, 0x3f800000) : x;                                               \
-        }                                                                                                            \
-    }                                                                                                                \
-    static void f64_##FROM##_##MODE(const struct sg_rows *r)                                                         \
-    {                                                                                                                \
-        uint64_t *d = ROW_OF(uint64_t, r->d);                                                                        \
-        const A *s0 = SOURCE(A, 0);                                                                                  \
-        const bool sat = r->immediate & SG_CVT_SAT;                                                                  \
-        SG_FOR_LANES(i) {                                                                                            \
-            const T a = (T)s0[i];                                                                                    \
-            const uint64_t x = MODE == SG_RN || sizeof(T) < 8 ? double_bits((double)a) :                             \
-                double_magnitude(NEGATIVE ? 0 - (uint64_t)a : (uint64_t)a, NEGATIVE, MODE);                          \
-            d[i] = !sat ? x : x >> 63 ? 0 : x > 0x3ff0000000000000 ? 0x3ff0000000000000 : x;                         \
-        }                                                                                                            \
+        D *d = ROW_OF(D, r->d);                                                                                      \
+        const A *a = SOURCE(A, 0);                                                                                   \
+        SG_FOR_LANES(i) d[i] = TO##_##FROM##_##MODE##_lane((T)a[i]);                                                 \
+        for (unsigned i = 0; r->immediate & SG_CVT_SAT && i < SG_LANES; i++)                                         \
+            d[i] = saturate_##TO(d[i]);                                                                              \
     }
+#define MAGNITUDE(NEGATIVE) ((NEGATIVE) ? 0 - (uint64_t)a : (uint64_t)a)
+#define TO_FLOAT(FROM, A, T, NEGATIVE, MODE)                                                                         \
+    TO_ROW(f16, uint32_t, FROM, A, T, MODE, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_F16, MODE))       \
+    TO_ROW(bf16, uint32_t, FROM, A, T, MODE, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_BF16, MODE))     \
+    TO_ROW(f32, uint32_t, FROM, A, T, MODE,                                                                          \
+           MODE == SG_RN ? float_bits((float)a) : narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_F32, MODE)) \
+    TO_ROW(f64, uint64_t, FROM, A, T, MODE,                                                                          \
+           MODE == SG_RN || sizeof(T) < 8 ? double_bits((double)a) : double_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, MODE))
 #define TO_FLOAT_ALL(FROM, A, T, NEGATIVE)                                                                           \
     TO_FLOAT(FROM, A, T, NEGATIVE, SG_RN) TO_FLOAT(FROM, A, T, NEGATIVE, SG_RZ)                                      \
     TO_FLOAT(FROM, A, T, NEGATIVE, SG_RM) TO_FLOAT(FROM, A, T, NEGATIVE, SG_RP)

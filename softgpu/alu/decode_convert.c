@@ -116,6 +116,8 @@ static int decode_pairs(struct sg_decode *d)
         return -1;
     if (small_of(to) >= 0 && !sg_has(d, W(satfinite)))
         return sg_fail(d, "cvt to %s without .satfinite", sg_type_text(to));
+    if (finite)                                       /* implied in those rows */
+        d->alu->immediate &= ~(uint64_t)SG_CVT_SATFINITE;
     sg_shape(d, to, from, two ? from : SG_T_none, SG_T_none);
     return sg_choose(d, function);
 }

@@ -14,28 +14,28 @@ SG_INLINE double fma_odd(double a, double b, double c)
     const double product = a * b, sum = product + c;
     const double part = sum - product, error = (product - (sum - part)) + (c - part);
     const uint64_t bits = double_bits(sum);
-    const uint64_t step = (error > 0) == (sum > 0) ? 1 : UINT64_MAX;
-    return bits_double((error > 0 || error < 0) && !(bits & 1) ? bits + step : bits);
+    /* towards zero, then the last bit says that something was lost */
+    const uint64_t odd = (bits - ((error > 0) ^ (sum > 0))) | 1;
+    return bits_double(pick64((error > 0) | (error < 0), odd, bits));
 }
 
-SG_INLINE uint32_t half_order(uint32_t x) { return x & 0x8000 ? 0x7fff - (x & 0x7fff) : 0x8000 + x; }
+/* Order as integers: -0 below +0 */
+SG_INLINE int32_t half_order(uint32_t x) { return (int32_t)pick32((x & 0x8000) != 0, 0 - (x & 0x7fff) - 1, x); }
 
 SG_INLINE uint32_t half_extremum(uint32_t a, uint32_t b, struct small_float f, bool least, uint64_t flags)
 {
-    const uint32_t infinity = small_highest(f) + 1, sign = flags & SG_HALF_XORSIGN ? (a ^ b) & 0x8000 : 0;
-    const uint32_t clear = flags & SG_HALF_XORSIGN ? 0x7fff : 0xffff;
-    const bool a_nan = (a & 0x7fff) > infinity, b_nan = (b & 0x7fff) > infinity;
-    const uint32_t x = a & clear, y = b & clear;
+    const uint32_t infinity = small_highest(f) + 1, clear = flags & SG_HALF_XORSIGN ? 0x7fff : 0xffff;
+    const bool a_nan = (a & 0x7fff) > infinity, b_nan = (b & 0x7fff) > infinity, strict = (flags & SG_HALF_NAN) != 0;
+    const uint32_t x = a & clear, y = b & clear, sign = (a ^ b) & (clear ^ 0xffff);
     const bool first = least ? half_order(x) < half_order(y) : half_order(x) > half_order(y);
-    if ((a_nan && b_nan) || ((flags & SG_HALF_NAN) && (a_nan || b_nan)))
-        return small_nan(f);
-    return (a_nan ? y : b_nan ? x : first ? x : y) | sign;
+    const uint32_t chosen = pick32(b_nan | (first & !a_nan), x, y) | sign;
+    return pick32((a_nan & b_nan) | (strict & (a_nan | b_nan)), small_nan(f), chosen);
 }
 
 /* One value: a, b and c have 16 bits */
 SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_float f, uint32_t a, uint32_t b, uint32_t c, uint64_t flags)
 {
-    const bool ftz = flags & SG_HALF_FTZ, wide = f.exponent_bits == 8;
+    const bool ftz = (flags & SG_HALF_FTZ) != 0, relu = (flags & SG_HALF_RELU) != 0, sat = (flags & SG_HALF_SAT) != 0, wide = f.exponent_bits == 8;
     a = flush_small(a, f, ftz);
     b = flush_small(b, f, ftz);
     c = flush_small(c, f, ftz);
@@ -58,14 +58,16 @@ SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_floa
     default:           d = small_from_f64(double_bits(elementary_tanh(x)), f, SMALL_RN, false); break;
     }
     d = flush_small(d, f, ftz);
-    const bool nan = (d & 0x7fff) > small_highest(f) + 1;
-    if (flags & SG_HALF_RELU)
-        d = !nan && (d & 0x8000) ? 0 : d;
-    if (flags & SG_HALF_SAT) {
-        const uint32_t one = wide ? 0x3f80 : 0x3c00;
-        d = nan || (d & 0x8000) ? 0 : d > one ? one : d;
-    }
-    return d;
+    const bool nan = (d & 0x7fff) > small_highest(f) + 1, negative = (d & 0x8000) != 0;
+    const uint32_t one = wide ? 0x3f80 : 0x3c00;
+    d = pick32((relu & negative & !nan) | (sat & (nan | negative)), 0, d);
+    return pick32(sat & (d > one), one, d);
+}
+
+SG_INLINE uint32_t half_register(enum sg_half_operation operation, struct small_float f, bool pair, uint32_t a, uint32_t b, uint32_t c, uint64_t flags)
+{
+    const uint32_t low = half_lane(operation, f, a & 0xffff, b & 0xffff, c & 0xffff, flags);
+    return pair ? low | half_lane(operation, f, a >> 16, b >> 16, c >> 16, flags) << 16 : low;
 }
 
 SG_INLINE void half_rows(const struct sg_rows *r, enum sg_half_operation operation, struct small_float f, bool pair)
@@ -74,10 +76,10 @@ SG_INLINE void half_rows(const struct sg_rows *r, enum sg_half_operation operati
     uint32_t *d = ROW_OF(uint32_t, r->d);
     const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, unary ? 0 : 1), *c = SOURCE(uint32_t, operation == SG_HALF_FMA ? 2 : 0);
     const uint64_t flags = r->immediate;
-    SG_FOR_LANES(i) {
-        const uint32_t low = half_lane(operation, f, a[i] & 0xffff, b[i] & 0xffff, c[i] & 0xffff, flags);
-        d[i] = pair ? low | half_lane(operation, f, a[i] >> 16, b[i] >> 16, c[i] >> 16, flags) << 16 : low;
-    }
+    if (!flags)                                       /* vectorises better without them */
+        SG_FOR_LANES(i) d[i] = half_register(operation, f, pair, a[i], b[i], c[i], 0);
+    else
+        SG_FOR_LANES(i) d[i] = half_register(operation, f, pair, a[i], b[i], c[i], flags);
 }
 
 #define ROWS(name, operation)                                                                                       \

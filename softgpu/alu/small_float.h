@@ -10,6 +10,11 @@
 
 #include "softgpu/alu/rounding.h"
 
+/* k ? x : y in a form that no compiler turns into a jump, which would keep a loop from being vectorised. For the
+   same reason conditions below are joined with & and |. */
+SG_INLINE uint32_t pick32(bool k, uint32_t x, uint32_t y) { return y ^ ((x ^ y) & (0 - (uint32_t)k)); }
+SG_INLINE uint64_t pick64(bool k, uint64_t x, uint64_t y) { return y ^ ((x ^ y) & (0 - (uint64_t)k)); }
+
 enum small_top { TOP_IEEE,      /* the highest exponent is infinity and NaN */
                  TOP_NAN,       /* the highest pattern alone is NaN (e4m3) */
                  TOP_FINITE };  /* neither (e2m1, e2m3, e3m2) */
@@ -41,15 +46,17 @@ SG_INLINE float small_to_f32(uint32_t x, struct small_float f)
     const unsigned up = 23 - f.fraction_bits, bias = (1u << (f.exponent_bits - 1)) - 1;
     const uint32_t magnitude = x & (small_sign(f) - 1), sign = (x & small_sign(f)) << (31 - f.exponent_bits - f.fraction_bits);
     if (f.exponent_bits == 8)                             /* f32 with fewer bits */
-        return magnitude << up > 0x7f800000 ? bits_float(NAN_F32) : bits_float(sign | magnitude << up);
+        return bits_float(pick32(magnitude << up > 0x7f800000, NAN_F32, sign | magnitude << up));
     const uint32_t normal = (magnitude << up) + ((127 - bias) << 23);
     /* a subnormal is a fraction on the least normal exponent, less that exponent's one; no f32 here is subnormal */
     const uint32_t least = (128 - bias) << 23;
     const uint32_t subnormal = float_bits(bits_float(least + (magnitude << up)) - bits_float(least));
-    uint32_t bits = magnitude < 1u << f.fraction_bits ? subnormal : normal;
-    if (f.top != TOP_FINITE && magnitude > small_highest(f))
-        bits = f.top == TOP_IEEE && magnitude == small_highest(f) + 1 ? 0x7f800000 : NAN_F32;
-    return bits_float(bits == NAN_F32 ? bits : bits | sign);
+    uint32_t bits = sign | pick32(magnitude < 1u << f.fraction_bits, subnormal, normal);
+    if (f.top == TOP_IEEE)
+        bits = pick32(magnitude == small_highest(f) + 1, sign | 0x7f800000, bits);
+    if (f.top != TOP_FINITE)
+        bits = pick32(magnitude > small_highest(f) + (f.top == TOP_IEEE), NAN_F32, bits);
+    return bits_float(bits);
 }
 
 /*
@@ -57,54 +64,51 @@ SG_INLINE float small_to_f32(uint32_t x, struct small_float f)
  * The result is rounded as if the exponent had no upper end; the caller sees to overflow. The significand is
  * shifted right to where f's last bit is, further for f's subnormals; carries run into the exponent by themselves.
  */
-#define SMALL_ROUND(NAME, U, FRACTION, EXPONENT)                                                                    \
+#define SMALL_ROUND(NAME, U, S, PICK, FRACTION, EXPONENT)                                                           \
     SG_INLINE U small_round_##NAME(U magnitude, bool negative, struct small_float f, int mode)                      \
     {                                                                                                               \
-        const int bias = (1 << (EXPONENT - 1)) - 1, least = 2 - (1 << (f.exponent_bits - 1));                       \
-        const int field = (int)(magnitude >> FRACTION), exponent = (field ? field : 1) - bias;                      \
-        const U significand = (magnitude & (((U)1 << FRACTION) - 1)) | (U)(field != 0) << FRACTION;                 \
-        const int below = exponent < least ? least - exponent : 0, drop = FRACTION - (int)f.fraction_bits;          \
-        const int shift = drop + below > FRACTION + 2 ? FRACTION + 2 : drop + below;  /* further off is all the same */ \
+        const S bias = (1 << (EXPONENT - 1)) - 1, least = 2 - (1 << (f.exponent_bits - 1));                         \
+        const S field = (S)(magnitude >> FRACTION), normal = field != 0, exponent = field + 1 - normal - bias;      \
+        const U significand = (magnitude & (((U)1 << FRACTION) - 1)) | (U)normal << FRACTION;                       \
+        const S below = least - exponent, above = -below, drop = FRACTION - (S)f.fraction_bits;                     \
+        const S wanted = drop + (S)PICK(below > 0, (U)below, 0);                                                    \
+        const S shift = (S)PICK(wanted > FRACTION + 2, FRACTION + 2, (U)wanted);      /* further off is all the same */ \
         const U half = (U)1 << (shift - 1), rest = significand & (2 * half - 1), kept = significand >> shift;       \
         bool up = false;                                                                                            \
         switch (mode) {                                                                                             \
-        case SMALL_RN:  up = rest > half || (rest == half && (kept & 1)); break;                                    \
+        case SMALL_RN:  up = rest + (kept & 1) > half; break;         /* above half, or half and odd */                \
         case SMALL_RNA: up = rest >= half; break;                                                                   \
-        case SMALL_RM:  up = negative && rest; break;                                                               \
-        case SMALL_RP:  up = !negative && rest; break;                                                              \
+        case SMALL_RM:  up = negative & (rest != 0); break;                                                          \
+        case SMALL_RP:  up = !negative & (rest != 0); break;                                                        \
         default: break;                                                                                             \
         }                                                                                                           \
-        const U base = (U)(exponent > least ? exponent - least : 0) << f.fraction_bits;                             \
+        const U base = PICK(above > 0, (U)above, 0) << f.fraction_bits;                                             \
         return base + kept + up;                                                                                    \
     }
-SMALL_ROUND(f32, uint32_t, 23, 8)
-SMALL_ROUND(f64, uint64_t, 52, 11)
+SMALL_ROUND(f32, uint32_t, int32_t, pick32, 23, 8)
+SMALL_ROUND(f64, uint64_t, int64_t, pick64, 52, 11)
 
 /* finite: overflow and infinity become the largest finite number (.satfinite); formats without infinity always do so */
-#define SMALL_FROM(NAME, U, FRACTION, INFINITY_BITS)                                                                \
+#define SMALL_FROM(NAME, U, PICK, INFINITY_BITS)                                                                    \
     SG_INLINE uint32_t small_from_##NAME(U x, struct small_float f, int mode, bool finite)                          \
     {                                                                                                               \
-        const U top = (U)1 << (8 * sizeof(U) - 1), magnitude = x & (top - 1);                                       \
-        const bool negative = x & top;                                                                              \
-        const uint32_t sign = negative ? small_sign(f) : 0, highest = small_highest(f);                             \
-        const bool stays = finite || f.top != TOP_IEEE;                                                             \
-        const U rounded = small_round_##NAME(magnitude, negative, f, mode);                                         \
-        const bool inward = mode == SMALL_RZ || (mode == SMALL_RM && !negative) || (mode == SMALL_RP && negative);  \
-        uint32_t bits = (uint32_t)rounded;                                                                          \
-        if (rounded > highest)                                                                                      \
-            bits = stays || inward ? highest : highest + 1;                                                         \
-        if (magnitude == INFINITY_BITS)                                                                             \
-            bits = stays ? highest : highest + 1;                                                                   \
-        bits |= sign;                                                                                               \
-        return magnitude > INFINITY_BITS ? f.top == TOP_FINITE ? highest : small_nan(f) : bits;                     \
+        const U top = (U)1 << (8 * sizeof(U) - 1), magnitude = x & (top - 1), sign_bits = 8 * sizeof(U) - 1;        \
+        const bool negative = (x & top) != 0;                                                                       \
+        const U sign = (x >> sign_bits) << (f.exponent_bits + f.fraction_bits), highest = small_highest(f);         \
+        const bool stays = finite | (f.top != TOP_IEEE);                                                            \
+        const bool inward = (mode == SMALL_RZ) | ((mode == SMALL_RM) & !negative) | ((mode == SMALL_RP) & negative); \
+        U bits = small_round_##NAME(magnitude, negative, f, mode);                                                  \
+        bits = PICK(bits > highest, highest + !(stays | inward), bits);                                             \
+        bits = PICK(magnitude == INFINITY_BITS, highest + !stays, bits);                                            \
+        return (uint32_t)PICK(magnitude > INFINITY_BITS, f.top == TOP_FINITE ? highest : small_nan(f), bits | sign); \
     }
-SMALL_FROM(f32, uint32_t, 23, 0x7f800000u)
-SMALL_FROM(f64, uint64_t, 52, 0x7ff0000000000000u)
+SMALL_FROM(f32, uint32_t, pick32, 0x7f800000u)
+SMALL_FROM(f64, uint64_t, pick64, 0x7ff0000000000000u)
 
 SG_INLINE uint32_t flush_small(uint32_t x, struct small_float f, bool ftz)
 {
     const uint32_t exponent = ((1u << f.exponent_bits) - 1) << f.fraction_bits;
-    return !ftz || (x & exponent) ? x : x & small_sign(f);
+    return pick32(!ftz | ((x & exponent) != 0), x, x & small_sign(f));
 }
 
 #endif
