@@ -7,6 +7,10 @@
  * markers form a list; completion_poll goes over it once. Anybody may poll; the thread does so while there is
  * something to watch, at intervals in proportion to how long the wait has lasted (1/8, at most 1 ms), so that a
  * short kernel is answered quickly and a long one costs nothing. It also beats (events.c).
+ *
+ * What is told is told in order: the bytes of a copy leave before the news that a host function behind it is due, and
+ * before the answer to a synchronisation. So waiters of a stream are kept by number, and from looking at the device until the
+ * answers have been sent a thread holds `telling`.
  */
 #include "cpu/server/session.h"
 
@@ -134,7 +138,7 @@ static void completion_reach(struct session *session, struct stream *stream, uin
     }
 }
 
-/* No lock is held but perhaps session.lock. */
+/* `telling` is held, and perhaps session.lock, nothing else. */
 static void completion_finish(struct session *session, struct harvest *harvest)
 {
     while (harvest->markers) {
@@ -161,13 +165,18 @@ static void completion_finish(struct session *session, struct harvest *harvest)
 void completion_wait(struct session *session, struct stream *stream, struct waiter *waiter)
 {
     struct harvest harvest = { .last = &harvest.waiters };
+    pthread_mutex_lock(&session->completion.telling);
     pthread_mutex_lock(&session->completion.lock);
-    waiter->next = stream->waiters;
-    stream->waiters = waiter;
+    struct waiter **at = &stream->waiters;
+    while (*at && (*at)->number <= waiter->number)
+        at = &(*at)->next;
+    waiter->next = *at;
+    *at = waiter;
     if (waiter->number <= atomic_load(&stream->done))
         completion_reach(session, stream, 0, ledger_sticky(session), &harvest);
     pthread_mutex_unlock(&session->completion.lock);
     completion_finish(session, &harvest);
+    pthread_mutex_unlock(&session->completion.telling);
 }
 
 void completion_slot(struct session *session, struct stream *stream, struct slot *slot)
@@ -179,13 +188,21 @@ void completion_slot(struct session *session, struct stream *stream, struct slot
     pthread_mutex_unlock(&session->completion.lock);
 }
 
+void completion_settle(struct session *session)
+{
+    pthread_mutex_lock(&session->completion.telling);
+    pthread_mutex_unlock(&session->completion.telling);
+}
+
 void completion_advance(struct session *session, struct stream *stream, uint64_t number)
 {
     struct harvest harvest = { .last = &harvest.waiters };
+    pthread_mutex_lock(&session->completion.telling);
     pthread_mutex_lock(&session->completion.lock);
     completion_reach(session, stream, number, CUDA_SUCCESS, &harvest);
     pthread_mutex_unlock(&session->completion.lock);
     completion_finish(session, &harvest);
+    pthread_mutex_unlock(&session->completion.telling);
 }
 
 /* Asks about one stream's markers; completion.lock is held. False: the stream has none left. */
@@ -223,6 +240,7 @@ bool completion_poll(struct session *session)
     struct completion *completion = &session->completion;
     struct harvest harvest = { .last = &harvest.waiters };
     struct stream *idle = NULL;
+    pthread_mutex_lock(&completion->telling);
     pthread_mutex_lock(&completion->lock);
     for (struct stream **at = &completion->watched; *at;) {
         struct stream *stream = *at;
@@ -248,6 +266,7 @@ bool completion_poll(struct session *session)
     }
     pthread_mutex_unlock(&completion->lock);
     completion_finish(session, &harvest);
+    pthread_mutex_unlock(&completion->telling);
     return more;
 }
 
@@ -284,6 +303,7 @@ void completion_abort(struct session *session, struct device *device, CUresult c
 {
     struct completion *completion = &session->completion;
     struct harvest harvest = { .last = &harvest.waiters };
+    pthread_mutex_lock(&completion->telling);
     pthread_mutex_lock(&completion->lock);
     for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
         completion_abort_stream(session, stream, code, &harvest);
@@ -302,6 +322,7 @@ void completion_abort(struct session *session, struct device *device, CUresult c
     }
     pthread_mutex_unlock(&completion->lock);
     completion_finish(session, &harvest);
+    pthread_mutex_unlock(&completion->telling);
 }
 
 /* ---- the thread ---- */

@@ -189,7 +189,9 @@ static void listener_reap(struct listener *l)
         struct worker *worker = &l->workers[i];
         if (worker->state == WORKER_STARTING)
             listener_hear(l, worker);                     /* perhaps it said why */
-        if (WIFSIGNALED(status) && !l->stopping)
+        if (WIFSIGNALED(status) && l->stopping)
+            log_info("worker %d has been stopped", (int)pid);
+        else if (WIFSIGNALED(status))
             log_warning("worker %d ended by signal %d (%s)%s", (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)),
                         worker->state == WORKER_BUSY ? "; its client has lost its session" : "");
         else

@@ -36,6 +36,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     session->id = ((uint64_t)getpid() << 32) | (atomic_fetch_add(&session_count, 1) + 1);
     pthread_mutex_init(&session->lock, NULL);
     pthread_mutex_init(&session->completion.lock, NULL);
+    pthread_mutex_init(&session->completion.telling, NULL);
     pthread_mutex_init(&session->ledger.lock, NULL);
     pthread_mutex_init(&session->ledger.speak, NULL);
     session->streams = id_map_create(SESSION_MAX_OBJECTS);
@@ -71,6 +72,7 @@ void session_destroy(struct session *session)
     free(session->devices);
     pthread_mutex_destroy(&session->lock);
     pthread_mutex_destroy(&session->completion.lock);
+    pthread_mutex_destroy(&session->completion.telling);
     pthread_mutex_destroy(&session->ledger.lock);
     pthread_mutex_destroy(&session->ledger.speak);
     free(session);

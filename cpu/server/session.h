@@ -12,6 +12,7 @@
  * Locks, outermost first
  *   session.lock     every table and object below, and the right to give work to the driver. Held while a call is
  *                    served, by whichever thread serves it.
+ *   completion.telling  from looking at the device until what was seen has been told
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   ledger.speak      while a reply that carries printed text is put together and sent
  *   staging.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock: leaves, never two at once
@@ -204,7 +205,7 @@ struct stream {
     uint32_t gate_ticket;                 /* the last one waited for */
     /* under completion.lock */
     struct marker *markers;               /* by number */
-    struct waiter *waiters;
+    struct waiter *waiters;               /* by number */
     struct slot *slots, **slots_last;     /* staging in use, by number */
     _Atomic uint64_t done;
     bool watched;                         /* in completion.watched */
@@ -239,6 +240,7 @@ void events_drop_all(struct session *, struct device *);          /* of the devi
 /* ---- completion.c ---- */
 
 struct completion {
+    pthread_mutex_t telling;              /* outermost but for session.lock */
     pthread_mutex_t lock;
     pthread_cond_t  wake;
     struct stream  *watched;              /* streams with markers; each holds a reference */
@@ -257,6 +259,8 @@ void completion_wait(struct session *, struct stream *, struct waiter *);
 void completion_slot(struct session *, struct stream *, struct slot *);
 /* Looks once; true while something is still being watched. Any thread with no lock but session.lock. */
 bool completion_poll(struct session *);
+/* Whatever another thread has seen complete has been told when this returns. */
+void completion_settle(struct session *);
 /* The stream is known to be idle: everything up to number is complete. */
 void completion_advance(struct session *, struct stream *, uint64_t number);
 /* Destroyed streams of the device whose work is not complete, each held for the caller; how many. */

@@ -118,6 +118,7 @@ void serve_device_sync(struct session *session, struct call *call)
     while (stream && atomic_load(&stream->done) >= stream->received && !stream->first)
         stream = stream->next_of_device;
     if (!stream && atomic_load(&session->completion.watching) == 0) {
+        completion_settle(session);
         session_reply_plain(session, call->xid, session->gpu->CtxSynchronize(), true);      /* idle: prints, and reports */
         return;
     }

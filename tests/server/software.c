@@ -322,6 +322,35 @@ static void host_functions_hold_their_stream(void **state)
     assert_int_equal(value, 55);
 }
 
+/* The bytes of a copy are there before a host function behind it is due. */
+static void copies_arrive_before_host_functions(void **state)
+{
+    struct fixture *f = *state;
+    enum { ROUNDS = 300 };
+    for (uint32_t round = 0; round <= ROUNDS; round++) {
+        flyt_id ended = round - 1;
+        copy_out_args args = { 0, f->base, 200000 };
+        copy_out_result result = { 0 };
+        events_args told = { .host_functions_done = { round != 0, &ended } };
+        events_result due = { 0 };
+        struct rpc_call events = { .procedure = FLYT_EVENTS, .encode = (xdrproc_t)xdr_events_args, .args = &told,
+                                   .decode = (xdrproc_t)xdr_events_result, .result = &due };
+        struct rpc_call copy = { .procedure = FLYT_COPY_OUT, .encode = (xdrproc_t)xdr_copy_out_args, .args = &args,
+                                 .decode = (xdrproc_t)xdr_copy_out_result, .result = &result };
+        assert_int_equal(rpc_client_submit(f->peer.client, &events), RPC_SUCCESS);
+        if (round < ROUNDS) {
+            add(f, 0, f->base, 50000);
+            assert_int_equal(rpc_client_submit(f->peer.client, &copy), RPC_SUCCESS);
+            host_function(f, 0, round);
+        }
+        assert_int_equal(rpc_client_wait(f->peer.client, &events), RPC_SUCCESS);
+        assert_int_equal(due.events.events_len, round < ROUNDS);
+        assert_true(copy.complete || round == ROUNDS);
+        xdr_free((xdrproc_t)xdr_copy_out_result, (char *)&result);
+        xdr_free((xdrproc_t)xdr_events_result, (char *)&due);
+    }
+}
+
 /* Thousands of operations behind a host function: they wait in the server, the driver's queue is never full, other
    streams go on, and everything that is ordered behind them stays so. */
 static void deep_queues_block_nobody(void **state)
@@ -541,7 +570,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(data_arrives), T(many_copies), T(symbols_have_addresses), T(replies_out_of_order), T(device_sync_blocks_nobody),
         T(legacy_stream_is_ordered), T(events_order_streams), T(host_functions_hold_their_stream),
-        T(deep_queues_block_nobody), T(destroyed_streams_finish), T(faults_stay_with_their_client),
+        T(copies_arrive_before_host_functions), T(deep_queues_block_nobody), T(destroyed_streams_finish), T(faults_stay_with_their_client),
         T(faults_end_every_wait), T(printed_text_comes_with_the_sync), T(reset_starts_anew),
         cmocka_unit_test(a_dead_client_frees_everything),
     };
