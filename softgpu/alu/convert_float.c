@@ -7,8 +7,6 @@
 #include "softgpu/alu/integral.h"
 #include "softgpu/alu/small_float.h"
 
-static const struct small_float FORMAT_F32 = { 8, 23, TOP_IEEE };
-
 /* What follows the conversion, on the pattern of the result; sat and relu make NaN +0 and NaN, as PTX has it. */
 SG_INLINE uint32_t finish(uint32_t x, uint32_t sign, uint32_t one, uint32_t infinity, uint64_t flags)
 {
@@ -30,12 +28,6 @@ SG_INLINE uint32_t half_from_f64(uint64_t from, struct small_float f, int mode, 
 SG_INLINE uint32_t finish_f32(uint32_t x, uint64_t flags)
 {
     return finish(flush32(x, flags & SG_CVT_FTZ), 0x80000000, 0x3f800000, 0x7f800000, flags);
-}
-SG_INLINE uint32_t f32_from_f64(uint64_t from, int mode, uint64_t flags)
-{
-    const float nearest = (float)bits_double(from);
-    const uint32_t x = mode == SMALL_RN ? nearest != nearest ? NAN_F32 : float_bits(nearest) : small_from_f64(from, FORMAT_F32, mode, false);
-    return finish_f32(x, flags);
 }
 SG_INLINE uint64_t finish_f64(double x, uint64_t flags)
 {
@@ -73,13 +65,48 @@ SG_INLINE uint32_t tf32_from_f32(uint32_t from, int mode, uint64_t flags)
 #define CVT_MODES(name, D, A, EXPRESSION)                                                         \
     CVT(name, D, A, SMALL_RN, EXPRESSION) CVT(name, D, A, SMALL_RZ, EXPRESSION)                   \
     CVT(name, D, A, SMALL_RM, EXPRESSION) CVT(name, D, A, SMALL_RP, EXPRESSION)
-CVT_MODES(f16_f32, uint32_t, uint32_t, to_half(a, FORMAT_F16, mode, flags))
+CVT_MODES(f16_f32_soft, uint32_t, uint32_t, to_half(a, FORMAT_F16, mode, flags))
+#define F16_F32(MODE)                                                                             \
+    static void f16_f32_##MODE(const struct sg_rows *r)                                           \
+    {                                                                                             \
+        ROW_ARRAY(float, x);                                                                      \
+        if (r->immediate) {                                                                       \
+            f16_f32_soft_##MODE(r);                                                               \
+            return;                                                                               \
+        }                                                                                         \
+        const uint32_t *a = SOURCE(uint32_t, 0);                                                  \
+        SG_FOR_LANES(i) x[i] = bits_float(a[i]);                                                  \
+        narrow_row_f16(ROW_OF(uint32_t, r->d), x, MODE);                                          \
+    }
+F16_F32(SMALL_RN)
+F16_F32(SMALL_RZ)
+F16_F32(SMALL_RM)
+F16_F32(SMALL_RP)
 CVT_MODES(bf16_f32, uint32_t, uint32_t, to_half(a, FORMAT_BF16, mode, flags))
 CVT_MODES(f16_f64, uint32_t, uint64_t, half_from_f64(a, FORMAT_F16, mode, flags))
 CVT_MODES(bf16_f64, uint32_t, uint64_t, half_from_f64(a, FORMAT_BF16, mode, flags))
 CVT_MODES(f16_bf16, uint32_t, uint32_t, to_half(half_bits(a, FORMAT_BF16), FORMAT_F16, mode, flags))
 CVT_MODES(bf16_f16, uint32_t, uint32_t, to_half(half_bits(a, FORMAT_F16), FORMAT_BF16, mode, flags))
-CVT_MODES(f32_f64, uint32_t, uint64_t, f32_from_f64(a, mode, flags))
+/* The processor rounds, in the mode that is set */
+#define F32_F64(MODE)                                                                             \
+    static void f32_f64_##MODE(const struct sg_rows *r)                                           \
+    {                                                                                             \
+        uint32_t *d = ROW_OF(uint32_t, r->d);                                                     \
+        const uint64_t *a = SOURCE(uint64_t, 0);                                                  \
+        const uint64_t flags = r->immediate;                                                      \
+        const uint32_t before = rounding_set((enum sg_round)MODE);                                \
+        SG_FOR_LANES(i) {                                                                         \
+            const float x = (float)bits_double(a[i]);                                             \
+            d[i] = pick32(x != x, NAN_F32, float_bits(x));                                        \
+        }                                                                                         \
+        rounding_restore((enum sg_round)MODE, before);                                            \
+        for (unsigned i = 0; flags && i < SG_LANES; i++)                                          \
+            d[i] = finish_f32(d[i], flags);                                                       \
+    }
+F32_F64(SMALL_RN)
+F32_F64(SMALL_RZ)
+F32_F64(SMALL_RM)
+F32_F64(SMALL_RP)
 CVT_MODES(tf32_f32, uint32_t, uint32_t, tf32_from_f32(a, mode, flags))
 CVT(tf32_f32, uint32_t, uint32_t, SMALL_RNA, tf32_from_f32(a, mode, flags))
 /* exact */

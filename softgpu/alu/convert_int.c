@@ -53,9 +53,10 @@ static void pack_3(const struct sg_rows *r) { pack_rows(r, true); }
 /* ---- integers to floats ---- */
 
 /*
- * To nearest in f32 and f64 is C's conversion. All else goes by magnitude: an integer above 2^53 is shifted to
- * below that, with the lost bits gathered in the last (round to odd), so that it is exact in double and then
- * rounds once more to whatever is narrower; f64 itself is rounded on the integer.
+ * To f32, and to nearest in f64, is C's conversion in the mode that is set; only 0 has to be looked after, since compilers
+ * make some conversions of differences, which are -0 when rounding down. All else goes by magnitude: an
+ * integer above 2^53 is shifted to below that, with the lost bits gathered in the last (round to odd), so that
+ * it is exact in double and then rounds once more to whatever is narrower; f64 is rounded on the integer.
  */
 SG_INLINE uint32_t narrow_magnitude(uint64_t magnitude, bool negative, struct small_float f, enum sg_round mode)
 {
@@ -74,8 +75,6 @@ SG_INLINE uint64_t double_magnitude(uint64_t magnitude, bool negative, enum sg_r
     return double_bits((double)(int64_t)(kept + up) * scale) | (uint64_t)negative << 63;
 }
 
-static const struct small_float FORMAT_F32 = { 8, 23, TOP_IEEE };
-
 /* .sat of a float: to [+0, 1]; a pattern of an integer is never NaN */
 SG_INLINE uint32_t saturate_bits(uint32_t x, uint32_t sign, uint32_t one) { return x & sign ? 0 : x > one ? one : x; }
 
@@ -90,7 +89,9 @@ SG_INLINE uint64_t saturate_f64(uint64_t x)  { return x >> 63 ? 0 : x > 0x3ff000
     {                                                                                                                \
         D *d = ROW_OF(D, r->d);                                                                                      \
         const A *a = SOURCE(A, 0);                                                                                   \
+        const uint32_t before = rounding_set(MODE);                                                                  \
         SG_FOR_LANES(i) d[i] = TO##_##FROM##_##MODE##_lane((T)a[i]);                                                 \
+        rounding_restore(MODE, before);                                                                              \
         for (unsigned i = 0; r->immediate & SG_CVT_SAT && i < SG_LANES; i++)                                         \
             d[i] = saturate_##TO(d[i]);                                                                              \
     }
@@ -98,8 +99,7 @@ SG_INLINE uint64_t saturate_f64(uint64_t x)  { return x >> 63 ? 0 : x > 0x3ff000
 #define TO_FLOAT(FROM, A, T, NEGATIVE, MODE)                                                                         \
     TO_ROW(f16, uint32_t, FROM, A, T, MODE, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_F16, MODE))       \
     TO_ROW(bf16, uint32_t, FROM, A, T, MODE, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_BF16, MODE))     \
-    TO_ROW(f32, uint32_t, FROM, A, T, MODE,                                                                          \
-           MODE == SG_RN ? float_bits((float)a) : narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_F32, MODE)) \
+    TO_ROW(f32, uint32_t, FROM, A, T, MODE, MODE == SG_RM ? pick32(a != 0, float_bits((float)a), 0) : float_bits((float)a)) \
     TO_ROW(f64, uint64_t, FROM, A, T, MODE,                                                                          \
            MODE == SG_RN || sizeof(T) < 8 ? double_bits((double)a) : double_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, MODE))
 #define TO_FLOAT_ALL(FROM, A, T, NEGATIVE)                                                                           \

@@ -2,21 +2,27 @@
  * half.c: rows of f16, bf16 and their pairs. PTX ISA, "Half Precision Floating Point Instructions".
  *
  * A sum of two f16 or bf16, and a product of two f16, rounded to f32 and then to the format is the same as rounded
- * once (24 bits are at least 2n + 2, and what is subnormal is exact). bf16 products can fall below f32's
- * least number and fma has three operands: these go through double, where products are exact and sums are
- * rounded to odd. The modifiers are flags in the immediate, the same for all lanes.
+ * once (24 bits are at least 2n + 2, and what is subnormal is exact). fma has three operands: its product is exact in f32
+ * and its sum is rounded to odd, which may round once more. Products of bf16 can leave the range of f32: a row
+ * with such a lane goes through double. The modifiers are flags in the immediate, the same for all lanes; rows
+ * without any take a way of their own (plain_row).
  */
 #include "softgpu/alu/small_float.h"
 #include "softgpu/alu/elementary.h"
 
-SG_INLINE double fma_odd(double a, double b, double c)
+/* a + b; what does not fit goes into the last bit */
+SG_INLINE float sum_odd_f32(float a, float b)
 {
-    const double product = a * b, sum = product + c;
-    const double part = sum - product, error = (product - (sum - part)) + (c - part);
-    const uint64_t bits = double_bits(sum);
+    const float sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part);
+    const uint32_t bits = float_bits(sum);
     /* towards zero, then the last bit says that something was lost */
-    const uint64_t odd = (bits - ((error > 0) ^ (sum > 0))) | 1;
-    return bits_double(pick64((error > 0) | (error < 0), odd, bits));
+    return bits_float(pick32((error > 0) | (error < 0), (bits - ((error > 0) ^ (sum > 0))) | 1, bits));
+}
+SG_INLINE double sum_odd_f64(double a, double b)
+{
+    const double sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part);
+    const uint64_t bits = double_bits(sum);
+    return bits_double(pick64((error > 0) | (error < 0), (bits - ((error > 0) ^ (sum > 0))) | 1, bits));
 }
 
 /* Order as integers: -0 below +0 */
@@ -52,16 +58,40 @@ SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_floa
         d = wide ? small_from_f64(double_bits((double)x * y), f, SMALL_RN, false) : small_from_f32(float_bits(x * y), f, SMALL_RN, false);
         break;
     case SG_HALF_FMA:
-        d = small_from_f64(double_bits(fma_odd(x, y, small_to_f32(c, f))), f, SMALL_RN, false);
+        d = small_from_f64(double_bits(sum_odd_f64((double)x * y, small_to_f32(c, f))), f, SMALL_RN, false);
         break;
-    case SG_HALF_EX2:  d = small_from_f64(double_bits(elementary_ex2(x)), f, SMALL_RN, false); break;
-    default:           d = small_from_f64(double_bits(elementary_tanh(x)), f, SMALL_RN, false); break;
+    case SG_HALF_EX2:  d = small_from_f32(float_bits((float)elementary_ex2(x)), f, SMALL_RN, false); break;
+    default:           d = small_from_f32(float_bits(elementary_tanh(x)), f, SMALL_RN, false); break;
     }
     d = flush_small(d, f, ftz);
     const bool nan = (d & 0x7fff) > small_highest(f) + 1, negative = (d & 0x8000) != 0;
     const uint32_t one = wide ? 0x3f80 : 0x3c00;
     d = pick32((relu & negative & !nan) | (sat & (nan | negative)), 0, d);
     return pick32(sat & (d > one), one, d);
+}
+
+/* Half `at` of the registers, without modifiers. True, and d, unless a product of bf16 is out of the range of f32. */
+SG_INLINE bool plain_row(uint32_t *d, enum sg_half_operation operation, struct small_float f, const uint32_t *a, const uint32_t *b, const uint32_t *c, unsigned at)
+{
+    const bool product = operation == SG_HALF_MUL || operation == SG_HALF_FMA;
+    ROW_ARRAY(float, result);
+    uint32_t outside = 0;
+    SG_FOR_LANES(i) {
+        const float x = small_to_f32(a[i] >> at & 0xffff, f), y = small_to_f32(b[i] >> at & 0xffff, f);
+        const float p = x * y, size = __builtin_fabsf(p);
+        /* NaN is not outside, infinity is; 0 is only where a factor is */
+        outside |= (uint32_t)(size > 0x1p120f) | ((uint32_t)(size < 0x1p-100f) & (uint32_t)(x != 0) & (uint32_t)(y != 0));
+        result[i] = operation == SG_HALF_ADD ? x + y : operation == SG_HALF_SUB ? x - y : operation == SG_HALF_MUL ? p :
+                    operation == SG_HALF_FMA ? sum_odd_f32(p, small_to_f32(c[i] >> at & 0xffff, f)) :
+                    operation == SG_HALF_EX2 ? (float)elementary_ex2(x) : elementary_tanh(x);
+    }
+    if (f.exponent_bits == 8 && product && outside)
+        return false;
+    if (f.exponent_bits == 5)
+        narrow_row_f16(d, result, SMALL_RN);
+    else
+        SG_FOR_LANES(i) d[i] = small_from_f32(float_bits(result[i]), f, SMALL_RN, false);
+    return true;
 }
 
 SG_INLINE uint32_t half_register(enum sg_half_operation operation, struct small_float f, bool pair, uint32_t a, uint32_t b, uint32_t c, uint64_t flags)
@@ -73,10 +103,15 @@ SG_INLINE uint32_t half_register(enum sg_half_operation operation, struct small_
 SG_INLINE void half_rows(const struct sg_rows *r, enum sg_half_operation operation, struct small_float f, bool pair)
 {
     const bool unary = operation == SG_HALF_NEG || operation == SG_HALF_ABS || operation == SG_HALF_EX2 || operation == SG_HALF_TANH;
+    const bool bitwise = operation == SG_HALF_NEG || operation == SG_HALF_ABS || operation == SG_HALF_MIN || operation == SG_HALF_MAX;
     uint32_t *d = ROW_OF(uint32_t, r->d);
     const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, unary ? 0 : 1), *c = SOURCE(uint32_t, operation == SG_HALF_FMA ? 2 : 0);
     const uint64_t flags = r->immediate;
-    if (!flags)                                       /* vectorises better without them */
+    ROW_ARRAY(uint32_t, low);
+    ROW_ARRAY(uint32_t, high);
+    if (!bitwise && !flags && plain_row(low, operation, f, a, b, c, 0) && (!pair || plain_row(high, operation, f, a, b, c, 16)))
+        SG_FOR_LANES(i) d[i] = pair ? low[i] | high[i] << 16 : low[i];
+    else if (!flags)                                  /* vectorises better without them */
         SG_FOR_LANES(i) d[i] = half_register(operation, f, pair, a[i], b[i], c[i], 0);
     else
         SG_FOR_LANES(i) d[i] = half_register(operation, f, pair, a[i], b[i], c[i], flags);

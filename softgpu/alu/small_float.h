@@ -111,4 +111,32 @@ SG_INLINE uint32_t flush_small(uint32_t x, struct small_float f, bool ftz)
     return pick32(!ftz | ((x & exponent) != 0), x, x & small_sign(f));
 }
 
+/* Rows of f32 to rows of f16, which the processor does from v3 on. d and x may be one array's two views. */
+SG_INLINE void narrow_row_f16(uint32_t *d, const float *x, int mode)
+{
+#if defined __AVX512BW__
+#define NARROW(imm) _mm512_cvtps_ph(v, (imm) | _MM_FROUND_NO_EXC)
+    for (unsigned i = 0; i < SG_LANES; i += 16) {
+        const __m512 v = _mm512_loadu_ps(x + i);
+        const __m256i h = mode == SMALL_RN ? NARROW(_MM_FROUND_TO_NEAREST_INT) : mode == SMALL_RM ? NARROW(_MM_FROUND_TO_NEG_INF) :
+                          mode == SMALL_RP ? NARROW(_MM_FROUND_TO_POS_INF) : NARROW(_MM_FROUND_TO_ZERO);
+        const __m512i wide = _mm512_cvtepu16_epi32(h);
+        _mm512_storeu_si512(d + i, _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), wide, _mm512_set1_epi32(0x7fff)));
+    }
+#undef NARROW
+#elif defined __F16C__ && defined __AVX2__
+#define NARROW(imm) _mm256_cvtps_ph(v, imm)
+    for (unsigned i = 0; i < SG_LANES; i += 8) {
+        const __m256 v = _mm256_loadu_ps(x + i);
+        const __m128i h = mode == SMALL_RN ? NARROW(_MM_FROUND_TO_NEAREST_INT) : mode == SMALL_RM ? NARROW(_MM_FROUND_TO_NEG_INF) :
+                          mode == SMALL_RP ? NARROW(_MM_FROUND_TO_POS_INF) : NARROW(_MM_FROUND_TO_ZERO);
+        const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+        _mm256_storeu_si256((__m256i *)(d + i), _mm256_blendv_epi8(_mm256_cvtepu16_epi32(h), _mm256_set1_epi32(0x7fff), nan));
+    }
+#undef NARROW
+#else
+    SG_FOR_LANES(i) d[i] = small_from_f32(float_bits(x[i]), FORMAT_F16, mode, false);
+#endif
+}
+
 #endif
