@@ -134,6 +134,7 @@ static void legacy_default_stream(void **state)
     OK(cuStreamCreate(&free_one, CU_STREAM_NON_BLOCKING));
     OK(cuMemAlloc(&d, 16));
     OK(cuMemsetD8(d, 0, 16));
+    OK(cuCtxSynchronize());                  /* a non-blocking stream is not ordered behind it */
     shut(blocking);
     OK(cuMemsetD32Async(d, 7, 1, blocking));
     OK(cuMemcpyDtoDAsync(d + 4, d, 4, NULL));         /* waits for `blocking` */
