@@ -204,9 +204,48 @@ static void host_functions_see_copies()
     }
 }
 
+// Synchronising with a stream that waited for another's copy means that the copy has arrived.
+static void copies_of_other_streams_have_arrived()
+{
+    const int count = 100000;
+    int *d, *host, wrong = 0;
+    cudaStream_t a, b;
+    cudaEvent_t copied;
+    MUST(cudaMalloc((void **)&d, count * sizeof(int)));
+    MUST(cudaMallocHost((void **)&host, count * sizeof(int)));
+    MUST(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+    MUST(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    MUST(cudaEventCreate(&copied));
+    MUST(cudaMemset(d, 0, count * sizeof(int)));
+    MUST(cudaDeviceSynchronize());
+    for (int round = 1; round <= 200; round++) {
+        host[count - 1] = host[0] = -1;
+        increment<<<(count + 511) / 512, 512, 0, a>>>(d, count);
+        MUST(cudaMemcpyAsync(host, d, count * sizeof(int), cudaMemcpyDeviceToHost, a));
+        MUST(cudaEventRecord(copied, a));
+        MUST(cudaStreamWaitEvent(b, copied, 0));
+        if (round % 3 == 0)
+            add<<<1, 1, 0, b>>>(d, 0);
+        if (round % 2)
+            MUST(cudaStreamSynchronize(b));
+        else
+            while (cudaStreamQuery(b) == cudaErrorNotReady)
+                ;
+        wrong += host[0] != round || host[count - 1] != round;
+    }
+    HOLDS(wrong == 0);
+    cudaGetLastError();
+    MUST(cudaEventDestroy(copied));
+    MUST(cudaStreamDestroy(a));
+    MUST(cudaStreamDestroy(b));
+    MUST(cudaFreeHost(host));
+    MUST(cudaFree(d));
+}
+
 int main()
 {
     order_in_a_stream();
+    copies_of_other_streams_have_arrived();
     host_functions_see_copies();
     events_across_streams();
     a_kernel_waits_for_another_streams_copy();
