@@ -15,6 +15,13 @@ enum { SPREAD_SHIFT = 26 };
 
 static inline uint64_t window_of(uint64_t a) { return a >> 32; }
 
+/* NULL also for a range that is not in one piece: only aligned accesses of up to 16 bytes always are. */
+static void *local_piece(const struct exec_warp *w, unsigned lane, uint64_t offset, uint64_t n)
+{
+    uint64_t size = w->block->grid->local_size;
+    return offset <= size && n <= size - offset && (offset & 15) + n <= 16 ? exec_local(w, lane, offset) : NULL;
+}
+
 void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t n, unsigned rights)
 {
     if (!(a & EXEC_WINDOW_BIT))
@@ -24,7 +31,7 @@ void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t
     sg_grid *g = w->block->grid;
     switch (window_of(a)) {
     case EXEC_WINDOW_SHARED: base = w->block->shared; size = w->block->shared_size; break;
-    case EXEC_WINDOW_LOCAL:  base = w->local + lane * w->local_stride; size = g->local_size; break;
+    case EXEC_WINDOW_LOCAL:  return local_piece(w, lane, offset, n);
     case EXEC_WINDOW_PARAM:  base = g->params; size = rights & SG_WRITE ? 0 : g->params_size; break;
     case EXEC_WINDOW_GRID:   base = (unsigned char *)g->workspace; offset -= 256; size = sizeof g->workspace; break;
     default: break;
@@ -62,19 +69,17 @@ static enum exec_found each_lane(struct exec_warp *w, const struct exec_insn *i,
     return EXEC_FOUND_LANES;
 }
 
+/* a: NULL when all lanes have the same offset. */
 static enum exec_found local_row(struct exec_warp *w, const struct exec_insn *i, const uint64_t *a, uint64_t offset, unsigned n, unsigned align)
 {
+    static const uint64_t same[SG_LANES];
     uint64_t size = w->block->grid->local_size;
-    uintptr_t base = (uintptr_t)w->local;
-    for (uint32_t m = w->mask; m; m &= m - 1) {
-        unsigned l = (unsigned)__builtin_ctz(m);
-        uint64_t at = (a ? a[l] + offset : offset) & UINT32_MAX;
-        if (at > size || n > size - at)
-            return fault(w, i, l, at, CUDA_ERROR_ILLEGAL_ADDRESS);
-        if (at & (align - 1))
-            return fault(w, i, l, at, CUDA_ERROR_MISALIGNED_ADDRESS);
-        w->address[l] = base + l * w->local_stride + at;
-    }
+    struct exec_shape s;
+    w->row->local(w->address, a ? a : same, offset, (uintptr_t)w->local, w->mask, &s);
+    if (s.all & (align - 1))
+        return fault(w, i, (unsigned)__builtin_ctz(w->mask), offset, CUDA_ERROR_MISALIGNED_ADDRESS);
+    if (s.first > size || n > size - s.first)
+        return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.first, CUDA_ERROR_ILLEGAL_ADDRESS);
     return EXEC_FOUND_LANES;
 }
 

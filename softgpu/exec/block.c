@@ -15,7 +15,7 @@ enum { SLICE = 4096 };
 static bool block_memory(struct exec_block *b)
 {
     const sg_grid *g = b->grid;
-    size_t stride = g->local_size ? (g->local_size + 63) / 64 * 64 + 64 : 0;     /* not all lanes in one cache set */
+    size_t local = (g->local_size + 15) / 16 * 16 * SG_LANES;
     if (!b->warps) {
         b->warps = aligned_alloc(64, g->warps_per_block * sizeof *b->warps);
         if (!b->warps)
@@ -26,15 +26,14 @@ static bool block_memory(struct exec_block *b)
         b->shared = aligned_alloc(128, (g->shared_size + 255) / 128 * 128);
         if (!b->shared)
             return false;
-        b->local_size = stride * SG_LANES * g->warps_per_block;
+        b->local_size = local * g->warps_per_block;
         b->local = b->local_size ? aligned_alloc(64, b->local_size) : NULL;
         if (b->local_size && !b->local)
             return false;
     }
     for (uint32_t i = 0; i < b->warp_count; i++) {
         b->warps[i].row = exec_row_functions_best();
-        b->warps[i].local = b->local ? b->local + i * stride * SG_LANES : NULL;
-        b->warps[i].local_stride = stride;
+        b->warps[i].local = b->local ? b->local + i * local : NULL;
     }
     return true;
 }
@@ -81,6 +80,13 @@ void exec_block_exited(struct exec_block *b, struct exec_warp *w, uint32_t lanes
         exec_barrier_recheck(b);
 }
 
+/* Under chaos: from a few instructions to a long turn. */
+static int32_t some_slice(struct exec_block *b)
+{
+    b->chaos = b->chaos * 6364136223846793005u + 1442695040888963407u + b->index + b->grid->id;
+    return 1 + (int32_t)(b->chaos >> 33) % (1 << (b->chaos >> 40) % 14);
+}
+
 enum exec_turn exec_block_turn(struct exec_block *b)
 {
     sg_grid *g = b->grid;
@@ -95,7 +101,7 @@ enum exec_turn exec_block_turn(struct exec_block *b)
             b->failed = true;
             break;
         }
-        exec_warp_slice(w, SLICE);
+        exec_warp_slice(w, g->engine->chaos ? some_slice(b) : SLICE);
         any = true;
     }
     if (b->failed || atomic_load_explicit(&g->error, memory_order_relaxed) || !b->live_threads)

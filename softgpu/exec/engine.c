@@ -195,6 +195,8 @@ static void grid_report(sg_grid *g)
         g->spare = b->next;
         exec_block_free(b);
     }
+    if (g->engine->chaos && g->id * 0x9E3779B97F4A7C15u >> 62 == 0)
+        usleep((useconds_t)(g->id * 0x9E3779B97F4A7C15u >> 40 & 1023));
     if (g->launch.done)
         g->launch.done(g->launch.context, atomic_load(&g->error));
     free(g->params);

@@ -178,8 +178,7 @@ struct exec_warp {
     struct exec_frame *frame;
     struct exec_block *block;
     const struct exec_row_functions *row;
-    unsigned char *local;             /* 32 lanes, each local_stride bytes */
-    size_t local_stride;
+    unsigned char *local;             /* see exec_local */
     uint32_t alive;                   /* lanes that have not exited */
     uint32_t index;                   /* of the warp in its block */
     uint32_t granule_device;
@@ -209,6 +208,7 @@ struct exec_block {
     bool fresh;                       /* not set up yet */
     bool parked;                      /* nothing in it can run: waits to be cancelled */
     bool failed;
+    uint64_t chaos;
     uint32_t warp_count, live_threads, live_warps;
     struct exec_warp *warps;
     unsigned char *shared; size_t shared_size;
@@ -282,6 +282,12 @@ static inline void exec_jump(struct exec_warp *w, const struct exec_insn *to)
     if (w->group_count > 1)
         w->stop = to;
 }
+/* A lane's local memory at that offset. Lanes alternate every 16 bytes, so that a variable that all lanes touch lies in
+   few cache lines, while an aligned access of up to 16 bytes stays in one piece. */
+static inline unsigned char *exec_local(const struct exec_warp *w, unsigned lane, uint64_t offset)
+{
+    return w->local + ((offset & ~UINT64_C(15)) * SG_LANES + lane * 16 + (offset & 15));
+}
 /* For one lane of a row whose cells are 32 or 64 bits wide. */
 static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
 {
@@ -306,6 +312,8 @@ struct exec_row_functions {
     void (*widen)(uint64_t *d, const uint32_t *from);
     /* What active addresses a[l] + offset look like. */
     void (*shape)(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t stride, struct exec_shape *);
+    /* Addresses of exec_local for offsets a[l] + offset of 32 bits; the largest and the union of the active ones. */
+    void (*local)(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t base, uint32_t mask, struct exec_shape *);
     /* Contiguous memory from and to rows: [log2 of the size]. */
     void (*load[4])(void *d, const void *from);
     void (*load_signed[4])(void *d, const void *from);      /* to 32 bits; sign-extended */

@@ -126,42 +126,87 @@ static int decode_brx(struct exec_decoder *d)
 
 /* --- calls --- */
 
-static unsigned char *lane_local(const struct exec_warp *w, unsigned lane) { return w->local + lane * w->local_stride; }
-
-static void value_read(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *f, unsigned lane, void *to, size_t size)
+/* Bytes of a lane's local memory, which is in pieces of 16. */
+static void local_read(const struct exec_warp *w, unsigned lane, uint32_t from, unsigned char *to, uint32_t size)
 {
-    size = size < v->size ? size : v->size;
-    if (!v->in_row)
-        memcpy(to, lane_local(w, lane) + f->local_base + v->at, size);
-    else
-        memcpy(to, (const unsigned char *)exec_row(w, v->row) + lane * (v->bytes < 4 ? 4u : v->bytes), size);
+    while (size) {
+        uint32_t n = 16 - from % 16 < size ? 16 - from % 16 : size;
+        memcpy(to, exec_local(w, lane, from), n);
+        from += n, to += n, size -= n;
+    }
 }
 
-static void value_write(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *f, unsigned lane, const void *from, size_t size)
+static void local_write(const struct exec_warp *w, unsigned lane, uint32_t to, const unsigned char *from, uint32_t size)
 {
-    size = size < v->size ? size : v->size;
-    if (!v->in_row)
-        memcpy(lane_local(w, lane) + f->local_base + v->at, from, size);
-    else {
-        unsigned cell = v->bytes < 4 ? 4u : v->bytes;
-        unsigned char *to = f->rows + v->to + lane * cell;
+    while (size) {
+        uint32_t n = 16 - to % 16 < size ? 16 - to % 16 : size;
+        memcpy(exec_local(w, lane, to), from, n);
+        from += n, to += n, size -= n;
+    }
+}
+
+/* An argument into the callee's local memory at `to`. */
+static void pass(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, unsigned lane, uint32_t to, uint64_t formal)
+{
+    uint32_t size = formal < v->size ? (uint32_t)formal : v->size;
+    if (v->in_row) {
+        local_write(w, lane, to, (const unsigned char *)exec_row(w, v->row) + lane * (v->bytes < 4 ? 4u : v->bytes), size);
+        return;
+    }
+    for (uint32_t from = caller->local_base + v->at; size;) {
+        unsigned char piece[16];
+        uint32_t n = size < sizeof piece ? size : (uint32_t)sizeof piece;
+        local_read(w, lane, from, piece, n);
+        local_write(w, lane, to, piece, n);
+        from += n, to += n, size -= n;
+    }
+}
+
+static void result_write(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *f, unsigned lane, uint32_t skip, const unsigned char *from, uint32_t size)
+{
+    if (!v->in_row) {
+        local_write(w, lane, f->local_base + v->at + skip, from, size);
+        return;
+    }
+    unsigned cell = v->bytes < 4 ? 4u : v->bytes;
+    unsigned char *to = f->rows + v->to + lane * cell;
+    if (!skip)
         memset(to, 0, cell);
-        memcpy(to, from, size);
+    memcpy(to + skip, from, size);
+}
+
+/* A result out of the callee's local memory at `from`. */
+static void give_back(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, unsigned lane, uint32_t from, uint64_t formal)
+{
+    uint32_t size = formal < v->size ? (uint32_t)formal : v->size;
+    for (uint32_t at = 0; at < size;) {
+        unsigned char piece[16];
+        uint32_t n = size - at < sizeof piece ? size - at : (uint32_t)sizeof piece;
+        local_read(w, lane, from + at, piece, n);
+        result_write(w, v, caller, lane, at, piece, n);
+        at += n;
     }
 }
 
 uint64_t exec_call_argument(const struct exec_warp *w, const struct exec_call *c, uint32_t k, unsigned lane)
 {
-    uint64_t v = 0;
-    if (k < c->argument_count)
-        value_read(w, &c->arguments[k], w->frame, lane, &v, sizeof v);
-    return v;
+    uint64_t value = 0;
+    if (k >= c->argument_count)
+        return 0;
+    const struct exec_value *v = &c->arguments[k];
+    uint32_t size = v->size < sizeof value ? v->size : (uint32_t)sizeof value;
+    if (v->in_row)
+        memcpy(&value, (const unsigned char *)exec_row(w, v->row) + lane * (v->bytes < 4 ? 4u : v->bytes), size);
+    else
+        local_read(w, lane, w->frame->local_base + v->at, (unsigned char *)&value, size);
+    return value;
 }
 
 void exec_call_result(struct exec_warp *w, const struct exec_call *c, uint32_t k, unsigned lane, uint64_t value)
 {
     if (k < c->result_count)
-        value_write(w, &c->results[k], w->frame, lane, &value, sizeof value);
+        result_write(w, &c->results[k], w->frame, lane, 0, (const unsigned char *)&value,
+                     c->results[k].size < sizeof value ? c->results[k].size : (uint32_t)sizeof value);
 }
 
 static void use_frame(struct exec_warp *w, struct exec_frame *f)
@@ -194,7 +239,7 @@ static void enter(struct exec_warp *w, const struct exec_insn *i, const struct e
     for (uint32_t k = 0; k < c->argument_count && k < p->param_count; k++)
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            value_read(w, &c->arguments[k], caller, l, lane_local(w, l) + frame->local_base + f->param_offset[k], p->params[k].size);
+            pass(w, &c->arguments[k], caller, l, frame->local_base + f->param_offset[k], p->params[k].size);
         }
     use_frame(w, frame);
     w->budget -= CALL_COST;
@@ -245,7 +290,7 @@ void exec_run_return(struct exec_warp *w, const struct exec_insn *i)
     for (uint32_t k = 0; k < c->result_count && k < p->return_count; k++)
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            value_write(w, &c->results[k], caller, l, lane_local(w, l) + frame->local_base + f->return_offset[k], p->returns[k].size);
+            give_back(w, &c->results[k], caller, l, frame->local_base + f->return_offset[k], p->returns[k].size);
         }
     const struct exec_insn *to = frame->return_pc;
     exec_frame_leave(w, frame, w->mask);

@@ -249,6 +249,10 @@ static int access_of(struct exec_decoder *d, struct exec_insn *n, bool load)
     n->size = (uint8_t)size;
     n->type = (uint8_t)type;
     n->vector = decode_has(d, "v2") ? 2 : decode_has(d, "v4") ? 4 : decode_has(d, "v8") ? 8 : 1;
+    bool given;
+    enum ptx_space space = decode_space(d, &given);
+    if (n->size * n->vector > 16 && space != PTX_SPACE_GLOBAL)
+        return decode_error(d, "more than 16 bytes at once are for .global");
     if (type >= PTX_S8 && type <= PTX_S64)
         n->flags |= EXEC_SIGNED;
     if (decode_has(d, "acquire"))

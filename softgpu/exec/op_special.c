@@ -73,8 +73,8 @@ static uint64_t nanoseconds(clockid_t clock)
 /* Cycles of the device's clock, counted from the machine's start, so that loops that wait for cycles take their time. */
 static uint64_t cycles(const struct exec_warp *w)
 {
-    return nanoseconds(CLOCK_MONOTONIC) / 1000 * (w->block->grid->engine->limits.clock_khz / 1000) +
-           nanoseconds(CLOCK_MONOTONIC) % 1000 * (w->block->grid->engine->limits.clock_khz / 1000) / 1000;
+    uint64_t ns = nanoseconds(CLOCK_MONOTONIC), mhz = w->block->grid->engine->limits.clock_khz / 1000;
+    return ns / 1000 * mhz + ns % 1000 * mhz / 1000;
 }
 
 static uint64_t uniform(struct exec_warp *w, unsigned kind)

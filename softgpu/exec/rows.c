@@ -65,6 +65,18 @@ static void shape(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t st
     *out = (struct exec_shape){ .first = step ? first : start, .all = all, .spread = spread, .contiguous = step == 0 };
 }
 
+static void local(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t base, uint32_t mask, struct exec_shape *out)
+{
+    uint64_t most = 0, all = 0;
+    for (unsigned l = 0; l < SG_LANES; l++) {
+        uint64_t active = (uint64_t)0 - ((mask >> l) & 1), o = (a[l] + offset) & UINT32_MAX & active;
+        most = o > most ? o : most;
+        all |= o;
+        at[l] = base + (o & ~UINT64_C(15)) * SG_LANES + l * 16 + (o & 15);
+    }
+    *out = (struct exec_shape){ .first = most, .all = all };
+}
+
 #define LOAD(name, from_type, cell_type, middle)                                                \
     EXEC_RACY static void name(void *d, const void *from)                                       \
     {                                                                                           \
@@ -176,7 +188,7 @@ static uint32_t differ(const uint32_t *row, uint32_t value, uint32_t mask)
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 const struct exec_row_functions SG_CLONE(exec_row_functions) = {
-    blend32, blend64, fill32, fill64, copy32, copy64, add64, widen, shape,
+    blend32, blend64, fill32, fill64, copy32, copy64, add64, widen, shape, local,
     { load8, load16, load32, load64 },
     { load8s, load16s, load32, load64 },
     { store8, store16, store32, store64 },

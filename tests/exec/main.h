@@ -5,11 +5,13 @@
 #include "tests/exec/harness.h"
 
 #include <cuda.h>
+#include <stdlib.h>
 
 static inline int exec_setup(void **state)
 {
     (void)state;
-    gpu_start(&(struct gpu_config){ .heap = 8 << 20 });
+    const char *chaos = getenv("EXEC_TEST_CHAOS");
+    gpu_start(&(struct gpu_config){ .heap = 8 << 20, .chaos = chaos ? strtoull(chaos, NULL, 10) : 0, .threads = chaos ? 3 : 0 });
     return 0;
 }
 static inline int exec_teardown(void **state)

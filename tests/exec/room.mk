@@ -2,7 +2,13 @@
 EXEC_TEST_NAMES := basic calls faults litmus matrix memory progress warps
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
-TESTS += $(EXEC_TEST_PROGRAMS)
+# Those about order again with turns of random length and order, on more threads than cores.
+EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls progress warps)
+TESTS += $(EXEC_TEST_PROGRAMS) $(EXEC_TEST_CHAOS)
+
+$(EXEC_TEST_CHAOS): $(BUILD)/tests/exec-chaos-%: $(BUILD)/tests/exec-%
+	@printf '#!/bin/sh\nEXEC_TEST_CHAOS=20261121 exec $<\n' > $@
+	@chmod +x $@
 
 # softgpu/*/room.mk are read before this file.
 $(EXEC_TEST_PROGRAMS): $(BUILD)/tests/exec-%: $(BUILD)/tests/exec/%.o $(EXEC_TEST_SUPPORT) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) $(call objects,cpu/common/log.c)
