@@ -16,7 +16,7 @@
  *   queue.c      streams as queues of operations, the heart; run.c what each operation does
  *   stream.c, event.c, value.c, copy.c, set.c, launch.c   the calls that put operations there
  *   image.c, module.c, library.c, function.c, occupancy.c  code
- *   errors.c, entry.c (cuGetProcAddress), unsupported.S   the rest
+ *   errors.c, entry.c (cuGetProcAddress), per_thread.c, symbols.awk (what is not offered)   the rest
  *
  * Handles are tokens, not pointers (a freed or foreign one is recognised). Follows: CUDA Driver API reference.
  */

@@ -58,6 +58,10 @@ static CUresult check(const struct sgd_function *f, const struct sg_launch *l)
         threads *= l->block[i];
         blocks *= l->grid[i];
     }
+    if (p->req_cluster[0] > 1 || p->req_cluster[1] > 1 || p->req_cluster[2] > 1) {
+        sgd_log("%s requires clusters of several blocks, which the software GPU does not have", p->name);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     CUresult why;
     if (!sgd_function_fits(f, threads, l->dynamic_shared, &why))
         return why;

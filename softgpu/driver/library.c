@@ -101,7 +101,7 @@ static CUresult library_new(const void *code, struct sgd_library **out, char *lo
         return CUDA_ERROR_OUT_OF_MEMORY;
     l->initialised = true;
     CUresult r = sgd_image_read(sgd_device(0), code, &l->image, log, log_size);
-    if (!r && ptx_module_read(l->image.sources, l->image.count, &ptx, log, log_size))
+    if (!r && ptx_module_read_outline(l->image.sources, l->image.count, &ptx, log, log_size))
         r = CUDA_ERROR_INVALID_PTX;
     sgd_lock();
     if (!r)

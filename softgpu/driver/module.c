@@ -12,10 +12,8 @@
 
 enum { LOG_SIZE = 8192 };
 
-static bool has_memory(const struct ptx_variable *v)
-{
-    return (v->space == PTX_SPACE_GLOBAL || v->space == PTX_SPACE_CONST) && v->linkage != PTX_LINK_EXTERN;
-}
+/* An .extern that the reader let stand is its own definition. */
+static bool has_memory(const struct ptx_variable *v) { return v->space == PTX_SPACE_GLOBAL || v->space == PTX_SPACE_CONST; }
 
 static uint64_t size_of(const struct ptx_variable *v) { return v->size ? v->size : 8; }    /* references to textures */
 

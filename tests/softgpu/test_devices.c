@@ -1,3 +1,4 @@
+/* shows: Software GPU devices: several devices, attributes, contexts, execution affinity held by SMs, peers, entry points, forks */
 /* test_devices.c: devices, attributes, contexts, error names, entry points, what is not offered, forks. */
 #include "softgpu_test.h"
 

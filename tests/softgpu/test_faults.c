@@ -1,3 +1,4 @@
+/* shows: Software GPU faults: 700, 716, 719 and what stays until the process ends, 710 until the reset, callbacks told, other processes of a card */
 /*
  * test_faults.c: errors that stick. A fault ends CUDA for its process, so each is looked at in a process of its own:
  * this program started again with the name of a case, whose exit status says what went wrong.

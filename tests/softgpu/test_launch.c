@@ -1,3 +1,4 @@
+/* shows: Software GPU launches: results, limits with native codes, attributes, cooperative size, occupancy */
 /* test_launch.c: launches: results, checks with native's codes, parameters, occupancy. */
 #include "softgpu_test.h"
 #include "kernels.h"

@@ -1,3 +1,4 @@
+/* shows: Software GPU memory: cuMemAlloc, copies of one to three dimensions, memsets, pinned, registered and managed memory, pointer attributes */
 /* test_memory.c: cuMemAlloc, copies, memsets, pinned and managed memory, pointer attributes. */
 #include "softgpu_test.h"
 

@@ -1,3 +1,4 @@
+/* shows: Software GPU code: PTX text, fat binaries, device-linked programs, libraries, variables and initial values, refusals with a log */
 /* test_modules.c: the forms in which code comes, variables, what is refused and how that is explained. */
 #include "softgpu_test.h"
 #include "kernels.h"

@@ -1,3 +1,4 @@
+/* shows: Software GPU order: random work over blocking, non-blocking and NULL streams against a sequential model, also under chaos; many threads */
 /*
  * test_random.c: random work over many streams, ordered only by what CUDA promises, against a model that does it in
  * sequence; and several threads at once. Best with FLYT_SOFTGPU_CHAOS, which delays and reorders what may be.

@@ -1,3 +1,4 @@
+/* shows: Software GPU streams: order, NULL stream rules, events, host functions, values in memory, 1,024 outstanding */
 /* test_streams.c: order in and between streams, events, host functions, values in memory, the bound on what is outstanding. */
 #include "softgpu_test.h"
 

@@ -1,3 +1,4 @@
+/* shows: Software GPU virtual memory: granules, whole handles, access, unmapping, reservations at hints, sharing by file descriptor */
 /* test_vmm.c: virtual memory management is as strict as NVIDIA's. */
 #include "softgpu_test.h"
 
