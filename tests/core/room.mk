@@ -15,3 +15,10 @@ $(BUILD)/tests/flyt_run: tests/core/flyt_run.sh | $(BIN)/flyt-run $(BIN)/libflyt
 	@printf '#!/bin/sh\nexec tests/core/flyt_run.sh %s\n' $(BIN) > $@
 	@chmod +x $@
 TESTS += $(BUILD)/tests/flyt_run
+
+# The library, as front ends link it, against the real server.
+TESTS_CORE_SERVED := $(BUILD)/tests/core_served
+$(BUILD)/tests/core_served: $(call objects,tests/core/test_served.c) | $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
+TESTS += "$(TESTS_CORE_SERVED) local" "$(TESTS_CORE_SERVED) unix $(BIN)/cricket-rpc-server" "$(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server"

@@ -26,6 +26,7 @@ static int send_in(struct stream *s, uint64_t to, const void *from, size_t size)
         copy_in_args args = { .stream = s->wire, .to = to + at, .data = { .kind = FLYT_BULK_INLINE } };
         args.data.flyt_bulk_u.bytes.bytes_len = (u_int)part;
         args.data.flyt_bulk_u.bytes.bytes_val = (char *)(uintptr_t)from + at;
+        host_function_throttle(s, part);
         code = stream_send(s, FLYT_COPY_IN, (xdrproc_t)xdr_copy_in_args, &args, STREAM_LIGHT, NULL);
     }
     return code;
@@ -104,7 +105,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
             part->result = (struct chunk_out_result){ .to = { .address = to + at, .width = bytes, .rows = 1, .slices = 1 } };
             wire_prepare(&part->wire, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &part->args,
                          (xdrproc_t)xdr_chunk_out_result, &part->result);
-            stream_submit(s, &part->wire, NULL, &number);
+            stream_submit(s, &part->wire, NULL, &number, NULL);
             at += bytes;
             continue;
         }

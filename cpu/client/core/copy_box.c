@@ -50,6 +50,7 @@ static int send_in(struct stream *s, const struct core_box *to, const struct cor
     while (!code && box_next(e, &cursor, origin, &part)) {
         struct chunk_in chunk = { .stream = s->wire, .to = wire_box(to, box_offset(to, origin)), .extent = wire_extent(&part),
                                   .from = rows_at(from, origin, &part) };
+        host_function_throttle(s, part.width * part.height * part.depth);
         code = stream_send(s, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_chunk_in, &chunk, STREAM_LIGHT, NULL);
     }
     return code;
@@ -128,7 +129,7 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
             p->result = (struct chunk_out_result){ .to = rows_at(to, origin, &part) };
             wire_prepare(&p->wire, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &p->args,
                          (xdrproc_t)xdr_chunk_out_result, &p->result);
-            stream_submit(s, &p->wire, NULL, &number);
+            stream_submit(s, &p->wire, NULL, &number, NULL);
             continue;
         }
         if (ended == begun)

@@ -271,7 +271,7 @@ int core_device_reset(int device)
         if (code == ASSERT_FAILED)
             code = CORE_OK;
         if (!code) {
-            outs_wait_device(device);
+            outs_wait_device(device, UINT64_MAX);
             atomic_fetch_add(&d->generation, 1);
             atomic_store(&d->active, false);
             atomic_store(&d->idle_at, atomic_load(&d->sent));
@@ -305,12 +305,12 @@ bool device_known_idle(int device)
 static int device_wait(int device)
 {
     struct device *d = device_find(device);
-    uint64_t sent = atomic_load(&d->sent);
+    uint64_t sent = atomic_load(&d->sent), serial = stream_serial();
     device_args args = { .device = d->wire };
     int code = wire_plain(FLYT_DEVICE_SYNC, (xdrproc_t)xdr_device_args, &args);
     if (code)
         return code;
-    outs_wait_device(device);
+    outs_wait_device(device, serial);
     uint64_t idle = atomic_load(&d->idle_at);
     while (idle < sent && !atomic_compare_exchange_weak(&d->idle_at, &idle, sent))
         ;

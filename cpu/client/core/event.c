@@ -17,7 +17,7 @@ struct event {
     atomic_uint_fast64_t token;
     struct stream  *stream;           /* NULL: never recorded */
     uint64_t        stream_token;     /* to see whether the structure has become another stream's */
-    uint64_t        number;
+    struct point    point;
     struct event   *next;
 };
 
@@ -122,21 +122,19 @@ int core_event_record(int device, core_event token, core_stream stream, unsigned
         return CORE_INVALID_HANDLE;
     pthread_mutex_lock(&e->lock);
     event_record_args args = { .event = e->wire, .stream = s->wire, .flags = flags };
-    uint64_t number;
-    code = stream_send(s, FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args, STREAM_LIGHT, &number);
+    code = stream_send(s, FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args, STREAM_LIGHT, &e->point);
     e->stream = s;
     e->stream_token = atomic_load(&s->token);
-    e->number = number;
     pthread_mutex_unlock(&e->lock);
     return code;
 }
 
-struct recorded { struct stream *stream; uint64_t stream_token, number; };
+struct recorded { struct stream *stream; uint64_t stream_token; struct point point; };
 
 static struct recorded event_recorded(struct event *e)
 {
     pthread_mutex_lock(&e->lock);
-    struct recorded r = { e->stream, e->stream_token, e->number };
+    struct recorded r = { e->stream, e->stream_token, e->point };
     pthread_mutex_unlock(&e->lock);
     return r;
 }
@@ -145,13 +143,13 @@ static struct recorded event_recorded(struct event *e)
 static bool known_done(const struct recorded *r)
 {
     return !core_perf.no_cache && atomic_load(&r->stream->token) == r->stream_token
-           && atomic_load(&r->stream->done) >= r->number && !outs_pending(r->stream, r->number);
+           && atomic_load(&r->stream->done) >= r->point.number && !outs_pending(&r->point);
 }
 
 static void learn_done(const struct recorded *r)
 {
     if (atomic_load(&r->stream->token) == r->stream_token)
-        stream_finished(r->stream, r->number);
+        stream_finished(r->stream, r->point.number);
 }
 
 static int event_ask(struct event *e, uint32_t procedure)
@@ -173,7 +171,7 @@ int core_event_synchronize(core_event token)
     if (code)
         return code;
     learn_done(&r);
-    outs_wait(r.stream, r.number);
+    outs_wait(&r.point);
     return CORE_OK;
 }
 
@@ -190,7 +188,7 @@ int core_event_query(core_event token)
     if (code)
         return code;
     learn_done(&r);
-    return outs_pending(r.stream, r.number) ? CORE_NOT_READY : CORE_OK;
+    return outs_pending(&r.point) ? CORE_NOT_READY : CORE_OK;
 }
 
 int core_event_elapsed(core_event start, core_event end, float *milliseconds)
@@ -221,5 +219,8 @@ int core_stream_wait(int device, core_stream stream, core_event token, unsigned 
     if (!r.stream || known_done(&r))
         return CORE_OK;                       /* nothing to wait for */
     event_wait_args args = { .stream = s->wire, .event = e->wire, .flags = flags };
-    return stream_send(s, FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args, STREAM_WEIGHTY, NULL);
+    struct point point;
+    code = stream_send(s, FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args, STREAM_WEIGHTY, &point);
+    outs_join(&r.point, &point);
+    return code;
 }

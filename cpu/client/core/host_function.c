@@ -2,6 +2,10 @@
  * host_function.c: functions of the program that a stream runs in its turn. The server says when a function is
  * due; a thread of the core's runs them one after another and tells the server, which lets the stream go on.
  * The thread is started with the first function. All signals are blocked in it.
+ *
+ * What stands behind a host function waits on the server, which takes only so much and then nothing more from us, also
+ * not what the function itself sends (a late copy, see copy.c). So no more than a part of that is sent while a
+ * function is outstanding; then the sender waits for its stream, as it would in a driver whose queue is full.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -14,6 +18,7 @@ struct host_function {
     bool    on_error, writes;
     bool    used;
     int     status;
+    struct point point;               /* what it must find done */
     flyt_id next;                     /* in the queue, or of the free ids; 0: last */
 };
 
@@ -24,11 +29,38 @@ static struct {
     flyt_id  size, spare;
     flyt_id  first, last;             /* the queue of those that are due */
     bool     running;
+    atomic_uint outstanding;
+    atomic_size_t calls, bytes;       /* sent since functions are outstanding */
 } hosts = { .lock = PTHREAD_MUTEX_INITIALIZER, .due = PTHREAD_COND_INITIALIZER };
+
+enum { THROTTLE_CALLS = 16384, THROTTLE_BYTES = 32 << 20 };
+
+static _Thread_local bool host_thread;
+
+void host_function_throttle(struct stream *s, size_t bytes)
+{
+    if (!atomic_load_explicit(&hosts.outstanding, memory_order_relaxed) || host_thread)
+        return;
+    size_t calls = atomic_fetch_add(&hosts.calls, 1), sum = atomic_fetch_add(&hosts.bytes, bytes);
+    if (calls < THROTTLE_CALLS && sum + bytes <= THROTTLE_BYTES)
+        return;
+    stream_wait_for(s);                       /* what fails is latched, or the sender's own call finds it */
+    atomic_store(&hosts.calls, 0);
+    atomic_store(&hosts.bytes, 0);
+}
+
+static void function_ended(void)
+{
+    if (atomic_fetch_sub(&hosts.outstanding, 1) == 1) {
+        atomic_store(&hosts.calls, 0);
+        atomic_store(&hosts.bytes, 0);
+    }
+}
 
 static void *host_run(void *unused)
 {
     (void)unused;
+    host_thread = true;
     pthread_mutex_lock(&hosts.lock);
     for (;;) {
         while (!hosts.first)
@@ -37,10 +69,12 @@ static void *host_run(void *unused)
         struct host_function f = hosts.slots[id];
         hosts.first = f.next;
         pthread_mutex_unlock(&hosts.lock);
+        outs_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
         if (!f.status || f.on_error)
             f.function(f.user, f.status);
         if (f.writes)
             outs_writer_ends();
+        function_ended();
         helper_tell_done(&id, 1);             /* before the id may be used again */
         pthread_mutex_lock(&hosts.lock);
         hosts.slots[id] = (struct host_function){ .next = hosts.spare };
@@ -92,12 +126,13 @@ int host_function_put(struct stream *s, void (*function)(void *, int), void *use
     int code = thread_start();
     flyt_id id = code ? 0 : slot_take();
     if (id)
-        hosts.slots[id] = (struct host_function){ function, user, on_error, writes, .used = true };
+        hosts.slots[id] = (struct host_function){ function, user, on_error, writes, .used = true, .point = stream_point(s) };
     pthread_mutex_unlock(&hosts.lock);
     if (!id)
         return CORE_OUT_OF_MEMORY;
     if (writes)
         outs_writer_begins();
+    atomic_fetch_add(&hosts.outstanding, 1);
     host_function_args args = { .stream = s->wire, .id = id };
     code = stream_send(s, FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args, &args, STREAM_WEIGHTY, NULL);
     if (!code)

@@ -19,7 +19,7 @@ static int settle_everything(void)
         if (!first)
             first = code;
     }
-    outs_wait_device(-1);
+    outs_wait_device(-1, stream_serial());
     return first;
 }
 

@@ -149,6 +149,12 @@ extern uint64_t memory_grow_at_least;
 
 /* ---- stream.c ---- */
 
+/* A place in the order of a stream's work: behind its call `number`. serial is that call's place among all calls of
+   the session, legacy_before the serial of the last call that the device's legacy stream had been given by then:
+   enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
+struct stream;
+struct point { const struct stream *stream; uint64_t number, serial, legacy_before; };
+
 /* Numbers: sent counts the calls put into the stream (as the server counts them), numbered also the one that is
    being submitted, done those known to have ended, weighty is the number of the last one that may run long or
    fail (launches, host functions, waits). All of them only grow while the stream lives. Structures are reused but never freed, so a look-up that races
@@ -156,6 +162,7 @@ extern uint64_t memory_grow_at_least;
 struct stream {
     pthread_mutex_t lock;             /* makes "number and submit" one step */
     atomic_uint_fast64_t numbered, sent, done, weighty;
+    atomic_uint_fast64_t serial, legacy_before;     /* of the last call: see struct point */
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
     flyt_id  wire;
     int      device;
@@ -166,10 +173,15 @@ struct stream {
 int  stream_open(void);                                     /* at attach */
 int  stream_enter(int device, core_stream, struct stream **out);  /* core_enter, device active, token resolved */
 enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
-/* ASYNC and SYNC calls that the stream counts. number may be NULL. */
-int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight, uint64_t *number);
-/* SYNC; detached if arrived is not NULL. *number is set before the call can complete. */
-void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number);
+/* An ASYNC call that the stream counts; *point (may be NULL) is its place. */
+int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight, struct point *point);
+/* SYNC; detached if arrived is not NULL. number and serial (may be NULL) are set before the call can complete. */
+void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
+                   atomic_uint_fast64_t *serial);
+struct point stream_point(const struct stream *);           /* behind everything that it has been given */
+bool stream_is_legacy(const struct stream *);
+bool stream_is_blocking(const struct stream *);             /* waits for the legacy stream, and it for this one */
+uint64_t stream_serial(void);                               /* of the last call of any stream */
 void stream_finished(struct stream *, uint64_t number);     /* everything up to number has ended */
 void stream_progress(flyt_id wire, uint64_t done);
 /* Nothing unfinished precedes a new call in it (the legacy stream: nor in the device's blocking streams). */
@@ -187,10 +199,11 @@ void event_forget_device(int device);
 
 /* ---- outs.c: copies into pinned memory that have not arrived ---- */
 
-struct out;
-void outs_wait(const struct stream *, uint64_t number);     /* all of that stream up to number */
-void outs_wait_device(int device);                          /* all, of all streams of the device (-1: of all) */
-bool outs_pending(const struct stream *, uint64_t number);
+void outs_wait(const struct point *);                       /* all that come before it */
+void outs_wait_device(int device, uint64_t serial);         /* all up to serial, of all streams of the device (-1: of all) */
+bool outs_pending(const struct point *);
+bool outs_refer_to(const struct stream *);
+void outs_join(const struct point *before, const struct point *after);      /* a stream has been made to wait for another */
 unsigned outs_writers(void);                                /* host functions and copies that may yet write host memory */
 void outs_writer_begins(void);
 void outs_writer_ends(void);
@@ -219,6 +232,8 @@ uint64_t box_offset(const struct core_box *, const size_t origin[3]);
    the function's, which never runs if the connection is lost first. */
 int  host_function_put(struct stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
 void host_function_due(flyt_id id, int status);
+/* Called with each call's bulk bytes (0: none), before it: keeps the work that stands behind host functions bounded. */
+void host_function_throttle(struct stream *, size_t bytes);
 
 /* ---- code.c, image.c ---- */
 

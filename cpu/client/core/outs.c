@@ -1,7 +1,9 @@
 /*
  * outs.c: asynchronous copies from the device into pinned memory. Their calls are answered when their turn in the
- * stream has come; whoever reads the reply writes the bytes to their place. Each call stands in a list until then,
- * so that a synchronisation can wait for exactly those that precede it.
+ * stream has come; whoever reads the reply writes the bytes to their place. Each call stands in a list until then, so
+ * that a synchronisation (or a host function) can wait for exactly those that come before it: replies of different
+ * streams come in no order that could be relied on. A copy comes before a point of another stream if an event carried it
+ * there (its marks: one per stream that has been made to wait for it), or by the rules of the legacy stream.
  *
  * `writers` counts what may still write memory of the program behind its back: these copies and host functions.
  * While it is 0, a copy to the device may take its source at once.
@@ -10,10 +12,14 @@
 
 #include "internal.h"
 
+struct mark { const struct stream *stream; uint64_t number, serial; };
+
 struct out {
     struct wire_call     wire;
     struct stream       *stream;
-    atomic_uint_fast64_t number;      /* 0 until it is known: then it counts as before everything */
+    atomic_uint_fast64_t number, serial;      /* 0 until they are known: then it counts as before everything */
+    struct mark         *marks;       /* in other streams */
+    unsigned             mark_count;
     union {
         copy_out_args     line;
         copy_box_out_args box;
@@ -58,47 +64,120 @@ static void out_arrived(struct wire_call *call)
     outs_writer_ends();
     pthread_cond_broadcast(&outs.arrived);
     pthread_mutex_unlock(&outs.lock);
+    free(out->marks);
     free(out);
 }
 
-static bool any(const struct stream *stream, int device, uint64_t number)
-{
-    for (const struct out *o = outs.first; o; o = o->next)
-        if ((stream ? o->stream == stream : device < 0 || o->stream->device == device) && atomic_load(&o->number) <= number)
-            return true;
-    return false;
-}
+/* ---- what comes before what; under outs.lock ---- */
 
-bool outs_pending(const struct stream *stream, uint64_t number)
+static bool mark_before(const struct mark *m, const struct point *p)
 {
-    if (!atomic_load(&outs.count))
+    if (m->stream == p->stream)
+        return m->number <= p->number;
+    if (m->stream->device != p->stream->device || !stream_is_blocking(m->stream) || !stream_is_blocking(p->stream))
         return false;
-    pthread_mutex_lock(&outs.lock);
-    bool pending = any(stream, 0, number);
-    pthread_mutex_unlock(&outs.lock);
-    return pending;
+    if (stream_is_legacy(m->stream) || stream_is_legacy(p->stream))
+        return m->serial < p->serial;
+    return m->serial < p->legacy_before;
 }
 
-static void wait_for(const struct stream *stream, int device, uint64_t number)
+static bool out_before(const struct out *out, const struct point *p)
+{
+    struct mark own = { out->stream, atomic_load(&out->number), atomic_load(&out->serial) };
+    bool before = mark_before(&own, p);
+    for (unsigned i = 0; i < out->mark_count && !before; i++)
+        before = mark_before(&out->marks[i], p);
+    return before;
+}
+
+static bool out_marked(const struct out *out, const struct stream *stream)
+{
+    bool marked = out->stream == stream;
+    for (unsigned i = 0; i < out->mark_count && !marked; i++)
+        marked = out->marks[i].stream == stream;
+    return marked;
+}
+
+void outs_join(const struct point *before, const struct point *after)
 {
     if (!atomic_load(&outs.count))
         return;
     pthread_mutex_lock(&outs.lock);
-    while (any(stream, device, number))
+    for (struct out *o = outs.first; o; o = o->next) {
+        if (!out_before(o, before) || out_marked(o, after->stream))
+            continue;                         /* an earlier mark in the same stream says more */
+        struct mark *more = realloc(o->marks, (o->mark_count + 1) * sizeof *more);
+        if (!more)
+            continue;
+        o->marks = more;
+        o->marks[o->mark_count++] = (struct mark){ after->stream, after->number, after->serial };
+    }
+    pthread_mutex_unlock(&outs.lock);
+}
+
+bool outs_refer_to(const struct stream *stream)
+{
+    if (!atomic_load(&outs.count))
+        return false;
+    bool refers = false;
+    pthread_mutex_lock(&outs.lock);
+    for (const struct out *o = outs.first; o && !refers; o = o->next)
+        refers = out_marked(o, stream);
+    pthread_mutex_unlock(&outs.lock);
+    return refers;
+}
+
+static bool any_before(const struct point *p)
+{
+    for (const struct out *o = outs.first; o; o = o->next)
+        if (out_before(o, p))
+            return true;
+    return false;
+}
+
+static bool any_on(int device, uint64_t serial)
+{
+    for (const struct out *o = outs.first; o; o = o->next)
+        if ((device < 0 || o->stream->device == device) && atomic_load(&o->serial) <= serial)
+            return true;
+    return false;
+}
+
+/* ---- waiting ---- */
+
+bool outs_pending(const struct point *p)
+{
+    if (!atomic_load(&outs.count))
+        return false;
+    pthread_mutex_lock(&outs.lock);
+    bool pending = any_before(p);
+    pthread_mutex_unlock(&outs.lock);
+    return pending;
+}
+
+void outs_wait(const struct point *p)
+{
+    if (!atomic_load(&outs.count))
+        return;
+    pthread_mutex_lock(&outs.lock);
+    while (any_before(p))
         pthread_cond_wait(&outs.arrived, &outs.lock);
     pthread_mutex_unlock(&outs.lock);
     wire_print_texts();
 }
 
-void outs_wait(const struct stream *stream, uint64_t number)
+void outs_wait_device(int device, uint64_t serial)
 {
-    wait_for(stream, 0, number);
+    if (!atomic_load(&outs.count))
+        return;
+    pthread_mutex_lock(&outs.lock);
+    while (any_on(device, serial))
+        pthread_cond_wait(&outs.arrived, &outs.lock);
+    pthread_mutex_unlock(&outs.lock);
+    wire_print_texts();
 }
 
-void outs_wait_device(int device)
-{
-    wait_for(NULL, device, UINT64_MAX);
-}
+/* ---- beginning and arriving ---- */
 
 static struct out *out_new(struct stream *stream)
 {
@@ -121,7 +200,7 @@ static struct out *out_new(struct stream *stream)
 static void out_send(struct out *out, uint32_t procedure, xdrproc_t encode, void *args)
 {
     wire_prepare(&out->wire, procedure, encode, args, (xdrproc_t)xdr_chunk_out_result, &out->result);
-    stream_submit(out->stream, &out->wire, out_arrived, &out->number);
+    stream_submit(out->stream, &out->wire, out_arrived, &out->number, &out->serial);
 }
 
 int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)

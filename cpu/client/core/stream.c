@@ -76,14 +76,44 @@ void stream_progress(flyt_id wire, uint64_t done)
         raise_to(&s->done, done);
 }
 
+static atomic_uint_fast64_t serials;
+
+bool stream_is_legacy(const struct stream *s)
+{
+    return s->wire < FLYT_FIRST_STREAM;
+}
+
+bool stream_is_blocking(const struct stream *s)
+{
+    return !(s->flags & FLAG_NON_BLOCKING);
+}
+
+uint64_t stream_serial(void)
+{
+    return atomic_load(&serials);
+}
+
+struct point stream_point(const struct stream *s)
+{
+    struct point p = { .stream = s, .number = atomic_load(&s->sent) };
+    p.serial = atomic_load(&s->serial);
+    p.legacy_before = atomic_load(&s->legacy_before);
+    return p;
+}
+
 /* `sent` and the device's count grow only after the call was submitted: who reads them, and then synchronises,
    must not take for finished what is still on its way to the connection. Under the stream's lock. */
-static uint64_t number_begin(struct stream *s, enum stream_weight weight)
+static struct point number_begin(struct stream *s, enum stream_weight weight)
 {
-    uint64_t number = atomic_fetch_add(&s->numbered, 1) + 1;
+    struct point p = { .stream = s, .number = atomic_fetch_add(&s->numbered, 1) + 1 };
     if (weight == STREAM_WEIGHTY)
-        atomic_store(&s->weighty, number);
-    return number;
+        atomic_store(&s->weighty, p.number);
+    if (stream_is_blocking(s) && !stream_is_legacy(s))
+        p.legacy_before = atomic_load(&legacy[device_find(s->device)->wire].serial);
+    p.serial = atomic_fetch_add(&serials, 1) + 1;
+    atomic_store(&s->legacy_before, p.legacy_before);
+    atomic_store(&s->serial, p.serial);
+    return p;
 }
 
 static void number_end(struct stream *s, uint64_t number)
@@ -92,29 +122,33 @@ static void number_end(struct stream *s, uint64_t number)
     atomic_fetch_add(&device_find(s->device)->sent, 1);
 }
 
-int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, uint64_t *number)
+int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, struct point *point)
 {
+    host_function_throttle(s, 0);
     pthread_mutex_lock(&s->lock);
-    uint64_t mine = number_begin(s, weight);
+    struct point mine = number_begin(s, weight);
     int code = wire_send(procedure, encode, args);
-    number_end(s, mine);
+    number_end(s, mine.number);
     pthread_mutex_unlock(&s->lock);
-    if (number)
-        *number = mine;
+    if (point)
+        *point = mine;
     return code;
 }
 
-void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number)
+void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
+                   atomic_uint_fast64_t *serial)
 {
     pthread_mutex_lock(&s->lock);
-    uint64_t mine = number_begin(s, STREAM_LIGHT);
+    struct point mine = number_begin(s, STREAM_LIGHT);
+    if (serial)
+        atomic_store(serial, mine.serial);
     if (number)
-        atomic_store(number, mine);           /* before the call can complete, and be freed */
+        atomic_store(number, mine.number);
     if (arrived)
         wire_submit_detached(call, arrived);
     else
         wire_submit(call);
-    number_end(s, mine);
+    number_end(s, mine.number);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -122,8 +156,8 @@ void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(str
 
 static bool alone_idle(struct stream *s)
 {
-    uint64_t sent = atomic_load(&s->sent);
-    return atomic_load(&s->done) >= sent && !outs_pending(s, sent);
+    struct point p = stream_point(s);
+    return atomic_load(&s->done) >= p.number && !outs_pending(&p);
 }
 
 static bool alone_light(struct stream *s)
@@ -145,11 +179,6 @@ static bool all(int device, bool blocking_only, bool (*test)(struct stream *))
     return yes;
 }
 
-static bool is_legacy(const struct stream *s)
-{
-    return s->wire < FLYT_FIRST_STREAM;
-}
-
 static bool known(struct stream *s, bool (*test)(struct stream *))
 {
     struct device *d = device_find(s->device);
@@ -157,7 +186,7 @@ static bool known(struct stream *s, bool (*test)(struct stream *))
         return true;
     if (!test(s))
         return false;
-    if (is_legacy(s))
+    if (stream_is_legacy(s))
         return all(s->device, true, test);
     /* A blocking stream waits for what the legacy stream was given before. */
     return s->flags & FLAG_NON_BLOCKING || test(&legacy[d->wire]);
@@ -182,13 +211,13 @@ int stream_wait_for(struct stream *s)
 {
     if (!core_perf.no_cache && stream_known_idle(s))
         return CORE_OK;
-    uint64_t sent = atomic_load(&s->sent);
+    struct point point = stream_point(s);
     stream_args args = { .stream = s->wire };
     int code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
     if (code)
         return code;
-    stream_finished(s, sent);
-    outs_wait(s, sent);
+    stream_finished(s, point.number);
+    outs_wait(&point);
     return CORE_OK;
 }
 
@@ -215,7 +244,7 @@ static void release_retired(void)
 {
     uint64_t confirmed = wire_confirmed();
     struct retired *r;
-    while ((r = lists.retired) && r->serial <= confirmed && !outs_pending(r->stream, UINT64_MAX)) {
+    while ((r = lists.retired) && r->serial <= confirmed && !outs_refer_to(r->stream)) {
         struct stream *s = r->stream, **at = &lists.live[s->device];
         lists.retired = r->next;
         free(r);
@@ -261,6 +290,8 @@ static struct stream *stream_new(int device, unsigned flags, int priority)
     atomic_store(&s->numbered, 0);
     atomic_store(&s->done, 0);
     atomic_store(&s->weighty, 0);
+    atomic_store(&s->serial, 0);
+    atomic_store(&s->legacy_before, 0);
     atomic_store(&s->token, token);
     s->next = lists.live[device];
     lists.live[device] = s;
@@ -431,13 +462,13 @@ int core_stream_query(int device, core_stream token)
         return code;
     if (!core_perf.no_cache && stream_known_idle(s))
         return CORE_OK;
-    uint64_t sent = atomic_load(&s->sent);
+    struct point point = stream_point(s);
     stream_args args = { .stream = s->wire };
     code = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
     if (code)
         return code;
-    stream_finished(s, sent);
-    return outs_pending(s, sent) ? CORE_NOT_READY : CORE_OK;
+    stream_finished(s, point.number);
+    return outs_pending(&point) ? CORE_NOT_READY : CORE_OK;
 }
 
 int core_stream_info(int device, core_stream token, struct core_stream_info *out)

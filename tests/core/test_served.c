@@ -1,0 +1,316 @@
+/*
+ * The core as a front end sees it (libflyt-client.so) against the real server and the software GPU: in process
+ * (argument local), or a cricket-rpc-server on a unix socket or TCP (arguments unix, tcp, and its path). Each test in a process
+ * of its own.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cpu/client/core/core.h"
+
+#define MIB ((size_t)1 << 20)
+#define CHECK(condition) ((condition) ? (void)0 : failed(#condition, __LINE__))
+
+static _Noreturn void failed(const char *what, int line)
+{
+    fprintf(stderr, "test_served.c:%d: failed: %s\n", line, what);
+    fflush(NULL);
+    _exit(99);
+}
+
+/* fill(address, count, value): one block of 32 threads; forever(); fault(): writes to address 16. */
+static const char code[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .global .align 8 .b8 table[4096];\n"
+    ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
+    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
+    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
+    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
+    "  mad.wide.u32 %a2, %i3, 4, %a1; st.global.u32 [%a2], %i2; add.u32 %i3, %i3, 32; bra L;\n}\n"
+    ".visible .entry forever() { L: bra L; }\n"
+    ".visible .entry fault() { .reg .u64 %a; mov.u64 %a, 16; st.global.u32 [%a], 1; ret; }\n";
+
+static core_image *image;
+
+static int launch(const char *name, core_stream stream, void **arguments)
+{
+    core_function *f;
+    if (!image)
+        CHECK(core_image_add(code, &image) == 0);
+    CHECK(core_function_add(image, name, &f) == 0);
+    return core_launch(0, &(struct core_launch){ .function = f, .stream = stream, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
+                                                 .arguments = arguments });
+}
+
+static int fill(core_stream stream, uint64_t address, uint32_t count, uint32_t value)
+{
+    return launch("fill", stream, (void *[]){ &address, &count, &value });
+}
+
+static uint64_t allocate(size_t size)
+{
+    uint64_t address = 0;
+    CHECK(core_memory_allocate(0, size, &address) == 0);
+    return address;
+}
+
+static core_stream stream_new(unsigned flags)
+{
+    core_stream s = 0;
+    CHECK(core_stream_create(0, flags, 0, &s) == 0);
+    return s;
+}
+
+static int isolated(void (*body)(void), unsigned limit)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        alarm(limit);
+        body();
+        exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* ---- everything once ---- */
+
+static void body_work(void)
+{
+    static uint32_t got[3000];
+    uint64_t a = allocate(sizeof got), table;
+    size_t size;
+    CHECK(fill(0, a, 3000, 0x1234) == 0 && core_copy_out(0, 0, got, a, sizeof got, true) == 0);
+    for (int i = 0; i < 3000; i++)
+        CHECK(got[i] == 0x1234);
+    core_variable *v;
+    CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 && core_variable_address(0, v, &table, &size) == 0 && size == 4096);
+    CHECK(fill(0, table, 1024, 77) == 0 && core_copy(0, 0, a, table, 4096, true) == 0);
+    CHECK(core_copy_out(0, 0, got, a, 4096, true) == 0 && got[0] == 77 && got[1023] == 77);
+    CHECK(core_memory_free(table) == 1 && core_memory_free(a) == 0);
+    core_event e, f;
+    float ms;
+    core_stream s = stream_new(1);
+    a = allocate(4 * MIB);
+    CHECK(core_event_create(0, 0, &e) == 0 && core_event_create(0, 0, &f) == 0);
+    CHECK(core_event_record(0, e, s, 0) == 0 && fill(s, a, MIB, 5) == 0 && core_event_record(0, f, s, 0) == 0);
+    CHECK(core_event_synchronize(f) == 0 && core_event_elapsed(e, f, &ms) == 0 && ms >= 0 && core_event_query(e) == 0);
+    CHECK(core_device_synchronize(0) == 0 && core_take_latched() == 0);
+    CHECK(core_device_reset(0) == 0 && core_stream_query(0, s) == 400);
+    a = allocate(64);
+    CHECK(fill(0, a, 16, 9) == 0 && core_copy_out(0, 0, got, a, 64, true) == 0 && got[15] == 9);
+}
+
+/* ---- order ---- */
+
+static atomic_bool go;
+
+static void wait_for_go(void *user, int status)
+{
+    CHECK(status == 0);
+    while (!go)
+        usleep(500);
+    if (user)
+        memset(user, 9, 3 * MIB);
+}
+
+/* A function holds a stream with far more behind it than the server has staging memory for. What the function waits for
+   comes through another stream. */
+static void body_held(void)
+{
+    core_stream s = stream_new(1), t = stream_new(1);
+    uint64_t a = allocate(3 * MIB), b = allocate(3 * MIB);
+    uint8_t *source = malloc(3 * MIB), *back = malloc(3 * MIB);
+    void *pinned;
+    memset(source, 3, 3 * MIB);
+    CHECK(core_host_allocate(3 * MIB, 0, &pinned) == 0);
+    CHECK(core_host_function(0, s, wait_for_go, pinned, false) == 0);
+    CHECK(core_copy_in(0, s, b, pinned, 3 * MIB, false) == 0);        /* takes what the function writes */
+    for (int i = 0; i < 9; i++)
+        CHECK(core_copy_in(0, s, a, source, 3 * MIB, false) == 0);
+    CHECK(core_stream_query(0, s) == 600);
+    uint64_t c = allocate(3 * MIB);
+    CHECK(core_copy_in(0, t, c, source, 3 * MIB, true) == 0 && core_copy_out(0, t, back, c, 3 * MIB, true) == 0 && back[MIB] == 3);
+    go = true;
+    CHECK(core_stream_synchronize(0, s) == 0);
+    CHECK(core_copy_out(0, s, back, b, 3 * MIB, true) == 0 && back[0] == 9 && back[3 * MIB - 1] == 9);
+    CHECK(core_copy_out(0, s, back, a, 3 * MIB, true) == 0 && back[0] == 3 && back[3 * MIB - 1] == 3);
+    free(source);
+    free(back);
+}
+
+/* Copies from the device into pinned memory and on, without waiting, over many rounds and two streams. */
+static void body_chain(void)
+{
+    enum { ROUNDS = 30, WORDS = 100000 };
+    core_stream s = stream_new(1), t = stream_new(1);
+    core_event e;
+    uint64_t a = allocate(4 * WORDS), b = allocate(4 * WORDS);
+    void *pinned[2];
+    uint32_t *back = malloc(4 * WORDS);
+    CHECK(core_event_create(0, 2, &e) == 0);
+    CHECK(core_host_allocate(4 * WORDS, 0, &pinned[0]) == 0 && core_host_allocate(4 * WORDS, 0, &pinned[1]) == 0);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        CHECK(fill(s, a, WORDS, i) == 0);
+        CHECK(core_copy_out(0, s, pinned[0], a, 4 * WORDS, false) == 0);
+        CHECK(core_copy_host(0, s, pinned[1], pinned[0], 4 * WORDS, false) == 0);
+        CHECK(core_event_record(0, e, s, 0) == 0 && core_stream_wait(0, t, e, 0) == 0);
+        CHECK(core_copy_in(0, t, b, pinned[1], 4 * WORDS, false) == 0);
+        CHECK(core_event_record(0, e, t, 0) == 0 && core_stream_wait(0, s, e, 0) == 0);
+        if (i % 7 && i != ROUNDS - 1)
+            continue;
+        CHECK(core_copy_out(0, t, back, b, 4 * WORDS, true) == 0);
+        CHECK(back[0] == i && back[WORDS / 2] == i && back[WORDS - 1] == i);
+        CHECK(core_host_free(pinned[0]) == 0 && core_host_allocate(4 * WORDS, 0, &pinned[0]) == 0);
+    }
+    CHECK(core_device_synchronize(0) == 0 && core_take_latched() == 0);
+    free(back);
+}
+
+static void *thread(void *argument)
+{
+    uint32_t mine = (uint32_t)(uintptr_t)argument, got[256];
+    core_stream s = stream_new(1);
+    for (uint32_t i = 0; i < 60; i++) {
+        uint64_t a = allocate(1024);
+        CHECK(fill(i % 2 ? s : CORE_STREAM_PER_THREAD, a, 256, mine * 1000 + i) == 0);
+        CHECK(core_copy_out(0, i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 1024, i % 3) == 0);
+        for (int k = 0; k < 256; k++)
+            CHECK(got[k] == mine * 1000 + i);
+        CHECK(core_memory_free(a) == 0);
+    }
+    CHECK(core_stream_destroy(s) == 0);
+    return NULL;
+}
+
+static void body_threads(void)
+{
+    pthread_t threads[6];
+    CHECK(launch("fill", 0, (void *[]){ &(uint64_t){ 0 }, &(uint32_t){ 0 }, &(uint32_t){ 0 } }) == 0);
+    for (uintptr_t i = 0; i < 6; i++)
+        pthread_create(&threads[i], NULL, thread, (void *)i);
+    for (int i = 0; i < 6; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* ---- errors and ends ---- */
+
+static void body_memory(void)
+{
+    size_t available, total;
+    uint64_t all, more;
+    CHECK(core_device_activate(0) == 0 && core_memory_info(0, &available, &total) == 0 && available <= total);
+    CHECK(core_memory_allocate(0, total + MIB, &all) == 2 && core_sticky() == 0);
+    uint64_t kept = allocate(1000);
+    CHECK(core_memory_allocate(0, available / 2, &all) == 0 && core_memory_allocate(0, available * 3 / 4, &more) == 2);
+    CHECK(fill(0, kept, 10, 1) == 0 && core_memory_free(all) == 0 && core_memory_allocate(0, available * 3 / 4, &all) == 0);
+    CHECK(core_device_synchronize(0) == 0 && core_take_latched() == 0);
+}
+
+static void body_fault(void)
+{
+    uint64_t a = allocate(64);
+    core_stream s = stream_new(1);
+    CHECK(launch("fault", s, NULL) == 0);
+    int code_seen = core_stream_synchronize(0, s);
+    CHECK(code_seen == 700 || code_seen == 716);
+    CHECK(core_sticky() == code_seen && core_device_synchronize(0) == code_seen && core_memory_free(a) == code_seen);
+    CHECK(core_device_reset(0) == code_seen && fill(0, a, 1, 1) == code_seen);
+}
+
+/* A kernel that does not end keeps neither this process from ending nor, afterwards, the server busy. */
+static void body_forever(void)
+{
+    CHECK(launch("forever", 0, NULL) == 0 && core_stream_query(0, 0) == 600);
+}
+
+static void body_forks(void)
+{
+    uint64_t a = allocate(64);
+    uint32_t got = 0;
+    CHECK(fill(0, a, 1, 5) == 0);
+    for (int i = 0; i < 5; i++) {
+        pid_t child = fork();
+        if (!child) {
+            uint64_t b;
+            exit(core_forked() && core_memory_allocate(0, 64, &b) == 3 && core_device_synchronize(0) == 3 ? 0 : 1);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        CHECK(core_copy_out(0, 0, &got, a, 4, true) == 0 && got == 5);
+    }
+}
+
+#define TEST(name, limit) static void name(void **unused) { (void)unused; assert_int_equal(isolated(body_##name, limit), 0); }
+TEST(work, 60)
+TEST(held, 60)
+TEST(chain, 60)
+TEST(threads, 60)
+TEST(memory, 60)
+TEST(fault, 30)
+TEST(forever, 15)
+TEST(forks, 30)
+
+/* ---- the server ---- */
+
+static pid_t server;
+static char socket_path[64];
+
+static int server_start(const char *kind, const char *program)
+{
+    char listen[128];
+    int ends[2];
+    if (strcmp(kind, "local") == 0)
+        return setenv("FLYT_SERVER", "local:software", 1);
+    snprintf(socket_path, sizeof socket_path, "/tmp/flyt-test-served-%d.sock", (int)getpid());
+    snprintf(listen, sizeof listen, strcmp(kind, "tcp") == 0 ? "tcp://127.0.0.1:0" : "unix://%s", socket_path);
+    if (pipe(ends))
+        return -1;
+    server = fork();
+    if (!server) {
+        dup2(ends[1], 1);
+        close(ends[0]);
+        close(ends[1]);
+        execl(program, program, "--listen", listen, "--gpu", "software", NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    FILE *said = fdopen(ends[0], "r");
+    char line[256], uri[256];
+    int found = said && fgets(line, sizeof line, said) && sscanf(line, "listening on %255s", uri) == 1;
+    return found ? setenv("FLYT_SERVER", uri, 1) : -1;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work), cmocka_unit_test(held), cmocka_unit_test(chain), cmocka_unit_test(threads),
+        cmocka_unit_test(memory), cmocka_unit_test(fault), cmocka_unit_test(forever), cmocka_unit_test(forks),
+    };
+    if (argc < 2 || server_start(argv[1], argc > 2 ? argv[2] : "cricket-rpc-server")) {
+        fprintf(stderr, "%s: cannot start the server; usage: %s local | unix SERVER | tcp SERVER\n", argv[0], argv[0]);
+        return 1;
+    }
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    if (server > 0) {
+        kill(server, SIGTERM);
+        waitpid(server, NULL, 0);
+        unlink(socket_path);
+    }
+    return failures;
+}
