@@ -11,17 +11,16 @@
 
 /* Division by zero gives all ones, and the most negative number divided by -1 itself, remainder 0, as on
    the hardware. 32-bit quotients are taken in double: 53 bits hold them with enough to spare for
-   truncation to be exact, and unlike integer division that is done in vectors. */
+   truncation to be exact, and unlike integer division that is done in vectors. So is the way back: added to 2^52
+   (and a half more of it, for the sign), a whole number stands in the low bits. */
 static inline uint32_t quotient_u32(uint32_t a, uint32_t b)
 {
-    /* through int64_t: conversion to unsigned has no instruction before AVX-512 */
-    const uint32_t q = (uint32_t)(int64_t)((double)a / (double)(b ? b : 1));
+    const uint32_t q = (uint32_t)double_bits(__builtin_trunc((double)a / (double)b) + 0x1p52);
     return b ? q : UINT32_MAX;
 }
 static inline uint32_t quotient_s32(int32_t a, int32_t b)
 {
-    /* INT32_MIN / -1 is 2^31 in double, which int64_t holds and the cut to 32 bits makes INT32_MIN */
-    const uint32_t q = (uint32_t)(int64_t)((double)a / (double)(b ? b : 1));
+    const uint32_t q = (uint32_t)double_bits(__builtin_trunc((double)a / (double)b) + 0x1.8p52);
     return b ? q : UINT32_MAX;
 }
 static inline uint32_t remainder_u32(uint32_t a, uint32_t b) { return b ? a - quotient_u32(a, b) * b : UINT32_MAX; }
@@ -108,7 +107,7 @@ ROW3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, uint32_t,
 
 /*
  * Extended precision. `in` is each lane's carry (borrow for subtraction), 0 or 1; the new one goes to bit i
- * of `out`, which is stored where WRITES says so. VALUE sees a, b, c, in and gives the result; CARRY sees also x.
+ * of the carry, where WRITES says so. VALUE sees a, b, c, in and gives the result; CARRY sees also x.
  */
 #define CARRY_ROW(name, CELL, SOURCES, READS, WRITES, VALUE, CARRY)                                                   \
     static void name(const struct sg_rows *r)                                                                         \
@@ -117,25 +116,27 @@ ROW3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, uint32_t,
         const CELL *s0 = SOURCE(CELL, 0), *s1 = SOURCE(CELL, 1);                                                      \
         const CELL *s2 = SOURCE(CELL, SOURCES - 1);                                                                   \
         const uint32_t carry = READS ? *r->carry : 0;                                                                 \
-        uint32_t out = 0;                                                                                             \
+        ROW_ARRAY(CELL, out);                                                                                         \
         SG_FOR_LANES(i) {                                                                                             \
             const CELL a = s0[i], b = s1[i], c = s2[i], in = carry >> i & 1;                                          \
             const CELL x = (VALUE);                                                                                   \
-            out |= (uint32_t)(CARRY) << i;                                                                            \
-            (void)b; (void)c; (void)in;                                                                             \
+            (void)b; (void)c; (void)in;                                                                               \
+            out[i] = 0 - (CELL)(CARRY);                                                                               \
             d[i] = x;                                                                                                 \
         }                                                                                                             \
         if (WRITES)                                                                                                   \
-            *r->carry = out;                                                                                          \
+            *r->carry = PACK_##CELL(out);                                                                             \
     }
-#define CARRY_OF_SUM(a) (x < (a) || (x == (a) && in))
+#define PACK_uint32_t pack_lanes32
+#define PACK_uint64_t pack_lanes64
+#define CARRY_OF_SUM(a) ((x < (a)) | ((x == (a)) & (in != 0)))
 #define CARRY_ROWS(N, CELL)                                                                                           \
     CARRY_ROW(add_cc_##N, CELL, 2, 0, 1, a + b, x < a)                                                                \
     CARRY_ROW(addc_##N, CELL, 2, 1, 0, a + b + in, 0)                                                                 \
     CARRY_ROW(addc_cc_##N, CELL, 2, 1, 1, a + b + in, CARRY_OF_SUM(a))                                                \
     CARRY_ROW(sub_cc_##N, CELL, 2, 0, 1, a - b, a < b)                                                                \
     CARRY_ROW(subc_##N, CELL, 2, 1, 0, a - b - in, 0)                                                                 \
-    CARRY_ROW(subc_cc_##N, CELL, 2, 1, 1, a - b - in, a < b || (a == b && in))
+    CARRY_ROW(subc_cc_##N, CELL, 2, 1, 1, a - b - in, (a < b) | ((a == b) & (in != 0)))
 #define MAD_CARRY_ROWS(N, CELL, LO, HI)                                                                               \
     CARRY_ROW(mad_lo_cc_##N, CELL, 3, 0, 1, LO + c, x < c)                                                            \
     CARRY_ROW(mad_hi_cc_##N, CELL, 3, 0, 1, HI + c, x < c)                                                            \

@@ -49,7 +49,6 @@ SG_INLINE int64_t operate(enum sg_video_operation operation, int64_t x, int64_t 
     case SG_VABSDIFF: return x > y ? x - y : y - x;
     case SG_VMIN:     return x < y ? x : y;
     case SG_VMAX:     return x > y ? x : y;
-    case SG_VAVRG:    return x + y >= 0 ? (x + y + 1) >> 1 : (x + y) >> 1;
     case SG_VSET:     return holds(v->compare, x, y);
     default: {
         const unsigned n = v->wrap ? (unsigned)y & 31 : (uint64_t)y > 32 ? 32 : (unsigned)y;
@@ -101,28 +100,49 @@ static void vmad(const struct sg_rows *r)
     }
 }
 
+SG_INLINE int32_t operate32(enum sg_video_operation operation, unsigned compare, int32_t x, int32_t y)
+{
+    switch (operation) {
+    case SG_VADD:     return x + y;
+    case SG_VSUB:     return x - y;
+    case SG_VABSDIFF: return x > y ? x - y : y - x;
+    case SG_VMIN:     return x < y ? x : y;
+    case SG_VMAX:     return x > y ? x : y;
+    case SG_VAVRG:    return (x + y + (x + y >= 0)) >> 1;
+    default:          return holds(compare, x, y);
+    }
+}
+
+/* Element by element, all lanes of one at a time */
 SG_INLINE void simd_rows(const struct sg_rows *r, enum sg_video_operation operation, unsigned elements)
 {
     const struct sg_video v = sg_video_unpack(r->immediate);
     const unsigned bits = 32 / elements;
     const bool adds = v.second == SG_VIDEO_ADD;
-    const uint32_t element = (uint32_t)(((uint64_t)1 << bits) - 1);
+    const uint32_t element = (1u << bits) - 1, a_top = v.a_signed ? 1u << (bits - 1) : 0, b_top = v.b_signed ? 1u << (bits - 1) : 0;
+    const int32_t high = !v.sat ? INT32_MAX : v.d_signed ? (int32_t)(element >> 1) : (int32_t)element;
+    const int32_t low = !v.sat ? INT32_MIN : v.d_signed ? -high - 1 : 0;
     uint32_t *d = ROW_OF(uint32_t, r->d);
-    const uint32_t *s0 = SOURCE(uint32_t, 0), *s1 = SOURCE(uint32_t, 1), *s2 = SOURCE(uint32_t, 2);
-    SG_FOR_LANES(i) {
-        uint32_t result = s2[i];
-        for (unsigned e = 0; e < elements; e++) {
-            const unsigned from_a = v.a >> (3 * e) & 7, from_b = v.b >> (3 * e) & 7;
-            const int32_t x = (int32_t)extract(from_a < elements ? s0[i] : s1[i], bits * (from_a % elements), bits, v.a_signed);
-            const int32_t y = (int32_t)extract(from_b < elements ? s0[i] : s1[i], bits * (from_b % elements), bits, v.b_signed);
-            int64_t value = operate(operation, x, y, &v);
-            if (v.sat)
-                value = clamp(value, bits, v.d_signed);
-            const uint32_t mask = v.d >> e & 1 ? element << (bits * e) : 0;
-            result = adds ? result + (mask ? (uint32_t)value : 0) : (result & ~mask) | ((uint32_t)value << (bits * e) & mask);
+    const uint32_t *c = SOURCE(uint32_t, 2);
+    ROW_ARRAY(uint32_t, result);
+    SG_FOR_LANES(i) result[i] = c[i];
+    for (unsigned e = 0; e < elements; e++) {
+        const unsigned from_a = v.a >> (3 * e) & 7, from_b = v.b >> (3 * e) & 7;
+        const uint32_t *s0 = SOURCE(uint32_t, from_a >= elements), *s1 = SOURCE(uint32_t, from_b >= elements);
+        const unsigned at_a = bits * (from_a % elements), at_b = bits * (from_b % elements);
+        const uint32_t mask = element << (bits * e), kept = adds ? UINT32_MAX : ~mask;
+        const unsigned up = adds ? 0 : bits * e;
+        if (!(v.d >> e & 1))
+            continue;
+        SG_FOR_LANES(i) {
+            /* (x ^ top) - top extends the sign that top marks, and with top 0 nothing */
+            const int32_t x = (int32_t)(((s0[i] >> at_a & element) ^ a_top) - a_top), y = (int32_t)(((s1[i] >> at_b & element) ^ b_top) - b_top);
+            const int32_t value = operate32(operation, v.compare, x, y);
+            const int32_t bounded = value < low ? low : value > high ? high : value;
+            result[i] = (result[i] & kept) + ((uint32_t)bounded << up & (adds ? UINT32_MAX : mask));
         }
-        d[i] = result;
     }
+    SG_FOR_LANES(i) d[i] = result[i];
 }
 
 #define SCALAR(name, operation) static void name(const struct sg_rows *r) { scalar_rows(r, operation); }
