@@ -129,21 +129,22 @@ ROW3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, uint32_t,
     }
 #define PACK_uint32_t pack_lanes32
 #define PACK_uint64_t pack_lanes64
-#define CARRY_OF_SUM(a) ((x < (a)) | ((x == (a)) & (in != 0)))
+/* in cells, not bool, which would not vectorise */
+#define CARRY_OF_SUM(CELL, a) ((CELL)(x < (a)) | ((CELL)(x == (a)) & in))
 #define CARRY_ROWS(N, CELL)                                                                                           \
     CARRY_ROW(add_cc_##N, CELL, 2, 0, 1, a + b, x < a)                                                                \
     CARRY_ROW(addc_##N, CELL, 2, 1, 0, a + b + in, 0)                                                                 \
-    CARRY_ROW(addc_cc_##N, CELL, 2, 1, 1, a + b + in, CARRY_OF_SUM(a))                                                \
+    CARRY_ROW(addc_cc_##N, CELL, 2, 1, 1, a + b + in, CARRY_OF_SUM(CELL, a))                                                \
     CARRY_ROW(sub_cc_##N, CELL, 2, 0, 1, a - b, a < b)                                                                \
     CARRY_ROW(subc_##N, CELL, 2, 1, 0, a - b - in, 0)                                                                 \
-    CARRY_ROW(subc_cc_##N, CELL, 2, 1, 1, a - b - in, (a < b) | ((a == b) & (in != 0)))
+    CARRY_ROW(subc_cc_##N, CELL, 2, 1, 1, a - b - in, (CELL)(a < b) | ((CELL)(a == b) & in))
 #define MAD_CARRY_ROWS(N, CELL, LO, HI)                                                                               \
     CARRY_ROW(mad_lo_cc_##N, CELL, 3, 0, 1, LO + c, x < c)                                                            \
     CARRY_ROW(mad_hi_cc_##N, CELL, 3, 0, 1, HI + c, x < c)                                                            \
     CARRY_ROW(madc_lo_##N, CELL, 3, 1, 0, LO + c + in, 0)                                                             \
-    CARRY_ROW(madc_lo_cc_##N, CELL, 3, 1, 1, LO + c + in, CARRY_OF_SUM(c))                                            \
+    CARRY_ROW(madc_lo_cc_##N, CELL, 3, 1, 1, LO + c + in, CARRY_OF_SUM(CELL, c))                                            \
     CARRY_ROW(madc_hi_##N, CELL, 3, 1, 0, HI + c + in, 0)                                                             \
-    CARRY_ROW(madc_hi_cc_##N, CELL, 3, 1, 1, HI + c + in, CARRY_OF_SUM(c))
+    CARRY_ROW(madc_hi_cc_##N, CELL, 3, 1, 1, HI + c + in, CARRY_OF_SUM(CELL, c))
 CARRY_ROWS(u32, uint32_t)
 CARRY_ROWS(u64, uint64_t)
 MAD_CARRY_ROWS(u32, uint32_t, a * b, (uint32_t)((uint64_t)a * b >> 32))

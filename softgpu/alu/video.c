@@ -29,17 +29,14 @@ SG_INLINE int64_t clamp(int64_t x, unsigned bits, bool is_signed)
     return x < low ? low : x > high ? high : x;
 }
 
-SG_INLINE bool holds(unsigned compare, int64_t x, int64_t y)
+/* A comparison as the outcomes for which it holds: the same for all lanes, so no lane has to branch */
+struct outcomes { uint32_t less, equal, greater; };
+SG_INLINE struct outcomes outcomes_of(unsigned compare)
 {
-    switch (compare) {
-    case SG_EQ: return x == y;
-    case SG_NE: return x != y;
-    case SG_LT: return x < y;
-    case SG_LE: return x <= y;
-    case SG_GT: return x > y;
-    default:    return x >= y;
-    }
+    return (struct outcomes){ .less = compare == SG_LT || compare == SG_LE || compare == SG_NE, .equal = compare == SG_EQ || compare == SG_LE || compare == SG_GE,
+                              .greater = compare == SG_GT || compare == SG_GE || compare == SG_NE };
 }
+#define HOLDS(o, x, y) (((o).less & (uint32_t)((x) < (y))) | ((o).equal & (uint32_t)((x) == (y))) | ((o).greater & (uint32_t)((x) > (y))))
 
 SG_INLINE int64_t operate(enum sg_video_operation operation, int64_t x, int64_t y, const struct sg_video *v)
 {
@@ -49,7 +46,7 @@ SG_INLINE int64_t operate(enum sg_video_operation operation, int64_t x, int64_t 
     case SG_VABSDIFF: return x > y ? x - y : y - x;
     case SG_VMIN:     return x < y ? x : y;
     case SG_VMAX:     return x > y ? x : y;
-    case SG_VSET:     return holds(v->compare, x, y);
+    case SG_VSET:     { const struct outcomes o = outcomes_of(v->compare); return HOLDS(o, x, y); }
     default: {
         const unsigned n = v->wrap ? (unsigned)y & 31 : (uint64_t)y > 32 ? 32 : (unsigned)y;
         return operation == SG_VSHL ? (int64_t)((uint64_t)x << n) : x >> n;
@@ -100,7 +97,7 @@ static void vmad(const struct sg_rows *r)
     }
 }
 
-SG_INLINE int32_t operate32(enum sg_video_operation operation, unsigned compare, int32_t x, int32_t y)
+SG_INLINE int32_t operate32(enum sg_video_operation operation, struct outcomes compare, int32_t x, int32_t y)
 {
     switch (operation) {
     case SG_VADD:     return x + y;
@@ -109,7 +106,7 @@ SG_INLINE int32_t operate32(enum sg_video_operation operation, unsigned compare,
     case SG_VMIN:     return x < y ? x : y;
     case SG_VMAX:     return x > y ? x : y;
     case SG_VAVRG:    return (x + y + (x + y >= 0)) >> 1;
-    default:          return holds(compare, x, y);
+    default:          return (int32_t)HOLDS(compare, x, y);
     }
 }
 
@@ -119,6 +116,7 @@ SG_INLINE void simd_rows(const struct sg_rows *r, enum sg_video_operation operat
     const struct sg_video v = sg_video_unpack(r->immediate);
     const unsigned bits = 32 / elements;
     const bool adds = v.second == SG_VIDEO_ADD;
+    const struct outcomes compare = outcomes_of(v.compare);
     const uint32_t element = (1u << bits) - 1, a_top = v.a_signed ? 1u << (bits - 1) : 0, b_top = v.b_signed ? 1u << (bits - 1) : 0;
     const int32_t high = !v.sat ? INT32_MAX : v.d_signed ? (int32_t)(element >> 1) : (int32_t)element;
     const int32_t low = !v.sat ? INT32_MIN : v.d_signed ? -high - 1 : 0;
@@ -137,7 +135,7 @@ SG_INLINE void simd_rows(const struct sg_rows *r, enum sg_video_operation operat
         SG_FOR_LANES(i) {
             /* (x ^ top) - top extends the sign that top marks, and with top 0 nothing */
             const int32_t x = (int32_t)(((s0[i] >> at_a & element) ^ a_top) - a_top), y = (int32_t)(((s1[i] >> at_b & element) ^ b_top) - b_top);
-            const int32_t value = operate32(operation, v.compare, x, y);
+            const int32_t value = operate32(operation, compare, x, y);
             const int32_t bounded = value < low ? low : value > high ? high : value;
             result[i] = (result[i] & kept) + ((uint32_t)bounded << up & (adds ? UINT32_MAX : mask));
         }
