@@ -1,4 +1,15 @@
-/* config.c: what the environment says, read once by cuInit. What makes no sense is ignored with a warning. */
+/*
+ * config.c: what the environment says, read once by cuInit. What makes no sense is ignored with a warning.
+ *
+ *   FLYT_SOFTGPU_DEVICES=1            how many devices (0: cuInit gives 100)
+ *   FLYT_SOFTGPU_SMS=4                multiprocessors of each
+ *   FLYT_SOFTGPU_MEMORY=4G            memory of each, at most three quarters of the host's
+ *   FLYT_SOFTGPU_CC=12.1              compute capability
+ *   FLYT_SOFTGPU_THREADS=0            host threads that execute; 0: one per core
+ *   FLYT_SOFTGPU_FAULT_DOMAIN=process or gpu: a fault reaches all processes of the card FLYT_SOFTGPU_CARD=0 (domain.c)
+ *   FLYT_SOFTGPU_CHAOS=0              seed: delays completions, reorders streams as CUDA allows, refuses address hints
+ *   FLYT_SOFTGPU_CHAOS_OOM=0          1: with a seed, allocations fail now and then
+ */
 #include "softgpu/driver/driver.h"
 #include "cpu/common/log.h"
 

@@ -12,6 +12,8 @@ struct sgd_context *sgd_context_current(void)
     return depth ? sgd_context_get(stack[depth - 1]) : NULL;
 }
 
+bool sgd_current_any(void) { return depth && stack[depth - 1]; }
+
 CUresult sgd_current_push(CUcontext c)
 {
     if (depth == SGD_STACK_DEPTH)

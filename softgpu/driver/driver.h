@@ -148,6 +148,7 @@ CUresult sgd_context_activate(struct sgd_context *);
 void sgd_engine_flush(struct sgd_machine *);
 void sgd_context_deactivate(struct sgd_context *);       /* waits, then destroys all that hangs from it */
 CUresult sgd_context_apply_limits(struct sgd_context *);
+bool sgd_current_any(void);                              /* this thread has a current context, be it destroyed */
 void sgd_current_forget(CUcontext);                      /* from this thread's stack top (cuCtxDestroy) */
 CUresult sgd_current_push(CUcontext);
 CUcontext sgd_current_pop(void);

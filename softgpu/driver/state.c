@@ -107,7 +107,7 @@ CUresult sgd_enter_current(struct sgd_context **context)
     *context = sgd_context_current();
     if (*context && (*context)->active)
         return CUDA_SUCCESS;
-    r = *context ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+    r = sgd_current_any() ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
     sgd_leave();
     return r;
 }

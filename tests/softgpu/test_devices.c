@@ -3,6 +3,7 @@
 #include "softgpu_test.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +80,8 @@ static void attributes(void **state)
     assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED), 1);
 }
 
+static void *destroy_context(void *context) { return (void *)(uintptr_t)cuCtxDestroy(context); }
+
 static void contexts(void **state)
 {
     (void)state;
@@ -129,8 +132,22 @@ static void contexts(void **state)
     OK(cuCtxGetCurrent(&c));
     assert_ptr_equal(c, primary);
     FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxPushCurrent(made));
+    OK(cuCtxPushCurrent(primary));
     FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(made));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemFree(q));     /* went with its context */
+    OK(cuCtxPopCurrent(&c));
+    pthread_t thread;                                  /* destroyed behind a thread's back */
+    void *result;
+#if CUDA_VERSION >= 13000
+    OK(cuCtxCreate(&made, NULL, 0, 1));
+#else
+    OK(cuCtxCreate(&made, 0, 1));
+#endif
+    assert_int_equal(pthread_create(&thread, NULL, destroy_context, made), 0);
+    pthread_join(thread, &result);
+    assert_null(result);
+    FAILS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemAlloc(&q, 4));
+    OK(cuCtxPopCurrent(&c));
     OK(cuDevicePrimaryCtxRelease(0));
     FAILS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemAlloc(&p, 4));
     FAILS(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(0));
