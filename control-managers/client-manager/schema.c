@@ -1,0 +1,66 @@
+/* schema.c: the keys of flyt-client-manager's configuration, and the rules between them. */
+#include "control-managers/client-manager/schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const waits[] = { "default", "fail", "in-line", NULL };
+
+#define AT(member) offsetof(struct manager_config, member)
+static const struct config_key keys[] = {
+    { .path = "resource-manager.address", .kind = CONFIG_STRING, .offset = AT(manager_address), .initial = "127.0.0.1",
+      .help = "Host name or address of the machine that runs flyt-cluster-manager." },
+    { .path = "resource-manager.port", .kind = CONFIG_PORT, .offset = AT(manager_port), .initial = "12402",
+      .help = "Its port for client managers." },
+    { .path = "vm.name", .kind = CONFIG_NAME, .offset = AT(name), .initial = "",
+      .help = "Name under which this VM is entitled (flytctl vm add NAME); the host's name unless given." },
+    { .path = "vm.secret", .kind = CONFIG_SECRET, .offset = AT(secret), .initial = "file:/etc/flyt/vm.secret",
+      .help = "The secret that flytctl vm add printed: file:/path or env:NAME. Not needed where certificates are used." },
+    { .path = "vm.state-directory", .kind = CONFIG_PATH, .offset = AT(state), .initial = "/var/lib/flyt/client",
+      .help = "Where it keeps what it has to know after a restart." },
+    { .path = "ipc.socket", .kind = CONFIG_PATH, .offset = AT(socket), .initial = "/run/flyt/client-manager.sock",
+      .help = "Socket that programs ask; they look there unless FLYT_MANAGER names another." },
+    { .path = "ipc.mode", .kind = CONFIG_STRING, .offset = AT(mode), .initial = "0660",
+      .help = "Permissions of the socket, octal. Who may open it may use this VM's GPUs." },
+    { .path = "ipc.group", .kind = CONFIG_STRING, .offset = AT(group), .initial = "",
+      .help = "Group of the socket; the daemon's own unless given." },
+    { .path = "ipc.users", .kind = CONFIG_STRINGS, .offset = AT(users), .initial = "",
+      .help = "Names or numbers of the users who may ask; everybody who can open the socket unless given." },
+    { .path = "vcuda-client.process-monitor-period", .kind = CONFIG_SECONDS, .offset = AT(monitor_period), .initial = "5",
+      .min = 0.1, .max = 3600, .reload = true,
+      .help = "How often programs that were there before a restart are looked at where the kernel cannot tell of their end." },
+    { .path = "vcuda-client.away-timeout", .kind = CONFIG_SECONDS, .offset = AT(away_timeout), .initial = "30", .min = 0,
+      .max = 86400, .reload = true,
+      .help = "Seconds that a starting program waits for a cluster manager that cannot be reached." },
+    { .path = "vcuda-client.wait", .kind = CONFIG_CHOICE, .offset = AT(wait), .initial = "default", .choices = waits, .reload = true,
+      .help = "While no GPU is free a program fails or waits in line; default does what the entitlement says." },
+    { .path = "vcuda-client.wait-timeout", .kind = CONFIG_SECONDS, .offset = AT(wait_timeout), .initial = "0", .min = 0,
+      .max = 31536000, .reload = true, .help = "Longest time in line, in seconds; 0: as the cluster manager has it." },
+    { .path = "tls.ca", .kind = CONFIG_PATH, .offset = AT(tls_ca), .initial = "",
+      .help = "Certificate of the cluster's CA (flytctl ca); TLS is used when ca, certificate and key exist." },
+    { .path = "tls.certificate", .kind = CONFIG_PATH, .offset = AT(tls_certificate), .initial = "", .help = "Certificate of this VM." },
+    { .path = "tls.key", .kind = CONFIG_PATH, .offset = AT(tls_key), .initial = "", .help = "Its private key." },
+};
+
+static bool check(const void *values, struct config *config)
+{
+    const struct manager_config *c = values;
+    bool good = true;
+    char *end;
+    unsigned long mode = strtoul(c->mode, &end, 8);
+    if (!*c->mode || *end || mode > 0777 || !(mode & 0600)) {
+        config_complain(config, "ipc.mode", "\"%s\" is no octal mode such as 0660", c->mode);
+        good = false;
+    }
+    int tls = (*c->tls_ca != 0) + (*c->tls_certificate != 0) + (*c->tls_key != 0);
+    if (tls != 0 && tls != 3) {
+        config_complain(config, "tls.ca", "ca, certificate and key belong together: give all three or none");
+        good = false;
+    }
+    return good;
+}
+
+const struct config_schema manager_schema = {
+    .daemon = "flyt-client-manager", .keys = keys, .count = sizeof keys / sizeof *keys, .size = sizeof(struct manager_config),
+    .check = check,
+};

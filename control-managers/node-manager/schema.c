@@ -1,0 +1,77 @@
+/* schema.c: the keys of flyt-node-manager's configuration, and the rules between them. */
+#include "control-managers/node-manager/schema.h"
+
+#include <string.h>
+
+static const char *const gpu_kinds[] = { "auto", "nvidia", "software", NULL };
+static const char *const sandboxes[] = { "best-effort", "required", "off", NULL };
+static const char *const thread_modes[] = { "process-per-client", NULL };
+
+#define AT(member) offsetof(struct node_config, member)
+static const struct config_key keys[] = {
+    { .path = "resource-manager.address", .kind = CONFIG_STRING, .offset = AT(manager_address), .initial = "127.0.0.1",
+      .help = "Host name or address of the machine that runs flyt-cluster-manager." },
+    { .path = "resource-manager.port", .kind = CONFIG_PORT, .offset = AT(manager_port), .initial = "12401",
+      .help = "Its port for node managers." },
+    { .path = "node.name", .kind = CONFIG_NAME, .offset = AT(name), .initial = "",
+      .help = "Name of this node in the cluster; the host's name unless given." },
+    { .path = "node.secret", .kind = CONFIG_SECRET, .offset = AT(secret), .initial = "",
+      .help = "The secret that node managers prove to know: file:/path or env:NAME. Not needed where certificates are used." },
+    { .path = "node.addresses", .kind = CONFIG_STRINGS, .offset = AT(addresses), .initial = "",
+      .help = "Addresses of this machine as entitlements name it (host_ip); those of its interfaces unless given." },
+    { .path = "node.state-directory", .kind = CONFIG_PATH, .offset = AT(state), .initial = "/var/lib/flyt/node",
+      .help = "Where it keeps what it has to know after a restart, and the logs of the GPU servers." },
+    { .path = "node.gpu", .kind = CONFIG_CHOICE, .offset = AT(gpu), .initial = "auto", .choices = gpu_kinds,
+      .help = "auto takes NVIDIA GPUs where NVML finds some, else the software GPU (FLYT_SOFTGPU_DEVICES, _SMS, _MEMORY)." },
+    { .path = "node.sharing", .kind = CONFIG_SHARING, .offset = AT(sharing), .initial = "exclusive,mig,time-slice,mps",
+      .help = "Kinds of sharing that may be offered; what the GPUs do not support is left out." },
+    { .path = "node.sandbox", .kind = CONFIG_CHOICE, .offset = AT(sandbox), .initial = "best-effort", .choices = sandboxes,
+      .help = "Namespaces and seccomp for GPU servers: best-effort says in the log what this kernel lacks, required refuses." },
+    { .path = "virt-server.program-path", .kind = CONFIG_PATH, .offset = AT(program), .initial = "",
+      .help = "cricket-rpc-server; the one beside flyt-node-manager unless given." },
+    { .path = "virt-server.thread-mode", .kind = CONFIG_CHOICE, .offset = AT(thread_mode), .initial = "process-per-client",
+      .choices = thread_modes, .help = "Every program has a worker process of its own, so that a fault stays in it." },
+    { .path = "virt-server.program-args", .kind = CONFIG_STRINGS, .offset = AT(arguments), .initial = "",
+      .help = "Further arguments of every GPU server." },
+    { .path = "virt-server.listen-address", .kind = CONFIG_STRING, .offset = AT(listen), .initial = "0.0.0.0",
+      .help = "Address on which GPU servers accept TCP connections; \"\" for unix sockets only." },
+    { .path = "virt-server.advertise-address", .kind = CONFIG_STRING, .offset = AT(advertise), .initial = "",
+      .help = "Address that VMs are told; the one from which the cluster manager is reached unless given." },
+    { .path = "virt-server.workers", .kind = CONFIG_INT, .offset = AT(workers), .initial = "1", .min = 1, .max = 256,
+      .help = "Processes that each GPU server keeps ready for the next program." },
+    { .path = "virt-server.max-restarts", .kind = CONFIG_INT, .offset = AT(restarts), .initial = "5", .min = 0, .max = 1000,
+      .reload = true, .help = "How often a GPU server that crashes is started again; ten quiet minutes clear the count." },
+    { .path = "virt-server.start-timeout", .kind = CONFIG_SECONDS, .offset = AT(start_timeout), .initial = "60", .min = 1,
+      .max = 3600, .reload = true, .help = "Seconds in which a GPU server must be ready, else it is killed." },
+    { .path = "virt-server.stop-timeout", .kind = CONFIG_SECONDS, .offset = AT(stop_timeout), .initial = "5", .min = 0.1,
+      .max = 3600, .reload = true, .help = "Seconds after which one that was asked to stop is killed." },
+    { .path = "mps.pipe-directory", .kind = CONFIG_PATH, .offset = AT(mps_directory), .initial = "/tmp/nvidia-mps",
+      .help = "CUDA_MPS_PIPE_DIRECTORY of the MPS daemon that mps/start_mps.sh has started." },
+    { .path = "ipc.socket", .kind = CONFIG_PATH, .offset = AT(socket), .initial = "/run/flyt/node-manager.sock",
+      .help = "Held while a node manager runs, so that no second one uses the same state." },
+    { .path = "tls.ca", .kind = CONFIG_PATH, .offset = AT(tls_ca), .initial = "",
+      .help = "Certificate of the cluster's CA (flytctl ca); TLS is used when ca, certificate and key exist." },
+    { .path = "tls.certificate", .kind = CONFIG_PATH, .offset = AT(tls_certificate), .initial = "", .help = "Certificate of this node." },
+    { .path = "tls.key", .kind = CONFIG_PATH, .offset = AT(tls_key), .initial = "", .help = "Its private key." },
+};
+
+static bool check(const void *values, struct config *config)
+{
+    const struct node_config *c = values;
+    bool good = true;
+    if (strlen(c->name) > 40) {
+        config_complain(config, "node.name", "the name is longer than 40 characters, and names of GPUs are made from it");
+        good = false;
+    }
+    int tls = (*c->tls_ca != 0) + (*c->tls_certificate != 0) + (*c->tls_key != 0);
+    if (tls != 0 && tls != 3) {
+        config_complain(config, "tls.ca", "ca, certificate and key belong together: give all three or none");
+        good = false;
+    }
+    return good;
+}
+
+const struct config_schema node_schema = {
+    .daemon = "flyt-node-manager", .keys = keys, .count = sizeof keys / sizeof *keys, .size = sizeof(struct node_config),
+    .check = check,
+};

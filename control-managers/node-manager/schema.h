@@ -1,0 +1,35 @@
+/* schema.h: the configuration of flyt-node-manager. The keys are described in schema.c. */
+#ifndef FLYT_NODE_SCHEMA_H
+#define FLYT_NODE_SCHEMA_H
+
+#include "control-managers/common/config.h"
+
+enum node_gpu_kind { NODE_GPU_AUTO, NODE_GPU_NVIDIA, NODE_GPU_SOFTWARE };
+enum node_sandbox { NODE_SANDBOX_BEST, NODE_SANDBOX_REQUIRED, NODE_SANDBOX_OFF };
+
+struct node_config {
+    char    *manager_address;
+    int64_t  manager_port;
+    char    *name;
+    char    *secret;
+    struct config_strings addresses;
+    char    *state;
+    int      gpu;                       /* node_gpu_kind */
+    unsigned sharing;
+    int      sandbox;                   /* node_sandbox */
+    char    *program;
+    int      thread_mode;
+    struct config_strings arguments;
+    char    *listen;
+    char    *advertise;
+    int64_t  workers;
+    int64_t  restarts;
+    double   start_timeout, stop_timeout;
+    char    *mps_directory;
+    char    *socket;
+    char    *tls_ca, *tls_certificate, *tls_key;
+};
+
+extern const struct config_schema node_schema;
+
+#endif
