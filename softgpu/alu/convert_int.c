@@ -83,24 +83,25 @@ SG_INLINE uint32_t saturate_bf16(uint32_t x) { return saturate_bits(x, 0x8000, 0
 SG_INLINE uint32_t saturate_f32(uint32_t x)  { return saturate_bits(x, 0x80000000, 0x3f800000); }
 SG_INLINE uint64_t saturate_f64(uint64_t x)  { return x >> 63 ? 0 : x > 0x3ff0000000000000 ? 0x3ff0000000000000 : x; }
 
-#define TO_ROW(TO, D, FROM, A, T, MODE, EXPRESSION)                                                                  \
+/* SET: the mode that the processor is in meanwhile */
+#define TO_ROW(TO, D, FROM, A, T, MODE, SET, EXPRESSION)                                                             \
     SG_INLINE D TO##_##FROM##_##MODE##_lane(T a) { return (EXPRESSION); }                                            \
     static void TO##_##FROM##_##MODE(const struct sg_rows *r)                                                        \
     {                                                                                                                \
         D *d = ROW_OF(D, r->d);                                                                                      \
         const A *a = SOURCE(A, 0);                                                                                   \
-        const uint32_t before = rounding_set(MODE);                                                                  \
+        const uint32_t before = rounding_set(SET);                                                                   \
         SG_FOR_LANES(i) d[i] = TO##_##FROM##_##MODE##_lane((T)a[i]);                                                 \
-        rounding_restore(MODE, before);                                                                              \
+        rounding_restore(SET, before);                                                                               \
         for (unsigned i = 0; r->immediate & SG_CVT_SAT && i < SG_LANES; i++)                                         \
             d[i] = saturate_##TO(d[i]);                                                                              \
     }
 #define MAGNITUDE(NEGATIVE) ((NEGATIVE) ? 0 - (uint64_t)a : (uint64_t)a)
 #define TO_FLOAT(FROM, A, T, NEGATIVE, MODE)                                                                         \
-    TO_ROW(f16, uint32_t, FROM, A, T, MODE, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_F16, MODE))       \
-    TO_ROW(bf16, uint32_t, FROM, A, T, MODE, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_BF16, MODE))     \
-    TO_ROW(f32, uint32_t, FROM, A, T, MODE, MODE == SG_RM ? pick32(a != 0, float_bits((float)a), 0) : float_bits((float)a)) \
-    TO_ROW(f64, uint64_t, FROM, A, T, MODE,                                                                          \
+    TO_ROW(f16, uint32_t, FROM, A, T, MODE, SG_RN, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_F16, MODE)) \
+    TO_ROW(bf16, uint32_t, FROM, A, T, MODE, SG_RN, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_BF16, MODE)) \
+    TO_ROW(f32, uint32_t, FROM, A, T, MODE, MODE, MODE == SG_RM ? pick32(a != 0, float_bits((float)a), 0) : float_bits((float)a)) \
+    TO_ROW(f64, uint64_t, FROM, A, T, MODE, SG_RN,                                                                   \
            MODE == SG_RN || sizeof(T) < 8 ? double_bits((double)a) : double_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, MODE))
 #define TO_FLOAT_ALL(FROM, A, T, NEGATIVE)                                                                           \
     TO_FLOAT(FROM, A, T, NEGATIVE, SG_RN) TO_FLOAT(FROM, A, T, NEGATIVE, SG_RZ)                                      \
