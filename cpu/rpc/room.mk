@@ -3,10 +3,12 @@
 # Generated files live in $(BUILD)/generated/cpu/rpc and are compiled with warnings off. rpcgen runs there, on a
 # copy of the .x file: it makes names for includes and guards from the paths that it is given.
 CPU_RPC_GENERATED := $(BUILD)/generated/cpu/rpc
-CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h
+CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h $(CPU_RPC_GENERATED)/manager_prot.h
 CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,address.c block.c channel.c channel_pair.c channel_socket.c \
                        client.c client_read.c client_stub.c listener.c program.c sender.c server.c wire.c)) \
                      $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.o
+# What a program asks its client manager; only the client core links it.
+CPU_RPC_MANAGER_OBJECTS := $(CPU_RPC_GENERATED)/manager_prot_xdr.o
 # The stubs, for clients; the dispatch function, for servers (which provide flyt_*_1_svc and
 # flyt_program_1_freeresult).
 CPU_RPC_CLIENT_OBJECTS := $(CPU_RPC_GENERATED)/cpu_rpc_prot_clnt.o
@@ -17,8 +19,12 @@ $(CPU_RPC_GENERATED)/cpu_rpc_prot.x: cpu/rpc/cpu_rpc_prot.x
 	@mkdir -p $(@D)
 	cp $< $@
 
+$(CPU_RPC_GENERATED)/manager_prot.x: cpu/rpc/manager_prot.x
+	@mkdir -p $(@D)
+	cp $< $@
+
 # rpcgen refuses to overwrite, and leaves half a file behind when it fails.
-CPU_RPC_RPCGEN = cd $(@D) && rm -f $(@F) && rpcgen -C -M $(1) -o $(@F) cpu_rpc_prot.x || { rm -f $(@F); exit 1; }
+CPU_RPC_RPCGEN = cd $(@D) && rm -f $(@F) && rpcgen -C -M $(1) -o $(@F) $(or $(2),cpu_rpc_prot.x) || { rm -f $(@F); exit 1; }
 
 $(CPU_RPC_GENERATED)/cpu_rpc_prot.h: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x
 	$(call CPU_RPC_RPCGEN,-h)
@@ -32,6 +38,12 @@ $(CPU_RPC_GENERATED)/cpu_rpc_classes.h: cpu/rpc/cpu_rpc_prot.x cpu/rpc/classes.a
 	@mkdir -p $(@D)
 	awk -f cpu/rpc/classes.awk $< > $@
 
+$(CPU_RPC_GENERATED)/manager_prot.h: $(CPU_RPC_GENERATED)/manager_prot.x
+	$(call CPU_RPC_RPCGEN,-h,manager_prot.x)
+$(CPU_RPC_GENERATED)/manager_prot_xdr.c: $(CPU_RPC_GENERATED)/manager_prot.x
+	$(call CPU_RPC_RPCGEN,-c,manager_prot.x)
+
+$(CPU_RPC_GENERATED)/manager_prot_xdr.o: $(CPU_RPC_GENERATED)/manager_prot.h
 $(CPU_RPC_GENERATED)/%.o: $(CPU_RPC_GENERATED)/%.c $(CPU_RPC_GENERATED)/cpu_rpc_prot.h
 	$(CC) $(ALL_CFLAGS) -w -I$(CPU_RPC_GENERATED) -MMD -MP -c $< -o $@
 

@@ -1,7 +1,8 @@
 # cpu/client/core: libflyt-client.so, the connection of a process that all front ends share.
-CORE_SOURCES := perf.c wire.c session.c local.c helper.c device.c tree.c address.c window.c memory.c host_memory.c \
+CORE_SOURCES := perf.c wire.c session.c local.c manager.c helper.c device.c tree.c address.c window.c memory.c host_memory.c \
                 stream.c event.c outs.c xdr_copy.c copy.c copy_box.c host_function.c image.c code.c launch.c
-CORE_OBJECTS := $(call objects,$(addprefix cpu/client/core/,$(CORE_SOURCES)))
+# Expanded late: cpu/rpc is read after this room.
+CORE_OBJECTS = $(call objects,$(addprefix cpu/client/core/,$(CORE_SOURCES))) $(CPU_RPC_MANAGER_OBJECTS)
 PROGRAMS     += $(BIN)/libflyt-client.so
 
 # Rooms are read in the order of their names: what later ones define is expanded when it is needed.
@@ -9,6 +10,6 @@ PROGRAMS     += $(BIN)/libflyt-client.so
 $(CORE_OBJECTS): | $$(CPU_RPC_HEADERS)
 
 # Only what core.h marks with CORE_API is exported: the objects are compiled with hidden visibility.
-$(BIN)/libflyt-client.so: $(CORE_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_COMMON_OBJECTS)
+$(BIN)/libflyt-client.so: $$(CORE_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_COMMON_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) -shared -Wl,-soname,libflyt-client.so -Wl,--no-undefined $(ALL_LDFLAGS) -o $@ $^ $(CPU_COMMON_LIBS) $(CPU_RPC_LIBS) -ldl

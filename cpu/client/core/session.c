@@ -72,6 +72,8 @@ void session_lost(void *unused, const char *reason)
     if (first)
         log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the program again",
                   core_session.uri, reason);
+    if (first)
+        manager_tell_why();
 }
 
 /* ---- fork ---- */
@@ -95,6 +97,7 @@ static void fork_child(void)
     atomic_store(&state, STATE_CHILD);
     if (core_session.client)
         rpc_client_abandon(core_session.client);
+    manager_abandon();
 }
 
 bool core_forked(void)
@@ -134,14 +137,15 @@ static int attach_connect(const char *uri, rpc_channel **channel)
     return CORE_SYSTEM_NOT_READY;
 }
 
-static int attach_hello(void)
+static int attach_hello(const struct manager_place *place)
 {
     static char host[FLYT_MAX_SHORT], executable[FLYT_MAX_SHORT];
     gethostname(host, sizeof host - 1);
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[length > 0 ? length : 0] = 0;
     hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .host = host, .executable = executable,
-                        .pid = (u_int)getpid() };
+                        .pid = (u_int)getpid(),
+                        .ticket = { .ticket_len = (u_int)place->ticket_size, .ticket_val = place->ticket } };
     hello_result *hello = &core_session.hello;
     int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
@@ -215,11 +219,20 @@ static int attach_check(void)
     return CORE_SYSTEM_NOT_READY;
 }
 
-static int attach_session(void)
+/* place: where the client manager sends us, its addresses tried in turn; or empty, and core_session.uri is given. */
+static int attach_session(const struct manager_place *place)
 {
     rpc_channel *channel = NULL;
     char error[RPC_ERROR_SIZE] = "";
-    int code = attach_connect(core_session.uri, &channel);
+    unsigned at = 0;
+    int code;
+    do {
+        if (at < place->count) {
+            free(core_session.uri);
+            core_session.uri = strdup(place->uris[at]);
+        }
+        code = core_session.uri ? attach_connect(core_session.uri, &channel) : CORE_OUT_OF_MEMORY;
+    } while (code && ++at < place->count);
     if (code)
         return code;
     if (rpc_client_create(channel, &rpc_flyt_program, session_dead_seconds, session_lost, NULL, &core_session.client, error) < 0) {
@@ -228,7 +241,7 @@ static int attach_session(void)
     }
     if (core_perf.no_batch)
         rpc_client_set_batching(core_session.client, false);
-    if ((code = attach_hello()) || (code = attach_check()) || (code = attach_window()) || (code = device_snapshot())
+    if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) || (code = device_snapshot())
         || (code = stream_open()) || (code = event_open()) || (code = helper_start()))
         rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
     return code;
@@ -237,13 +250,19 @@ static int attach_session(void)
 static int attach_first(void)
 {
     const char *uri = getenv("FLYT_SERVER");
-    core_session.uri = strdup(uri && *uri ? uri : default_uri);
-    if (!core_session.uri)
+    bool managed = !(uri && *uri) && manager_wanted();
+    struct manager_place place = { 0 };
+    core_session.uri = managed ? NULL : strdup(uri && *uri ? uri : default_uri);
+    if (!managed && !core_session.uri)
         return CORE_OUT_OF_MEMORY;
     log_set_name("flyt");
     perf_parse(&core_perf, getenv("FLYT_PERF"));
     pthread_atfork(fork_prepare, fork_parent, fork_child);
-    return attach_session();
+    int code = managed ? manager_ask(&place) : CORE_OK;
+    if (!code)
+        code = attach_session(&place);
+    manager_place_free(&place);
+    return code;
 }
 
 int core_attach(void)

@@ -1,0 +1,208 @@
+/*
+ * manager.c: asks the client manager of this VM for a GPU server, where FLYT_SERVER names none (manager_prot.x).
+ *
+ * The connection is kept for the process's life and is not read while nothing is asked: its end is how the client manager
+ * learns that the program has ended, however it did. When the client manager goes away, the program goes on;
+ * it is taken over by its process id. The child of a fork gives the descriptor up, or it would keep its parent alive
+ * in the client manager's books.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu/common/log.h"
+#include "cpu/rpc/manager_prot.h"
+#include "internal.h"
+
+enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10 };
+
+static const char *const default_socket = "/run/flyt/client-manager.sock";
+static rpc_client *manager;
+
+static const struct rpc_procedure procedures[] = {
+    [MANAGER_HELLO] = { "MANAGER_HELLO", RPC_CLASS_SYNC },
+    [MANAGER_ATTACH] = { "MANAGER_ATTACH", RPC_CLASS_SYNC },
+    [MANAGER_WAIT] = { "MANAGER_WAIT", RPC_CLASS_SYNC },
+};
+static const struct rpc_program manager_program = {
+    .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
+    .procedures = procedures, .max_record = 65536,
+};
+
+static const char *manager_socket(void)
+{
+    const char *given = getenv("FLYT_MANAGER");
+    return given && *given ? given : default_socket;
+}
+
+bool manager_wanted(void)
+{
+    const char *given = getenv("FLYT_MANAGER");
+    return (given && *given) || access(default_socket, F_OK) == 0;
+}
+
+static bool manager_call(uint32_t procedure, void *encode, void *args, void *decode, void *result)
+{
+    struct rpc_call call = { .procedure = procedure, .encode = (xdrproc_t)encode, .args = args, .decode = (xdrproc_t)decode,
+                             .result = result };
+    return rpc_client_submit(manager, &call) == RPC_SUCCESS && rpc_client_wait(manager, &call) == RPC_SUCCESS;
+}
+
+static int manager_connect(void)
+{
+    char uri[4096], error[RPC_ERROR_SIZE] = "";
+    rpc_channel *channel;
+    const char *given = manager_socket();
+    snprintf(uri, sizeof uri, "%s%s", strncmp(given, "unix://", 7) ? "unix://" : "", given);
+    if (rpc_channel_connect(uri, MANAGER_CONNECT_MS, &channel, error) != 0) {
+        log_error("no client manager answers at %s: %s. Start flyt-client-manager on this machine, or set FLYT_SERVER to a GPU server",
+                  given, error);
+        return CORE_SYSTEM_NOT_READY;
+    }
+    if (rpc_client_create(channel, &manager_program, MANAGER_DEAD_SECONDS, NULL, NULL, &manager, error) != 0) {
+        log_error("cannot use the connection to the client manager: %s", error);
+        return CORE_SYSTEM_NOT_READY;
+    }
+    rpc_client_set_spinning(manager, false);
+    return CORE_OK;
+}
+
+static int manager_hello(void)
+{
+    char name[32], software[] = "libflyt-client";
+    snprintf(name, sizeof name, "pid-%d", (int)getpid());
+    manager_hello_args args = { .major = MANAGER_MAJOR, .minor = MANAGER_MINOR, .role = MANAGER_ROLE_PROGRAM, .name = name,
+                                .software = software, .incarnation = (u_quad_t)getpid() };
+    manager_hello_result result;
+    memset(&result, 0, sizeof result);
+    int code = CORE_SYSTEM_NOT_READY;
+    if (!manager_call(MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args, (void *)(uintptr_t)xdr_manager_hello_result, &result))
+        log_error("what listens at %s does not answer as a client manager", manager_socket());
+    else if (result.status.code != MANAGER_OK)
+        log_error("the client manager refuses this program: %s", result.status.text);
+    else
+        code = CORE_OK;
+    xdr_free((xdrproc_t)xdr_manager_hello_result, &result);
+    return code;
+}
+
+/* FLYT_WAIT: no: fail at once while no GPU is free; yes: wait in line; a number: so many seconds. */
+static void manager_wait_wish(manager_attach_args *args)
+{
+    const char *wish = getenv("FLYT_WAIT");
+    char *end;
+    if (!wish || !*wish)
+        return;
+    double seconds = strtod(wish, &end);
+    if (!strcmp(wish, "no") || !strcmp(wish, "0")) {
+        args->wait = MANAGER_WAIT_NO;
+    } else if (!strcmp(wish, "yes")) {
+        args->wait = MANAGER_WAIT_YES;
+    } else if (!*end && seconds > 0 && seconds < 4e6) {
+        args->wait = MANAGER_WAIT_YES;
+        args->wait_ms = (u_int)(seconds * 1000);
+    } else {
+        log_warning("FLYT_WAIT=%s is not yes, no or a number of seconds; waiting as the client manager is configured", wish);
+    }
+}
+
+/* Until the answer is final. Says once what it waits for, and again when the place in line changes. */
+static bool manager_wait(manager_answer *answer)
+{
+    static manager_wait_args again;
+    unsigned told = 0;
+    bool first = true;
+    while (answer->status.code == MANAGER_WAITING) {
+        if (answer->position && (first || answer->position != told)) {
+            log_warning("waiting for a GPU, place %u in line: %s", answer->position, answer->status.text);
+            told = answer->position;
+            first = false;
+        }
+        xdr_free((xdrproc_t)xdr_manager_answer, answer);
+        memset(answer, 0, sizeof *answer);
+        if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &again, (void *)(uintptr_t)xdr_manager_answer, answer))
+            return false;
+    }
+    return true;
+}
+
+static int manager_take(manager_answer *answer, struct manager_place *place)
+{
+    manager_grant *grant = &answer->grant;
+    if (answer->status.code != MANAGER_OK) {
+        log_error("no GPU for this program: %s", answer->status.text);
+        return answer->status.code == MANAGER_WAITING ? CORE_SYSTEM_NOT_READY : CORE_DEVICE_UNAVAILABLE;
+    }
+    for (u_int i = 0; i < grant->addresses.addresses_len; i++) {
+        const char *uri = grant->addresses.addresses_val[i];
+        if (grant->tls && strncmp(uri, "tcp://", 6) == 0)
+            log_warning("%s wants TLS, which this client does not speak", uri);
+        else if ((place->uris[place->count] = strdup(uri)))
+            place->count++;
+    }
+    place->ticket = malloc(grant->ticket.ticket_len + 1);
+    if (!place->ticket || !place->count) {
+        log_error("the client manager knows no address of GPU server %llu that this program could use", (unsigned long long)grant->server);
+        return CORE_SYSTEM_NOT_READY;
+    }
+    place->ticket_size = grant->ticket.ticket_len;
+    if (place->ticket_size)
+        memcpy(place->ticket, grant->ticket.ticket_val, place->ticket_size);
+    log_info("GPU server %llu on node %s: %u SMs, %llu MiB", (unsigned long long)grant->server, grant->node, grant->sms,
+             (unsigned long long)(grant->memory >> 20));
+    return CORE_OK;
+}
+
+int manager_ask(struct manager_place *place)
+{
+    char executable[MANAGER_MAX_PATH + 1];
+    memset(place, 0, sizeof *place);
+    int code = manager_connect();
+    if (code || (code = manager_hello()))
+        return code;
+    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+    executable[length > 0 ? length : 0] = 0;
+    manager_attach_args args = { .executable = executable };
+    manager_wait_wish(&args);
+    manager_answer answer;
+    memset(&answer, 0, sizeof answer);
+    if (manager_call(MANAGER_ATTACH, (void *)(uintptr_t)xdr_manager_attach_args, &args, (void *)(uintptr_t)xdr_manager_answer, &answer)
+        && manager_wait(&answer)) {
+        code = manager_take(&answer, place);
+    } else {
+        log_error("the client manager went away before it had a GPU server for this program; start the program again");
+        code = CORE_SYSTEM_NOT_READY;
+    }
+    xdr_free((xdrproc_t)xdr_manager_answer, &answer);
+    return code;
+}
+
+void manager_place_free(struct manager_place *place)
+{
+    for (unsigned i = 0; i < place->count; i++)
+        free(place->uris[i]);
+    free(place->ticket);
+    memset(place, 0, sizeof *place);
+}
+
+void manager_tell_why(void)
+{
+    manager_wait_args args = { 0 };
+    manager_answer answer;
+    if (!manager || rpc_client_lost(manager))
+        return;
+    memset(&answer, 0, sizeof answer);
+    if (manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &args, (void *)(uintptr_t)xdr_manager_answer, &answer)
+        && answer.status.code > MANAGER_WAITING)
+        log_error("why, as the cluster says: %s", answer.status.text);
+    xdr_free((xdrproc_t)xdr_manager_answer, &answer);
+}
+
+void manager_abandon(void)
+{
+    if (manager)
+        rpc_client_abandon(manager);
+    manager = NULL;
+}
