@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cpu/common/hash.h"
 
 #define IMAGE_CACHE_LIMIT ((off_t)2 << 30)
+#define CACHE_PREFIX "flyt-images-"
 
 struct image_cache { int directory; char path[PATH_MAX]; };
 
@@ -30,12 +32,54 @@ struct image_cache *image_cache_open(const char *path)
     return cache;
 }
 
+static void cache_empty(int directory)
+{
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+    if (!list && fd >= 0)
+        close(fd);
+    while (list && (entry = readdir(list)))
+        if (entry->d_name[0] != '.')
+            unlinkat(directory, entry->d_name, 0);
+    if (list)
+        closedir(list);
+}
+
+/* Directories of listeners that were killed: ours, and no longer locked. */
+static void cache_sweep(const char *base)
+{
+    DIR *list = opendir(base);
+    struct dirent *entry;
+    struct stat status;
+    while (list && (entry = readdir(list))) {
+        if (strncmp(entry->d_name, CACHE_PREFIX, sizeof CACHE_PREFIX - 1) != 0)
+            continue;
+        int fd = openat(dirfd(list), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0)
+            continue;
+        if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            cache_empty(fd);
+            unlinkat(dirfd(list), entry->d_name, AT_REMOVEDIR);
+        }
+        close(fd);
+    }
+    if (list)
+        closedir(list);
+}
+
 struct image_cache *image_cache_create(void)
 {
     const char *base = getenv("TMPDIR");
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/flyt-images-XXXXXX", base && *base ? base : "/tmp");
-    return mkdtemp(path) ? image_cache_open(path) : NULL;
+    if (!base || !*base)
+        base = "/tmp";
+    cache_sweep(base);
+    snprintf(path, sizeof path, "%s/" CACHE_PREFIX "XXXXXX", base);
+    struct image_cache *cache = mkdtemp(path) ? image_cache_open(path) : NULL;
+    if (cache)
+        flock(cache->directory, LOCK_EX | LOCK_NB);
+    return cache;
 }
 
 const char *image_cache_path(const struct image_cache *cache) { return cache->path; }
@@ -52,13 +96,7 @@ void image_cache_remove(struct image_cache *cache)
 {
     if (!cache)
         return;
-    DIR *list = fdopendir(dup(cache->directory));
-    struct dirent *entry;
-    while (list && (entry = readdir(list)))
-        if (entry->d_name[0] != '.')
-            unlinkat(cache->directory, entry->d_name, 0);
-    if (list)
-        closedir(list);
+    cache_empty(cache->directory);
     rmdir(cache->path);
     image_cache_close(cache);
 }

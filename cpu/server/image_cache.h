@@ -1,7 +1,8 @@
 /*
  * image_cache.h: the tenant's code images, shared by its workers: files in a directory that the listener made for
  * this run, private to the user, named by hash. What is read from it is hashed again before it is used. The bound is
- * kept by whoever writes; the listener removes the directory when it stops.
+ * kept by whoever writes; the listener removes the directory when it stops, or the next listener of
+ * the same user if it was killed (it holds a lock on the directory while it lives).
  */
 #ifndef FLYT_SERVER_IMAGE_CACHE_H
 #define FLYT_SERVER_IMAGE_CACHE_H

@@ -106,7 +106,7 @@ static void code_call(struct peer *peer)
     flyt_launch_attribute attribute = { .id = (int)below(20) };
     switch (below(9)) {
     case 0: {
-        image_args args = { .kind = below(9) ? FLYT_IMAGE_PTX : below(3), .size = below(9) ? sizeof kernels_ptx : any() };
+        image_args args = { .kind = below(9) ? FLYT_IMAGE_PTX : (flyt_image_kind)below(3), .size = below(9) ? sizeof kernels_ptx : any() };
         image_result result = { 0 };
         image_hash(args.hash);
         ok(flyt_image_1(&args, &result, peer->stub));

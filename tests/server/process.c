@@ -2,6 +2,7 @@
  * process.c: listener and workers as processes, on the null device: who gets a worker, who does not, and what is left
  * when one side is killed.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/hash.h"
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"
 
@@ -217,7 +219,7 @@ static void rubbish_costs_one_worker(void **state)
 {
     (void)state;
     static const char *const rubbish[] = {
-        "\xff\xff\xff\xff hello", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x80\x00\x00\x04" "abcd", "\x80\x00\x00\x00",
+        "\xff\xff\xff\xff hello", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x80\x00\x00\x04zyxw", "\x80\x00\x00\x00",
         "\x80\x00\x00\x28\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x20\xf1\x70\x01\x00\x00\x00\x01\x00\x00\x00\x46",
     };
     static const size_t sizes[] = { 10, 27, 8, 4, 28 };
@@ -341,6 +343,78 @@ static void memory_is_bounded(void **state)
     server_stop(&server, SIGTERM);
 }
 
+/* Does the server say that it has the image already? A new client each time. */
+static int image_is_present(const struct server *server, bool then_send)
+{
+    struct peer peer;
+    image_args announce = { .kind = FLYT_IMAGE_PTX, .size = sizeof kernels_ptx };
+    image_result result = { 0 };
+    peer_connect(&peer, server->uri[0]);
+    peer_hello(&peer);
+    hash_bytes(kernels_ptx, sizeof kernels_ptx, (uint8_t *)announce.hash);
+    assert_int_equal(flyt_image_1(&announce, &result, peer.stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    int present = result.present;
+    xdr_free((xdrproc_t)xdr_image_result, (char *)&result);
+    if (then_send || present) {
+        uint32_t bytes;
+        assert_int_equal(peer_load(&peer, 1, kernels_ptx, NULL, 0), 0);
+        assert_int_equal(peer_function(&peer, 1, 1, "add", &bytes), 0);
+    }
+    peer_close(&peer);
+    return present;
+}
+
+/* The directory that a worker was told of. */
+static void cache_directory(const struct server *server, char *path, size_t room)
+{
+    char name[64], line[4096];
+    int pids[64];
+    assert_true(server_children(server, pids, 64) > 0);
+    snprintf(name, sizeof name, "/proc/%d/cmdline", pids[0]);
+    FILE *file = fopen(name, "r");
+    assert_non_null(file);
+    size_t n = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[n] = 0;
+    path[0] = 0;
+    for (size_t at = 0; at < n; at += strlen(line + at) + 1)
+        if (strcmp(line + at, "--cache") == 0)
+            snprintf(path, room, "%s", line + at + strlen("--cache") + 1);
+    assert_true(path[0] == '/');
+}
+
+/* Code that one client has sent is there for the next, checked by its hash; the server leaves no files behind. */
+static void images_are_shared(void **state)
+{
+    (void)state;
+    struct server server;
+    char path[4096], file[8192];
+    server_start(&server, "null", NULL);
+    assert_int_equal(image_is_present(&server, true), 0);
+    assert_int_equal(image_is_present(&server, false), 1);
+    cache_directory(&server, path, sizeof path);
+    DIR *list = opendir(path);
+    struct dirent *entry;
+    int files = 0;
+    assert_non_null(list);
+    while ((entry = readdir(list)))
+        if (entry->d_name[0] != '.') {
+            snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+            FILE *spoiled = fopen(file, "r+");
+            assert_non_null(spoiled);
+            fputc('!', spoiled);
+            fclose(spoiled);
+            files++;
+        }
+    closedir(list);
+    assert_int_equal(files, 1);
+    assert_int_equal(image_is_present(&server, true), 0);                 /* spoiled, so sent anew */
+    assert_int_equal(image_is_present(&server, false), 1);
+    server_stop(&server, SIGTERM);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static int run_server(const char *const *arguments, char *said, size_t room)
 {
     int out[2], status;
@@ -391,7 +465,7 @@ int main(void)
         cmocka_unit_test(killed_client_frees_worker), cmocka_unit_test(silent_peers_get_no_worker),
         cmocka_unit_test(rubbish_costs_one_worker), cmocka_unit_test(sigterm_ends_busy_workers),
         cmocka_unit_test(workers_die_with_the_listener), cmocka_unit_test(memory_is_bounded),
-        cmocka_unit_test(usage_is_checked),
+        cmocka_unit_test(images_are_shared), cmocka_unit_test(usage_is_checked),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

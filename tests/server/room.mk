@@ -18,4 +18,4 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 
 $(BUILD)/tests/server_software: | $(BIN)/libsoftgpu.so
 
-TESTS += $(TESTS_SERVER_BINARIES)
+TESTS += $(TESTS_SERVER_BINARIES) "env FLYT_SOFTGPU_CHAOS=11 $(BUILD)/tests/server_software"

@@ -1,0 +1,156 @@
+/*
+ * ticket.c: the worker's side of tickets. What has to be known by all workers, and after a restart, lies in files:
+ *   STATE/nonces/<hex>         a ticket that was used, empty; its modification time is when the ticket expires. Creating it
+ *                              exclusively is what makes a ticket good for one connection
+ *   STATE/programs/<id>.<pid>  the worker that serves a program, for the node manager
+ */
+#include "cpu/server/ticket.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control-managers/common/ticket.h"
+#include "cpu/common/log.h"
+
+enum { TICKET_KEY_TEXT = 2 * TICKET_KEY_SIZE, TICKET_ERROR = 1024, TICKET_MAX_NONCES = 65536 };
+
+int ticket_configure(const char *keys, const char *state, const char *server)
+{
+    return setenv("FLYT_TICKET_KEYS", keys, 1) || (state && setenv("FLYT_TICKET_STATE", state, 1)) ||
+           (server && setenv("FLYT_TICKET_SERVER", server, 1)) ? -1 : 0;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* How many keys; -errno. A line that is no key ends the list. */
+static int keys_read(const char *path, uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE])
+{
+    FILE *file = fopen(path, "re");
+    char line[TICKET_KEY_TEXT + 2];
+    int count = 0;
+    if (!file)
+        return -errno;
+    while (count < TICKET_MAX_KEYS && fgets(line, sizeof line, file) && strlen(line) >= TICKET_KEY_TEXT) {
+        int i = 0;
+        for (; i < TICKET_KEY_SIZE; i++) {
+            int high = hex_digit(line[2 * i]), low = hex_digit(line[2 * i + 1]);
+            if (high < 0 || low < 0)
+                break;
+            keys[count][i] = (uint8_t)(high << 4 | low);
+        }
+        if (i < TICKET_KEY_SIZE)
+            break;
+        count++;
+    }
+    fclose(file);
+    return count;
+}
+
+/* Removes what has expired. Returns how many are left. */
+static int nonces_clean(const char *folder, int64_t now)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    struct stat st;
+    int left = 0;
+    if (!dir)
+        return 0;
+    while ((entry = readdir(dir)))
+        if (entry->d_name[0] != '.' && fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+            if (st.st_mtim.tv_sec < now)
+                unlinkat(dirfd(dir), entry->d_name, 0);
+            else
+                left++;
+        }
+    closedir(dir);
+    return left;
+}
+
+/* 0 the first time; -EEXIST: it was used; other: it cannot be remembered. */
+static int nonce_use(const char *state, const struct ticket *ticket, int64_t now)
+{
+    char folder[3072], path[4096], text[2 * TICKET_NONCE_SIZE + 1];
+    for (int i = 0; i < TICKET_NONCE_SIZE; i++)
+        snprintf(text + 2 * i, 3, "%02x", ticket->nonce[i]);
+    snprintf(folder, sizeof folder, "%s/nonces", state);
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+        return -errno;
+    if (nonces_clean(folder, now / 1000000) >= TICKET_MAX_NONCES)
+        return -ENOSPC;
+    snprintf(path, sizeof path, "%s/%s", folder, text);
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    /* Kept a little longer than it is accepted. */
+    time_t until = (time_t)(ticket->expires / 1000000 + 2 * TICKET_CLOCK_SKEW_SECONDS);
+    struct timespec times[2] = { { .tv_sec = until }, { .tv_sec = until } };
+    int r = futimens(fd, times) == 0 ? 0 : -errno;
+    close(fd);
+    return r;
+}
+
+static void program_note(const char *state, uint64_t program)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/programs", state);
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        log_warning("%s: %s", path, strerror(errno));
+        return;
+    }
+    snprintf(path, sizeof path, "%s/programs/%llu.%d", state, (unsigned long long)program, (int)getpid());
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        log_warning("%s: %s", path, strerror(errno));
+    else
+        close(fd);
+}
+
+int ticket_check(const void *bytes, size_t size, char *refusal)
+{
+    const char *path = getenv("FLYT_TICKET_KEYS"), *state = getenv("FLYT_TICKET_STATE"), *number = getenv("FLYT_TICKET_SERVER");
+    uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
+    char error[TICKET_ERROR] = "";
+    struct ticket ticket;
+    struct timespec time;
+    if (!path)
+        return 0;
+    if (!size) {
+        snprintf(refusal, TICKET_REFUSAL_SIZE, "this server belongs to a cluster and wants a ticket: start the program on a VM "
+                 "whose flyt-client-manager runs, without FLYT_SERVER");
+        return -1;
+    }
+    int count = keys_read(path, keys);
+    if (count <= 0) {
+        snprintf(refusal, TICKET_REFUSAL_SIZE, "the server has no key to check tickets with");
+        log_error("%s: %s: every client is refused", path, count < 0 ? strerror(-count) : "no key in it");
+        return -1;
+    }
+    clock_gettime(CLOCK_REALTIME, &time);
+    int64_t now = (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+    uint64_t server = number ? strtoull(number, NULL, 10) : 0;
+    if (ticket_verify((const uint8_t (*)[TICKET_KEY_SIZE])keys, (size_t)count, bytes, size, now, server, &ticket, error) != 0) {
+        snprintf(refusal, TICKET_REFUSAL_SIZE, "the ticket is not accepted: %.200s", error);
+        return -1;
+    }
+    int used = state ? nonce_use(state, &ticket, now) : 0;
+    if (used) {
+        snprintf(refusal, TICKET_REFUSAL_SIZE, used == -EEXIST ? "the ticket has been used already; each is good for one connection"
+                 : "the server cannot remember that the ticket was used: %s", strerror(-used));
+        return -1;
+    }
+    if (state)
+        program_note(state, ticket.program);
+    log_info("program %llu of %s", (unsigned long long)ticket.program, ticket.tenant);
+    return 0;
+}
