@@ -78,23 +78,28 @@ static enum exec_found local_row(struct exec_warp *w, const struct exec_insn *i,
     w->row->local(w->address, a ? a : same, offset, (uintptr_t)w->local, w->mask, &s);
     if (s.all & (align - 1))
         return fault(w, i, (unsigned)__builtin_ctz(w->mask), offset, CUDA_ERROR_MISALIGNED_ADDRESS);
-    if (s.first > size || n > size - s.first)
-        return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.first, CUDA_ERROR_ILLEGAL_ADDRESS);
+    if (s.most > size || n > size - s.most)
+        return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.most, CUDA_ERROR_ILLEGAL_ADDRESS);
     return EXEC_FOUND_LANES;
 }
 
-static enum exec_found shared_row(struct exec_warp *w, const struct exec_insn *i, const uint64_t *a, uint64_t offset, unsigned n, unsigned align)
+static enum exec_found shared_row(struct exec_warp *w, const struct exec_insn *i, const void *a, uint64_t offset, unsigned n, unsigned align)
 {
     uint64_t size = w->block->shared_size;
     uintptr_t base = (uintptr_t)w->block->shared;
-    for (uint32_t m = w->mask; m; m &= m - 1) {
-        unsigned l = (unsigned)__builtin_ctz(m);
-        uint64_t at = (a[l] + offset) & UINT32_MAX;
-        if (at > size || n > size - at)
-            return fault(w, i, l, at, CUDA_ERROR_ILLEGAL_ADDRESS);
-        if (at & (align - 1))
-            return fault(w, i, l, at, CUDA_ERROR_MISALIGNED_ADDRESS);
-        w->address[l] = base + at;
+    struct exec_shape s;
+    w->row->shared[i->flags & EXEC_ADDRESS_32 ? 0 : 1](w->address, a, (uint32_t)offset, base, w->mask, n, &s);
+    if (s.most > size || n > size - s.most)
+        return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.most, CUDA_ERROR_ILLEGAL_ADDRESS);
+    if (s.all & (align - 1))
+        return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.first, CUDA_ERROR_MISALIGNED_ADDRESS);
+    if (!s.spread) {
+        w->address[0] = w->address[__builtin_ctz(w->mask)];
+        return EXEC_FOUND_UNIFORM;
+    }
+    if (s.contiguous && s.first <= size && (uint64_t)n * SG_LANES <= size - s.first) {
+        w->address[0] = base + s.first;
+        return EXEC_FOUND_ROW;
     }
     return EXEC_FOUND_LANES;
 }
@@ -127,6 +132,8 @@ enum exec_found exec_address(struct exec_warp *w, const struct exec_insn *i, uns
     if (i->flags & EXEC_ADDRESS_UNIFORM)
         return uniform(w, i, offset, n, align, rights);
     const uint64_t *a = exec_row(w, i->s[0]);
+    if (i->space == PTX_SPACE_SHARED)
+        return shared_row(w, i, a, offset, n, align);
     if (i->flags & EXEC_ADDRESS_32) {
         uint64_t *wide = (uint64_t *)(void *)w->temp[1];
         w->row->widen(wide, (const uint32_t *)(const void *)a);
@@ -137,14 +144,6 @@ enum exec_found exec_address(struct exec_warp *w, const struct exec_insn *i, uns
     struct exec_shape s;
     w->row->shape(a, offset, w->mask, n, &s);
     uint64_t row = (uint64_t)n * SG_LANES;
-    if (i->space == PTX_SPACE_SHARED) {
-        uint64_t first = s.first & UINT32_MAX, size = w->block->shared_size;
-        if (s.contiguous && !(first & (align - 1)) && first <= size && row <= size - first) {
-            w->address[0] = (uintptr_t)w->block->shared + first;
-            return EXEC_FOUND_ROW;
-        }
-        return shared_row(w, i, a, offset, n, align);
-    }
     if (s.all & EXEC_WINDOW_BIT || s.all & (align - 1))
         return each_lane(w, i, a, offset, n, align, rights);
     if (s.contiguous) {

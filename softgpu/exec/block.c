@@ -30,10 +30,10 @@ static bool block_memory(struct exec_block *b)
         b->local = b->local_size ? aligned_alloc(64, b->local_size) : NULL;
         if (b->local_size && !b->local)
             return false;
-    }
-    for (uint32_t i = 0; i < b->warp_count; i++) {
-        b->warps[i].row = exec_row_functions_best();
-        b->warps[i].local = b->local ? b->local + i * local : NULL;
+        for (uint32_t i = 0; i < b->warp_count; i++) {
+            exec_warp_init(&b->warps[i], b, i);
+            b->warps[i].local = b->local ? b->local + i * local : NULL;
+        }
     }
     return true;
 }
@@ -57,7 +57,7 @@ static void block_start(struct exec_block *b)
     b->live_warps = b->warp_count;
     for (uint32_t i = 0; i < b->warp_count; i++) {
         uint32_t left = g->threads_per_block - i * SG_LANES;
-        exec_warp_start(&b->warps[i], b, i, left >= SG_LANES ? UINT32_MAX : (1u << left) - 1);
+        exec_warp_start(&b->warps[i], left >= SG_LANES ? UINT32_MAX : (1u << left) - 1);
     }
 }
 

@@ -298,8 +298,9 @@ static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
 void exec_fault(struct exec_warp *, const struct exec_insn *, int error, const char *what);
 void exec_fault_address(struct exec_warp *, const struct exec_insn *, int error, const char *what, unsigned lane, uint64_t address);
 
-/* first: of lane 0, if contiguous, else of the first active one; all: every bit set in one; spread: in which they differ. */
-struct exec_shape { uint64_t first, all, spread; bool contiguous; };
+/* first: of lane 0, if contiguous, else of the first active one; all: every bit set in one; spread: in which they differ; most: the
+   largest, of local and shared only. */
+struct exec_shape { uint64_t first, all, spread, most; bool contiguous; };
 /* rows.c, compiled once per level of the processor */
 struct exec_row_functions {
     void (*blend32)(uint32_t *d, const uint32_t *from, uint32_t mask);
@@ -314,6 +315,12 @@ struct exec_row_functions {
     void (*shape)(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t stride, struct exec_shape *);
     /* Addresses of exec_local for offsets a[l] + offset of 32 bits; the largest and the union of the active ones. */
     void (*local)(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t base, uint32_t mask, struct exec_shape *);
+    /* Shared memory: [0] rows of 32-bit, [1] of 64-bit cells. */
+    void (*shared[2])(uint64_t *at, const void *a, uint32_t offset, uint64_t base, uint32_t mask, uint32_t stride, struct exec_shape *);
+    void (*split16)(uint32_t *low, uint32_t *high, const uint32_t *from);
+    void (*split32)(uint32_t *low, uint32_t *high, const uint64_t *from);
+    void (*join16)(uint32_t *to, const uint32_t *low, const uint32_t *high);
+    void (*join32)(uint64_t *to, const uint32_t *low, const uint32_t *high);
     /* Contiguous memory from and to rows: [log2 of the size]. */
     void (*load[4])(void *d, const void *from);
     void (*load_signed[4])(void *d, const void *from);      /* to 32 bits; sign-extended */
@@ -336,7 +343,8 @@ void exec_frames_reset(struct exec_warp *);
 void exec_frames_free(struct exec_warp *);
 
 /* warp.c */
-void exec_warp_start(struct exec_warp *, struct exec_block *, uint32_t index, uint32_t lanes);
+void exec_warp_init(struct exec_warp *, struct exec_block *, uint32_t index);        /* what all blocks of a grid share */
+void exec_warp_start(struct exec_warp *, uint32_t lanes);
 /* Runs groups until the budget is spent or none is runnable. */
 void exec_warp_slice(struct exec_warp *, int32_t budget);
 bool exec_warp_ready(const struct exec_warp *);

@@ -130,6 +130,37 @@ static void run_unpack(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
+/* Two halves of 32 or 64 bits: nearly all of them. */
+static void run_split(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct pieces *p = i->extra;
+    uint32_t *halves[2] = { (uint32_t *)(void *)w->temp[0], (uint32_t *)(void *)w->temp[1] };
+    if (i->size == 8)
+        w->row->split32(halves[0], halves[1], exec_row(w, i->s[0]));
+    else
+        w->row->split16(halves[0], halves[1], exec_row(w, i->s[0]));
+    for (unsigned k = 0; k < 2; k++)
+        if (!p->sink[k])
+            w->row->blend32((uint32_t *)(void *)(w->rows + p->to[k]), halves[k], w->mask);
+}
+
+static void run_join(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct pieces *p = i->extra;
+    const uint32_t *low = exec_row(w, p->rows[0]), *high = exec_row(w, p->rows[1]);
+    unsigned char *to = w->rows + i->d, *at = exec_full(w) ? to : w->temp[0];
+    if (i->size == 8)
+        w->row->join32((uint64_t *)(void *)at, low, high);
+    else
+        w->row->join16((uint32_t *)(void *)at, low, high);
+    if (at == to)
+        return;
+    if (i->size == 8)
+        w->row->blend64((uint64_t *)(void *)to, (const uint64_t *)(void *)at, w->mask);
+    else
+        w->row->blend32((uint32_t *)(void *)to, (const uint32_t *)(void *)at, w->mask);
+}
+
 static enum ptx_type bits_of(uint32_t size)
 {
     return size == 1 ? PTX_B8 : size == 2 ? PTX_B16 : size == 4 ? PTX_B32 : size == 8 ? PTX_B64 : PTX_B128;
@@ -148,7 +179,8 @@ static int decode_pack(struct exec_decoder *d, enum ptx_type type, bool unpack)
     p->count = n;
     p->size = size / n;
     enum ptx_type piece = bits_of(p->size), declared;
-    struct exec_insn insn = { .run = unpack ? run_unpack : run_pack, .extra = p, .size = (uint8_t)size };
+    bool halves = n == 2 && (size == 4 || size == 8);
+    struct exec_insn insn = { .run = unpack ? halves ? run_split : run_unpack : halves ? run_join : run_pack, .extra = p, .size = (uint8_t)size };
     for (uint32_t k = 0; k < n; k++) {
         if (!unpack) {
             if (decode_source(d, elements[k], piece, &p->rows[k]))

@@ -74,7 +74,58 @@ static void local(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t bas
         all |= o;
         at[l] = base + (o & ~UINT64_C(15)) * SG_LANES + l * 16 + (o & 15);
     }
-    *out = (struct exec_shape){ .first = most, .all = all };
+    *out = (struct exec_shape){ .all = all, .most = most };
+}
+
+/* Shared memory: addresses of 32 bits in cells of 32, or in the low halves of cells of 64. */
+#define SHARED(name, cell_type)                                                                     \
+    static void name(uint64_t *at, const void *row, uint32_t offset, uint64_t base, uint32_t mask,  \
+                     uint32_t stride, struct exec_shape *out)                                       \
+    {                                                                                               \
+        const cell_type *a = row;                                                                   \
+        unsigned lane = mask ? (unsigned)__builtin_ctz(mask) : 0;                                   \
+        uint32_t first = (uint32_t)a[lane] + offset, start = first - lane * stride;                 \
+        uint32_t most = 0, all = 0, step = 0, spread = 0;                                           \
+        for (unsigned l = 0; l < SG_LANES; l++) {                                                   \
+            uint32_t active = (uint32_t)0 - ((mask >> l) & 1), o = ((uint32_t)a[l] + offset) & active; \
+            most = o > most ? o : most;                                                             \
+            all |= o;                                                                               \
+            step |= (o - start - l * stride) & active;                                              \
+            spread |= (o ^ first) & active;                                                         \
+        }                                                                                           \
+        SG_FOR_LANES(l)                                                                             \
+            at[l] = base + ((uint32_t)a[l] + offset);                                               \
+        *out = (struct exec_shape){ .first = step ? first : start, .all = all, .spread = spread,    \
+                                    .most = most, .contiguous = step == 0 };                        \
+    }
+SHARED(shared32, uint32_t)
+SHARED(shared64, uint64_t)
+
+static void split16(uint32_t *low, uint32_t *high, const uint32_t *from)
+{
+    SG_FOR_LANES(l) {
+        uint32_t v = from[l];
+        low[l] = v & 0xffff;
+        high[l] = v >> 16;
+    }
+}
+static void split32(uint32_t *low, uint32_t *high, const uint64_t *from)
+{
+    SG_FOR_LANES(l) {
+        uint64_t v = from[l];
+        low[l] = (uint32_t)v;
+        high[l] = (uint32_t)(v >> 32);
+    }
+}
+static void join16(uint32_t *to, const uint32_t *low, const uint32_t *high)
+{
+    SG_FOR_LANES(l)
+        to[l] = (low[l] & 0xffff) | high[l] << 16;
+}
+static void join32(uint64_t *to, const uint32_t *low, const uint32_t *high)
+{
+    SG_FOR_LANES(l)
+        to[l] = low[l] | (uint64_t)high[l] << 32;
 }
 
 #define LOAD(name, from_type, cell_type, middle)                                                \
@@ -188,7 +239,8 @@ static uint32_t differ(const uint32_t *row, uint32_t value, uint32_t mask)
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 const struct exec_row_functions SG_CLONE(exec_row_functions) = {
-    blend32, blend64, fill32, fill64, copy32, copy64, add64, widen, shape, local,
+    blend32, blend64, fill32, fill64, copy32, copy64, add64, widen, shape, local, { shared32, shared64 },
+    split16, split32, join16, join32,
     { load8, load16, load32, load64 },
     { load8s, load16s, load32, load64 },
     { store8, store16, store32, store64 },

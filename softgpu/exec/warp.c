@@ -18,17 +18,16 @@ const struct exec_row_functions *exec_row_functions_best(void)
     return tables[sg_cpu_level()];
 }
 
-void exec_warp_start(struct exec_warp *w, struct exec_block *b, uint32_t index, uint32_t lanes)
+void exec_warp_init(struct exec_warp *w, struct exec_block *b, uint32_t index)
 {
     const sg_grid *g = b->grid;
+    const uint32_t *n = g->launch.block;
     w->block = b;
     w->index = index;
-    w->alive = lanes;
+    w->row = exec_row_functions_best();
     w->bases[EXEC_BASE_ABSOLUTE] = 0;
     w->bases[EXEC_BASE_WARP] = (uintptr_t)w;
     w->granule_device = g->engine->ordinal & 3u;
-    w->group_count = 0;
-    const uint32_t *n = g->launch.block;
     for (unsigned l = 0; l < SG_LANES; l++) {
         uint32_t t = index * SG_LANES + l;
         w->special[EXEC_ROW_TID][l] = t % n[0];
@@ -38,9 +37,18 @@ void exec_warp_start(struct exec_warp *w, struct exec_block *b, uint32_t index, 
     }
     for (unsigned k = 0; k < 3; k++) {
         w->row->fill32(w->special[EXEC_ROW_NTID + k], n[k]);
-        w->row->fill32(w->special[EXEC_ROW_CTAID + k], b->ctaid[k]);
         w->row->fill32(w->special[EXEC_ROW_NCTAID + k], g->launch.grid[k]);
     }
+}
+
+void exec_warp_start(struct exec_warp *w, uint32_t lanes)
+{
+    const struct exec_block *b = w->block;
+    const sg_grid *g = b->grid;
+    w->alive = lanes;
+    w->group_count = 0;
+    for (unsigned k = 0; k < 3; k++)
+        w->row->fill32(w->special[EXEC_ROW_CTAID + k], b->ctaid[k]);
     exec_frames_reset(w);
     struct exec_frame *frame = exec_frame_push(w, g->entry, NULL, lanes);
     if (!frame) {

@@ -114,6 +114,20 @@ static void spaces_and_generic_addresses(void **state)
     }
 }
 
+/* One active lane after the other, in each space. */
+static void lanes_alone(void **state)
+{
+    (void)state;
+    gpu_load(".shared .align 4 .b8 s[256];\n"
+             KERNEL("k", MINE ".local .align 4 .b8 l[128]; mov.u32 r4, s; mad.lo.u32 r4, r1, 4, r4; cvt.u64.u32 a3, r4; mov.u64 a4, l; and.b64 a5, a3, 124; add.u64 a4, a4, a5; cvta.local.u64 a6, a4; cvta.shared.u64 a7, a3; mov.u32 r10, 0;\n"
+                    "NEXT: setp.eq.u32 p1, r1, r10; add.u32 r5, r1, 3;\n@p1 st.shared.u32 [r4], r5;\n@p1 ld.shared.u32 r6, [a3];\n@p1 st.local.u32 [a4], r6;\n@p1 ld.local.u32 r7, [a4];\n@p1 ld.u32 r8, [a6];\n@p1 atom.shared.add.u32 r9, [r4], r7;\n"
+                    "@p1 ld.u32 r9, [a7];\n@p1 add.u32 r9, r9, r8;\n@p1 st.global.u32 [mine], r9;\n@p1 ld.global.u32 r11, [mine];\n@p1 st.global.u32 [mine+256], r11;\nadd.u32 r10, r10, 1; setp.lt.u32 p2, r10, 64;\n@p2 bra NEXT;"));
+    uint32_t *out = gpu_alloc(512);
+    assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 128; i++)
+        assert_int_equal(out[i], 3 * (i % 64 + 3));
+}
+
 /* Parameters by address, in parts, of every size; through a pointer to the parameter block. */
 static void parameters(void **state)
 {
@@ -182,7 +196,7 @@ static void boundaries_and_hints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(loads_and_stores_of_all_types), EXEC_TEST(vectors), EXEC_TEST(spaces_and_generic_addresses), EXEC_TEST(parameters),
+        EXEC_TEST(loads_and_stores_of_all_types), EXEC_TEST(vectors), EXEC_TEST(spaces_and_generic_addresses), EXEC_TEST(lanes_alone), EXEC_TEST(parameters),
         EXEC_TEST(moves), EXEC_TEST(asynchronous_copies), EXEC_TEST(boundaries_and_hints),
     };
     return EXEC_MAIN(tests);
