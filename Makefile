@@ -11,6 +11,13 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
+# Each target's name is shown once, when its recipe begins; V=1 shows the commands instead.
+ifndef V
+.SILENT:
+show_once = $(if $(filter-out $(shown_last),$(1)),$(info $(empty)  $(1))$(eval shown_last := $(1)))
+SHELL      = $(call show_once,$(filter build/% bin/%,$@))/bin/sh
+endif
+
 CC        ?= cc
 ifeq ($(origin CC),default)
 CC        := gcc
