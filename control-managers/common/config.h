@@ -56,7 +56,7 @@ struct config_schema {
 /* Reads path (NULL: all initial values). NULL when there was a mistake: then each is a line "file:line: what" in
    *problems (malloced text, to be freed; always set, NULL when there is none). */
 struct config *config_load(const struct config_schema *, const char *path, char **problems);
-void           config_destroy(struct config *);         /* NULL is allowed */
+void           config_free(struct config *);            /* NULL is allowed */
 const void    *config_values(const struct config *);    /* the daemon's struct; lives as long as the config */
 /* "file:12" of a key, or "file (not given)". The same buffer as long as the config lives. */
 const char    *config_where(struct config *, const char *path);

@@ -3,7 +3,7 @@
  *
  * One thread runs a loop and everything that belongs to it; only loop_post may be called by others. Nothing here
  * blocks but loop_run. Callbacks are never called from within the function that asked for them, with one exception:
- * conn_close calls `closed`.
+ * conn_close calls `closed`, and the functions of calls that were not answered.
  *
  * A connection speaks record-marked ONC RPC in both directions (control_prot.x): it may carry calls of ours
  * (conn_call) and serve calls of the peer (struct conn_service). What a peer can cost is bounded:
@@ -45,23 +45,23 @@ uint64_t     loop_now(struct loop *);           /* ms, only moves forward */
 int64_t      loop_time(void);                   /* microseconds since 1970 */
 /* For processes, files and pipes: handles of your own on the same loop (uv_spawn …). */
 uv_loop_t   *loop_uv(struct loop *);
-/* Any thread: fn(context) runs in the loop's thread, in order. */
-void         loop_post(struct loop *, void (*fn)(void *), void *context);
+/* Any thread: fn(context) runs in the loop's thread, in order. 0 or -ENOMEM. */
+int          loop_post(struct loop *, void (*fn)(void *), void *context);
 
 /* ---- timers: part of the owner's struct; zero is a timer that does not run ---- */
 
 struct loop_timer {
-    struct loop *loop;
-    uint64_t     due;
-    size_t       slot;                          /* in the heap, from 1; 0: not running */
-    void       (*fn)(struct loop_timer *, void *context);
-    void        *context;
+    uint64_t           due;
+    struct loop       *loop;                    /* NULL: not running */
+    struct loop_timer *child, *next, *back;     /* a pairing heap; back: the elder sibling, or the parent */
+    void             (*fn)(struct loop_timer *, void *context);
+    void              *context;
 };
 /* (Re)starts it; it fires once. Find your object by context. */
 void loop_timer_start(struct loop *, struct loop_timer *, uint64_t ms, void (*fn)(struct loop_timer *, void *),
                       void *context);
 void loop_timer_stop(struct loop_timer *);      /* also one that never ran */
-static inline bool loop_timer_running(const struct loop_timer *timer) { return timer->slot != 0; }
+static inline bool loop_timer_running(const struct loop_timer *timer) { return timer->loop != NULL; }
 
 /* ---- signals ---- */
 int loop_signal(struct loop *, int number, void (*fn)(int number, void *context), void *context);
@@ -109,6 +109,8 @@ void  conn_close(struct conn *, const char *why);
 struct loop *conn_loop(const struct conn *);
 void *conn_context(const struct conn *);
 void  conn_set_context(struct conn *, void *);
+/* Another service from now on; NULL: none, `closed` is not called any more. */
+void  conn_set_service(struct conn *, const struct conn_service *);
 /* Who calls: CTL_ROLE_NONE until set. Lifts the limits for strangers. */
 void  conn_set_role(struct conn *, ctl_role);
 ctl_role conn_role(const struct conn *);

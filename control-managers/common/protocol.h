@@ -2,7 +2,7 @@
  * protocol.h: what rpcgen makes of control_prot.x, and its table of procedures.
  *
  * Structures that rpcgen's code decoded are freed by xdr_free (protocol_free); those that you fill for encoding are
- * yours. All strings of a structure to be encoded must be set ("" where there is nothing): protocol_init does so.
+ * yours. A string that is NULL is encoded as "". Decoded strings hold no NUL and were cleaned (protocol_text_clean).
  */
 #ifndef FLYT_CONTROL_PROTOCOL_H
 #define FLYT_CONTROL_PROTOCOL_H
@@ -15,10 +15,13 @@
 #include "control-managers/common/control_prot.h"
 #include "control-managers/common/control_procedures.h"
 
+typedef struct { char nothing; } ctl_nothing;           /* for void */
+bool_t xdr_ctl_nothing(XDR *, ctl_nothing *);
+
 struct protocol_procedure {
     const char *name;                   /* NULL: there is none of this number */
-    xdrproc_t   args, result;           /* xdr_void where there is none */
-    size_t      args_size, result_size;
+    xdrproc_t   args, result;
+    size_t      args_size, result_size; /* of the structures */
 };
 extern const struct protocol_procedure protocol_procedures[CTL_LAST_PROCEDURE + 1];
 
@@ -29,6 +32,9 @@ const struct protocol_procedure *protocol_procedure(uint32_t number);
    false: no memory, or src is out of bounds. */
 bool protocol_copy(xdrproc_t, void *dst, size_t size, const void *src);
 void protocol_free(xdrproc_t, void *object);
+
+/* Takes the place of xdr_string in what rpcgen made. */
+bool_t protocol_xdr_string(XDR *, char **, u_int max);
 
 /* For people: "no GPU is free" style names of enumerations. Never NULL. */
 const char *protocol_code_name(ctl_code);               /* "busy" */

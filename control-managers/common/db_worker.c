@@ -1,0 +1,395 @@
+/*
+ * db_worker.c: see db_worker.h. Jobs stand in one list; the thread takes all applies at its head at once as one batch
+ * (at most BATCH changes), or one load. A batch that is refused whole is tried again job by job, so that one bad job
+ * fails alone.
+ */
+#include "control-managers/common/db_worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control-managers/common/explain.h"
+#include "cpu/common/log.h"
+
+enum { BATCH = 4096, RETRY_MIN_MS = 100, RETRY_MAX_MS = 5000 };
+
+struct job {
+    struct job       *next;
+    struct db_worker *worker;
+    struct db_change *changes;          /* NULL: a load */
+    size_t            count;
+    void            (*done)(void *, int, const char *);
+    unsigned          kinds, events;
+    void            (*loaded)(void *, int, const char *, const struct db_rows *);
+    void             *context;
+    enum db_kind     *row_kinds;
+    union db_row     *rows;
+    size_t            row_count, row_capacity;
+    int               error;
+    char              why[EXPLAIN_SIZE];
+};
+
+struct db_worker {
+    struct loop     *loop;
+    struct db_worker_events events;
+    char            *uri;
+    pthread_t        thread;
+    pthread_mutex_t  lock;              /* of what follows, up to `known_up` */
+    pthread_cond_t   changed;
+    struct job      *first, **end;
+    size_t           waiting;           /* changes in the list or being applied */
+    bool             stopping, cancelled, ended;
+    /* the loop's thread only */
+    bool             known_up;
+    bool             deaf;              /* stopped: nobody is told any more */
+};
+
+/* ---- in the loop's thread ---- */
+
+static void job_free(struct job *job)
+{
+    free(job->changes);
+    free(job->row_kinds);
+    free(job->rows);
+    free(job);
+}
+
+static void tell_done(void *context)
+{
+    struct job *job = context;
+    if (job->loaded) {
+        struct db_rows rows = { job->row_count, job->row_kinds, job->rows };
+        job->loaded(job->context, job->error, job->why, &rows);
+    } else if (job->done) {
+        job->done(job->context, job->error, job->why);
+    }
+    job_free(job);
+}
+
+struct state_news { struct db_worker *worker; bool up; char text[EXPLAIN_SIZE]; };
+
+static void tell_state(void *context)
+{
+    struct state_news *news = context;
+    struct db_worker *worker = news->worker;
+    worker->known_up = news->up;
+    if (worker->events.state && !worker->deaf)
+        worker->events.state(worker->events.context, news->up, news->text);
+    free(news);
+}
+
+/* ---- in the worker's thread ---- */
+
+static void say_state(struct db_worker *worker, bool up, const char *text)
+{
+    struct state_news *news = malloc(sizeof *news);
+    if (!news)
+        return;
+    *news = (struct state_news){ .worker = worker, .up = up };
+    snprintf(news->text, sizeof news->text, "%s", text);
+    if (loop_post(worker->loop, tell_state, news) < 0)
+        free(news);
+}
+
+/* The loop must hear of each job, or grants would wait for ever: it is tried until there is memory. */
+static void give_back(struct db_worker *worker, struct job *job)
+{
+    while (loop_post(worker->loop, tell_done, job) < 0)
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+}
+
+/* Waits; false when the worker is to end at once. */
+static bool pause_ms(struct db_worker *worker, unsigned ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&worker->lock);
+    while (!worker->cancelled && pthread_cond_timedwait(&worker->changed, &worker->lock, &until) != ETIMEDOUT)
+        ;
+    bool go_on = !worker->cancelled;
+    pthread_mutex_unlock(&worker->lock);
+    return go_on;
+}
+
+static int keep_row(void *context, enum db_kind kind, const union db_row *row)
+{
+    struct job *job = context;
+    if (job->row_count == job->row_capacity) {
+        size_t capacity = job->row_capacity ? 2 * job->row_capacity : 64;
+        enum db_kind *kinds = realloc(job->row_kinds, capacity * sizeof *kinds);
+        if (kinds)
+            job->row_kinds = kinds;
+        union db_row *rows = realloc(job->rows, capacity * sizeof *rows);
+        if (rows)
+            job->rows = rows;
+        if (!kinds || !rows)
+            return -ENOMEM;
+        job->row_capacity = capacity;
+    }
+    job->row_kinds[job->row_count] = kind;
+    job->rows[job->row_count++] = *row;
+    return 0;
+}
+
+/* Runs one attempt of a job, or of the batch of jobs from first up to `until`. */
+static int attempt(struct db *db, struct job *first, struct job *until, char *error)
+{
+    if (first->loaded) {
+        first->row_count = 0;
+        return db_load(db, first->kinds, first->events, keep_row, first, error);
+    }
+    if (first->next == until)
+        return db_apply(db, first->changes, first->count, error);
+    size_t count = 0, at = 0;
+    for (struct job *job = first; job != until; job = job->next)
+        count += job->count;
+    struct db_change *changes = malloc(count * sizeof *changes);
+    if (!changes)
+        return explain(error, -ENOMEM, "no memory for a batch");
+    for (struct job *job = first; job != until; job = job->next) {
+        memcpy(changes + at, job->changes, job->count * sizeof *changes);
+        at += job->count;
+    }
+    int failure = db_apply(db, changes, count, error);
+    free(changes);
+    return failure;
+}
+
+/* As attempt, again and again while the database is away. */
+static int insist(struct db_worker *worker, struct db *db, struct job *first, struct job *until, char *error)
+{
+    unsigned delay = RETRY_MIN_MS;
+    bool told = false;
+    for (;;) {
+        int failure = attempt(db, first, until, error);
+        if (failure != -EAGAIN) {
+            if (told)
+                say_state(worker, true, "the resource DB is back");
+            return failure;
+        }
+        if (!told)
+            say_state(worker, false, error);
+        told = true;
+        if (!pause_ms(worker, delay))
+            return explain(error, -ECANCELED, "this program ends while the resource DB is away");
+        delay = delay * 2 < RETRY_MAX_MS ? delay * 2 : RETRY_MAX_MS;
+    }
+}
+
+/* first to before `until`, taken off the list. */
+static void run_jobs(struct db_worker *worker, struct db *db, struct job *first, struct job *until)
+{
+    char error[EXPLAIN_SIZE] = "";
+    int failure = insist(worker, db, first, until, error);
+    bool alone = first->next == until;
+    for (struct job *job = first, *next; job != until; job = next) {
+        next = job->next;
+        job->error = failure;
+        if (failure && !alone && failure != -ECANCELED) {
+            error[0] = '\0';
+            job->error = insist(worker, db, job, job->next, error);
+        }
+        snprintf(job->why, sizeof job->why, "%s", error);
+        size_t count = job->count;
+        give_back(worker, job);
+        pthread_mutex_lock(&worker->lock);
+        worker->waiting -= count;
+        pthread_mutex_unlock(&worker->lock);
+    }
+}
+
+static struct db *open_db(struct db_worker *worker)
+{
+    char error[EXPLAIN_SIZE] = "";
+    unsigned delay = RETRY_MIN_MS;
+    bool told = false;
+    for (;;) {
+        struct db *db = NULL;
+        int failure = db_open(worker->uri, &db, error);
+        if (db) {
+            if (failure == 0)
+                say_state(worker, true, "the resource DB is open");
+            return db;
+        }
+        if (!told)
+            say_state(worker, false, error);
+        told = true;
+        if (!pause_ms(worker, delay))
+            return NULL;
+        delay = delay * 2 < RETRY_MAX_MS ? delay * 2 : RETRY_MAX_MS;
+    }
+}
+
+/* Takes a batch off the list; *until is where it ends. NULL: the worker ends. */
+static struct job *take_jobs(struct db_worker *worker, struct job **until)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (!worker->first && !worker->stopping)
+        pthread_cond_wait(&worker->changed, &worker->lock);
+    struct job *first = worker->first, *last = first;
+    if (first) {
+        size_t count = first->count;
+        while (!first->loaded && last->next && !last->next->loaded && count + last->next->count <= BATCH) {
+            last = last->next;
+            count += last->count;
+        }
+        worker->first = last->next;
+        if (!worker->first)
+            worker->end = &worker->first;
+        last->next = NULL;
+    }
+    *until = NULL;
+    pthread_mutex_unlock(&worker->lock);
+    return first;
+}
+
+static void *work(void *context)
+{
+    struct db_worker *worker = context;
+    struct job *first, *until;
+    struct db *db = open_db(worker);
+    while ((first = take_jobs(worker, &until))) {
+        if (db) {
+            run_jobs(worker, db, first, until);
+            continue;
+        }
+        while (first != until) {
+            struct job *next = first->next;
+            first->error = explain(first->why, -ECANCELED, "this program ends before the resource DB could be opened");
+            give_back(worker, first);
+            first = next;
+        }
+    }
+    db_close(db);
+    pthread_mutex_lock(&worker->lock);
+    worker->ended = true;
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+    return NULL;
+}
+
+/* ---- the interface ---- */
+
+int db_worker_start(struct loop *loop, const char *uri, const struct db_worker_events *events, struct db_worker **out,
+                    char *error)
+{
+    struct db_worker *worker = calloc(1, sizeof *worker);
+    char *copy = strdup(uri);
+    pthread_condattr_t attributes;
+    if (!worker || !copy) {
+        free(worker);
+        free(copy);
+        return explain(error, -ENOMEM, "no memory for the resource DB's thread");
+    }
+    worker->loop = loop;
+    worker->uri = copy;
+    worker->events = *events;
+    worker->end = &worker->first;
+    pthread_mutex_init(&worker->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&worker->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    int failure = pthread_create(&worker->thread, NULL, work, worker);
+    if (failure) {
+        free(copy);
+        free(worker);
+        return explain(error, -failure, "starting the resource DB's thread: %s", strerror(failure));
+    }
+    *out = worker;
+    return 0;
+}
+
+static int enqueue(struct db_worker *worker, struct job *job)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool room = worker->waiting + job->count <= DB_WORKER_MAX && !worker->stopping;
+    if (room) {
+        worker->waiting += job->count;
+        *worker->end = job;
+        worker->end = &job->next;
+        pthread_cond_broadcast(&worker->changed);
+    }
+    pthread_mutex_unlock(&worker->lock);
+    if (!room)
+        job_free(job);
+    return room ? 0 : -ENOSPC;
+}
+
+int db_worker_apply(struct db_worker *worker, const struct db_change *changes, size_t count,
+                    void (*done)(void *, int, const char *), void *context)
+{
+    struct job *job = calloc(1, sizeof *job);
+    struct db_change *copy = malloc((count ? count : 1) * sizeof *copy);
+    if (!job || !copy) {
+        free(job);
+        free(copy);
+        return -ENOSPC;
+    }
+    memcpy(copy, changes, count * sizeof *copy);
+    *job = (struct job){ .worker = worker, .changes = copy, .count = count, .done = done, .context = context };
+    return enqueue(worker, job);
+}
+
+int db_worker_load(struct db_worker *worker, unsigned kinds, unsigned events,
+                   void (*done)(void *, int, const char *, const struct db_rows *), void *context)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (!job)
+        return -ENOSPC;
+    *job = (struct job){ .worker = worker, .kinds = kinds, .events = events, .loaded = done, .context = context };
+    return enqueue(worker, job);
+}
+
+bool db_worker_up(const struct db_worker *worker)
+{
+    return worker->known_up;
+}
+
+size_t db_worker_waiting(const struct db_worker *worker)
+{
+    struct db_worker *mutable = (struct db_worker *)worker;
+    pthread_mutex_lock(&mutable->lock);
+    size_t waiting = worker->waiting;
+    pthread_mutex_unlock(&mutable->lock);
+    return waiting;
+}
+
+static void wake_up(void *context)
+{
+    (void)context;                              /* the round itself runs what the worker gave back */
+}
+
+void db_worker_stop(struct db_worker *worker, unsigned timeout_ms)
+{
+    struct timespec until;
+    if (!worker)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&worker->lock);
+    worker->stopping = true;
+    pthread_cond_broadcast(&worker->changed);
+    while (!worker->ended && pthread_cond_timedwait(&worker->changed, &worker->lock, &until) != ETIMEDOUT)
+        ;
+    worker->cancelled = true;
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+    pthread_join(worker->thread, NULL);
+    worker->deaf = true;
+    /* What it gave back last is told before its memory goes. */
+    loop_post(worker->loop, wake_up, NULL);
+    loop_run_once(worker->loop);
+    pthread_mutex_destroy(&worker->lock);
+    pthread_cond_destroy(&worker->changed);
+    free(worker->uri);
+    free(worker);
+}

@@ -1,0 +1,322 @@
+#include "control-managers/common/link.h"
+
+#include <errno.h>
+#include <openssl/rand.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/explain.h"
+#include "control-managers/common/tls.h"
+
+enum { MAX_URIS = 8, RETRY_MIN_MS = 100, RETRY_MAX_MS = 5000 };
+
+struct link {
+    struct loop        *loop;
+    struct link_options options;
+    char               *uris[MAX_URIS];
+    char                name[CTL_MAX_NAME + 1], software[CTL_MAX_LABEL + 1], tls_name[128];
+    struct secret       secret;
+    size_t              uri_count, next_uri;
+    struct tls_context *tls;
+    struct conn_service service;        /* the user's methods, our closed */
+    struct conn        *conn;
+    bool                up, closing, ended;
+    unsigned            failures;       /* in a row */
+    ctl_hello_args      hello;
+    ctl_hello_result    peer;           /* strings are in peer_software */
+    char                peer_software[CTL_MAX_LABEL + 1];
+    struct loop_timer   retry;
+    int                 error;
+    char                why[EXPLAIN_SIZE];
+};
+
+static void connect_now(struct loop_timer *, void *);
+
+/* Full jitter between half and the whole of a delay that doubles, so that a thousand peers of a manager that
+   comes back do not come all at once. */
+static unsigned retry_delay(const struct link *link)
+{
+    uint32_t random = 0;
+    unsigned delay = link->options.retry_min_ms;
+    for (unsigned i = 1; i < link->failures && delay < link->options.retry_max_ms; i++)
+        delay *= 2;
+    if (delay > link->options.retry_max_ms)
+        delay = link->options.retry_max_ms;
+    RAND_bytes((uint8_t *)&random, sizeof random);
+    return delay / 2 + random % (delay / 2 + 1);
+}
+
+/* The connection has gone, or did not come: tells the user, and plans the next. */
+static void lost(struct link *link, int error, const char *why)
+{
+    bool was_up = link->up, news = was_up || strcmp(why, link->why) != 0;
+    char reason[EXPLAIN_SIZE];
+    snprintf(reason, sizeof reason, "%s", why);
+    link->conn = NULL;
+    link->up = false;
+    link->error = error ? error : -ECONNRESET;
+    snprintf(link->why, sizeof link->why, "%s", reason);
+    if (link->closing)
+        return;
+    link->failures = was_up ? 1 : link->failures + 1;
+    if (link->options.once)
+        link->ended = true;
+    else
+        loop_timer_start(link->loop, &link->retry, retry_delay(link), connect_now, link);
+    if (link->options.down && (news || link->options.once))
+        link->options.down(link, was_up, link->error, reason);
+}
+
+static void closed(struct conn *conn, int error, const char *why)
+{
+    struct link *link = conn_context(conn);
+    if (link->conn == conn)
+        lost(link, error, why);
+}
+
+/* Ends what did not come up: by lost(), once. */
+static void give_up(struct link *link, int error, const char *why)
+{
+    struct conn *conn = link->conn;
+    link->conn = NULL;
+    if (conn)
+        conn_close(conn, why);
+    lost(link, error, why);
+}
+
+static void come_up(struct link *link)
+{
+    link->up = true;
+    link->failures = 0;
+    link->why[0] = '\0';
+    if (link->options.up)
+        link->options.up(link, link->conn, &link->peer);
+}
+
+static int refusal_error(ctl_code code)
+{
+    return code == CTL_VERSION ? -EPROTONOSUPPORT : -EACCES;
+}
+
+static void auth_done(void *context, int error, const char *why, void *object)
+{
+    struct link *link = context;
+    const ctl_plain_result *result = object;
+    char text[EXPLAIN_SIZE + CTL_MAX_TEXT];
+    if (!link->conn)
+        return;
+    if (error) {
+        if (error != -ECONNRESET)
+            give_up(link, error, why);          /* else closed() tells */
+    } else if (result->status.code != CTL_OK) {
+        snprintf(text, sizeof text, "%s refused us: %s", conn_peer(link->conn), result->status.text);
+        give_up(link, refusal_error(result->status.code), text);
+    } else {
+        come_up(link);
+    }
+}
+
+static void hello_done(void *context, int error, const char *why, void *object)
+{
+    struct link *link = context;
+    const ctl_hello_result *result = object;
+    char text[EXPLAIN_SIZE + CTL_MAX_TEXT];
+    ctl_auth_args auth = { { 0 } };
+    uint8_t transcript[2 * CTL_NONCE_SIZE + 4 + CTL_MAX_NAME];
+    if (!link->conn)
+        return;
+    if (error) {
+        if (error != -ECONNRESET)
+            give_up(link, error, why);
+        return;
+    }
+    if (result->status.code != CTL_OK) {
+        snprintf(text, sizeof text, "%s refused us: %s", conn_peer(link->conn), result->status.text);
+        give_up(link, refusal_error(result->status.code), text);
+        return;
+    }
+    link->peer = *result;
+    snprintf(link->peer_software, sizeof link->peer_software, "%s", result->software);
+    link->peer.software = link->peer_software;
+    link->peer.status.text = (char *)"";
+    if (!result->proof) {
+        come_up(link);
+        return;
+    }
+    if (!link->options.secret) {
+        snprintf(text, sizeof text, "%s wants a secret of %s '%s', and none is configured", conn_peer(link->conn),
+                 protocol_role_name(link->options.role), link->name);
+        give_up(link, -EACCES, text);
+        return;
+    }
+    size_t size = secret_transcript((const uint8_t *)link->hello.nonce, (const uint8_t *)result->nonce,
+                                    (uint32_t)link->options.role, link->name, transcript, sizeof transcript);
+    secret_proof(&link->secret, transcript, size, (uint8_t *)auth.proof);
+    error = conn_call(link->conn, CTL_AUTH, &auth, CTL_CALL_SECONDS * 1000, auth_done, link, text);
+    if (error)
+        give_up(link, error, text);
+}
+
+static void connected(struct conn *conn, int error, const char *why)
+{
+    struct link *link = conn_context(conn);
+    char text[EXPLAIN_SIZE];
+    if (error) {
+        lost(link, error, why);
+        return;
+    }
+    link->hello = (ctl_hello_args){ .major = CTL_MAJOR, .minor = CTL_MINOR, .role = link->options.role, .name = link->name,
+                                    .software = link->software, .incarnation = link->options.incarnation };
+    RAND_bytes((uint8_t *)link->hello.nonce, sizeof link->hello.nonce);
+    error = conn_call(conn, CTL_HELLO, &link->hello, CTL_CALL_SECONDS * 1000, hello_done, link, text);
+    if (error)
+        give_up(link, error, text);
+}
+
+static void connect_now(struct loop_timer *timer, void *context)
+{
+    struct link *link = context;
+    char error[EXPLAIN_SIZE];
+    (void)timer;
+    const struct conn_options options = {
+        .uri = link->uris[link->next_uri], .tls = link->tls, .tls_name = *link->tls_name ? link->tls_name : NULL,
+        .service = &link->service, .context = link, .connected = connected,
+    };
+    link->next_uri = (link->next_uri + 1) % link->uri_count;
+    int failure = conn_connect(link->loop, &options, &link->conn, error);
+    if (failure)
+        lost(link, failure, error);
+}
+
+int link_open(struct loop *loop, const struct link_options *options, struct link **out, char *error)
+{
+    struct link *link = calloc(1, sizeof *link);
+    if (!link)
+        return explain(error, -ENOMEM, "no memory for a connection");
+    link->loop = loop;
+    link->options = *options;
+    for (; options->uris[link->uri_count] && link->uri_count < MAX_URIS; link->uri_count++)
+        link->uris[link->uri_count] = strdup(options->uris[link->uri_count]);
+    snprintf(link->name, sizeof link->name, "%s", options->name);
+    snprintf(link->software, sizeof link->software, "%s", options->software ? options->software : "");
+    snprintf(link->tls_name, sizeof link->tls_name, "%s", options->tls_name ? options->tls_name : "");
+    if (options->secret)
+        link->secret = *options->secret;
+    if (!link->options.retry_min_ms)
+        link->options.retry_min_ms = RETRY_MIN_MS;
+    if (!link->options.retry_max_ms)
+        link->options.retry_max_ms = RETRY_MAX_MS;
+    if (!link->options.incarnation)
+        RAND_bytes((uint8_t *)&link->options.incarnation, sizeof link->options.incarnation);
+    if (options->service)
+        link->service = *options->service;
+    link->service.closed = closed;
+    if (link->uri_count == 0 || !protocol_name_valid(link->name)) {
+        link_close(link);
+        return explain(error, -EINVAL, "connecting needs an address and a valid name, not '%s'", options->name);
+    }
+    link_set_tls(link, options->tls);
+    loop_timer_start(loop, &link->retry, 0, connect_now, link);
+    *out = link;
+    return 0;
+}
+
+void link_close(struct link *link)
+{
+    if (!link)
+        return;
+    link->closing = true;
+    loop_timer_stop(&link->retry);
+    if (link->conn) {
+        struct conn *conn = link->conn;
+        link->conn = NULL;
+        conn_set_service(conn, NULL);           /* it lives in what is freed here */
+        conn_close(conn, "this side ends the connection");
+    }
+    tls_context_release(link->tls);
+    for (size_t i = 0; i < link->uri_count; i++)
+        free(link->uris[i]);
+    secret_wipe(&link->secret);
+    free(link);
+}
+
+struct conn *link_conn(const struct link *link)
+{
+    return link->up ? link->conn : NULL;
+}
+
+void *link_context(const struct link *link)
+{
+    return link->options.context;
+}
+
+void link_retry_now(struct link *link)
+{
+    if (!link->conn && !link->closing && !link->ended)
+        loop_timer_start(link->loop, &link->retry, 0, connect_now, link);
+}
+
+void link_set_tls(struct link *link, struct tls_context *tls)
+{
+    struct tls_context *old = link->tls;
+    link->tls = tls ? tls_context_reference(tls) : NULL;
+    tls_context_release(old);
+}
+
+int link_call(struct link *link, uint32_t procedure, const void *args, unsigned deadline_ms, conn_done *done, void *context,
+              char *error)
+{
+    if (!link->up)
+        return explain(error, -ENOTCONN, "not connected%s%s", *link->why ? ": " : "", link->why);
+    return conn_call(link->conn, procedure, args, deadline_ms, done, context, error);
+}
+
+/* ---- waiting, for command line programs ---- */
+
+static void set_flag(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    *(bool *)context = true;
+}
+
+int link_wait_up(struct link *link, unsigned timeout_ms, char *error)
+{
+    struct loop_timer timer = { 0 };
+    bool over = false;
+    loop_timer_start(link->loop, &timer, timeout_ms, set_flag, &over);
+    while (!link->up && !link->ended && !over)
+        loop_run_once(link->loop);
+    loop_timer_stop(&timer);
+    if (link->up)
+        return 0;
+    return link->ended ? explain(error, link->error, "%s", link->why)
+                       : explain(error, -ETIMEDOUT, "no answer from %s within %u ms", link->uris[0], timeout_ms);
+}
+
+struct waited { uint32_t procedure; void *result; bool over; int error; char *text; };
+
+static void waited_done(void *context, int error, const char *why, void *result)
+{
+    struct waited *waited = context;
+    const struct protocol_procedure *procedure = &protocol_procedures[waited->procedure];
+    waited->over = true;
+    waited->error = error;
+    if (error) {
+        explain(waited->text, error, "%s", why);
+    } else {
+        /* Taken over: what is left behind is empty. */
+        memcpy(waited->result, result, procedure->result_size);
+        memset(result, 0, procedure->result_size);
+    }
+}
+
+int link_call_wait(struct link *link, uint32_t procedure, const void *args, unsigned deadline_ms, void *result, char *error)
+{
+    struct waited waited = { .procedure = procedure, .result = result, .text = error };
+    int failure = link_call(link, procedure, args, deadline_ms, waited_done, &waited, error);
+    if (failure)
+        return failure;
+    while (!waited.over)
+        loop_run_once(link->loop);
+    return waited.error;
+}

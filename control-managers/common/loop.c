@@ -1,0 +1,273 @@
+/*
+ * loop.c: the loop itself, its timers, signals and posts.
+ *
+ * Timers form a pairing heap of the owners' structs: starting one is O(1) and cannot fail, stopping and firing one is
+ * O(log n). One uv_timer_t waits for the first of them.
+ */
+#include "control-managers/common/loop_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+uint64_t loop_now(struct loop *loop)
+{
+    (void)loop;
+    return uv_hrtime() / 1000000;
+}
+
+int64_t loop_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+uv_loop_t *loop_uv(struct loop *loop)
+{
+    return &loop->uv;
+}
+
+/* ---- timers ---- */
+
+static struct loop_timer *meld(struct loop_timer *a, struct loop_timer *b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    if (b->due < a->due) {
+        struct loop_timer *other = a;
+        a = b;
+        b = other;
+    }
+    b->next = a->child;
+    if (b->next)
+        b->next->back = b;
+    b->back = a;
+    a->child = b;
+    return a;
+}
+
+/* Two passes: pairs from the left, then all from the right. */
+static struct loop_timer *meld_children(struct loop_timer *parent)
+{
+    struct loop_timer *pairs = NULL, *root = NULL, *at = parent->child;
+    parent->child = NULL;
+    while (at) {
+        struct loop_timer *a = at, *b = at->next;
+        at = b ? b->next : NULL;
+        a->next = a->back = NULL;
+        if (b)
+            b->next = b->back = NULL;
+        struct loop_timer *pair = meld(a, b);
+        pair->next = pairs;
+        pairs = pair;
+    }
+    while (pairs) {
+        struct loop_timer *next = pairs->next;
+        pairs->next = pairs->back = NULL;
+        root = meld(root, pairs);
+        pairs = next;
+    }
+    return root;
+}
+
+static void take_out(struct loop *loop, struct loop_timer *timer)
+{
+    struct loop_timer *rest = meld_children(timer);
+    if (timer == loop->timers) {
+        loop->timers = rest;
+    } else {
+        if (timer->back->child == timer)
+            timer->back->child = timer->next;
+        else
+            timer->back->next = timer->next;
+        if (timer->next)
+            timer->next->back = timer->back;
+        loop->timers = meld(loop->timers, rest);
+    }
+    timer->next = timer->back = NULL;
+    timer->loop = NULL;
+}
+
+static void fire(uv_timer_t *clock);
+
+static void set_clock(struct loop *loop)
+{
+    if (loop->firing)
+        return;
+    if (!loop->timers) {
+        uv_timer_stop(&loop->clock);
+        return;
+    }
+    uint64_t now = loop_now(loop);
+    uv_update_time(&loop->uv);
+    uv_timer_start(&loop->clock, fire, loop->timers->due > now ? loop->timers->due - now : 0, 0);
+}
+
+static void fire(uv_timer_t *clock)
+{
+    struct loop *loop = clock->data;
+    uint64_t now = loop_now(loop);
+    loop->firing = true;
+    while (loop->timers && loop->timers->due <= now && !loop->stopping) {
+        struct loop_timer *timer = loop->timers;
+        take_out(loop, timer);
+        timer->fn(timer, timer->context);
+    }
+    loop->firing = false;
+    set_clock(loop);
+}
+
+void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ms, void (*fn)(struct loop_timer *, void *),
+                      void *context)
+{
+    loop_timer_stop(timer);
+    /* At least 1 ms: what restarts itself at once must not starve the rest. */
+    *timer = (struct loop_timer){ .loop = loop, .due = loop_now(loop) + (ms ? ms : 1), .fn = fn, .context = context };
+    bool first = !loop->timers || timer->due < loop->timers->due;
+    loop->timers = meld(loop->timers, timer);
+    if (first)
+        set_clock(loop);
+}
+
+void loop_timer_stop(struct loop_timer *timer)
+{
+    struct loop *loop = timer->loop;
+    if (!loop)
+        return;
+    bool first = timer == loop->timers;
+    take_out(loop, timer);
+    if (first && !loop->timers)
+        set_clock(loop);                        /* else it wakes once for nothing, which costs less */
+}
+
+/* ---- posts ---- */
+
+static void run_posted(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    struct loop_posted *posted = loop->posted;
+    loop->posted = NULL;
+    loop->posted_end = &loop->posted;
+    pthread_mutex_unlock(&loop->lock);
+    while (posted) {
+        struct loop_posted *next = posted->next;
+        posted->fn(posted->context);
+        free(posted);
+        posted = next;
+    }
+}
+
+static void woken(uv_async_t *wake)
+{
+    run_posted(wake->data);
+}
+
+int loop_post(struct loop *loop, void (*fn)(void *), void *context)
+{
+    struct loop_posted *posted = malloc(sizeof *posted);
+    if (!posted)
+        return -ENOMEM;
+    *posted = (struct loop_posted){ .fn = fn, .context = context };
+    pthread_mutex_lock(&loop->lock);
+    *loop->posted_end = posted;
+    loop->posted_end = &posted->next;
+    pthread_mutex_unlock(&loop->lock);
+    uv_async_send(&loop->wake);
+    return 0;
+}
+
+/* ---- signals ---- */
+
+static void signalled(uv_signal_t *uv, int number)
+{
+    struct loop_signal_handle *handle = uv->data;
+    handle->fn(number, handle->context);
+}
+
+int loop_signal(struct loop *loop, int number, void (*fn)(int, void *), void *context)
+{
+    struct loop_signal_handle *handle = calloc(1, sizeof *handle);
+    if (!handle)
+        return -ENOMEM;
+    handle->fn = fn;
+    handle->context = context;
+    handle->uv.data = handle;
+    uv_signal_init(&loop->uv, &handle->uv);
+    handle->next = loop->signals;
+    loop->signals = handle;
+    return uv_signal_start(&handle->uv, signalled, number);
+}
+
+/* ---- life ---- */
+
+struct loop *loop_create(void)
+{
+    struct loop *loop = calloc(1, sizeof *loop);
+    if (!loop)
+        return NULL;
+    loop->encode = malloc(LOOP_ENCODE_SIZE);
+    if (!loop->encode || uv_loop_init(&loop->uv) < 0) {
+        free(loop->encode);
+        free(loop);
+        return NULL;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    loop->posted_end = &loop->posted;
+    pthread_mutex_init(&loop->lock, NULL);
+    uv_timer_init(&loop->uv, &loop->clock);
+    loop->clock.data = loop;
+    uv_async_init(&loop->uv, &loop->wake, woken);
+    loop->wake.data = loop;
+    return loop;
+}
+
+void loop_run(struct loop *loop)
+{
+    loop->stopping = false;
+    set_clock(loop);
+    while (!loop->stopping)
+        uv_run(&loop->uv, UV_RUN_ONCE);
+    loop->stopping = false;
+}
+
+void loop_run_once(struct loop *loop)
+{
+    uv_run(&loop->uv, UV_RUN_ONCE);
+}
+
+void loop_stop(struct loop *loop)
+{
+    loop->stopping = true;
+    uv_stop(&loop->uv);
+}
+
+static void close_what_is_left(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void loop_destroy(struct loop *loop)
+{
+    if (!loop)
+        return;
+    while (loop->conns)
+        conn_close(loop->conns, "this program ends");
+    run_posted(loop);
+    uv_walk(&loop->uv, close_what_is_left, NULL);
+    loop->stopping = true;                      /* timers that still run belong to nobody */
+    while (uv_loop_close(&loop->uv) == UV_EBUSY)
+        uv_run(&loop->uv, UV_RUN_DEFAULT);
+    while (loop->signals) {
+        struct loop_signal_handle *handle = loop->signals;
+        loop->signals = handle->next;
+        free(handle);
+    }
+    pthread_mutex_destroy(&loop->lock);
+    free(loop->encode);
+    free(loop);
+}

@@ -1,0 +1,220 @@
+#include "control-managers/common/protocol.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+bool_t xdr_ctl_nothing(XDR *xdr, ctl_nothing *object)
+{
+    (void)xdr, (void)object;
+    return TRUE;
+}
+
+bool_t protocol_xdr_string(XDR *xdr, char **text, u_int max)
+{
+    static char nothing[1];
+    if (xdr->x_op == XDR_ENCODE && !*text) {
+        char *empty = nothing;
+        return xdr_string(xdr, &empty, max);
+    }
+    if (xdr->x_op != XDR_DECODE)
+        return xdr_string(xdr, text, max);
+    u_int length = 0;
+    *text = NULL;
+    if (!xdr_bytes(xdr, text, &length, max))
+        return FALSE;
+    /* xdr_bytes leaves no room for the end, and gives nothing at all for an empty string. */
+    char *ended = malloc((size_t)length + 1);
+    if (ended && length)
+        memcpy(ended, *text, length);
+    free(*text);
+    *text = ended;
+    if (!ended)
+        return FALSE;
+    ended[length] = '\0';
+    if (strlen(ended) != length)
+        return FALSE;                           /* freed with the rest by who decodes */
+    protocol_text_clean(ended);
+    return TRUE;
+}
+
+#define PROTOCOL_ENTRY(number, NAME, arguments, outcome)                                                              \
+    [number] = { #NAME, (xdrproc_t)xdr_##arguments, (xdrproc_t)xdr_##outcome, sizeof(arguments), sizeof(outcome) },
+const struct protocol_procedure protocol_procedures[CTL_LAST_PROCEDURE + 1] = { CTL_PROCEDURES(PROTOCOL_ENTRY) };
+#undef PROTOCOL_ENTRY
+
+const struct protocol_procedure *protocol_procedure(uint32_t number)
+{
+    return number <= CTL_LAST_PROCEDURE && protocol_procedures[number].name ? &protocol_procedures[number] : NULL;
+}
+
+bool protocol_copy(xdrproc_t proc, void *dst, size_t size, const void *src)
+{
+    XDR xdr;
+    memset(dst, 0, size);
+    unsigned length = (unsigned)xdr_sizeof(proc, (void *)src);
+    char *bytes = malloc(length ? length : 1);
+    if (!bytes)
+        return false;
+    xdrmem_create(&xdr, bytes, length, XDR_ENCODE);
+    bool copied = proc(&xdr, (void *)src);
+    if (copied) {
+        xdrmem_create(&xdr, bytes, length, XDR_DECODE);
+        copied = proc(&xdr, dst);
+        if (!copied) {
+            protocol_free(proc, dst);
+            memset(dst, 0, size);
+        }
+    }
+    free(bytes);
+    return copied;
+}
+
+void protocol_free(xdrproc_t proc, void *object)
+{
+    xdr_free(proc, object);
+}
+
+/* ---- names ---- */
+
+const char *protocol_code_name(ctl_code code)
+{
+    switch (code) {
+    case CTL_OK:            return "ok";
+    case CTL_WAITING:       return "waiting";
+    case CTL_INVALID:       return "invalid";
+    case CTL_DENIED:        return "denied";
+    case CTL_NOT_FOUND:     return "not-found";
+    case CTL_EXISTS:        return "exists";
+    case CTL_BUSY:          return "busy";
+    case CTL_NO_ROOM:       return "no-room";
+    case CTL_NOT_SUPPORTED: return "not-supported";
+    case CTL_LOST:          return "lost";
+    case CTL_TIMEOUT:       return "timeout";
+    case CTL_VERSION:       return "version";
+    case CTL_INTERNAL:      return "internal";
+    case CTL_DB_AWAY:       return "db-away";
+    case CTL_NEIGHBOUR:     return "neighbour-fault";
+    }
+    return "unknown";
+}
+
+const char *protocol_server_state_name(ctl_server_state state)
+{
+    switch (state) {
+    case CTL_SERVER_STARTING: return "starting";
+    case CTL_SERVER_RUNNING:  return "running";
+    case CTL_SERVER_STOPPING: return "stopping";
+    case CTL_SERVER_ENDED:    return "ended";
+    case CTL_SERVER_FAILED:   return "failed";
+    }
+    return "unknown";
+}
+
+const char *protocol_role_name(ctl_role role)
+{
+    switch (role) {
+    case CTL_ROLE_NONE:    return "none";
+    case CTL_ROLE_NODE:    return "node";
+    case CTL_ROLE_CLIENT:  return "client";
+    case CTL_ROLE_ADMIN:   return "admin";
+    case CTL_ROLE_PROGRAM: return "program";
+    case CTL_ROLE_SERVER:  return "server";
+    }
+    return "unknown";
+}
+
+static const struct { unsigned bit; const char *name; } sharings[] = {
+    { CTL_SHARING_EXCLUSIVE, "exclusive" }, { CTL_SHARING_MIG, "mig" },
+    { CTL_SHARING_TIME_SLICE, "time-slice" }, { CTL_SHARING_MPS, "mps" },
+    { CTL_SHARING_ALL, "any" },                 /* for parsing only: must be the last */
+};
+enum { SHARINGS = sizeof sharings / sizeof sharings[0] };
+
+const char *protocol_sharing_text(unsigned sharing, char *buffer)
+{
+    *buffer = '\0';
+    for (int i = 0; i < SHARINGS - 1; i++)
+        if (sharing & sharings[i].bit) {
+            size_t at = strlen(buffer);
+            snprintf(buffer + at, PROTOCOL_SHARING_SIZE - at, "%s%s", at ? "," : "", sharings[i].name);
+        }
+    if (!*buffer)
+        snprintf(buffer, PROTOCOL_SHARING_SIZE, "none");
+    return buffer;
+}
+
+unsigned protocol_sharing_parse(const char *text)
+{
+    unsigned set = 0;
+    while (*(text += strspn(text, ", \t"))) {
+        size_t length = strcspn(text, ", \t");
+        unsigned bit = 0;
+        for (int i = 0; i < SHARINGS; i++)
+            if (strlen(sharings[i].name) == length && strncasecmp(text, sharings[i].name, length) == 0)
+                bit = sharings[i].bit;
+        if (!bit)
+            return 0;
+        set |= bit;
+        text += length;
+    }
+    return set;
+}
+
+/* ---- text ---- */
+
+static bool name_character(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("._:-", c));
+}
+
+bool protocol_name_valid(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > CTL_MAX_NAME || *name == '-' || *name == '.')
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!name_character((unsigned char)name[i]))
+            return false;
+    return true;
+}
+
+/* Length of the well-formed UTF-8 sequence at `at`, 0 if there is none (overlong forms and surrogates included). */
+static size_t utf8_length(const unsigned char *at)
+{
+    if (at[0] < 0x80)
+        return 1;
+    size_t length = at[0] >= 0xc2 && at[0] < 0xe0 ? 2 : (at[0] & 0xf0) == 0xe0 ? 3 : at[0] >= 0xf0 && at[0] < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
+        (at[0] == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+void protocol_text_clean(char *text)
+{
+    unsigned char *at = (unsigned char *)text;
+    while (*at) {
+        size_t length = utf8_length(at);
+        /* C0, DEL, and C1 controls (U+0080 to U+009F) */
+        if (length == 0 || at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0)) {
+            *at = '?';
+            length = 1;
+        }
+        at += length;
+    }
+}
+
+ctl_status protocol_status(char *buffer, ctl_code code, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(buffer, CTL_MAX_TEXT + 1, format, list);
+    va_end(list);
+    return (ctl_status){ .code = code, .text = buffer };
+}

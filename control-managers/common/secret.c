@@ -1,0 +1,227 @@
+#include "control-managers/common/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include "control-managers/common/explain.h"
+
+static const char client_key_label[] = "flyt client key";
+
+void secret_wipe(struct secret *secret)
+{
+    OPENSSL_cleanse(secret, sizeof *secret);
+}
+
+int secret_check_fd(int fd, const char *path, char *error)
+{
+    struct stat status;
+    if (fstat(fd, &status) < 0)
+        return explain(error, -errno, "examining %s: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return explain(error, -EPERM, "%s holds a secret and must be a regular file", path);
+    if (status.st_uid != geteuid() && status.st_uid != 0)
+        return explain(error, -EPERM, "%s holds a secret and belongs to user %u: it must belong to user %u or to root "
+                       "(chown %u '%s')", path, status.st_uid, geteuid(), geteuid(), path);
+    if (status.st_mode & (S_IWGRP | S_IRWXO))
+        return explain(error, -EPERM, "%s holds a secret and has mode %04o: others could read or change it "
+                       "(chmod 600 '%s')", path, status.st_mode & 07777, path);
+    return 0;
+}
+
+static int read_all(int fd, const char *path, struct secret *secret, char *error)
+{
+    uint8_t extra;
+    secret->size = 0;
+    for (;;) {
+        bool full = secret->size == SECRET_MAX_SIZE;
+        ssize_t got = read(fd, full ? &extra : secret->bytes + secret->size, full ? 1 : SECRET_MAX_SIZE - secret->size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return explain(error, -errno, "reading %s: %s", path, strerror(errno));
+        if (got == 0)
+            return 0;
+        if (full)
+            return explain(error, -EINVAL, "%s is longer than the %d bytes that a secret may have", path, SECRET_MAX_SIZE);
+        secret->size += (size_t)got;
+    }
+}
+
+int secret_read(const char *path, struct secret *secret, char *error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return explain(error, -errno, "opening the secret %s: %s", path, strerror(errno));
+    int failure = secret_check_fd(fd, path, error);
+    if (failure == 0)
+        failure = read_all(fd, path, secret, error);
+    close(fd);
+    if (failure == 0) {
+        while (secret->size > 0 && (secret->bytes[secret->size - 1] == '\n' || secret->bytes[secret->size - 1] == '\r'))
+            secret->size--;
+        if (secret->size == 0)
+            failure = explain(error, -EINVAL, "%s is empty: a secret is expected in it", path);
+    }
+    if (failure)
+        secret_wipe(secret);
+    return failure;
+}
+
+static int take(const char *text, const char *what, struct secret *secret, char *error)
+{
+    size_t size = strlen(text);
+    if (size == 0 || size > SECRET_MAX_SIZE)
+        return explain(error, -EINVAL, "%s is %s", what, size ? "too long for a secret" : "empty");
+    secret->size = size;
+    memcpy(secret->bytes, text, size);
+    return 0;
+}
+
+int secret_resolve(const char *source, bool literal_allowed, struct secret *secret, char *error)
+{
+    if (strncmp(source, "file:", 5) == 0)
+        return secret_read(source + 5, secret, error);
+    if (strncmp(source, "env:", 4) == 0) {
+        const char *value = getenv(source + 4);
+        if (!value)
+            return explain(error, -ENOENT, "the environment has no variable %s, which was to hold a secret", source + 4);
+        return take(value, source, secret, error);
+    }
+    if (!literal_allowed)
+        return explain(error, -EPERM, "a secret must not stand here itself: write file:/path or env:NAME");
+    return take(source, "the secret", secret, error);
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = write(fd, bytes, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return -errno;
+        bytes += put;
+        size -= (size_t)put;
+    }
+    return fsync(fd) < 0 ? -errno : 0;
+}
+
+/* A rename is durable once the folder is. */
+static void sync_folder_of(const char *path)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!fsync(fd);
+        close(fd);
+    }
+}
+
+int secret_write(const char *path, const void *bytes, size_t size, char *error)
+{
+    char temporary[4096];
+    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary)
+        return explain(error, -ENAMETOOLONG, "the path %.100s… is too long", path);
+    int fd = mkostemp(temporary, O_CLOEXEC);            /* mode 0600 */
+    if (fd < 0)
+        return explain(error, -errno, "creating %s: %s", temporary, strerror(errno));
+    int failure = write_all(fd, bytes, size);
+    close(fd);
+    if (failure == 0 && rename(temporary, path) < 0)
+        failure = -errno;
+    if (failure) {
+        unlink(temporary);
+        return explain(error, failure, "writing %s: %s", path, strerror(-failure));
+    }
+    sync_folder_of(path);
+    return 0;
+}
+
+int secret_make(char *text)
+{
+    uint8_t bytes[SECRET_TEXT_SIZE / 2];
+    if (RAND_bytes(bytes, sizeof bytes) != 1)
+        return -EIO;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    OPENSSL_cleanse(bytes, sizeof bytes);
+    return 0;
+}
+
+/* ---- proofs ---- */
+
+static void sha256(const void *a, size_t a_size, const void *b, size_t b_size, uint8_t out[32])
+{
+    uint8_t bytes[SECRET_MAX_SIZE + 64];
+    memcpy(bytes, a, a_size);
+    if (b_size)
+        memcpy(bytes + a_size, b, b_size);
+    EVP_Digest(bytes, a_size + b_size, out, NULL, EVP_sha256(), NULL);
+    OPENSSL_cleanse(bytes, sizeof bytes);
+}
+
+static void client_key(const struct secret *secret, uint8_t key[32])
+{
+    sha256(client_key_label, sizeof client_key_label - 1, secret->bytes, secret->size, key);
+}
+
+void secret_stored(const struct secret *secret, uint8_t stored[SECRET_STORED_SIZE])
+{
+    uint8_t key[32];
+    client_key(secret, key);
+    sha256(key, sizeof key, NULL, 0, stored);
+    OPENSSL_cleanse(key, sizeof key);
+}
+
+static void xor_signature(const uint8_t stored[32], const uint8_t *transcript, size_t size, uint8_t bytes[32])
+{
+    uint8_t signature[32];
+    unsigned length = sizeof signature;
+    HMAC(EVP_sha256(), stored, SECRET_STORED_SIZE, transcript, size, signature, &length);
+    for (int i = 0; i < 32; i++)
+        bytes[i] ^= signature[i];
+}
+
+void secret_proof(const struct secret *secret, const uint8_t *transcript, size_t size, uint8_t proof[SECRET_PROOF_SIZE])
+{
+    uint8_t stored[SECRET_STORED_SIZE];
+    secret_stored(secret, stored);
+    client_key(secret, proof);
+    xor_signature(stored, transcript, size, proof);
+}
+
+bool secret_verify(const uint8_t stored[SECRET_STORED_SIZE], const uint8_t *transcript, size_t size,
+                   const uint8_t proof[SECRET_PROOF_SIZE])
+{
+    uint8_t key[32], found[32];
+    memcpy(key, proof, sizeof key);
+    xor_signature(stored, transcript, size, key);
+    sha256(key, sizeof key, NULL, 0, found);
+    OPENSSL_cleanse(key, sizeof key);
+    return CRYPTO_memcmp(found, stored, sizeof found) == 0;
+}
+
+size_t secret_transcript(const uint8_t caller[32], const uint8_t listener[32], uint32_t role, const char *name,
+                         uint8_t *out, size_t capacity)
+{
+    size_t length = strlen(name), size = 32 + 32 + 4 + length;
+    if (size > capacity)
+        return 0;
+    memcpy(out, caller, 32);
+    memcpy(out + 32, listener, 32);
+    for (int i = 0; i < 4; i++)
+        out[64 + i] = (uint8_t)(role >> (24 - 8 * i));
+    memcpy(out + 68, name, length);
+    return size;
+}

@@ -1,0 +1,273 @@
+#include "control-managers/common/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "control-managers/common/explain.h"
+#include "control-managers/common/secret.h"
+
+struct tls_context { SSL_CTX *ssl; unsigned references; };
+
+struct tls_session {
+    struct tls_context *context;
+    SSL  *ssl;
+    BIO  *in, *out;
+    char  name[128];                    /* whom the peer's certificate must name; "" any */
+    char  peer[128];
+};
+
+/* The newest reason that OpenSSL gives. */
+static const char *reason(void)
+{
+    unsigned long code = ERR_peek_last_error();
+    const char *text = code ? ERR_reason_error_string(code) : NULL;
+    return text ? text : "no reason given";
+}
+
+/* ---- contexts ---- */
+
+static int check_files(const struct tls_files *files, char *error)
+{
+    const char *paths[] = { files->ca, files->certificate, files->key };
+    int there = 0;
+    const char *missing = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (access(paths[i], F_OK) == 0)
+            there++;
+        else
+            missing = paths[i];
+    }
+    if (there == 0)
+        return explain(error, -ENOENT, "there are no certificates: %s does not exist", files->ca);
+    if (missing)
+        return explain(error, -EINVAL, "TLS needs %s, %s and %s: %s is missing (`flytctl ca` makes them)", files->ca,
+                       files->certificate, files->key, missing);
+    int fd = open(files->key, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return explain(error, -errno, "opening %s: %s", files->key, strerror(errno));
+    int failure = secret_check_fd(fd, files->key, error);
+    close(fd);
+    return failure;
+}
+
+static int check_dates(SSL_CTX *ssl, const char *path, char *error)
+{
+    X509 *certificate = SSL_CTX_get0_certificate(ssl);
+    if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0)
+        return explain(error, -EKEYEXPIRED, "the certificate %s has expired: make a new one (`flytctl ca`)", path);
+    if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0)
+        return explain(error, -EKEYEXPIRED, "the certificate %s is not valid yet: is the clock right?", path);
+    return 0;
+}
+
+static int fill(SSL_CTX *ssl, const struct tls_files *files, char *error)
+{
+    ERR_clear_error();
+    if (SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) != 1)
+        return explain(error, -EIO, "OpenSSL here has no TLS 1.3");
+    if (SSL_CTX_load_verify_locations(ssl, files->ca, NULL) != 1)
+        return explain(error, -EINVAL, "reading the CA's certificate %s: %s", files->ca, reason());
+    if (SSL_CTX_use_certificate_chain_file(ssl, files->certificate) != 1)
+        return explain(error, -EINVAL, "reading the certificate %s: %s", files->certificate, reason());
+    if (SSL_CTX_use_PrivateKey_file(ssl, files->key, SSL_FILETYPE_PEM) != 1)
+        return explain(error, -EINVAL, "reading the key %s: %s", files->key, reason());
+    if (SSL_CTX_check_private_key(ssl) != 1)
+        return explain(error, -EINVAL, "%s is not the key of %s", files->key, files->certificate);
+    /* The peer of a listener may be without one: it proves itself by CTL_AUTH then. */
+    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(ssl, 0);            /* no resumption: connections live long */
+    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    return check_dates(ssl, files->certificate, error);
+}
+
+int tls_context_create(const struct tls_files *files, struct tls_context **out, char *error)
+{
+    int failure = check_files(files, error);
+    if (failure)
+        return failure;
+    struct tls_context *context = calloc(1, sizeof *context);
+    SSL_CTX *ssl = SSL_CTX_new(TLS_method());
+    failure = context && ssl ? fill(ssl, files, error) : explain(error, -ENOMEM, "no memory for TLS");
+    ERR_clear_error();
+    if (failure) {
+        SSL_CTX_free(ssl);
+        free(context);
+        return failure;
+    }
+    *context = (struct tls_context){ .ssl = ssl, .references = 1 };
+    *out = context;
+    return 0;
+}
+
+struct tls_context *tls_context_reference(struct tls_context *context)
+{
+    context->references++;
+    return context;
+}
+
+void tls_context_release(struct tls_context *context)
+{
+    if (!context || --context->references)
+        return;
+    SSL_CTX_free(context->ssl);
+    free(context);
+}
+
+/* ---- sessions ---- */
+
+struct tls_session *tls_session_create(struct tls_context *context, bool server, const char *peer_name)
+{
+    struct tls_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return NULL;
+    session->ssl = SSL_new(context->ssl);
+    session->in = BIO_new(BIO_s_mem());
+    session->out = BIO_new(BIO_s_mem());
+    if (!session->ssl || !session->in || !session->out) {
+        SSL_free(session->ssl);
+        BIO_free(session->in);
+        BIO_free(session->out);
+        free(session);
+        return NULL;
+    }
+    BIO_set_mem_eof_return(session->in, -1);    /* empty: come again */
+    BIO_set_mem_eof_return(session->out, -1);
+    SSL_set_bio(session->ssl, session->in, session->out);
+    if (server)
+        SSL_set_accept_state(session->ssl);
+    else
+        SSL_set_connect_state(session->ssl);
+    if (peer_name)
+        snprintf(session->name, sizeof session->name, "%s", peer_name);
+    session->context = tls_context_reference(context);
+    return session;
+}
+
+void tls_session_destroy(struct tls_session *session)
+{
+    if (!session)
+        return;
+    SSL_free(session->ssl);                     /* and both BIOs */
+    tls_context_release(session->context);
+    free(session);
+}
+
+int tls_session_feed(struct tls_session *session, const void *bytes, size_t size)
+{
+    return size == 0 || BIO_write(session->in, bytes, (int)size) == (int)size ? 0 : -ENOMEM;
+}
+
+size_t tls_session_pending(struct tls_session *session, const uint8_t **bytes)
+{
+    char *at = NULL;
+    long size = BIO_get_mem_data(session->out, &at);
+    *bytes = (const uint8_t *)at;
+    return size > 0 ? (size_t)size : 0;
+}
+
+void tls_session_sent(struct tls_session *session, size_t size)
+{
+    char waste[4096];
+    const uint8_t *at;
+    if (size == tls_session_pending(session, &at)) {
+        (void)BIO_reset(session->out);
+        return;
+    }
+    while (size > 0) {
+        int got = BIO_read(session->out, waste, (int)(size < sizeof waste ? size : sizeof waste));
+        if (got <= 0)
+            return;
+        size -= (size_t)got;
+    }
+}
+
+/* Remembers who the peer is; -EPROTO when it is not whom we wanted. */
+static int learn_peer(struct tls_session *session, char *error)
+{
+    X509 *certificate = SSL_get1_peer_certificate(session->ssl);
+    if (certificate) {
+        int length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, session->peer,
+                                               sizeof session->peer);
+        if (length < 0 || (size_t)length != strlen(session->peer))
+            session->peer[0] = '\0';
+        X509_free(certificate);
+    }
+    if (*session->name && strcmp(session->name, session->peer))
+        return explain(error, -EPROTO, "the peer's certificate names '%s', expected was '%s'", session->peer, session->name);
+    return 1;
+}
+
+int tls_session_handshake(struct tls_session *session, char *error)
+{
+    ERR_clear_error();
+    int done = SSL_do_handshake(session->ssl);
+    if (done == 1)
+        return learn_peer(session, error);
+    int what = SSL_get_error(session->ssl, done);
+    if (what == SSL_ERROR_WANT_READ || what == SSL_ERROR_WANT_WRITE)
+        return 0;
+    long verified = SSL_get_verify_result(session->ssl);
+    if (verified != X509_V_OK)
+        explain(error, 0, "TLS: the peer's certificate is not good: %s", X509_verify_cert_error_string(verified));
+    else
+        explain(error, 0, "TLS: the handshake failed: %s (does the peer speak TLS, and is its certificate of the same CA?)",
+                reason());
+    ERR_clear_error();
+    return -EPROTO;
+}
+
+ssize_t tls_session_read(struct tls_session *session, void *bytes, size_t size, char *error)
+{
+    ERR_clear_error();
+    int got = SSL_read(session->ssl, bytes, (int)size);
+    if (got > 0)
+        return got;
+    switch (SSL_get_error(session->ssl, got)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return 0;
+    case SSL_ERROR_ZERO_RETURN:
+        return -ECONNRESET;
+    default:
+        explain(error, 0, "TLS: %s", reason());
+        ERR_clear_error();
+        return -EPROTO;
+    }
+}
+
+int tls_session_write(struct tls_session *session, const void *bytes, size_t size, char *error)
+{
+    const uint8_t *at = bytes;
+    ERR_clear_error();
+    while (size > 0) {
+        int put = SSL_write(session->ssl, at, (int)size);
+        if (put <= 0) {
+            explain(error, 0, "TLS: %s", reason());
+            ERR_clear_error();
+            return -EPROTO;
+        }
+        at += put;
+        size -= (size_t)put;
+    }
+    return 0;
+}
+
+void tls_session_close(struct tls_session *session)
+{
+    ERR_clear_error();
+    SSL_shutdown(session->ssl);
+    ERR_clear_error();
+}
+
+const char *tls_session_peer(struct tls_session *session)
+{
+    return *session->peer ? session->peer : NULL;
+}
