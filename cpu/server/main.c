@@ -6,9 +6,11 @@
 
 #include "cpu/common/log.h"
 #include "cpu/server/listener.h"
+#include "cpu/server/ticket.h"
 #include "cpu/server/version.h"
 
-enum { OPTION_LISTEN = 256, OPTION_GPU, OPTION_WORKERS, OPTION_VERSION, OPTION_WORKER, OPTION_CACHE };
+enum { OPTION_LISTEN = 256, OPTION_GPU, OPTION_WORKERS, OPTION_VERSION, OPTION_WORKER, OPTION_CACHE, OPTION_TICKET_KEY,
+       OPTION_TICKET_STATE, OPTION_TICKET_SERVER };
 
 static const char help[] =
     "Usage: cricket-rpc-server --listen URI [--listen URI ...] [options]\n"
@@ -20,6 +22,10 @@ static const char help[] =
     "  --gpu KIND        auto (default: an NVIDIA GPU if there is one, else software),\n"
     "                    nvidia, software, or null (does nothing; for measurements)\n"
     "  --workers N       processes kept ready for the next client (default 2)\n"
+    "  --ticket-key FILE serve only clients with a ticket signed by one of the keys in FILE\n"
+    "                    (lines of 64 hexadecimal digits; flyt-node-manager writes it)\n"
+    "  --ticket-state DIR  where it remembers which tickets were used\n"
+    "  --ticket-server N   accept only tickets for server N\n"
     "  --version         print the version\n"
     "  --help            print this\n"
     "\n"
@@ -39,6 +45,9 @@ int main(int argc, char **argv)
         { "listen", required_argument, NULL, OPTION_LISTEN },
         { "gpu", required_argument, NULL, OPTION_GPU },
         { "workers", required_argument, NULL, OPTION_WORKERS },
+        { "ticket-key", required_argument, NULL, OPTION_TICKET_KEY },
+        { "ticket-state", required_argument, NULL, OPTION_TICKET_STATE },
+        { "ticket-server", required_argument, NULL, OPTION_TICKET_SERVER },
         { "version", no_argument, NULL, OPTION_VERSION },
         { "help", no_argument, NULL, 'h' },
         { "worker", no_argument, NULL, OPTION_WORKER },           /* how the listener starts a worker */
@@ -46,7 +55,7 @@ int main(int argc, char **argv)
         { 0 },
     };
     struct listener_options listener = { .gpu = "auto", .spares = 2 };
-    const char *cache = NULL;
+    const char *cache = NULL, *ticket_key = NULL, *ticket_state = NULL, *ticket_server = NULL;
     char *end;
     int worker = 0, option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1)
@@ -68,6 +77,15 @@ int main(int argc, char **argv)
             listener.spares = (int)n;
             break;
         }
+        case OPTION_TICKET_KEY:
+            ticket_key = optarg;
+            break;
+        case OPTION_TICKET_STATE:
+            ticket_state = optarg;
+            break;
+        case OPTION_TICKET_SERVER:
+            ticket_server = optarg;
+            break;
         case OPTION_VERSION:
             puts("cricket-rpc-server, " FLYT_SERVER_VERSION);
             return 0;
@@ -90,5 +108,11 @@ int main(int argc, char **argv)
     if (!listener.uri_count)
         return usage("--listen is missing: say where, for example --listen unix:///tmp/flyt.sock");
     log_set_name("cricket-rpc-server");
+    if (!ticket_key && (ticket_state || ticket_server))
+        return usage("--ticket-state and --ticket-server go with --ticket-key");
+    if (ticket_key && ticket_configure(ticket_key, ticket_state, ticket_server) != 0) {
+        log_error("no memory");
+        return 1;
+    }
     return listener_main(&listener);
 }

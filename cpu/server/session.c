@@ -32,6 +32,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     session->in_process = options->in_process;
     session->disposable = options->disposable;
     session->cache = options->cache;
+    session->admit = options->admit;
     session->ledger.text = options->text;
     session->id = ((uint64_t)getpid() << 32) | (atomic_fetch_add(&session_count, 1) + 1);
     pthread_mutex_init(&session->lock, NULL);
@@ -125,6 +126,10 @@ void serve_hello(struct session *session, struct call *call)
         snprintf(text, FLYT_MAX_SHORT, "the server speaks version %d of the protocol, the client version %u: install the same release of Flyt on both sides",
                  FLYT_PROTOCOL_MAJOR, args->major);
         hello_refuse(session, call, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, text);
+        return;
+    }
+    if (session->admit && session->admit(args->ticket.ticket_val, args->ticket.ticket_len, text) != 0) {
+        hello_refuse(session, call, CUDA_ERROR_NOT_PERMITTED, text);
         return;
     }
     if (devices_snapshot(session->gpu, &devices, &count, text) < 0 ||

@@ -385,6 +385,7 @@ struct session {
     rpc_server        *server;
     const struct gpu  *gpu;
     bool               in_process, disposable;
+    int              (*admit)(const void *ticket, size_t size, char *refusal);    /* session_options */
     uint64_t           id;
     bool               greeted;
     _Atomic bool       ended;
@@ -414,6 +415,9 @@ struct session_options {
     bool disposable;                      /* the process ends with the session: nothing is given back piece by piece */
     struct text *text;                    /* what is captured of stdout and stderr, NULL: nothing */
     struct image_cache *cache;
+    /* Looks at the ticket of HELLO before anything else is done: 0, or -1 with why in *refusal (FLYT_MAX_SHORT). NULL: all are
+       welcome. */
+    int (*admit)(const void *ticket, size_t size, char *refusal);
 };
 
 /* Takes the channel, also on failure. */

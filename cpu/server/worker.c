@@ -15,6 +15,7 @@
 #include "cpu/server/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/text.h"
+#include "cpu/server/ticket.h"
 
 /* Reports of a sanitizer build belong to the log, not to the client's stderr. */
 #if defined __has_feature
@@ -60,7 +61,7 @@ static int worker_receive(void)
 
 int worker_main(const char *gpu, const char *cache)
 {
-    struct session_options options = { .disposable = true };
+    struct session_options options = { .disposable = true, .admit = ticket_check };
     char error[RPC_ERROR_SIZE] = "";
     const flyt_device *devices;
     int log_fd, count;
