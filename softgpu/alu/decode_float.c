@@ -11,6 +11,22 @@ static int no_such_type(struct sg_decode *d)
     return sg_fail(d, "no %s of %s", d->instruction->opcode, sg_type_text(d->type[0]));
 }
 
+/* add.f32.f16 d, a, c;  fma.rn.f32.bf16 d, a, b, c: all but the last operand have 16 bits */
+static int decode_mixed(struct sg_decode *d, enum sg_float_operation operation)
+{
+    const enum sg_type from = d->type[1];
+    if (sg_allow(d, W_ROUNDS | W(sat), 2, 2) || sg_at_most_one(d, W_ROUNDS, "rounding"))
+        return -1;
+    if ((from != SG_T_f16 && from != SG_T_bf16) || d->operation == SG_OP_MAD || (d->operation == SG_OP_FMA && !sg_has(d, W_ROUNDS)))
+        return sg_choose(d, NULL);
+    if (operation == SG_FLOAT_FMA)
+        sg_shape(d, SG_T_f32, from, from, SG_T_f32, SG_T_none);
+    else
+        sg_shape(d, SG_T_f32, from, SG_T_f32, SG_T_none);
+    d->alu->immediate = SG_MIXED_IMMEDIATE(sg_rounding(d), sg_has(d, W(sat)));
+    return sg_choose(d, float_tables[d->level]->mixed[operation][from == SG_T_bf16]);
+}
+
 /* add, sub, mul, fma and mad. mad.f32 and mad.f64 are fma since sm_20. */
 static int decode_sum(struct sg_decode *d)
 {
@@ -18,6 +34,8 @@ static int decode_sum(struct sg_decode *d)
     const bool fused = d->operation == SG_OP_FMA || d->operation == SG_OP_MAD;
     const enum sg_float_operation operation = d->operation == SG_OP_ADD ? SG_FLOAT_ADD : d->operation == SG_OP_SUB ? SG_FLOAT_SUB :
                                               d->operation == SG_OP_MUL ? SG_FLOAT_MUL : SG_FLOAT_FMA;
+    if (t == SG_T_f32 && d->type_count == 2)
+        return decode_mixed(d, operation);
     if (sg_allow(d, W_ROUNDS | (t == SG_T_f64 ? 0 : W(ftz)) | (t == SG_T_f32 ? W(sat) : 0), 1, 1) ||
         sg_at_most_one(d, W_ROUNDS, "rounding"))
         return -1;

@@ -4,7 +4,7 @@
  *
  * Each operation is one …_rows function whose last arguments are constants in every copy made of it.
  */
-#include "softgpu/alu/rounding.h"
+#include "softgpu/alu/small_float.h"
 
 SG_INLINE float lane_f32(enum sg_float_operation operation, float a, float b, float c, enum sg_round mode)
 {
@@ -154,9 +154,34 @@ TESTP(notanumber, SG_NOTANUMBER)
 TESTP(normal, SG_NORMAL)
 TESTP(subnormal, SG_SUBNORMAL)
 
+#define F32_ROWS { [SG_FLOAT_ADD] = MODE_TABLE(F32_OF, add), [SG_FLOAT_SUB] = MODE_TABLE(F32_OF, sub),  \
+                   [SG_FLOAT_MUL] = MODE_TABLE(F32_OF, mul), [SG_FLOAT_FMA] = MODE_TABLE(F32_OF, fma) }
+static sg_alu_function *const f32_table[SG_FLOAT_OPERATION_COUNT][SG_ROUND_COUNT][2][2] = F32_ROWS;
+
+/* add.f32.f16 and the like: the 16-bit operands become f32, which is exact; the last one is f32 already */
+SG_INLINE void mixed_rows(const struct sg_rows *r, enum sg_float_operation operation, struct small_float f)
+{
+    ROW_ARRAY(uint32_t, x);
+    ROW_ARRAY(uint32_t, y);
+    const bool fused = operation == SG_FLOAT_FMA;
+    const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, 1);
+    SG_FOR_LANES(i) {
+        x[i] = float_bits(small_to_f32(a[i] & 0xffff, f));
+        y[i] = fused ? float_bits(small_to_f32(b[i] & 0xffff, f)) : b[i];
+    }
+    const struct sg_rows wide = { .d = r->d, .s = { x, y, r->s[2] } };
+    f32_table[operation][r->immediate & 3][0][r->immediate >> 2 & 1](&wide);
+}
+#define MIXED(name, operation)                                                                              \
+    static void name##_f16(const struct sg_rows *r) { mixed_rows(r, operation, FORMAT_F16); }               \
+    static void name##_bf16(const struct sg_rows *r) { mixed_rows(r, operation, FORMAT_BF16); }
+MIXED(add, SG_FLOAT_ADD)
+MIXED(sub, SG_FLOAT_SUB)
+MIXED(fma, SG_FLOAT_FMA)
+
 const struct sg_float_table SG_CLONE(sg_float_table) = {
-    .f32 = { [SG_FLOAT_ADD] = MODE_TABLE(F32_OF, add), [SG_FLOAT_SUB] = MODE_TABLE(F32_OF, sub),
-             [SG_FLOAT_MUL] = MODE_TABLE(F32_OF, mul), [SG_FLOAT_FMA] = MODE_TABLE(F32_OF, fma) },
+    .f32 = F32_ROWS,
+    .mixed = { [SG_FLOAT_ADD] = { add_f16, add_bf16 }, [SG_FLOAT_SUB] = { sub_f16, sub_bf16 }, [SG_FLOAT_FMA] = { fma_f16, fma_bf16 } },
     .f32_div = MODE_TABLE(FTZ_OF, div), .f32_rcp = MODE_TABLE(FTZ_OF, rcp), .f32_sqrt = MODE_TABLE(FTZ_OF, sqrt),
     .f32_neg = { f32_neg_0, f32_neg_1 }, .f32_abs = { f32_abs_0, f32_abs_1 },
     .f32_extremum = { [SG_MIN] = EXTREMA(min), [SG_MAX] = EXTREMA(max) },

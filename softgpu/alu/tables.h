@@ -71,7 +71,10 @@ struct sg_float_table {                               /* flags: [ftz], [sat], [N
     sg_alu_function *f32_neg[2], *f32_abs[2], *f32_extremum[SG_EXTREMUM_COUNT][2][2][2][2];
     sg_alu_function *f32_testp[SG_TESTP_COUNT], *f32_copysign;
     sg_alu_function *f32x2[SG_FLOAT_OPERATION_COUNT][SG_ROUND_COUNT][2];
+    sg_alu_function *mixed[SG_FLOAT_OPERATION_COUNT][2];     /* f32 with factors or first summand in [f16, bf16] */
 };
+/* mixed's immediate */
+#define SG_MIXED_IMMEDIATE(mode, sat) ((uint64_t)(mode) | (uint64_t)(sat) << 2)
 SG_CLONE_DECLARE(const struct sg_float_table, sg_float_table);
 struct sg_double_table {
     sg_alu_function *f64[SG_FLOAT_OPERATION_COUNT][SG_ROUND_COUNT];

@@ -135,6 +135,42 @@ static void test_f32x2(void **state)
                 }
 }
 
+/* 16-bit operands as f32, then as test_f32 */
+static uint32_t widened(uint32_t x, bool bf)
+{
+    return bf ? x << 16 : u32((float)(x & 0x7c00 ? (x & 0x7c00) == 0x7c00 ? (x & 0x3ff ? NAN : INFINITY) : ldexp((x & 0x3ff) + 1024, (int)(x >> 10 & 31) - 25)
+                                                 : ldexp(x & 0x3ff, -24))) | (x & 0x8000) << 16;
+}
+static void test_mixed(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 4; o++)
+        for (unsigned m = 0; m < 4; m++)
+            for (unsigned flags = 0; flags < 4; flags++)
+                ALU_LEVELS(level) {
+                    const bool bf = flags & 1, sat = flags & 2;
+                    struct alu_case c;
+                    struct alu_run run = { 0 };
+                    char text[64];
+                    if (operations[o].op == MUL)
+                        continue;
+                    snprintf(text, sizeof text, "%s%s%s.f32.%s", operations[o].name, modes[m].name, sat ? ".sat" : "", bf ? "bf16" : "f16");
+                    alu_get(&c, level, text, operations[o].sources);
+                    for (unsigned round = 0; round < 50; round++) {
+                        for (unsigned i = 0; i < 32; i++)
+                            for (unsigned s = 0; s < operations[o].sources; s++)
+                                run.s[s].u.w[i] = (uint32_t)(s + 1 == operations[o].sources ? alu_float(8, 23) : bf ? alu_float(8, 7) : alu_float(5, 10));
+                        alu_execute(&c, &run);
+                        for (unsigned i = 0; i < 32; i++) {
+                            uint32_t v[3] = { widened(run.s[0].u.w[i], bf), run.s[1].u.w[i], run.s[2].u.w[i] };
+                            if (operations[o].op == FMA)
+                                v[1] = widened(v[1], bf);
+                            assert_int_equal(run.d.u.w[i], expect32(operations[o].op, modes[m].mode, false, sat, v));
+                        }
+                    }
+                }
+}
+
 static void test_f64(void **state)
 {
     (void)state;
@@ -307,7 +343,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_f32), cmocka_unit_test(test_f32x2), cmocka_unit_test(test_f64), cmocka_unit_test(test_extrema),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_f32), cmocka_unit_test(test_f32x2), cmocka_unit_test(test_mixed), cmocka_unit_test(test_f64), cmocka_unit_test(test_extrema),
                                         cmocka_unit_test(test_signs_and_kinds), cmocka_unit_test(test_refusals) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
