@@ -142,10 +142,11 @@ static void poll_done(uv_poll_t *poll, int status, int events)
     (void)events;
     if (connecting->cancelled)
         return;
-    if (status < 0)
-        error = -status;
-    else if (getsockopt(connecting->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+    /* The status of a refused connection says only that something is wrong: the socket knows what. */
+    if (getsockopt(connecting->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
         error = errno;
+    if (!error && status < 0)
+        error = -status;
     uv_poll_stop(poll);
     if (error) {
         connecting->last_error = -error;

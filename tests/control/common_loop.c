@@ -1,0 +1,288 @@
+/* The loop with peers that behave: timers, posts, handshakes, calls that wait, reconnection. */
+#include "tests/control/common_peer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- timers and posts ---- */
+
+static int fired[64], fired_count;
+static void note(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    fired[fired_count++] = (int)(intptr_t)context;
+}
+
+static void test_timers(void **state)
+{
+    struct loop *loop = loop_create();
+    struct loop_timer timers[40] = { { 0 } };
+    (void)state;
+    fired_count = 0;
+    for (int i = 0; i < 40; i++)
+        loop_timer_start(loop, &timers[i], (unsigned)((i * 17) % 40) * 3 + 1, note, (void *)(intptr_t)((i * 17) % 40));
+    for (int i = 0; i < 40; i++)
+        if ((i * 17) % 40 % 2)
+            loop_timer_stop(&timers[i]);
+    loop_timer_stop(&timers[1]);                /* again: nothing happens */
+    while (fired_count < 20)
+        loop_run_once(loop);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(fired[i], 2 * i);      /* the even ones, in order */
+    for (int i = 0; i < 40; i++)
+        assert_false(loop_timer_running(&timers[i]));
+    loop_destroy(loop);
+}
+
+static int posted;
+static void count_post(void *context)
+{
+    assert_int_equal((int)(intptr_t)context, posted++);
+}
+
+static void *poster(void *loop)
+{
+    for (int i = 0; i < 1000; i++)
+        loop_post(loop, count_post, (void *)(intptr_t)i);
+    return NULL;
+}
+
+static void test_posts(void **state)
+{
+    struct loop *loop = loop_create();
+    pthread_t thread;
+    (void)state;
+    posted = 0;
+    pthread_create(&thread, NULL, poster, loop);
+    while (posted < 1000)
+        loop_run_once(loop);
+    pthread_join(thread, NULL);
+    loop_destroy(loop);
+}
+
+/* ---- links ---- */
+
+struct guest { struct link *link; int ups, downs, error; char why[CONTROL_ERROR_SIZE]; };
+
+static void up(struct link *link, struct conn *conn, const ctl_hello_result *hello)
+{
+    struct guest *guest = link_context(link);
+    (void)conn;
+    guest->ups++;
+    assert_int_equal(hello->incarnation, 77);
+    assert_string_equal(hello->software, "test-host 1");
+}
+
+static void down(struct link *link, bool was_up, int error, const char *why)
+{
+    struct guest *guest = link_context(link);
+    (void)was_up;
+    guest->downs++;
+    guest->error = error;
+    snprintf(guest->why, sizeof guest->why, "%s", why);
+}
+
+static void guest_open(struct guest *guest, const char *name, const struct secret *secret, struct tls_context *tls)
+{
+    const char *uris[] = { loop_listener_uri(host.listener), NULL };
+    char error[CONTROL_ERROR_SIZE];
+    memset(guest, 0, sizeof *guest);
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = name, .secret = secret, .tls = tls,
+                                          .retry_min_ms = 20, .retry_max_ms = 100, .context = guest, .up = up, .down = down };
+    assert_int_equal(link_open(host.loop, &options, &guest->link, error), 0);
+}
+
+static void test_handshake(void **state)
+{
+    struct guest good, bad, unwanted, trusted, mute;
+    struct secret wrong = { .size = 5, .bytes = "wrong" };
+    host_start(*state ? *state : "tcp://127.0.0.1:0", NULL);
+    guest_open(&good, "ann", &host.secret, NULL);
+    host_run_until(&good.ups, 1, 5000);
+    guest_open(&bad, "ann", &wrong, NULL);
+    host_run_until(&bad.downs, 1, 5000);
+    assert_int_equal(bad.error, -EACCES);
+    guest_open(&unwanted, "unwanted", &host.secret, NULL);
+    host_run_until(&unwanted.downs, 1, 5000);
+    assert_non_null(strstr(unwanted.why, "unwanted is not wanted"));
+    guest_open(&mute, "ann", NULL, NULL);
+    host_run_until(&mute.downs, 1, 5000);
+    assert_non_null(strstr(mute.why, "wants a secret"));
+    guest_open(&trusted, "trusted", NULL, NULL);
+    host_run_until(&trusted.ups, 1, 5000);
+    assert_int_equal(host.accepted, 2);
+    link_close(bad.link);
+    link_close(unwanted.link);
+    link_close(mute.link);
+    link_close(good.link);
+    link_close(trusted.link);
+    host_stop();
+}
+
+static void test_handshake_unix(void **state)
+{
+    char uri[64];
+    void *inner = uri;
+    (void)state;
+    snprintf(uri, sizeof uri, "unix:///tmp/flyt-test-%d.sock", (int)getpid());
+    test_handshake(&inner);
+    assert_int_equal(access(uri + 7, F_OK), -1);    /* the listener took its socket along */
+}
+
+static int answers, last_error;
+static void answered(void *context, int error, const char *why, void *result)
+{
+    (void)why, (void)context;
+    answers++;
+    last_error = error;
+    if (!error && context)
+        assert_int_equal(((admin_status_result *)result)->nodes, 42);
+}
+
+static void test_calls(void **state)
+{
+    struct guest guest;
+    char error[CONTROL_ERROR_SIZE];
+    admin_events_args wait = { .wait_ms = 1 };
+    admin_events_result nothing = { .last = 5 };
+    (void)state;
+    answers = 0;
+    host_start("tcp://127.0.0.1:0", NULL);
+    guest_open(&guest, "ann", &host.secret, NULL);
+    host_run_until(&guest.ups, 1, 5000);
+    /* A call that waits holds up no other. */
+    assert_int_equal(link_call(guest.link, ADMIN_EVENTS, &wait, 5000, answered, NULL, error), 0);
+    host_run_until(&host.kept_count, 1, 1000);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(link_call(guest.link, ADMIN_STATUS, NULL, 5000, answered, &guest, error), 0);
+    host_run_until(&answers, 100, 5000);
+    assert_int_equal(last_error, 0);
+    call_reply(host.kept[0], &nothing);
+    host_run_until(&answers, 101, 1000);
+    /* One that is not answered in time is told so; its late answer harms nobody. */
+    host.kept_count = 0;
+    assert_int_equal(link_call(guest.link, ADMIN_EVENTS, &wait, 50, answered, NULL, error), 0);
+    host_run_until(&answers, 102, 1000);
+    assert_int_equal(last_error, -ETIMEDOUT);
+    call_reply(host.kept[0], &nothing);
+    assert_int_equal(link_call(guest.link, ADMIN_STATUS, NULL, 5000, answered, &guest, error), 0);
+    host_run_until(&answers, 103, 1000);
+    assert_int_equal(last_error, 0);
+    /* What the listener does not have. */
+    admin_top_args top = { 0 };
+    assert_int_equal(link_call(guest.link, ADMIN_TOP, &top, 5000, answered, NULL, error), 0);
+    host_run_until(&answers, 104, 1000);
+    assert_int_equal(last_error, -ENOSYS);
+    assert_int_equal(host.closed, 0);
+    /* And what is not for this role: the connection ends. */
+    node_report_args report = { { 0 } };
+    assert_int_equal(link_call(guest.link, NODE_REPORT, &report, 5000, answered, NULL, error), 0);
+    host_run_until(&host.closed, 1, 1000);
+    assert_int_equal(host.last_error, -EACCES);
+    link_close(guest.link);
+    host_stop();
+}
+
+/* More waiting calls than a connection may have: reading stops, and goes on when some are answered. */
+static void test_many_waiting(void **state)
+{
+    struct guest guest;
+    char error[CONTROL_ERROR_SIZE];
+    admin_events_args wait = { .wait_ms = 1 };
+    admin_events_result nothing = { .last = 5 };
+    (void)state;
+    answers = 0;
+    host_start("tcp://127.0.0.1:0", NULL);
+    guest_open(&guest, "ann", &host.secret, NULL);
+    host_run_until(&guest.ups, 1, 5000);
+    for (int i = 0; i < CONN_MAX_CALLS + 5; i++)
+        assert_int_equal(link_call(guest.link, ADMIN_EVENTS, &wait, 5000, answered, NULL, error), 0);
+    host_run_until(&host.kept_count, CONN_MAX_CALLS, 1000);
+    host_run_ms(50);
+    assert_int_equal(host.kept_count, CONN_MAX_CALLS);
+    for (int i = 0; i < 5; i++)
+        call_reply(host.kept[i], &nothing);
+    host_run_until(&host.kept_count, CONN_MAX_CALLS + 5, 1000);
+    for (int i = 5; i < CONN_MAX_CALLS + 5; i++)
+        call_reply(host.kept[i], &nothing);
+    host_run_until(&answers, CONN_MAX_CALLS + 5, 1000);
+    assert_int_equal(last_error, 0);
+    link_close(guest.link);
+    host_stop();
+}
+
+/* The listener goes and comes back: calls in flight fail at once, the link finds it again. */
+static void test_reconnect(void **state)
+{
+    struct guest guest;
+    char error[CONTROL_ERROR_SIZE], uri[CTL_MAX_URI + 1];
+    admin_events_args wait = { .wait_ms = 1 };
+    (void)state;
+    answers = 0;
+    host_start("tcp://127.0.0.1:0", NULL);
+    snprintf(uri, sizeof uri, "%s", loop_listener_uri(host.listener));
+    guest_open(&guest, "ann", &host.secret, NULL);
+    host_run_until(&guest.ups, 1, 5000);
+    assert_int_equal(link_call(guest.link, ADMIN_EVENTS, &wait, 5000, answered, NULL, error), 0);
+    host_run_until(&host.kept_count, 1, 1000);
+    conn_close(host.last, "for the test");
+    host_run_until(&guest.downs, 1, 1000);
+    assert_int_equal(answers, 1);
+    assert_int_equal(last_error, -ECONNRESET);
+    host_run_until(&guest.ups, 2, 5000);
+    loop_listener_close(host.listener);
+    conn_close(host.last, "for the test");
+    host_run_until(&guest.downs, 2, 1000);
+    assert_null(link_conn(guest.link));
+    assert_int_equal(link_call(guest.link, ADMIN_STATUS, NULL, 5000, answered, NULL, error), -ENOTCONN);
+    host_run_until(&guest.downs, 3, 2000);      /* the new reason: refused */
+    assert_int_equal(guest.error, -ECONNREFUSED);
+    struct loop *loop = host.loop;
+    struct host old = host;
+    host_start(uri, NULL);                      /* in a loop of its own: only its listener is wanted */
+    link_close(guest.link);
+    struct loop *fresh = host.loop;
+    guest_open(&guest, "ann", &old.secret, NULL);
+    host_run_until(&guest.ups, 1, 5000);
+    link_close(guest.link);
+    assert_ptr_equal(fresh, host.loop);
+    host_stop();
+    loop_destroy(loop);
+}
+
+static void test_wait(void **state)
+{
+    const char *uris[2] = { NULL, NULL };
+    char error[CONTROL_ERROR_SIZE];
+    struct link *link;
+    admin_status_result result;
+    (void)state;
+    host_start("tcp://127.0.0.1:0", NULL);
+    uris[0] = loop_listener_uri(host.listener);
+    struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = "ann", .secret = &host.secret, .once = true };
+    assert_int_equal(link_open(host.loop, &options, &link, error), 0);
+    assert_int_equal(link_wait_up(link, 5000, error), 0);
+    assert_int_equal(link_call_wait(link, ADMIN_STATUS, NULL, 1000, &result, error), 0);
+    assert_int_equal(result.nodes, 42);
+    assert_string_equal(result.software, "test");
+    protocol_free((xdrproc_t)xdr_admin_status_result, &result);
+    link_close(link);
+    uris[0] = "tcp://127.0.0.1:1";              /* nobody there */
+    assert_int_equal(link_open(host.loop, &options, &link, error), 0);
+    assert_int_equal(link_wait_up(link, 5000, error), -ECONNREFUSED);
+    link_close(link);
+    host_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timers), cmocka_unit_test(test_posts), cmocka_unit_test(test_handshake),
+        cmocka_unit_test(test_handshake_unix), cmocka_unit_test(test_calls), cmocka_unit_test(test_many_waiting),
+        cmocka_unit_test(test_reconnect), cmocka_unit_test(test_wait),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
