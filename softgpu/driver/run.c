@@ -2,13 +2,29 @@
  * run.c: what copies, memsets and value operations do to memory. Copies and memsets run without the mutex, a
  * piece at a time: before each piece its rights are looked at again, and the address space is held meanwhile, so
  * memory that was unmapped since the call gives error 700 instead of ending the process.
+ *
+ * A stream, a kernel or the program may watch a word that a copy or memset of few words changes: those are atomic accesses,
+ * as the hardware's are. In large ones it would be slow, and nobody can count on when a word of them changes; there
+ * ThreadSanitizer is told to look away.
  */
 #include "softgpu/driver/driver.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-enum { PIECE = 1 << 20 };
+enum { PIECE = 1 << 20, FEW_WORDS = 64 };
+
+static void move_piece(uint64_t to, uint64_t from, size_t size)
+{
+    if (size == 4 && !((to | from) & 3u))
+        atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)to,
+                              atomic_load_explicit((_Atomic uint32_t *)(uintptr_t)from, memory_order_relaxed), memory_order_relaxed);
+    else if (size == 8 && !((to | from) & 7u))
+        atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)to,
+                              atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)from, memory_order_relaxed), memory_order_relaxed);
+    else
+        memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
+}
 
 static bool move(const struct sgd_side *to, uint64_t to_at, const struct sgd_side *from, uint64_t from_at, size_t size)
 {
@@ -17,7 +33,7 @@ static bool move(const struct sgd_side *to, uint64_t to_at, const struct sgd_sid
         sgd_space_hold();
         bool may = (!to->device || sgd_space_any(to_at, piece, SG_WRITE)) && (!from->device || sgd_space_any(from_at, piece, SG_READ));
         if (may)
-            memmove((void *)(uintptr_t)to_at, (const void *)(uintptr_t)from_at, piece);
+            move_piece(to_at, from_at, piece);
         sgd_space_unhold();
         if (!may)
             return false;
@@ -47,9 +63,13 @@ static CUresult run_copy(const struct sgd_op *op)
     return CUDA_SUCCESS;
 }
 
+__attribute__((no_sanitize("thread")))
 static void fill(uint64_t address, size_t count, unsigned element, uint32_t value)
 {
-    if (element == 1)
+    if (element == 4 && count <= FEW_WORDS)
+        for (size_t i = 0; i < count; i++)
+            atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)address + i, value, memory_order_relaxed);
+    else if (element == 1)
         memset((void *)(uintptr_t)address, (int)(value & 0xFF), count);
     else if (element == 2)
         for (size_t i = 0; i < count; i++)
