@@ -17,16 +17,32 @@ static void blend(struct exec_warp *w, uint32_t d, unsigned cell, const void *fr
         }
 }
 
-/* One result row, no predicate, no carry: nearly all of them. */
-void exec_run_alu_row(struct exec_warp *w, const struct exec_insn *i)
+/* One result row of n source rows, no predicate, no carry: nearly all of them. */
+static inline __attribute__((always_inline)) void alu_row(struct exec_warp *w, const struct exec_insn *i, unsigned n)
 {
     struct sg_rows r;
-    r.s[0] = exec_row(w, i->s[0]);
-    r.s[1] = exec_row(w, i->s[1]);
-    r.s[2] = exec_row(w, i->s[2]);
-    r.s[3] = exec_row(w, i->s[3]);
+    for (unsigned k = 0; k < n; k++)
+        r.s[k] = exec_row(w, i->s[k]);
     r.immediate = (uint64_t)i->offset;
-    r.carry = r.p = r.q = NULL;
+    if (exec_full(w)) {
+        r.d = w->rows + i->d;
+        i->alu(&r);
+    } else {
+        r.d = w->temp[0];
+        i->alu(&r);
+        blend(w, i->d, i->cell, w->temp[0]);
+    }
+}
+
+static void run_one(struct exec_warp *w, const struct exec_insn *i) { alu_row(w, i, 1); }
+static void run_two(struct exec_warp *w, const struct exec_insn *i) { alu_row(w, i, 2); }
+static void run_three(struct exec_warp *w, const struct exec_insn *i) { alu_row(w, i, 3); }
+void exec_run_alu_row(struct exec_warp *w, const struct exec_insn *i)
+{
+    struct sg_rows r = { .p = NULL };
+    for (unsigned k = 0; k < SG_MAX_SOURCES; k++)
+        r.s[k] = exec_row(w, i->s[k]);
+    r.immediate = (uint64_t)i->offset;
     r.in = *exec_pred(w, i->in) ^ i->in_flip;
     if (exec_full(w)) {
         r.d = w->rows + i->d;
@@ -36,6 +52,22 @@ void exec_run_alu_row(struct exec_warp *w, const struct exec_insn *i)
         i->alu(&r);
         blend(w, i->d, i->cell, w->temp[0]);
     }
+}
+
+/* setp with one predicate, nothing read but the rows */
+static void run_compare(struct exec_warp *w, const struct exec_insn *i)
+{
+    struct sg_rows r;
+    uint32_t p = 0;
+    r.s[0] = exec_row(w, i->s[0]);
+    r.s[1] = exec_row(w, i->s[1]);
+    r.in = *exec_pred(w, i->in) ^ i->in_flip;
+    r.immediate = (uint64_t)i->offset;
+    r.p = &p;
+    r.q = NULL;
+    r.d = NULL;
+    i->alu(&r);
+    exec_pred_write(w, i->p, p);
 }
 
 enum { ALU_HAS_ROW = 1, ALU_HAS_P = 2, ALU_HAS_Q = 4, ALU_CARRY = 8 };
@@ -131,8 +163,12 @@ int decode_arithmetic(struct exec_decoder *d)
     n.source_count = (uint8_t)row;
     if (alu.reads_carry || alu.writes_carry)
         n.kind |= ALU_CARRY;
-    if (n.kind != ALU_HAS_ROW)
+    if (n.kind == ALU_HAS_P && row == 2)
+        n.run = run_compare;
+    else if (n.kind != ALU_HAS_ROW)
         n.run = exec_run_alu;
+    else if (alu.predicate_source < 0)
+        n.run = row == 1 ? run_one : row == 2 ? run_two : row == 3 ? run_three : exec_run_alu_row;
     if (!resize)
         return decode_put_guarded(d, n);
     sg_alu_function *change = sg_alu_resize(alu.destination_type, declared);
