@@ -105,7 +105,8 @@ struct db_operations {
        and calls try again to connect. */
     int  (*open)(const char *uri, struct db **out, char *error);
     void (*close)(struct db *);
-    /* All rows of the kinds, in any order of kinds; of each by key. Events: the newest `events`, oldest first. */
+    /* All rows of the kinds, in any order of kinds; of each by key. Events: the newest `events`, oldest first.
+       After an error, what was visited is to be forgotten. */
     int  (*load)(struct db *, unsigned kinds, unsigned events, db_visit *, void *context, char *error);
     int  (*apply)(struct db *, const struct db_change *, size_t count, char *error);
 };
@@ -116,7 +117,7 @@ struct db { const struct db_operations *operations; };
 extern const struct db_operations db_sqlite;    /* db_sqlite.c: sqlite:///path, sqlite::memory: (tests) */
 extern const struct db_operations db_mongo;     /* db_mongo.c: mongodb://…, mongodb+srv://… */
 
-/* By the URI's scheme; -EINVAL when it is neither. The messages never show a password (db_uri_clean). */
+/* By the URI's scheme; -EINVAL when it is neither; -EAGAIN as `open` says. The messages never show a password (db_uri_clean). */
 int  db_open(const char *uri, struct db **, char *error);
 void db_close(struct db *);                                             /* NULL is allowed */
 static inline const char *db_kind_name(const struct db *db) { return db->operations->kind; }
@@ -128,7 +129,11 @@ static inline int db_apply(struct db *db, const struct db_change *changes, size_
 {
     return db->operations->apply(db, changes, count, error);
 }
-/* The URI without user and password, for messages. Returns buffer. */
+/* The URI without user, password and options, for messages. Returns buffer. */
 const char *db_uri_clean(const char *uri, char *buffer, size_t size);
+/* The URI that the keys of `vm-resource-db` make; user, password and dbname (flyt) may be "" or NULL.
+   0 or -ENAMETOOLONG. */
+int  db_uri_mongo(const char *host, unsigned port, const char *user, const char *password, const char *dbname, char *buffer,
+                  size_t size, char *error);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -268,7 +269,6 @@ static void *work(void *context)
     }
     db_close(db);
     pthread_mutex_lock(&worker->lock);
-    worker->ended = true;
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
     return NULL;
