@@ -55,8 +55,8 @@ static void ready_push(sg_engine *e, struct exec_block *b)
 {
     b->next = NULL;
     if (e->chaos) {                   /* now and then to the front */
-        e->chaos = e->chaos * 6364136223846793005u + 1442695040888963407u;
-        if ((e->chaos >> 60) < 3) {
+        e->chaos_state = (e->chaos_state ^ e->chaos) * 6364136223846793005u + 1442695040888963407u;
+        if ((e->chaos_state >> 60) < 3) {
             b->next = e->ready;
             e->ready = b;
             if (!b->next)

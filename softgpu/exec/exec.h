@@ -243,7 +243,8 @@ struct sg_engine {
     pthread_cond_t work;
     struct sg_limits limits;
     unsigned ordinal, thread_count;
-    uint64_t chaos;
+    uint64_t chaos;                   /* the seed, constant: read without the lock */
+    uint64_t chaos_state;             /* under the lock */
     pthread_t *threads;
     unsigned started, sleeping;
     bool stopping;
