@@ -408,8 +408,10 @@ static void run_copy_async(struct exec_warp *w, const struct exec_insn *i)
 static int decode_cp(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;
-    if (!in->modifier_count || strcmp(in->modifiers[0], "async") || decode_has(d, "bulk") || decode_has(d, "mbarrier"))
-        return decode_error(d, "only cp.async with commit_group and wait_group is known");
+    if (!in->modifier_count || strcmp(in->modifiers[0], "async") || decode_has(d, "bulk"))
+        return decode_error(d, "only cp.async without bulk is known");
+    if (decode_has(d, "mbarrier"))
+        return decode_copies_arrive(d);
     if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "wait_all"))
         return 0;
     struct exec_insn n = { .run = run_copy_async }, *from = exec_kernel_own(d->kernel, sizeof *from);

@@ -212,13 +212,33 @@ static void named_barriers(void **state)
         assert_int_equal(out[i], 3 * 49 * 50 / 2);
 }
 
+/* mbarrier: phases by state and by parity, a count that shrinks, bytes to come. */
+static void mbarriers(void **state)
+{
+    (void)state;
+    gpu_load(".shared .align 8 .b64 b;\n.shared .align 4 .u32 sum;\n"
+             KERNEL("k", MINE "mov.u32 r9, %tid.x; setp.eq.u32 p1, r9, 0; mov.u64 a1, b; mov.u32 r10, 0; mov.u32 r11, 0;\n@p1 mbarrier.init.shared::cta.b64 [b], r3;\n@p1 st.shared.u32 [sum], 0;\nbar.sync 0;\n"
+                    "ROUND: atom.shared.add.u32 r4, [sum], 1; mbarrier.arrive.release.cta.shared::cta.b64 a2, [b];\n"
+                    "W: mbarrier.try_wait.shared.b64 p2, [a1], a2;\n@!p2 bra W;\nld.shared.u32 r5, [sum]; rem.u32 r6, r5, r3; add.u32 r11, r11, r6; mbarrier.arrive.shared.b64 a2, [b];\n"
+                    "V: mbarrier.test_wait.parity.shared.b64 p3, [b], 1;\n@!p3 bra V;\nadd.u32 r10, r10, 1; setp.lt.u32 p4, r10, 10;\n@p4 bra ROUND;\n"
+                    /* phase 20: thread 0 expects bytes too, and the rest leave for good */
+                    "@p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [b], 64;\n@!p1 mbarrier.arrive_drop.shared.b64 _, [b];\n@!p1 bra DONE;\nmbarrier.arrive.shared.b64 a2, [b]; cvt.u32.u64 r12, a2; mbarrier.test_wait.shared.b64 p5, [b], a2; @p5 add.u32 r11, r11, 100;\n"
+                    "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [b], 64;\nX: mbarrier.try_wait.shared.b64 p5, [b], a2;\n@!p5 bra X;\nmbarrier.arrive.shared.b64 a3, [b]; mbarrier.pending_count.b64 r13, a3; sub.u32 r13, r13, 1; add.u32 r11, r11, r13;\n"
+                    "mbarrier.test_wait.shared.b64 p6, [b], a3; @!p6 add.u32 r11, r11, 1000;\nDONE: st.global.u32 [mine], r11;"));
+    uint32_t *out = gpu_alloc(4 * 96);
+    memset(out, 1, 4 * 96);
+    assert_int_equal(gpu_run("k", 1, 96, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 96; i++)
+        assert_int_equal(out[i], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         EXEC_TEST(spin_lock_in_a_warp), EXEC_TEST(ring_of_flags), EXEC_TEST(shuffle_in_both_arms),
         EXEC_TEST(warp_barrier_from_different_lines), EXEC_TEST(lanes_return_before_barrier), EXEC_TEST(ticket_lock_of_1000_blocks),
         EXEC_TEST(hand_made_grid_barrier), EXEC_TEST(cooperative_grid_sync), EXEC_TEST(decoupled_look_back), EXEC_TEST(divergent_loops),
-        EXEC_TEST(waiting_inside_a_call), EXEC_TEST(named_barriers),
+        EXEC_TEST(waiting_inside_a_call), EXEC_TEST(named_barriers), EXEC_TEST(mbarriers),
     };
     return EXEC_MAIN(tests);
 }
