@@ -8,7 +8,7 @@ typedef uint64_t reference(const uint64_t *v, unsigned bits, bool is_signed, uns
 
 static uint64_t cut(uint64_t x, unsigned bits) { return bits == 64 ? x : x & (((uint64_t)1 << bits) - 1); }
 static int64_t extend(uint64_t x, unsigned bits) { return (int64_t)(x << (64 - bits)) >> (64 - bits); }
-static unsigned bit(uint64_t x, unsigned at) { return at < 64 ? x >> at & 1 : 0; }
+static unsigned bit(uint64_t x, unsigned at) { return at < 64 ? (unsigned)(x >> at & 1) : 0; }
 
 static uint64_t logic(const uint64_t *v, unsigned bits, bool s, unsigned variant)
 {
@@ -144,7 +144,7 @@ static uint64_t prmt(const uint64_t *v, unsigned bits, bool s, unsigned mode)
     };
     uint64_t d = 0;
     for (unsigned i = 0; i < 4; i++) {
-        const unsigned selector = mode ? tables[mode][v[2] & 3][3 - i] : v[2] >> (4 * i) & 15;
+        const unsigned selector = mode ? tables[mode][v[2] & 3][3 - i] : (unsigned)(v[2] >> (4 * i) & 15);
         const unsigned at = selector & 7;
         unsigned byte = (unsigned)((at < 4 ? v[0] : v[1]) >> (8 * (at & 3)) & 255);
         if (selector & 8)
