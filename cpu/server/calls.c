@@ -56,7 +56,11 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
         call_clear(&call);
         return -EPROTO;
     }
+    if (!procedure->quick)
+        atomic_fetch_add(&session->executor.in_driver, 1);
     procedure->serve(session, &call);
+    if (!procedure->quick)
+        atomic_fetch_sub(&session->executor.in_driver, 1);
     call_clear(&call);
     return 0;
 }

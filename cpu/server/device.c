@@ -9,10 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/server/code.h"
 
 enum { DEVICE_HIGHEST_ATTRIBUTE = 255 };
+#define DEVICE_CLOSE_NS CLOCK_NS_PER_SECOND
 
 /* What this thread has made current. The generation tells a context from an earlier one at the same address. */
 static _Thread_local CUcontext current_context;
@@ -160,16 +163,12 @@ void serve_device_init(struct session *session, struct call *call)
 }
 
 /* Everything that the session has on the device goes; ours first, so that the driver's reset finds nothing of which
-   we still hold a handle. What waits is answered with CUDA_ERROR_CONTEXT_IS_DESTROYED. */
+   we still hold a handle. What waits is answered with CUDA_ERROR_CONTEXT_IS_DESTROYED. The device is idle. */
 static void device_clear(struct session *session, struct device *device)
 {
-    if (!device->context)
-        return;
     device_use(session, device);
-    host_functions_release_all(session, device);
     loader_drain(session, device);
     streams_drop_all(session, device, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    session->gpu->CtxSynchronize();
     events_drop_all(session, device);
     modules_drop_all(session, device);
     completion_events_free(session, device);
@@ -183,6 +182,9 @@ void serve_device_reset(struct session *session, struct call *call)
     struct device *device = device_find(session, call->args.device.device);
     CUresult r = device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     if (r == CUDA_SUCCESS && device->context) {
+        device_use(session, device);
+        host_functions_release_all(session, device);
+        session->gpu->CtxSynchronize();
         device_clear(session, device);
         r = session->gpu->DevicePrimaryCtxReset(device->handle);
         session->gpu->DevicePrimaryCtxRelease(device->handle);
@@ -193,26 +195,45 @@ void serve_device_reset(struct session *session, struct call *call)
     session_reply_plain(session, call->xid, r, false);
 }
 
-void devices_close(struct session *session)
+/* Waits a little for what runs. True: the device is idle, or has failed. */
+static bool device_settles(struct session *session, struct device *device)
 {
-    for (int i = 0; i < session->device_count; i++) {
-        struct device *device = &session->devices[i];
-        if (!device->context)
-            continue;
-        device_clear(session, device);
-    }
+    uint64_t until = clock_now() + DEVICE_CLOSE_NS;
+    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
+        while (device_use(session, device) == CUDA_SUCCESS && session->gpu->StreamQuery(stream->handle) == CUDA_ERROR_NOT_READY) {
+            if (clock_now() > until)
+                return false;
+            usleep(1000);
+        }
+    return !atomic_load(&session->completion.watching) || !completion_poll(session) || clock_now() < until;
+}
+
+/* In a process that goes on. False: a kernel does not end, and neither driver lets its memory go under it. */
+static bool device_close(struct session *session, struct device *device)
+{
+    host_functions_release_all(session, device);
+    if (!device_settles(session, device))
+        return false;
+    device_clear(session, device);
+    session->gpu->CtxSetCurrent(NULL);
+    current_context = NULL;
+    session->gpu->DevicePrimaryCtxRelease(device->handle);
+    device->context = NULL;
+    return true;
+}
+
+bool devices_close(struct session *session)
+{
+    bool closed = true;
+    for (int i = 0; i < session->device_count; i++)
+        if (session->devices[i].context)
+            closed = device_close(session, &session->devices[i]) && closed;
+    if (!closed)
+        return false;
+    for (int i = 0; i < session->device_count; i++)
+        pthread_mutex_destroy(&session->devices[i].staging.lock);
     memory_stop(session);
-    for (int i = 0; i < session->device_count; i++) {
-        struct device *device = &session->devices[i];
-        completion_events_free(session, device);
-        pthread_mutex_destroy(&device->staging.lock);
-        if (!device->context)
-            continue;
-        session->gpu->CtxSetCurrent(NULL);
-        current_context = NULL;
-        session->gpu->DevicePrimaryCtxRelease(device->handle);
-        device->context = NULL;
-    }
+    return true;
 }
 
 /* ---- limits and amounts ---- */

@@ -62,10 +62,16 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
 
 void session_destroy(struct session *session)
 {
+    static _Atomic(struct session *) abandoned;           /* kept in view, for tools that look for leaks */
     if (!session)
         return;
     if (session->server)
         rpc_server_destroy(session->server);
+    session->server = NULL;
+    if (session->abandoned) {
+        session->next_abandoned = atomic_exchange(&abandoned, session);
+        return;
+    }
     id_map_destroy(session->streams);
     id_map_destroy(session->events);
     id_map_destroy(session->modules);
@@ -219,10 +225,14 @@ static void session_close(struct session *session)
     pthread_mutex_unlock(&session->lock);
     executor_stop(session);
     pthread_mutex_lock(&session->lock);
-    devices_close(session);
+    session->abandoned = !devices_close(session);
     pthread_mutex_unlock(&session->lock);
     loader_stop(session);
     completion_stop(session);
+    if (session->abandoned) {
+        log_warning("session %llu: a kernel without end runs on until the process ends", (unsigned long long)session->id);
+        return;
+    }
     executor_free(session);
     streams_free(session);
     images_free(session);

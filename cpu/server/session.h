@@ -385,6 +385,8 @@ struct session {
     rpc_server        *server;
     const struct gpu  *gpu;
     bool               in_process, disposable;
+    bool               abandoned;                     /* could not be given back: stays to the end of the process */
+    struct session    *next_abandoned;
     int              (*admit)(const void *ticket, size_t size, char *refusal);    /* session_options */
     uint64_t           id;
     bool               greeted;
@@ -433,7 +435,7 @@ void session_end(struct session *, const char *why);
 CUresult device_use(struct session *, struct device *);
 struct device *device_find(struct session *, int index);          /* NULL: no such device */
 int  devices_create(struct session *);
-void devices_close(struct session *);
+bool devices_close(struct session *);                             /* false: a kernel without end runs */
 /* What HELLO tells of the devices. The result lives as long as the process. */
 int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);
 

@@ -1,6 +1,7 @@
 /* peer.c: see peer.h. */
 #include "tests/server/peer.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -47,6 +48,25 @@ void peer_local(struct peer *peer, const char *gpu)
     memset(peer, 0, sizeof *peer);
     assert_int_equal(rpc_channel_pair(pair, error), 0);
     if (flyt_server_local(pair[1], gpu, &peer->local, error) != 0)
+        fail_msg("local server: %s", error);
+    peer->end = flyt_server_local_end;
+    peer_start(peer, pair[0]);
+}
+
+void peer_library(struct peer *peer, const char *gpu)
+{
+    char error[RPC_ERROR_SIZE] = "";
+    rpc_channel *pair[2];
+    flyt_server_local_function *start;
+    memset(peer, 0, sizeof *peer);
+    void *library = dlopen(PEER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        fail_msg("%s", dlerror());
+    *(void **)&start = dlsym(library, "flyt_server_local");
+    *(void **)&peer->end = dlsym(library, "flyt_server_local_end");
+    assert_true(start && peer->end);
+    assert_int_equal(rpc_channel_pair(pair, error), 0);
+    if (start(pair[1], gpu, &peer->local, error) != 0)
         fail_msg("local server: %s", error);
     peer_start(peer, pair[0]);
 }
@@ -125,7 +145,8 @@ void peer_close(struct peer *peer)
     xdr_free((xdrproc_t)xdr_hello_result, (char *)&peer->hello);
     rpc_client_shutdown(peer->client);
     rpc_client_destroy(peer->client);
-    flyt_server_local_end(peer->local);
+    if (peer->local)
+        peer->end(peer->local);
     peer->local = NULL;
 }
 

@@ -16,6 +16,7 @@ struct peer {
     rpc_client *client;
     CLIENT *stub;
     struct flyt_server_local *local;      /* in this process, or NULL */
+    flyt_server_local_end_function *end;
     hello_result hello;
     uint64_t base, granule;               /* of the window */
     flyt_head last;                       /* of the last peer_… call; only the numbers */
@@ -26,6 +27,7 @@ struct server { int pid; int out, log; char uri[2][256]; int uris; };
 
 /* Asserts throughout: these do not return on failure. */
 void peer_local(struct peer *, const char *gpu);                   /* session code in this process, no HELLO yet */
+void peer_library(struct peer *, const char *gpu);                 /* the same through libflyt-server.so, as a client does it */
 void peer_connect(struct peer *, const char *uri);
 void peer_hello(struct peer *);                                    /* HELLO and DEVICE_INIT of device 0 */
 void peer_close(struct peer *);                                    /* also the local server, waited for */

@@ -1,11 +1,11 @@
 # tests/server: the session and the server processes, spoken to by hand.
-TESTS_SERVER_UNITS  := session process software hostile
+TESTS_SERVER_UNITS  := session process software hostile local
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 
 # Fewer launches where each is instrumented.
 TESTS_SERVER_MANY := $(if $(SANITIZE),100000,1000000)
-CFLAGS_tests_server_peer := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"'
+CFLAGS_tests_server_peer := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEER_LIBRARY='"$(BIN)/libflyt-server.so"'
 CFLAGS_tests_server_hostile := -DHOSTILE_SECONDS=3
 CFLAGS_tests_server_process := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEER_MANY=$(TESTS_SERVER_MANY)
 $(call objects,tests/server/peer.c $(addprefix tests/server/,$(addsuffix .c,$(TESTS_SERVER_UNITS) bench))): | $(CPU_RPC_HEADERS)
@@ -16,6 +16,6 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
-$(BUILD)/tests/server_software: | $(BIN)/libsoftgpu.so
+$(BUILD)/tests/server_software $(BUILD)/tests/server_local: | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
 TESTS += $(TESTS_SERVER_BINARIES) "env FLYT_SOFTGPU_CHAOS=11 $(BUILD)/tests/server_software"
