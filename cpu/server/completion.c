@@ -223,6 +223,7 @@ static bool completion_look(struct session *session, struct stream *stream, stru
             speaks |= w->speaks && w->number <= marker->number;
         if (speaks)
             session->gpu->EventSynchronize(marker->event);      /* complete: this only makes the driver print */
+        ledger_note(session, r);                      /* before it counts as done: a waiter that comes now must learn it too */
         completion_reach(session, stream, marker->number, r, harvest);
         if (marker->record) {
             marker->next = harvest->markers;

@@ -158,6 +158,10 @@ void serve_device_init(struct session *session, struct call *call)
             device->context = context;
             r = device_use(session, device);
         }
+        if (r == CUDA_SUCCESS) {
+            staging_prepare(session, device);
+            gates_make(session, device);
+        }
     }
     session_reply_plain(session, call->xid, r, false);
 }

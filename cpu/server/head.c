@@ -63,7 +63,7 @@ void ledger_clear_sticky(struct session *session, CUresult which)
 void ledger_progress(struct session *session, struct stream *stream)
 {
     pthread_mutex_lock(&session->ledger.lock);
-    if (!stream->dirty) {
+    if (!stream->dirty && !stream->dead) {                /* a dead one's id may name another by now */
         stream->dirty = true;
         stream_hold(stream);
         stream->next_dirty = session->ledger.dirty;

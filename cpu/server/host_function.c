@@ -40,25 +40,32 @@ void host_functions_stop(struct session *session)
     pthread_mutex_destroy(&session->host_functions.lock);
 }
 
-/* The stream's gate, made at its first host function. */
-static CUresult gate_make(struct session *session, struct stream *stream)
+CUresult gates_make(struct session *session, struct device *device)
+{
+    void *memory = NULL;
+    if (device->gates || !session->gpu->StreamWaitValue32)
+        return CUDA_SUCCESS;
+    CUresult r = session->gpu->MemHostAlloc(&memory, HOST_FUNCTION_GATES * sizeof(uint32_t),
+                                            CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = session->gpu->MemHostGetDevicePointer(&device->gates_address, memory, 0);
+    if (r != CUDA_SUCCESS)
+        session->gpu->MemFreeHost(memory);
+    else
+        device->gates = memory;
+    return r;
+}
+
+/* The stream's gate, given at its first host function. */
+static CUresult gate_take(struct session *session, struct stream *stream)
 {
     struct device *device = stream->device;
     if (stream->gate)
         return CUDA_SUCCESS;
-    if (!device->gates) {
-        void *memory = NULL;
-        CUresult r = session->gpu->MemHostAlloc(&memory, HOST_FUNCTION_GATES * sizeof(uint32_t),
-                                                CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-        if (r == CUDA_SUCCESS) {
-            r = session->gpu->MemHostGetDevicePointer(&device->gates_address, memory, 0);
-            if (r != CUDA_SUCCESS)
-                session->gpu->MemFreeHost(memory);
-        }
-        if (r != CUDA_SUCCESS)
-            return r;
-        device->gates = memory;
-    }
+    CUresult r = gates_make(session, device);
+    if (r != CUDA_SUCCESS)
+        return r;
     if (device->gates_used == HOST_FUNCTION_GATES)
         return CUDA_ERROR_OUT_OF_MEMORY;
     stream->gate = &device->gates[device->gates_used];
@@ -139,7 +146,7 @@ static int host_function_issue(struct session *session, struct call *call)
     struct host_functions *all = &session->host_functions;
     struct stream *stream = call->stream;
     const struct gpu *gpu = session->gpu;
-    CUresult r = gpu->StreamWaitValue32 ? gate_make(session, stream) : CUDA_SUCCESS;
+    CUresult r = gpu->StreamWaitValue32 ? gate_take(session, stream) : CUDA_SUCCESS;
     struct host_function *function = r == CUDA_SUCCESS ? calloc(1, sizeof *function) : NULL;
     if (r == CUDA_SUCCESS)
         r = function ? stream_mark(session, stream) : CUDA_ERROR_OUT_OF_MEMORY;      /* behind what is before it */

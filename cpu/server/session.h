@@ -142,6 +142,7 @@ struct device {
 };
 
 int  staging_start(struct device *);
+void staging_prepare(struct session *, struct device *);          /* what fails here is tried again at the first use */
 void staging_stop(struct session *, struct device *);             /* nothing of it is in use any more */
 /* *slot NULL and CUDA_SUCCESS: none is free now. */
 CUresult staging_take(struct session *, struct device *, size_t size, struct slot **, bool *scarce);
@@ -194,7 +195,7 @@ struct stream {
     struct device *device;
     CUstream handle;
     unsigned flags;
-    bool dead;                            /* destroyed by the client, or by a reset */
+    _Atomic bool dead;                    /* destroyed by the client, or by a reset */
     struct stream *next_of_device;
     /* order; under session.lock */
     uint64_t received, issued, marked;
@@ -321,6 +322,7 @@ int  host_functions_start(struct session *);
 void host_functions_done(struct session *, uint32_t id);
 void host_functions_release_all(struct session *, struct device *);   /* NULL: of every device */
 void host_functions_stop(struct session *);
+CUresult gates_make(struct session *, struct device *);
 void gates_free(struct session *, struct device *);
 
 /* ---- memory (memory.c) ---- */

@@ -1,6 +1,6 @@
 /*
- * staging.c: pinned memory through which the bytes of copies pass, in slots of two sizes. Made at a device's first
- * use, one set per device. A slot given to COPY_IN belongs to its stream until the copy is complete
+ * staging.c: pinned memory through which the bytes of copies pass, in slots of two sizes. Made with the
+ * device's context, one set per device: page-locked memory made later could wait for kernels. A slot given to COPY_IN belongs to its stream until the copy is complete
  * (completion.c gives it back); one given to COPY_OUT until its reply has been sent.
  *
  * A stream that is held (by a host function, say) may keep any number of slots for any time. So that it cannot stop
@@ -85,6 +85,17 @@ CUresult staging_extra(struct session *session, struct device *device, size_t si
     pthread_mutex_unlock(&staging->lock);
     *out = slot;
     return CUDA_SUCCESS;
+}
+
+void staging_prepare(struct session *session, struct device *device)
+{
+    struct staging *staging = &device->staging;
+    pthread_mutex_lock(&staging->lock);
+    if (!staging->small.memory)
+        staging_make(session, device, &staging->small);
+    if (!staging->large.memory)
+        staging_make(session, device, &staging->large);
+    pthread_mutex_unlock(&staging->lock);
 }
 
 void staging_give(struct session *session, struct slot *slot)
