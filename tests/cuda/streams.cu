@@ -70,11 +70,16 @@ static void events_across_streams()
     HOLDS(h == (int)expected);
 
     GIVES(cudaSuccess, cudaEventQuery(done));
+    int *flag, one = 1;
+    MUST(cudaMalloc((void **)&flag, sizeof *flag));
+    MUST(cudaMemset(flag, 0, sizeof *flag));
+    MUST(cudaDeviceSynchronize());
     MUST(cudaEventRecord(start, a));
-    spin<<<1, 1, 0, a>>>(2000000);
+    wait_for<<<1, 1, 0, a>>>(flag);
     MUST(cudaEventRecord(end, a));
     GIVES(cudaErrorNotReady, cudaEventElapsedTime(&ms, start, end));
     cudaGetLastError();
+    MUST(cudaMemcpyAsync(flag, &one, sizeof one, cudaMemcpyHostToDevice, b));
     MUST(cudaEventSynchronize(end));
     MUST(cudaEventElapsedTime(&ms, start, end));
     HOLDS(ms > 0.0f && ms < 60000.0f);
