@@ -84,19 +84,16 @@ CUresult sgd_enter(void)
 {
     if (!sgd_initialised())
         return CUDA_ERROR_NOT_INITIALIZED;
-    CUresult stuck = sgd_fault(), elsewhere = sgd_domain_fault();
-    if (!stuck && elsewhere) {
-        sgd_lock();
-        sgd_fault_raise(elsewhere);
-        sgd_unlock();
-        stuck = elsewhere;
-    }
-    if (stuck)
-        return stuck;
-    if (sgd_in_callback())
+    if (!sgd_fault() && sgd_in_callback())
         return CUDA_ERROR_NOT_PERMITTED;
     sgd_lock();
-    return CUDA_SUCCESS;
+    if (!sgd_fault() && sgd_domain_fault())
+        sgd_fault_raise(sgd_domain_fault());
+    /* Under the lock: what has ended by now and the fault that ended it are seen together. */
+    CUresult stuck = sgd_fault();
+    if (stuck)
+        sgd_unlock();
+    return stuck;
 }
 
 CUresult sgd_enter_current(struct sgd_context **context)
