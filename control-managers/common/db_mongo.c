@@ -1,13 +1,546 @@
-/* db_mongo.c: the resource DB by MongoDB. */
+/*
+ * db_mongo.c: the resource DB in MongoDB, by mongo-c-driver.
+ *
+ * Whole or not at all, without transactions (a single server has none): a batch of several changes is written as one
+ * document of flyt_journal first, then carried out, then the document is deleted. Who finds such a document when it
+ * begins (or begins again) carries it out before anything else. All operations are idempotent.
+ *
+ * Away and back: after any failure that may mend, the client is thrown away and the next call makes another, so that
+ * neither stale connections nor the driver's cool-down of 5 s stand in the way.
+ *
+ * A journal that can never be carried out (say, a unique index of somebody else on vm_ip) is reported and dropped:
+ * else nothing could ever be written again.
+ */
 #include <errno.h>
+#include <mongoc/mongoc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-#include "control-managers/common/db_fields.h"
+#include "control-managers/common/db_mongo_rows.h"
+#include "cpu/common/log.h"
 
-static int mongo_open(const char *uri, struct db **out, char *error)
+/* Of one operation, milliseconds. Longer ones in the URI are cut: see DB_CALL_SECONDS. */
+enum { SELECT_MS = 3000, CONNECT_MS = 2000, SOCKET_MS = 4000, WRITE_MS = 3000, MAX_JOURNAL = 15 << 20 };
+
+struct mongo_db {
+    struct db        db;
+    char             where[512];        /* the URI without secrets */
+    mongoc_uri_t    *uri;
+    mongoc_client_t *client;            /* NULL: none at present */
+    const char      *name;              /* of the database; the URI's */
+    bool             settled;           /* no journal of ours, or of who was before us, is left to be carried out */
+    bool             indexed;
+    bool             unsure;            /* the last batch may have been applied although we said -EAGAIN */
+    char             warned[EXPLAIN_SIZE];      /* said already */
+};
+
+/* ---- errors ---- */
+
+static int error_code(const bson_error_t *failure)
 {
-    char clean[512];
-    *out = NULL;
-    return explain(error, -ENOSYS, "resource DB %s: this build cannot speak to MongoDB", db_uri_clean(uri, clean, sizeof clean));
+    switch (failure->domain) {
+    case MONGOC_ERROR_STREAM:
+    case MONGOC_ERROR_SERVER_SELECTION:
+    case MONGOC_ERROR_WRITE_CONCERN:
+        return -EAGAIN;
+    case MONGOC_ERROR_CLIENT:
+        return failure->code == MONGOC_ERROR_CLIENT_AUTHENTICATE ? -EACCES : -EAGAIN;
+    case MONGOC_ERROR_SASL:
+    case MONGOC_ERROR_SCRAM:
+        return -EACCES;
+    default:
+        break;
+    }
+    switch (failure->code) {
+    case 13: case 18: return -EACCES;   /* Unauthorized, AuthenticationFailed */
+    case 11000:       return -EEXIST;   /* DuplicateKey */
+    /* Somebody else is primary now, or the server is going down (MongoDB's list of retryable errors). */
+    case 6: case 7: case 64: case 89: case 91: case 189: case 262: case 9001: case 10107: case 11600: case 11602: case 13435: case 13436:
+        return -EAGAIN;
+    default:          return -EIO;
+    }
 }
 
-const struct db_operations db_mongo = { .kind = "mongodb", .open = mongo_open };
+static int fail(struct mongo_db *mongo, const char *what, const bson_error_t *failure, char *error)
+{
+    int code = error_code(failure);
+    const char *advice = code == -EACCES ? "; check user, password and authSource of its address, and the rights of that user" : "";
+    explain(error, code, "resource DB %s: %s: %s%s", mongo->where, what, failure->message, advice);
+    if (code == -EAGAIN && mongo->client) {
+        mongoc_client_destroy(mongo->client);
+        mongo->client = NULL;
+        mongo->settled = false;
+    }
+    return code;
+}
+
+static void warn_once(struct mongo_db *mongo, const char *text)
+{
+    if (strcmp(mongo->warned, text) == 0)
+        return;
+    snprintf(mongo->warned, sizeof mongo->warned, "%s", text);
+    if (*text)
+        log_warning("%s", text);
+}
+
+/* ---- opening ---- */
+
+static void limit_option(mongoc_uri_t *uri, const char *option, int32_t most)
+{
+    int32_t given = mongoc_uri_get_option_as_int32(uri, option, 0);
+    if (given <= 0 || given > most)
+        mongoc_uri_set_option_as_int32(uri, option, most);
+}
+
+static void set_defaults(mongoc_uri_t *uri)
+{
+    limit_option(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS, SELECT_MS);
+    limit_option(uri, MONGOC_URI_CONNECTTIMEOUTMS, CONNECT_MS);
+    limit_option(uri, MONGOC_URI_SOCKETTIMEOUTMS, SOCKET_MS);
+    /* Retrying is the caller's. */
+    mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, false);
+    mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false);
+    if (!mongoc_uri_has_option(uri, MONGOC_URI_W) && !mongoc_uri_has_option(uri, MONGOC_URI_JOURNAL)) {
+        /* What was applied survives the primary. */
+        mongoc_write_concern_t *concern = mongoc_write_concern_new();
+        mongoc_write_concern_set_wmajority(concern, WRITE_MS);
+        mongoc_write_concern_set_journal(concern, true);
+        mongoc_uri_set_write_concern(uri, concern);
+        mongoc_write_concern_destroy(concern);
+    }
+    if (!mongoc_uri_get_appname(uri))
+        mongoc_uri_set_appname(uri, "flyt");
+}
+
+static int connect_client(struct mongo_db *mongo, char *error)
+{
+    bson_error_t failure = { 0 };
+    if (mongo->client)
+        return 0;
+    mongo->client = mongoc_client_new_from_uri_with_error(mongo->uri, &failure);
+    if (!mongo->client) {
+        explain(error, 0, "resource DB %s: %s", mongo->where, failure.message);
+        return failure.domain == MONGOC_ERROR_STREAM ? -EAGAIN : -EINVAL;     /* names that could not be resolved; options */
+    }
+    mongoc_client_set_error_api(mongo->client, MONGOC_ERROR_API_VERSION_2);
+    return 0;
+}
+
+static mongoc_collection_t *collection(struct mongo_db *mongo, const char *name)
+{
+    return mongoc_client_get_collection(mongo->client, mongo->name, name);
+}
+
+/* For the look-ups of entitlements. They are wanted, not needed: others may not have left us the right to make them. */
+static void make_indexes(struct mongo_db *mongo)
+{
+    static const char *const fields[] = { "name", "vm_ip" };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        char name[32];
+        bson_t reply;
+        bson_error_t failure;
+        snprintf(name, sizeof name, "flyt_%s", fields[i]);
+        bson_t *command = BCON_NEW("createIndexes", BCON_UTF8(db_tables[0].collection), "indexes", "[", "{", "key", "{", fields[i],
+                                   BCON_INT32(1), "}", "name", BCON_UTF8(name), "}", "]");
+        if (!mongoc_client_write_command_with_opts(mongo->client, mongo->name, command, NULL, &reply, &failure))
+            log_info("resource DB %s: no index on %s: %s", mongo->where, fields[i], failure.message);
+        bson_destroy(&reply);
+        bson_destroy(command);
+    }
+    mongo->indexed = true;
+}
+
+/* ---- operations: { on: collection, match: filter, update: … }; without update: delete all that match ---- */
+
+static int run_operations(struct mongo_db *mongo, const bson_t *operations, char *error)
+{
+    mongoc_collection_t *collections[DB_TABLES] = { NULL };
+    mongoc_bulk_operation_t *bulks[DB_TABLES] = { NULL };
+    bson_t upsert = BSON_INITIALIZER, match, update;
+    bson_append_bool(&upsert, "upsert", -1, true);
+    int code = 0;
+    bson_error_t failure;
+    bson_iter_t each;
+    bson_iter_init(&each, operations);
+    while (code == 0 && bson_iter_next(&each)) {
+        bson_iter_t in, found;
+        const uint8_t *bytes;
+        uint32_t size;
+        int table = -1;
+        if (!bson_iter_recurse(&each, &in) || !bson_iter_find(&in, "on") || (table = bson_iter_int32(&in)) < 0 || table >= DB_TABLES ||
+            !bson_iter_recurse(&each, &found) || !bson_iter_find(&found, "match") || !BSON_ITER_HOLDS_DOCUMENT(&found)) {
+            code = explain(error, -EBADMSG, "resource DB %s: flyt_journal holds a batch that this version does not understand", mongo->where);
+            break;
+        }
+        bson_iter_document(&found, &size, &bytes);
+        if (!bson_init_static(&match, bytes, size)) {
+            code = explain(error, -EBADMSG, "resource DB %s: flyt_journal holds a broken batch", mongo->where);
+            break;
+        }
+        if (!bulks[table]) {
+            collections[table] = collection(mongo, db_tables[table].collection);
+            bulks[table] = mongoc_collection_create_bulk_operation_with_opts(collections[table], NULL);
+        }
+        bool taken;
+        if (bson_iter_recurse(&each, &found) && bson_iter_find(&found, "update") && BSON_ITER_HOLDS_DOCUMENT(&found)) {
+            bson_iter_document(&found, &size, &bytes);
+            taken = bson_init_static(&update, bytes, size) &&
+                    mongoc_bulk_operation_update_one_with_opts(bulks[table], &match, &update, &upsert, &failure);
+        } else {
+            taken = mongoc_bulk_operation_remove_many_with_opts(bulks[table], &match, NULL, &failure);
+        }
+        if (!taken)
+            code = explain(error, -EINVAL, "resource DB %s: a change was refused before it was sent: %s", mongo->where, failure.message);
+    }
+    for (int i = 0; i < DB_TABLES; i++) {
+        bson_t reply;
+        if (code == 0 && bulks[i]) {
+            if (!mongoc_bulk_operation_execute(bulks[i], &reply, &failure))
+                code = -1;              /* explained below: the bulks must go before the client does */
+            bson_destroy(&reply);
+        }
+    }
+    for (int i = 0; i < DB_TABLES; i++) {
+        if (bulks[i])
+            mongoc_bulk_operation_destroy(bulks[i]);
+        if (collections[i])
+            mongoc_collection_destroy(collections[i]);
+    }
+    bson_destroy(&upsert);
+    return code == -1 ? fail(mongo, "cannot write", &failure, error) : code;
+}
+
+static void add_operation(bson_t *operations, size_t number, const struct db_change *change)
+{
+    const int index = db_table_index(change->kind);
+    const struct db_table *table = &db_tables[index];
+    char key[24];
+    bson_t operation, match, update;
+    snprintf(key, sizeof key, "%zu", number);
+    bson_append_document_begin(operations, key, -1, &operation);
+    bson_append_int32(&operation, "on", -1, index);
+    mongo_row_match(table, change->action, &change->row, &match);
+    bson_append_document(&operation, "match", -1, &match);
+    bson_destroy(&match);
+    if (change->action == DB_PUT || change->action == DB_INSERT) {
+        mongo_row_update(table, &change->row, &update);
+        bson_append_document(&operation, "update", -1, &update);
+        bson_destroy(&update);
+    }
+    bson_append_document_end(operations, &operation);
+}
+
+/* ---- the journal ---- */
+
+static const char journal_name[] = "flyt_journal";
+
+static int journal_write(struct mongo_db *mongo, const bson_t *operations, char *error)
+{
+    if (operations->len > MAX_JOURNAL)
+        return explain(error, -E2BIG, "resource DB %s: a batch of %u bytes is too large; at most %d fit", mongo->where, operations->len,
+                       (int)MAX_JOURNAL);
+    /* As bytes: names with $ may not be stored everywhere. */
+    bson_t entry = BSON_INITIALIZER;
+    bson_error_t failure;
+    bson_append_utf8(&entry, "_id", -1, "batch", -1);
+    bson_append_binary(&entry, "operations", -1, BSON_SUBTYPE_BINARY, bson_get_data(operations), operations->len);
+    mongoc_collection_t *journal = collection(mongo, journal_name);
+    bool written = mongoc_collection_insert_one(journal, &entry, NULL, NULL, &failure);
+    mongoc_collection_destroy(journal);
+    bson_destroy(&entry);
+    return written ? 0 : fail(mongo, "cannot write the journal", &failure, error);
+}
+
+static int journal_clear(struct mongo_db *mongo, char *error)
+{
+    bson_t match = BSON_INITIALIZER;
+    bson_error_t failure;
+    bson_append_utf8(&match, "_id", -1, "batch", -1);
+    mongoc_collection_t *journal = collection(mongo, journal_name);
+    bool cleared = mongoc_collection_delete_many(journal, &match, NULL, NULL, &failure);
+    mongoc_collection_destroy(journal);
+    bson_destroy(&match);
+    return cleared ? 0 : fail(mongo, "cannot clear the journal", &failure, error);
+}
+
+static int journal_read(struct mongo_db *mongo, bson_t **operations, char *error)
+{
+    *operations = NULL;
+    bson_t match = BSON_INITIALIZER;
+    bson_error_t failure;
+    const bson_t *entry;
+    mongoc_collection_t *journal = collection(mongo, journal_name);
+    mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(journal, &match, NULL, NULL);
+    while (mongoc_cursor_next(cursor, &entry)) {
+        bson_iter_t iter;
+        bson_subtype_t subtype;
+        uint32_t size;
+        const uint8_t *bytes;
+        if (!*operations && bson_iter_init_find(&iter, entry, "operations") && BSON_ITER_HOLDS_BINARY(&iter)) {
+            bson_iter_binary(&iter, &subtype, &size, &bytes);
+            *operations = bson_new_from_data(bytes, size);
+        }
+    }
+    bool failed = mongoc_cursor_error(cursor, &failure);
+    mongoc_cursor_destroy(cursor);
+    mongoc_collection_destroy(journal);
+    bson_destroy(&match);
+    if (!failed)
+        return 0;
+    bson_destroy(*operations);
+    *operations = NULL;
+    return fail(mongo, "cannot read the journal", &failure, error);
+}
+
+/* Connects, and brings to its end what was begun. */
+static int ready(struct mongo_db *mongo, char *error)
+{
+    int code = connect_client(mongo, error);
+    if (code || mongo->settled)
+        return code;
+    bson_t *operations;
+    code = journal_read(mongo, &operations, error);
+    if (code == 0 && operations) {
+        code = run_operations(mongo, operations, error);
+        bson_destroy(operations);
+        if (code && code != -EAGAIN) {
+            log_error("a batch that was begun cannot be completed and is dropped: %s", error);
+            code = 0;
+        }
+        if (code == 0)
+            code = journal_clear(mongo, error);
+    }
+    if (code)
+        return code;
+    if (!mongo->indexed)
+        make_indexes(mongo);
+    mongo->settled = true;
+    return 0;
+}
+
+static void mongo_close(struct db *db)
+{
+    struct mongo_db *mongo = (struct mongo_db *)db;
+    if (mongo->client)
+        mongoc_client_destroy(mongo->client);
+    mongoc_uri_destroy(mongo->uri);
+    free(mongo);
+}
+
+static void start_driver(void)
+{
+    mongoc_init();
+    mongoc_log_set_handler(NULL, NULL); /* what matters comes with each error */
+}
+
+static int mongo_open(const char *text, struct db **out, char *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_driver);
+    *out = NULL;
+    bson_error_t failure;
+    char clean[sizeof ((struct mongo_db *)0)->where], ignored[EXPLAIN_SIZE];
+    db_uri_clean(text, clean, sizeof clean);
+    mongoc_uri_t *uri = mongoc_uri_new_with_error(text, &failure);
+    if (!uri)
+        return explain(error, -EINVAL, "resource DB %s: its address is not understood: %s", clean, failure.message);
+    struct mongo_db *mongo = calloc(1, sizeof *mongo);
+    if (!mongo) {
+        mongoc_uri_destroy(uri);
+        return explain(error, -ENOMEM, "resource DB %s: no memory", clean);
+    }
+    mongo->db.operations = &db_mongo;
+    memcpy(mongo->where, clean, sizeof clean);
+    mongo->uri = uri;
+    mongo->name = mongoc_uri_get_database(uri) ? mongoc_uri_get_database(uri) : "flyt";
+    set_defaults(uri);
+    int code = ready(mongo, error ? error : ignored);
+    if (code && code != -EAGAIN) {
+        mongo_close(&mongo->db);
+        return code;
+    }
+    *out = &mongo->db;
+    return code;
+}
+
+/* ---- load ---- */
+
+struct row_list { union db_row *rows; size_t count, capacity; };
+
+static int keep_row(struct row_list *list, const union db_row *row)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        union db_row *rows = realloc(list->rows, capacity * sizeof *rows);
+        if (!rows)
+            return -ENOMEM;
+        list->rows = rows;
+        list->capacity = capacity;
+    }
+    list->rows[list->count++] = *row;
+    return 0;
+}
+
+static int compare_vms(const void *a, const void *b)
+{
+    return strcmp(((const union db_row *)a)->vm.name, ((const union db_row *)b)->vm.name);
+}
+
+/* Sorts by name; of two with one name the first counts. */
+static void order_vms(struct row_list *list, char *warning, const char *where)
+{
+    if (list->count)
+        qsort(list->rows, list->count, sizeof *list->rows, compare_vms);
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (kept && strcmp(list->rows[kept - 1].vm.name, list->rows[i].vm.name) == 0) {
+            explain(warning, 0, "resource DB %s: vm_required_resources has two documents for VM '%s'; one is ignored", where,
+                    list->rows[i].vm.name);
+            continue;
+        }
+        if (kept != i)
+            list->rows[kept] = list->rows[i];
+        kept++;
+    }
+    list->count = kept;
+}
+
+static int load_table(struct mongo_db *mongo, const struct db_table *table, unsigned events, db_visit *visit, void *context, char *error)
+{
+    struct row_list list = { 0 };
+    char warning[EXPLAIN_SIZE] = "", problem[EXPLAIN_SIZE];
+    bool newest = table->kind == DB_EVENT;
+    bson_t match = BSON_INITIALIZER, options = BSON_INITIALIZER, order;
+    bson_error_t failure;
+    const bson_t *document;
+    int code = 0;
+    if (table->kind != DB_VM) {
+        bson_append_document_begin(&options, "sort", -1, &order);
+        bson_append_int32(&order, "_id", -1, newest ? -1 : 1);
+        bson_append_document_end(&options, &order);
+        if (newest)
+            bson_append_int64(&options, "limit", -1, events);
+    }
+    mongoc_collection_t *from = collection(mongo, table->collection);
+    mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(from, &match, &options, NULL);
+    while (code == 0 && !(newest && list.count >= events) && mongoc_cursor_next(cursor, &document)) {
+        union db_row row;
+        if (mongo_row_read(table, document, &row, problem))
+            code = keep_row(&list, &row);
+        else if (table->kind == DB_VM)
+            explain(warning, 0, "resource DB %s: a document of %s is ignored: %s", mongo->where, table->collection, problem);
+        else
+            code = explain(error, -EBADMSG, "resource DB %s: a document of %s cannot be read: %s", mongo->where, table->collection, problem);
+    }
+    bool failed = code == 0 && mongoc_cursor_error(cursor, &failure);
+    mongoc_cursor_destroy(cursor);
+    mongoc_collection_destroy(from);
+    bson_destroy(&match);
+    bson_destroy(&options);
+    if (failed)
+        code = fail(mongo, "cannot read", &failure, error);
+    if (code == -ENOMEM)
+        explain(error, code, "resource DB %s: no memory for the rows of %s", mongo->where, table->collection);
+    if (code == 0 && table->kind == DB_VM) {
+        order_vms(&list, warning, mongo->where);
+        warn_once(mongo, warning);
+    }
+    for (size_t i = 0; code == 0 && i < list.count; i++)
+        code = visit(context, table->kind, &list.rows[newest ? list.count - 1 - i : i]);
+    free(list.rows);
+    return code;
+}
+
+static int mongo_load(struct db *db, unsigned kinds, unsigned events, db_visit *visit, void *context, char *error)
+{
+    struct mongo_db *mongo = (struct mongo_db *)db;
+    char ignored[EXPLAIN_SIZE];
+    error = error ? error : ignored;
+    int code = ready(mongo, error);
+    for (int i = 0; code == 0 && i < DB_TABLES; i++)
+        if ((kinds & db_tables[i].kind) && !(db_tables[i].kind == DB_EVENT && events == 0))
+            code = load_table(mongo, &db_tables[i], events, visit, context, error);
+    return code;
+}
+
+/* ---- apply ---- */
+
+/* 0: this VM is not there (or is this very one, and we may have put it there); -EEXIST. */
+static int check_free(struct mongo_db *mongo, const union db_row *row, char *error)
+{
+    const struct db_table *table = &db_tables[db_table_index(DB_VM)];
+    bson_t match;
+    bson_error_t failure;
+    const bson_t *document;
+    char problem[EXPLAIN_SIZE];
+    mongo_row_match(table, DB_PUT, row, &match);
+    mongoc_collection_t *vms = collection(mongo, table->collection);
+    mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(vms, &match, NULL, NULL);
+    bool taken = false;
+    while (mongoc_cursor_next(cursor, &document)) {
+        union db_row there;
+        bool ours = mongo->unsure && mongo_row_read(table, document, &there, problem) && db_row_equal(table, &there, row);
+        taken = taken || !ours;
+    }
+    bool failed = mongoc_cursor_error(cursor, &failure);
+    mongoc_cursor_destroy(cursor);
+    mongoc_collection_destroy(vms);
+    bson_destroy(&match);
+    if (failed)
+        return fail(mongo, "cannot read", &failure, error);
+    return taken ? explain(error, -EEXIST, "there is a VM '%s' already", row->vm.name) : 0;
+}
+
+static int check_insertions(struct mongo_db *mongo, const struct db_change *changes, size_t count, char *error)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < count; i++) {
+        if (changes[i].action != DB_INSERT)
+            continue;
+        /* What the batch itself did to this name before. */
+        const struct db_change *earlier = NULL;
+        for (size_t j = 0; j < i; j++)
+            if (changes[j].kind == DB_VM && strcmp(changes[j].row.vm.name, changes[i].row.vm.name) == 0)
+                earlier = &changes[j];
+        if (!earlier)
+            code = check_free(mongo, &changes[i].row, error);
+        else if (earlier->action != DB_DELETE)
+            code = explain(error, -EEXIST, "there is a VM '%s' already", changes[i].row.vm.name);
+    }
+    return code;
+}
+
+static int mongo_apply(struct db *db, const struct db_change *changes, size_t count, char *error)
+{
+    struct mongo_db *mongo = (struct mongo_db *)db;
+    char ignored[EXPLAIN_SIZE];
+    error = error ? error : ignored;
+    int code = db_changes_check(changes, count, error);
+    if (code || count == 0)
+        return code;
+    code = ready(mongo, error);
+    if (code == 0)
+        code = check_insertions(mongo, changes, count, error);
+    if (code)
+        return code;
+    bson_t operations = BSON_INITIALIZER;
+    for (size_t i = 0; i < count; i++)
+        add_operation(&operations, i, &changes[i]);
+    if (count > 1)
+        code = journal_write(mongo, &operations, error);
+    bool journaled = count > 1 && code == 0;
+    if (code == 0)
+        code = run_operations(mongo, &operations, error);
+    bson_destroy(&operations);
+    mongo->unsure = code == -EAGAIN;
+    /* What cannot be cleared is carried out once more by the next call, which changes nothing. */
+    if (journaled && mongo->client && journal_clear(mongo, ignored))
+        mongo->settled = false;
+    return code;
+}
+
+const struct db_operations db_mongo = {
+    .kind = "mongodb", .open = mongo_open, .close = mongo_close, .load = mongo_load, .apply = mongo_apply,
+};

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""tests/control/db_mongo.py SUITE SPECIAL: the resource DB over MongoDB. Starts servers of its own on loopback ($FLYT_TEST_MONGOD, else
+mongod, else what mongo-install brings), runs the suite plainly, with SCRAM, with TLS, and while the server is killed, stopped and
+started again. Speaks TAP; everything is skipped, saying so, when there is no server."""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+suite, special = sys.argv[1:3]
+work = tempfile.mkdtemp(prefix="flyt-mongo-")
+number = 0
+
+
+def ok(passed, name):
+    global number
+    number += 1
+    print(f"{'ok' if passed else 'not ok'} {number} - {name}", flush=True)
+
+
+def skip(name, why):
+    global number
+    number += 1
+    print(f"ok {number} - {name} # SKIP {why}", flush=True)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """One server program; `kind` tells whose options it understands."""
+
+    def __init__(self, program):
+        self.program, self.port, self.process = program, free_port(), None
+        base = os.path.basename(program)
+        self.kind = "secantus" if base.startswith("secantus") else "nx" if base.startswith("nx") else "mongod"
+        self.folder = os.path.join(work, "data")
+        os.makedirs(self.folder, exist_ok=True)
+
+    def start(self, auth=False, tls=None, standalone=False):
+        command = [self.program]
+        if self.kind == "mongod":
+            command += ["--dbpath", self.folder, "--port", str(self.port), "--bind_ip", "127.0.0.1"]
+            command += ["--auth"] if auth else []
+            command += ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", tls + ".pem", "--tlsCAFile", tls + ".crt",
+                        "--tlsAllowConnectionsWithoutCertificates"] if tls else []
+        elif self.kind == "secantus":
+            command += ["--storage-path", self.folder, "--host", "127.0.0.1", "--port", str(self.port), "--sync-on-commit", "--cache-size", "64M"]
+            command += ["--auth"] if auth else []
+            command += ["--tls-cert-file", tls + ".crt", "--tls-key-file", tls + ".key"] if tls else []
+            command += ["--standalone"] if standalone else []
+        else:
+            command += ["--db", os.path.join(self.folder, "db"), "--host", "127.0.0.1", "-p", str(self.port)]
+        log = open(os.path.join(work, "server.log"), "ab")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work, start_new_session=True)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 0.5).close()
+                return True
+            except OSError:
+                time.sleep(0.05)
+        return False
+
+    def end(self, how=signal.SIGTERM):
+        if self.process and self.process.poll() is None:
+            os.killpg(self.process.pid, how)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+
+def run(command, limit=60):
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit)
+        return done.returncode, done.stdout
+    except subprocess.TimeoutExpired as late:
+        return 124, (late.stdout or b"").decode() + f"\nran past {limit} s"
+
+
+def check(name, command, limit=60):
+    status, text = run(command, limit)
+    if status:
+        print("# " + text.strip().replace("\n", "\n# "))
+    ok(status == 0, name)
+
+
+def check_suite(name, command):
+    """Each test of a cmocka program is one of ours."""
+    status, text = run(command)
+    results = re.findall(r"^(not ok|ok) \d+ - (.*)$", text, re.M)
+    for result, test in results:
+        ok(result == "ok", f"{name}: {test}")
+    if status or not results:
+        print("# " + text.strip().replace("\n", "\n# "))
+        ok(False, f"{name}: exit status {status}")
+
+
+def find_program():
+    named = os.environ.get("FLYT_TEST_MONGOD") or shutil.which("mongod")
+    if named:
+        return named
+    status, text = run([os.path.join(HERE, "mongo-install")], 240)
+    return text.strip().splitlines()[-1] if status == 0 and text.strip() else None
+
+
+def endure(server, uri):
+    """Killed twice and frozen once while somebody writes."""
+    writer = subprocess.Popen([special, "endure", uri, "6"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    time.sleep(1)
+    for _ in range(2):
+        server.end(signal.SIGKILL)
+        time.sleep(0.3)
+        server.start()
+        time.sleep(0.7)
+    os.killpg(server.process.pid, signal.SIGSTOP)
+    time.sleep(1)
+    os.killpg(server.process.pid, signal.SIGCONT)
+    try:
+        text, _ = writer.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        writer.kill()
+        text, _ = writer.communicate()
+    print("# " + text.strip().replace("\n", "\n# "))
+    ok(writer.returncode == 0, "nothing is lost while the server is killed, frozen and started again")
+
+
+def tls_files():
+    base = os.path.join(work, "server")
+    status, text = run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", base + ".key", "-out", base + ".crt"])
+    if status:
+        print("# " + text.replace("\n", "\n# "))
+        return None
+    with open(base + ".pem", "w") as both:
+        for part in (".key", ".crt"):
+            both.write(open(base + part).read())
+    return base
+
+
+def main():
+    # Without any server: this needs none.
+    nobody = f"mongodb://ann:secret-word@127.0.0.1:{free_port()}/flyt"
+    check("an absent server is told soon, without the password", [special, "refused", nobody, "EAGAIN", "6"])
+    program = find_program()
+    if not program:
+        skip("the resource DB over MongoDB", "no server could be started: neither $FLYT_TEST_MONGOD nor mongod, nor one from PyPI")
+        return
+    server = Server(program)
+    address = f"127.0.0.1:{server.port}"
+    try:
+        if not server.start():
+            skip("the resource DB over MongoDB", f"{program} does not start: {open(os.path.join(work, 'server.log')).read()[-300:]!r}")
+            return
+        plain = f"mongodb://{address}/flyt"
+        started = time.monotonic()
+        check_suite("plain", [suite, plain])
+        check_suite("plain", [special, "documents", plain])
+        if server.kind == "secantus":
+            check_suite("replica set", [suite, plain + "?replicaSet=secantus"])
+        endure(server, f"mongodb://{address}/endured")
+        if server.kind == "nx":
+            skip("SCRAM and TLS", "nx-27017 has neither")
+            return
+        check("a user is made", [special, "create-user", plain, "ann", "p@ss:word/secret-word"])
+        server.end()
+        tls = tls_files()
+        if not server.start(auth=True):
+            ok(False, "the server starts with --auth")
+            return
+        secret = "p%40ss%3Aword%2Fsecret-word"
+        check_suite("SCRAM", [suite, f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&authMechanism=SCRAM-SHA-256"])
+        check("a wrong password is refused", [special, "refused", f"mongodb://ann:not-secret-word@{address}/flyt?authSource=admin", "EACCES", "8"])
+        server.end()
+        if not server.start(auth=True, tls=tls):
+            ok(False, "the server starts with TLS")
+            return
+        check_suite("TLS and SCRAM", [suite, f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&tls=true&tlsCAFile={tls}.crt"])
+        check("a certificate of nobody we know is refused", [special, "refused", f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&tls=true", "EAGAIN", "8"])
+        check("without TLS there is no way in", [special, "refused", f"mongodb://ann:{secret}@{address}/flyt?authSource=admin", "EAGAIN", "12"])
+        print(f"# {os.path.basename(program)}: {time.monotonic() - started:.0f} s")
+    finally:
+        server.end(signal.SIGKILL)
+
+
+try:
+    main()
+finally:
+    print(f"1..{number}")
+    shutil.rmtree(work, ignore_errors=True)
