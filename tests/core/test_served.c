@@ -207,6 +207,181 @@ static void body_threads(void)
         pthread_join(threads[i], NULL);
 }
 
+/* ---- random programs against a model ---- */
+
+/* Device buffers, pinned buffers and pageable memory, four streams. Each buffer remembers the stream that used it last; who
+   uses it next in another stream waits for an event of that one. So every program is sequential in what it means, and the
+   model just does it, while the real thing runs asynchronously and hardly ever waits. */
+enum { BUFFERS = 6, WORDS = 30000, STREAMS = 4, STEPS = 400 };
+
+struct buffer { uint64_t device; uint32_t *pinned; uint32_t *model; int last; };
+
+static struct {
+    uint64_t      seed;
+    core_stream   streams[STREAMS];
+    core_event    event;
+    struct buffer device[BUFFERS], pinned[BUFFERS];
+    uint32_t     *pageable;
+} world;
+
+static uint32_t pick(uint32_t below)
+{
+    world.seed = world.seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(world.seed >> 33) % below;
+}
+
+static void use(struct buffer *b, int stream)
+{
+    if (b->last != stream && b->last >= 0) {
+        CHECK(core_event_record(0, world.event, world.streams[b->last], 0) == 0);
+        CHECK(core_stream_wait(0, world.streams[stream], world.event, 0) == 0);
+    }
+    b->last = stream;
+}
+
+struct add { uint32_t *words; uint32_t count, value; };
+
+static void add_words(void *user, int status)
+{
+    struct add *a = user;
+    CHECK(status == 0);
+    for (uint32_t i = 0; i < a->count; i++)
+        a->words[i] += a->value;
+    free(a);
+}
+
+/* Makes what the program has done so far visible to this thread. */
+static void settle(struct buffer *b)
+{
+    if (b->last < 0)
+        return;
+    switch (pick(3)) {
+    case 0:
+        CHECK(core_stream_synchronize(0, world.streams[b->last]) == 0);
+        break;
+    case 1:
+        CHECK(core_event_record(0, world.event, world.streams[b->last], 0) == 0 && core_event_synchronize(world.event) == 0);
+        break;
+    default:
+        CHECK(core_event_record(0, world.event, world.streams[b->last], 0) == 0);
+        for (int code_seen = 600; code_seen == 600; CHECK(code_seen == 0 || code_seen == 600))
+            code_seen = core_event_query(world.event);
+    }
+    b->last = -1;
+}
+
+static void step(void)
+{
+    int stream = (int)pick(STREAMS);
+    core_stream s = world.streams[stream];
+    struct buffer *d = &world.device[pick(BUFFERS)], *e = &world.device[pick(BUFFERS)], *h = &world.pinned[pick(BUFFERS)];
+    uint32_t from = pick(WORDS), count = 1 + pick(WORDS - from), value = pick(1000000);
+    switch (pick(9)) {
+    case 0:
+        use(d, stream);
+        CHECK(fill(s, d->device + 4 * from, count, value) == 0);
+        for (uint32_t i = 0; i < count; i++)
+            d->model[from + i] = value;
+        break;
+    case 1: {                                                 /* memset */
+        use(d, stream);
+        struct core_box box = { d->device + 4 * from, 4 * count, 1 };
+        CHECK(core_set(0, s, &box, &(struct core_extent){ 4 * count, 1, 1 }, value & 255, 1, false) == 0);
+        memset(d->model + from, (int)(value & 255), 4 * count);
+        break;
+    }
+    case 2:                                                   /* device to device */
+        if (d == e)
+            break;
+        use(d, stream);
+        use(e, stream);
+        CHECK(core_copy(0, s, d->device + 4 * from, e->device + 4 * from, 4 * count, true) == 0);
+        memcpy(d->model + from, e->model + from, 4 * count);
+        break;
+    case 3:                                                   /* device to pinned, later */
+        use(d, stream);
+        use(h, stream);
+        CHECK(core_copy_out(0, s, h->pinned + from, d->device + 4 * from, 4 * count, false) == 0);
+        memcpy(h->model + from, d->model + from, 4 * count);
+        break;
+    case 4:                                                   /* pinned to device, later or at once */
+        use(d, stream);
+        use(h, stream);
+        CHECK(core_copy_in(0, s, d->device + 4 * from, h->pinned + from, 4 * count, value & 1) == 0);
+        memcpy(d->model + from, h->model + from, 4 * count);
+        break;
+    case 5:                                                   /* pageable to device; the source is ours again */
+        use(d, stream);
+        for (uint32_t i = 0; i < count; i++)
+            d->model[from + i] = world.pageable[i] = value + i;
+        CHECK(core_copy_in(0, s, d->device + 4 * from, world.pageable, 4 * count, value & 1) == 0);
+        memset(world.pageable, 0xAB, 4 * count);
+        break;
+    case 6: {                                                 /* a host function changes a pinned buffer */
+        struct add *a = malloc(sizeof *a);
+        use(h, stream);
+        *a = (struct add){ h->pinned + from, count, value };
+        CHECK(core_host_function(0, s, add_words, a, false) == 0);
+        for (uint32_t i = 0; i < count; i++)
+            h->model[from + i] += value;
+        break;
+    }
+    case 7:                                                   /* device to pageable: compare */
+        use(d, stream);
+        CHECK(core_copy_out(0, s, world.pageable, d->device + 4 * from, 4 * count, value & 1) == 0);
+        CHECK(memcmp(world.pageable, d->model + from, 4 * count) == 0);
+        break;
+    case 8:                                                   /* look at a pinned buffer */
+        settle(h);
+        CHECK(memcmp(h->pinned, h->model, 4 * WORDS) == 0);
+        break;
+    }
+}
+
+static void random_program(uint64_t seed)
+{
+    world.seed = seed;
+    world.pageable = malloc(4 * WORDS);
+    CHECK(core_event_create(0, 2, &world.event) == 0);
+    for (int i = 0; i < STREAMS; i++)
+        world.streams[i] = i ? stream_new(i != 1) : seed % 2 ? CORE_STREAM_LEGACY : CORE_STREAM_PER_THREAD;
+    for (int i = 0; i < BUFFERS; i++) {
+        world.device[i] = (struct buffer){ .device = allocate(4 * WORDS), .model = calloc(WORDS, 4), .last = 2 };
+        struct core_box box = { world.device[i].device, 4 * WORDS, 1 };
+        CHECK(core_set(0, world.streams[2], &box, &(struct core_extent){ 4 * WORDS, 1, 1 }, 0, 1, false) == 0);
+        void *pinned;
+        CHECK(core_host_allocate(4 * WORDS, 0, &pinned) == 0);
+        memset(pinned, 0, 4 * WORDS);
+        world.pinned[i] = (struct buffer){ .pinned = pinned, .model = calloc(WORDS, 4), .last = -1 };
+    }
+    for (int i = 0; i < STEPS; i++)
+        step();
+    CHECK(core_device_synchronize(0) == 0);
+    for (int i = 0; i < BUFFERS; i++) {
+        CHECK(memcmp(world.pinned[i].pinned, world.pinned[i].model, 4 * WORDS) == 0);
+        CHECK(core_copy_out(0, 0, world.pageable, world.device[i].device, 4 * WORDS, true) == 0);
+        CHECK(memcmp(world.pageable, world.device[i].model, 4 * WORDS) == 0);
+        CHECK(core_memory_free(world.device[i].device) == 0 && core_host_free(world.pinned[i].pinned) == 0);
+        free(world.device[i].model);
+        free(world.pinned[i].model);
+    }
+    CHECK(core_take_latched() == 0);
+    free(world.pageable);
+    for (int i = 1; i < STREAMS; i++)
+        CHECK(core_stream_destroy(world.streams[i]) == 0);
+    CHECK(core_event_destroy(world.event) == 0);
+}
+
+static void body_random(void)
+{
+    const char *seeds = getenv("FLYT_TEST_SEEDS");
+    for (int i = 1; i <= (seeds ? atoi(seeds) : 8); i++) {
+        if (seeds)
+            fprintf(stderr, "# seed %d\n", i);
+        random_program((uint64_t)i);
+    }
+}
+
 /* ---- errors and ends ---- */
 
 static void body_memory(void)
@@ -260,6 +435,7 @@ TEST(work, 60)
 TEST(held, 60)
 TEST(chain, 60)
 TEST(threads, 60)
+static void random_programs(void **unused) { (void)unused; assert_int_equal(isolated(body_random, 110), 0); }
 TEST(memory, 60)
 TEST(fault, 30)
 TEST(forever, 15)
@@ -307,7 +483,7 @@ static int server_start(const char *kind, const char *program)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work), cmocka_unit_test(held), cmocka_unit_test(chain), cmocka_unit_test(threads),
+        cmocka_unit_test(work), cmocka_unit_test(held), cmocka_unit_test(chain), cmocka_unit_test(threads), cmocka_unit_test(random_programs),
         cmocka_unit_test(memory), cmocka_unit_test(fault), cmocka_unit_test(forever), cmocka_unit_test(forks),
     };
     if (argc < 2 || server_start(argv[1], argc > 2 ? argv[2] : "cricket-rpc-server")) {

@@ -97,6 +97,8 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
     unsigned window = core_perf.no_pipeline ? 1 : CHUNKS_IN_FLIGHT, begun = 0, ended = 0;
     atomic_uint_fast64_t number = 0;
     int first = CORE_OK;
+    struct point before = stream_point(s);
+    outs_wait_place(&before, to, size);
     for (size_t at = 0; at < size || ended < begun;) {
         if (at < size && !first && begun - ended < window) {
             size_t bytes = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;

@@ -114,6 +114,10 @@ struct part_out {
 
 static int receive_out(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
 {
+    struct point before = stream_point(s);
+    uint64_t bytes;
+    if (box_check(to, e, &bytes) == CORE_OK)
+        outs_wait_place(&before, (const void *)(uintptr_t)to->address, bytes);
     enum { IN_FLIGHT = 4 };
     struct part_out parts[IN_FLIGHT];
     unsigned begun = 0, ended = 0, window = core_perf.no_pipeline ? 1 : IN_FLIGHT;

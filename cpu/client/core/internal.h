@@ -211,19 +211,6 @@ int  stream_transfer(int device, struct stream **out);      /* the core's own no
 int  event_open(void);
 void event_forget_device(int device);
 
-/* ---- outs.c: copies into pinned memory that have not arrived ---- */
-
-void outs_wait(const struct point *);                       /* all that come before it */
-void outs_wait_device(int device, uint64_t serial);         /* all up to serial, of all streams of the device (-1: of all) */
-bool outs_pending(const struct point *);
-bool outs_refer_to(const struct stream *);
-void outs_join(const struct point *before, const struct point *after);      /* a stream has been made to wait for another */
-unsigned outs_writers(void);                                /* host functions and copies that may yet write host memory */
-void outs_writer_begins(void);
-void outs_writer_ends(void);
-int  outs_start(struct stream *, void *to, uint64_t from, size_t size);
-int  outs_start_box(struct stream *, const struct core_box *to, const struct core_box *from, const struct core_extent *);
-
 /* ---- xdr_copy.c: copies encoded from and decoded into the program's own memory ---- */
 
 /* Host side of a chunk: rows of a pitched box, or one piece (rows and slices 1). */
@@ -239,6 +226,20 @@ bool box_next(const struct core_extent *, struct box_cursor *, size_t origin[3],
 /* 0, or 1: pitch or height smaller than the extent, or the end overflows. *bytes: from the first to the last byte. */
 int  box_check(const struct core_box *, const struct core_extent *, uint64_t *bytes);
 uint64_t box_offset(const struct core_box *, const size_t origin[3]);
+
+/* ---- outs.c: copies into pinned memory that have not arrived ---- */
+
+void outs_wait(const struct point *);                       /* all that come before it */
+void outs_wait_device(int device, uint64_t serial);         /* all up to serial, of all streams of the device (-1: of all) */
+void outs_wait_place(const struct point *, const void *address, size_t size);     /* those that write there */
+bool outs_pending(const struct point *);
+bool outs_refer_to(const struct stream *);
+void outs_join(const struct point *before, const struct point *after);      /* a stream has been made to wait for another */
+unsigned outs_writers(void);                                /* host functions and copies that may yet write host memory */
+void outs_writer_begins(void);
+void outs_writer_ends(void);
+int  outs_start(struct stream *, void *to, uint64_t from, size_t size);
+int  outs_start_box(struct stream *, const struct core_box *to, const struct core_box *from, const struct core_extent *);
 
 /* ---- host_function.c ---- */
 

@@ -5,10 +5,14 @@
  * streams come in no order that could be relied on. A copy comes before a point of another stream if an event carried it
  * there (its marks: one per stream that has been made to wait for it), or by the rules of the legacy stream.
  *
+ * For the same reason a copy into memory that an earlier one, still under way, writes too is received into a buffer of its
+ * own and moved to its place when the earlier one has arrived.
+ *
  * `writers` counts what may still write memory of the program behind its back: these copies and host functions.
  * While it is 0, a copy to the device may take its source at once.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -25,6 +29,9 @@ struct out {
         copy_box_out_args box;
     } args;
     struct chunk_out_result result;
+    struct host_rows     place;       /* where the bytes belong; result.to may be a buffer instead */
+    uint8_t             *buffer;      /* NULL: received in place */
+    bool                 here;        /* in its buffer, waiting for an earlier one */
     struct out          *next, **from;
 };
 
@@ -50,22 +57,62 @@ void outs_writer_ends(void)
     atomic_fetch_sub(&outs.writers, 1);
 }
 
-static void out_arrived(struct wire_call *call)
+/* ---- copies into the same memory; under outs.lock ---- */
+
+static const uint8_t *rows_end(const struct host_rows *r)
 {
-    struct out *out = (struct out *)call;     /* wire is the first member */
-    if (call->result)
-        session_latch(call->result);
-    xdr_free((xdrproc_t)xdr_chunk_out_result, &out->result);
-    pthread_mutex_lock(&outs.lock);
+    return r->address + (r->slices - 1) * r->slice_pitch + (r->rows - 1) * r->pitch + r->width;
+}
+
+static bool overlap(const struct host_rows *a, const struct host_rows *b)
+{
+    return a->address < rows_end(b) && b->address < rows_end(a);
+}
+
+/* An earlier copy that writes there too and has not arrived. */
+static bool blocked(const struct out *out)
+{
+    for (const struct out *o = outs.first; o; o = o->next)
+        if (o != out && atomic_load(&o->serial) < atomic_load(&out->serial) && overlap(&o->place, &out->place))
+            return true;
+    return false;
+}
+
+static void move_rows(const struct out *out)
+{
+    const uint8_t *from = out->buffer;
+    for (size_t z = 0; z < out->place.slices; z++)
+        for (size_t y = 0; y < out->place.rows; y++, from += out->place.width)
+            memcpy(out->place.address + z * out->place.slice_pitch + y * out->place.pitch, from, out->place.width);
+}
+
+static void out_end(struct out *out)
+{
     *out->from = out->next;
     if (out->next)
         out->next->from = out->from;
     atomic_fetch_sub(&outs.count, 1);
     outs_writer_ends();
-    pthread_cond_broadcast(&outs.arrived);
-    pthread_mutex_unlock(&outs.lock);
     free(out->marks);
+    free(out->buffer);
     free(out);
+}
+
+/* Those that have arrived and whose turn has come. */
+static void settle_buffered(void)
+{
+    bool moved = true;
+    while (moved) {
+        moved = false;
+        for (struct out *o = outs.first, *next; o; o = next) {
+            next = o->next;
+            if (!o->here || blocked(o))
+                continue;
+            move_rows(o);
+            out_end(o);
+            moved = true;
+        }
+    }
 }
 
 /* ---- what comes before what; under outs.lock ---- */
@@ -166,6 +213,21 @@ void outs_wait(const struct point *p)
     wire_print_texts();
 }
 
+void outs_wait_place(const struct point *p, const void *address, size_t size)
+{
+    struct host_rows place = { .address = (uint8_t *)(uintptr_t)address, .width = size, .rows = 1, .slices = 1 };
+    if (!atomic_load(&outs.count))
+        return;
+    pthread_mutex_lock(&outs.lock);
+    for (struct out *o = outs.first; o;) {
+        bool first = overlap(&o->place, &place) && out_before(o, p);
+        if (first)
+            pthread_cond_wait(&outs.arrived, &outs.lock);
+        o = first ? outs.first : o->next;
+    }
+    pthread_mutex_unlock(&outs.lock);
+}
+
 void outs_wait_device(int device, uint64_t serial)
 {
     if (!atomic_load(&outs.count))
@@ -179,13 +241,42 @@ void outs_wait_device(int device, uint64_t serial)
 
 /* ---- beginning and arriving ---- */
 
-static struct out *out_new(struct stream *stream)
+static void out_arrived(struct wire_call *call)
+{
+    struct out *out = (struct out *)call;     /* wire is the first member */
+    int code = call->result;
+    if (code)
+        session_latch(code);
+    xdr_free((xdrproc_t)xdr_chunk_out_result, &out->result);
+    pthread_mutex_lock(&outs.lock);
+    if (out->buffer && !code)
+        out->here = true;
+    else
+        out_end(out);
+    settle_buffered();
+    pthread_cond_broadcast(&outs.arrived);
+    pthread_mutex_unlock(&outs.lock);
+}
+
+static struct out *out_new(struct stream *stream, const struct host_rows *place)
 {
     struct out *out = calloc(1, sizeof *out);
     if (!out)
         return NULL;
     out->stream = stream;
+    out->place = out->result.to = *place;
     pthread_mutex_lock(&outs.lock);
+    bool shared = false;
+    for (const struct out *o = outs.first; o && !shared; o = o->next)
+        shared = overlap(&o->place, place);
+    if (shared && !(out->buffer = malloc(place->width * place->rows * place->slices))) {
+        pthread_mutex_unlock(&outs.lock);
+        free(out);
+        return NULL;
+    }
+    if (shared)
+        out->result.to = (struct host_rows){ .address = out->buffer, .width = place->width * place->rows * place->slices,
+                                             .rows = 1, .slices = 1 };
     out->next = outs.first;
     out->from = &outs.first;
     if (out->next)
@@ -207,11 +298,10 @@ int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
 {
     for (size_t at = 0; at < size; at += FLYT_MAX_INLINE) {
         size_t part = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
-        struct out *out = out_new(stream);
+        struct out *out = out_new(stream, &(struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1, .slices = 1 });
         if (!out)
             return CORE_OUT_OF_MEMORY;
         out->args.line = (copy_out_args){ .stream = stream->wire, .from = from + at, .size = part };
-        out->result.to = (struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1, .slices = 1 };
         out_send(out, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &out->args.line);
     }
     return CORE_OK;
@@ -223,16 +313,15 @@ int outs_start_box(struct stream *stream, const struct core_box *to, const struc
     size_t origin[3];
     struct core_extent part;
     while (box_next(extent, &cursor, origin, &part)) {
-        struct out *out = out_new(stream);
+        struct host_rows place = { .address = (uint8_t *)(uintptr_t)(to->address + box_offset(to, origin)), .width = part.width,
+                                   .rows = part.height, .slices = part.depth, .pitch = to->pitch, .slice_pitch = to->pitch * to->height };
+        struct out *out = out_new(stream, &place);
         if (!out)
             return CORE_OUT_OF_MEMORY;
         out->args.box = (copy_box_out_args){
             .stream = stream->wire,
             .from = { .address = from->address + box_offset(from, origin), .pitch = from->pitch, .height = from->height },
             .extent = { .width = part.width, .height = part.height, .depth = part.depth } };
-        out->result.to = (struct host_rows){ .address = (uint8_t *)(uintptr_t)(to->address + box_offset(to, origin)),
-                                             .width = part.width, .rows = part.height, .slices = part.depth,
-                                             .pitch = to->pitch, .slice_pitch = to->pitch * to->height };
         out_send(out, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &out->args.box);
     }
     return CORE_OK;
