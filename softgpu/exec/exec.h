@@ -157,7 +157,8 @@ struct exec_group {
     struct exec_frame *frame;
     uint32_t mask;
     uint8_t state;
-    bool gave_way;                    /* spent a budget while others wait: they go first */
+    bool gave_way;                    /* had its share while others wait: they go first */
+    uint32_t spent;                   /* slices in a row */
     uint8_t barrier;                  /* AT_BARRIER: which */
     uint32_t wanted;                  /* AT_SYNC: lanes that it waits for */
     const struct exec_insn *at;       /* the instruction that it waits in */
@@ -174,6 +175,7 @@ struct exec_warp {
     unsigned char *rows;              /* the frame's */
     uint32_t mask, whole;
     int32_t budget;
+    bool polled;                      /* it did something that loops wait with */
     uint32_t group_count, current;
     struct exec_frame *frame;
     struct exec_block *block;
@@ -275,6 +277,12 @@ static inline void exec_pred_write(struct exec_warp *w, uint32_t offset, uint32_
     *p = (*p & ~w->mask) | (value & w->mask);
 }
 static inline bool exec_full(const struct exec_warp *w) { return w->mask == w->whole; }
+/* For what loops wait with: they do it less often, and give way sooner. */
+static inline void exec_poll(struct exec_warp *w, int32_t cost)
+{
+    w->budget -= cost;
+    w->polled = true;
+}
 /* Ends the group's run after this instruction. w->pc must be final. */
 static inline void exec_leave(struct exec_warp *w) { w->stop = w->pc; }
 static inline void exec_jump(struct exec_warp *w, const struct exec_insn *to)

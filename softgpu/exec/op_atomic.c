@@ -156,7 +156,10 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
                 ((uint32_t *)(void *)to)[l] = old;
         }
     }
-    w->budget -= i->kind == CAS || i->kind == EXCH ? 2 * POLL_COST : POLL_COST;
+    if (i->kind == CAS || i->kind == EXCH)
+        exec_poll(w, 2 * POLL_COST);
+    else
+        w->budget -= POLL_COST;
 }
 
 /* Vectors: each element on its own is atomic. */

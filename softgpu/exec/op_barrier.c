@@ -176,6 +176,7 @@ static void run_nanosleep(struct exec_warp *w, const struct exec_insn *i)
 {
     (void)i;
     w->budget = 0;
+    w->polled = true;
     exec_leave(w);
 }
 

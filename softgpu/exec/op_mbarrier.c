@@ -73,7 +73,7 @@ static void run_mbarrier(struct exec_warp *w, const struct exec_insn *i)
     }
     if (op == WAIT_STATE || op == WAIT_PARITY) {
         exec_pred_write(w, i->p, p);
-        w->budget -= POLL_COST;
+        exec_poll(w, POLL_COST);
     }
 }
 

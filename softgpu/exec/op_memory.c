@@ -98,7 +98,7 @@ static void after_load(struct exec_warp *w, const struct exec_insn *i)
     if (i->order != EXEC_RELAXED)
         exec_fence_acq_rel();
     if (i->flags & EXEC_POLL)
-        w->budget -= POLL_COST;
+        exec_poll(w, POLL_COST);
 }
 
 static void run_load(struct exec_warp *w, const struct exec_insn *i)

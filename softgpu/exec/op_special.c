@@ -87,10 +87,10 @@ static uint64_t uniform(struct exec_warp *w, unsigned kind)
     case SPECIAL_NSMID:          return g->engine->limits.sm_count;
     case SPECIAL_GRIDID:         return g->id;
     case SPECIAL_CLOCK:
-    case SPECIAL_CLOCK64:        w->budget -= 32; return cycles(w);
+    case SPECIAL_CLOCK64:        exec_poll(w, 32); return cycles(w);
     case SPECIAL_CLOCK_HI:       return cycles(w) >> 32;
     case SPECIAL_TIMER:
-    case SPECIAL_TIMER_LO:       w->budget -= 32; return nanoseconds(CLOCK_REALTIME);
+    case SPECIAL_TIMER_LO:       exec_poll(w, 32); return nanoseconds(CLOCK_REALTIME);
     case SPECIAL_TIMER_HI:       return nanoseconds(CLOCK_REALTIME) >> 32;
     case SPECIAL_SMEM_TOTAL:     return g->shared_size;
     case SPECIAL_SMEM_AGGREGATE: return g->shared_size + g->engine->limits.shared_reserved;

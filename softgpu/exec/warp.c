@@ -3,12 +3,16 @@
  *
  * The scheduler takes the deepest call first, then the lowest pc: so arms of a branch run one after the other and the first
  * to arrive behind them waits there for the rest. That is for speed. For progress (lanes that wait for one another), a
- * group that has used up a budget while others could run is set aside until each of them has had its turn.
+ * group that has used up its slice while others could run is set aside until each of them has had its turn: at once if it
+ * did what loops wait with (volatile, relaxed or acquiring loads, compare-and-swap, clocks …), after PATIENCE slices
+ * if not, since lanes that left a long loop early had better wait for the rest.
  */
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/exec.h"
 
 #include <cuda.h>
+
+enum { PATIENCE = 64 };
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 
@@ -107,16 +111,17 @@ static int pick(struct exec_warp *w)
         return -1;
     struct exec_frame *frame = w->groups[best].frame;
     const struct exec_insn *pc = w->groups[best].pc;
-    uint32_t mask = 0;
+    uint32_t mask = 0, spent = 0;
     for (uint32_t i = 0; i < w->group_count;) {
         struct exec_group *g = &w->groups[i];
         if (g->state == EXEC_RUNNABLE && g->frame == frame && g->pc == pc) {
             mask |= g->mask;
+            spent = g->spent > spent ? g->spent : spent;
             group_remove(w, i);
         } else
             i++;
     }
-    exec_group_add(w, pc, frame, mask);
+    exec_group_add(w, pc, frame, mask)->spent = spent;
     return (int)w->group_count - 1;
 }
 
@@ -152,6 +157,7 @@ static void run(struct exec_warp *w)
 void exec_warp_slice(struct exec_warp *w, int32_t budget)
 {
     w->budget = budget;
+    w->polled = false;
     while (w->budget > 0 && !w->block->failed) {
         int i = pick(w);
         if (i < 0)
@@ -166,7 +172,12 @@ void exec_warp_slice(struct exec_warp *w, int32_t budget)
         g->pc = w->pc;
         g->mask = w->mask;
         g->frame = w->frame;
-        g->gave_way = w->budget <= 0;
+        if (w->budget > 0)
+            continue;
+        g->spent = w->group_count > 1 ? g->spent + 1 : 0;
+        g->gave_way = w->polled || g->spent >= PATIENCE;
+        if (g->gave_way)
+            g->spent = 0;
     }
 }
 
