@@ -54,7 +54,7 @@ int devices_create(struct session *session)
         return -1;
     for (int i = 0; i < session->device_count; i++) {
         session->devices[i].index = i;
-        if (staging_start(&session->devices[i]) != 0)
+        if (staging_start(&session->devices[i]) != 0 || pthread_mutex_init(&session->devices[i].gates_lock, NULL) != 0)
             return -1;
         if (session->gpu->DeviceGet(&session->devices[i].handle, i) != CUDA_SUCCESS)
             return -1;
@@ -234,8 +234,10 @@ bool devices_close(struct session *session)
             closed = device_close(session, &session->devices[i]) && closed;
     if (!closed)
         return false;
-    for (int i = 0; i < session->device_count; i++)
+    for (int i = 0; i < session->device_count; i++) {
         pthread_mutex_destroy(&session->devices[i].staging.lock);
+        pthread_mutex_destroy(&session->devices[i].gates_lock);
+    }
     memory_stop(session);
     return true;
 }

@@ -116,7 +116,7 @@ static void *executor_main(void *context)
             return NULL;
         }
         atomic_store(&e->busy_since, clock_now());
-        if (atomic_exchange(&e->kick, false) || e->deferred_calls)
+        if (atomic_exchange(&e->kick, false))
             stream_issue_deferred(session);
         if (queued)
             call_serve(session, queued->procedure, queued->request);

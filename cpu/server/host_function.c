@@ -4,7 +4,8 @@
  * The stream gets a marker, then waits on a word of host-mapped memory (its gate) for a ticket. When the marker is
  * complete the client is told (events.c); when the client says that the function has ended, the ticket is written to
  * the gate and the stream goes on. Nothing of this occupies a thread of the driver's. Tickets of a stream rise, and
- * its functions are due one after the other, so the gate needs only ever hold the last one that ended.
+ * its functions are due one after the other, so the gate needs only ever hold the last one that ended. A gate that
+ * passes to another stream keeps its value and counts on: the device may not have looked at it for the last time.
  *
  * Drivers without cuStreamWaitValue32 get a callback that waits (wait_in_callback): it holds up the driver's
  * callback thread, and with it the callbacks of other streams, as the CUDA documentation warns.
@@ -14,8 +15,9 @@
 #include "cpu/server/session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { HOST_FUNCTION_GATES = 16384 };     /* streams of a device with host functions between two resets */
+enum { HOST_FUNCTION_GATES = 16384 };     /* streams of a device that have host functions at one time */
 
 struct host_function {
     struct waiter waiter;                 /* for the work before it */
@@ -45,16 +47,22 @@ CUresult gates_make(struct session *session, struct device *device)
     void *memory = NULL;
     if (device->gates || !session->gpu->StreamWaitValue32)
         return CUDA_SUCCESS;
+    if (!device->gates_spare)
+        device->gates_spare = calloc(HOST_FUNCTION_GATES, sizeof *device->gates_spare);
+    if (!device->gates_spare)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = session->gpu->MemHostAlloc(&memory, HOST_FUNCTION_GATES * sizeof(uint32_t),
                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (r != CUDA_SUCCESS)
         return r;
     r = session->gpu->MemHostGetDevicePointer(&device->gates_address, memory, 0);
-    if (r != CUDA_SUCCESS)
+    if (r != CUDA_SUCCESS) {
         session->gpu->MemFreeHost(memory);
-    else
-        device->gates = memory;
-    return r;
+        return r;
+    }
+    memset(memory, 0, HOST_FUNCTION_GATES * sizeof(uint32_t));
+    device->gates = memory;
+    return CUDA_SUCCESS;
 }
 
 /* The stream's gate, given at its first host function. */
@@ -66,22 +74,41 @@ static CUresult gate_take(struct session *session, struct stream *stream)
     CUresult r = gates_make(session, device);
     if (r != CUDA_SUCCESS)
         return r;
-    if (device->gates_used == HOST_FUNCTION_GATES)
+    struct gate gate = { .index = HOST_FUNCTION_GATES };
+    pthread_mutex_lock(&device->gates_lock);
+    if (device->gates_spare_count)
+        gate = device->gates_spare[--device->gates_spare_count];
+    else if (device->gates_used < HOST_FUNCTION_GATES)
+        gate = (struct gate){ .index = device->gates_used++ };
+    pthread_mutex_unlock(&device->gates_lock);
+    if (gate.index == HOST_FUNCTION_GATES)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    stream->gate = &device->gates[device->gates_used];
-    stream->gate_address = device->gates_address + device->gates_used * sizeof(uint32_t);
-    device->gates_used++;
-    __atomic_store_n(stream->gate, 0, __ATOMIC_RELEASE);
-    stream->gate_ticket = 0;
+    stream->gate = &device->gates[gate.index];
+    stream->gate_address = device->gates_address + gate.index * sizeof(uint32_t);
+    stream->gate_ticket = gate.ticket;
     return CUDA_SUCCESS;
+}
+
+void gate_give(struct stream *stream)
+{
+    struct device *device = stream->device;
+    if (!stream->gate)
+        return;
+    pthread_mutex_lock(&device->gates_lock);
+    if (device->gates_spare)
+        device->gates_spare[device->gates_spare_count++] =
+            (struct gate){ .index = (uint32_t)(stream->gate - device->gates), .ticket = stream->gate_ticket };
+    pthread_mutex_unlock(&device->gates_lock);
 }
 
 void gates_free(struct session *session, struct device *device)
 {
     if (device->gates)
         session->gpu->MemFreeHost(device->gates);
+    free(device->gates_spare);
     device->gates = NULL;
-    device->gates_used = 0;
+    device->gates_spare = NULL;
+    device->gates_used = device->gates_spare_count = 0;
 }
 
 /* host_functions.lock is held. */

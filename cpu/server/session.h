@@ -139,6 +139,9 @@ struct device {
     uint32_t *gates;                      /* host-mapped words, one per stream that has host functions; NULL: none yet */
     CUdeviceptr gates_address;
     uint32_t gates_used;
+    pthread_mutex_t gates_lock;           /* a leaf */
+    struct gate { uint32_t index, ticket; } *gates_spare;      /* of streams that are gone; room for all */
+    uint32_t gates_spare_count;
 };
 
 int  staging_start(struct device *);
@@ -324,6 +327,7 @@ void host_functions_release_all(struct session *, struct device *);   /* NULL: o
 void host_functions_stop(struct session *);
 CUresult gates_make(struct session *, struct device *);
 void gates_free(struct session *, struct device *);
+void gate_give(struct stream *);                                   /* the stream is gone: another may have its gate */
 
 /* ---- memory (memory.c) ---- */
 

@@ -27,8 +27,10 @@ void stream_hold(struct stream *stream) { atomic_fetch_add(&stream->references, 
 void stream_drop(struct session *session, struct stream *stream)
 {
     (void)session;
-    if (stream && atomic_fetch_sub(&stream->references, 1) == 1)
-        free(stream);
+    if (!stream || atomic_fetch_sub(&stream->references, 1) != 1)
+        return;
+    gate_give(stream);
+    free(stream);
 }
 
 static struct stream *stream_new(struct session *session, struct device *device, uint32_t id, unsigned flags)
@@ -182,12 +184,16 @@ static void stream_defer(struct session *session, struct call *call)
         stream_call_done(session, call);
         return;
     }
-    if (!stream->first)
+    bool head = !stream->first;
+    if (head)
         stream->device->deferred++;
     *stream->last = kept;
     stream->last = &kept->next;
     session->executor.deferred_calls++;
     session->executor.deferred_bytes += kept->bytes;
+    /* What it waits for may have come just before it was counted, when nobody had a reason to kick. */
+    if (head)
+        executor_kick(session);
 }
 
 struct stream *stream_enter(struct session *session, struct call *call, uint32_t id)

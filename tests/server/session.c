@@ -320,6 +320,45 @@ static void host_functions_are_due(void **state)
     }
 }
 
+/* Streams with host functions come and go: what each needs of the device is used again. */
+static void gates_are_used_again(void **state)
+{
+    struct peer *peer = *state;
+    enum { ROUNDS = 200, STREAMS = 100 };
+    static flyt_id ended[STREAMS];
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            host_function_args function = { 64 + i, i };
+            stream_args destroy = { 64 + i };
+            peer_stream_create(peer, 64 + i, 1);
+            flyt_host_function_1(&function, NULL, peer->stub);
+            flyt_stream_destroy_1(&destroy, NULL, peer->stub);
+        }
+        unsigned due = 0;
+        while (due < STREAMS) {
+            events_args args = { 0 };
+            events_result result = { 0 };
+            assert_int_equal(flyt_events_1(&args, &result, peer->stub), RPC_SUCCESS);
+            for (u_int i = 0; i < result.events.events_len; i++) {
+                assert_int_equal(result.events.events_val[i].flyt_event_u.due.status, 0);
+                ended[due++] = result.events.events_val[i].flyt_event_u.due.id;
+            }
+            xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+        }
+        events_args args = { .host_functions_done = { STREAMS, ended } };
+        events_result result = { 0 };
+        struct rpc_call call = { .procedure = FLYT_EVENTS, .encode = (xdrproc_t)xdr_events_args, .args = &args,
+                                 .decode = (xdrproc_t)xdr_events_result, .result = &result };
+        assert_int_equal(rpc_client_submit(peer->client, &call), RPC_SUCCESS);
+        host_function_args wake = { 0, 1000 };            /* answers the call that waits */
+        flyt_host_function_1(&wake, NULL, peer->stub);
+        assert_int_equal(rpc_client_wait(peer->client, &call), RPC_SUCCESS);
+        xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+        assert_int_equal(peer_device_sync(peer), 0);
+        assert_int_equal(peer->last.latched, 0);
+    }
+}
+
 static void wrong_version_is_refused(void **state)
 {
     (void)state;
@@ -348,7 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(hello_describes), T(map_launch_sync), T(errors_latch), T(addresses_are_checked), T(ids_are_checked),
-        T(events_work), T(images_are_checked), T(reset_gives_all_back), T(events_beat), T(host_functions_are_due),
+        T(events_work), T(images_are_checked), T(reset_gives_all_back), T(events_beat), T(host_functions_are_due), T(gates_are_used_again),
         cmocka_unit_test(wrong_version_is_refused), cmocka_unit_test(hello_must_be_first),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
