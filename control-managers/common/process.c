@@ -1,0 +1,134 @@
+#include "control-managers/common/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct watch { uv_poll_t uv; void (*ended)(void *); void *context; };
+
+const char *process_boot(void)
+{
+    static char boot[64];
+    if (boot[0])
+        return boot;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? 0 : read(fd, boot, sizeof boot - 1);
+    if (fd >= 0)
+        close(fd);
+    boot[size > 0 ? size : 0] = '\0';
+    boot[strcspn(boot, "\n")] = '\0';
+    return boot;
+}
+
+int process_start_time(pid_t pid, uint64_t *started)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -ESRCH;
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (size <= 0)
+        return -ESRCH;
+    text[size] = '\0';
+    /* Field 22; the name, field 2, is in brackets and may contain anything. State Z has ended. */
+    const char *at = strrchr(text, ')');
+    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+        return -ESRCH;
+    at += 2;
+    for (int field = 3; field < 22 && at; field++) {
+        at = strchr(at, ' ');
+        at = at ? at + 1 : NULL;
+    }
+    if (!at)
+        return -ESRCH;
+    *started = strtoull(at, NULL, 10);
+    return 0;
+}
+
+int process_open(pid_t pid, uint64_t started, struct process *out)
+{
+    uint64_t now;
+    *out = PROCESS_NONE;
+    if (pid <= 0)
+        return -ESRCH;
+    /* First the descriptor, then the look: what it refers to cannot change between. */
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0 && errno == ESRCH)
+        return -ESRCH;
+    if (process_start_time(pid, &now) != 0 || (started && now != started)) {
+        if (fd >= 0)
+            close(fd);
+        return -ESRCH;
+    }
+    *out = (struct process){ .pid = pid, .started = now, .fd = fd };
+    return 0;
+}
+
+bool process_alive(const struct process *process)
+{
+    uint64_t now;
+    return process->pid > 0 && process_start_time(process->pid, &now) == 0 && now == process->started;
+}
+
+int process_signal(const struct process *process, int number)
+{
+    if (process->pid <= 0)
+        return -ESRCH;
+    if (process->fd >= 0)
+        return syscall(SYS_pidfd_send_signal, process->fd, number, NULL, 0) == 0 ? 0 : -errno;
+    if (!process_alive(process))
+        return -ESRCH;
+    return kill(process->pid, number) == 0 ? 0 : -errno;
+}
+
+static void on_readable(uv_poll_t *uv, int status, int events)
+{
+    struct watch *watch = uv->data;
+    (void)status;
+    (void)events;
+    uv_poll_stop(uv);
+    watch->ended(watch->context);
+}
+
+int process_watch(struct loop *loop, struct process *process, void (*ended)(void *), void *context)
+{
+    if (process->fd < 0)
+        return -ENOSYS;
+    struct watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        return -ENOMEM;
+    *watch = (struct watch){ .ended = ended, .context = context };
+    int failure = uv_poll_init(loop_uv(loop), &watch->uv, process->fd);
+    if (failure < 0) {
+        free(watch);
+        return failure;
+    }
+    watch->uv.data = watch;
+    uv_poll_start(&watch->uv, UV_READABLE, on_readable);
+    process->watch = watch;
+    return 0;
+}
+
+static void freed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void process_close(struct process *process)
+{
+    struct watch *watch = process->watch;
+    if (watch) {
+        uv_poll_stop(&watch->uv);
+        uv_close((uv_handle_t *)&watch->uv, freed);
+    }
+    if (process->fd >= 0)
+        close(process->fd);
+    *process = PROCESS_NONE;
+}

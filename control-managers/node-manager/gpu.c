@@ -1,0 +1,69 @@
+/* gpu.c: which GPUs this machine has, and what a server may ask of one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control-managers/common/explain.h"
+#include "control-managers/node-manager/node.h"
+#include "cpu/common/log.h"
+
+int gpu_discover(struct node *node, char *error)
+{
+    int kind = node->config->gpu, found = -ENOENT;
+    if (kind != NODE_GPU_SOFTWARE) {
+        found = gpu_nvidia_discover(node, error);
+        if (found < 0 && kind == NODE_GPU_NVIDIA)
+            return found;
+        if (found < 0)
+            log_info("event=no-nvidia-gpu why=\"%s\": the software GPU is used", error);
+    }
+    if (found <= 0 && kind != NODE_GPU_NVIDIA)
+        found = gpu_software_discover(node, error);
+    if (found == 0)
+        found = explain(error, -ENODEV, "this machine has no GPU: flyt-node-manager is for machines with one (or set node.gpu = \"software\")");
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        struct gpu *gpu = &node->gpus[i];
+        char kinds[PROTOCOL_SHARING_SIZE];
+        gpu->sharing &= node->config->sharing;
+        log_info("event=gpu id=%s product=\"%s\" sms=%u memory=%llu sharing=%s%s%s%s", gpu->id, gpu->product, gpu->sms,
+                 (unsigned long long)gpu->memory, protocol_sharing_text(gpu->sharing, kinds), gpu->text[0] ? " text=\"" : "", gpu->text,
+                 gpu->text[0] ? "\"" : "");
+    }
+    return found < 0 ? found : 0;
+}
+
+ctl_code gpu_check(const struct gpu *gpu, const ctl_server_spec *spec, const struct node_config *config, char *text)
+{
+    char kinds[PROTOCOL_SHARING_SIZE];
+    if (!gpu)
+        return explain(text, CTL_NOT_FOUND, "there is no GPU %s on this node", spec->gpu);
+    if (gpu->state != CTL_GPU_READY)
+        return explain(text, CTL_BUSY, "GPU %s is not ready: %s", gpu->id, gpu->text);
+    if (!(gpu->sharing & spec->sharing))
+        return explain(text, CTL_NOT_SUPPORTED, "GPU %s does not offer the sharing %s%s%s", gpu->id,
+                       protocol_sharing_text(spec->sharing, kinds), gpu->text[0] ? ": " : "", gpu->text);
+    if (spec->sms > gpu->sms || spec->memory > gpu->memory)
+        return explain(text, CTL_NO_ROOM, "GPU %s has %u SMs and %llu MiB; %u SMs and %llu MiB were asked for", gpu->id, gpu->sms,
+                       (unsigned long long)(gpu->memory >> 20), spec->sms, (unsigned long long)(spec->memory >> 20));
+    if (spec->sms && spec->sms < gpu->sms && !gpu->sm_limits)
+        return explain(text, CTL_NOT_SUPPORTED, "a limit of %u of %u SMs cannot be held on GPU %s: %s", spec->sms, gpu->sms, gpu->id,
+                       gpu->text[0] ? gpu->text : "its driver offers no way to");
+    /* The state of MPS may have changed since it was looked at. */
+    if (!gpu->software && spec->sharing == CTL_SHARING_MPS && !mps_ready(config->mps_directory, text))
+        return CTL_NOT_SUPPORTED;
+    return CTL_OK;
+}
+
+struct gpu *node_gpu(struct node *node, const char *id)
+{
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (strcmp(node->gpus[i].id, id) == 0)
+            return &node->gpus[i];
+    return NULL;
+}
+
+void node_gpu_fill(struct gpu *gpu, ctl_gpu *out)
+{
+    *out = (ctl_gpu){ .id = gpu->id, .product = gpu->product, .index = gpu->index, .sms = gpu->sms, .clock_mhz = gpu->clock_mhz,
+                      .memory = gpu->memory, .sharing = gpu->sharing, .sm_limits = gpu->sm_limits, .state = gpu->state, .text = gpu->text };
+}

@@ -1,0 +1,315 @@
+/*
+ * main.c: the command line of flyt-node-manager, and what is settled once: names, addresses, files.
+ *
+ * SIGTERM and SIGINT end the node manager and leave GPU servers and programs alone; the next one takes them over. With
+ * --stop-servers they are stopped first, as before a machine is shut down. SIGHUP reads the configuration again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <openssl/rand.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control-managers/common/explain.h"
+#include "control-managers/node-manager/node.h"
+#include "cpu/common/log.h"
+
+static const char help[] =
+    "Usage: flyt-node-manager [--config FILE] [--check] [--stop-servers]\n"
+    "\n"
+    "Offers this machine's GPUs to a Flyt cluster: starts, limits and supervises the GPU servers that the\n"
+    "cluster manager orders.\n"
+    "\n"
+    "  --config FILE   configuration (default: /etc/flyt/node-manager.conf if it is there)\n"
+    "  --check         only check the configuration\n"
+    "  --schema        print all keys of the configuration with their meaning\n"
+    "  --stop-servers  when it is told to end, stop its GPU servers too; without, they go on and are taken\n"
+    "                  over by the next node manager\n"
+    "  --version, --help\n"
+    "\n"
+    "Messages go to stderr; FLYT_LOG=error|warning|info|debug says how many. SIGTERM ends it, SIGHUP reads the\n"
+    "configuration again. Exit status: 0 ended as asked, 1 it cannot run, 2 wrong usage or configuration.\n";
+
+static const char *const default_config = "/etc/flyt/node-manager.conf";
+
+struct daemon {
+    struct node    node;
+    struct config *config;
+    const char    *path;
+    int            lock;
+    bool           stop_servers, stopping;
+    struct loop_timer stop;
+};
+
+/* ---- what is settled once ---- */
+
+static void find_addresses(struct node *node)
+{
+    const struct config_strings *given = &node->config->addresses;
+    struct ifaddrs *all, *at;
+    for (size_t i = 0; i < given->count && node->address_count < CTL_MAX_ADDRESSES; i++)
+        snprintf(node->addresses[node->address_count++], sizeof node->addresses[0], "%s", given->items[i]);
+    if (given->count || getifaddrs(&all) != 0)
+        return;
+    for (at = all; at && node->address_count < CTL_MAX_ADDRESSES; at = at->ifa_next) {
+        int family = at->ifa_addr ? at->ifa_addr->sa_family : AF_UNSPEC;
+        socklen_t size = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+        if ((family != AF_INET && family != AF_INET6) || at->ifa_flags & IFF_LOOPBACK)
+            continue;
+        char *out = node->addresses[node->address_count];
+        if (getnameinfo(at->ifa_addr, size, out, sizeof node->addresses[0], NULL, 0, NI_NUMERICHOST) == 0 && !strchr(out, '%'))
+            node->address_count++;
+    }
+    freeifaddrs(all);
+}
+
+/* Our address towards the cluster manager: what the route to it says; nothing is sent. */
+static void find_advertise(struct node *node)
+{
+    const struct node_config *config = node->config;
+    const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
+    struct addrinfo *found;
+    struct sockaddr_storage own;
+    socklen_t size = sizeof own;
+    snprintf(node->advertise, sizeof node->advertise, "%s", *config->advertise ? config->advertise : node->host);
+    if (*config->advertise)
+        return;
+    if (*config->listen && strcmp(config->listen, "0.0.0.0") != 0 && strcmp(config->listen, "::") != 0) {
+        snprintf(node->advertise, sizeof node->advertise, "%s", config->listen);
+        return;
+    }
+    if (getaddrinfo(config->manager_address, "1", &hints, &found) != 0)
+        return;
+    int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 && getsockname(fd, (struct sockaddr *)&own, &size) == 0)
+        getnameinfo((struct sockaddr *)&own, size, node->advertise, sizeof node->advertise, NULL, 0, NI_NUMERICHOST);
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(found);
+}
+
+static int find_program(struct node *node, char *error)
+{
+    ssize_t size = 0;
+    if (*node->config->program) {
+        snprintf(node->program, sizeof node->program, "%s", node->config->program);
+    } else {
+        size = readlink("/proc/self/exe", node->program, sizeof node->program - 32);
+        char *slash = size > 0 ? (node->program[size] = '\0', strrchr(node->program, '/')) : NULL;
+        if (slash)
+            snprintf(slash + 1, 31, "cricket-rpc-server");
+    }
+    if (access(node->program, X_OK) != 0)
+        return explain(error, -errno, "the GPU server %s: %s; set virt-server.program-path", node->program, strerror(errno));
+    return 0;
+}
+
+/* One node manager for one state folder. */
+static int take_lock(struct daemon *daemon, char *error)
+{
+    char path[NODE_PATH_SIZE];
+    const char *state = daemon->node.config->state;
+    int failure = state_make_folder(state, 0755, error);
+    if (failure)
+        return failure;
+    if ((size_t)snprintf(path, sizeof path, "%s/lock", state) >= sizeof path ||
+        (size_t)snprintf(daemon->node.servers_path, sizeof daemon->node.servers_path, "%s/servers", state) >= sizeof path)
+        return explain(error, -ENAMETOOLONG, "%s is too long", state);
+    daemon->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (daemon->lock < 0)
+        return explain(error, -errno, "opening %s: %s", path, strerror(errno));
+    if (flock(daemon->lock, LOCK_EX | LOCK_NB) != 0)
+        return explain(error, -EBUSY, "another flyt-node-manager uses %s; give this one a node.state-directory of its own", state);
+    return state_make_folder(daemon->node.servers_path, 0711, error);
+}
+
+static int open_tls(const struct node_config *config, struct tls_context **out, char *error)
+{
+    const struct tls_files files = { .ca = config->tls_ca, .certificate = config->tls_certificate, .key = config->tls_key };
+    *out = NULL;
+    if (!*config->tls_ca)
+        return 0;
+    int failure = tls_context_create(&files, out, error);
+    return failure == -ENOENT ? 0 : failure;
+}
+
+static int prepare(struct daemon *daemon, char *error)
+{
+    struct node *node = &daemon->node;
+    const struct node_config *config = node->config;
+    gethostname(node->host, sizeof node->host - 1);
+    snprintf(node->name, sizeof node->name, "%.40s", *config->name ? config->name : node->host);
+    if (!protocol_name_valid(node->name))
+        return explain(error, -EINVAL, "the host's name '%s' cannot be a node's name: set node.name", node->name);
+    if (*config->secret) {
+        int failure = secret_resolve(config->secret, false, &node->secret, error);
+        if (failure)
+            return failure;
+        if (strncmp(config->secret, "env:", 4) == 0)
+            unsetenv(config->secret + 4);
+    }
+    RAND_bytes((unsigned char *)&node->incarnation, sizeof node->incarnation);
+    find_addresses(node);
+    find_advertise(node);
+    int failure = find_program(node, error);
+    if (!failure)
+        failure = take_lock(daemon, error);
+    if (!failure)
+        failure = launch_probe(node->servers_path, (enum node_sandbox)config->sandbox, error);
+    if (!failure)
+        failure = open_tls(config, &node->tls, error);
+    if (!failure)
+        failure = gpu_discover(node, error);
+    return failure;
+}
+
+/* ---- signals ---- */
+
+static void stop_look(struct loop_timer *timer, void *context)
+{
+    struct daemon *daemon = context;
+    if (!daemon->node.servers)
+        loop_stop(daemon->node.loop);
+    else
+        loop_timer_start(daemon->node.loop, timer, 20, stop_look, daemon);
+}
+
+static void on_stop(int number, void *context)
+{
+    struct daemon *daemon = context;
+    log_info("event=stopping why=\"%s\"", strsignal(number));
+    if (!daemon->stop_servers || daemon->stopping) {
+        loop_stop(daemon->node.loop);
+        return;
+    }
+    daemon->stopping = true;
+    for (struct server *server = daemon->node.servers, *next; server; server = next) {
+        next = server->next;
+        server_stop(server, 0, CTL_LOST, "the node is being shut down");
+    }
+    stop_look(&daemon->stop, daemon);
+}
+
+static void on_reload(int number, void *context)
+{
+    struct daemon *daemon = context;
+    char *problems, keys[512];
+    (void)number;
+    struct config *config = config_load(&node_schema, daemon->path, &problems);
+    if (!config) {
+        log_error("event=reload-refused why=\"%s\": the old configuration holds", problems ? problems : "");
+        free(problems);
+        return;
+    }
+    free(problems);
+    if (config_needs_restart(daemon->config, config, keys, sizeof keys))
+        log_warning("event=reload-partly keys=\"%s\": these hold after a restart", keys);
+    /* Values that others point to must not move: only those that may change are taken over. */
+    struct node_config *now = (struct node_config *)(uintptr_t)daemon->node.config;
+    const struct node_config *wanted = config_values(config);
+    now->restarts = wanted->restarts;
+    now->start_timeout = wanted->start_timeout;
+    now->stop_timeout = wanted->stop_timeout;
+    config_free(config);
+    log_info("event=reloaded");
+}
+
+/* ---- the command line ---- */
+
+static int run(struct daemon *daemon)
+{
+    char error[EXPLAIN_SIZE] = "";
+    struct node *node = &daemon->node;
+    node->config = config_values(daemon->config);
+    node->loop = loop_create();
+    int failure = node->loop ? prepare(daemon, error) : explain(error, -ENOMEM, "no memory or descriptors for an event loop");
+    if (!failure) {
+        loop_signal(node->loop, SIGTERM, on_stop, daemon);
+        loop_signal(node->loop, SIGINT, on_stop, daemon);
+        loop_signal(node->loop, SIGHUP, on_reload, daemon);
+        failure = node_open(node, error);
+    }
+    if (!failure) {
+        log_info("event=started node=%s gpus=%u", node->name, node->gpu_count);
+        loop_run(node->loop);
+    } else {
+        log_error("%s", error);
+    }
+    if (node->loop) {
+        loop_timer_stop(&daemon->stop);
+        node_close(node);
+        loop_destroy(node->loop);
+    }
+    tls_context_release(node->tls);
+    secret_wipe(&node->secret);
+    if (daemon->lock >= 0)
+        close(daemon->lock);
+    return failure ? 1 : 0;
+}
+
+static int usage(const char *what)
+{
+    fprintf(stderr, "flyt-node-manager: %s\nTry: flyt-node-manager --help\n", what);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    enum { OPTION_CHECK = 256, OPTION_SCHEMA, OPTION_STOP, OPTION_VERSION };
+    static const struct option options[] = {
+        { "config", required_argument, NULL, 'c' }, { "check", no_argument, NULL, OPTION_CHECK },
+        { "schema", no_argument, NULL, OPTION_SCHEMA }, { "stop-servers", no_argument, NULL, OPTION_STOP },
+        { "version", no_argument, NULL, OPTION_VERSION }, { "help", no_argument, NULL, 'h' }, { 0 },
+    };
+    static struct daemon daemon = { .lock = -1 };
+    bool check = false;
+    int option;
+    while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1)
+        switch (option) {
+        case 'c':
+            daemon.path = optarg;
+            break;
+        case OPTION_CHECK:
+            check = true;
+            break;
+        case OPTION_SCHEMA:
+            config_print_schema(&node_schema, stdout);
+            return 0;
+        case OPTION_STOP:
+            daemon.stop_servers = true;
+            break;
+        case OPTION_VERSION:
+            puts(NODE_SOFTWARE);
+            return 0;
+        case 'h':
+            fputs(help, stdout);
+            return 0;
+        default:
+            return 2;
+        }
+    if (optind < argc)
+        return usage("it takes options only");
+    log_set_name("flyt-node-manager");
+    if (!daemon.path && access(default_config, F_OK) == 0)
+        daemon.path = default_config;
+    char *problems;
+    daemon.config = config_load(&node_schema, daemon.path, &problems);
+    if (!daemon.config) {
+        fprintf(stderr, "%s%s", problems ? problems : "no memory", problems && problems[strlen(problems) - 1] == '\n' ? "" : "\n");
+        free(problems);
+        return 2;
+    }
+    free(problems);
+    int status = check ? 0 : run(&daemon);
+    config_free(daemon.config);
+    return status;
+}

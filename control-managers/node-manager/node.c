@@ -1,0 +1,338 @@
+/*
+ * node.c: the connection to the cluster manager.
+ *
+ * After each (re)connection the node registers with everything that it has and runs, then keeps one NODE_ORDERS call
+ * outstanding. Orders are taken on in the order of their numbers, once; a cluster manager that has started anew may use
+ * any numbers, and orders say what shall be, so that one carried out twice does no harm.
+ * Reports wait in a queue until the cluster manager has taken them, over reconnections too. When the queue is full, the oldest
+ * goes: registering says the state of everything anyway.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/explain.h"
+#include "control-managers/node-manager/node.h"
+#include "cpu/common/log.h"
+
+enum { ORDERS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000 };
+
+static void send_reports(struct node *);
+static void ask_orders(struct node *);
+
+/* ---- reports ---- */
+
+static void drop_report(struct node *node)
+{
+    struct report *report = node->reports;
+    node->reports = report->next;
+    if (!node->reports)
+        node->reports_end = &node->reports;
+    node->report_count--;
+    protocol_free((xdrproc_t)xdr_node_report_body, &report->body);
+    free(report);
+}
+
+static void queue_report(struct node *node, const node_report_body *body)
+{
+    struct report *report = calloc(1, sizeof *report);
+    if (!report || !protocol_copy((xdrproc_t)xdr_node_report_body, &report->body, sizeof report->body, body)) {
+        log_error("event=report-lost why=\"no memory, or a text too long\"");
+        free(report);
+        return;
+    }
+    if (node->report_count >= NODE_MAX_REPORTS && !node->reporting)
+        drop_report(node);
+    *node->reports_end = report;
+    node->reports_end = &report->next;
+    node->report_count++;
+    send_reports(node);
+}
+
+void node_report_server(struct node *node, const struct server *server)
+{
+    node_report_body body = { .kind = NODE_REPORT_SERVER };
+    server_fill((struct server *)(uintptr_t)server, &body.node_report_body_u.server);
+    queue_report(node, &body);
+    free(body.node_report_body_u.server.addresses.addresses_val);
+}
+
+void node_report_order(struct node *node, uint64_t number, ctl_code code, const char *text)
+{
+    node_report_body body = { .kind = NODE_REPORT_ORDER };
+    body.node_report_body_u.done = (node_order_done){ .number = number, .status = { code, (char *)(uintptr_t)text } };
+    queue_report(node, &body);
+}
+
+void node_report_gpu(struct node *node, const struct gpu *gpu)
+{
+    node_report_body body = { .kind = NODE_REPORT_GPU };
+    node_gpu_fill((struct gpu *)(uintptr_t)gpu, &body.node_report_body_u.gpu);
+    queue_report(node, &body);
+}
+
+static void reports_taken(void *context, int error, const char *why, void *object)
+{
+    struct node *node = context;
+    const ctl_plain_result *result = object;
+    node->reporting = false;
+    if (error) {
+        log_debug("reports were not taken: %s", why);
+        return;                         /* they stay; the connection ends, or the next report sends them */
+    }
+    if (result->status.code != CTL_OK)
+        log_warning("event=report-refused why=\"%s\"", result->status.text);
+    for (; node->reports_sent && node->reports; node->reports_sent--)
+        drop_report(node);
+    send_reports(node);
+}
+
+static void send_reports(struct node *node)
+{
+    node_report_body bodies[CTL_MAX_REPORTS];
+    char error[EXPLAIN_SIZE];
+    u_int count = 0;
+    if (node->reporting || !node->registered)
+        return;
+    for (struct report *report = node->reports; report && count < CTL_MAX_REPORTS; report = report->next)
+        bodies[count++] = report->body;
+    if (!count)
+        return;
+    node_report_args args = { .reports = { count, bodies } };
+    if (link_call(node->link, NODE_REPORT, &args, CALL_MS, reports_taken, node, error) == 0) {
+        node->reporting = true;
+        node->reports_sent = count;
+    }
+}
+
+/* Figures change without events. */
+static void report_figures(struct loop_timer *timer, void *context)
+{
+    struct node *node = context;
+    if (node->registered)
+        for (struct server *server = node->servers; server; server = server->next)
+            if (server->state == CTL_SERVER_RUNNING) {
+                server->workers = workers_count(server);
+                node_report_server(node, server);
+            }
+    loop_timer_start(node->loop, timer, NODE_REPORT_SECONDS * 1000, report_figures, node);
+}
+
+/* ---- orders ---- */
+
+static void take_start(struct node *node, uint64_t number, const ctl_server_spec *spec)
+{
+    char text[CTL_MAX_TEXT + 1] = "";
+    struct server *server = server_find(node, spec->id);
+    if (server) {
+        if (server->state == CTL_SERVER_STARTING)
+            server->start_order = number;
+        else
+            node_report_order(node, number, CTL_OK, "");
+        node_report_server(node, server);
+        return;
+    }
+    ctl_code code = gpu_check(node_gpu(node, spec->gpu), spec, node->config, text);
+    if (code == CTL_OK && (!spec->memory || !spec->id || !protocol_name_valid(spec->vm)))
+        code = explain(text, CTL_INVALID, "server %llu of VM '%s' with %llu bytes makes no sense", (unsigned long long)spec->id, spec->vm,
+                       (unsigned long long)spec->memory);
+    if (code == CTL_OK && server_create(node, spec, number, text) != 0)
+        code = CTL_INTERNAL;
+    if (code == CTL_OK)
+        return;
+    log_warning("event=server-refused server=%llu vm=%s why=\"%s\"", (unsigned long long)spec->id, spec->vm, text);
+    node_report_order(node, number, code, text);
+    node_report_body body = { .kind = NODE_REPORT_SERVER };
+    body.node_report_body_u.server = (ctl_server_report){ .id = spec->id, .state = CTL_SERVER_FAILED, .status = { code, text } };
+    queue_report(node, &body);
+}
+
+static void take_stop(struct node *node, uint64_t number, const node_stop *stop)
+{
+    struct server *server = server_find(node, stop->server);
+    if (!server) {
+        node_report_order(node, number, CTL_OK, "");
+        return;
+    }
+    server->stop_order = number;
+    server_stop(server, stop->grace_ms, stop->why.code, stop->why.text);
+}
+
+static void take_keys(struct node *node, uint64_t number, const void *keys, size_t size)
+{
+    if (!size || size > sizeof node->keys || size % 32) {
+        node_report_order(node, number, CTL_INVALID, "ticket keys are 32 bytes each");
+        return;
+    }
+    memcpy(node->keys, keys, size);
+    node->keys_size = size;
+    for (struct server *server = node->servers; server; server = server->next)
+        server_write_keys(server);
+    if (number)
+        node_report_order(node, number, CTL_OK, "");
+}
+
+static void take_limit(struct node *node, uint64_t number, const node_limit *limit)
+{
+    struct server *server = server_find(node, limit->server);
+    if (!server)
+        node_report_order(node, number, CTL_NOT_FOUND, "there is no such server");
+    else if (server->sms == limit->sms && server->memory == limit->memory)
+        node_report_order(node, number, CTL_OK, "");
+    else
+        node_report_order(node, number, CTL_NOT_SUPPORTED, "this version cannot change the limits of a server that runs");
+}
+
+static void take_end_program(struct node *node, uint64_t number, const node_end_program *end)
+{
+    struct server *server = server_find(node, end->server);
+    unsigned ended = server && end->prog ? workers_end(server, end->prog) : 0;
+    log_info("event=program-end server=%llu program=%llu workers=%u why=\"%s\"", (unsigned long long)end->server,
+             (unsigned long long)end->prog, ended, end->why.text);
+    node_report_order(node, number, CTL_OK, "");
+}
+
+static void take_order(struct node *node, const node_order *order)
+{
+    const struct node_order_body *body = &order->body;
+    if (order->number <= node->last_order)
+        return;
+    node->last_order = order->number;
+    switch (body->kind) {
+    case NODE_ORDER_START:
+        take_start(node, order->number, &body->node_order_body_u.start);
+        break;
+    case NODE_ORDER_STOP:
+        take_stop(node, order->number, &body->node_order_body_u.stop);
+        break;
+    case NODE_ORDER_LIMIT:
+        take_limit(node, order->number, &body->node_order_body_u.limit);
+        break;
+    case NODE_ORDER_END_PROGRAM:
+        take_end_program(node, order->number, &body->node_order_body_u.end_program);
+        break;
+    case NODE_ORDER_KEYS:
+        take_keys(node, order->number, body->node_order_body_u.ticket_key.ticket_key_val, body->node_order_body_u.ticket_key.ticket_key_len);
+        break;
+    }
+}
+
+static void orders_came(void *context, int error, const char *why, void *object)
+{
+    struct node *node = context;
+    const node_orders_result *result = object;
+    if (error == -ETIMEDOUT && link_conn(node->link))
+        conn_close(link_conn(node->link), "the cluster manager is silent");
+    if (error)
+        return;
+    if (result->status.code != CTL_OK)
+        log_warning("event=orders-refused why=\"%s\"", result->status.text);
+    for (u_int i = 0; i < result->orders.orders_len; i++)
+        take_order(node, &result->orders.orders_val[i]);
+    if (result->status.code != CTL_OK) {
+        if (link_conn(node->link))
+            conn_close(link_conn(node->link), "the cluster manager gives no orders");
+        return;
+    }
+    (void)why;
+    ask_orders(node);
+}
+
+static void ask_orders(struct node *node)
+{
+    char error[EXPLAIN_SIZE];
+    node_orders_args args = { .acknowledged = node->last_order };
+    if (link_call(node->link, NODE_ORDERS, &args, ORDERS_MS, orders_came, node, error) != 0)
+        log_debug("orders cannot be asked for: %s", error);
+}
+
+/* ---- registering ---- */
+
+static void registered(void *context, int error, const char *why, void *object)
+{
+    struct node *node = context;
+    const node_register_result *result = object;
+    if (!error && result->status.code == CTL_OK) {
+        log_info("event=registered cluster=%s", result->cluster);
+        node->registered = true;
+        take_keys(node, 0, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
+        ask_orders(node);
+        send_reports(node);
+        return;
+    }
+    log_error("event=not-registered why=\"%s\"", error ? why : result->status.text);
+    if (link_conn(node->link))
+        conn_close(link_conn(node->link), "not registered");
+}
+
+static void up(struct link *link, struct conn *conn, const ctl_hello_result *peer)
+{
+    struct node *node = link_context(link);
+    ctl_gpu gpus[CTL_MAX_GPUS];
+    ctl_host addresses[CTL_MAX_ADDRESSES];
+    char error[EXPLAIN_SIZE];
+    u_int count = 0;
+    if (peer->incarnation != node->manager_incarnation)
+        node->last_order = 0;
+    node->manager_incarnation = peer->incarnation;
+    log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        node_gpu_fill(&node->gpus[i], &gpus[i]);
+    for (unsigned i = 0; i < node->address_count; i++)
+        addresses[i] = node->addresses[i];
+    ctl_server_report *servers = calloc(CTL_MAX_NODE_SERVERS, sizeof *servers);
+    for (struct server *server = node->servers; servers && server && count < CTL_MAX_NODE_SERVERS; server = server->next) {
+        server->workers = workers_count(server);
+        server_fill(server, &servers[count++]);
+    }
+    node_register_args args = { .host = node->host, .addresses = { node->address_count, addresses }, .gpus = { node->gpu_count, gpus },
+                                .servers = { count, servers } };
+    if (!servers || link_call(link, NODE_REGISTER, &args, CALL_MS, registered, node, error) != 0)
+        log_error("event=not-registered why=\"%s\"", servers ? error : "no memory");
+    for (u_int i = 0; i < count; i++)
+        free(servers[i].addresses.addresses_val);
+    free(servers);
+}
+
+static void down(struct link *link, bool was_up, int error, const char *why)
+{
+    struct node *node = link_context(link);
+    node->registered = false;
+    node->reporting = false;
+    (void)error;
+    log_warning("event=%s why=\"%s\": running servers go on", was_up ? "disconnected" : "not-connected", why);
+}
+
+int node_open(struct node *node, char *error)
+{
+    char uri[CTL_MAX_URI + 1];
+    const char *uris[] = { uri, NULL };
+    const struct node_config *config = node->config;
+    snprintf(uri, sizeof uri, strchr(config->manager_address, ':') && config->manager_address[0] != '[' ? "tcp://[%.256s]:%d" : "tcp://%.256s:%d",
+             config->manager_address, (int)config->manager_port);
+    node->reports_end = &node->reports;
+    state_load(node);
+    const struct link_options options = { .uris = uris, .tls = node->tls, .role = CTL_ROLE_NODE, .name = node->name,
+                                          .software = NODE_SOFTWARE, .incarnation = node->incarnation,
+                                          .secret = *config->secret ? &node->secret : NULL, .context = node, .up = up, .down = down };
+    int failure = link_open(node->loop, &options, &node->link, error);
+    if (failure)
+        return failure;
+    loop_timer_start(node->loop, &node->figures, NODE_REPORT_SECONDS * 1000, report_figures, node);
+    card_watch(node);
+    return 0;
+}
+
+void node_close(struct node *node)
+{
+    node->registered = false;
+    if (node->link)
+        link_close(node->link);
+    node->link = NULL;
+    loop_timer_stop(&node->figures);
+    loop_timer_stop(&node->cards);
+    server_forget_all(node);
+    while (node->reports)
+        drop_report(node);
+}

@@ -1,0 +1,164 @@
+/*
+ * node.h: what the files of flyt-node-manager share.
+ *
+ *   main.c     command line, configuration, signals
+ *   node.c     the connection to the cluster manager: registering, orders, reports
+ *   server.c   the life of one GPU server: starting, being ready, crashing, starting again, stopping
+ *   launch.c   how its process is made: namespaces, seccomp, environment; nothing is decided there
+ *   state.c    what lies on disk about it, so that a restarted node manager takes it over
+ *   workers.c  who of its worker processes serves which program
+ *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
+ *
+ * All of it runs in the loop's thread. A struct server is there from the order to start it until its end was reported; its
+ * folder STATE/servers/<id> as long.
+ */
+#ifndef FLYT_NODE_NODE_H
+#define FLYT_NODE_NODE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "control-managers/common/link.h"
+#include "control-managers/common/loop.h"
+#include "control-managers/common/process.h"
+#include "control-managers/common/protocol.h"
+#include "control-managers/common/secret.h"
+#include "control-managers/common/tls.h"
+#include "control-managers/node-manager/schema.h"
+
+#define NODE_SOFTWARE "flyt-node-manager 0.1"
+
+enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_REPORT_SECONDS = 10 };
+
+/* ---- GPUs ---- */
+
+struct gpu {
+    char          id[CTL_MAX_NAME + 1];
+    char          product[CTL_MAX_LABEL + 1];
+    char          card[64];             /* software: name of its fault domain */
+    bool          software;
+    uint32_t      index, sms, clock_mhz, sharing, sm_limits;
+    uint64_t      memory;
+    ctl_gpu_state state;
+    char          text[CTL_MAX_TEXT + 1];
+};
+
+/* ---- servers ---- */
+
+struct node;
+
+struct server {
+    struct node     *node;
+    struct server   *next;
+    /* As ordered. */
+    uint64_t         id, program, memory;
+    char             vm[CTL_MAX_NAME + 1], gpu[CTL_MAX_NAME + 1], vm_address[CTL_MAX_HOST + 1];
+    uint32_t         sharing, sms;
+    bool             same_host;
+    /* As it is. */
+    ctl_server_state state;
+    struct process   process;
+    bool             child;             /* of this process: to be reaped */
+    bool             killed;            /* SIGKILL was sent because it did not stop in time */
+    bool             fresh;             /* never ready so far: a failure is final */
+    char             addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
+    unsigned         address_count, restarts, workers;
+    uint64_t         deadline;          /* of starting, loop_now */
+    uint64_t         ready_since;
+    uint64_t         start_order, stop_order;   /* numbers to be reported as done; 0: none */
+    ctl_code         why;               /* of stopping, for the reports */
+    char             why_text[CTL_MAX_TEXT + 1];
+    struct loop_timer timer;            /* STARTING: looks for readiness, or waits to start again; STOPPING: kills */
+};
+
+struct report { struct report *next; node_report_body body; };
+
+struct node {
+    struct loop              *loop;
+    const struct node_config *config;
+    struct link              *link;
+    struct secret             secret;
+    struct tls_context       *tls;
+    char                      name[CTL_MAX_NAME + 1], host[CTL_MAX_HOST + 1];
+    char                      addresses[CTL_MAX_ADDRESSES][CTL_MAX_HOST + 1];
+    unsigned                  address_count;
+    char                      advertise[CTL_MAX_HOST + 1];
+    char                      program[NODE_PATH_SIZE], servers_path[NODE_PATH_SIZE];
+    struct gpu                gpus[CTL_MAX_GPUS];
+    unsigned                  gpu_count;
+    struct server            *servers;
+    uint8_t                   keys[CTL_MAX_KEY];
+    size_t                    keys_size;
+    uint64_t                  incarnation, manager_incarnation, last_order;
+    bool                      registered, reporting;
+    struct report            *reports, **reports_end;   /* not yet taken by the cluster manager, oldest first */
+    size_t                    report_count, reports_sent;
+    struct loop_timer         figures, cards;
+};
+
+/* node.c */
+int  node_open(struct node *, char *error);
+void node_close(struct node *);
+void node_report_server(struct node *, const struct server *);
+void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
+void node_report_gpu(struct node *, const struct gpu *);
+void node_gpu_fill(struct gpu *, ctl_gpu *);
+struct gpu *node_gpu(struct node *, const char *id);
+
+/* server.c */
+struct server *server_find(struct node *, uint64_t id);
+/* Begins to start it. 0, or -errno with *error: then nothing is left of it. */
+int  server_create(struct node *, const ctl_server_spec *, uint64_t order, char *error);
+void server_stop(struct server *, unsigned grace_ms, ctl_code why, const char *text);
+/* Ends it at once, and for good, because of a fault of its GPU. */
+void server_fault(struct server *, ctl_code why, const char *text);
+void server_fill(struct server *, ctl_server_report *);         /* pointers into *server; addresses are malloced */
+void server_adopt(struct server *);             /* of state_load: takes it over, or starts it again */
+void server_forget_all(struct node *);          /* at the end: frees, leaves the processes alone */
+void server_write_keys(struct server *);
+
+/* state.c */
+int  state_save(const struct server *, char *error);
+void state_load(struct node *);                 /* adopts every server in the state folder */
+void state_remove(const struct server *);       /* its folder */
+int  state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]);     /* -ENAMETOOLONG */
+int  state_make_folder(const char *path, mode_t, char *error);
+int  state_write(const char *path, const void *, size_t, char *error);  /* replaced atomically */
+
+/* workers.c */
+unsigned workers_count(const struct server *);
+/* Kills the workers that serve the program; how many there were. */
+unsigned workers_end(const struct server *, uint64_t program);
+
+/* gpu.c */
+int  gpu_discover(struct node *, char *error);
+int  gpu_nvidia_discover(struct node *, char *error);           /* how many; -ENOENT: there is no NVML */
+int  gpu_software_discover(struct node *, char *error);
+/* Whether the server can be started: CTL_OK, or a code and *text (CTL_MAX_TEXT + 1) saying why not. */
+ctl_code gpu_check(const struct gpu *, const ctl_server_spec *, const struct node_config *, char *text);
+
+/* card.c */
+void card_watch(struct node *);
+/* Looks now whether a fault has taken the GPU. */
+bool card_faulty(const struct gpu *, int *code);
+
+/* mps.c: whether NVIDIA MPS runs as Flyt needs it; *text says what is wrong, and what to do. */
+bool mps_ready(const char *pipe_directory, char *text);
+
+/* launch.c */
+struct launch {
+    const char        *program;
+    char       *const *arguments, *const *environment;
+    int                output, log;
+    const char        *own, *all;       /* its folder; the folder of all of them, which it shall not see */
+    enum node_sandbox  sandbox;
+};
+/* Finds out what this kernel offers, and logs what it does not. -EPERM where `required` cannot be met. */
+int  launch_probe(const char *scratch, enum node_sandbox, char *error);
+int  launch_process(const struct launch *, struct process *, char *error);
+
+/* seccomp.c: from then on this process and its children may not look into others, nor change the system. 0 or -errno. */
+int  seccomp_restrict(void);
+
+#endif

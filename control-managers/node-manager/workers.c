@@ -1,0 +1,96 @@
+/*
+ * workers.c: the worker processes of a server, each of which serves one program. A worker that has accepted a ticket leaves
+ * a file programs/<program>.<pid> in its server's folder; the process id is that of the server's own namespace, so
+ * the process is found among the server's children by the ids that /proc shows for every namespace.
+ */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control-managers/node-manager/node.h"
+
+enum { MAX_WORKERS = 4096 };
+struct worker { pid_t pid, inner; };
+
+static bool worker_read(pid_t pid, pid_t parent, pid_t *inner)
+{
+    char path[64], line[256];
+    long number = 0;
+    bool child = false;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    *inner = pid;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "PPid: %ld", &number) == 1)
+            child = number == parent;
+        if (strncmp(line, "NSpid:", 6) == 0) {
+            char *last = strrchr(line, '\t');
+            *inner = (pid_t)strtol(last ? last : line + 6, NULL, 10);
+        }
+    }
+    fclose(file);
+    return child;
+}
+
+static unsigned workers_read(const struct server *server, struct worker *workers)
+{
+    unsigned count = 0;
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    if (!proc)
+        return 0;
+    while (count < MAX_WORKERS && (entry = readdir(proc))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && worker_read(pid, server->process.pid, &workers[count].inner))
+            workers[count++].pid = pid;
+    }
+    closedir(proc);
+    return count;
+}
+
+/* Visits the programs that are served now; files of workers that have gone are removed. */
+static unsigned programs_visit(const struct server *server, uint64_t wanted, bool end)
+{
+    char path[NODE_PATH_SIZE], name[NODE_PATH_SIZE + 300];
+    unsigned found = 0, count = 0;
+    DIR *dir;
+    struct dirent *entry;
+    struct worker *workers = NULL;
+    if (server->process.pid <= 0 || state_folder(server, "programs", path) != 0 || !(dir = opendir(path)))
+        return 0;
+    workers = malloc(MAX_WORKERS * sizeof *workers);
+    if (workers)
+        count = workers_read(server, workers);
+    while (workers && (entry = readdir(dir))) {
+        unsigned long long program;
+        int pid;
+        if (sscanf(entry->d_name, "%llu.%d", &program, &pid) != 2)
+            continue;
+        unsigned i = 0;
+        while (i < count && workers[i].inner != pid)
+            i++;
+        if (i == count) {
+            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+            unlink(name);
+        } else if (!wanted || wanted == program) {
+            struct process process;
+            found++;
+            if (end && process_open(workers[i].pid, 0, &process) == 0) {
+                process_signal(&process, SIGKILL);
+                process_close(&process);
+            }
+        }
+    }
+    free(workers);
+    closedir(dir);
+    return found;
+}
+
+unsigned workers_count(const struct server *server) { return programs_visit(server, 0, false); }
+
+unsigned workers_end(const struct server *server, uint64_t program) { return programs_visit(server, program, true); }
