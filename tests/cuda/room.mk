@@ -36,13 +36,14 @@ $(BUILD)/tests/messages: tests/cuda/messages.py build/cuda/vector_add-noptx buil
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/messages.py --bin %s\n' $(BIN) > $@
 	@chmod +x $@
-TESTS += $(BUILD)/tests/messages
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/messages)
 
 .PHONY: cuda-tests
 cuda-tests: $(CUDA_TEST_PROGRAMS)
 
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>
-CUDA_TEST_RUNS      := e2e-unix-run-0 e2e-tcp-preload-7 e2e-local-run-0
+# (ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.)
+CUDA_TEST_RUNS      := $(if $(findstring thread,$(FLAVOUR)),,e2e-unix-run-0 e2e-tcp-preload-7) e2e-local-run-0
 CUDA_TEST_LONG_RUNS := $(foreach seed,1 2 3 4 5,e2e-unix-preload-$(seed) e2e-tcp-run-$(seed))
 $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
