@@ -1,0 +1,252 @@
+/*
+ * cluster.c: the connection to the cluster manager. After each (re)connection the programs that run are named, those that
+ * still wait ask again (the same key, so the same place in line), ends that could not be told are told, and one
+ * CLIENT_EVENTS call is kept outstanding.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/client-manager/manager.h"
+#include "control-managers/common/explain.h"
+#include "cpu/common/log.h"
+
+enum { EVENTS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000 };
+
+static void ask_events(struct manager *);
+
+static void fill_program(const struct program *program, ctl_program *out)
+{
+    *out = (ctl_program){ .key = program->key, .pid = program->pid, .uid = program->uid, .executable = (char *)(uintptr_t)program->executable };
+}
+
+/* ---- requests ---- */
+
+/* What a call is about is named by key: the program may be gone when the answer comes. */
+struct asked { struct manager *manager; uint64_t key; };
+
+static void answered(void *context, int error, const char *why, void *object)
+{
+    struct asked *asked = context;
+    struct program *program = program_find(asked->manager, asked->key);
+    free(asked);
+    if (!program)
+        return;
+    if (error) {
+        log_debug("program %llu: no answer: %s", (unsigned long long)program->key, why);
+        program->sent = false;          /* asked again after the reconnection */
+        if (error == -ETIMEDOUT && program->state == PROGRAM_ASKING)
+            program_ask(program);
+        return;
+    }
+    program_answered(program, object);
+}
+
+static int call_about(struct program *program, uint32_t procedure, const void *args)
+{
+    char error[EXPLAIN_SIZE];
+    struct asked *asked = malloc(sizeof *asked);
+    if (!asked)
+        return -ENOMEM;
+    *asked = (struct asked){ program->manager, program->key };
+    int failure = program->manager->registered ? link_call(program->manager->link, procedure, args, CALL_MS, answered, asked, error) : -ENOTCONN;
+    if (failure)
+        free(asked);
+    return failure;
+}
+
+int cluster_request(struct program *program)
+{
+    client_request_args args = { .wait = program->wait, .wait_ms = program->wait_ms };
+    fill_program(program, &args.prog);
+    return call_about(program, CLIENT_REQUEST, &args);
+}
+
+int cluster_renew(struct program *program)
+{
+    client_renew_args args = { .key = program->key };
+    return call_about(program, CLIENT_RENEW, &args);
+}
+
+/* ---- ends ---- */
+
+struct told { struct manager *manager; u_int count; uint64_t keys[CTL_MAX_PROGRAMS]; };
+
+static void ends_told(void *context, int error, const char *why, void *object)
+{
+    struct told *told = context;
+    struct manager *manager = told->manager;
+    (void)object;
+    manager->telling_ends = false;
+    for (u_int i = 0; !error && i < told->count; i++) {
+        struct program *program = program_find(manager, told->keys[i]);
+        if (program && program->ended)
+            program_free(program);
+    }
+    free(told);
+    if (error)
+        log_debug("ends of programs could not be told: %s", why);
+    else
+        cluster_tell_ends(manager);
+}
+
+void cluster_tell_ends(struct manager *manager)
+{
+    char error[EXPLAIN_SIZE];
+    if (!manager->registered || manager->telling_ends)
+        return;
+    struct told *told = calloc(1, sizeof *told);
+    if (!told)
+        return;
+    told->manager = manager;
+    for (const struct program *program = manager->programs; program && told->count < CTL_MAX_PROGRAMS; program = program->next)
+        if (program->ended)
+            told->keys[told->count++] = program->key;
+    client_ended_args args = { .keys = { told->count, told->keys } };
+    if (told->count && link_call(manager->link, CLIENT_ENDED, &args, CALL_MS, ends_told, told, error) == 0)
+        manager->telling_ends = true;
+    else
+        free(told);
+}
+
+/* ---- events ---- */
+
+static void take_notice(struct manager *manager, client_event_kind kind, const client_notice *notice)
+{
+    struct program *program = program_find(manager, notice->key);
+    if (!program || program->ended)
+        return;
+    switch (kind) {
+    case CLIENT_EVENT_LOST:
+        log_warning("event=server-lost program=%llu pid=%u server=%llu why=\"%s\"", (unsigned long long)program->key, program->pid,
+                    (unsigned long long)notice->server, notice->why.text);
+        program->server = 0;
+        program_tell(program, notice->why.code > CTL_WAITING ? notice->why.code : CTL_LOST, notice->why.text, 0);
+        break;
+    case CLIENT_EVENT_SUSPECT:
+    case CLIENT_EVENT_BACK:
+        log_warning("event=server-%s program=%llu pid=%u server=%llu why=\"%s\"", kind == CLIENT_EVENT_BACK ? "back" : "suspect",
+                    (unsigned long long)program->key, program->pid, (unsigned long long)notice->server, notice->why.text);
+        break;
+    case CLIENT_EVENT_END:
+        program_terminate(program, notice->why.text);
+        break;
+    case CLIENT_EVENT_ANSWER:
+        break;
+    }
+}
+
+static void take_event(struct manager *manager, const client_event *event)
+{
+    const struct client_event_body *body = &event->body;
+    if (event->number <= manager->acknowledged)
+        return;
+    manager->acknowledged = event->number;
+    if (body->kind == CLIENT_EVENT_ANSWER) {
+        struct program *program = program_find(manager, body->client_event_body_u.answer.key);
+        if (program && !program->ended)
+            program_answered(program, &body->client_event_body_u.answer);
+        return;
+    }
+    /* All others have the same form. */
+    take_notice(manager, body->kind, &body->client_event_body_u.lost);
+}
+
+static void events_came(void *context, int error, const char *why, void *object)
+{
+    struct manager *manager = context;
+    const client_events_result *result = object;
+    struct conn *conn = link_conn(manager->link);
+    if (error == -ETIMEDOUT && conn)
+        conn_close(conn, "the cluster manager is silent");
+    if (error)
+        return;
+    for (u_int i = 0; i < result->events.events_len; i++)
+        take_event(manager, &result->events.events_val[i]);
+    (void)why;
+    if (result->status.code != CTL_OK && conn) {
+        log_warning("event=events-refused why=\"%s\"", result->status.text);
+        conn_close(conn, "the cluster manager gives no events");
+        return;
+    }
+    ask_events(manager);
+}
+
+static void ask_events(struct manager *manager)
+{
+    char error[EXPLAIN_SIZE];
+    client_events_args args = { .acknowledged = manager->acknowledged };
+    if (link_call(manager->link, CLIENT_EVENTS, &args, EVENTS_MS, events_came, manager, error) != 0)
+        log_debug("events cannot be asked for: %s", error);
+}
+
+/* ---- registering ---- */
+
+static void registered(void *context, int error, const char *why, void *object)
+{
+    struct manager *manager = context;
+    const client_register_result *result = object;
+    if (error || result->status.code != CTL_OK) {
+        snprintf(manager->why_away, sizeof manager->why_away, "%.500s", error ? why : result->status.text);
+        log_error("event=not-registered why=\"%s\"", manager->why_away);
+        if (link_conn(manager->link))
+            conn_close(link_conn(manager->link), "not registered");
+        return;
+    }
+    manager->registered = true;
+    log_info("event=registered vm=%s sms=%u memory=%llu", result->vm, result->sms, (unsigned long long)result->memory);
+    for (struct program *program = manager->programs; program; program = program->next)
+        if (program->state == PROGRAM_ASKING && !program->ended)
+            program_ask(program);
+    cluster_tell_ends(manager);
+    ask_events(manager);
+}
+
+static void up(struct link *link, struct conn *conn, const ctl_hello_result *peer)
+{
+    static uint64_t manager_incarnation;
+    struct manager *manager = link_context(link);
+    char error[EXPLAIN_SIZE];
+    client_running *running = calloc(CTL_MAX_PROGRAMS, sizeof *running);
+    u_int count = 0;
+    if (peer->incarnation != manager_incarnation)
+        manager->acknowledged = 0;
+    manager_incarnation = peer->incarnation;
+    log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
+    for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS; program = program->next) {
+        program->sent = false;
+        if (program->ended || program->state == PROGRAM_REFUSED)
+            continue;
+        fill_program(program, &running[count].prog);
+        running[count].id = program->id;
+        running[count++].server = program->server;
+    }
+    client_register_args args = { .host = manager->host, .programs = { count, running } };
+    if (!running || link_call(link, CLIENT_REGISTER, &args, CALL_MS, registered, manager, error) != 0)
+        log_error("event=not-registered why=\"%s\"", running ? error : "no memory");
+    free(running);
+}
+
+static void down(struct link *link, bool was_up, int error, const char *why)
+{
+    struct manager *manager = link_context(link);
+    (void)error;
+    manager->registered = manager->telling_ends = false;
+    snprintf(manager->why_away, sizeof manager->why_away, "%.500s", why);
+    log_warning("event=%s why=\"%s\": running programs go on", was_up ? "disconnected" : "not-connected", why);
+}
+
+int cluster_open(struct manager *manager, char *error)
+{
+    char uri[CTL_MAX_URI + 1];
+    const char *uris[] = { uri, NULL };
+    const struct manager_config *config = manager->config;
+    snprintf(uri, sizeof uri, strchr(config->manager_address, ':') && config->manager_address[0] != '[' ? "tcp://[%.256s]:%d" : "tcp://%.256s:%d",
+             config->manager_address, (int)config->manager_port);
+    snprintf(manager->why_away, sizeof manager->why_away, "not connected yet");
+    const struct link_options options = { .uris = uris, .tls = manager->tls, .role = CTL_ROLE_CLIENT, .name = manager->name,
+                                          .software = MANAGER_SOFTWARE, .incarnation = manager->incarnation,
+                                          .secret = manager->secret.size ? &manager->secret : NULL, .context = manager, .up = up, .down = down };
+    return link_open(manager->loop, &options, &manager->link, error);
+}

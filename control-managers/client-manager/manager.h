@@ -1,0 +1,96 @@
+/*
+ * manager.h: what the files of flyt-client-manager share.
+ *
+ *   main.c      command line, configuration, signals
+ *   programs.c  the programs of this VM, as they speak to us over the unix socket
+ *   cluster.c   the connection to the cluster manager
+ *   state.c     what lies on disk about the programs, so that a restarted client manager knows them again
+ *
+ * All of it runs in the loop's thread. A struct program is there from its PROGRAM_ATTACH until the cluster manager has
+ * been told of its end.
+ *
+ *   ASKING --granted--> RUNNING        a program that was refused, or lost its server, is
+ *      \--refused--> REFUSED           kept until it ends: it may ask why
+ */
+#ifndef FLYT_CLIENT_MANAGER_MANAGER_H
+#define FLYT_CLIENT_MANAGER_MANAGER_H
+
+#include <limits.h>
+
+#include "control-managers/client-manager/schema.h"
+#include "control-managers/common/hello.h"
+#include "control-managers/common/link.h"
+#include "control-managers/common/loop.h"
+#include "control-managers/common/process.h"
+#include "control-managers/common/secret.h"
+#include "control-managers/common/tls.h"
+
+#define MANAGER_SOFTWARE "flyt-client-manager 0.1"
+
+enum program_state { PROGRAM_ASKING, PROGRAM_RUNNING, PROGRAM_REFUSED };
+
+struct manager;
+
+struct program {
+    struct manager    *manager;
+    struct program    *next;
+    uint64_t           key, id, server;
+    struct process     process;
+    uint32_t           pid, uid;        /* pid 0: of a namespace that we do not see into */
+    char               executable[CTL_MAX_PATH + 1];
+    client_wait        wait;
+    uint32_t           wait_ms;
+    enum program_state state;
+    bool               ended;           /* it has gone, and the cluster manager is to be told */
+    bool               sent;            /* CLIENT_REQUEST is on its way, or was answered by this connection */
+    bool               news;            /* answer holds something that the program was not told */
+    bool               renew;           /* it waits for a new ticket */
+    program_answer     answer;          /* deep copy */
+    struct conn       *conn;            /* NULL: of before a restart */
+    struct call       *waiting;         /* PROGRAM_ATTACH or PROGRAM_WAIT */
+    struct loop_timer  beat;            /* of waiting */
+    struct loop_timer  away;            /* until we give up on a cluster manager that cannot be reached */
+    struct loop_timer  kill;
+};
+
+struct manager {
+    struct loop                 *loop;
+    const struct manager_config *config;
+    struct link                 *link;
+    struct loop_listener        *listener;
+    struct tls_context          *tls;
+    struct secret                secret;
+    char                         name[CTL_MAX_NAME + 1], host[CTL_MAX_HOST + 1];
+    char                         why_away[512];     /* why the cluster manager is not there */
+    bool                         registered, telling_ends;
+    uint64_t                     incarnation, next_key, acknowledged;
+    struct program              *programs;
+    struct loop_timer            monitor;
+};
+
+/* programs.c */
+int  programs_listen(struct manager *, char *error);
+struct program *program_find(struct manager *, uint64_t key);
+/* An answer of the cluster manager: kept, and handed on. */
+void program_answered(struct program *, const client_answer *);
+/* The same for an answer that we make ourselves. */
+void program_tell(struct program *, ctl_code, const char *text, unsigned position);
+void program_ask(struct program *);             /* (again), now that the cluster manager is there */
+void program_terminate(struct program *, const char *why);
+void program_watch(struct program *);           /* its end, where no connection tells it */
+void program_gone(struct program *);
+void program_free(struct program *);
+void programs_monitor(struct manager *);
+
+/* cluster.c */
+int  cluster_open(struct manager *, char *error);
+/* 0, or -ENOTCONN. */
+int  cluster_request(struct program *);
+int  cluster_renew(struct program *);
+void cluster_tell_ends(struct manager *);
+
+/* state.c */
+void state_save(struct manager *);
+void state_load(struct manager *);
+
+#endif

@@ -1,0 +1,392 @@
+/*
+ * programs.c: the programs of this VM.
+ *
+ * A program connects, says HELLO, attaches, and keeps its connection; when that ends, the program has ended, or has
+ * executed another one, and what it held is given back. Who it is we know from the kernel (the socket's credentials), not from
+ * what it says. Programs of before our restart have no connection; their process is watched instead.
+ *
+ * A program has at most one call with us. PROGRAM_ATTACH and PROGRAM_WAIT are answered when there is something to say, at
+ * the latest after CTL_BEAT_SECONDS, so a program always knows that we are there.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/client-manager/manager.h"
+#include "control-managers/common/explain.h"
+#include "cpu/common/log.h"
+
+enum { BEAT_MS = CTL_BEAT_SECONDS * 1000, KILL_MS = 5000, MAX_PROGRAMS = CTL_MAX_PROGRAMS, MAX_CONNECTIONS = 4096 };
+
+/* conn_context of a program's connection. */
+struct visitor { struct hello hello; struct manager *manager; struct program *program; };
+
+struct program *program_find(struct manager *manager, uint64_t key)
+{
+    struct program *program = manager->programs;
+    while (program && program->key != key)
+        program = program->next;
+    return program;
+}
+
+/* ---- answering ---- */
+
+static void reply(struct program *program)
+{
+    struct call *call = program->waiting;
+    loop_timer_stop(&program->beat);
+    program->waiting = NULL;
+    program->news = false;
+    call_reply(call, &program->answer);
+}
+
+static void beat(struct loop_timer *timer, void *context)
+{
+    struct program *program = context;
+    (void)timer;
+    if (program->waiting)
+        reply(program);
+}
+
+static void hold_call(struct program *program, struct call *call)
+{
+    if (program->waiting)
+        reply(program);
+    program->waiting = call;
+    if (program->news)
+        reply(program);
+    else
+        loop_timer_start(program->manager->loop, &program->beat, BEAT_MS, beat, program);
+}
+
+static void set_answer(struct program *program, const program_answer *answer)
+{
+    program_answer copy;
+    if (!protocol_copy((xdrproc_t)xdr_program_answer, &copy, sizeof copy, answer)) {
+        log_error("event=answer-lost program=%llu why=\"no memory, or an answer that breaks the protocol\"", (unsigned long long)program->key);
+        return;
+    }
+    protocol_free((xdrproc_t)xdr_program_answer, &program->answer);
+    program->answer = copy;
+    program->news = true;
+    if (program->waiting)
+        reply(program);
+}
+
+void program_tell(struct program *program, ctl_code code, const char *text, unsigned position)
+{
+    const program_answer answer = { .status = { code, (char *)(uintptr_t)text }, .position = position };
+    if (code > CTL_WAITING)
+        program->state = PROGRAM_REFUSED;
+    set_answer(program, &answer);
+}
+
+void program_answered(struct program *program, const client_answer *given)
+{
+    const program_answer answer = { .status = given->status, .position = given->position, .grant = given->grant };
+    program->id = given->prog ? given->prog : program->id;
+    loop_timer_stop(&program->away);
+    if (given->status.code == CTL_OK) {
+        bool first = program->state != PROGRAM_RUNNING || program->server != given->grant.server;
+        program->state = PROGRAM_RUNNING;
+        program->server = given->grant.server;
+        if (first) {
+            log_info("event=program-granted program=%llu pid=%u server=%llu node=%s sms=%u memory=%llu", (unsigned long long)program->key,
+                     program->pid, (unsigned long long)program->server, given->grant.node, given->grant.sms,
+                     (unsigned long long)given->grant.memory);
+            state_save(program->manager);
+        }
+    } else if (given->status.code == CTL_WAITING) {
+        log_info("event=program-waiting program=%llu pid=%u position=%u why=\"%s\"", (unsigned long long)program->key, program->pid,
+                 given->position, given->status.text);
+        if (program->state == PROGRAM_RUNNING)
+            return;                     /* its ticket comes */
+    } else {
+        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, given->status.text);
+        program->state = PROGRAM_REFUSED;
+    }
+    set_answer(program, &answer);
+}
+
+/* ---- asking ---- */
+
+static void give_up(struct loop_timer *timer, void *context)
+{
+    struct program *program = context;
+    char text[CTL_MAX_TEXT + 1];
+    (void)timer;
+    if (program->state != PROGRAM_ASKING || program->manager->registered)
+        return;
+    snprintf(text, sizeof text, "the cluster manager cannot be reached (%s), and this program was not to wait longer",
+             program->manager->why_away);
+    program_tell(program, CTL_LOST, text, 0);
+}
+
+void program_ask(struct program *program)
+{
+    struct manager *manager = program->manager;
+    char text[CTL_MAX_TEXT + 1];
+    if (program->sent)
+        return;
+    if (cluster_request(program) == 0) {
+        program->sent = true;
+        return;
+    }
+    snprintf(text, sizeof text, "the cluster manager cannot be reached: %s", manager->why_away);
+    double seconds = program->wait == CLIENT_WAIT_NO ? 0 : manager->config->away_timeout;
+    program_tell(program, CTL_WAITING, text, 0);
+    if (!loop_timer_running(&program->away))
+        loop_timer_start(manager->loop, &program->away, (uint64_t)(seconds * 1000), give_up, program);
+}
+
+/* ---- ends ---- */
+
+void program_free(struct program *program)
+{
+    struct manager *manager = program->manager;
+    struct program **at = &manager->programs;
+    while (*at && *at != program)
+        at = &(*at)->next;
+    if (*at)
+        *at = program->next;
+    loop_timer_stop(&program->beat);
+    loop_timer_stop(&program->away);
+    loop_timer_stop(&program->kill);
+    process_close(&program->process);
+    protocol_free((xdrproc_t)xdr_program_answer, &program->answer);
+    free(program);
+}
+
+void program_gone(struct program *program)
+{
+    if (program->ended)
+        return;
+    log_info("event=program-ended program=%llu pid=%u server=%llu executable=%s", (unsigned long long)program->key, program->pid,
+             (unsigned long long)program->server, program->executable);
+    program->ended = true;
+    program->conn = NULL;
+    program->waiting = NULL;
+    loop_timer_stop(&program->beat);
+    loop_timer_stop(&program->away);
+    loop_timer_stop(&program->kill);
+    process_close(&program->process);
+    state_save(program->manager);
+    cluster_tell_ends(program->manager);
+}
+
+static void process_ended(void *context) { program_gone(context); }
+
+void program_watch(struct program *program)
+{
+    if (process_watch(program->manager->loop, &program->process, process_ended, program) != 0)
+        log_debug("program %llu: its end is not told by the kernel", (unsigned long long)program->key);
+}
+
+static void look(struct loop_timer *timer, void *context)
+{
+    struct manager *manager = context;
+    for (struct program *program = manager->programs; program; program = program->next)
+        if (!program->ended && !program->conn && !program->process.watch && !process_alive(&program->process))
+            program_gone(program);
+    loop_timer_start(manager->loop, timer, (uint64_t)(manager->config->monitor_period * 1000), look, manager);
+}
+
+void programs_monitor(struct manager *manager) { look(&manager->monitor, manager); }
+
+static void kill_late(struct loop_timer *timer, void *context)
+{
+    struct program *program = context;
+    (void)timer;
+    if (!program->ended)
+        process_signal(&program->process, SIGKILL);
+}
+
+void program_terminate(struct program *program, const char *why)
+{
+    log_warning("event=program-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, why);
+    int failure = process_signal(&program->process, SIGTERM);
+    if (failure)
+        log_error("event=program-not-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, strerror(-failure));
+    else
+        loop_timer_start(program->manager->loop, &program->kill, KILL_MS, kill_late, program);
+}
+
+/* ---- connections ---- */
+
+static bool same_user(const char *item, uid_t uid)
+{
+    char *end;
+    unsigned long number = strtoul(item, &end, 10);
+    if (*item && !*end)
+        return number == uid;
+    const struct passwd *entry = getpwnam(item);
+    return entry && entry->pw_uid == uid;
+}
+
+static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t *stored, char *text)
+{
+    const struct visitor *visitor = conn_context(conn);
+    const struct config_strings *users = &visitor->manager->config->users;
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+    (void)stored;
+    if (args->role != CTL_ROLE_PROGRAM) {
+        explain(text, 0, "this socket is for programs");
+        return HELLO_REFUSED;
+    }
+    if (!conn_peer_credentials(conn, &pid, &uid, &gid)) {
+        explain(text, 0, "the kernel does not say who you are");
+        return HELLO_REFUSED;
+    }
+    bool allowed = !users->count || uid == 0;
+    for (size_t i = 0; !allowed && i < users->count; i++)
+        allowed = same_user(users->items[i], uid);
+    if (allowed)
+        return HELLO_TRUSTED;
+    log_warning("event=denied pid=%d uid=%u why=\"not in ipc.users\"", (int)pid, (unsigned)uid);
+    explain(text, 0, "user %u may not use this VM's GPUs (ipc.users in the client manager's configuration)", (unsigned)uid);
+    return HELLO_REFUSED;
+}
+
+static struct hello *hello_of(struct conn *conn) { return &((struct visitor *)conn_context(conn))->hello; }
+
+static ctl_code accepted(struct conn *conn, const struct hello *hello, char *text)
+{
+    (void)conn;
+    (void)hello;
+    (void)text;
+    return CTL_OK;
+}
+
+static const struct hello_policy policy = { .software = MANAGER_SOFTWARE, .of = hello_of, .identify = identify, .accepted = accepted };
+
+static void handle_hello(struct conn *conn, struct call *call, void *args) { hello_handle_hello(&policy, conn, call, args); }
+static void handle_auth(struct conn *conn, struct call *call, void *args) { hello_handle_auth(&policy, conn, call, args); }
+
+static struct program *create(struct manager *manager, struct conn *conn, const program_attach_args *args)
+{
+    pid_t pid = 0;
+    uid_t uid = (uid_t)-1;
+    gid_t gid;
+    size_t count = 0;
+    for (const struct program *at = manager->programs; at; at = at->next)
+        count++;
+    struct program *program = count < MAX_PROGRAMS ? calloc(1, sizeof *program) : NULL;
+    if (!program)
+        return NULL;
+    conn_peer_credentials(conn, &pid, &uid, &gid);
+    *program = (struct program){ .manager = manager, .next = manager->programs, .key = manager->next_key++, .conn = conn, .uid = uid,
+                                 .pid = (uint32_t)(pid > 0 ? pid : 0), .process = PROCESS_NONE, .wait = args->wait, .wait_ms = args->wait_ms };
+    snprintf(program->executable, sizeof program->executable, "%s", args->executable);
+    protocol_text_clean(program->executable);
+    if (process_open(pid, 0, &program->process) != 0)
+        log_info("event=process-unseen program=%llu: after a restart it will be taken for ended", (unsigned long long)program->key);
+    if (program->wait == CLIENT_WAIT_DEFAULT && manager->config->wait == MANAGER_WAIT_FAIL)
+        program->wait = CLIENT_WAIT_NO;
+    if (program->wait == CLIENT_WAIT_DEFAULT && manager->config->wait == MANAGER_WAIT_IN_LINE)
+        program->wait = CLIENT_WAIT_YES;
+    if (!program->wait_ms)
+        program->wait_ms = (uint32_t)(manager->config->wait_timeout * 1000);
+    manager->programs = program;
+    return program;
+}
+
+static void handle_attach(struct conn *conn, struct call *call, void *object)
+{
+    struct visitor *visitor = conn_context(conn);
+    struct manager *manager = visitor->manager;
+    program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"this connection has attached already" } };
+    if (visitor->program) {
+        call_reply(call, &refusal);
+        return;
+    }
+    struct program *program = create(manager, conn, object);
+    if (!program) {
+        refusal.status = (ctl_status){ CTL_NO_ROOM, (char *)(uintptr_t)"there are too many programs on this VM" };
+        call_reply(call, &refusal);
+        return;
+    }
+    visitor->program = program;
+    log_info("event=program-started program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key, program->pid, program->uid,
+             program->executable);
+    state_save(manager);
+    const program_answer asking = { .status = { CTL_WAITING, (char *)(uintptr_t)"the cluster manager is being asked" } };
+    set_answer(program, &asking);
+    program->news = false;
+    hold_call(program, call);
+    program_ask(program);
+}
+
+static void handle_wait(struct conn *conn, struct call *call, void *object)
+{
+    const program_wait_args *args = object;
+    struct program *program = ((struct visitor *)conn_context(conn))->program;
+    if (!program) {
+        const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
+        call_reply(call, &refusal);
+        return;
+    }
+    if (args->renew && program->state == PROGRAM_RUNNING) {
+        const program_answer asking = { .status = { CTL_WAITING, (char *)(uintptr_t)"a new ticket is being asked for" } };
+        set_answer(program, &asking);
+        program->news = false;
+        if (cluster_renew(program) != 0)
+            program_tell(program, CTL_LOST, "the cluster manager cannot be reached for a new ticket", 0);
+    }
+    hold_call(program, call);
+}
+
+static void opened(struct conn *conn)
+{
+    struct visitor *visitor = calloc(1, sizeof *visitor);
+    struct manager *manager = conn_context(conn);
+    conn_set_context(conn, visitor);
+    if (visitor)
+        visitor->manager = manager;
+    else
+        conn_close(conn, "no memory");
+}
+
+static void closed(struct conn *conn, int error, const char *why)
+{
+    struct visitor *visitor = conn_context(conn);
+    (void)error;
+    (void)why;
+    if (!visitor)
+        return;
+    if (visitor->program) {
+        visitor->program->waiting = NULL;
+        program_gone(visitor->program);
+    }
+    free(visitor);
+}
+
+static const struct conn_method methods[] = {
+    [CTL_HELLO] = { ~0u, handle_hello },
+    [CTL_AUTH] = { ~0u, handle_auth },
+    [PROGRAM_ATTACH] = { 1u << CTL_ROLE_PROGRAM, handle_attach },
+    [PROGRAM_WAIT] = { 1u << CTL_ROLE_PROGRAM, handle_wait },
+};
+static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods, .opened = opened, .closed = closed };
+
+int programs_listen(struct manager *manager, char *error)
+{
+    const struct manager_config *config = manager->config;
+    char uri[CTL_MAX_URI + 1];
+    gid_t group = (gid_t)-1;
+    if (*config->group) {
+        const struct group *entry = getgrnam(config->group);
+        if (!entry)
+            return explain(error, -ENOENT, "ipc.group: there is no group %s on this machine", config->group);
+        group = entry->gr_gid;
+    }
+    snprintf(uri, sizeof uri, "unix://%.300s", config->socket);
+    const struct loop_listen_options options = { .uri = uri, .mode = (unsigned)strtoul(config->mode, NULL, 8), .group = group,
+                                                 .max_connections = MAX_CONNECTIONS, .service = &service, .context = manager };
+    return loop_listen(manager->loop, &options, &manager->listener, error);
+}

@@ -1,0 +1,85 @@
+/*
+ * state.c: STATE/programs: a line for each program that has a GPU server: key, id, server, pid, its start time, user,
+ * executable. Written whole and renamed into place whenever something in it changes. The first line has the boot id (process ids
+ * mean nothing after it changes) and the next key.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control-managers/client-manager/manager.h"
+#include "cpu/common/log.h"
+
+static bool paths(const struct manager *manager, char path[PATH_MAX], char temporary[PATH_MAX])
+{
+    return snprintf(path, PATH_MAX, "%s/programs", manager->config->state) < PATH_MAX &&
+           snprintf(temporary, PATH_MAX, "%s/programs.new", manager->config->state) < PATH_MAX;
+}
+
+void state_save(struct manager *manager)
+{
+    char path[PATH_MAX], temporary[PATH_MAX];
+    int fd = paths(manager, path, temporary) ? open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!out) {
+        log_error("event=state-unsaved path=%s why=\"%s\": programs that run now are not known again after a restart",
+                  manager->config->state, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    fprintf(out, "1 %s %llu\n", process_boot(), (unsigned long long)manager->next_key);
+    for (const struct program *program = manager->programs; program; program = program->next)
+        if (program->process.pid > 0 && program->state != PROGRAM_REFUSED)
+            fprintf(out, "%llu %llu %llu %d %llu %u %s\n", (unsigned long long)program->key, (unsigned long long)program->id,
+                    (unsigned long long)program->server, (int)program->process.pid, (unsigned long long)program->process.started,
+                    program->uid, program->executable);
+    bool bad = ferror(out) != 0;
+    if (fclose(out) != 0 || bad || rename(temporary, path) != 0)
+        log_error("event=state-unsaved path=%s why=\"%s\"", path, strerror(errno));
+}
+
+static void take_line(struct manager *manager, char *line, bool same_boot)
+{
+    unsigned long long key, id, server, started;
+    int pid, at = 0;
+    unsigned uid;
+    line[strcspn(line, "\n")] = '\0';
+    if (sscanf(line, "%llu %llu %llu %d %llu %u %n", &key, &id, &server, &pid, &started, &uid, &at) < 6 || !key)
+        return;
+    struct program *program = calloc(1, sizeof *program);
+    if (!program)
+        return;
+    *program = (struct program){ .manager = manager, .next = manager->programs, .key = key, .id = id, .server = server, .uid = uid,
+                                 .pid = (uint32_t)pid, .process = PROCESS_NONE, .state = PROGRAM_RUNNING };
+    snprintf(program->executable, sizeof program->executable, "%s", at ? line + at : "");
+    manager->programs = program;
+    /* One that had no server yet has lost its connection to us, and has given up. */
+    if (!same_boot || !server || process_open(pid, started, &program->process) != 0)
+        program->ended = true;
+    else
+        program_watch(program);
+    log_info("event=program-%s key=%llu pid=%d server=%llu", program->ended ? "ended-meanwhile" : "known-again", key, pid, server);
+}
+
+void state_load(struct manager *manager)
+{
+    char path[PATH_MAX], temporary[PATH_MAX], boot[64], line[CTL_MAX_PATH + 256];
+    unsigned long long next;
+    int version;
+    manager->next_key = 1;
+    FILE *file = paths(manager, path, temporary) ? fopen(path, "re") : NULL;
+    if (!file)
+        return;
+    if (fgets(line, sizeof line, file) && sscanf(line, "%d %63s %llu", &version, boot, &next) == 3 && version == 1) {
+        manager->next_key = next;
+        while (fgets(line, sizeof line, file))
+            take_line(manager, line, strcmp(boot, process_boot()) == 0);
+    } else {
+        log_warning("event=state-unreadable path=%s: programs of before are not known", path);
+    }
+    fclose(file);
+}
