@@ -15,7 +15,7 @@
 #include "cpu/common/log.h"
 
 /* Where neither a Linux process nor the CUDA driver usually has anything, all below 2^46; then wherever the driver
-   likes. ThreadSanitizer's own areas leave only the driver's choice. */
+   likes. ThreadSanitizer leaves only what is below 2^39 to programs, beside the usual places. */
 #if defined __has_feature
 #if __has_feature(thread_sanitizer)
 #define __SANITIZE_THREAD__ 1
@@ -25,6 +25,8 @@ static const uint64_t window_hints[] = {
 #ifndef __SANITIZE_THREAD__
     UINT64_C(0x200000000000), UINT64_C(0x210000000000), UINT64_C(0x240000000000), UINT64_C(0x280000000000),
     UINT64_C(0x2c0000000000), UINT64_C(0x180000000000), UINT64_C(0x140000000000), UINT64_C(0x380000000000),
+#else
+    UINT64_C(0x001000000000), UINT64_C(0x003000000000), UINT64_C(0x005000000000),
 #endif
     0, 0, 0, 0,
 };
@@ -84,7 +86,7 @@ int memory_window_reserve(struct session *session, char *error)
                 continue;
             if ((hint && at != hint) || at == refused || at % window->granularity) {
                 session->gpu->MemAddressFree(at, window_sizes[i]);
-                break;
+                continue;
             }
             window_free(session);
             window->at = calloc(window_sizes[i] / window->granularity, sizeof(struct mapping *));
