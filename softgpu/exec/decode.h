@@ -68,7 +68,7 @@ uint32_t decode_elements(struct exec_decoder *, const struct ptx_operand *, cons
 
 /* decode tables of the op_*.c files' counterparts, ended by a NULL opcode */
 extern const struct decode_entry decode_data[], decode_memory_table[], decode_control[], decode_warp[], decode_barrier[], decode_atomic[],
-                                 decode_matrix[], decode_mbarrier_table[];
+                                 decode_matrix[], decode_mbarrier_table[], decode_copy[];
 
 /* op_warp.c: bar.warp.sync; and what goes before an .aligned instruction of the whole warp */
 int decode_warp_barrier(struct exec_decoder *);
@@ -76,6 +76,7 @@ int decode_converge(struct exec_decoder *);
 
 /* op_mbarrier.c */
 int decode_copies_arrive(struct exec_decoder *);
+int decode_bytes_complete(struct exec_decoder *, const struct ptx_operand *at, exec_source size, struct exec_insn *);
 
 /* op_alu.c */
 int decode_arithmetic(struct exec_decoder *);

@@ -385,6 +385,10 @@ void exec_function_free(struct exec_function *);
    touched, active or not (stores must not); UNIFORM: all at w->address[0]. */
 enum exec_found { EXEC_FOUND_NONE, EXEC_FOUND_LANES, EXEC_FOUND_UNIFORM, EXEC_FOUND_CONTIGUOUS, EXEC_FOUND_ROW };
 enum exec_found exec_address(struct exec_warp *, const struct exec_insn *, unsigned n, unsigned align, unsigned rights);
+static inline uintptr_t exec_found_address(const struct exec_warp *w, enum exec_found found, unsigned lane, unsigned n)
+{
+    return found == EXEC_FOUND_LANES ? w->address[lane] : found == EXEC_FOUND_UNIFORM ? w->address[0] : w->address[0] + (uint64_t)lane * n;
+}
 /* One lane, any generic address. NULL: not accessible. */
 void *exec_address_lane(struct exec_warp *, unsigned lane, uint64_t address, uint64_t n, unsigned rights);
 

@@ -118,11 +118,6 @@ static uint64_t shared_one(const struct exec_insn *i, void *at, uint64_t b, uint
     return old;
 }
 
-static inline uintptr_t lane_address(const struct exec_warp *w, enum exec_found found, unsigned lane, unsigned stride)
-{
-    return found == EXEC_FOUND_LANES ? w->address[lane] : found == EXEC_FOUND_UNIFORM ? w->address[0] : w->address[0] + (uint64_t)lane * stride;
-}
-
 static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
 {
     unsigned size = i->size;
@@ -135,7 +130,7 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
     unsigned char *to = i->d != UINT32_MAX ? w->rows + i->d : NULL;
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        void *at = (void *)lane_address(w, found, l, size);
+        void *at = (void *)exec_found_address(w, found, l, size);
         if (i->space == PTX_SPACE_SHARED) {
             uint64_t old = shared_one(i, at, exec_lane(b, i->cell, l), exec_lane(c, i->cell, l));
             if (to && size == 8)
@@ -174,7 +169,7 @@ static void run_atomic_vector(struct exec_warp *w, const struct exec_insn *i)
         const uint32_t *b = exec_row(w, v->from[k]);
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            void *at = (void *)(lane_address(w, found, l, size * n) + k * size);
+            void *at = (void *)(exec_found_address(w, found, l, size * n) + k * size);
             uint32_t old = size == 4 ? atomic32((enum op)i->kind, (enum ptx_type)i->type, at, b[l], 0)
                                      : atomic16((enum op)i->kind, (enum ptx_type)i->type, at, (uint16_t)b[l], 0);
             if (!v->sink[k])
@@ -195,7 +190,7 @@ EXEC_RACY static void run_atomic128(struct exec_warp *w, const struct exec_insn 
     pthread_mutex_lock(&lock128);
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        uint64_t *p = (uint64_t *)lane_address(w, found, l, 16);
+        uint64_t *p = (uint64_t *)exec_found_address(w, found, l, 16);
         uint64_t low = exec_load64(p), high = exec_load64(p + 1);
         if (i->kind == EXCH || (low == b[2 * l] && high == b[2 * l + 1])) {
             exec_store64(p, i->kind == EXCH ? b[2 * l] : c[2 * l]);

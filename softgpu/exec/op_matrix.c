@@ -242,7 +242,7 @@ static void run_tiles(struct exec_warp *w, const struct exec_insn *i)
     for (unsigned k = 0; k < t->count; k++)
         for (unsigned row = 0; row < 8; row++) {
             unsigned from = 8 * k + row;
-            uintptr_t at = found == EXEC_FOUND_LANES ? w->address[from] : found == EXEC_FOUND_UNIFORM ? w->address[0] : w->address[0] + 16u * from;
+            uintptr_t at = exec_found_address(w, found, from, 16);
             uint16_t line[8];
             if (!store)
                 exec_copy_bytes(line, (void *)at, 16);

@@ -59,7 +59,7 @@ static void run_mbarrier(struct exec_warp *w, const struct exec_insn *i)
     uint32_t p = 0;
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        uint64_t *at = (uint64_t *)(found == EXEC_FOUND_LANES ? w->address[l] : found == EXEC_FOUND_UNIFORM ? w->address[0] : w->address[0] + 8u * l);
+        uint64_t *at = (uint64_t *)exec_found_address(w, found, l, 8);
         uint64_t before = *at;
         if (op == WAIT_STATE)
             p |= (uint32_t)(((before ^ ((const uint64_t *)state)[l]) & PHASE) != 0) << l;
@@ -145,6 +145,16 @@ int decode_copies_arrive(struct exec_decoder *d)
     if (d->in->operand_count != 1 || decode_memory(d, &d->in->operands[0], decode_space(d, NULL), &n))
         return decode_error(d, "operands");
     return decode_put_guarded(d, n);
+}
+
+/* The end of a bulk copy of size bytes at the mbarrier that it names. */
+int decode_bytes_complete(struct exec_decoder *d, const struct ptx_operand *at, exec_source size, struct exec_insn *n)
+{
+    n->run = run_mbarrier;
+    n->kind = COMPLETE_TX;
+    n->d = UINT32_MAX;
+    n->s[2] = size;
+    return decode_memory(d, at, PTX_SPACE_SHARED, n);
 }
 
 const struct decode_entry decode_mbarrier_table[] = { { "mbarrier", decode_mbarrier }, { NULL, NULL } };

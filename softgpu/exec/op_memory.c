@@ -1,5 +1,5 @@
 /*
- * op_memory.c: ld and st in all their forms, and what is made of them (ldu, cp.async).
+ * op_memory.c: ld and st in all their forms, and ldu.
  *
  * The element is 1, 2, 4, 8 or 16 bytes, the register may be wider. Orders: weak, relaxed and volatile are relaxed C11
  * accesses; acquire and release put a fence behind and before.
@@ -13,11 +13,6 @@
 
 enum { POLL_COST = 48, MAX_VECTOR = 8 };
 struct vector { uint32_t to[MAX_VECTOR]; uint8_t bytes[MAX_VECTOR]; bool sink[MAX_VECTOR]; exec_source from[MAX_VECTOR]; };
-
-static inline uintptr_t lane_address(const struct exec_warp *w, enum exec_found found, unsigned lane, unsigned stride)
-{
-    return found == EXEC_FOUND_LANES ? w->address[lane] : found == EXEC_FOUND_UNIFORM ? w->address[0] : w->address[0] + (uint64_t)lane * stride;
-}
 
 static inline uint64_t load_element(uintptr_t p, unsigned size, bool sign)
 {
@@ -46,7 +41,7 @@ static void load_lanes(struct exec_warp *w, enum exec_found found, unsigned stri
     if (size == 16) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            uintptr_t p = lane_address(w, found, l, stride) + skip;
+            uintptr_t p = exec_found_address(w, found, l, stride) + skip;
             ((uint64_t *)(void *)row)[2 * l] = exec_load64((void *)p);
             ((uint64_t *)(void *)row)[2 * l + 1] = exec_load64((void *)(p + 8));
         }
@@ -55,20 +50,20 @@ static void load_lanes(struct exec_warp *w, enum exec_found found, unsigned stri
     if (size == 4 && bytes == 4) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            ((uint32_t *)(void *)row)[l] = exec_load32((void *)(lane_address(w, found, l, stride) + skip));
+            ((uint32_t *)(void *)row)[l] = exec_load32((void *)(exec_found_address(w, found, l, stride) + skip));
         }
         return;
     }
     if (size == 8 && bytes == 8) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            ((uint64_t *)(void *)row)[l] = exec_load64((void *)(lane_address(w, found, l, stride) + skip));
+            ((uint64_t *)(void *)row)[l] = exec_load64((void *)(exec_found_address(w, found, l, stride) + skip));
         }
         return;
     }
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        put_cell(row, l, bytes, load_element(lane_address(w, found, l, stride) + skip, size, sign));
+        put_cell(row, l, bytes, load_element(exec_found_address(w, found, l, stride) + skip, size, sign));
     }
 }
 
@@ -171,20 +166,20 @@ static void store_lanes(struct exec_warp *w, enum exec_found found, unsigned str
     if (size == 4 && bytes == 4) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            exec_store32((void *)(lane_address(w, found, l, stride) + skip), ((const uint32_t *)row)[l]);
+            exec_store32((void *)(exec_found_address(w, found, l, stride) + skip), ((const uint32_t *)row)[l]);
         }
         return;
     }
     if (size == 8) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            exec_store64((void *)(lane_address(w, found, l, stride) + skip), ((const uint64_t *)row)[l]);
+            exec_store64((void *)(exec_found_address(w, found, l, stride) + skip), ((const uint64_t *)row)[l]);
         }
         return;
     }
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        store_lane(lane_address(w, found, l, stride) + skip, size, row, bytes, l);
+        store_lane(exec_found_address(w, found, l, stride) + skip, size, row, bytes, l);
     }
 }
 
@@ -366,79 +361,4 @@ static int decode_store(struct exec_decoder *d)
     return decode_put_guarded(d, n);
 }
 
-/* --- cp.async: copies that are there at once; committing and waiting then mean nothing --- */
-
-static void run_copy_async(struct exec_warp *w, const struct exec_insn *i)
-{
-    const struct exec_insn *from = i->extra;
-    unsigned size = i->size;
-    unsigned char bytes[SG_LANES][16];
-    uint32_t wanted[SG_LANES];
-    const uint32_t *sizes = i->s[1] ? exec_row(w, i->s[1]) : NULL;
-    uint32_t all = w->mask, reading = 0;
-    for (uint32_t m = all; m; m &= m - 1) {
-        unsigned l = (unsigned)__builtin_ctz(m);
-        wanted[l] = sizes ? (sizes[l] < size ? sizes[l] : size) : size;
-        if (i->kind && (*exec_pred(w, i->in) ^ i->in_flip) >> l & 1)
-            wanted[l] = 0;                        /* ignore-src */
-        if (wanted[l])
-            reading |= 1u << l;
-    }
-    memset(bytes, 0, sizeof bytes);
-    if (reading) {
-        w->mask = reading;
-        enum exec_found found = exec_address(w, from, size, size, SG_READ);
-        w->mask = all;
-        if (found == EXEC_FOUND_NONE)
-            return;
-        for (uint32_t m = reading; m; m &= m - 1) {
-            unsigned l = (unsigned)__builtin_ctz(m);
-            exec_copy_bytes(bytes[l], (void *)lane_address(w, found, l, size), wanted[l]);
-        }
-    }
-    enum exec_found found = exec_address(w, i, size, size, SG_WRITE);
-    if (found == EXEC_FOUND_NONE)
-        return;
-    for (uint32_t m = all; m; m &= m - 1) {
-        unsigned l = (unsigned)__builtin_ctz(m);
-        exec_copy_bytes((void *)lane_address(w, found, l, size), bytes[l], size);
-    }
-}
-
-static int decode_cp(struct exec_decoder *d)
-{
-    const struct ptx_instruction *in = d->in;
-    if (!in->modifier_count || strcmp(in->modifiers[0], "async") || decode_has(d, "bulk"))
-        return decode_error(d, "only cp.async without bulk is known");
-    if (decode_has(d, "mbarrier"))
-        return decode_copies_arrive(d);
-    if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "wait_all"))
-        return 0;
-    struct exec_insn n = { .run = run_copy_async }, *from = exec_kernel_own(d->kernel, sizeof *from);
-    if (!from)
-        return decode_error(d, "no host memory");
-    if (in->operand_count < 3 || in->operands[2].kind != PTX_OP_INTEGER)
-        return decode_error(d, "the number of bytes has to be a constant");
-    int64_t size = in->operands[2].integer;
-    if (size != 4 && size != 8 && size != 16)
-        return decode_error(d, "%lld bytes", (long long)size);
-    n.size = (uint8_t)size;
-    n.extra = from;
-    from->line = in->line;
-    if (decode_memory(d, &in->operands[0], PTX_SPACE_SHARED, &n) || decode_memory(d, &in->operands[1], PTX_SPACE_GLOBAL, from))
-        return -1;
-    if (in->operand_count > 3 && !decode_has(d, "L2::cache_hint")) {
-        const struct ptx_operand *o = &in->operands[3];
-        if (o->kind == PTX_OP_REGISTER && d->f->registers[o->reg].type == PTX_PRED) {
-            n.kind = 1;
-            if (decode_predicate(d, o, &n.in, &n.in_flip))
-                return -1;
-        } else if (decode_source(d, o, PTX_B32, &n.s[1]))
-            return -1;
-    }
-    return decode_put_guarded(d, n);
-}
-
-const struct decode_entry decode_memory_table[] = {
-    { "ld", decode_load }, { "ldu", decode_load }, { "st", decode_store }, { "cp", decode_cp }, { NULL, NULL }
-};
+const struct decode_entry decode_memory_table[] = { { "ld", decode_load }, { "ldu", decode_load }, { "st", decode_store }, { NULL, NULL } };

@@ -33,7 +33,7 @@ static bool is(const struct ptx_instruction *in, const char *opcode) { return !s
 static bool has_result(const struct ptx_instruction *in)
 {
     static const char *const known[] = { "mov", "and", "or", "xor", "not", "ld", "ldu", "cvta", "atom", "shfl", "match", "redux", "activemask",
-                                         "vote", "alloca", "stacksave", "mapa", "getctarank", "ldmatrix", "movmatrix", "mma", "elect", NULL };
+                                         "vote", "alloca", "stacksave", "mapa", "getctarank", "ldmatrix", "movmatrix", "mma", "elect", "createpolicy", NULL };
     for (int k = 0; known[k]; k++)
         if (is(in, known[k]))
             return true;

@@ -177,6 +177,22 @@ static void asynchronous_copies(void **state)
     }
 }
 
+static void bulk_copies(void **state)
+{
+    (void)state;
+    gpu_load(".shared .align 16 .b8 s[2048];\n.shared .align 8 .b64 b;\n.visible .entry k(.param .u64 out, .param .u64 from)\n{\n" HEAD
+             "ld.param.u64 a1, [from]; setp.eq.u32 p1, r1, 0; mov.u32 r4, s; createpolicy.fractional.L2::evict_last.b64 a7, 1.0;\n@p1 mbarrier.init.shared::cta.b64 [b], 1;\nfence.mbarrier_init.release.cluster; bar.sync 0;\n@!p1 bra WAIT;\n"
+             "mbarrier.arrive.expect_tx.shared::cta.b64 a3, [b], 1024; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [r4], [a1], 1024, [b], a7;\n"
+             "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p2, [b], 0;\n@!p2 bra WAIT;\nmad.lo.u32 r5, r1, 16, r4; ld.shared.u32 r6, [r5]; add.u32 r6, r6, 1; st.shared.u32 [r5], r6; fence.proxy.async; bar.sync 0;\n@!p1 ret;\n"
+             "cp.async.bulk.global.shared::cta.bulk_group [a0], [r4], 1024; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nret;\n}\n");
+    uint32_t *from = gpu_alloc(1024), *out = gpu_alloc(1024);
+    for (uint32_t i = 0; i < 256; i++)
+        from[i] = i * 3;
+    assert_int_equal(gpu_run("k", 1, 64, 2, ARG(out), ARG(from)), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 256; i++)
+        assert_int_equal(out[i], i * 3 + (i % 4 == 0));
+}
+
 /* Rows across the boundary of two granules, and accesses that hints decorate. */
 static void boundaries_and_hints(void **state)
 {
@@ -197,7 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         EXEC_TEST(loads_and_stores_of_all_types), EXEC_TEST(vectors), EXEC_TEST(spaces_and_generic_addresses), EXEC_TEST(lanes_alone), EXEC_TEST(parameters),
-        EXEC_TEST(moves), EXEC_TEST(asynchronous_copies), EXEC_TEST(boundaries_and_hints),
+        EXEC_TEST(moves), EXEC_TEST(asynchronous_copies), EXEC_TEST(bulk_copies), EXEC_TEST(boundaries_and_hints),
     };
     return EXEC_MAIN(tests);
 }

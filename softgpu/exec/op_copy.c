@@ -1,0 +1,172 @@
+/*
+ * op_copy.c: cp.async and cp.async.bulk: copies that are there at once, so that committing and waiting mean nothing; what
+ * a bulk copy announces at an mbarrier is announced when it is done.
+ */
+#include "softgpu/exec/access.h"
+#include "softgpu/exec/decode.h"
+
+#include <cuda.h>
+#include <string.h>
+
+#include "softgpu/memory.h"
+
+static void run_copy_async(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct exec_insn *from = i->extra;
+    unsigned size = i->size;
+    unsigned char bytes[SG_LANES][16];
+    uint32_t wanted[SG_LANES];
+    const uint32_t *sizes = i->s[1] ? exec_row(w, i->s[1]) : NULL;
+    uint32_t all = w->mask, reading = 0;
+    for (uint32_t m = all; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        wanted[l] = sizes ? (sizes[l] < size ? sizes[l] : size) : size;
+        if (i->kind && (*exec_pred(w, i->in) ^ i->in_flip) >> l & 1)
+            wanted[l] = 0;                        /* ignore-src */
+        if (wanted[l])
+            reading |= 1u << l;
+    }
+    memset(bytes, 0, sizeof bytes);
+    if (reading) {
+        w->mask = reading;
+        enum exec_found found = exec_address(w, from, size, size, SG_READ);
+        w->mask = all;
+        if (found == EXEC_FOUND_NONE)
+            return;
+        for (uint32_t m = reading; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            exec_copy_bytes(bytes[l], (void *)exec_found_address(w, found, l, size), wanted[l]);
+        }
+    }
+    enum exec_found found = exec_address(w, i, size, size, SG_WRITE);
+    if (found == EXEC_FOUND_NONE)
+        return;
+    for (uint32_t m = all; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        exec_copy_bytes((void *)exec_found_address(w, found, l, size), bytes[l], size);
+    }
+}
+
+struct bulk { struct exec_insn from, announce; exec_source size; bool announces; };
+
+static bool copy_bulk(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t to, uint64_t from, uint32_t size)
+{
+    for (uint32_t at = 0; at < size; at += 16) {
+        void *d = exec_address_lane(w, lane, to + at, 16, SG_WRITE);
+        const void *s = exec_address_lane(w, lane, from + at, 16, SG_READ);
+        if (!d || !s) {
+            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "bulk copy", lane, d ? from + at : to + at);
+            return false;
+        }
+        exec_store64(d, exec_load64(s));
+        exec_store64((char *)d + 8, exec_load64((const char *)s + 8));
+    }
+    return true;
+}
+
+/* A lane's address as the kernel knows it, made generic. */
+static uint64_t generic_address(const struct exec_warp *w, const struct exec_insn *i, unsigned lane)
+{
+    uint64_t a = (uint64_t)i->offset;
+    if (!(i->flags & EXEC_ADDRESS_UNIFORM))
+        a += exec_lane(exec_row(w, i->s[0]), i->flags & EXEC_ADDRESS_32 ? SG_CELL_32 : SG_CELL_64, lane);
+    return i->space == PTX_SPACE_SHARED ? (a & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_SHARED) : a;
+}
+
+static void run_bulk(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct bulk *b = i->extra;
+    const uint32_t *sizes = exec_row(w, b->size);
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t to = generic_address(w, i, l), from = generic_address(w, &b->from, l);
+        if ((to | from | sizes[l]) & 15) {
+            exec_fault_address(w, i, CUDA_ERROR_MISALIGNED_ADDRESS, "bulk copy", l, to);
+            return;
+        }
+        if (!copy_bulk(w, i, l, to, from, sizes[l]))
+            return;
+    }
+    if (b->announces)
+        b->announce.run(w, &b->announce);
+}
+
+static int decode_bulk(struct exec_decoder *d)
+{
+    const struct ptx_instruction *in = d->in;
+    if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "prefetch"))
+        return 0;
+    if (decode_has(d, "tensor") || decode_has(d, "cp_mask") || decode_has(d, "multicast::cluster") || in->operand_count < 3)
+        return decode_error(d, "tensors, masks and several destinations");
+    struct bulk *b = exec_kernel_own(d->kernel, sizeof *b);
+    if (!b)
+        return decode_error(d, "no host memory");
+    bool to_global = decode_has(d, "bulk_group"), from_shared = false;
+    for (uint32_t k = in->modifier_count; k-- > 0;)               /* destination and source, in this order */
+        if (!strncmp(in->modifiers[k], "shared", 6) || !strcmp(in->modifiers[k], "global")) {
+            from_shared = in->modifiers[k][0] == 's';
+            break;
+        }
+    struct exec_insn n = { .run = run_bulk, .extra = b };
+    b->from.line = b->announce.line = in->line;
+    if (decode_memory(d, &in->operands[0], to_global ? PTX_SPACE_GLOBAL : PTX_SPACE_SHARED, &n) ||
+        decode_memory(d, &in->operands[1], from_shared ? PTX_SPACE_SHARED : PTX_SPACE_GLOBAL, &b->from) ||
+        decode_source(d, &in->operands[2], PTX_B32, &b->size))
+        return -1;
+    if (!to_global) {
+        if (in->operand_count < 4)
+            return decode_error(d, "no mbarrier named");
+        b->announces = true;
+        if (decode_bytes_complete(d, &in->operands[3], b->size, &b->announce))
+            return -1;
+    }
+    return decode_put_guarded(d, n);
+}
+
+static int decode_cp(struct exec_decoder *d)
+{
+    const struct ptx_instruction *in = d->in;
+    if (!in->modifier_count || strcmp(in->modifiers[0], "async"))
+        return decode_error(d, "only cp.async is known");
+    if (decode_has(d, "bulk"))
+        return decode_bulk(d);
+    if (decode_has(d, "mbarrier"))
+        return decode_copies_arrive(d);
+    if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "wait_all"))
+        return 0;
+    struct exec_insn n = { .run = run_copy_async }, *from = exec_kernel_own(d->kernel, sizeof *from);
+    if (!from)
+        return decode_error(d, "no host memory");
+    if (in->operand_count < 3 || in->operands[2].kind != PTX_OP_INTEGER)
+        return decode_error(d, "the number of bytes has to be a constant");
+    int64_t size = in->operands[2].integer;
+    if (size != 4 && size != 8 && size != 16)
+        return decode_error(d, "%lld bytes", (long long)size);
+    n.size = (uint8_t)size;
+    n.extra = from;
+    from->line = in->line;
+    if (decode_memory(d, &in->operands[0], PTX_SPACE_SHARED, &n) || decode_memory(d, &in->operands[1], PTX_SPACE_GLOBAL, from))
+        return -1;
+    if (in->operand_count > 3 && !decode_has(d, "L2::cache_hint")) {
+        const struct ptx_operand *o = &in->operands[3];
+        if (o->kind == PTX_OP_REGISTER && d->f->registers[o->reg].type == PTX_PRED) {
+            n.kind = 1;
+            if (decode_predicate(d, o, &n.in, &n.in_flip))
+                return -1;
+        } else if (decode_source(d, o, PTX_B32, &n.s[1]))
+            return -1;
+    }
+    return decode_put_guarded(d, n);
+}
+
+/* createpolicy: how long to keep what is accessed; a value that nothing here looks at. */
+static int decode_policy(struct exec_decoder *d)
+{
+    enum ptx_type declared;
+    struct exec_insn n = { .run = exec_run_copy64, .source_count = 1 };
+    if (!d->in->operand_count || decode_destination(d, &d->in->operands[0], PTX_B64, &n.d, &declared) || ptx_type_size(declared) != 8)
+        return decode_error(d, "operands");
+    return decode_constant(d, 0, SG_CELL_64, &n.s[0]) || decode_put_guarded(d, n) ? -1 : 0;
+}
+
+const struct decode_entry decode_copy[] = { { "cp", decode_cp }, { "createpolicy", decode_policy }, { NULL, NULL } };
