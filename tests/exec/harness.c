@@ -138,10 +138,22 @@ const char *gpu_refuses(const char *ptx, const char *kernel)
     return sg_program_kernel(gpu.programs[gpu.program_count - 1], kernel, &k, log, sizeof log) ? log : NULL;
 }
 
-struct waiting { pthread_mutex_t lock; pthread_cond_t over; int ended, error; };
+const struct sg_limits *gpu_limits(void) { return &limits; }
+
+sg_kernel *gpu_kernel(const char *name)
+{
+    char log[512] = "";
+    sg_kernel *k = NULL;
+    int result = sg_program_kernel(gpu.programs[gpu.program_count - 1], name, &k, log, sizeof log);
+    if (result)
+        fail_msg("kernel %s: %d %s", name, result, log);
+    return k;
+}
+
+struct gpu_running { pthread_mutex_t lock; pthread_cond_t over; int ended, error; const char *name; };
 static void done(void *context, int error)
 {
-    struct waiting *w = context;
+    struct gpu_running *w = context;
     pthread_mutex_lock(&w->lock);
     w->ended = 1;
     w->error = error;
@@ -149,14 +161,10 @@ static void done(void *context, int error)
     pthread_mutex_unlock(&w->lock);
 }
 
-int gpu_launch(const char *kernel, const struct gpu_shape *shape, unsigned count, const uint64_t *arguments, double seconds)
+struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *shape, unsigned count, const uint64_t *arguments)
 {
-    char log[512] = "";
-    sg_kernel *k;
-    int result = sg_program_kernel(gpu.programs[gpu.program_count - 1], kernel, &k, log, sizeof log);
-    if (result)
-        fail_msg("kernel %s: %d %s", kernel, result, log);
     struct sg_kernel_info info;
+    sg_kernel *k = gpu_kernel(kernel);
     sg_kernel_describe(k, &info);
     unsigned char params[4096] = { 0 };
     assert_int_equal(info.function->signature.param_count, count);
@@ -164,34 +172,52 @@ int gpu_launch(const char *kernel, const struct gpu_shape *shape, unsigned count
         const struct ptx_variable *p = &info.function->signature.params[i];
         memcpy(params + p->offset, &arguments[i], p->size < 8 ? p->size : 8);
     }
-    struct waiting w = { .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER };
+    struct gpu_running *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->over, NULL);
+    w->name = kernel;
     struct sg_launch launch = { .kernel = k, .dynamic_shared = shape->shared, .flags = shape->flags, .params = params,
-                                .params_size = info.function->param_size, .done = done, .context = &w };
+                                .params_size = info.function->param_size, .done = done, .context = w };
     memcpy(launch.grid, shape->grid, sizeof launch.grid);
     memcpy(launch.block, shape->block, sizeof launch.block);
-    result = sg_engine_launch(gpu.engine, &launch);
-    if (result)
-        return result;
+    int result = sg_engine_launch(gpu.engine, &launch);
+    if (result) {                                     /* then done() is never called; else it may have been already */
+        w->error = result;
+        w->ended = 1;
+    }
+    return w;
+}
+
+int gpu_wait(struct gpu_running *w, double seconds)
+{
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += (time_t)seconds;
-    pthread_mutex_lock(&w.lock);
+    pthread_mutex_lock(&w->lock);
     int late = 0;
-    while (!w.ended && !late)
-        late = pthread_cond_timedwait(&w.over, &w.lock, &until);
-    pthread_mutex_unlock(&w.lock);
-    if (!w.ended) {                                   /* the structures are on this stack: end it first */
-        sg_engine_cancel(gpu.engine, CUDA_ERROR_LAUNCH_TIMEOUT);
-        pthread_mutex_lock(&w.lock);
-        while (!w.ended)
-            pthread_cond_wait(&w.over, &w.lock);
-        pthread_mutex_unlock(&w.lock);
-    }
-    pthread_mutex_lock(&w.lock);                      /* done() has let go of it */
-    pthread_mutex_unlock(&w.lock);
+    while (!w->ended && !late)
+        late = pthread_cond_timedwait(&w->over, &w->lock, &until);
+    pthread_mutex_unlock(&w->lock);
     if (late)
-        fail_msg("%s: not over after %g s", kernel, seconds);
-    return w.error;
+        sg_engine_cancel(gpu.engine, CUDA_ERROR_LAUNCH_TIMEOUT);
+    pthread_mutex_lock(&w->lock);
+    while (!w->ended)
+        pthread_cond_wait(&w->over, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    int error = w->error;
+    const char *name = w->name;
+    pthread_cond_destroy(&w->over);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+    if (late)
+        fail_msg("%s: not over after %g s", name, seconds);
+    return error;
+}
+
+int gpu_launch(const char *kernel, const struct gpu_shape *shape, unsigned count, const uint64_t *arguments, double seconds)
+{
+    return gpu_wait(gpu_begin(kernel, shape, count, arguments), seconds);
 }
 
 int gpu_run(const char *kernel, uint32_t grid, uint32_t block, unsigned count, ...)

@@ -34,5 +34,12 @@ struct gpu_shape { uint32_t grid[3], block[3]; size_t shared; unsigned flags; };
 int gpu_run(const char *kernel, uint32_t grid, uint32_t block, unsigned count, ...);
 int gpu_launch(const char *kernel, const struct gpu_shape *, unsigned count, const uint64_t *arguments, double seconds);
 
+/* The same without waiting: gpu_wait gives the result. */
+struct gpu_running;
+struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *, unsigned count, const uint64_t *arguments);
+int gpu_wait(struct gpu_running *, double seconds);
+sg_kernel *gpu_kernel(const char *name);
+const struct sg_limits *gpu_limits(void);
+
 #define ARG(x) ((uint64_t)(uintptr_t)(x))
 #endif

@@ -1,9 +1,9 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
-EXEC_TEST_NAMES := basic calls faults litmus matrix memory progress warps
+EXEC_TEST_NAMES := basic calls faults grids litmus matrix memory progress warps
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
 # Those about order again with turns of random length and order, on more threads than cores.
-EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls progress warps)
+EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls grids progress warps)
 TESTS += $(EXEC_TEST_PROGRAMS) $(EXEC_TEST_CHAOS)
 
 $(EXEC_TEST_CHAOS): $(BUILD)/tests/exec-chaos-%: $(BUILD)/tests/exec-%
