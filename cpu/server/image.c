@@ -115,6 +115,8 @@ void serve_image_data(struct session *session, struct call *call)
         call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
         return;
     }
+    if (args->bytes.bytes_len == 0)
+        return;
     memcpy(image->bytes + image->received, args->bytes.bytes_val, args->bytes.bytes_len);
     image->received += args->bytes.bytes_len;
     if (image->received < image->size)

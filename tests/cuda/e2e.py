@@ -56,20 +56,20 @@ def expectations(program):
         return [line.rstrip("\n") for line in file if line.strip()]
 
 
-def sanitizer_runtime(bindir):
+def sanitizer_environment(bindir):
     """What a program built without a sanitizer must load first to use libraries built with one (build/<flavour>/bin)."""
     flavour = os.path.basename(os.path.dirname(bindir))
     for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
         if word in flavour:
-            return subprocess.run(["gcc", f"-print-file-name={library}"], capture_output=True, text=True).stdout.strip()
-    return None
+            runtime = subprocess.run(["gcc", f"-print-file-name={library}"], capture_output=True, text=True).stdout.strip()
+            # the program itself does not free everything, and CUDA's own start-up is not ours to judge
+            return {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0:exitcode=99", "UBSAN_OPTIONS": "print_stacktrace=1",
+                    "TSAN_OPTIONS": "exitcode=99"}
+    return {}
 
 
 def run(program, arguments, uri, extra_env):
-    env = {**os.environ, **extra_env, "FLYT_SERVER": uri}
-    if runtime := sanitizer_runtime(arguments.bin):
-        # the program itself does not free everything, and CUDA's own start-up is not ours to judge
-        env.update(LD_PRELOAD=runtime, ASAN_OPTIONS="detect_leaks=0:exitcode=99", UBSAN_OPTIONS="print_stacktrace=1", TSAN_OPTIONS="exitcode=99")
+    env = {**os.environ, **sanitizer_environment(arguments.bin), **extra_env, "FLYT_SERVER": uri}
     command = [program]
     if arguments.way == "preload":
         env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), os.path.join(arguments.bin, "cricket-client.so")]))

@@ -18,13 +18,14 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
-from e2e import Server  # noqa: E402
+from e2e import Server, sanitizer_environment  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
 options = parser.parse_args()
 BIN = os.path.abspath(options.bin)
 PROGRAMS = os.path.join(ROOT, "build/cuda")
+ENVIRONMENT = {**os.environ, **sanitizer_environment(BIN)}
 cases = []
 
 
@@ -35,7 +36,7 @@ def case(function):
 
 def flyt(uri, program, **env):
     return subprocess.run([os.path.join(BIN, "flyt-run"), "--server", uri, program], capture_output=True, text=True,
-                          errors="replace", timeout=60, env={**os.environ, **env})
+                          errors="replace", timeout=60, env={**os.environ, **sanitizer_environment(BIN), **env})
 
 
 def says(done, *patterns):
@@ -115,7 +116,7 @@ def no_memory_left(server):
 @case
 def two_programs_and_one_faults(server):
     good = subprocess.Popen([os.path.join(BIN, "flyt-run"), "--server", server.uri, f"{PROGRAMS}/threads"],
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
     bad = flyt(server.uri, f"{PROGRAMS}/sticky")
     output, _ = good.communicate(timeout=60)
     if bad.returncode:
@@ -127,7 +128,7 @@ def two_programs_and_one_faults(server):
 def the_server_is_killed(server):
     other = Server(BIN, "unix", "software", tempfile.mkdtemp(dir=server.folder), {})
     program = subprocess.Popen([os.path.join(BIN, "flyt-run"), "--server", other.uri, f"{PROGRAMS}/forever"],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
     program.stdout.readline()                                    # it says when its kernel runs
     other.process.send_signal(signal.SIGKILL)
     started = time.monotonic()
@@ -147,7 +148,7 @@ def a_client_is_killed_and_its_worker_goes(server):
         return len(subprocess.run(["pgrep", "-P", str(server.process.pid)], capture_output=True, text=True).stdout.split())
     before = workers()
     program = subprocess.Popen([os.path.join(BIN, "flyt-run"), "--server", server.uri, f"{PROGRAMS}/forever"],
-                               stdout=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     program.stdout.readline()
     program.send_signal(signal.SIGKILL)
     program.wait()
