@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """tests/cuda/messages.py [--bin DIR]: what a user sees when something is wrong; TAP on stdout.
 
+shows: messages: a bad address, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
+shows: life and death: client or server killed, server stopped, a long kernel, a neighbour that faults
+
 Each case runs a real program and checks its error code and that the message names what was tried, on what, and why. Also: two
 programs of one server at once, one of which faults.
 """
@@ -140,6 +143,36 @@ def the_server_is_killed(server):
     if time.monotonic() - started > 12:
         return f"it noticed only after {time.monotonic() - started:.0f} s"
     return None if program.returncode == 3 and "(46)" in output else f"exit {program.returncode}:\n{output}"
+
+
+@case
+def a_long_kernel_is_waited_for_and_a_stopped_server_is_noticed(server):
+    other = Server(BIN, "tcp", "software", tempfile.mkdtemp(dir=server.folder), {})
+    program = subprocess.Popen([os.path.join(BIN, "flyt-run"), "--server", other.uri, f"{PROGRAMS}/forever"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
+    program.stdout.readline()
+    workers = subprocess.run(["pgrep", "-P", str(other.process.pid)], capture_output=True, text=True).stdout.split()
+    try:
+        program.wait(13)                     # longer than a silent server is waited for
+        return "a kernel that runs for 13 s was given up:\n" + program.stdout.read()
+    except subprocess.TimeoutExpired:
+        pass
+    for pid in workers:
+        os.kill(int(pid), signal.SIGSTOP)
+    started = time.monotonic()
+    try:
+        output, _ = program.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        return "a stopped server is not noticed within 20 s"
+    finally:
+        for pid in workers:
+            os.kill(int(pid), signal.SIGKILL)
+        other.stop()
+    waited = time.monotonic() - started
+    if program.returncode != 3 or "(46)" not in output:
+        return f"exit {program.returncode}:\n{output}"
+    return None if waited < 12 else f"noticed after {waited:.0f} s"
 
 
 @case
