@@ -65,7 +65,7 @@ static int parse_unix(const char *uri, const char *path, struct rpc_address *add
     const char *query = strchr(path, '?');
     size_t length = query ? (size_t)(query - path) : strlen(path);
     if (path[0] != '/' || length < 2)
-        return rpc_explain(error, -EINVAL, "%s: a unix address has an absolute path, as in unix:///run/flyt/server.sock", uri);
+        return rpc_explain(error, -EINVAL, "%s: such an address has an absolute path, as in unix:///run/flyt/server.sock", uri);
     if (length >= sizeof address->path)
         return rpc_explain(error, -EINVAL, "%s: the path is longer than the %zu bytes that a socket may have", uri,
                            sizeof address->path - 1);
@@ -110,11 +110,15 @@ int rpc_address_parse(const char *uri, struct rpc_address *address, char *error)
         address->kind = RPC_ADDRESS_UNIX;
         return parse_unix(uri, uri + 7, address, error);
     }
+    if (strncmp(uri, "shm://", 6) == 0) {
+        address->kind = RPC_ADDRESS_SHM;
+        return parse_unix(uri, uri + 6, address, error);
+    }
     if (strncmp(uri, "tcp://", 6) == 0) {
         address->kind = RPC_ADDRESS_TCP;
         return parse_tcp(uri, uri + 6, address, error);
     }
-    return rpc_explain(error, -EINVAL, "%s: not an address; tcp://host:port and unix:///path are", uri);
+    return rpc_explain(error, -EINVAL, "%s: not an address; tcp://host:port, unix:///path and shm:///path are", uri);
 }
 
 /* Waits until a connection in progress is there. 0 or -errno. */
@@ -205,12 +209,14 @@ int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char
     if (status < 0)
         return status;
     uint64_t deadline = clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * CLOCK_NS_PER_MS;
-    int fd = address.kind == RPC_ADDRESS_UNIX ? connect_unix(uri, &address, deadline, error)
-                                              : connect_tcp(uri, &address, deadline, error);
+    int fd = address.kind == RPC_ADDRESS_TCP ? connect_tcp(uri, &address, deadline, error)
+                                             : connect_unix(uri, &address, deadline, error);
     if (fd < 0)
         return fd;
     status = rpc_channel_from_fd(fd, out, error);
     if (status < 0)
         close(fd);
+    else if (address.kind == RPC_ADDRESS_SHM)
+        status = rpc_channel_offer(*out, true, out, error);
     return status;
 }

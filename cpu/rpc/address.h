@@ -2,6 +2,7 @@
  * address.h: the URIs of transports.
  *   tcp://host:port       host: a name, an IPv4 address, or an IPv6 address in [ ]
  *   unix:///path          for a listener with ?mode=0660
+ *   shm:///path           the same socket, then shared memory or nothing; a listener serves both kinds either way
  */
 #ifndef FLYT_RPC_ADDRESS_H
 #define FLYT_RPC_ADDRESS_H
@@ -9,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum rpc_address_kind { RPC_ADDRESS_TCP, RPC_ADDRESS_UNIX };
+enum rpc_address_kind { RPC_ADDRESS_TCP, RPC_ADDRESS_UNIX, RPC_ADDRESS_SHM };
 
 enum { RPC_HOST_SIZE = 256, RPC_SERVICE_SIZE = 8, RPC_PATH_SIZE = 108 };
 

@@ -7,7 +7,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6 };
+/* SPIN_LOOKS: so often one looks into memory for each time that one would ask a socket; a few microseconds */
+enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6, SPIN_LOOKS = 64 };
+
+static inline void spin_pause(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
 
 void rpc_channel_shutdown(rpc_channel *channel)
 {
@@ -27,7 +37,7 @@ void rpc_channel_abandon(rpc_channel *channel)
 
 const char *rpc_channel_transport(const rpc_channel *channel)
 {
-    return channel->transport;
+    return atomic_load_explicit(&channel->transport, memory_order_relaxed);       /* points to a constant */
 }
 
 int rpc_explain(char *error, int status, const char *format, ...)
@@ -57,9 +67,11 @@ ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inb
         return -EAGAIN;
     }
     uint64_t end = clock_now() + SPIN_NS;
+    unsigned looks = atomic_load_explicit(&channel->direct, memory_order_relaxed) ? SPIN_LOOKS : 1;
     do {
         sched_yield();                  /* whoever is to answer may want this processor */
-        got = rpc_channel_receive(channel, inbox);
+        for (unsigned i = 0; i < looks && (got = rpc_channel_receive(channel, inbox)) == -EAGAIN; i++)
+            spin_pause();
     } while (got == -EAGAIN && clock_now() < end);
     if (got != -EAGAIN) {
         spin->vain = 0;

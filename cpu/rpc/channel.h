@@ -10,6 +10,7 @@
 #include "cpu/rpc/rpc.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -33,13 +34,27 @@ struct rpc_channel_operations {
 /* Each kind of channel begins with this. */
 struct rpc_channel {
     const struct rpc_channel_operations *operations;
-    const char                          *transport;
+    const char *_Atomic                  transport;     /* settled with the first bytes received, at the latest */
+    atomic_bool                          direct;        /* sending and asking are no system calls: batches gain nothing */
 };
 
 static inline ssize_t rpc_channel_send(rpc_channel *c, const struct iovec *v, int count) { return c->operations->send(c, v, count); }
 static inline ssize_t rpc_channel_receive(rpc_channel *c, struct rpc_inbox *inbox) { return c->operations->receive(c, inbox); }
 static inline int rpc_channel_poll(rpc_channel *c, int events, int timeout_ms, bool wakeable) { return c->operations->poll(c, events, timeout_ms, wakeable); }
 static inline void rpc_channel_wake(rpc_channel *c) { c->operations->wake(c); }
+
+/* The descriptor of a socket's channel. */
+int rpc_channel_socket(const rpc_channel *);
+
+/*
+ * Through memory: channel_shm.c. Offer takes over a channel over a unix socket, also when it fails; `required`: without
+ * shared memory the connection ends with -EPROTONOSUPPORT.
+ */
+int rpc_channel_offer(rpc_channel *socket, bool required, rpc_channel **out, char *error);
+/* Over memory that both sides have already, as the BAR of a device, beside any stream socket, which is taken over.
+   The server lays it out, so it must come first. Nobody may be able to cut it: an access behind its end is a fault.
+   The futex and the memory model need both sides on one kernel. */
+int rpc_channel_shared(int socket, int memory, size_t size, bool server, rpc_channel **out, char *error);
 
 /*
  * Receiving with a short spin. A thread that sleeps in poll is woken 10 to 50 us after its bytes came; one that asks

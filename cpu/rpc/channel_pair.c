@@ -250,7 +250,9 @@ int rpc_channel_pair(rpc_channel *out[2], char *error)
     pair->alive = 2;
     for (unsigned i = 0; i < 2; i++) {
         struct pair_channel *side = &pair->sides[i];
-        side->base = (rpc_channel){ &pair_operations, "local" };
+        side->base.operations = &pair_operations;
+        atomic_init(&side->base.transport, "local");
+        atomic_init(&side->base.direct, false);
         side->pair = pair;
         side->side = i;
         side->last = &side->first;

@@ -137,9 +137,16 @@ int rpc_channel_from_fd(int fd, rpc_channel **out, char *error)
     }
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     rpc_address_tune(fd);
-    *channel = (struct socket_channel){
-        .base = { &socket_operations, domain == AF_UNIX ? "unix" : "tcp" }, .fd = fd, .wake = wake,
-    };
+    channel->base.operations = &socket_operations;
+    atomic_init(&channel->base.transport, domain == AF_UNIX ? "unix" : "tcp");
+    atomic_init(&channel->base.direct, false);
+    channel->fd = fd;
+    channel->wake = wake;
     *out = &channel->base;
     return 0;
+}
+
+int rpc_channel_socket(const rpc_channel *channel)
+{
+    return ((const struct socket_channel *)channel)->fd;
 }

@@ -144,7 +144,7 @@ static int send_or_batch(rpc_client *client)
 {
     if (client->sender.writing || rpc_client_inside_done(client))
         return 0;                               /* the writer sends it, or the reader after its done functions */
-    if (!client->batching || !client->attender || rpc_sender_pending(&client->sender) >= SEND_AT ||
+    if (!client->batching || !client->attender || atomic_load_explicit(&client->channel->direct, memory_order_relaxed) || rpc_sender_pending(&client->sender) >= SEND_AT ||
         clock_now() - client->last_sent > QUIET_NS)
         return rpc_client_send(client);
     kick(client);

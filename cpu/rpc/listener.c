@@ -96,7 +96,7 @@ static int listen_unix(const struct rpc_address *address, struct rpc_listener *l
     listener->fd = fd;
     listener->lock = lock;
     memcpy(listener->path, address->path, sizeof listener->path);
-    snprintf(listener->uri, sizeof listener->uri, "unix://%s", address->path);
+    snprintf(listener->uri, sizeof listener->uri, "%s://%s", address->kind == RPC_ADDRESS_SHM ? "shm" : "unix", address->path);
     return 0;
 }
 
@@ -156,7 +156,7 @@ int rpc_listener_open(const char *uri, rpc_listener **out, char *error)
     struct rpc_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return rpc_explain(error, -ENOMEM, "listening on %s: no memory", uri);
-    status = address.kind == RPC_ADDRESS_UNIX ? listen_unix(&address, listener) : listen_tcp(&address, listener, &why);
+    status = address.kind == RPC_ADDRESS_TCP ? listen_tcp(&address, listener, &why) : listen_unix(&address, listener);
     if (status < 0) {
         free(listener);
         return rpc_explain(error, status, "listening on %s: %s%s", uri, why ? why : strerror(-status),

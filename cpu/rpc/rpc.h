@@ -2,7 +2,7 @@
  * rpc.h: ONC RPC (RFC 5531) over Flyt's own transports.
  *
  *   rpc_channel   a record-marked byte stream between two processes (TCP, unix socket) or between two
- *                 halves of one process (local:). Shared memory is the next transport to be added here.
+ *                 halves of one process (local:), or through memory that two processes share (shm).
  *   rpc_client    many calls in flight on one channel, replies in any order, matched by xid. It looks
  *                 like a libtirpc CLIENT, so the stubs that rpcgen makes run on it unchanged.
  *   rpc_server    one channel's calls, handed out record by record; replies may be sent by any thread.
@@ -48,12 +48,20 @@ void flyt_program_1(struct svc_req *, SVCXPRT *);
 
 typedef struct rpc_channel rpc_channel;
 
-/* Connects to tcp://host:port (IPv4, [IPv6], names), unix:///path. local: is refused here (see
+/* Connects to tcp://host:port (IPv4, [IPv6], names), unix:///path, shm:///path (a unix socket, then shared memory or
+   nothing: else the first use fails with -EPROTONOSUPPORT). local: is refused here (see
    rpc_channel_pair). Waits at most timeout_ms. */
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error);
 
 /* Takes over a connected socket (close-on-exec is set). The channel owns fd on success. */
 int rpc_channel_from_fd(int fd, rpc_channel **out, char *error);
+
+/* The same for a server: where the client offers to go on through shared memory (rpc_channel_share), it does. */
+int rpc_channel_accept(int fd, rpc_channel **out, char *error);
+
+/* For a client: offers the server to go on through shared memory, if *channel is over a unix socket and
+   nothing has been sent; a server that does not know of it goes on over the socket. On failure *channel is gone. */
+int rpc_channel_share(rpc_channel **channel, char *error);
 
 /* Two channels joined inside this process. */
 int rpc_channel_pair(rpc_channel *out[2], char *error);
@@ -61,7 +69,7 @@ int rpc_channel_pair(rpc_channel *out[2], char *error);
 /* Both directions end at once; threads blocked in it return -ECONNRESET. Any thread, repeatedly. */
 void rpc_channel_shutdown(rpc_channel *);
 void rpc_channel_destroy(rpc_channel *);
-const char *rpc_channel_transport(const rpc_channel *);     /* "tcp", "unix", "local" */
+const char *rpc_channel_transport(const rpc_channel *);     /* "tcp", "unix", "local", "shm" */
 
 /* In the child of a fork: gives the descriptors up without a word to the peer. */
 void rpc_channel_abandon(rpc_channel *);
@@ -70,7 +78,7 @@ void rpc_channel_abandon(rpc_channel *);
 
 typedef struct rpc_listener rpc_listener;
 
-/* Listens on tcp://host:port (port 0: any) or unix:///path (a stale socket file of a dead server is
+/* Listens on tcp://host:port (port 0: any), unix:///path or shm:///path (the same socket; a stale socket file of a dead server is
    replaced; a live one is -EADDRINUSE; mode 0600 unless ?mode=0660 follows the path). */
 int  rpc_listener_open(const char *uri, rpc_listener **out, char *error);
 int  rpc_listener_fd(const rpc_listener *);            /* for poll */

@@ -129,7 +129,7 @@ static void too_long(void **state)
 }
 
 #define ON(test, kind) { #test " over " kind, test, set_up, tear_down, (void *)kind }
-#define EVERYWHERE(test) ON(test, "unix"), ON(test, "tcp"), ON(test, "local")
+#define EVERYWHERE(test) ON(test, "unix"), ON(test, "shm"), ON(test, "tcp"), ON(test, "local")
 
 int main(void)
 {

@@ -92,8 +92,8 @@ static void measure(const char *kind)
 
 int main(void)
 {
-    static const char *const kinds[] = { "local", "unix", "tcp" };
-    for (unsigned i = 0; i < 3; i++) {
+    static const char *const kinds[] = { "local", "shm", "unix", "tcp" };
+    for (unsigned i = 0; i < 4; i++) {
         rpc_channel *channels[2];
         struct service *service = NULL;
         pid_t child = 0;

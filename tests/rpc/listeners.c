@@ -41,11 +41,15 @@ static void addresses(void **state)
     assert_string_equal(address.path, "/s");
     assert_int_equal(address.mode, 0660);
 
+    assert_int_equal(rpc_address_parse("shm:///run/s", &address, error), 0);
+    assert_int_equal(address.kind, RPC_ADDRESS_SHM);
+    assert_string_equal(address.path, "/run/s");
+
     static const char *const wrong[] = {
         "", "gpu1:4711", "tcp://", "tcp://gpu1", "tcp://:1", "tcp://gpu1:", "tcp://gpu1:x", "tcp://gpu1:65536",
         "tcp://gpu1:1x", "tcp://gpu1:-1", "tcp://::1:4711", "tcp://[::1]", "tcp://[::1", "tcp://[]:1", "tcp://[::1]x:1",
         "unix://", "unix:///", "unix://relative", "unix:///a?mode=", "unix:///a?mode=9", "unix:///a?mode=1777",
-        "unix:///a?x=1", "local:", "shm:///x",
+        "unix:///a?x=1", "local:", "shm://x", "shm:///",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         error[0] = 0;

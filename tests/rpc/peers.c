@@ -422,10 +422,9 @@ static void killed_server(void **state)
 /* A child gives the connection up; the parent's goes on, and ends when the parent ends it, not before. */
 static void forked(void **state)
 {
-    (void)state;
     rpc_channel *channels[2];
     rpc_client *client;
-    test_channels("tcp", channels);
+    test_channels(*state, channels);
     struct service *service = service_start(channels[1]);
     assert_int_equal(rpc_client_create(channels[0], &rpc_flyt_program, 10, NULL, NULL, &client, NULL), 0);
     device_args device = { .device = 5 };
@@ -677,10 +676,12 @@ int main(void)
         cmocka_unit_test(good), cmocka_unit_test(foreign_xid), cmocka_unit_test(replayed_reply),
         cmocka_unit_test(no_reply_at_all), cmocka_unit_test(announced_4_gib), cmocka_unit_test(half_a_reply),
         cmocka_unit_test(slow_reply), cmocka_unit_test(statuses), cmocka_unit_test(silence), cmocka_unit_test(deaf),
-        cmocka_unit_test(everybody_is_told), cmocka_unit_test(killed_server), cmocka_unit_test(forked),
+        cmocka_unit_test(everybody_is_told), cmocka_unit_test(killed_server), cmocka_unit_test_prestate(forked, (void *)"tcp"),
+        cmocka_unit_test_prestate(forked, (void *)"shm"),
         cmocka_unit_test(wrong_calls), cmocka_unit_test(garbage_arguments), cmocka_unit_test(no_call),
         cmocka_unit_test(long_messages), cmocka_unit_test(half_a_call), cmocka_unit_test(slow_call),
         cmocka_unit_test_prestate(next_times_out, (void *)"unix"), cmocka_unit_test_prestate(next_times_out, (void *)"local"),
+        cmocka_unit_test_prestate(next_times_out, (void *)"shm"),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,8 @@ void service_say(struct service *, uint32_t serial);
 void test_pattern(uint64_t seed, void *bytes, size_t size);
 bool test_pattern_matches(uint64_t seed, const void *bytes, size_t size);
 
-/* Channels joined to each other: kind is "local", "unix" (socketpair), or "tcp" (over the loopback). */
+/* Channels joined to each other: kind is "local", "unix" (socketpair), "shm" (memory beside a
+   socketpair), or "tcp" (over the loopback). */
 void test_channels(const char *kind, rpc_channel *out[2]);
 
 #endif

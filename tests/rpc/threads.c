@@ -136,10 +136,11 @@ static void many_threads(const char *kind, bool helper)
     part(joint);
 }
 
+static void threads_shm(void **state) { (void)state; many_threads("shm", true); }
 static void threads_unix(void **state) { (void)state; many_threads("unix", true); }
 static void threads_tcp(void **state) { (void)state; many_threads("tcp", true); }
 static void threads_local(void **state) { (void)state; many_threads("local", true); }
-static void threads_without_helper(void **state) { (void)state; many_threads("unix", false); }
+static void threads_without_helper(void **state) { many_threads(*state, false); }
 
 /* Sends a burst of ASYNC calls; gives the number of system calls that it took, once all has arrived. */
 static uint64_t burst(struct joint *joint, unsigned first, unsigned count)
@@ -392,9 +393,8 @@ static void count_reply(struct rpc_call *call, void *context)
    that only writes would wait for ever. */
 static void one_thread_both_full(void **state)
 {
-    (void)state;
     enum { ROUNDS = 12 };
-    struct joint *joint = join("unix", 4096);
+    struct joint *joint = *state ? join(*state, 0) : join("unix", 4096);
     CLIENT *stub = rpc_client_stub(joint->client);
     static struct rpc_call calls[ROUNDS];
     static copy_out_result results[ROUNDS];
@@ -445,14 +445,16 @@ static void many_threads_both_full(void **state)
 
 #define ON(test, kind) { #test " over " kind, test, NULL, NULL, (void *)kind }
 #define EVERYWHERE(test) ON(test, "unix"), ON(test, "tcp"), ON(test, "local")
+#define ALSO_SHM(test) EVERYWHERE(test), ON(test, "shm")           /* where a call costs no system call there are no batches */
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_unix), cmocka_unit_test(threads_tcp), cmocka_unit_test(threads_local),
-        cmocka_unit_test(threads_without_helper),
-        EVERYWHERE(batches), EVERYWHERE(flood_holds_nobody), EVERYWHERE(nothing_sits), EVERYWHERE(server_speaks), EVERYWHERE(done_functions),
-        cmocka_unit_test(one_thread_both_full), EVERYWHERE(many_threads_both_full),
+        cmocka_unit_test(threads_shm), cmocka_unit_test(threads_unix), cmocka_unit_test(threads_tcp), cmocka_unit_test(threads_local),
+        ON(threads_without_helper, "unix"), ON(threads_without_helper, "shm"),
+        EVERYWHERE(batches), ALSO_SHM(flood_holds_nobody), ALSO_SHM(nothing_sits), ALSO_SHM(server_speaks),
+        ALSO_SHM(done_functions),
+        cmocka_unit_test(one_thread_both_full), ON(one_thread_both_full, "shm"), ALSO_SHM(many_threads_both_full),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,690 @@
+/*
+ * channel_shm.c: a channel through memory that two processes share, beside a unix socket that brought them together.
+ *
+ * Layout (ring.h has the structures; all places are offsets, so each side maps it wherever it likes)
+ *
+ *   0       header: magic, version, total size, the places of all that follows
+ *   512     commands (client to server): tail, head      each on a line of its own (128 bytes),
+ *   768     replies  (server to client): tail, head      written by one side only
+ *   1024    client sleeps; 1152 server sleeps            set by the sleeper, taken by who wakes it
+ *   4096    bytes of the command ring, then of the reply ring
+ *   …       payload area: none yet; the header has its place and size
+ *
+ * A ring is a stream of bytes with record marking (block.h), as on a socket: all above stays as it is. tail and head
+ * count bytes since the beginning; the byte at position p stands at p modulo the ring's size.
+ *
+ * Who makes the memory. The server, which does not trust the client: a memfd sealed against shrinking, so that no
+ * access can fault, and against growing, so that what it costs is known. A file that stands for a device's BAR cannot
+ * be sealed: nobody but who made it may be able to cut it (a guest cannot cut a BAR); see rpc_channel_shared.
+ *
+ * Getting there. The client's first record is a call of program OFFER_PROGRAM, and nothing else is sent until its answer
+ * has come. A server that knows it answers with SUCCESS, the memory's size, and the descriptor (SCM_RIGHTS); from then
+ * on all records travel through the memory. One that does not know it answers PROG_UNAVAIL, as ONC RPC wants, and the
+ * connection goes on as a plain socket; so it does where the server has no memory to give. A client that does
+ * not offer begins with another record, and is served over the socket. Both decide inside send, receive and poll, so
+ * nobody waits longer for a slow server than for its first answer.
+ *
+ * Waiting. Who finds nothing to do asks again and again for a moment (rpc_channel_receive_spinning), then sets a bit in
+ * its side's sleep word, looks at the ring once more, and sleeps; who moves a position then looks at the other's
+ * sleep word. All four are seq_cst, so in their one order either the sleeper's second look sees the move, or the
+ * mover sees the bit: no wake-up is lost. The mover takes all bits (exchange) and wakes whom they name:
+ *   FUTEX   threads that wait for something in flight. They wake up by themselves every FUTEX_MS, to see whether the
+ *           peer has gone.
+ *   BELL    the one thread of a side that may sleep for hours (the client's attender, the server's reader): it polls
+ *           the socket, on which the mover sends a byte. It sees the peer's end in the same poll.
+ * While the peer is awake its word is 0, and sending is a copy without any system call.
+ *
+ * The peer's death ends the socket. What it had written before is still read, then the stream ends.
+ */
+#include "cpu/rpc/channel.h"
+#include "cpu/rpc/ring.h"
+
+#include "cpu/common/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { FUTEX_MS = 20 };
+enum { OFFER_PROGRAM = 0x20F17008, OFFER_VERSION = RING_VERSION, OFFER_PROCEDURE = 1 };
+enum { OFFER_SIZE = RPC_MARK_SIZE + 40, ANSWER_BODY = 24, ANSWER_MAX = 64, DESCRIPTORS_MAX = 4 };
+
+enum shm_state {
+    SHM_ASKING,             /* client: the offer is out; server: the first bytes are awaited */
+    SHM_PLAIN,              /* the socket */
+    SHM_RINGS,
+    SHM_BROKEN              /* the peer broke the rules, or its memory cannot be used */
+};
+
+struct shm_channel {
+    rpc_channel      base;
+    rpc_channel     *socket;
+    int              fd;                /* the socket's */
+    enum ring_side   side;
+    bool             required;          /* client: shm://, a plain socket will not do */
+    atomic_int       state;             /* written under the lock */
+    atomic_int       failure;           /* -errno, with SHM_BROKEN */
+    atomic_bool      ended;             /* the peer has gone, or we have shut it down */
+    atomic_bool      shut;
+    pthread_mutex_t  lock;              /* of the handshake, and of the bits of our sleep word */
+    uint8_t          early[ANSWER_MAX]; /* handshake bytes so far */
+    size_t           early_size, early_given;
+    int              memory_fd;         /* client: came with the answer's first byte */
+    unsigned         sleepers_in, sleepers_out;     /* threads in futex */
+    void            *memory;
+    size_t           memory_size;
+    struct ring_view view;
+};
+
+static struct shm_channel *of(rpc_channel *channel)
+{
+    return (struct shm_channel *)channel;
+}
+
+static int state_of(struct shm_channel *s)
+{
+    /* acquire: who sees SHM_RINGS sees the view */
+    return atomic_load_explicit(&s->state, memory_order_acquire);
+}
+
+static void set_state(struct shm_channel *s, enum shm_state state)
+{
+    if (state == SHM_RINGS) {
+        atomic_store_explicit(&s->base.transport, "shm", memory_order_relaxed);
+        atomic_store_explicit(&s->base.direct, true, memory_order_relaxed);
+    }
+    atomic_store_explicit(&s->state, state, memory_order_release);
+}
+
+static int breaks(struct shm_channel *s, int failure)
+{
+    atomic_store(&s->failure, failure);
+    set_state(s, SHM_BROKEN);
+    return failure;
+}
+
+/* ---- the memory ---- */
+
+static int use_memory(struct shm_channel *s, int fd, size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    s->memory = memory;
+    s->memory_size = size;
+    if (s->side == RING_SERVER)
+        ring_format(memory);
+    return ring_attach(memory, size, s->side, &s->view);
+}
+
+/* Sealed memory with the rings laid out; its descriptor, or -errno. */
+static int make_memory(struct shm_channel *s)
+{
+    int fd = memfd_create("flyt-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    size_t size = ring_memory_size();
+    int status = 0;
+    if (ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        status = -errno;
+    if (status == 0)
+        status = use_memory(s, fd, size);
+    if (status == 0)
+        return fd;
+    close(fd);
+    return status;
+}
+
+/* A descriptor that came from the server: memory of at least that size, which nobody can make shorter. */
+static int check_memory(int fd, uint64_t size)
+{
+    struct stat is;
+    struct statfs of_what;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &is) != 0 || fstatfs(fd, &of_what) != 0)
+        return -EPROTO;
+    /* not huge pages either: they can be missing when they are touched */
+    bool good = of_what.f_type == TMPFS_MAGIC && is.st_size > 0 && size == (uint64_t)is.st_size && size <= SIZE_MAX / 2;
+    return good ? 0 : -EPROTO;
+}
+
+/* ---- the handshake ---- */
+
+static void put_word(uint8_t *at, uint32_t word)
+{
+    word = htonl(word);
+    memcpy(at, &word, sizeof word);
+}
+
+static uint32_t word_at(const uint8_t *at)
+{
+    uint32_t word;
+    memcpy(&word, at, sizeof word);
+    return ntohl(word);
+}
+
+static void make_offer(uint8_t offer[OFFER_SIZE])
+{
+    const uint32_t words[OFFER_SIZE / 4] = {
+        RPC_MARK_LAST | (OFFER_SIZE - RPC_MARK_SIZE), 0 /* xid */, CALL, RPC_MSG_VERSION, OFFER_PROGRAM, OFFER_VERSION,
+        OFFER_PROCEDURE, AUTH_NONE, 0, AUTH_NONE, 0,
+    };
+    for (size_t i = 0; i < OFFER_SIZE / 4; i++)
+        put_word(offer + 4 * i, words[i]);
+}
+
+/* The answer, with fd (-1: there is no memory) attached to its first byte. */
+static int send_answer(int socket, int fd, uint64_t size)
+{
+    const uint32_t words[] = {
+        RPC_MARK_LAST | (ANSWER_BODY + (fd >= 0 ? 8 : 0)), 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0,
+        fd >= 0 ? SUCCESS : PROG_UNAVAIL, (uint32_t)(size >> 32), (uint32_t)size,
+    };
+    uint8_t bytes[sizeof words];
+    size_t length = sizeof words - (fd >= 0 ? 0 : 8);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        put_word(bytes + 4 * i, words[i]);
+    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
+    struct iovec data = { bytes, length };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+    if (fd >= 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+        struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(part), &fd, sizeof fd);
+    }
+    /* the first bytes of ours on this connection: they fit, or it is of no use */
+    ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent == (ssize_t)length ? 0 : sent < 0 ? -errno : -EPROTO;
+}
+
+/* Server: takes what has come of the first record. The lock is held. 0: decided; -EAGAIN; or -errno. */
+static int hear_offer(struct shm_channel *s)
+{
+    uint8_t offer[OFFER_SIZE];
+    make_offer(offer);
+    while (s->early_size < OFFER_SIZE) {
+        ssize_t got = recv(s->fd, s->early + s->early_size, OFFER_SIZE - s->early_size, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return -EAGAIN;
+        s->early_size += got > 0 ? (size_t)got : 0;
+        if (got <= 0 || memcmp(s->early, offer, s->early_size) != 0) {
+            set_state(s, SHM_PLAIN);            /* the bytes are given to the inbox first; an end or error comes again */
+            return 0;
+        }
+    }
+    s->early_size = 0;
+    int fd = make_memory(s);
+    int status = send_answer(s->fd, fd, fd >= 0 ? s->memory_size : 0);
+    if (fd >= 0)
+        close(fd);
+    if (status < 0)
+        return breaks(s, status);
+    set_state(s, fd >= 0 ? SHM_RINGS : SHM_PLAIN);
+    return 0;
+}
+
+/* Keeps the first descriptor of a message, closes the others. */
+static void take_descriptors(struct shm_channel *s, struct msghdr *message)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+            if (s->memory_fd < 0)
+                s->memory_fd = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
+/* Receives until `size` bytes of the answer are there, and no byte more: the next belong to the stream. */
+static int receive_early(struct shm_channel *s, size_t size)
+{
+    while (s->early_size < size) {
+        union { struct cmsghdr header; char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))]; } control;
+        struct iovec data = { s->early + s->early_size, size - s->early_size };
+        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+        ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+        take_descriptors(s, &message);
+        if (got == 0)
+            return -ECONNRESET;
+        s->early_size += (size_t)got;
+    }
+    return 0;
+}
+
+/* Client: takes what has come of the answer. The lock is held. 0: decided; -EAGAIN; or -errno. */
+static int hear_answer(struct shm_channel *s)
+{
+    int status = receive_early(s, RPC_MARK_SIZE);
+    if (status == 0) {
+        uint32_t mark = word_at(s->early), length = mark & ~RPC_MARK_LAST;
+        if (!(mark & RPC_MARK_LAST) || length < ANSWER_BODY || length > ANSWER_MAX - RPC_MARK_SIZE)
+            return breaks(s, -EPROTO);
+        status = receive_early(s, RPC_MARK_SIZE + length);
+    }
+    if (status < 0)
+        return status == -EAGAIN ? status : breaks(s, status);
+
+    const uint8_t *body = s->early + RPC_MARK_SIZE;
+    size_t length = s->early_size - RPC_MARK_SIZE;
+    if (word_at(body) != 0 || word_at(body + 4) != REPLY)
+        return breaks(s, -EPROTO);
+    if (word_at(body + 8) != MSG_ACCEPTED || word_at(body + 20) != SUCCESS) {
+        if (s->required)
+            return breaks(s, -EPROTONOSUPPORT);
+        set_state(s, SHM_PLAIN);
+        return 0;
+    }
+    if (length != ANSWER_BODY + 8 || s->memory_fd < 0)
+        return breaks(s, -EPROTO);
+    uint64_t size = (uint64_t)word_at(body + ANSWER_BODY) << 32 | word_at(body + ANSWER_BODY + 4);
+    status = check_memory(s->memory_fd, size);
+    if (status == 0)
+        status = use_memory(s, s->memory_fd, (size_t)size);
+    close(s->memory_fd);
+    s->memory_fd = -1;
+    if (status < 0)
+        return breaks(s, status);
+    set_state(s, SHM_RINGS);
+    return 0;
+}
+
+/* The state, once decided; -EAGAIN; or another -errno. */
+static int settle(struct shm_channel *s)
+{
+    int state = state_of(s);
+    if (state == SHM_ASKING) {
+        pthread_mutex_lock(&s->lock);
+        state = state_of(s);
+        int status = state != SHM_ASKING ? 0 : s->side == RING_SERVER ? hear_offer(s) : hear_answer(s);
+        pthread_mutex_unlock(&s->lock);
+        if (status < 0)
+            return status;
+        state = state_of(s);
+    }
+    return state == SHM_BROKEN ? atomic_load(&s->failure) : state;
+}
+
+/* ---- waking ---- */
+
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+    return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
+static void ring_bell(struct shm_channel *s)
+{
+    /* A full socket means that bells are waiting there; a dead one is noticed by who polls. */
+    ssize_t ignored = send(s->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)ignored;
+}
+
+/* After a position was moved: wakes the other side's sleepers, if it has any for whom this counts. */
+static void wake_peer(struct shm_channel *s, uint32_t whom)
+{
+    /* seq_cst: after the store of the position (see the head of this file) */
+    if (!(atomic_load_explicit(&s->view.theirs->word, memory_order_seq_cst) & whom))
+        return;
+    /* Taken, so that each sleep costs one wake-up at most, whatever the other side writes there. Orders as above. */
+    uint32_t bits = atomic_exchange_explicit(&s->view.theirs->word, 0, memory_order_seq_cst);
+    if (bits & (RING_FUTEX_IN | RING_FUTEX_OUT))
+        futex(&s->view.theirs->word, FUTEX_WAKE, INT_MAX, NULL);
+    if (bits & RING_BELL_IN)
+        ring_bell(s);
+}
+
+static void written(void *context)
+{
+    wake_peer(context, RING_FUTEX_IN | RING_BELL_IN);
+}
+
+static void room_came(void *context)
+{
+    wake_peer(context, RING_FUTEX_OUT);
+}
+
+/* ---- send, receive ---- */
+
+static ssize_t shm_send(rpc_channel *channel, const struct iovec *vector, int count)
+{
+    struct shm_channel *s = of(channel);
+    int state = settle(s);
+    if (state < 0)
+        return state;
+    if (state == SHM_PLAIN)
+        return rpc_channel_send(s->socket, vector, count);
+    if (atomic_load_explicit(&s->ended, memory_order_relaxed))
+        return -EPIPE;
+    ssize_t sent = ring_write(&s->view, vector, count, written, s);
+    return sent == 0 ? -EAGAIN : sent;
+}
+
+/* The first bytes that turned out to be no offer. */
+static ssize_t give_early(struct shm_channel *s, struct rpc_inbox *inbox)
+{
+    size_t room, left = s->early_size - s->early_given;
+    uint8_t *into = rpc_inbox_room(inbox, &room);
+    if (!into)
+        return -ENOMEM;
+    left = left < room ? left : room;
+    memcpy(into, s->early + s->early_given, left);
+    s->early_given += left;
+    rpc_inbox_received(inbox, left);
+    return (ssize_t)left;
+}
+
+static ssize_t shm_receive(rpc_channel *channel, struct rpc_inbox *inbox)
+{
+    struct shm_channel *s = of(channel);
+    int state = settle(s);
+    if (state < 0)
+        return state;
+    if (state == SHM_PLAIN) {
+        if (s->side == RING_SERVER && s->early_given < s->early_size)
+            return give_early(s, inbox);
+        return rpc_channel_receive(s->socket, inbox);
+    }
+    if (atomic_load_explicit(&s->shut, memory_order_relaxed))
+        return 0;
+    /* acquire, and before the ring is read: what the peer wrote before its end is not overlooked */
+    bool ended = atomic_load_explicit(&s->ended, memory_order_acquire);
+    if (s->view.in.tail_seen == atomic_load_explicit(&s->view.in.head, memory_order_relaxed) && !ring_readable(&s->view))
+        return ended ? 0 : -EAGAIN;
+    size_t room;
+    uint8_t *into = rpc_inbox_room(inbox, &room);
+    if (!into)
+        return -ENOMEM;
+    ssize_t got = ring_read(&s->view, into, room, room_came, s);
+    if (got > 0)
+        rpc_inbox_received(inbox, (size_t)got);
+    return got == 0 ? -EAGAIN : got;
+}
+
+/* ---- waiting ---- */
+
+static int ready(struct shm_channel *s, int events)
+{
+    int result = 0;
+    if (atomic_load_explicit(&s->ended, memory_order_acquire))
+        return events;
+    if ((events & POLLIN) && ring_readable(&s->view))
+        result |= POLLIN;
+    if ((events & POLLOUT) && ring_writable(&s->view))
+        result |= POLLOUT;
+    return result;
+}
+
+/* Is the peer still there? Unread bells do not hide its end from this. */
+static void check_peer(struct shm_channel *s)
+{
+    struct pollfd poller = { .fd = s->fd, .events = POLLRDHUP };
+    if (poll(&poller, 1, 0) > 0 && poller.revents)
+        atomic_store_explicit(&s->ended, true, memory_order_release);
+}
+
+static void take_bells(struct shm_channel *s)
+{
+    char bells[64];
+    ssize_t got = recv(s->fd, bells, sizeof bells, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+        atomic_store_explicit(&s->ended, true, memory_order_release);
+}
+
+/* Sets the bits of a thread that is about to sleep. */
+static void arm(struct shm_channel *s, uint32_t bits)
+{
+    pthread_mutex_lock(&s->lock);
+    s->sleepers_in += (bits & RING_FUTEX_IN) != 0;
+    s->sleepers_out += (bits & RING_FUTEX_OUT) != 0;
+    /* seq_cst: before the second look at the ring (see the head of this file) */
+    atomic_fetch_or_explicit(&s->view.mine->word, bits, memory_order_seq_cst);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Takes away bits that no thread of ours needs any more, so that the peer need not wake anybody. Relaxed: a wake-up
+   too many does no harm, and under the lock no other sleeper's bit can be lost. */
+static void disarm(struct shm_channel *s, uint32_t bits)
+{
+    pthread_mutex_lock(&s->lock);
+    if ((bits & RING_FUTEX_IN) && --s->sleepers_in > 0)
+        bits &= ~(uint32_t)RING_FUTEX_IN;
+    if ((bits & RING_FUTEX_OUT) && --s->sleepers_out > 0)
+        bits &= ~(uint32_t)RING_FUTEX_OUT;
+    if (atomic_load_explicit(&s->view.mine->word, memory_order_relaxed) & bits)
+        atomic_fetch_and_explicit(&s->view.mine->word, ~bits, memory_order_relaxed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Until when, as a number of milliseconds: at most `most`, -1: for ever. */
+static int shorter(int timeout_ms, int most)
+{
+    return timeout_ms < 0 || timeout_ms > most ? most : timeout_ms;
+}
+
+/* One sleep in the futex, at most FUTEX_MS long. */
+static void sleep_in_futex(struct shm_channel *s, int events, int timeout_ms)
+{
+    uint32_t bits = (events & POLLIN ? RING_FUTEX_IN : 0u) | (events & POLLOUT ? RING_FUTEX_OUT : 0u);
+    arm(s, bits);
+    /* The value to sleep on; whoever takes the bits changes it. */
+    uint32_t word = atomic_load_explicit(&s->view.mine->word, memory_order_seq_cst);
+    if ((word & bits) == bits && !ready(s, events)) {
+        int ms = shorter(timeout_ms, FUTEX_MS);
+        struct timespec limit = { ms / 1000, (ms % 1000) * 1000000L };
+        if (futex(&s->view.mine->word, FUTEX_WAIT, word, &limit) != 0 && errno == ETIMEDOUT)
+            check_peer(s);
+    }
+    disarm(s, bits);
+}
+
+/* One sleep in poll, as long as it takes. Only the one thread that may. What came beside bytes: RPC_CHANNEL_WOKEN or 0;
+   -errno. */
+static int sleep_in_poll(struct shm_channel *s, int events, int timeout_ms, bool wakeable)
+{
+    int result = 0;
+    arm(s, RING_BELL_IN);
+    if (!ready(s, events)) {
+        result = rpc_channel_poll(s->socket, POLLIN, timeout_ms, wakeable);
+        if (result > 0 && (result & POLLIN))
+            take_bells(s);
+    }
+    disarm(s, RING_BELL_IN);
+    return result > 0 ? result & RPC_CHANNEL_WOKEN : result;
+}
+
+static int poll_rings(struct shm_channel *s, int events, int timeout_ms, bool wakeable)
+{
+    uint64_t deadline = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS : 0;
+    bool watcher = wakeable, may_watch = s->side == RING_SERVER && events == POLLIN;
+    if (timeout_ms == 0) {
+        int woken = wakeable ? rpc_channel_poll(s->socket, 0, 0, true) : 0;
+        check_peer(s);
+        return ready(s, events) | (woken > 0 ? woken & RPC_CHANNEL_WOKEN : 0);
+    }
+    for (;;) {
+        int result = ready(s, events);
+        if (result)
+            return result;
+        if (timeout_ms > 0 && (timeout_ms = clock_poll_timeout(deadline)) == 0)
+            return 0;
+        if (watcher) {
+            result = sleep_in_poll(s, events, timeout_ms, wakeable);
+            if (result)
+                return result < 0 ? result : result | ready(s, events);
+        } else {
+            sleep_in_futex(s, events, timeout_ms);
+            watcher = may_watch;            /* nothing for a while: the kind of sleep that costs nothing */
+        }
+    }
+}
+
+static int shm_poll(rpc_channel *channel, int events, int timeout_ms, bool wakeable)
+{
+    struct shm_channel *s = of(channel);
+    int state = settle(s);
+    if (state == SHM_PLAIN && s->side == RING_SERVER && s->early_given < s->early_size && (events & POLLIN))
+        return POLLIN;
+    if (state == SHM_PLAIN)
+        return rpc_channel_poll(s->socket, events, timeout_ms, wakeable);
+    if (state == SHM_RINGS)
+        return poll_rings(s, events, timeout_ms, wakeable);
+    if (state != -EAGAIN)
+        return events;                      /* send or receive will say what it is */
+    /* Asking: whatever is waited for, it begins with what the peer says. The caller tries, and comes again. */
+    int result = rpc_channel_poll(s->socket, POLLIN, timeout_ms, wakeable);
+    return result > 0 && (result & POLLIN) ? (result & ~POLLIN) | events : result;
+}
+
+/* ---- the rest ---- */
+
+static void shm_wake(rpc_channel *channel)
+{
+    rpc_channel_wake(of(channel)->socket);
+}
+
+static void shm_shutdown(rpc_channel *channel)
+{
+    struct shm_channel *s = of(channel);
+    atomic_store(&s->shut, true);
+    atomic_store(&s->ended, true);
+    rpc_channel_shutdown(s->socket);        /* the peer sees it, and who polls here */
+    if (state_of(s) == SHM_RINGS) {
+        /* Threads of ours in the futex. The word must change, or one that is about to sleep would. */
+        atomic_exchange(&s->view.mine->word, 0);
+        futex(&s->view.mine->word, FUTEX_WAKE, INT_MAX, NULL);
+    }
+}
+
+static void shm_abandon(rpc_channel *channel)
+{
+    struct shm_channel *s = of(channel);
+    rpc_channel_abandon(s->socket);
+    if (s->memory)
+        munmap(s->memory, s->memory_size);  /* the parent's session is none of the child's */
+}
+
+static void shm_destroy(rpc_channel *channel)
+{
+    struct shm_channel *s = of(channel);
+    if (s->memory)
+        munmap(s->memory, s->memory_size);
+    if (s->memory_fd >= 0)
+        close(s->memory_fd);
+    rpc_channel_destroy(s->socket);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static const struct rpc_channel_operations shm_operations = {
+    .send = shm_send, .receive = shm_receive, .poll = shm_poll, .wake = shm_wake,
+    .shutdown = shm_shutdown, .destroy = shm_destroy, .abandon = shm_abandon,
+};
+
+/* Takes the socket over, also when it fails. */
+static struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side)
+{
+    struct shm_channel *s = calloc(1, sizeof *s);
+    if (!s) {
+        rpc_channel_destroy(socket);
+        return NULL;
+    }
+    s->base.operations = &shm_operations;
+    atomic_init(&s->base.transport, rpc_channel_transport(socket));
+    atomic_init(&s->base.direct, false);
+    atomic_init(&s->state, SHM_ASKING);
+    s->socket = socket;
+    s->fd = rpc_channel_socket(socket);
+    s->side = side;
+    s->memory_fd = -1;
+    pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+int rpc_channel_offer(rpc_channel *socket, bool required, rpc_channel **out, char *error)
+{
+    uint8_t offer[OFFER_SIZE];
+    struct shm_channel *s = shm_create(socket, RING_CLIENT);
+    if (!s)
+        return rpc_explain(error, -ENOMEM, "no memory for a connection");
+    s->required = required;
+    make_offer(offer);
+    ssize_t sent = send(s->fd, offer, sizeof offer, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent != OFFER_SIZE) {
+        int status = sent < 0 ? -errno : -EPROTO;
+        shm_destroy(&s->base);
+        return rpc_explain(error, status, "offering shared memory to the server: %s", strerror(-status));
+    }
+    *out = &s->base;
+    return 0;
+}
+
+int rpc_channel_share(rpc_channel **channel, char *error)
+{
+    if (strcmp(rpc_channel_transport(*channel), "unix") != 0 || (*channel)->operations == &shm_operations)
+        return 0;
+    return rpc_channel_offer(*channel, false, channel, error);
+}
+
+int rpc_channel_accept(int fd, rpc_channel **out, char *error)
+{
+    rpc_channel *socket;
+    int status = rpc_channel_from_fd(fd, &socket, error);
+    if (status < 0)
+        return status;
+    if (strcmp(rpc_channel_transport(socket), "unix") != 0) {
+        *out = socket;
+        return 0;
+    }
+    struct shm_channel *s = shm_create(socket, RING_SERVER);
+    if (!s)
+        return rpc_explain(error, -ENOMEM, "no memory for a connection");
+    *out = &s->base;
+    return 0;
+}
+
+int rpc_channel_shared(int fd, int memory_fd, size_t size, bool server, rpc_channel **out, char *error)
+{
+    rpc_channel *socket;
+    int status = rpc_channel_from_fd(fd, &socket, error);
+    if (status < 0)
+        return status;
+    struct shm_channel *s = shm_create(socket, server ? RING_SERVER : RING_CLIENT);
+    if (!s)
+        return rpc_explain(error, -ENOMEM, "no memory for a connection");
+    status = use_memory(s, memory_fd, size);
+    if (status < 0) {
+        shm_destroy(&s->base);
+        return rpc_explain(error, status, "%zu bytes of shared memory cannot be used: %s", size, strerror(-status));
+    }
+    set_state(s, SHM_RINGS);
+    *out = &s->base;
+    return 0;
+}

@@ -1,0 +1,199 @@
+#include "cpu/rpc/ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* So much is copied before it is shown to the other side: large enough that the positions' cache lines hardly matter,
+   small enough that both copies overlap and the bytes are still in the cache. */
+enum { CHUNK = 64 * 1024 };
+/* A writer that found the ring full waits for this part of it, or each small read would wake it. */
+enum { ROOM_SHARE = 4 };
+
+enum {
+    COMMANDS_AT = 512, REPLIES_AT = COMMANDS_AT + 2 * RING_LINE, CLIENT_SLEEP_AT = REPLIES_AT + 2 * RING_LINE,
+    SERVER_SLEEP_AT = CLIENT_SLEEP_AT + RING_LINE, CONTROL_END = SERVER_SLEEP_AT + RING_LINE
+};
+_Static_assert(sizeof(struct ring_header) <= COMMANDS_AT, "the header stands before the control words");
+_Static_assert(sizeof(struct ring_control) == 2 * RING_LINE && sizeof(struct ring_sleep) == RING_LINE, "lines of their own");
+_Static_assert((int)CONTROL_END <= (int)RING_HEAD, "the control words stand before the rings");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock inside the process is no use here");
+
+size_t ring_memory_size(void)
+{
+    return RING_HEAD + RING_COUNT * (size_t)RING_SIZE;
+}
+
+void ring_format(void *memory)
+{
+    struct ring_header header = {
+        .magic = RING_MAGIC, .version = RING_VERSION, .total = ring_memory_size(),
+        .rings = { { COMMANDS_AT, RING_HEAD, RING_SIZE }, { REPLIES_AT, RING_HEAD + RING_SIZE, RING_SIZE } },
+        .sleep = { CLIENT_SLEEP_AT, SERVER_SLEEP_AT },
+    };
+    memcpy(memory, &header, sizeof header);
+}
+
+/* `size` bytes at `offset`, aligned, lie behind the header and within the memory. */
+static bool fits(uint64_t offset, uint64_t size, uint64_t total, uint64_t alignment)
+{
+    return offset >= sizeof(struct ring_header) && offset % alignment == 0 && size <= total && offset <= total - size;
+}
+
+static bool place_fits(const struct ring_place *place, uint64_t total)
+{
+    bool power = place->size >= CHUNK && (place->size & (place->size - 1)) == 0;
+    return power && fits(place->control, sizeof(struct ring_control), total, RING_LINE) &&
+           fits(place->data, place->size, total, RING_LINE);
+}
+
+int ring_attach(void *memory, size_t size, enum ring_side side, struct ring_view *view)
+{
+    struct ring_header header;
+    uint8_t *base = memory;
+    if (size < sizeof header)
+        return -EPROTO;
+    memcpy(&header, memory, sizeof header);             /* once; only the copy counts from here on */
+    bool good = header.magic == RING_MAGIC && header.version == RING_VERSION && header.total <= size;
+    for (int i = 0; i < RING_COUNT; i++)
+        good = good && place_fits(&header.rings[i], header.total) &&
+               fits(header.sleep[i], sizeof(struct ring_sleep), header.total, RING_LINE);
+    if (!good)
+        return -EPROTO;
+
+    const struct ring_place *out = &header.rings[side == RING_CLIENT ? RING_COMMANDS : RING_REPLIES];
+    const struct ring_place *in = &header.rings[side == RING_CLIENT ? RING_REPLIES : RING_COMMANDS];
+    *view = (struct ring_view){
+        .out = { .control = (void *)(base + out->control), .data = base + out->data, .size = out->size },
+        .in = { .control = (void *)(base + in->control), .data = base + in->data, .size = in->size },
+        .mine = (void *)(base + header.sleep[side]), .theirs = (void *)(base + header.sleep[1 - side]),
+    };
+    return 0;
+}
+
+/* ---- writing ---- */
+
+/* Free bytes, or -EPROTO. Only the sending thread. */
+static int64_t room_of(struct ring_writer *out, uint64_t tail)
+{
+    /* acquire: the reader has finished reading what it gives back, before we write over it */
+    uint64_t head = atomic_load_explicit(&out->control->head, memory_order_acquire);
+    /* it may only move forward, and not past what was written */
+    if (head - out->head_seen > tail - out->head_seen)
+        return -EPROTO;
+    out->head_seen = head;
+    return (int64_t)(out->size - (tail - head));
+}
+
+static void copy_in(struct ring_writer *out, uint64_t tail, const uint8_t *from, size_t size)
+{
+    uint64_t at = tail & (out->size - 1);
+    size_t first = size < out->size - at ? size : (size_t)(out->size - at);
+    memcpy(out->data + at, from, first);
+    memcpy(out->data, from + first, size - first);
+}
+
+ssize_t ring_write(struct ring_view *view, const struct iovec *vector, int count, void (*moved)(void *), void *context)
+{
+    struct ring_writer *out = &view->out;
+    const uint64_t begin = atomic_load_explicit(&out->tail, memory_order_relaxed);
+    uint64_t tail = begin, shown = begin;
+    uint64_t room = out->size - (tail - out->head_seen);
+    for (int i = 0; i < count; i++) {
+        const uint8_t *from = vector[i].iov_base;
+        size_t left = vector[i].iov_len;
+        while (left > 0) {
+            size_t part = left < CHUNK ? left : CHUNK;
+            if (room < part) {
+                int64_t now = room_of(out, tail);
+                if (now < 0)
+                    return -EPROTO;
+                room = (uint64_t)now;
+            }
+            part = room < part ? (size_t)room : part;
+            if (part > 0) {
+                copy_in(out, tail, from, part);
+                tail += part;
+                room -= part;
+                from += part;
+                left -= part;
+            }
+            if (tail - shown >= CHUNK || (part == 0 && tail != shown)) {
+                atomic_store_explicit(&out->tail, tail, memory_order_relaxed);
+                atomic_store_explicit(&out->control->tail, tail, memory_order_seq_cst);
+                shown = tail;
+                moved(context);
+            }
+            if (part == 0)
+                return (ssize_t)(tail - begin);
+        }
+    }
+    if (tail != shown) {
+        /* relaxed: for threads of our own that wait for room, which look again */
+        atomic_store_explicit(&out->tail, tail, memory_order_relaxed);
+        /* Release would do for the bytes. seq_cst, because `moved` looks at the sleep word next: of two sides that each
+           write their word and then read the other's, at least one must see what the other wrote. */
+        atomic_store_explicit(&out->control->tail, tail, memory_order_seq_cst);
+        moved(context);
+    }
+    return (ssize_t)(tail - begin);
+}
+
+/* ---- reading ---- */
+
+static void copy_out(const struct ring_reader *in, uint64_t head, uint8_t *to, size_t size)
+{
+    uint64_t at = head & (in->size - 1);
+    size_t first = size < in->size - at ? size : (size_t)(in->size - at);
+    memcpy(to, in->data + at, first);
+    memcpy(to + first, in->data, size - first);
+}
+
+ssize_t ring_read(struct ring_view *view, void *buffer, size_t size, void (*moved)(void *), void *context)
+{
+    struct ring_reader *in = &view->in;
+    const uint64_t begin = atomic_load_explicit(&in->head, memory_order_relaxed);
+    uint64_t head = begin;
+    uint8_t *to = buffer;
+    while (size > 0) {
+        if (in->tail_seen == head) {
+            /* acquire: the bytes were written before the position that covers them */
+            uint64_t tail = atomic_load_explicit(&in->control->tail, memory_order_acquire);
+            if (tail - head > in->size)
+                return -EPROTO;         /* backwards, or more than there is room for */
+            in->tail_seen = tail;
+            if (tail == head)
+                break;
+        }
+        size_t part = (size_t)(in->tail_seen - head);
+        part = part < size ? part : size;
+        part = part < CHUNK ? part : CHUNK;
+        copy_out(in, head, to, part);
+        head += part;
+        to += part;
+        size -= part;
+        atomic_store_explicit(&in->head, head, memory_order_relaxed);       /* as for tail in ring_write */
+        /* Release would do to keep our reads before it; seq_cst for the sleep word, as in ring_write. */
+        atomic_store_explicit(&in->control->head, head, memory_order_seq_cst);
+        /* tail_seen is at most what was written, so this is never less than the room that there is */
+        if (in->size - (in->tail_seen - head) >= in->size / ROOM_SHARE)
+            moved(context);
+    }
+    return (ssize_t)(head - begin);
+}
+
+/* ---- before sleeping: seq_cst, the counterpart of the stores above ---- */
+
+bool ring_readable(struct ring_view *view)
+{
+    struct ring_reader *in = &view->in;
+    uint64_t tail = atomic_load_explicit(&in->control->tail, memory_order_seq_cst);
+    return tail != atomic_load_explicit(&in->head, memory_order_relaxed);
+}
+
+bool ring_writable(struct ring_view *view)
+{
+    struct ring_writer *out = &view->out;
+    uint64_t head = atomic_load_explicit(&out->control->head, memory_order_seq_cst);
+    uint64_t used = atomic_load_explicit(&out->tail, memory_order_relaxed) - head;
+    return used > out->size || out->size - used >= out->size / ROOM_SHARE;
+}

@@ -1,0 +1,93 @@
+/*
+ * ring.h: two byte streams in memory that two processes share. The layout is described at the head of channel_shm.c.
+ *
+ * The other side may write anything into these pages at any time. So: what a side itself decides (its positions, sizes)
+ * lives in its own memory and is only published here; what the other side decides is read once into a local variable,
+ * checked, and only the copy is used; bytes are copied out before anybody looks at them.
+ */
+#ifndef FLYT_RPC_RING_H
+#define FLYT_RPC_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define RING_MAGIC UINT64_C(0x676e697274796c66)         /* "flytring" */
+enum {
+    RING_VERSION = 1,
+    RING_LINE    = 128,         /* two cache lines: neighbours are fetched in pairs */
+    RING_SIZE    = 1024 * 1024, /* of each ring; a power of two */
+    RING_HEAD    = 4096         /* header and control words */
+};
+
+enum ring_direction { RING_COMMANDS, RING_REPLIES, RING_COUNT };
+enum ring_side { RING_CLIENT, RING_SERVER };
+
+struct ring_place { uint64_t control, data, size; };    /* offsets from the start of the memory */
+
+/* At offset 0. Written by the server before the client sees the memory; read once. */
+struct ring_header {
+    uint64_t          magic;
+    uint32_t          version, flags;
+    uint64_t          total;                            /* bytes */
+    struct ring_place rings[RING_COUNT];
+    uint64_t          sleep[2];                         /* offsets of the sleep words of client and server */
+    uint64_t          payload, payload_size;            /* reserved: memory that copies read and write in place */
+};
+
+/* Bytes written and read since the beginning; never wrap. Each is written by one side only. */
+struct ring_control {
+    _Alignas(RING_LINE) _Atomic uint64_t tail;          /* the writer's */
+    _Alignas(RING_LINE) _Atomic uint64_t head;          /* the reader's */
+};
+
+/* Which sleepers of this side there are. Set by that side, taken (exchanged for 0) by the other, which wakes them. */
+enum { RING_FUTEX_IN = 1, RING_BELL_IN = 2, RING_FUTEX_OUT = 4 };
+struct ring_sleep {
+    _Alignas(RING_LINE) _Atomic uint32_t word;
+};
+
+/* One side's view of the memory. Positions of its own are atomic (relaxed) only because others of its threads may
+   look at them while they wait. */
+struct ring_writer {
+    struct ring_control *control;
+    uint8_t             *data;
+    uint64_t             size;
+    _Atomic uint64_t     tail;
+    uint64_t             head_seen;                     /* the sending thread's */
+};
+struct ring_reader {
+    struct ring_control *control;
+    const uint8_t       *data;
+    uint64_t             size;
+    _Atomic uint64_t     head;
+    uint64_t             tail_seen;                     /* the receiving thread's */
+};
+struct ring_view {
+    struct ring_writer out;
+    struct ring_reader in;
+    struct ring_sleep *mine, *theirs;
+};
+
+/* Bytes of memory that the layout needs. */
+size_t ring_memory_size(void);
+/* Lays it out; the memory is zero. */
+void   ring_format(void *memory);
+/* 0, or -EPROTO: this is no memory of ours (or not of this version), or says things that cannot be. */
+int    ring_attach(void *memory, size_t size, enum ring_side, struct ring_view *);
+
+/* Copies what fits, a chunk at a time, so that the other side can begin; after each chunk `moved` is called.
+   Bytes written, 0: full, -EPROTO: the reader's position cannot be. */
+ssize_t ring_write(struct ring_view *, const struct iovec *, int count, void (*moved)(void *context), void *context);
+/* Copies at most `size` bytes out. Bytes read, 0: empty, -EPROTO. `moved` is called when much room has come. */
+ssize_t ring_read(struct ring_view *, void *to, size_t size, void (*moved)(void *context), void *context);
+
+/* For those who are about to sleep: anything to read, worthwhile room to write (or nonsense, which reading and writing
+   will report). */
+bool ring_readable(struct ring_view *);
+bool ring_writable(struct ring_view *);
+
+#endif
