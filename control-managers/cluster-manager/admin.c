@@ -1,0 +1,362 @@
+/* admin.c: what flytctl asks about the whole, about nodes, servers and programs. Entitlements: admin_vm.c. */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/explain.h"
+
+static void reply_plain(struct call *call, ctl_code code, char *text)
+{
+    ctl_plain_result result = { { code, text } };
+    call_reply(call, &result);
+}
+
+static const char *who(struct conn *conn)
+{
+    return session_of(conn)->hello.name;
+}
+
+/* ---- the whole ---- */
+
+void admin_fill_status(struct cluster *cluster, admin_status_result *out)
+{
+    *out = (admin_status_result){
+        .software = (char *)CLUSTER_SOFTWARE, .cluster = cluster->name, .started = cluster->started, .db_kind = cluster->db_kind,
+        .db_up = cluster->db_up, .db_text = cluster->db_text, .policy = (char *)place_policies[cluster->values->policy].name,
+        .tls = cluster->tls != NULL, .nodes = (u_int)cluster->nodes.count, .vms = (u_int)cluster->vms.count,
+        .servers = (u_int)cluster->servers.count, .programs = (u_int)cluster->programs.count,
+        .waiting = (u_int)cluster->line_length, .last_event = cluster->events.next - 1,
+    };
+    for (size_t i = 0; i < cluster->nodes.count; i++)
+        out->nodes_up += ((struct node *)map_at(&cluster->nodes, i))->state == ADMIN_NODE_UP;
+    for (size_t i = 0; i < cluster->vms.count; i++)
+        out->vms_connected += ((struct vm *)map_at(&cluster->vms, i))->session != NULL;
+    for (size_t i = 0; i < cluster->pool.count; i++) {
+        const struct place_gpu *gpu = &cluster->pool.gpus[i];
+        out->gpus += gpu->owner != NULL;
+        out->gpus_ready += gpu->schedulable;
+        out->sms += gpu->sms;
+        out->sms_used += gpu->used_sms;
+        out->memory += gpu->memory;
+        out->memory_used += gpu->used_memory;
+    }
+}
+
+void admin_handle_status(struct conn *conn, struct call *call, void *object)
+{
+    admin_status_result result;
+    (void)object;
+    admin_fill_status(session_of(conn)->cluster, &result);
+    call_reply(call, &result);
+}
+
+void admin_handle_reload(struct conn *conn, struct call *call, void *object)
+{
+    char text[CTL_MAX_TEXT + 1] = "";
+    (void)object;
+    cluster_reload(session_of(conn)->cluster, text, sizeof text);
+    reply_plain(call, strncmp(text, "refused", 7) == 0 ? CTL_INVALID : CTL_OK, text);
+}
+
+/* ---- nodes ---- */
+
+static void fill_node(struct cluster *cluster, struct node *node, admin_node *out, admin_gpu *gpus, ctl_host *addresses)
+{
+    for (size_t i = 0; i < node->address_count; i++)
+        addresses[i] = node->addresses[i];
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        struct gpu *gpu = node->gpus[i];
+        const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
+        gpus[i] = (admin_gpu){
+            .gpu = { .id = gpu->id, .product = gpu->product, .index = gpu->index, .sms = gpu->sms, .clock_mhz = gpu->clock_mhz,
+                     .memory = gpu->memory, .sharing = gpu->offered, .sm_limits = gpu->sm_limits, .state = gpu->state,
+                     .text = gpu->text },
+            .used_sms = slot->used_sms, .used_memory = slot->used_memory, .servers = slot->users,
+        };
+    }
+    bool spoken = node->session && node->registered;
+    *out = (admin_node){
+        .name = node->row.name, .host = node->row.host, .addresses = { (u_int)node->address_count, addresses },
+        .state = node->state, .drained = node->row.drained,
+        .last_heard = spoken ? loop_time() - (int64_t)(loop_now(cluster->loop) - node->heard) * 1000 : node->row.last_heard,
+        .software = node->software, .gpus = { (u_int)node->gpu_count, gpus }, .servers = (u_int)node->server_count,
+    };
+}
+
+void admin_handle_nodes(struct conn *conn, struct call *call, void *object)
+{
+    struct node_buffers { admin_gpu gpus[CTL_MAX_GPUS]; ctl_host addresses[CTL_MAX_ADDRESSES]; };
+    const admin_named_page *args = object;
+    struct cluster *cluster = session_of(conn)->cluster;
+    admin_node nodes[ADMIN_MAX_NODE_PAGE];
+    admin_nodes_result result = { .status = { CTL_OK, (char *)"" }, .nodes = { 0, nodes } };
+    struct node_buffers *buffers = calloc(ADMIN_MAX_NODE_PAGE, sizeof *buffers);
+    struct node *only = *args->only ? map_get(&cluster->nodes, args->only) : NULL, *node;
+    char text[128];
+    if (!buffers) {
+        call_refuse(call);
+        return;
+    }
+    size_t at = *args->only ? cluster->nodes.count : map_after(&cluster->nodes, args->after);
+    if (*args->only && !only) {
+        snprintf(text, sizeof text, "there is no node '%s'", args->only);
+        result.status = (ctl_status){ CTL_NOT_FOUND, text };
+    } else if (only) {
+        fill_node(cluster, only, &nodes[0], buffers[0].gpus, buffers[0].addresses);
+        result.nodes.nodes_len = 1;
+    }
+    for (; result.nodes.nodes_len < ADMIN_MAX_NODE_PAGE && (node = map_at(&cluster->nodes, at)); at++) {
+        u_int i = result.nodes.nodes_len++;
+        fill_node(cluster, node, &nodes[i], buffers[i].gpus, buffers[i].addresses);
+    }
+    result.more = at < cluster->nodes.count;
+    call_reply(call, &result);
+    free(buffers);
+}
+
+static ctl_code remove_node(struct cluster *cluster, struct node *node, bool force, char *text)
+{
+    char why[128];
+    if (node->session && !force)
+        return explain(text, CTL_BUSY, "node %s is connected: stop its node manager first, or use --force", node->row.name);
+    if (node->server_count && !force)
+        return explain(text, CTL_BUSY, "node %s has %zu servers: drain it and wait, or use --force, and they are lost",
+                       node->row.name, node->server_count);
+    snprintf(why, sizeof why, "node %s was removed", node->row.name);
+    node_lose(cluster, node, why);
+    store_delete_node(cluster, node->row.name);
+    node_destroy(cluster, node);
+    return CTL_OK;
+}
+
+void admin_handle_node(struct conn *conn, struct call *call, void *object)
+{
+    const admin_node_args *args = object;
+    struct cluster *cluster = session_of(conn)->cluster;
+    struct node *node = map_get(&cluster->nodes, args->name);
+    char text[CTL_MAX_TEXT + 1] = "";
+    struct event_about which = { .node = args->name };
+    if (!node) {
+        snprintf(text, sizeof text, "there is no node '%s'", args->name);
+        reply_plain(call, CTL_NOT_FOUND, text);
+        return;
+    }
+    if (args->action == ADMIN_NODE_REMOVE) {
+        ctl_code code = remove_node(cluster, node, args->force, text);
+        if (code == CTL_OK)
+            cluster_event(cluster, ADMIN_INFO, "node-removed", &which, "by %s", who(conn));
+        reply_plain(call, code, text);
+        return;
+    }
+    if (args->action != ADMIN_NODE_DRAIN && args->action != ADMIN_NODE_UNDRAIN) {
+        reply_plain(call, CTL_INVALID, (char *)"this is not known to do with a node");
+        return;
+    }
+    bool drain = args->action == ADMIN_NODE_DRAIN;
+    if (node->row.drained != drain) {
+        node->row.drained = drain;
+        node->in_db = true;
+        store_put_node(cluster, node);
+        node_set_schedulable(cluster, node);
+        cluster_event(cluster, ADMIN_INFO, drain ? "node-drained" : "node-undrained", &which, "by %s; it has %zu servers", who(conn),
+                      node->server_count);
+        line_retry(cluster);
+    }
+    if (drain && node->server_count)
+        snprintf(text, sizeof text, "nothing new is placed there; %zu servers go on until their programs have ended", node->server_count);
+    reply_plain(call, CTL_OK, text);
+}
+
+/* ---- servers ---- */
+
+struct server_addresses { ctl_uri uris[CTL_MAX_ADDRESSES]; };
+
+static void fill_server(struct server *server, admin_server *out, struct server_addresses *addresses)
+{
+    for (size_t i = 0; i < server->address_count; i++)
+        addresses->uris[i] = server->addresses[i];
+    *out = (admin_server){
+        .id = server->row.id, .vm = server->row.vm, .node = server->row.node, .gpu = server->row.gpu, .sharing = server->row.sharing,
+        .sms = server->row.sms, .memory = server->row.memory, .prog = server->row.program, .created = server->row.created,
+        .programs = (u_int)server->program_count, .silent = !server->node->registered,
+        .report = { .id = server->row.id, .state = server->stopping ? CTL_SERVER_STOPPING : server->state,
+                    .addresses = { (u_int)server->address_count, addresses->uris }, .granted_sms = server->granted_sms,
+                    .memory_limit = server->memory_limit, .memory_used = server->memory_used, .workers = server->workers,
+                    .pid = server->pid, .restarts = server->restarts, .status = { server->code, server->text } },
+    };
+}
+
+static size_t fill_servers(struct cluster *cluster, uint64_t after, const char *vm, const char *node, admin_server *out,
+                           struct server_addresses *addresses, u_int *more)
+{
+    size_t count = 0;
+    struct server *server;
+    struct vm *wanted = *vm ? vm_find(cluster, vm) : NULL;      /* by name or by address */
+    const char *name = wanted ? wanted->row.name : vm;
+    *more = 0;
+    for (size_t at = map_after_id(&cluster->servers, after); (server = map_at(&cluster->servers, at)); at++) {
+        if ((*name && strcmp(name, server->row.vm)) || (*node && strcmp(node, server->row.node)))
+            continue;
+        if (count == CTL_MAX_PAGE) {
+            *more = 1;
+            break;
+        }
+        fill_server(server, &out[count], &addresses[count]);
+        count++;
+    }
+    return count;
+}
+
+void admin_handle_servers(struct conn *conn, struct call *call, void *object)
+{
+    const admin_numbered_page *args = object;
+    struct server_addresses addresses[CTL_MAX_PAGE];
+    admin_server servers[CTL_MAX_PAGE];
+    admin_servers_result result = { .status = { CTL_OK, (char *)"" }, .servers = { 0, servers } };
+    result.servers.servers_len = (u_int)fill_servers(session_of(conn)->cluster, args->after, args->vm, args->node, servers,
+                                                     addresses, &result.more);
+    call_reply(call, &result);
+}
+
+void admin_handle_server_stop(struct conn *conn, struct call *call, void *object)
+{
+    const admin_server_stop_args *args = object;
+    struct cluster *cluster = session_of(conn)->cluster;
+    struct server *server = map_get_id(&cluster->servers, args->id);
+    char text[CTL_MAX_TEXT + 1] = "";
+    if (!server) {
+        snprintf(text, sizeof text, "there is no server %llu", (unsigned long long)args->id);
+        reply_plain(call, CTL_NOT_FOUND, text);
+    } else if (server->program_count && !args->force) {
+        snprintf(text, sizeof text, "%zu programs use server %llu: end them, or use --force", server->program_count,
+                 (unsigned long long)args->id);
+        reply_plain(call, CTL_BUSY, text);
+    } else {
+        snprintf(text, sizeof text, "stopped by %s", who(conn));
+        server_stop(cluster, server, CTL_OK, text);
+        reply_plain(call, CTL_OK, (char *)"");
+    }
+}
+
+/* ---- programs ---- */
+
+void admin_handle_programs(struct conn *conn, struct call *call, void *object)
+{
+    const admin_numbered_page *args = object;
+    struct cluster *cluster = session_of(conn)->cluster;
+    admin_program programs[CTL_MAX_PAGE];
+    admin_programs_result result = { .status = { CTL_OK, (char *)"" }, .programs = { 0, programs } };
+    struct vm *wanted = *args->vm ? vm_find(cluster, args->vm) : NULL;
+    struct program *program;
+    for (size_t at = map_after_id(&cluster->programs, args->after); (program = map_at(&cluster->programs, at)); at++) {
+        if ((*args->vm && program->vm != wanted) ||
+            (*args->node && (!program->server || strcmp(args->node, program->server->row.node))))
+            continue;
+        if (result.programs.programs_len == CTL_MAX_PAGE) {
+            result.more = 1;
+            break;
+        }
+        programs[result.programs.programs_len++] = (admin_program){
+            .id = program->id, .vm = program->vm->row.name,
+            .prog = { .key = program->key, .pid = program->pid, .uid = program->uid, .executable = program->executable },
+            .state = program->state, .position = program->in_line ? program->position : 0,
+            .server = program->server ? program->server->row.id : 0, .since = program->since,
+        };
+    }
+    call_reply(call, &result);
+}
+
+void admin_handle_program_kill(struct conn *conn, struct call *call, void *object)
+{
+    const admin_program_args *args = object;
+    struct cluster *cluster = session_of(conn)->cluster;
+    struct program *program = map_get_id(&cluster->programs, args->id);
+    char text[CTL_MAX_TEXT + 1] = "";
+    if (!program) {
+        snprintf(text, sizeof text, "there is no program %llu", (unsigned long long)args->id);
+        reply_plain(call, CTL_NOT_FOUND, text);
+        return;
+    }
+    struct event_about which = { .vm = program->vm->row.name, .program = program->id };
+    cluster_event(cluster, ADMIN_INFO, "program-killed", &which, "%.200s (pid %u) by %s", program->executable, program->pid, who(conn));
+    snprintf(text, sizeof text, "ended by %s", who(conn));
+    if (!program->server) {
+        program_refuse(cluster, program, CTL_DENIED, text);
+    } else {
+        struct letter letter = { .kind = NODE_ORDER_END_PROGRAM, .server = program->server->row.id, .program = program->id,
+                                 .code = CTL_DENIED };
+        snprintf(letter.text, sizeof letter.text, "%.500s", text);
+        if (program->server->ordered)
+            node_send_order(cluster, program->server->node, &letter);
+        program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
+    }
+    reply_plain(call, CTL_OK, (char *)"");
+}
+
+/* ---- what comes later ---- */
+
+void admin_handle_change(struct conn *conn, struct call *call, void *object)
+{
+    (void)conn, (void)object;
+    reply_plain(call, CTL_NOT_SUPPORTED, (char *)"the SMs and the memory of a running server cannot be changed yet: "
+                "`flytctl vm set` changes what its VM's next server has");
+}
+
+void admin_handle_migrate(struct conn *conn, struct call *call, void *object)
+{
+    (void)conn, (void)object;
+    reply_plain(call, CTL_NOT_SUPPORTED, (char *)"running programs cannot be moved yet");
+}
+
+/* ---- calls that wait ---- */
+
+void admin_handle_events(struct conn *conn, struct call *call, void *object)
+{
+    const admin_events_args *args = object;
+    struct session *session = session_of(conn);
+    uint64_t last = session->cluster->events.next - 1;
+    unsigned longest = CTL_BEAT_SECONDS * 1000;
+    session_wait(session, call, ADMIN_EVENTS, args->wait_ms < longest ? args->wait_ms : longest);
+    session->after = args->after < last ? args->after : last;
+    if (session->after < last)
+        session_wake(session);
+}
+
+void admin_answer_events(struct session *session)
+{
+    const struct event_ring *ring = &session->cluster->events;
+    admin_event events[CTL_MAX_PAGE];
+    admin_events_result result = { .status = { CTL_OK, (char *)"" }, .events = { 0, events }, .last = session->after };
+    result.first = ring->count ? ring->events[ring->start].number : ring->next;
+    for (size_t i = 0; i < ring->count && result.events.events_len < CTL_MAX_PAGE; i++) {
+        struct db_event *event = &ring->events[(ring->start + i) % ring->capacity];
+        if (event->number <= session->after)
+            continue;
+        events[result.events.events_len++] = (admin_event){
+            .number = event->number, .time = event->time, .severity = (admin_severity)event->severity, .kind = event->kind,
+            .vm = event->vm, .node = event->node, .server = event->server, .prog = event->program, .text = event->text,
+        };
+        result.last = event->number;
+    }
+    call_reply(session->waiting, &result);
+}
+
+void admin_handle_top(struct conn *conn, struct call *call, void *object)
+{
+    const admin_top_args *args = object;
+    unsigned longest = CTL_BEAT_SECONDS * 1000;
+    session_wait(session_of(conn), call, ADMIN_TOP, args->wait_ms < longest ? args->wait_ms : longest);
+}
+
+void admin_answer_top(struct session *session)
+{
+    struct server_addresses addresses[CTL_MAX_PAGE];
+    admin_server servers[CTL_MAX_PAGE];
+    admin_top_result result = { .servers = { 0, servers } };
+    u_int more;
+    admin_fill_status(session->cluster, &result.summary);
+    result.servers.servers_len = (u_int)fill_servers(session->cluster, 0, "", "", servers, addresses, &more);
+    call_reply(session->waiting, &result);
+}

@@ -1,0 +1,266 @@
+/*
+ * cluster.h: what flyt-cluster-manager knows, and who may change it.
+ *
+ *   vm       an entitlement (a row of the DB), the client manager that speaks for it, its servers and programs
+ *   node     a machine with GPUs, the node manager that speaks for it, its servers
+ *   server   an allocation on one GPU and the cricket-rpc-server that uses it. It exists from before it is ordered
+ *            until it is known to have ended (or its node is lost), in memory and in the DB alike
+ *   program  of a VM, waiting for a server or using one
+ *
+ * One thread. Everything is changed by handlers of calls, timers and answers of the DB; each leaves the books balanced:
+ * what place.h has booked on a GPU is the sum over its servers. A server is ordered from its node only when its row is
+ * durable, and a grant is given only for a server that its node reported running; so nothing runs that a restarted
+ * manager would not know.
+ */
+#ifndef FLYT_CLUSTER_CLUSTER_H
+#define FLYT_CLUSTER_CLUSTER_H
+
+#include "control-managers/cluster-manager/place.h"
+#include "control-managers/cluster-manager/schema.h"
+#include "control-managers/common/db_worker.h"
+#include "control-managers/common/hello.h"
+#include "control-managers/common/loop.h"
+#include "control-managers/common/map.h"
+#include "control-managers/common/ticket.h"
+
+#define CLUSTER_SOFTWARE "flyt-cluster-manager 1.0"
+
+/* ---- mailboxes: what is pushed to a node or a client manager until it is acknowledged ---- */
+
+struct letter {
+    struct letter *next;
+    uint64_t number;
+    int      kind;                  /* node_order_kind, client_event_kind */
+    uint64_t server, program, key;
+    uint32_t sms, grace_ms;
+    uint64_t memory;
+    ctl_code code;
+    char     text[512];
+};
+struct mailbox { struct letter *first, **end; size_t count; };
+
+/* ---- the things ---- */
+
+struct gpu {
+    struct node *node;
+    size_t   slot;                  /* in cluster.pool */
+    bool     known;                 /* reported by its node since this manager began */
+    char     id[CTL_MAX_NAME + 1], product[CTL_MAX_LABEL + 1], text[CTL_MAX_TEXT + 1];
+    uint32_t index, sms, clock_mhz, offered, sm_limits;
+    uint64_t memory;
+    ctl_gpu_state state;
+};
+
+struct node {
+    struct db_node row;
+    bool     in_db;
+    char     addresses[CTL_MAX_ADDRESSES][CTL_MAX_HOST + 1];
+    size_t   address_count;
+    char     software[CTL_MAX_LABEL + 1];
+    admin_node_state state;
+    bool     registered, tls;       /* registered: by the present connection */
+    uint64_t heard;                 /* loop_now */
+    struct gpu *gpus[CTL_MAX_GPUS];
+    size_t   gpu_count;
+    struct server *servers;
+    size_t   server_count;
+    struct session *session;
+    struct mailbox orders;
+};
+
+struct server {
+    struct server *node_next, **node_back, *vm_next, **vm_back;
+    struct db_server row;
+    struct vm   *vm;                /* NULL: its entitlement has gone */
+    struct node *node;
+    struct gpu  *gpu;
+    struct program *programs;       /* that use it or wait for it */
+    size_t   program_count;
+    bool     durable, ordered, stopping, adopted;
+    ctl_server_state state;         /* as reported; STARTING before */
+    char     addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
+    size_t   address_count;
+    uint32_t granted_sms, workers, pid, restarts;
+    uint64_t memory_limit, memory_used;
+    ctl_code code;                  /* why it ended, or is being stopped */
+    char     text[CTL_MAX_TEXT + 1];
+    struct loop_timer timer;        /* start deadline, or grace */
+    struct cluster *cluster;
+};
+
+struct vm {
+    struct db_vm row;
+    struct cluster *cluster;
+    bool     seen;                  /* while rows are loaded again */
+    unsigned writing;               /* changes of the row that are on their way to the DB */
+    uint64_t heard;
+    int64_t  last_heard;
+    struct server *servers;
+    size_t   server_count;
+    struct program *programs;
+    size_t   program_count, waiting;
+    struct map by_key;              /* programs by their client manager's key */
+    struct session *session;
+    struct mailbox events;
+    struct loop_timer silence;      /* since its client manager went */
+};
+
+struct program {
+    struct program *vm_next, **vm_back, *server_next, **server_back, *line_next, **line_back;
+    struct cluster *cluster;
+    uint64_t id, key;
+    struct vm *vm;
+    struct server *server;          /* NULL: in line, or lost */
+    bool     in_line;
+    admin_program_state state;
+    uint32_t pid, uid;
+    char    *executable;
+    uint32_t position;              /* in line, as counted last; 0: never */
+    uint32_t tries;                 /* servers that failed to start */
+    client_wait wait;               /* as asked */
+    uint32_t wait_ms;
+    int64_t  since;
+    struct loop_timer patience;
+};
+
+/* What a connection is about; its conn_context. */
+enum door { DOOR_NODE, DOOR_CLIENT, DOOR_LOCAL };
+struct session {
+    struct hello    hello;
+    struct cluster *cluster;
+    struct conn    *conn;
+    enum door       door;
+    struct node    *node;
+    struct vm      *vm;
+    /* the one call that waits */
+    struct call    *waiting;
+    uint32_t        waiting_procedure;
+    uint64_t        after;          /* ADMIN_EVENTS */
+    struct loop_timer beat;
+    struct pending *pending;        /* calls answered when the DB has taken something, see admin_vm.c */
+    struct session *next, **back;   /* all sessions */
+};
+
+struct event_ring { struct db_event *events; size_t capacity, count, start; uint64_t next; };
+
+struct cluster {
+    struct loop      *loop;
+    struct config    *config;
+    const struct cluster_config *values;
+    const char       *config_path;
+    struct db_worker *db;
+    bool              loaded, db_up, stopping;
+    char              db_text[CTL_MAX_TEXT + 1], db_kind[16];
+    char              name[CTL_MAX_LABEL + 1];
+    uint64_t          incarnation, next_id, id_limit;
+    int64_t           started;
+    struct ticket_signer *signer;
+    uint8_t           ticket_key[TICKET_KEY_SIZE];
+    struct secret     node_secret, admin_secret;
+    bool              has_node_secret, has_admin_secret;
+    struct tls_context *tls;
+    struct loop_listener *listeners[3];
+    struct place_pool pool;
+    struct map        vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
+    struct program   *line, **line_end;         /* waiting for a GPU, first come first */
+    size_t            line_length;
+    struct session   *sessions;
+    struct event_ring events;
+    struct loop_timer tick, reload_vms, retry_line;
+    bool              retrying, loading_vms;
+};
+
+/* ---- mailbox.c ---- */
+/* NULL: no memory. The number is a fresh id. */
+struct letter *mailbox_add(struct cluster *, struct mailbox *, int kind);
+void mailbox_acknowledge(struct mailbox *, uint64_t number);
+void mailbox_clear(struct mailbox *);
+
+/* ---- session.c: connections, and the calls that wait ---- */
+extern const struct conn_service cluster_services[3];   /* by door */
+/* Keeps the call until session_wake, or CTL_BEAT_SECONDS; a call that waits already is answered. */
+void session_wait(struct session *, struct call *, uint32_t procedure, unsigned ms);
+/* Answers what waits, if anything, with what there is now. */
+void session_wake(struct session *);
+struct session *session_of(struct conn *);
+
+/* ---- state.c: making and unmaking things; ids ---- */
+uint64_t cluster_new_id(struct cluster *);
+struct vm   *vm_create(struct cluster *, const struct db_vm *);
+void         vm_rename_address(struct cluster *, struct vm *, const struct db_vm *row);     /* takes the row over */
+void         vm_destroy(struct cluster *, struct vm *);
+struct vm   *vm_find(struct cluster *, const char *name_or_address);
+struct node *node_create(struct cluster *, const char *name);
+void         node_destroy(struct cluster *, struct node *);
+void         node_set_schedulable(struct cluster *, struct node *);
+struct gpu  *gpu_get(struct cluster *, struct node *, const char *id);      /* makes it */
+struct server *server_create(struct cluster *, const struct db_server *);  /* books it */
+void         server_destroy(struct cluster *, struct server *);            /* gives back; programs are detached */
+struct program *program_create(struct cluster *, struct vm *, const ctl_program *, uint64_t id);
+void         program_destroy(struct cluster *, struct program *);
+void         program_attach(struct program *, struct server *);            /* NULL: detaches */
+void         program_enter_line(struct cluster *, struct program *);
+void         program_leave_line(struct cluster *, struct program *);
+
+/* ---- store.c: the DB ---- */
+int  store_start(struct cluster *, char *error);
+void store_put_server(struct cluster *, const struct server *, void (*done)(void *, int, const char *), void *context);
+void store_delete_server(struct cluster *, uint64_t id);
+void store_put_node(struct cluster *, const struct node *);
+void store_delete_node(struct cluster *, const char *name);
+int  store_change_vm(struct cluster *, enum db_action, const struct db_vm *, void (*done)(void *, int, const char *), void *);
+void store_event(struct cluster *, const struct db_event *, uint64_t trim);
+void store_reload_vms(struct cluster *);
+void store_reserve_ids(struct cluster *);
+
+/* ---- servers.c ---- */
+/* Finds or makes a server for the program (CTL_OK: it runs, CTL_WAITING: it starts); or puts the program in line
+   (CTL_WAITING); or tells why not. */
+ctl_code server_seek(struct cluster *, struct program *, client_wait, unsigned wait_ms, char *text);
+/* Ends it: programs are told why. */
+void server_stop(struct cluster *, struct server *, ctl_code, const char *why);
+/* It exists no more: programs are told, books and DB follow. */
+void server_gone(struct cluster *, struct server *, ctl_code, const char *why);
+void server_update(struct cluster *, struct server *, const ctl_server_report *);
+void server_check_idle(struct cluster *, struct server *);
+/* Something has become free or came: tries those in line, soon. */
+void line_retry(struct cluster *);
+
+/* ---- programs.c ---- */
+struct answer_buffers { uint8_t ticket[TICKET_MAX_SIZE]; ctl_uri addresses[CTL_MAX_ADDRESSES]; char text[CTL_MAX_TEXT + 1]; };
+void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
+void program_notify(struct cluster *, struct program *, client_event_kind, ctl_code, const char *text);
+void program_refuse(struct cluster *, struct program *, ctl_code, const char *text);       /* and destroys it */
+void program_end(struct cluster *, struct program *, const char *why);
+void client_session_gone(struct cluster *, struct vm *);
+void client_silence_begin(struct cluster *, struct vm *);
+extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew, client_handle_events;
+void client_answer_events(struct session *);
+
+/* ---- nodes.c ---- */
+void node_send_order(struct cluster *, struct node *, const struct letter *);
+void node_tick(struct cluster *);
+void node_session_gone(struct cluster *, struct node *);
+void node_lose(struct cluster *, struct node *, const char *why);
+extern conn_handler node_handle_register, node_handle_orders, node_handle_report;
+void node_answer_orders(struct session *);
+
+/* ---- admin*.c ---- */
+extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, admin_handle_servers,
+    admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
+    admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_migrate,
+    admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload;
+void admin_forget(struct session *);            /* it has gone: its calls are not answered */
+void admin_answer_events(struct session *);
+void admin_answer_top(struct session *);
+void admin_fill_status(struct cluster *, admin_status_result *);
+
+/* ---- events.c ---- */
+struct event_about { const char *vm, *node; uint64_t server, program; };
+void cluster_event(struct cluster *, admin_severity, const char *kind, const struct event_about *, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* ---- main.c ---- */
+void cluster_reload(struct cluster *, char *text, size_t size);
+
+#endif

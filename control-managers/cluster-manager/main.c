@@ -1,0 +1,276 @@
+/* main.c: flyt-cluster-manager's command line, start, reload and end. */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <grp.h>
+#include <openssl/rand.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control-managers/common/explain.h"
+#include "control-managers/common/notify.h"
+#include "control-managers/common/tls.h"
+#include "cpu/common/log.h"
+
+enum { EXIT_OK = 0, EXIT_CANNOT = 1, EXIT_USAGE = 2, EXIT_CONFIG = 3, DB_STOP_MS = 5000 };
+
+static const char help[] =
+    "Usage: flyt-cluster-manager [options]\n"
+    "\n"
+    "Knows the nodes and GPUs of a Flyt cluster and gives each VM its share.\n"
+    "\n"
+    "  -c, --config FILE  configuration (default /etc/flyt/cluster-manager.conf if there is one)\n"
+    "      --check        check the configuration and end\n"
+    "      --print-keys   print all keys with their initial values\n"
+    "      --version, --help\n"
+    "\n"
+    "Each address really listened on is printed. SIGHUP reads the configuration again, SIGTERM and SIGINT end it; GPU\n"
+    "servers and programs go on. Exit status: 0 ended as asked, 1 cannot run, 2 wrong usage, 3 mistakes in the configuration.\n";
+
+/* ---- parts ---- */
+
+static int load_secret(const char *source, struct secret *secret, bool *there, char *error)
+{
+    *there = *source != '\0';
+    return *there ? secret_resolve(source, false, secret, error) : 0;
+}
+
+/* NULL with *error empty: there is to be none. */
+static int load_tls(const struct cluster_config *values, struct tls_context **out, char *error)
+{
+    char ca[1024], certificate[1024], key[1024];
+    const struct tls_files files = { ca, certificate, key };
+    *out = NULL;
+    if (values->tls == CLUSTER_TLS_OFF)
+        return 0;
+    snprintf(ca, sizeof ca, "%s/ca.crt", values->tls_folder);
+    snprintf(certificate, sizeof certificate, "%s/cluster.crt", values->tls_folder);
+    snprintf(key, sizeof key, "%s/cluster.key", values->tls_folder);
+    int failure = tls_context_create(&files, out, error);
+    return failure == -ENOENT && values->tls == CLUSTER_TLS_AUTO ? 0 : failure;
+}
+
+static int listen_at(struct cluster *cluster, enum door door, const char *uri, const char *key, char *error)
+{
+    struct loop_listen_options options = { .uri = uri, .tls = cluster->tls, .service = &cluster_services[door], .context = cluster };
+    char why[CONTROL_ERROR_SIZE];
+    if (door == DOOR_LOCAL && *cluster->values->socket_group) {
+        struct group *group = getgrnam(cluster->values->socket_group);
+        if (!group)
+            return explain(error, -EINVAL, "%s: there is no group '%s'", config_where(cluster->config, "ipc.frontend-group"),
+                           cluster->values->socket_group);
+        options.mode = 0660;
+        options.group = group->gr_gid;
+    }
+    int failure = loop_listen(cluster->loop, &options, &cluster->listeners[door], why);
+    if (failure)
+        return explain(error, failure, "%s: %s: %.800s", config_where(cluster->config, key), key, why);
+    printf("%s\n", loop_listener_uri(cluster->listeners[door]));
+    fflush(stdout);
+    return 0;
+}
+
+static int listen_everywhere(struct cluster *cluster, char *error)
+{
+    const struct cluster_config *values = cluster->values;
+    char uri[CTL_MAX_URI + 1];
+    bool v6 = strchr(values->address, ':') != NULL;
+    snprintf(uri, sizeof uri, v6 ? "tcp://[%s]:%d" : "tcp://%s:%d", values->address, (int)values->node_port);
+    int failure = listen_at(cluster, DOOR_NODE, uri, "ports.node", error);
+    if (failure)
+        return failure;
+    snprintf(uri, sizeof uri, v6 ? "tcp://[%s]:%d" : "tcp://%s:%d", values->address, (int)values->client_port);
+    failure = listen_at(cluster, DOOR_CLIENT, uri, "ports.client", error);
+    if (failure || !*values->socket)
+        return failure;
+    snprintf(uri, sizeof uri, "unix://%s", values->socket);
+    return listen_at(cluster, DOOR_LOCAL, uri, "ipc.frontend-socket", error);
+}
+
+static void apply_values(struct cluster *cluster)
+{
+    cluster->values = config_values(cluster->config);
+    cluster->pool.overcommit_sms = cluster->values->overcommit_sms;
+    cluster->pool.overcommit_memory = cluster->values->overcommit_memory;
+}
+
+/* ---- reload ---- */
+
+void cluster_reload(struct cluster *cluster, char *text, size_t size)
+{
+    char *problems, restart[512], error[CONTROL_ERROR_SIZE];
+    struct config *fresh = config_load(&cluster_config_schema, cluster->config_path, &problems);
+    struct tls_context *tls;
+    if (!fresh) {
+        snprintf(text, size, "refused, the old configuration stays: %.900s", problems ? problems : "");
+        log_error("event=reload-refused text=\"%s\"", text);
+        free(problems);
+        return;
+    }
+    size_t count = config_needs_restart(cluster->config, fresh, restart, sizeof restart);
+    snprintf(text, size, count ? "done; these take a restart: %s" : "done", restart);
+    config_free(cluster->config);
+    cluster->config = fresh;
+    apply_values(cluster);
+    /* New certificates count for connections from now on. */
+    if (load_tls(cluster->values, &tls, error) < 0) {
+        log_error("event=certificates-not-read why=\"%s\": the old ones stay", error);
+    } else if (!tls == !cluster->tls) {
+        tls_context_release(cluster->tls);
+        cluster->tls = tls;
+        for (int i = DOOR_NODE; i <= DOOR_CLIENT; i++)
+            loop_listener_set_tls(cluster->listeners[i], tls);
+    } else {
+        tls_context_release(tls);               /* whether there is TLS takes a restart */
+    }
+    store_reload_vms(cluster);
+    line_retry(cluster);
+    cluster_event(cluster, ADMIN_INFO, "reloaded", NULL, "%s", text);
+}
+
+static void on_hangup(int number, void *context)
+{
+    char text[CTL_MAX_TEXT + 1];
+    (void)number;
+    notify_send("RELOADING=1");
+    cluster_reload(context, text, sizeof text);
+    notify_send("READY=1");
+}
+
+static void on_end(int number, void *context)
+{
+    struct cluster *cluster = context;
+    log_info("event=ending signal=%d: servers and programs go on", number);
+    notify_send("STOPPING=1");
+    cluster->stopping = true;
+    loop_stop(cluster->loop);
+}
+
+/* ---- life ---- */
+
+static int start(struct cluster *cluster, char *error)
+{
+    const struct cluster_config *values = cluster->values;
+    int failure = load_secret(values->node_secret, &cluster->node_secret, &cluster->has_node_secret, error);
+    if (failure == 0)
+        failure = load_secret(values->admin_secret, &cluster->admin_secret, &cluster->has_admin_secret, error);
+    if (failure == 0)
+        failure = load_tls(values, &cluster->tls, error);
+    if (failure == 0)
+        failure = ticket_signer_open(values->ticket_key, &cluster->signer, error);
+    if (failure)
+        return failure;
+    ticket_signer_key(cluster->signer, cluster->ticket_key);
+    if (!cluster->has_node_secret && !cluster->tls)
+        log_warning("event=no-node-secret: no node can join; set security.node-secret, or make certificates with flytctl ca");
+    cluster->events.capacity = (size_t)values->events_kept;
+    cluster->events.events = calloc(cluster->events.capacity, sizeof *cluster->events.events);
+    if (!cluster->events.events)
+        return explain(error, -ENOMEM, "no memory for %zu events", cluster->events.capacity);
+    if (loop_signal(cluster->loop, SIGTERM, on_end, cluster) || loop_signal(cluster->loop, SIGINT, on_end, cluster) ||
+        loop_signal(cluster->loop, SIGHUP, on_hangup, cluster))
+        return explain(error, -ENOMEM, "signals cannot be handled");
+    failure = listen_everywhere(cluster, error);
+    if (failure == 0)
+        failure = store_start(cluster, error);
+    if (failure == 0)
+        node_tick(cluster);
+    return failure;
+}
+
+static void free_everything(struct cluster *cluster)
+{
+    cluster->stopping = true;
+    for (int i = 0; i < 3; i++)
+        loop_listener_close(cluster->listeners[i]);
+    while (cluster->sessions)
+        conn_close(cluster->sessions->conn, "the cluster manager ends");
+    db_worker_stop(cluster->db, DB_STOP_MS);
+    while (cluster->vms.count)
+        vm_destroy(cluster, map_at(&cluster->vms, 0));
+    while (cluster->servers.count)
+        server_destroy(cluster, map_at(&cluster->servers, 0));
+    while (cluster->nodes.count)
+        node_destroy(cluster, map_at(&cluster->nodes, 0));
+    loop_timer_stop(&cluster->tick);
+    loop_timer_stop(&cluster->reload_vms);
+    loop_timer_stop(&cluster->retry_line);
+    loop_destroy(cluster->loop);
+    struct map *maps[] = { &cluster->vms, &cluster->vm_addresses, &cluster->nodes, &cluster->node_addresses, &cluster->gpus,
+                           &cluster->servers, &cluster->programs };
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
+        map_free(maps[i]);
+    place_free(&cluster->pool);
+    ticket_signer_close(cluster->signer);
+    tls_context_release(cluster->tls);
+    secret_wipe(&cluster->node_secret);
+    secret_wipe(&cluster->admin_secret);
+    free(cluster->events.events);
+    config_free(cluster->config);
+}
+
+static int run(struct cluster *cluster)
+{
+    char error[CONTROL_ERROR_SIZE] = "no memory";
+    cluster->loop = loop_create();
+    cluster->started = loop_time();
+    cluster->events.next = 1;
+    cluster->next_id = 1;
+    cluster->id_limit = UINT64_MAX;             /* until everything is loaded */
+    RAND_bytes((uint8_t *)&cluster->incarnation, sizeof cluster->incarnation);
+    int failure = cluster->loop ? start(cluster, error) : -ENOMEM;
+    if (failure)
+        log_error("event=cannot-start why=\"%s\"", error);
+    else
+        loop_run(cluster->loop);
+    free_everything(cluster);
+    return failure ? EXIT_CANNOT : EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    enum { OPTION_CHECK = 256, OPTION_KEYS, OPTION_VERSION };
+    static const struct option options[] = {
+        { "config", required_argument, NULL, 'c' },     { "check", no_argument, NULL, OPTION_CHECK },
+        { "print-keys", no_argument, NULL, OPTION_KEYS }, { "version", no_argument, NULL, OPTION_VERSION },
+        { "help", no_argument, NULL, 'h' },             { 0 },
+    };
+    static const char *const levels[] = { "error", "warning", "info", "debug" };
+    static struct cluster cluster;
+    const char *path = access("/etc/flyt/cluster-manager.conf", F_OK) == 0 ? "/etc/flyt/cluster-manager.conf" : NULL;
+    bool check = false;
+    char *problems;
+    int option;
+    while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1)
+        switch (option) {
+        case 'c': path = optarg; break;
+        case OPTION_CHECK: check = true; break;
+        case OPTION_KEYS: config_print_schema(&cluster_config_schema, stdout); return EXIT_OK;
+        case OPTION_VERSION: puts(CLUSTER_SOFTWARE); return EXIT_OK;
+        case 'h': fputs(help, stdout); return EXIT_OK;
+        default: return EXIT_USAGE;
+        }
+    if (optind < argc) {
+        fprintf(stderr, "flyt-cluster-manager: it takes options only\nTry: flyt-cluster-manager --help\n");
+        return EXIT_USAGE;
+    }
+    cluster.config_path = path;
+    cluster.config = config_load(&cluster_config_schema, path, &problems);
+    if (!cluster.config) {
+        fprintf(stderr, "%s", problems ? problems : "flyt-cluster-manager: no memory\n");
+        free(problems);
+        return EXIT_CONFIG;
+    }
+    if (check) {
+        config_free(cluster.config);
+        return EXIT_OK;
+    }
+    apply_values(&cluster);
+    log_set_name("flyt-cluster-manager");
+    setenv("FLYT_LOG", levels[cluster.values->log_level], 0);
+    return run(&cluster);
+}

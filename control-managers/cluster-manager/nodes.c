@@ -1,0 +1,400 @@
+/*
+ * nodes.c: node managers: registration (which adopts what runs), orders, reports, and silence.
+ *
+ * A node is UP while its node manager is connected and speaks; SUSPECT when it has been silent for silence.suspect
+ * seconds (nothing new is placed there, its tenants are told); LOST after silence.lost: its servers are gone, their
+ * programs are told so, and should it come back with them after all, they are ordered stopped.
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/explain.h"
+#include "cpu/common/log.h"
+
+enum { TICK_MS = 500 };
+
+static struct event_about about(const struct node *node)
+{
+    return (struct event_about){ .node = node->row.name };
+}
+
+/* ---- orders ---- */
+
+void node_send_order(struct cluster *cluster, struct node *node, const struct letter *what)
+{
+    struct letter *letter = mailbox_add(cluster, &node->orders, what->kind);
+    if (!letter) {
+        log_error("event=order-lost node=%s: no memory", node->row.name);
+        return;
+    }
+    uint64_t number = letter->number;
+    struct letter *next = letter->next;
+    *letter = *what;
+    letter->number = number;
+    letter->next = next;
+    if (node->session && node->registered)
+        session_wake(node->session);
+}
+
+static void fill_start(struct cluster *cluster, const struct letter *letter, ctl_server_spec *spec)
+{
+    struct server *server = map_get_id(&cluster->servers, letter->server);
+    spec->id = server->row.id;
+    spec->vm = server->row.vm;
+    spec->gpu = server->row.gpu;
+    spec->sharing = server->row.sharing;
+    spec->sms = server->row.sms;
+    spec->memory = server->row.memory;
+    spec->prog = server->row.program;
+    spec->vm_address = server->vm ? server->vm->row.address : (char *)"";
+    if (server->vm && *server->vm->row.host)
+        spec->same_host = map_get(&cluster->node_addresses, server->vm->row.host) == server->node ||
+                          strcmp(server->vm->row.host, server->node->row.name) == 0;
+}
+
+static void fill_order(struct cluster *cluster, struct letter *letter, node_order *order)
+{
+    order->number = letter->number;
+    order->body.kind = (node_order_kind)letter->kind;
+    switch (letter->kind) {
+    case NODE_ORDER_START:
+        fill_start(cluster, letter, &order->body.node_order_body_u.start);
+        break;
+    case NODE_ORDER_STOP: {
+        node_stop *stop = &order->body.node_order_body_u.stop;
+        *stop = (node_stop){ letter->server, letter->grace_ms, { letter->code, letter->text } };
+        break;
+    }
+    case NODE_ORDER_LIMIT:
+        order->body.node_order_body_u.limit = (node_limit){ letter->server, letter->sms, letter->memory };
+        break;
+    case NODE_ORDER_END_PROGRAM: {
+        node_end_program *end = &order->body.node_order_body_u.end_program;
+        *end = (node_end_program){ letter->server, letter->program, { letter->code, letter->text } };
+        break;
+    }
+    default:
+        order->body.node_order_body_u.ticket_key.ticket_key_len = TICKET_KEY_SIZE;
+        order->body.node_order_body_u.ticket_key.ticket_key_val = (char *)cluster->ticket_key;
+    }
+}
+
+void node_answer_orders(struct session *session)
+{
+    struct cluster *cluster = session->cluster;
+    node_order orders[CTL_MAX_ORDERS];
+    node_orders_result result = { .orders = { 0, orders } };
+    memset(orders, 0, sizeof orders);
+    for (struct letter *letter = session->node ? session->node->orders.first : NULL;
+         letter && result.orders.orders_len < CTL_MAX_ORDERS; letter = letter->next) {
+        if (letter->kind == NODE_ORDER_START && !map_get_id(&cluster->servers, letter->server))
+            continue;                           /* called off before it was sent */
+        fill_order(cluster, letter, &orders[result.orders.orders_len++]);
+    }
+    call_reply(session->waiting, &result);
+}
+
+/* Anything it says shows that it lives. */
+static struct node *heard(struct conn *conn)
+{
+    struct session *session = session_of(conn);
+    struct node *node = session->node;
+    if (node)
+        node->heard = loop_now(session->cluster->loop);
+    return node;
+}
+
+void node_handle_orders(struct conn *conn, struct call *call, void *object)
+{
+    const node_orders_args *args = object;
+    struct session *session = session_of(conn);
+    struct node *node = heard(conn);
+    if (!node || !node->registered) {
+        call_refuse(call);
+        return;
+    }
+    mailbox_acknowledge(&node->orders, args->acknowledged);
+    session_wait(session, call, NODE_ORDERS, CTL_BEAT_SECONDS * 1000);
+    if (node->orders.first)
+        session_wake(session);
+}
+
+/* ---- registration ---- */
+
+/* 0, or why not. */
+static ctl_code check_gpus(struct cluster *cluster, struct node *node, const node_register_args *args, char *text)
+{
+    for (u_int i = 0; i < args->gpus.gpus_len; i++) {
+        const ctl_gpu *gpu = &args->gpus.gpus_val[i];
+        struct gpu *known = map_get(&cluster->gpus, gpu->id);
+        if (!protocol_name_valid(gpu->id))
+            return explain(text, CTL_INVALID, "'%s' is no valid id of a GPU", gpu->id);
+        if (known && known->node != node && known->node->session)
+            return explain(text, CTL_EXISTS, "GPU %s is registered by node %s, which is connected: ids must be unique",
+                           gpu->id, known->node->row.name);
+        if (gpu->sharing & ~(unsigned)CTL_SHARING_ALL)
+            return explain(text, CTL_INVALID, "GPU %s offers unknown kinds of sharing (%#x)", gpu->id, gpu->sharing);
+    }
+    return CTL_OK;
+}
+
+static void take_gpu(struct gpu *gpu, const ctl_gpu *report)
+{
+    snprintf(gpu->product, sizeof gpu->product, "%s", report->product);
+    snprintf(gpu->text, sizeof gpu->text, "%s", report->text);
+    gpu->index = report->index;
+    gpu->sms = report->sms;
+    gpu->clock_mhz = report->clock_mhz;
+    gpu->memory = report->memory;
+    gpu->offered = report->sharing;
+    gpu->sm_limits = report->sm_limits;
+    gpu->state = report->state;
+    gpu->known = true;
+}
+
+static void take_gpus(struct cluster *cluster, struct node *node, const node_register_args *args)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        node->gpus[i]->known = false;
+    for (u_int i = 0; i < args->gpus.gpus_len; i++) {
+        const ctl_gpu *report = &args->gpus.gpus_val[i];
+        struct gpu *gpu = gpu_get(cluster, node, report->id);
+        if (gpu && gpu->node == node)
+            take_gpu(gpu, report);
+        else
+            log_error("event=gpu-ignored node=%s gpu=%s: %s", node->row.name, report->id,
+                      gpu ? "another node has it" : "too many GPUs, or no memory");
+    }
+}
+
+static void take_addresses(struct cluster *cluster, struct node *node, const node_register_args *args)
+{
+    for (size_t i = 0; i < node->address_count; i++)
+        if (map_get(&cluster->node_addresses, node->addresses[i]) == node)
+            map_remove(&cluster->node_addresses, node->addresses[i]);
+    node->address_count = 0;
+    for (u_int i = 0; i < args->addresses.addresses_len; i++) {
+        snprintf(node->addresses[i], sizeof node->addresses[i], "%s", args->addresses.addresses_val[i]);
+        node->address_count++;
+        map_put(&cluster->node_addresses, node->addresses[i], node);
+    }
+    snprintf(node->row.host, sizeof node->row.host, "%s", args->host);
+}
+
+static void order_stop(struct cluster *cluster, struct node *node, uint64_t server, ctl_code code, const char *why)
+{
+    struct letter letter = { .kind = NODE_ORDER_STOP, .server = server, .code = code, .grace_ms = 2000 };
+    snprintf(letter.text, sizeof letter.text, "%s", why);
+    node_send_order(cluster, node, &letter);
+}
+
+static bool is_ordered(const struct node *node, uint64_t server)
+{
+    for (const struct letter *letter = node->orders.first; letter; letter = letter->next)
+        if (letter->kind == NODE_ORDER_START && letter->server == server)
+            return true;
+    return false;
+}
+
+/* Brings both sides' lists of servers together. */
+static void reconcile(struct cluster *cluster, struct node *node, const node_register_args *args)
+{
+    struct map reported = { 0 };
+    for (u_int i = 0; i < args->servers.servers_len; i++) {
+        const ctl_server_report *report = &args->servers.servers_val[i];
+        struct server *server = map_get_id(&cluster->servers, report->id);
+        map_put_id(&reported, report->id, node);
+        if (server && server->node == node) {
+            bool stopping = server->stopping;
+            server_update(cluster, server, report);
+            if (stopping && report->state < CTL_SERVER_ENDED)
+                order_stop(cluster, node, report->id, CTL_LOST, "it was to be stopped already");
+        } else if (report->state < CTL_SERVER_ENDED) {
+            log_warning("event=unknown-server node=%s server=%llu: it is ordered stopped", node->row.name,
+                        (unsigned long long)report->id);
+            order_stop(cluster, node, report->id, CTL_LOST, "the cluster manager does not know this server");
+        }
+    }
+    for (struct server *server = node->servers, *next; server; server = next) {
+        next = server->node_next;
+        /* Not durable, or its order is still in the mailbox: it is to be started yet. */
+        if (map_get_id(&reported, server->row.id) || !server->ordered || is_ordered(node, server->row.id))
+            continue;
+        server_gone(cluster, server, CTL_LOST, "the GPU server does not run any more");
+    }
+    map_free(&reported);
+}
+
+void node_handle_register(struct conn *conn, struct call *call, void *object)
+{
+    const node_register_args *args = object;
+    struct session *session = session_of(conn);
+    struct cluster *cluster = session->cluster;
+    struct node *node = heard(conn);
+    char text[CTL_MAX_TEXT + 1] = "";
+    node_register_result result = { .cluster = cluster->name, .status = { CTL_OK, text } };
+    if (!node) {
+        call_refuse(call);
+        return;
+    }
+    result.status.code = check_gpus(cluster, node, args, text);
+    if (result.status.code != CTL_OK) {
+        call_reply(call, &result);
+        return;
+    }
+    bool returns = node->state == ADMIN_NODE_SUSPECT, first = !node->registered;
+    take_addresses(cluster, node, args);
+    take_gpus(cluster, node, args);
+    node->tls = args->tls;
+    node->registered = true;
+    node->state = ADMIN_NODE_UP;
+    node->row.last_heard = loop_time();
+    node->in_db = true;
+    store_put_node(cluster, node);
+    node_set_schedulable(cluster, node);
+    result.ticket_key.ticket_key_len = TICKET_KEY_SIZE;
+    result.ticket_key.ticket_key_val = (char *)cluster->ticket_key;
+    call_reply(call, &result);
+    struct event_about which = about(node);
+    if (first)
+        cluster_event(cluster, ADMIN_INFO, returns ? "node-back" : "node-joined", &which,
+                      "%s on %s (%s), %u GPUs, %u servers run", node->row.name, args->host, node->software,
+                      args->gpus.gpus_len, args->servers.servers_len);
+    reconcile(cluster, node, args);
+    if (returns)
+        for (struct server *server = node->servers; server; server = server->node_next)
+            for (struct program *program = server->programs; program; program = program->server_next)
+                program_notify(cluster, program, CLIENT_EVENT_BACK, CTL_OK, "the GPU server's node is back");
+    line_retry(cluster);
+}
+
+/* ---- reports ---- */
+
+static void order_done(struct cluster *cluster, struct node *node, const node_order_done *done)
+{
+    if (done->status.code == CTL_OK)
+        return;
+    /* Which order? It may be acknowledged already: the server's own report tells of failed starts too. */
+    struct event_about which = about(node);
+    cluster_event(cluster, ADMIN_WARNING, "order-failed", &which, "order %llu: %s: %.600s", (unsigned long long)done->number,
+                  protocol_code_name(done->status.code), done->status.text);
+}
+
+static void gpu_report(struct cluster *cluster, struct node *node, const ctl_gpu *report)
+{
+    struct gpu *gpu = map_get(&cluster->gpus, report->id);
+    struct event_about which = about(node);
+    if (!gpu || gpu->node != node)
+        return;
+    ctl_gpu_state before = gpu->state;
+    take_gpu(gpu, report);
+    node_set_schedulable(cluster, node);
+    if (before != gpu->state)
+        cluster_event(cluster, gpu->state == CTL_GPU_READY ? ADMIN_INFO : ADMIN_ERROR,
+                      gpu->state == CTL_GPU_READY ? "gpu-ready" : "gpu-fault", &which, "GPU %s (%s): %.600s", gpu->id,
+                      gpu->product, *gpu->text ? gpu->text : "ready");
+    if (gpu->state == CTL_GPU_READY)
+        line_retry(cluster);
+}
+
+void node_handle_report(struct conn *conn, struct call *call, void *object)
+{
+    const node_report_args *args = object;
+    struct cluster *cluster = session_of(conn)->cluster;
+    struct node *node = heard(conn);
+    ctl_plain_result result = { { CTL_OK, (char *)"" } };
+    if (!node || !node->registered) {
+        call_refuse(call);
+        return;
+    }
+    call_reply(call, &result);
+    for (u_int i = 0; i < args->reports.reports_len; i++) {
+        const node_report_body *body = &args->reports.reports_val[i];
+        if (body->kind == NODE_REPORT_ORDER) {
+            order_done(cluster, node, &body->node_report_body_u.done);
+        } else if (body->kind == NODE_REPORT_GPU) {
+            gpu_report(cluster, node, &body->node_report_body_u.gpu);
+        } else {
+            struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.server.id);
+            if (server && server->node == node)
+                server_update(cluster, server, &body->node_report_body_u.server);
+        }
+    }
+}
+
+/* ---- silence ---- */
+
+static void tell_tenants(struct cluster *cluster, struct node *node, const char *text)
+{
+    for (struct server *server = node->servers; server; server = server->node_next)
+        for (struct program *program = server->programs; program; program = program->server_next)
+            program_notify(cluster, program, CLIENT_EVENT_SUSPECT, CTL_LOST, text);
+}
+
+static void suspect(struct cluster *cluster, struct node *node)
+{
+    struct event_about which = about(node);
+    char text[256];
+    node->state = ADMIN_NODE_SUSPECT;
+    node_set_schedulable(cluster, node);
+    snprintf(text, sizeof text, "node %s has been silent for %g s", node->row.name, cluster->values->suspect);
+    cluster_event(cluster, ADMIN_WARNING, "node-suspect", &which, "%s: nothing is placed there, its %zu servers are kept", text,
+                  node->server_count);
+    tell_tenants(cluster, node, text);
+}
+
+void node_lose(struct cluster *cluster, struct node *node, const char *why)
+{
+    struct event_about which = about(node);
+    size_t count = node->server_count;
+    node->state = ADMIN_NODE_LOST;
+    node->registered = false;
+    node_set_schedulable(cluster, node);
+    while (node->servers)
+        server_gone(cluster, node->servers, CTL_LOST, why);
+    mailbox_clear(&node->orders);
+    cluster_event(cluster, ADMIN_ERROR, "node-lost", &which, "%s: %zu servers are lost with it", why, count);
+}
+
+void node_session_gone(struct cluster *cluster, struct node *node)
+{
+    node->registered = false;
+    node->row.last_heard = loop_time();
+    if (cluster->stopping)
+        return;
+    if (node->in_db)
+        store_put_node(cluster, node);
+    node_set_schedulable(cluster, node);
+}
+
+static void tick_due(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    node_tick(context);
+}
+
+void node_tick(struct cluster *cluster)
+{
+    uint64_t now = loop_now(cluster->loop);
+    loop_timer_start(cluster->loop, &cluster->tick, TICK_MS, tick_due, cluster);
+    if (!cluster->loaded)
+        return;
+    for (size_t i = 0; i < cluster->nodes.count; i++) {
+        struct node *node = map_at(&cluster->nodes, i);
+        double silent = (double)(now - node->heard) / 1000;
+        char why[256];
+        if (node->state == ADMIN_NODE_LOST)
+            continue;
+        if (silent > CTL_DEAD_SECONDS && node->session)
+            conn_close(node->session->conn, "the node manager is silent");
+        if (silent > cluster->values->lost) {
+            snprintf(why, sizeof why, "node %s has been silent for %.0f s", node->row.name, silent);
+            node_lose(cluster, node, why);
+        } else if (silent > cluster->values->suspect && node->state == ADMIN_NODE_UP) {
+            suspect(cluster, node);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+#include "control-managers/cluster-manager/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/protocol.h"
+
+/* In this order: a fault stays in one worker, and the GPU is shared, before it does not, or is not. */
+static const unsigned preference[] = { CTL_SHARING_MIG, CTL_SHARING_TIME_SLICE, CTL_SHARING_MPS, CTL_SHARING_EXCLUSIVE };
+enum { KINDS = sizeof preference / sizeof preference[0] };
+
+/* ---- policies ---- */
+
+static double rest(uint64_t total, uint64_t used, uint64_t wanted)
+{
+    return total ? ((double)total - (double)used - (double)wanted) / (double)total : 0;
+}
+
+static double best_fit(const struct place_gpu *gpu, const struct place_result *result)
+{
+    return rest(gpu->sms, gpu->used_sms, result->sms) + rest(gpu->memory, gpu->used_memory, result->memory);
+}
+
+static double spread(const struct place_gpu *gpu, const struct place_result *result)
+{
+    return -best_fit(gpu, result);
+}
+
+static double first_fit(const struct place_gpu *gpu, const struct place_result *result)
+{
+    (void)gpu, (void)result;
+    return 0;
+}
+
+const struct place_policy place_policies[] = {
+    { "best-fit", best_fit }, { "spread", spread }, { "first-fit", first_fit }, { NULL, NULL },
+};
+
+/* ---- fitting ---- */
+
+static bool one_server_only(unsigned sharing)
+{
+    return sharing == CTL_SHARING_EXCLUSIVE || sharing == CTL_SHARING_MIG;
+}
+
+/* Could it go there if the GPU were empty? Fills the amounts. 0: no. */
+static unsigned kinds_if_empty(const struct place_gpu *gpu, const struct place_request *request, struct place_result *result)
+{
+    unsigned kinds = gpu->offered & request->accepted;
+    result->sms = request->sms ? request->sms : gpu->sms;
+    result->memory = request->memory ? request->memory : gpu->memory;
+    if (!gpu->owner || !gpu->sms || result->sms > gpu->sms || result->memory > gpu->memory)
+        return 0;
+    /* A limit that cannot be held is refused. A MIG instance is its own limit. */
+    if (result->sms < gpu->sms && !gpu->sm_limits)
+        kinds &= CTL_SHARING_MIG;
+    return kinds;
+}
+
+static bool fits_now(const struct place_pool *pool, const struct place_gpu *gpu, unsigned sharing,
+                     const struct place_result *result)
+{
+    if (!gpu->schedulable)
+        return false;
+    if (gpu->users == 0)
+        return true;
+    if (one_server_only(sharing) || gpu->sharing != sharing)
+        return false;
+    double sms = (double)gpu->sms * pool->overcommit_sms, memory = (double)gpu->memory * pool->overcommit_memory;
+    if (pool->overcommit_sms <= 1 ? result->sms > gpu->sms - (gpu->used_sms < gpu->sms ? gpu->used_sms : gpu->sms)
+                                  : (double)gpu->used_sms + result->sms > sms)
+        return false;
+    return pool->overcommit_memory <= 1
+               ? result->memory <= gpu->memory - (gpu->used_memory < gpu->memory ? gpu->used_memory : gpu->memory)
+               : (double)gpu->used_memory + (double)result->memory <= memory;
+}
+
+static unsigned choose_kind(const struct place_pool *pool, const struct place_gpu *gpu, unsigned kinds,
+                            const struct place_result *result)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (kinds & preference[i] && fits_now(pool, gpu, preference[i], result))
+            return preference[i];
+    return 0;
+}
+
+/* Whether (preferred, score) of a beats that of b. */
+static bool better(bool a_preferred, double a, bool b_preferred, double b)
+{
+    return a_preferred != b_preferred ? a_preferred : a < b;
+}
+
+enum place_verdict place_choose(const struct place_pool *pool, int policy, const struct place_request *request,
+                                struct place_result *best)
+{
+    bool found = false, possible = false, any = false, best_preferred = false;
+    double best_score = 0;
+    for (size_t i = 0; i < pool->count; i++) {
+        const struct place_gpu *gpu = &pool->gpus[i];
+        struct place_result result = { .gpu = i };
+        any |= gpu->owner != NULL;
+        possible |= gpu->owner && !gpu->sms;    /* not reported yet since a restart: it may do */
+        unsigned kinds = kinds_if_empty(gpu, request, &result);
+        if (!kinds)
+            continue;
+        possible = true;
+        result.sharing = choose_kind(pool, gpu, kinds, &result);
+        if (!result.sharing)
+            continue;
+        bool preferred = request->preferred && gpu->node == request->preferred;
+        double score = place_policies[policy].score(gpu, &result);
+        if (!found || better(preferred, score, best_preferred, best_score)) {
+            *best = result;
+            best_score = score;
+            best_preferred = preferred;
+            found = true;
+        }
+    }
+    return found ? PLACE_FOUND : possible ? PLACE_BUSY : any ? PLACE_NEVER : PLACE_NO_GPUS;
+}
+
+void place_explain(const struct place_pool *pool, const struct place_request *request, enum place_verdict verdict,
+                   char *text, size_t size)
+{
+    char accepted[PROTOCOL_SHARING_SIZE], offered[PROTOCOL_SHARING_SIZE];
+    uint32_t sms = 0;
+    uint64_t memory = 0;
+    unsigned kinds = 0, up = 0, count = 0;
+    bool limits = false;
+    for (size_t i = 0; i < pool->count; i++) {
+        const struct place_gpu *gpu = &pool->gpus[i];
+        if (!gpu->owner || !gpu->sms)
+            continue;
+        count++;
+        up += gpu->schedulable;
+        kinds |= gpu->offered;
+        limits |= gpu->sm_limits;
+        sms = gpu->sms > sms ? gpu->sms : sms;
+        memory = gpu->memory > memory ? gpu->memory : memory;
+    }
+    protocol_sharing_text(request->accepted, accepted);
+    protocol_sharing_text(kinds, offered);
+    if (verdict == PLACE_NO_GPUS || count == 0)
+        snprintf(text, size, "no node with a GPU has joined this cluster");
+    else if (verdict == PLACE_BUSY)
+        snprintf(text, size, "%u SMs and %llu MiB (%s) are free on none of %u GPUs at present, %u of them in service",
+                 request->sms, (unsigned long long)(request->memory >> 20), accepted, count, up);
+    else
+        snprintf(text, size, "none of %u GPUs could ever hold %u SMs and %llu MiB (%s): the largest have %u SMs and %llu MiB, "
+                 "they offer %s, and %s", count, request->sms, (unsigned long long)(request->memory >> 20), accepted, sms,
+                 (unsigned long long)(memory >> 20), offered,
+                 limits ? "some can hold a limit of SMs" : "none can hold a limit of SMs: ask for all SMs of a GPU");
+}
+
+/* ---- books ---- */
+
+void place_take(struct place_pool *pool, size_t at, unsigned sharing, uint32_t sms, uint64_t memory)
+{
+    struct place_gpu *gpu = &pool->gpus[at];
+    gpu->users++;
+    gpu->sharing = (uint8_t)sharing;
+    gpu->used_sms += sms;
+    gpu->used_memory += memory;
+}
+
+void place_give_back(struct place_pool *pool, size_t at, uint32_t sms, uint64_t memory)
+{
+    struct place_gpu *gpu = &pool->gpus[at];
+    gpu->users--;
+    gpu->used_sms -= sms;
+    gpu->used_memory -= memory;
+    if (gpu->users == 0)
+        gpu->sharing = 0;
+}
+
+size_t place_add(struct place_pool *pool, void *owner, const void *node)
+{
+    size_t at = 0;
+    while (at < pool->count && pool->gpus[at].owner)
+        at++;
+    if (at == pool->capacity) {
+        size_t capacity = pool->capacity ? 2 * pool->capacity : 64;
+        struct place_gpu *gpus = realloc(pool->gpus, capacity * sizeof *gpus);
+        if (!gpus)
+            return (size_t)-1;
+        pool->gpus = gpus;
+        pool->capacity = capacity;
+    }
+    if (at == pool->count)
+        pool->count++;
+    pool->gpus[at] = (struct place_gpu){ .owner = owner, .node = node };
+    return at;
+}
+
+void place_remove(struct place_pool *pool, size_t at)
+{
+    pool->gpus[at] = (struct place_gpu){ 0 };
+}
+
+void place_free(struct place_pool *pool)
+{
+    free(pool->gpus);
+    *pool = (struct place_pool){ 0 };
+}

@@ -1,0 +1,65 @@
+/*
+ * place.h: on which GPU a server goes. Pure arithmetic on a compact table, no I/O, so that it can be tested by itself.
+ *
+ * Invariants, whatever is asked: on each GPU the promised SMs and memory stay within what it has times the factor of
+ * over-commitment (1 unless configured); at most one kind of sharing is in use on a GPU at a time, and only one server
+ * where that is exclusive or MIG; nothing is placed on a GPU that is not schedulable. Sums are 64-bit and only ever
+ * grow by what was checked to fit, so nothing wraps.
+ */
+#ifndef FLYT_CLUSTER_PLACE_H
+#define FLYT_CLUSTER_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct place_gpu {
+    void    *owner;                 /* NULL: the slot is free */
+    const void *node;
+    uint64_t memory, used_memory;
+    uint32_t sms, used_sms;
+    uint8_t  offered;               /* CTL_SHARING_ bits */
+    uint8_t  sharing;               /* in use, one bit; 0: no server */
+    bool     schedulable;           /* up, ready, not drained */
+    bool     sm_limits;             /* fewer SMs than all can be held */
+    uint32_t users;
+};
+
+struct place_pool { struct place_gpu *gpus; size_t count, capacity; double overcommit_sms, overcommit_memory; };
+
+struct place_request {
+    uint32_t    sms;                /* 0: all of the GPU's */
+    uint64_t    memory;             /* 0: all of the GPU's */
+    unsigned    accepted;           /* sharing */
+    const void *preferred;          /* node on the VM's host, or NULL */
+};
+
+struct place_result { size_t gpu; unsigned sharing; uint32_t sms; uint64_t memory; };
+
+enum place_verdict {
+    PLACE_FOUND,
+    PLACE_BUSY,                     /* some GPU could hold it if it were free or up */
+    PLACE_NEVER,                    /* none of those known could */
+    PLACE_NO_GPUS
+};
+
+/* policy: index into place_policies. Takes nothing yet. */
+enum place_verdict place_choose(const struct place_pool *, int policy, const struct place_request *, struct place_result *);
+/* Why PLACE_NEVER or PLACE_BUSY, for people. */
+void place_explain(const struct place_pool *, const struct place_request *, enum place_verdict, char *text, size_t size);
+
+/* Books what place_choose found, or (adoption) what exists whatever it is. */
+void place_take(struct place_pool *, size_t gpu, unsigned sharing, uint32_t sms, uint64_t memory);
+void place_give_back(struct place_pool *, size_t gpu, uint32_t sms, uint64_t memory);
+
+/* A slot; (size_t)-1: no memory. */
+size_t place_add(struct place_pool *, void *owner, const void *node);
+void   place_remove(struct place_pool *, size_t gpu);
+void   place_free(struct place_pool *);
+
+/* Less is better. Called for GPUs that fit. */
+typedef double place_score(const struct place_gpu *, const struct place_result *);
+struct place_policy { const char *name; place_score *score; };
+extern const struct place_policy place_policies[];      /* in the order of cluster_policies */
+
+#endif

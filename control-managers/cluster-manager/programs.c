@@ -1,0 +1,366 @@
+/*
+ * programs.c: client managers and their programs.
+ *
+ * What a client manager is told is kept only while it is connected: when it comes back it names its programs, and is
+ * told anew where each of them stands.
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/explain.h"
+#include "cpu/common/log.h"
+
+static struct event_about about(const struct program *program)
+{
+    return (struct event_about){ .vm = program->vm->row.name, .node = program->server ? program->server->row.node : "",
+                                 .server = program->server ? program->server->row.id : 0, .program = program->id };
+}
+
+/* ---- answers ---- */
+
+static ctl_code fill_grant(struct cluster *cluster, struct program *program, ctl_grant *grant, struct answer_buffers *buffers)
+{
+    struct server *server = program->server;
+    struct ticket ticket = { .server = server->row.id, .program = program->id, .sms = server->row.sms, .memory = server->row.memory,
+                             .issued = loop_time() };
+    size_t size = sizeof buffers->ticket;
+    ticket.expires = ticket.issued + (int64_t)(cluster->values->ticket_seconds * 1e6);
+    snprintf(ticket.tenant, sizeof ticket.tenant, "%s", program->vm->row.name);
+    snprintf(ticket.node, sizeof ticket.node, "%s", server->row.node);
+    snprintf(ticket.gpu, sizeof ticket.gpu, "%s", server->row.gpu);
+    if (ticket_sign(cluster->signer, &ticket, buffers->ticket, &size, buffers->text) < 0)
+        return CTL_INTERNAL;
+    for (size_t i = 0; i < server->address_count; i++)
+        buffers->addresses[i] = server->addresses[i];
+    *grant = (ctl_grant){
+        .prog = program->id, .server = server->row.id, .node = server->row.node,
+        .addresses = { (u_int)server->address_count, buffers->addresses }, .tls = server->node->tls,
+        .ticket = { (u_int)size, (char *)buffers->ticket }, .expires = ticket.expires,
+        .sms = server->granted_sms ? server->granted_sms : server->row.sms, .memory = server->row.memory,
+        .sharing = server->row.sharing,
+    };
+    return CTL_OK;
+}
+
+void program_fill_answer(struct cluster *cluster, struct program *program, client_answer *answer, struct answer_buffers *buffers)
+{
+    buffers->text[0] = '\0';
+    *answer = (client_answer){ .key = program->key, .prog = program->id };
+    switch (program->state) {
+    case ADMIN_PROGRAM_RUNNING:
+        answer->status.code = fill_grant(cluster, program, &answer->grant, buffers);
+        break;
+    case ADMIN_PROGRAM_STARTING:
+        answer->status.code = CTL_WAITING;
+        snprintf(buffers->text, sizeof buffers->text, "its GPU server starts on node %s", program->server->row.node);
+        break;
+    case ADMIN_PROGRAM_WAITING:
+        answer->status.code = CTL_WAITING;
+        answer->position = program->position;
+        snprintf(buffers->text, sizeof buffers->text, "waiting for a free GPU, position %u in line", program->position);
+        break;
+    case ADMIN_PROGRAM_LOST:
+        answer->status.code = CTL_LOST;
+        snprintf(buffers->text, sizeof buffers->text, "its GPU server is lost");
+        break;
+    }
+    answer->status.text = buffers->text;
+}
+
+static void refusal(uint64_t key, uint64_t id, ctl_code code, char *text, client_answer *answer)
+{
+    *answer = (client_answer){ .status = { code, text }, .key = key, .prog = id };
+}
+
+/* ---- pushing ---- */
+
+void program_notify(struct cluster *cluster, struct program *program, client_event_kind kind, ctl_code code, const char *text)
+{
+    struct vm *vm = program->vm;
+    if (!vm->session)
+        return;
+    struct letter *letter = mailbox_add(cluster, &vm->events, (int)kind);
+    if (!letter) {
+        conn_close(vm->session->conn, "no memory for what it is to be told");   /* it comes back and asks */
+        return;
+    }
+    letter->key = program->key;
+    letter->program = program->id;
+    letter->server = program->server ? program->server->row.id : 0;
+    letter->code = code;
+    snprintf(letter->text, sizeof letter->text, "%.500s", text);
+    session_wake(vm->session);
+}
+
+static void fill_event(struct cluster *cluster, struct vm *vm, struct letter *letter, client_event *event,
+                       struct answer_buffers *buffers)
+{
+    event->number = letter->number;
+    event->body.kind = (client_event_kind)letter->kind;
+    if (letter->kind == CLIENT_EVENT_ANSWER) {
+        struct program *program = map_get_id(&vm->by_key, letter->key);
+        if (program && letter->code == CTL_OK)
+            program_fill_answer(cluster, program, &event->body.client_event_body_u.answer, buffers);
+        else if (letter->code != CTL_OK)
+            refusal(letter->key, letter->program, letter->code, letter->text, &event->body.client_event_body_u.answer);
+        else
+            refusal(letter->key, letter->program, CTL_NOT_FOUND, (char *)"the program has ended",
+                    &event->body.client_event_body_u.answer);
+        return;
+    }
+    event->body.client_event_body_u.lost = (client_notice){ letter->key, letter->server, { letter->code, letter->text } };
+}
+
+void client_answer_events(struct session *session)
+{
+    client_event events[CTL_MAX_ORDERS];
+    client_events_result result = { .events = { 0, events } };
+    struct answer_buffers *buffers = session->vm && session->vm->events.first ? calloc(CTL_MAX_ORDERS, sizeof *buffers) : NULL;
+    memset(events, 0, sizeof events);
+    if (buffers)
+        for (struct letter *letter = session->vm->events.first; letter && result.events.events_len < CTL_MAX_ORDERS;
+             letter = letter->next) {
+            u_int at = result.events.events_len++;
+            fill_event(session->cluster, session->vm, letter, &events[at], &buffers[at]);
+        }
+    call_reply(session->waiting, &result);
+    free(buffers);
+}
+
+static struct vm *vm_of(struct conn *conn)
+{
+    struct vm *vm = session_of(conn)->vm;
+    if (vm) {
+        vm->heard = loop_now(vm->cluster->loop);
+        vm->last_heard = loop_time();
+    }
+    return vm;
+}
+
+void client_handle_events(struct conn *conn, struct call *call, void *object)
+{
+    const client_events_args *args = object;
+    struct vm *vm = vm_of(conn);
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    mailbox_acknowledge(&vm->events, args->acknowledged);
+    session_wait(session_of(conn), call, CLIENT_EVENTS, CTL_BEAT_SECONDS * 1000);
+    if (vm->events.first)
+        session_wake(session_of(conn));
+}
+
+/* ---- ends ---- */
+
+void program_refuse(struct cluster *cluster, struct program *program, ctl_code code, const char *text)
+{
+    struct event_about which = about(program);
+    cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%s: %.900s", program->executable, text);
+    program_notify(cluster, program, CLIENT_EVENT_ANSWER, code, text);
+    program_destroy(cluster, program);
+}
+
+void program_end(struct cluster *cluster, struct program *program, const char *why)
+{
+    struct server *server = program->server;
+    struct event_about which = about(program);
+    cluster_event(cluster, ADMIN_INFO, "program-ended", &which, "%.200s (pid %u): %s", program->executable, program->pid, why);
+    program_destroy(cluster, program);
+    if (server)
+        server_check_idle(cluster, server);
+    line_retry(cluster);
+}
+
+void client_handle_ended(struct conn *conn, struct call *call, void *object)
+{
+    const client_ended_args *args = object;
+    ctl_plain_result result = { { CTL_OK, (char *)"" } };
+    struct vm *vm = vm_of(conn);
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    call_reply(call, &result);
+    for (u_int i = 0; i < args->keys.keys_len; i++) {
+        struct program *program = map_get_id(&vm->by_key, args->keys.keys_val[i]);
+        if (program)
+            program_end(vm->cluster, program, "its client manager says so");
+    }
+}
+
+/* ---- requests ---- */
+
+void client_handle_request(struct conn *conn, struct call *call, void *object)
+{
+    const client_request_args *args = object;
+    struct vm *vm = vm_of(conn);
+    struct answer_buffers buffers;
+    client_answer answer;
+    ctl_code code = CTL_OK;
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    struct cluster *cluster = vm->cluster;
+    struct program *program = map_get_id(&vm->by_key, args->prog.key);
+    if (!program && vm->program_count >= CTL_MAX_PROGRAMS) {
+        snprintf(buffers.text, sizeof buffers.text, "VM %s runs %d programs, more are not served", vm->row.name, CTL_MAX_PROGRAMS);
+        code = CTL_NO_ROOM;
+    } else if (!program) {
+        program = program_create(cluster, vm, &args->prog, 0);
+        code = program ? server_seek(cluster, program, args->wait, args->wait_ms, buffers.text)
+                       : (ctl_code)explain(buffers.text, CTL_INTERNAL, "no memory for another program");
+    }
+    if (code == CTL_OK || code == CTL_WAITING) {
+        program_fill_answer(cluster, program, &answer, &buffers);
+        call_reply(call, &answer);
+        return;
+    }
+    refusal(args->prog.key, program ? program->id : 0, code, buffers.text, &answer);
+    call_reply(call, &answer);
+    struct event_about which = { .vm = vm->row.name };
+    cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", args->prog.executable, buffers.text);
+    if (program)
+        program_destroy(cluster, program);
+}
+
+void client_handle_renew(struct conn *conn, struct call *call, void *object)
+{
+    const client_renew_args *args = object;
+    struct vm *vm = vm_of(conn);
+    struct answer_buffers buffers;
+    client_answer answer;
+    struct program *program = vm ? map_get_id(&vm->by_key, args->key) : NULL;
+    if (program)
+        program_fill_answer(vm->cluster, program, &answer, &buffers);
+    else
+        refusal(args->key, 0, CTL_NOT_FOUND, (char *)"there is no such program", &answer);
+    call_reply(call, &answer);
+}
+
+/* ---- registration ---- */
+
+/* One program that its client manager has. */
+static void adopt(struct cluster *cluster, struct vm *vm, const client_running *running)
+{
+    char text[CTL_MAX_TEXT + 1] = "";
+    struct program *program = running->id ? map_get_id(&cluster->programs, running->id) : NULL;
+    bool known = program && program->vm == vm;
+    if (program && !known)
+        return;                                 /* another VM's: not this one's to name */
+    struct server *server = running->server ? map_get_id(&cluster->servers, running->server) : NULL;
+    if (server && server->vm != vm)
+        server = NULL;
+    if (known) {
+        map_put_id(&vm->by_key, running->prog.key, program);
+        program->key = running->prog.key;
+    } else {
+        program = program_create(cluster, vm, &running->prog, running->id);
+        if (!program)
+            return;
+        if (server) {
+            program_attach(program, server);
+            loop_timer_stop(&server->timer);
+            program->state = ADMIN_PROGRAM_RUNNING;
+        } else if (running->server) {
+            program->state = ADMIN_PROGRAM_LOST;
+        } else {
+            ctl_code code = server_seek(cluster, program, CLIENT_WAIT_DEFAULT, 0, text);
+            if (code != CTL_OK && code != CTL_WAITING) {
+                program_refuse(cluster, program, code, text);
+                return;
+            }
+        }
+    }
+    if (program->state == ADMIN_PROGRAM_LOST)
+        program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, "its GPU server is lost");
+    else if (!running->server)
+        program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
+}
+
+static void end_unnamed(struct cluster *cluster, struct vm *vm, const client_register_args *args)
+{
+    struct map named = { 0 };
+    for (u_int i = 0; i < args->programs.programs_len; i++)
+        if (args->programs.programs_val[i].id)
+            map_put_id(&named, args->programs.programs_val[i].id, vm);
+    for (struct program *program = vm->programs, *next; program; program = next) {
+        next = program->vm_next;
+        if (!map_get_id(&named, program->id))
+            program_end(cluster, program, "its client manager does not know it any more");
+    }
+    map_free(&named);
+}
+
+void client_handle_register(struct conn *conn, struct call *call, void *object)
+{
+    const client_register_args *args = object;
+    struct vm *vm = vm_of(conn);
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    struct cluster *cluster = vm->cluster;
+    client_register_result result = { .status = { CTL_OK, (char *)"" }, .vm = vm->row.name, .sms = vm->row.sms,
+                                      .memory = vm->row.memory_mib << 20 };
+    struct event_about which = { .vm = vm->row.name };
+    call_reply(call, &result);
+    loop_timer_stop(&vm->silence);
+    mailbox_clear(&vm->events);
+    cluster_event(cluster, ADMIN_INFO, "client-joined", &which, "%s (%s) runs %u programs", args->host, conn_peer(conn),
+                  args->programs.programs_len);
+    end_unnamed(cluster, vm, args);
+    map_free(&vm->by_key);                      /* a client manager that began anew counts anew */
+    for (u_int i = 0; i < args->programs.programs_len; i++)
+        adopt(cluster, vm, &args->programs.programs_val[i]);
+    for (struct server *server = vm->servers, *next; server; server = next) {
+        next = server->vm_next;
+        server_check_idle(cluster, server);
+    }
+}
+
+/* ---- silence ---- */
+
+static void silence_over(struct loop_timer *timer, void *context)
+{
+    struct vm *vm = context;
+    struct cluster *cluster = vm->cluster;
+    bool still = false;
+    (void)timer;
+    for (struct program *program = vm->programs, *next; program; program = next) {
+        next = program->vm_next;
+        if (program->server && program->server->workers && program->server->node->state == ADMIN_NODE_UP)
+            still = true;                       /* its server serves somebody: only the client manager is away */
+        else
+            program_end(cluster, program, "its client manager has been silent for too long");
+    }
+    for (struct server *server = vm->servers, *next; server; server = next) {
+        next = server->vm_next;
+        server_check_idle(cluster, server);
+        still |= server->program_count > 0;
+    }
+    if (still)
+        client_silence_begin(cluster, vm);
+}
+
+void client_silence_begin(struct cluster *cluster, struct vm *vm)
+{
+    if (vm->programs || vm->servers)
+        loop_timer_start(cluster->loop, &vm->silence, (uint64_t)(cluster->values->client_lost * 1000), silence_over, vm);
+}
+
+void client_session_gone(struct cluster *cluster, struct vm *vm)
+{
+    struct event_about which = { .vm = vm->row.name };
+    mailbox_clear(&vm->events);
+    if (cluster->stopping)
+        return;
+    if (vm->programs || vm->servers)
+        cluster_event(cluster, ADMIN_WARNING, "client-away", &which, "its client manager is not connected; %zu programs go on",
+                      vm->program_count);
+    client_silence_begin(cluster, vm);
+}

@@ -1,0 +1,13 @@
+# control-managers/cluster-manager
+CLUSTER_MANAGER_NAMES   := admin.c admin_vm.c events.c mailbox.c main.c nodes.c place.c programs.c schema.c servers.c session.c \
+                           state.c store.c
+CLUSTER_MANAGER_OBJECTS := $(call objects,$(addprefix control-managers/cluster-manager/,$(CLUSTER_MANAGER_NAMES)))
+# What flytctl links for `config check`.
+CLUSTER_MANAGER_SCHEMA_OBJECTS := $(call objects,control-managers/cluster-manager/schema.c)
+
+$(CLUSTER_MANAGER_OBJECTS): | $(CONTROL_COMMON_HEADERS)
+$(BIN)/flyt-cluster-manager: $(CLUSTER_MANAGER_OBJECTS) $(CONTROL_COMMON_OBJECTS) $(CONTROL_DB_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) $(CONTROL_DB_LIBS) -o $@
+
+PROGRAMS += $(BIN)/flyt-cluster-manager

@@ -1,0 +1,93 @@
+#include "control-managers/cluster-manager/schema.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct cluster_config, member)
+
+static const char *const tls_words[] = { "auto", "on", "off", NULL };
+static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
+const char *const cluster_policies[] = { "best-fit", "spread", "first-fit", NULL };
+
+static const struct config_key keys[] = {
+    { "vm-resource-db.uri", CONFIG_STRING, AT(db_uri), "sqlite:///var/lib/flyt/flyt.db", .help =
+      "where the resource DB is: sqlite:///path or mongodb://host:port/database" },
+    { "vm-resource-db.host", CONFIG_STRING, AT(db_host), "", .help = "MongoDB's host; given, it takes the place of uri" },
+    { "vm-resource-db.port", CONFIG_PORT, AT(db_port), "27017", .help = "MongoDB's port" },
+    { "vm-resource-db.user", CONFIG_STRING, AT(db_user), "", .help = "MongoDB's user" },
+    { "vm-resource-db.password", CONFIG_SECRET, AT(db_password), "", .help = "where the password is" },
+    { "vm-resource-db.dbname", CONFIG_STRING, AT(db_name), "flyt", .help = "name of the database in MongoDB" },
+    { "ports.address", CONFIG_STRING, AT(address), "0.0.0.0", .help = "address to listen on" },
+    { "ports.node", CONFIG_PORT, AT(node_port), "12401", .help = "port for node managers" },
+    { "ports.client", CONFIG_PORT, AT(client_port), "12402", .help = "port for client managers and for flytctl" },
+    { "ipc.frontend-socket", CONFIG_PATH, AT(socket), "/run/flyt/cluster-manager.sock", .help =
+      "unix socket for flytctl; root and this daemon's user may use it" },
+    { "ipc.frontend-group", CONFIG_STRING, AT(socket_group), "", .help = "members of this group may use it too" },
+    { "virt-server-auto-deallocate.enabled", CONFIG_BOOL, AT(deallocate), "true", .reload = true, .help =
+      "take back the server of a VM that runs no program" },
+    { "virt-server-auto-deallocate.grace-period", CONFIG_SECONDS, AT(grace), "60", 0, 1e7, .reload = true, .help =
+      "seconds without a program before that" },
+    { "migration.ckp-path", CONFIG_PATH, AT(checkpoint_path), "", .help = "folder for checkpoints; not used yet" },
+    { "metrics.port", CONFIG_PORT, AT(metrics_port), "12403", .help = "port for metrics; not served yet" },
+    { "metrics.interval", CONFIG_SECONDS, AT(metrics_interval), "10", 0.1, 3600, .help = "seconds between; not used yet" },
+    { "placement.policy", CONFIG_CHOICE, AT(policy), "best-fit", .choices = cluster_policies, .reload = true, .help =
+      "which of the GPUs that fit is taken" },
+    { "placement.overcommit-sms", CONFIG_SECONDS, AT(overcommit_sms), "1", 1, 1000, .reload = true, .help =
+      "factor by which the SMs of a GPU may be promised; 1: never more than there are" },
+    { "placement.overcommit-memory", CONFIG_SECONDS, AT(overcommit_memory), "1", 1, 1000, .reload = true, .help =
+      "the same for memory" },
+    { "placement.wait", CONFIG_BOOL, AT(wait), "true", .reload = true, .help =
+      "a program that finds no free GPU waits in line (true) or fails (false); a VM may have its own rule" },
+    { "placement.wait-seconds", CONFIG_SECONDS, AT(wait_seconds), "3600", 0, 1e7, .reload = true, .help =
+      "the longest that it waits; 0: for ever" },
+    { "placement.sharing", CONFIG_SHARING, AT(sharing), "exclusive,mig,time-slice", .reload = true, .help =
+      "kinds of sharing that a VM accepts which does not say" },
+    { "placement.ungrouped-programs", CONFIG_INT, AT(ungrouped_programs), "4", 1, 1000, .reload = true, .help =
+      "with vm-grouping off each program's server has this part (1/n) of what the VM is entitled to" },
+    { "silence.suspect", CONFIG_SECONDS, AT(suspect), "6", 1, 3600, .reload = true, .help =
+      "seconds of silence after which a node is suspect" },
+    { "silence.lost", CONFIG_SECONDS, AT(lost), "30", 2, 1e6, .reload = true, .help =
+      "seconds after which it and its servers are lost" },
+    { "silence.client-lost", CONFIG_SECONDS, AT(client_lost), "60", 2, 1e6, .reload = true, .help =
+      "seconds after which a VM's programs are taken for ended, unless a server still serves them" },
+    { "silence.start", CONFIG_SECONDS, AT(start_seconds), "60", 1, 3600, .reload = true, .help =
+      "seconds in which a server must have started" },
+    { "security.node-secret", CONFIG_SECRET, AT(node_secret), "", .help = "where the secret of the node managers is" },
+    { "security.admin-secret", CONFIG_SECRET, AT(admin_secret), "", .help =
+      "where the secret is for flytctl on other machines; none: only certificates" },
+    { "security.tls", CONFIG_CHOICE, AT(tls), "auto", .choices = tls_words, .help = "auto: on once there are certificates" },
+    { "security.tls-folder", CONFIG_PATH, AT(tls_folder), "/etc/flyt/tls", .help =
+      "folder with ca.crt, cluster.crt and cluster.key" },
+    { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/ticket.key", .help =
+      "key that signs tickets; made if there is none" },
+    { "security.ticket-seconds", CONFIG_SECONDS, AT(ticket_seconds), "60", 1, 86400, .reload = true, .help =
+      "how long a ticket opens connections" },
+    { "security.address-identity", CONFIG_BOOL, AT(address_identity), "false", .reload = true, .help =
+      "know a VM that has no secret by its address alone, as older installations do: whoever can use that address is it" },
+    { "log.level", CONFIG_CHOICE, AT(log_level), "info", .choices = log_words, .help = "$FLYT_LOG has precedence" },
+    { "log.events", CONFIG_INT, AT(events_kept), "10000", 100, 1000000, .help = "events that are kept" },
+};
+
+static bool check(const void *values, struct config *config)
+{
+    const struct cluster_config *c = values;
+    bool good = true;
+    if (c->lost <= c->suspect) {
+        config_complain(config, "silence.lost", "silence.lost must be longer than silence.suspect (%g s)", c->suspect);
+        good = false;
+    }
+    if (c->node_port && c->node_port == c->client_port) {
+        config_complain(config, "ports.client", "ports.client and ports.node are the same port");
+        good = false;
+    }
+    if (!*c->db_host && strncmp(c->db_uri, "sqlite:", 7) && strncmp(c->db_uri, "mongodb", 7)) {
+        config_complain(config, "vm-resource-db.uri", "vm-resource-db.uri begins with neither sqlite:// nor mongodb://");
+        good = false;
+    }
+    return good;
+}
+
+const struct config_schema cluster_config_schema = {
+    .daemon = "flyt-cluster-manager", .keys = keys, .count = sizeof keys / sizeof keys[0],
+    .size = sizeof(struct cluster_config), .check = check,
+};

@@ -1,0 +1,48 @@
+/* schema.h: the configuration of flyt-cluster-manager. */
+#ifndef FLYT_CLUSTER_SCHEMA_H
+#define FLYT_CLUSTER_SCHEMA_H
+
+#include "control-managers/common/config.h"
+
+enum { CLUSTER_TLS_AUTO, CLUSTER_TLS_ON, CLUSTER_TLS_OFF };
+
+struct cluster_config {
+    /* vm-resource-db */
+    char    *db_uri, *db_host, *db_user, *db_password, *db_name;
+    int64_t  db_port;
+    /* ports */
+    char    *address;
+    int64_t  node_port, client_port;
+    /* ipc */
+    char    *socket, *socket_group;
+    /* virt-server-auto-deallocate */
+    bool     deallocate;
+    double   grace;
+    /* migration, metrics */
+    char    *checkpoint_path;
+    int64_t  metrics_port;
+    double   metrics_interval;
+    /* placement */
+    int      policy;
+    double   overcommit_sms, overcommit_memory;
+    bool     wait;
+    double   wait_seconds;
+    unsigned sharing;
+    int64_t  ungrouped_programs;
+    /* silence */
+    double   suspect, lost, client_lost;
+    double   start_seconds;
+    /* security */
+    char    *node_secret, *admin_secret, *tls_folder, *ticket_key;
+    int      tls;
+    double   ticket_seconds;
+    bool     address_identity;
+    /* log */
+    int      log_level;
+    int64_t  events_kept;
+};
+
+extern const struct config_schema cluster_config_schema;
+extern const char *const cluster_policies[];    /* names, in the order of place.c's table */
+
+#endif

@@ -1,0 +1,413 @@
+/*
+ * servers.c: servers from placement to their end, and the line of programs that wait for one.
+ *
+ *   placed -> (row durable) -> ordered -> RUNNING as reported -> stopping -> gone
+ *
+ * The line is first come first served, but one that does not fit does not hold up those behind that do.
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/explain.h"
+#include "cpu/common/log.h"
+
+enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000, STOP_AGAIN_MS = 15000, STOP_GRACE_MS = 5000, MAX_TRIES = 3, FAILED_SHAPES = 16,
+       POSITIONS_TOLD = 32, ADOPTED_IDLE_MS = 5000 };
+
+static struct event_about about(const struct server *server)
+{
+    return (struct event_about){ .vm = server->row.vm, .node = server->row.node, .server = server->row.id,
+                                 .program = server->row.program };
+}
+
+/* ---- ordering ---- */
+
+struct durable { struct cluster *cluster; uint64_t server; };
+
+static void start_overdue(struct loop_timer *timer, void *context)
+{
+    struct server *server = context;
+    (void)timer;
+    server_stop(server->cluster, server, CTL_TIMEOUT, "the GPU server did not start in time");
+}
+
+static void became_durable(void *context, int error, const char *why)
+{
+    struct durable durable = *(struct durable *)context;
+    struct cluster *cluster = durable.cluster;
+    struct server *server = map_get_id(&cluster->servers, durable.server);
+    char text[512];
+    free(context);
+    if (!server || cluster->stopping)
+        return;
+    server->durable = true;
+    if (error) {
+        snprintf(text, sizeof text, "the resource DB did not take the allocation: %.400s", why);
+        server_gone(cluster, server, CTL_INTERNAL, text);
+    } else if (server->stopping) {
+        server_gone(cluster, server, server->code, server->text);
+    } else {
+        struct letter letter = { .kind = NODE_ORDER_START, .server = server->row.id };
+        server->ordered = true;
+        node_send_order(cluster, server->node, &letter);
+        loop_timer_start(cluster->loop, &server->timer, (uint64_t)(cluster->values->start_seconds * 1000), start_overdue, server);
+    }
+}
+
+static struct server *book(struct cluster *cluster, struct program *program, const struct place_result *place)
+{
+    struct gpu *gpu = cluster->pool.gpus[place->gpu].owner;
+    struct vm *vm = program->vm;
+    struct db_server row = { .id = cluster_new_id(cluster), .sharing = place->sharing, .sms = place->sms, .memory = place->memory,
+                             .program = vm->row.grouping ? 0 : program->id, .state = CTL_SERVER_STARTING, .created = loop_time() };
+    snprintf(row.vm, sizeof row.vm, "%s", vm->row.name);
+    snprintf(row.node, sizeof row.node, "%s", gpu->node->row.name);
+    snprintf(row.gpu, sizeof row.gpu, "%s", gpu->id);
+    struct durable *durable = malloc(sizeof *durable);
+    struct server *server = durable ? server_create(cluster, &row) : NULL;
+    if (!server) {
+        free(durable);
+        return NULL;
+    }
+    struct event_about which = about(server);
+    char sharing[PROTOCOL_SHARING_SIZE];
+    cluster_event(cluster, ADMIN_INFO, "server-placed", &which, "%u SMs and %llu MiB of %s (%s)", row.sms,
+                  (unsigned long long)(row.memory >> 20), gpu->id, protocol_sharing_text(row.sharing, sharing));
+    *durable = (struct durable){ cluster, row.id };
+    store_put_server(cluster, server, became_durable, durable);
+    return map_get_id(&cluster->servers, row.id);       /* refused at once, it is gone again */
+}
+
+/* ---- seeking ---- */
+
+static struct server *shared_server(const struct vm *vm)
+{
+    for (struct server *server = vm->servers; server; server = server->vm_next)
+        if (!server->row.program && !server->stopping && server->state < CTL_SERVER_STOPPING)
+            return server;
+    return NULL;
+}
+
+/* What one server of this VM is to have. */
+static struct place_request request_of(struct cluster *cluster, const struct vm *vm)
+{
+    uint32_t parts = vm->row.grouping ? 1 : (uint32_t)cluster->values->ungrouped_programs;
+    struct place_request request = {
+        .sms = vm->row.sms / parts, .memory = (vm->row.memory_mib << 20) / parts,
+        .accepted = vm->row.sharing ? vm->row.sharing : cluster->values->sharing,
+    };
+    if (!request.sms)
+        request.sms = 1;
+    if (*vm->row.host) {
+        request.preferred = map_get(&cluster->node_addresses, vm->row.host);
+        if (!request.preferred)
+            request.preferred = map_get(&cluster->nodes, vm->row.host);
+    }
+    return request;
+}
+
+/* The VM's servers together stay within its entitlement, those that are being stopped included. */
+static bool within_entitlement(const struct vm *vm, const struct place_request *request)
+{
+    uint64_t sms = request->sms, memory = request->memory;
+    for (const struct server *server = vm->servers; server; server = server->vm_next) {
+        sms += server->row.sms;
+        memory += server->row.memory;
+    }
+    return sms <= vm->row.sms && memory <= vm->row.memory_mib << 20;
+}
+
+/* CTL_OK, CTL_WAITING: it has a server; CTL_BUSY, CTL_NO_ROOM and others with a text: not now, not ever. */
+static ctl_code try_place(struct cluster *cluster, struct program *program, char *text)
+{
+    struct vm *vm = program->vm;
+    struct server *server = vm->row.grouping ? shared_server(vm) : NULL;
+    struct place_result place;
+    if (!vm->row.sms || !vm->row.memory_mib)
+        return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)", vm->row.name,
+                       vm->row.name);
+    if (!server) {
+        struct place_request request = request_of(cluster, vm);
+        if (!within_entitlement(vm, &request))
+            return explain(text, CTL_BUSY, "the servers of VM %s use up what it is entitled to (%u SMs, %llu MiB)",
+                           vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
+        enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+        if (verdict != PLACE_FOUND) {
+            place_explain(&cluster->pool, &request, verdict, text, CTL_MAX_TEXT);
+            return verdict == PLACE_NEVER ? CTL_NO_ROOM : CTL_BUSY;
+        }
+        server = book(cluster, program, &place);
+        if (!server)
+            return explain(text, CTL_INTERNAL, "no memory, or the resource DB takes no more changes at present");
+    }
+    program_attach(program, server);
+    loop_timer_stop(&program->patience);
+    if (server->state != CTL_SERVER_RUNNING) {
+        program->state = ADMIN_PROGRAM_STARTING;
+        return CTL_WAITING;
+    }
+    loop_timer_stop(&server->timer);            /* a grace period */
+    program->state = ADMIN_PROGRAM_RUNNING;
+    return CTL_OK;
+}
+
+/* Soon after a start the nodes are not back yet. */
+static bool settling(struct cluster *cluster)
+{
+    if (loop_time() - cluster->started > (int64_t)SETTLE_MS * 1000)
+        return false;
+    for (size_t i = 0; i < cluster->nodes.count; i++)
+        if (((struct node *)map_at(&cluster->nodes, i))->state == ADMIN_NODE_AWAY)
+            return true;
+    return false;
+}
+
+static void patience_over(struct loop_timer *timer, void *context)
+{
+    struct program *program = context;
+    char text[CTL_MAX_TEXT + 1];
+    (void)timer;
+    snprintf(text, sizeof text, "no GPU became free within the time that the program was to wait");
+    program_refuse(program->cluster, program, CTL_BUSY, text);
+}
+
+static bool may_wait(const struct cluster *cluster, const struct program *program)
+{
+    if (program->wait != CLIENT_WAIT_DEFAULT)
+        return program->wait == CLIENT_WAIT_YES;
+    if (program->vm->row.wait != ADMIN_WAIT_DEFAULT)
+        return program->vm->row.wait == ADMIN_WAIT_IN_LINE;
+    return cluster->values->wait;
+}
+
+ctl_code server_seek(struct cluster *cluster, struct program *program, client_wait wait, unsigned wait_ms, char *text)
+{
+    program->wait = wait;
+    program->wait_ms = wait_ms;
+    ctl_code code = try_place(cluster, program, text);
+    bool settles = code != CTL_OK && code != CTL_WAITING && settling(cluster);
+    if (!settles && (code != CTL_BUSY || !may_wait(cluster, program)))
+        return code;
+    uint64_t patience = wait_ms ? wait_ms : (uint64_t)(cluster->values->wait_seconds * 1000);
+    if (settles && (code != CTL_BUSY || !may_wait(cluster, program)))
+        patience = SETTLE_MS;
+    program_enter_line(cluster, program);
+    program->position = (uint32_t)cluster->line_length;
+    if (patience)
+        loop_timer_start(cluster->loop, &program->patience, patience, patience_over, program);
+    return CTL_WAITING;
+}
+
+/* ---- the line ---- */
+
+/* A request that is at least as large as one that has just failed, and no less choosy, fails too. */
+struct shape { uint32_t sms; uint64_t memory; unsigned accepted; };
+static bool hopeless(const struct shape *failed, size_t count, const struct place_request *request)
+{
+    for (size_t i = 0; i < count; i++)
+        if (request->sms >= failed[i].sms && request->memory >= failed[i].memory && !(request->accepted & ~failed[i].accepted))
+            return true;
+    return false;
+}
+
+static void tell_positions(struct cluster *cluster)
+{
+    uint32_t position = 0;
+    for (struct program *program = cluster->line; program; program = program->line_next) {
+        bool moved = program->position != ++position;
+        program->position = position;
+        if (moved && position <= POSITIONS_TOLD)
+            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
+    }
+}
+
+static void retry_due(struct loop_timer *timer, void *context)
+{
+    struct cluster *cluster = context;
+    struct shape failed[FAILED_SHAPES];
+    size_t failures = 0;
+    char text[CTL_MAX_TEXT + 1];
+    (void)timer;
+    for (struct program *program = cluster->line, *next; program; program = next) {
+        next = program->line_next;
+        struct place_request request = request_of(cluster, program->vm);
+        bool shared = program->vm->row.grouping && shared_server(program->vm);
+        if (!shared && hopeless(failed, failures, &request))
+            continue;
+        ctl_code code = try_place(cluster, program, text);
+        if (code == CTL_OK || code == CTL_WAITING) {
+            program_leave_line(cluster, program);
+            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
+        } else if (code == CTL_NO_ROOM && !settling(cluster)) {
+            program_refuse(cluster, program, code, text);
+        } else if (failures < FAILED_SHAPES && within_entitlement(program->vm, &request)) {
+            failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
+        }
+    }
+    tell_positions(cluster);
+}
+
+void line_retry(struct cluster *cluster)
+{
+    if (cluster->line && !loop_timer_running(&cluster->retry_line) && !cluster->stopping)
+        loop_timer_start(cluster->loop, &cluster->retry_line, 1, retry_due, cluster);
+}
+
+/* ---- ends ---- */
+
+static void stop_again(struct loop_timer *timer, void *context)
+{
+    struct server *server = context;
+    struct cluster *cluster = server->cluster;
+    struct letter letter = { .kind = NODE_ORDER_STOP, .server = server->row.id, .code = server->code, .grace_ms = 0 };
+    snprintf(letter.text, sizeof letter.text, "%.500s", server->text);
+    if (server->node->registered)
+        node_send_order(cluster, server->node, &letter);
+    loop_timer_start(cluster->loop, timer, STOP_AGAIN_MS, stop_again, server);
+}
+
+/* Tells its programs, and lets them go. Those that never had it may try another. */
+static void release_programs(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
+{
+    char text[CTL_MAX_TEXT + 1];
+    while (server->programs) {
+        struct program *program = server->programs;
+        bool had_it = program->state == ADMIN_PROGRAM_RUNNING;
+        program_attach(program, NULL);
+        if (had_it) {
+            program->state = ADMIN_PROGRAM_LOST;
+            program_notify(cluster, program, CLIENT_EVENT_LOST, code, why);
+            continue;
+        }
+        if (++program->tries >= MAX_TRIES || code == CTL_DENIED || code == CTL_INTERNAL) {
+            program_refuse(cluster, program, code, why);
+            continue;
+        }
+        program->state = ADMIN_PROGRAM_WAITING;
+        program_enter_line(cluster, program);   /* tried again by the caller, when the books are right */
+        snprintf(text, sizeof text, "%s; another is sought", why);
+    }
+}
+
+void server_gone(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
+{
+    struct event_about which = about(server);
+    char text[CTL_MAX_TEXT + 1];
+    snprintf(text, sizeof text, "%s", why);     /* it may live in the server */
+    bool deliberate = server->stopping && server->code == CTL_OK;
+    cluster_event(cluster, deliberate ? ADMIN_INFO : ADMIN_WARNING, deliberate ? "server-ended" : "server-lost", &which,
+                  "%.900s (%zu programs used it)", text, server->program_count);
+    release_programs(cluster, server, code, text);
+    store_delete_server(cluster, server->row.id);
+    server_destroy(cluster, server);
+    line_retry(cluster);
+}
+
+void server_stop(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
+{
+    if (server->stopping)
+        return;
+    struct letter letter = { .kind = NODE_ORDER_STOP, .server = server->row.id, .code = code, .grace_ms = STOP_GRACE_MS };
+    snprintf(letter.text, sizeof letter.text, "%.500s", why);
+    struct event_about which = about(server);
+    server->stopping = true;
+    server->code = code;
+    snprintf(server->text, sizeof server->text, "%s", why);
+    cluster_event(cluster, ADMIN_INFO, "server-stopping", &which, "%.900s", why);
+    release_programs(cluster, server, code == CTL_OK ? CTL_LOST : code, server->text);
+    if (!server->ordered)
+        return;                                 /* became_durable ends it */
+    server->row.state = CTL_SERVER_STOPPING;
+    store_put_server(cluster, server, NULL, NULL);
+    node_send_order(cluster, server->node, &letter);
+    loop_timer_start(cluster->loop, &server->timer, STOP_AGAIN_MS, stop_again, server);
+}
+
+static void grace_over(struct loop_timer *timer, void *context)
+{
+    struct server *server = context;
+    (void)timer;
+    if (server->program_count)
+        return;
+    if (server->adopted && server->workers) {   /* somebody uses it whom we do not know (yet) */
+        server_check_idle(server->cluster, server);
+        return;
+    }
+    server_stop(server->cluster, server, CTL_OK, server->row.program ? "its program has ended"
+                                                                     : "no program has used it for the grace period");
+}
+
+void server_check_idle(struct cluster *cluster, struct server *server)
+{
+    if (server->program_count || server->stopping || cluster->stopping)
+        return;
+    if (server->row.program && !server->adopted)
+        grace_over(&server->timer, server);
+    else if (server->row.program || cluster->values->deallocate)
+        loop_timer_start(cluster->loop, &server->timer,
+                         server->row.program ? ADOPTED_IDLE_MS : (uint64_t)(cluster->values->grace * 1000), grace_over, server);
+}
+
+/* ---- reports ---- */
+
+static void take_report(struct server *server, const ctl_server_report *report)
+{
+    server->address_count = 0;
+    for (u_int i = 0; i < report->addresses.addresses_len; i++)
+        snprintf(server->addresses[server->address_count++], sizeof server->addresses[0], "%s", report->addresses.addresses_val[i]);
+    server->granted_sms = report->granted_sms;
+    server->memory_limit = report->memory_limit;
+    server->memory_used = report->memory_used;
+    server->workers = report->workers;
+    server->pid = report->pid;
+}
+
+static void now_running(struct cluster *cluster, struct server *server)
+{
+    struct event_about which = about(server);
+    server->state = CTL_SERVER_RUNNING;
+    loop_timer_stop(&server->timer);
+    if (server->row.state != CTL_SERVER_RUNNING) {
+        server->row.state = CTL_SERVER_RUNNING;
+        store_put_server(cluster, server, NULL, NULL);
+        cluster_event(cluster, ADMIN_INFO, "server-running", &which, "at %s", server->address_count ? server->addresses[0] : "no address");
+    }
+    for (struct program *program = server->programs; program; program = program->server_next) {
+        program->state = ADMIN_PROGRAM_RUNNING;
+        program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
+    }
+    /* An adopted one waits for its client manager to say who uses it. */
+    if (!server->adopted || (server->vm && server->vm->session))
+        server_check_idle(cluster, server);
+}
+
+void server_update(struct cluster *cluster, struct server *server, const ctl_server_report *report)
+{
+    struct event_about which = about(server);
+    char text[CTL_MAX_TEXT + 1];
+    take_report(server, report);
+    if (report->restarts > server->restarts)
+        cluster_event(cluster, ADMIN_WARNING, "server-restarted", &which, "it crashed and was started again (%u times)", report->restarts);
+    server->restarts = report->restarts;
+    switch (report->state) {
+    case CTL_SERVER_RUNNING:
+        if (!server->stopping && server->state != CTL_SERVER_RUNNING)
+            now_running(cluster, server);
+        else if (!server->stopping && server->adopted && !server->program_count && !loop_timer_running(&server->timer) &&
+                 server->vm && server->vm->session)
+            server_check_idle(cluster, server);
+        break;
+    case CTL_SERVER_ENDED:
+    case CTL_SERVER_FAILED:
+        snprintf(text, sizeof text, "%s", *report->status.text ? report->status.text : report->state == CTL_SERVER_FAILED
+                                             ? "the GPU server failed" : "the GPU server ended");
+        server_gone(cluster, server, report->status.code ? report->status.code : CTL_LOST, text);
+        break;
+    default:
+        break;
+    }
+}

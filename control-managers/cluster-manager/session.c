@@ -1,0 +1,301 @@
+/*
+ * session.c: connections of all doors: who they are, what they may call, and the one call of each that waits.
+ *
+ * Doors: node managers come to one port, client managers and remote administrators to another, local administrators to
+ * a unix socket. A role is admitted at its own door only.
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu/common/log.h"
+
+struct session *session_of(struct conn *conn)
+{
+    return conn_context(conn);
+}
+
+/* ---- calls that wait ---- */
+
+static void beat_due(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    session_wake(context);
+}
+
+void session_wait(struct session *session, struct call *call, uint32_t procedure, unsigned ms)
+{
+    if (session->waiting)
+        session_wake(session);
+    session->waiting = call;
+    session->waiting_procedure = procedure;
+    loop_timer_start(session->cluster->loop, &session->beat, ms, beat_due, session);
+}
+
+void session_wake(struct session *session)
+{
+    if (!session->waiting)
+        return;
+    loop_timer_stop(&session->beat);
+    switch (session->waiting_procedure) {
+    case NODE_ORDERS:   node_answer_orders(session); break;
+    case CLIENT_EVENTS: client_answer_events(session); break;
+    case ADMIN_EVENTS:  admin_answer_events(session); break;
+    case ADMIN_TOP:     admin_answer_top(session); break;
+    }
+    session->waiting = NULL;
+}
+
+/* ---- who is it ---- */
+
+static struct hello *hello_of(struct conn *conn)
+{
+    return &session_of(conn)->hello;
+}
+
+static bool role_fits_door(ctl_role role, enum door door)
+{
+    switch (door) {
+    case DOOR_NODE:   return role == CTL_ROLE_NODE;
+    case DOOR_CLIENT: return role == CTL_ROLE_CLIENT || role == CTL_ROLE_ADMIN;
+    case DOOR_LOCAL:  return role == CTL_ROLE_ADMIN;
+    }
+    return false;
+}
+
+/* The certificate's name is ROLE:NAME. */
+static bool certificate_names(struct conn *conn, ctl_role role, const char *name)
+{
+    char wanted[CTL_MAX_NAME + 32];
+    const char *certificate = conn_peer_certificate(conn);
+    snprintf(wanted, sizeof wanted, "%s:%s", protocol_role_name(role), name);
+    return certificate && strcmp(certificate, wanted) == 0;
+}
+
+static bool local_admin(struct conn *conn, const struct cluster *cluster)
+{
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+    if (!conn_peer_credentials(conn, &pid, &uid, &gid))
+        return false;
+    /* The socket's mode has kept others out; with a group, its members may pass. */
+    return uid == 0 || uid == geteuid() || *cluster->values->socket_group;
+}
+
+static enum hello_verdict by_secret(const struct secret *secret, bool there, uint8_t stored[SECRET_STORED_SIZE])
+{
+    if (there)
+        secret_stored(secret, stored);
+    else
+        RAND_bytes(stored, SECRET_STORED_SIZE);
+    return HELLO_PROVE;
+}
+
+static enum hello_verdict identify_vm(struct cluster *cluster, struct conn *conn, const char *name,
+                                      uint8_t stored[SECRET_STORED_SIZE], char *text)
+{
+    struct vm *vm = vm_find(cluster, name);
+    if (vm && vm->row.has_stored) {
+        memcpy(stored, vm->row.stored, SECRET_STORED_SIZE);
+        return HELLO_PROVE;
+    }
+    if (vm && cluster->values->address_identity && strcmp(vm->row.address, conn_peer_host(conn)) == 0)
+        return HELLO_TRUSTED;
+    if (vm && cluster->values->address_identity) {
+        snprintf(text, CTL_MAX_TEXT, "VM '%s' has no secret and is known by its address %s, but this is %s", name,
+                 vm->row.address, conn_peer_host(conn));
+        return HELLO_REFUSED;
+    }
+    RAND_bytes(stored, SECRET_STORED_SIZE);     /* no such VM, or one without a secret: nothing proves it */
+    return HELLO_PROVE;
+}
+
+static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t stored[SECRET_STORED_SIZE], char *text)
+{
+    struct session *session = session_of(conn);
+    struct cluster *cluster = session->cluster;
+    if (!role_fits_door(args->role, session->door)) {
+        snprintf(text, CTL_MAX_TEXT, "a %s is not served here: node managers use ports.node, client managers and flytctl "
+                 "ports.client", protocol_role_name(args->role));
+        return HELLO_REFUSED;
+    }
+    if (!cluster->loaded) {
+        snprintf(text, CTL_MAX_TEXT, "the cluster manager is starting and waits for the resource DB%s%.600s",
+                 *cluster->db_text ? ": " : "", cluster->db_text);
+        return HELLO_REFUSED;
+    }
+    if (certificate_names(conn, args->role, args->name))
+        return HELLO_TRUSTED;
+    switch (args->role) {
+    case CTL_ROLE_NODE:
+        return by_secret(&cluster->node_secret, cluster->has_node_secret, stored);
+    case CTL_ROLE_CLIENT:
+        return identify_vm(cluster, conn, args->name, stored, text);
+    default:
+        if (session->door == DOOR_LOCAL && local_admin(conn, cluster))
+            return HELLO_TRUSTED;
+        return by_secret(&cluster->admin_secret, cluster->has_admin_secret, stored);
+    }
+}
+
+static ctl_code accept_node(struct session *session, const struct hello *hello, char *text)
+{
+    struct cluster *cluster = session->cluster;
+    struct node *node = map_get(&cluster->nodes, hello->name);
+    if (!node)
+        node = node_create(cluster, hello->name);
+    if (!node) {
+        snprintf(text, CTL_MAX_TEXT, "no memory for another node");
+        return CTL_INTERNAL;
+    }
+    /* A node manager that started anew comes before its old connection has timed out: the newer one counts. */
+    if (node->session)
+        conn_close(node->session->conn, "the node has connected again");
+    node->session = session;
+    node->heard = loop_now(cluster->loop);
+    snprintf(node->software, sizeof node->software, "%s", hello->software);
+    session->node = node;
+    return CTL_OK;
+}
+
+static ctl_code accept_client(struct session *session, const struct hello *hello, char *text)
+{
+    struct cluster *cluster = session->cluster;
+    struct vm *vm = vm_find(cluster, hello->name);
+    if (!vm) {                                  /* by a certificate, but the entitlement is not there */
+        snprintf(text, CTL_MAX_TEXT, "there is no VM '%s': add it with flytctl vm add", hello->name);
+        return CTL_NOT_FOUND;
+    }
+    if (vm->session)
+        conn_close(vm->session->conn, "the VM's client manager has connected again");
+    vm->session = session;
+    session->vm = vm;
+    return CTL_OK;
+}
+
+static ctl_code accepted(struct conn *conn, const struct hello *hello, char *text)
+{
+    struct session *session = session_of(conn);
+    switch (hello->role) {
+    case CTL_ROLE_NODE:   return accept_node(session, hello, text);
+    case CTL_ROLE_CLIENT: return accept_client(session, hello, text);
+    default:              return CTL_OK;
+    }
+}
+
+static const struct hello_policy *policy_of(struct conn *conn)
+{
+    static struct hello_policy policy = { .software = CLUSTER_SOFTWARE, .of = hello_of, .identify = identify, .accepted = accepted };
+    policy.incarnation = session_of(conn)->cluster->incarnation;
+    return &policy;
+}
+
+static void handle_hello(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_hello(policy_of(conn), conn, call, args);
+}
+
+static void handle_auth(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_auth(policy_of(conn), conn, call, args);
+}
+
+/* ---- life ---- */
+
+static void opened(struct conn *conn, enum door door)
+{
+    struct cluster *cluster = conn_context(conn);
+    struct session *session = calloc(1, sizeof *session);
+    conn_set_context(conn, session);
+    if (!session) {
+        conn_close(conn, "no memory for another connection");
+        return;
+    }
+    session->cluster = cluster;
+    session->conn = conn;
+    session->door = door;
+    session->next = cluster->sessions;
+    session->back = &cluster->sessions;
+    if (session->next)
+        session->next->back = &session->next;
+    cluster->sessions = session;
+}
+
+static void opened_node(struct conn *conn) { opened(conn, DOOR_NODE); }
+static void opened_client(struct conn *conn) { opened(conn, DOOR_CLIENT); }
+static void opened_local(struct conn *conn) { opened(conn, DOOR_LOCAL); }
+
+static void closed(struct conn *conn, int error, const char *why)
+{
+    struct session *session = conn_context(conn);
+    if (!session)
+        return;
+    struct cluster *cluster = session->cluster;
+    session->waiting = NULL;                    /* the loop has freed it */
+    admin_forget(session);
+    loop_timer_stop(&session->beat);
+    *session->back = session->next;
+    if (session->next)
+        session->next->back = session->back;
+    if (!session->hello.done)
+        log_info("event=connection-ended peer=%s why=\"%s\"", conn_peer(conn), why);
+    else
+        log_message(error && !cluster->stopping ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "event=connection-ended peer=%s role=%s "
+                    "name=%s why=\"%s\"", conn_peer(conn), protocol_role_name(session->hello.role), session->hello.name, why);
+    if (session->node && session->node->session == session) {
+        session->node->session = NULL;
+        node_session_gone(cluster, session->node);
+    }
+    if (session->vm && session->vm->session == session) {
+        session->vm->session = NULL;
+        client_session_gone(cluster, session->vm);
+    }
+    free(session);
+}
+
+#define STRANGER (1u << CTL_ROLE_NONE)
+#define NODE     (1u << CTL_ROLE_NODE)
+#define CLIENT   (1u << CTL_ROLE_CLIENT)
+#define ADMIN    (1u << CTL_ROLE_ADMIN)
+
+static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
+    [CTL_HELLO] = { STRANGER, handle_hello },
+    [CTL_AUTH] = { STRANGER, handle_auth },
+    [NODE_REGISTER] = { NODE, node_handle_register },
+    [NODE_ORDERS] = { NODE, node_handle_orders },
+    [NODE_REPORT] = { NODE, node_handle_report },
+    [CLIENT_REGISTER] = { CLIENT, client_handle_register },
+    [CLIENT_REQUEST] = { CLIENT, client_handle_request },
+    [CLIENT_ENDED] = { CLIENT, client_handle_ended },
+    [CLIENT_RENEW] = { CLIENT, client_handle_renew },
+    [CLIENT_EVENTS] = { CLIENT, client_handle_events },
+    [ADMIN_STATUS] = { ADMIN, admin_handle_status },
+    [ADMIN_NODES] = { ADMIN, admin_handle_nodes },
+    [ADMIN_NODE] = { ADMIN, admin_handle_node },
+    [ADMIN_SERVERS] = { ADMIN, admin_handle_servers },
+    [ADMIN_SERVER_STOP] = { ADMIN, admin_handle_server_stop },
+    [ADMIN_VMS] = { ADMIN, admin_handle_vms },
+    [ADMIN_VM_ADD] = { ADMIN, admin_handle_vm_add },
+    [ADMIN_VM_SET] = { ADMIN, admin_handle_vm_set },
+    [ADMIN_VM_REMOVE] = { ADMIN, admin_handle_vm_remove },
+    [ADMIN_VM_EXPORT] = { ADMIN, admin_handle_vm_export },
+    [ADMIN_PROGRAMS] = { ADMIN, admin_handle_programs },
+    [ADMIN_PROGRAM_KILL] = { ADMIN, admin_handle_program_kill },
+    [ADMIN_CHANGE] = { ADMIN, admin_handle_change },
+    [ADMIN_MIGRATE] = { ADMIN, admin_handle_migrate },
+    [ADMIN_GROUPING] = { ADMIN, admin_handle_grouping },
+    [ADMIN_EVENTS] = { ADMIN, admin_handle_events },
+    [ADMIN_TOP] = { ADMIN, admin_handle_top },
+    [ADMIN_RELOAD] = { ADMIN, admin_handle_reload },
+};
+
+const struct conn_service cluster_services[3] = {
+    [DOOR_NODE] = { methods, CTL_LAST_PROCEDURE + 1, opened_node, closed },
+    [DOOR_CLIENT] = { methods, CTL_LAST_PROCEDURE + 1, opened_client, closed },
+    [DOOR_LOCAL] = { methods, CTL_LAST_PROCEDURE + 1, opened_local, closed },
+};

@@ -1,0 +1,304 @@
+/* state.c: making and unmaking VMs, nodes, GPUs, servers and programs, so that lists, maps and books always agree. */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_MARGIN = 20000 };
+
+uint64_t cluster_new_id(struct cluster *cluster)
+{
+    uint64_t id = cluster->next_id++;
+    if (cluster->next_id + ID_MARGIN > cluster->id_limit)
+        store_reserve_ids(cluster);
+    return id;
+}
+
+/* ---- VMs ---- */
+
+struct vm *vm_create(struct cluster *cluster, const struct db_vm *row)
+{
+    struct vm *vm = calloc(1, sizeof *vm);
+    if (!vm || !map_put(&cluster->vms, row->name, vm)) {
+        free(vm);
+        return NULL;
+    }
+    vm->cluster = cluster;
+    vm->row = *row;
+    if (*row->address)
+        map_put(&cluster->vm_addresses, row->address, vm);
+    return vm;
+}
+
+void vm_rename_address(struct cluster *cluster, struct vm *vm, const struct db_vm *row)
+{
+    if (strcmp(vm->row.address, row->address)) {
+        if (map_get(&cluster->vm_addresses, vm->row.address) == vm)
+            map_remove(&cluster->vm_addresses, vm->row.address);
+        if (*row->address)
+            map_put(&cluster->vm_addresses, row->address, vm);
+    }
+    vm->row = *row;
+}
+
+struct vm *vm_find(struct cluster *cluster, const char *name)
+{
+    struct vm *vm = map_get(&cluster->vms, name);
+    return vm ? vm : map_get(&cluster->vm_addresses, name);
+}
+
+void vm_destroy(struct cluster *cluster, struct vm *vm)
+{
+    while (vm->programs)
+        program_destroy(cluster, vm->programs);
+    while (vm->servers) {                       /* they go on until they are stopped, without an entitlement */
+        struct server *server = vm->servers;
+        vm->servers = server->vm_next;
+        server->vm = NULL;
+        server->vm_back = NULL;
+    }
+    if (vm->session) {
+        struct session *session = vm->session;
+        vm->session = NULL;
+        session->vm = NULL;
+        conn_close(session->conn, "this VM was removed");
+    }
+    loop_timer_stop(&vm->silence);
+    mailbox_clear(&vm->events);
+    map_free(&vm->by_key);
+    map_remove(&cluster->vms, vm->row.name);
+    if (map_get(&cluster->vm_addresses, vm->row.address) == vm)
+        map_remove(&cluster->vm_addresses, vm->row.address);
+    free(vm);
+}
+
+/* ---- nodes and GPUs ---- */
+
+struct node *node_create(struct cluster *cluster, const char *name)
+{
+    struct node *node = calloc(1, sizeof *node);
+    if (!node || !map_put(&cluster->nodes, name, node)) {
+        free(node);
+        return NULL;
+    }
+    snprintf(node->row.name, sizeof node->row.name, "%s", name);
+    node->state = ADMIN_NODE_AWAY;
+    node->heard = loop_now(cluster->loop);
+    return node;
+}
+
+static void gpu_destroy(struct cluster *cluster, struct gpu *gpu)
+{
+    place_remove(&cluster->pool, gpu->slot);
+    map_remove(&cluster->gpus, gpu->id);
+    free(gpu);
+}
+
+/* Only without servers. */
+void node_destroy(struct cluster *cluster, struct node *node)
+{
+    if (node->session) {
+        struct session *session = node->session;
+        node->session = NULL;
+        session->node = NULL;
+        conn_close(session->conn, "this node was removed");
+    }
+    for (size_t i = 0; i < node->gpu_count; i++)
+        gpu_destroy(cluster, node->gpus[i]);
+    for (size_t i = 0; i < node->address_count; i++)
+        if (map_get(&cluster->node_addresses, node->addresses[i]) == node)
+            map_remove(&cluster->node_addresses, node->addresses[i]);
+    mailbox_clear(&node->orders);
+    map_remove(&cluster->nodes, node->row.name);
+    free(node);
+}
+
+struct gpu *gpu_get(struct cluster *cluster, struct node *node, const char *id)
+{
+    struct gpu *gpu = map_get(&cluster->gpus, id);
+    if (gpu)
+        return gpu;
+    if (node->gpu_count == CTL_MAX_GPUS || !(gpu = calloc(1, sizeof *gpu)))
+        return NULL;
+    gpu->slot = place_add(&cluster->pool, gpu, node);
+    if (gpu->slot == (size_t)-1 || !map_put(&cluster->gpus, id, gpu)) {
+        if (gpu->slot != (size_t)-1)
+            place_remove(&cluster->pool, gpu->slot);
+        free(gpu);
+        return NULL;
+    }
+    gpu->node = node;
+    snprintf(gpu->id, sizeof gpu->id, "%s", id);
+    node->gpus[node->gpu_count++] = gpu;
+    return gpu;
+}
+
+void node_set_schedulable(struct cluster *cluster, struct node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        struct gpu *gpu = node->gpus[i];
+        struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
+        slot->sms = gpu->sms;
+        slot->memory = gpu->memory;
+        slot->offered = (uint8_t)gpu->offered;
+        slot->sm_limits = gpu->sm_limits;
+        slot->schedulable = node->state == ADMIN_NODE_UP && node->registered && !node->row.drained && gpu->known &&
+                            gpu->state == CTL_GPU_READY;
+    }
+}
+
+/* ---- servers ---- */
+
+struct server *server_create(struct cluster *cluster, const struct db_server *row)
+{
+    struct node *node = map_get(&cluster->nodes, row->node);
+    struct gpu *gpu = node ? gpu_get(cluster, node, row->gpu) : NULL;
+    struct server *server = gpu ? calloc(1, sizeof *server) : NULL;
+    if (!server || !map_put_id(&cluster->servers, row->id, server)) {
+        free(server);
+        return NULL;
+    }
+    server->cluster = cluster;
+    server->row = *row;
+    server->state = CTL_SERVER_STARTING;
+    server->node = node;
+    server->gpu = gpu;
+    server->node_next = node->servers;
+    server->node_back = &node->servers;
+    if (server->node_next)
+        server->node_next->node_back = &server->node_next;
+    node->servers = server;
+    node->server_count++;
+    server->vm = map_get(&cluster->vms, row->vm);
+    if (server->vm) {
+        server->vm_next = server->vm->servers;
+        server->vm_back = &server->vm->servers;
+        if (server->vm_next)
+            server->vm_next->vm_back = &server->vm_next;
+        server->vm->servers = server;
+        server->vm->server_count++;
+    }
+    place_take(&cluster->pool, gpu->slot, row->sharing, row->sms, row->memory);
+    return server;
+}
+
+void server_destroy(struct cluster *cluster, struct server *server)
+{
+    while (server->programs)
+        program_attach(server->programs, NULL);
+    place_give_back(&cluster->pool, server->gpu->slot, server->row.sms, server->row.memory);
+    *server->node_back = server->node_next;
+    if (server->node_next)
+        server->node_next->node_back = server->node_back;
+    server->node->server_count--;
+    if (server->vm) {
+        *server->vm_back = server->vm_next;
+        if (server->vm_next)
+            server->vm_next->vm_back = server->vm_back;
+        server->vm->server_count--;
+    }
+    loop_timer_stop(&server->timer);
+    map_remove_id(&cluster->servers, server->row.id);
+    free(server);
+}
+
+/* ---- programs ---- */
+
+struct program *program_create(struct cluster *cluster, struct vm *vm, const ctl_program *what, uint64_t id)
+{
+    struct program *program = calloc(1, sizeof *program);
+    if (!program)
+        return NULL;
+    program->id = id ? id : cluster_new_id(cluster);
+    program->executable = strdup(what->executable);
+    if (!program->executable || !map_put_id(&cluster->programs, program->id, program)) {
+        free(program->executable);
+        free(program);
+        return NULL;
+    }
+    if (!map_put_id(&vm->by_key, what->key, program)) {
+        map_remove_id(&cluster->programs, program->id);
+        free(program->executable);
+        free(program);
+        return NULL;
+    }
+    program->cluster = cluster;
+    program->key = what->key;
+    program->pid = what->pid;
+    program->uid = what->uid;
+    program->vm = vm;
+    program->since = loop_time();
+    program->vm_next = vm->programs;
+    program->vm_back = &vm->programs;
+    if (program->vm_next)
+        program->vm_next->vm_back = &program->vm_next;
+    vm->programs = program;
+    vm->program_count++;
+    return program;
+}
+
+void program_destroy(struct cluster *cluster, struct program *program)
+{
+    struct vm *vm = program->vm;
+    program_leave_line(cluster, program);
+    program_attach(program, NULL);
+    loop_timer_stop(&program->patience);
+    *program->vm_back = program->vm_next;
+    if (program->vm_next)
+        program->vm_next->vm_back = program->vm_back;
+    vm->program_count--;
+    map_remove_id(&vm->by_key, program->key);
+    map_remove_id(&cluster->programs, program->id);
+    free(program->executable);
+    free(program);
+}
+
+void program_attach(struct program *program, struct server *server)
+{
+    if (program->server) {
+        *program->server_back = program->server_next;
+        if (program->server_next)
+            program->server_next->server_back = program->server_back;
+        program->server->program_count--;
+    }
+    program->server = server;
+    if (!server)
+        return;
+    program->server_next = server->programs;
+    program->server_back = &server->programs;
+    if (program->server_next)
+        program->server_next->server_back = &program->server_next;
+    server->programs = program;
+    server->program_count++;
+}
+
+void program_enter_line(struct cluster *cluster, struct program *program)
+{
+    if (program->in_line)
+        return;
+    if (!cluster->line)
+        cluster->line_end = &cluster->line;
+    program->in_line = true;
+    program->state = ADMIN_PROGRAM_WAITING;
+    program->line_next = NULL;
+    program->line_back = cluster->line_end;
+    *cluster->line_end = program;
+    cluster->line_end = &program->line_next;
+    cluster->line_length++;
+    program->vm->waiting++;
+}
+
+void program_leave_line(struct cluster *cluster, struct program *program)
+{
+    if (!program->in_line)
+        return;
+    program->in_line = false;
+    *program->line_back = program->line_next;
+    if (program->line_next)
+        program->line_next->line_back = program->line_back;
+    else
+        cluster->line_end = program->line_back;
+    cluster->line_length--;
+    program->vm->waiting--;
+}

@@ -1,0 +1,319 @@
+/*
+ * store.c: the resource DB. Everything is loaded when the DB is first there; until then nobody is served. Later only
+ * entitlements are loaded again, because others may change them (db.h).
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <errno.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/notify.h"
+#include "cpu/common/log.h"
+
+enum { ID_BLOCK = 100000, RELOAD_MS = 15000, EVENTS_LOADED = 1000 };
+
+static void failed_for_good(void *context, int error, const char *why)
+{
+    struct cluster *cluster = context;
+    (void)cluster;
+    if (error && error != -ECANCELED)
+        log_error("event=db-write-failed why=\"%s\": the resource DB and this manager may disagree until it is started again", why);
+}
+
+static void apply(struct cluster *cluster, const struct db_change *change, void (*done)(void *, int, const char *), void *context)
+{
+    int failure = db_worker_apply(cluster->db, change, 1, done ? done : failed_for_good, done ? context : cluster);
+    if (failure)
+        log_error("event=db-write-refused: %zu changes wait for the resource DB, no more are kept", db_worker_waiting(cluster->db));
+    if (failure && done)
+        done(context, failure, "too much waits for the resource DB already");
+}
+
+/* ---- writing ---- */
+
+void store_put_server(struct cluster *cluster, const struct server *server, void (*done)(void *, int, const char *), void *context)
+{
+    struct db_change change = { .action = DB_PUT, .kind = DB_SERVER };
+    change.row.server = server->row;
+    apply(cluster, &change, done, context);
+}
+
+void store_delete_server(struct cluster *cluster, uint64_t id)
+{
+    struct db_change change = { .action = DB_DELETE, .kind = DB_SERVER };
+    change.row.server.id = id;
+    apply(cluster, &change, NULL, NULL);
+}
+
+void store_put_node(struct cluster *cluster, const struct node *node)
+{
+    struct db_change change = { .action = DB_PUT, .kind = DB_NODE };
+    change.row.node = node->row;
+    apply(cluster, &change, NULL, NULL);
+}
+
+void store_delete_node(struct cluster *cluster, const char *name)
+{
+    struct db_change change = { .action = DB_DELETE, .kind = DB_NODE };
+    snprintf(change.row.node.name, sizeof change.row.node.name, "%s", name);
+    apply(cluster, &change, NULL, NULL);
+}
+
+int store_change_vm(struct cluster *cluster, enum db_action action, const struct db_vm *row,
+                    void (*done)(void *, int, const char *), void *context)
+{
+    struct db_change change = { .action = action, .kind = DB_VM };
+    change.row.vm = *row;
+    return db_worker_apply(cluster->db, &change, 1, done, context);
+}
+
+void store_event(struct cluster *cluster, const struct db_event *event, uint64_t trim)
+{
+    struct db_change changes[2] = { { .action = DB_PUT, .kind = DB_EVENT }, { .action = DB_TRIM, .kind = DB_EVENT } };
+    changes[0].row.event = *event;
+    changes[1].row.event.number = trim;
+    if (!cluster->loaded)
+        return;
+    /* Events are dropped before anything else is. */
+    if (db_worker_waiting(cluster->db) < DB_WORKER_MAX / 2)
+        db_worker_apply(cluster->db, changes, trim ? 2 : 1, failed_for_good, cluster);
+}
+
+static void put_meta(struct cluster *cluster, const char *key, const char *value)
+{
+    struct db_change change = { .action = DB_PUT, .kind = DB_META };
+    snprintf(change.row.meta.key, sizeof change.row.meta.key, "%s", key);
+    snprintf(change.row.meta.value, sizeof change.row.meta.value, "%s", value);
+    apply(cluster, &change, NULL, NULL);
+}
+
+/* Rows are written in order, so a row with an id below the limit is durable only after the limit is. */
+void store_reserve_ids(struct cluster *cluster)
+{
+    char text[32];
+    cluster->id_limit = cluster->next_id + ID_BLOCK;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)cluster->id_limit);
+    put_meta(cluster, "next-id", text);
+}
+
+/* ---- entitlements, again ---- */
+
+static void take_vm(struct cluster *cluster, const struct db_vm *row)
+{
+    struct vm *vm = map_get(&cluster->vms, row->name);
+    if (!protocol_name_valid(row->name)) {
+        log_warning("event=entitlement-ignored name=\"%s\": it is no valid name", row->name);
+        return;
+    }
+    if (vm && !vm->writing)
+        vm_rename_address(cluster, vm, row);
+    else if (!vm)
+        vm = vm_create(cluster, row);
+    if (vm)
+        vm->seen = true;
+}
+
+static void reload_due(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    store_reload_vms(context);
+}
+
+static void vms_loaded(void *context, int error, const char *why, const struct db_rows *rows)
+{
+    struct cluster *cluster = context;
+    cluster->loading_vms = false;
+    if (cluster->stopping)
+        return;
+    loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
+    if (error) {
+        log_warning("event=entitlements-not-read why=\"%s\"", why);
+        return;
+    }
+    for (size_t i = 0; i < cluster->vms.count; i++)
+        ((struct vm *)map_at(&cluster->vms, i))->seen = false;
+    for (size_t i = 0; i < rows->count; i++)
+        take_vm(cluster, &rows->rows[i].vm);
+    for (size_t i = 0; i < cluster->vms.count;) {
+        struct vm *vm = map_at(&cluster->vms, i);
+        if (vm->seen || vm->writing || vm->server_count || vm->program_count) {
+            i++;                                /* one that is gone but in use stays until it is not */
+            continue;
+        }
+        log_info("event=entitlement-gone vm=%s: it was removed from the resource DB", vm->row.name);
+        vm_destroy(cluster, vm);
+        i = 0;
+    }
+    line_retry(cluster);
+}
+
+void store_reload_vms(struct cluster *cluster)
+{
+    if (cluster->loading_vms || !cluster->loaded || cluster->stopping)
+        return;
+    cluster->loading_vms = db_worker_load(cluster->db, DB_VM, 0, vms_loaded, cluster) == 0;
+    if (!cluster->loading_vms)
+        loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
+}
+
+/* ---- everything, once ---- */
+
+static void take_meta(struct cluster *cluster, const struct db_meta *row)
+{
+    if (strcmp(row->key, "next-id") == 0)
+        cluster->next_id = strtoull(row->value, NULL, 10);
+    else if (strcmp(row->key, "cluster") == 0)
+        snprintf(cluster->name, sizeof cluster->name, "%.*s", CTL_MAX_LABEL, row->value);
+}
+
+static void take_node(struct cluster *cluster, const struct db_node *row)
+{
+    struct node *node = node_create(cluster, row->name);
+    if (!node)
+        return;
+    node->row = *row;
+    node->in_db = true;
+}
+
+static void take_server(struct cluster *cluster, const struct db_server *row)
+{
+    struct server *server;
+    if (!map_get(&cluster->nodes, row->node))
+        node_create(cluster, row->node);
+    server = server_create(cluster, row);
+    if (!server) {
+        log_error("event=server-not-adopted server=%llu node=%s gpu=%s: no memory", (unsigned long long)row->id, row->node, row->gpu);
+        return;
+    }
+    server->durable = server->ordered = server->adopted = true;
+    server->stopping = row->state == CTL_SERVER_STOPPING;
+    server->state = (ctl_server_state)row->state;
+}
+
+static void take_event(struct cluster *cluster, const struct db_event *row)
+{
+    struct event_ring *ring = &cluster->events;
+    if (row->number >= ring->next)
+        ring->next = row->number + 1;
+    if (ring->count < ring->capacity)
+        ring->events[ring->count++] = *row;
+}
+
+static void load(struct cluster *);
+static void load_again(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    load(context);
+}
+
+static void all_loaded(void *context, int error, const char *why, const struct db_rows *rows)
+{
+    struct cluster *cluster = context;
+    if (cluster->stopping)
+        return;
+    if (error) {
+        log_error("event=db-not-read why=\"%s\": tried again in %d s", why, RELOAD_MS / 1000);
+        snprintf(cluster->db_text, sizeof cluster->db_text, "%s", why);
+        loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, load_again, cluster);
+        return;
+    }
+    /* Nodes and VMs first: servers refer to them. */
+    static const enum db_kind order[] = { DB_META, DB_VM, DB_NODE, DB_SERVER, DB_EVENT };
+    for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)
+        for (size_t i = 0; i < rows->count; i++) {
+            const union db_row *row = &rows->rows[i];
+            if (rows->kinds[i] != order[k])
+                continue;
+            switch (order[k]) {
+            case DB_META:   take_meta(cluster, &row->meta); break;
+            case DB_VM:     take_vm(cluster, &row->vm); break;
+            case DB_NODE:   take_node(cluster, &row->node); break;
+            case DB_SERVER: take_server(cluster, &row->server); break;
+            default:        take_event(cluster, &row->event); break;
+            }
+        }
+    for (size_t i = 0; i < cluster->servers.count; i++) {
+        struct server *server = map_at(&cluster->servers, i);
+        if (server->row.id >= cluster->next_id)
+            cluster->next_id = server->row.id + 1;
+    }
+    cluster->loaded = true;
+    store_reserve_ids(cluster);
+    if (!*cluster->name) {
+        uint8_t random[8];
+        RAND_bytes(random, sizeof random);
+        snprintf(cluster->name, sizeof cluster->name, "flyt-%02x%02x%02x%02x%02x%02x%02x%02x", random[0], random[1], random[2],
+                 random[3], random[4], random[5], random[6], random[7]);
+        put_meta(cluster, "cluster", cluster->name);
+    }
+    for (size_t i = 0; i < cluster->vms.count; i++)
+        client_silence_begin(cluster, map_at(&cluster->vms, i));
+    cluster_event(cluster, ADMIN_INFO, "manager-started", NULL, "%s of cluster %s: %zu VMs, %zu nodes, %zu servers to adopt",
+                  CLUSTER_SOFTWARE, cluster->name, cluster->vms.count, cluster->nodes.count, cluster->servers.count);
+    notify_send("READY=1\nSTATUS=serving");
+    loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
+}
+
+static void load(struct cluster *cluster)
+{
+    if (db_worker_load(cluster->db, DB_ALL, EVENTS_LOADED, all_loaded, cluster) != 0)
+        loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, load_again, cluster);
+}
+
+static void db_state(void *context, bool up, const char *text)
+{
+    struct cluster *cluster = context;
+    bool was_up = cluster->db_up;
+    cluster->db_up = up;
+    snprintf(cluster->db_text, sizeof cluster->db_text, "%.*s", CTL_MAX_TEXT, up ? "" : text);
+    if (cluster->loaded && up != was_up)
+        cluster_event(cluster, up ? ADMIN_INFO : ADMIN_ERROR, up ? "db-back" : "db-away", NULL, "%s", text);
+    else if (!up)
+        log_error("event=db-away text=\"%s\": it is tried again", text);
+    if (!up && !cluster->loaded)
+        notify_send("STATUS=waiting for the resource DB");
+}
+
+static void make_uri(const struct cluster_config *values, const char *password, char *uri, size_t size)
+{
+    if (!*values->db_host)
+        snprintf(uri, size, "%s", values->db_uri);
+    else if (*values->db_user)
+        snprintf(uri, size, "mongodb://%s:%s@%s:%d/%s", values->db_user, password, values->db_host, (int)values->db_port,
+                 values->db_name);
+    else
+        snprintf(uri, size, "mongodb://%s:%d/%s", values->db_host, (int)values->db_port, values->db_name);
+}
+
+/* Characters that mean something in a URI are written %XX. */
+static void escape(const struct secret *secret, char *out, size_t size)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < secret->size && at + 4 < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%%%02X", secret->bytes[i]);
+    out[at] = '\0';
+}
+
+int store_start(struct cluster *cluster, char *error)
+{
+    const struct db_worker_events events = { .state = db_state, .context = cluster };
+    char uri[16384], password[SECRET_MAX_SIZE * 3 + 1] = "";
+    struct secret secret;
+    if (*cluster->values->db_password) {
+        int failure = secret_resolve(cluster->values->db_password, false, &secret, error);
+        if (failure)
+            return failure;
+        escape(&secret, password, sizeof password);
+        secret_wipe(&secret);
+    }
+    make_uri(cluster->values, password, uri, sizeof uri);
+    snprintf(cluster->db_kind, sizeof cluster->db_kind, "%s", strncmp(uri, "mongodb", 7) == 0 ? "mongodb" : "sqlite");
+    int failure = db_worker_start(cluster->loop, uri, &events, &cluster->db, error);
+    memset(uri, 0, sizeof uri);
+    if (failure == 0)
+        load(cluster);
+    return failure;
+}

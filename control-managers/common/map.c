@@ -1,0 +1,193 @@
+#include "control-managers/common/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct map_entry { struct map_entry *next; void *value; uint32_t hash; size_t size; unsigned char key[]; };
+
+struct key { const unsigned char *bytes; size_t size; };
+struct id_key { unsigned char bytes[8]; };
+
+/* Big endian, so that the order of the bytes is that of the numbers. */
+static struct id_key id_key(uint64_t id)
+{
+    struct id_key key;
+    for (int i = 0; i < 8; i++)
+        key.bytes[i] = (unsigned char)(id >> (56 - 8 * i));
+    return key;
+}
+
+static struct key name_key(const char *name)
+{
+    return (struct key){ (const unsigned char *)name, strlen(name) };
+}
+
+static uint32_t hash_of(struct key key)         /* FNV-1a */
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < key.size; i++)
+        hash = (hash ^ key.bytes[i]) * 16777619u;
+    return hash;
+}
+
+static int compare(struct key a, struct key b)
+{
+    int order = memcmp(a.bytes, b.bytes, a.size < b.size ? a.size : b.size);
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static struct map_entry **find(const struct map *map, struct key key, uint32_t hash)
+{
+    struct map_entry **at = &map->buckets[hash & (map->bucket_count - 1)];
+    while (*at && ((*at)->hash != hash || (*at)->size != key.size || memcmp((*at)->key, key.bytes, key.size)))
+        at = &(*at)->next;
+    return at;
+}
+
+static bool grow(struct map *map)
+{
+    size_t count = map->bucket_count ? 2 * map->bucket_count : 16;
+    struct map_entry **buckets = calloc(count, sizeof *buckets);
+    if (!buckets)
+        return map->bucket_count > 0;           /* slower, but it works */
+    for (size_t i = 0; i < map->bucket_count; i++)
+        for (struct map_entry *entry = map->buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            entry->next = buckets[entry->hash & (count - 1)];
+            buckets[entry->hash & (count - 1)] = entry;
+        }
+    free(map->buckets);
+    map->buckets = buckets;
+    map->bucket_count = count;
+    return true;
+}
+
+static void *get(const struct map *map, struct key key)
+{
+    struct map_entry *entry = map->count ? *find(map, key, hash_of(key)) : NULL;
+    return entry ? entry->value : NULL;
+}
+
+static bool put(struct map *map, struct key key, void *value)
+{
+    if (map->count >= map->bucket_count && !grow(map))
+        return false;
+    uint32_t hash = hash_of(key);
+    struct map_entry **at = find(map, key, hash);
+    if (*at) {
+        (*at)->value = value;
+        return true;
+    }
+    struct map_entry *entry = malloc(sizeof *entry + key.size);
+    if (!entry)
+        return false;
+    *entry = (struct map_entry){ .value = value, .hash = hash, .size = key.size };
+    memcpy(entry->key, key.bytes, key.size);
+    *at = entry;
+    map->count++;
+    map->dirty = true;
+    return true;
+}
+
+static void *take(struct map *map, struct key key)
+{
+    if (!map->count)
+        return NULL;
+    struct map_entry **at = find(map, key, hash_of(key)), *entry = *at;
+    if (!entry)
+        return NULL;
+    void *value = entry->value;
+    *at = entry->next;
+    free(entry);
+    map->count--;
+    map->dirty = true;
+    return value;
+}
+
+void *map_get(const struct map *map, const char *name) { return get(map, name_key(name)); }
+bool map_put(struct map *map, const char *name, void *value) { return put(map, name_key(name), value); }
+void *map_remove(struct map *map, const char *name) { return take(map, name_key(name)); }
+
+void *map_get_id(const struct map *map, uint64_t id)
+{
+    struct id_key key = id_key(id);
+    return get(map, (struct key){ key.bytes, 8 });
+}
+
+bool map_put_id(struct map *map, uint64_t id, void *value)
+{
+    struct id_key key = id_key(id);
+    return put(map, (struct key){ key.bytes, 8 }, value);
+}
+
+void *map_remove_id(struct map *map, uint64_t id)
+{
+    struct id_key key = id_key(id);
+    return take(map, (struct key){ key.bytes, 8 });
+}
+
+/* ---- in order ---- */
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct map_entry *x = *(struct map_entry *const *)a, *y = *(struct map_entry *const *)b;
+    return compare((struct key){ x->key, x->size }, (struct key){ y->key, y->size });
+}
+
+static bool sort(struct map *map)
+{
+    if (!map->dirty)
+        return true;
+    struct map_entry **sorted = realloc(map->sorted, (map->count ? map->count : 1) * sizeof *sorted);
+    size_t at = 0;
+    if (!sorted)
+        return false;
+    map->sorted = sorted;
+    for (size_t i = 0; i < map->bucket_count; i++)
+        for (struct map_entry *entry = map->buckets[i]; entry; entry = entry->next)
+            sorted[at++] = entry;
+    qsort(sorted, at, sizeof *sorted, compare_entries);
+    map->dirty = false;
+    return true;
+}
+
+static size_t after(struct map *map, struct key key)
+{
+    if (!sort(map))
+        return map->count;
+    size_t low = 0, high = map->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct map_entry *entry = map->sorted[middle];
+        if (compare((struct key){ entry->key, entry->size }, key) > 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+size_t map_after(struct map *map, const char *name) { return *name ? after(map, name_key(name)) : 0; }
+
+size_t map_after_id(struct map *map, uint64_t id)
+{
+    struct id_key key = id_key(id);
+    return id ? after(map, (struct key){ key.bytes, 8 }) : 0;
+}
+
+void *map_at(struct map *map, size_t position)
+{
+    return position < map->count && sort(map) ? map->sorted[position]->value : NULL;
+}
+
+void map_free(struct map *map)
+{
+    for (size_t i = 0; i < map->bucket_count; i++)
+        for (struct map_entry *entry = map->buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            free(entry);
+        }
+    free(map->buckets);
+    free(map->sorted);
+    *map = (struct map){ 0 };
+}
