@@ -302,11 +302,25 @@ void serve_copy_box_out(struct session *session, struct call *call)
 
 /* ---- on the device ---- */
 
+/* Memory of two devices: the driver wants to know both contexts, since neither may map the other's memory. */
+static bool copy_crosses(struct session *session, uint64_t to, uint64_t from, CUcontext *to_context, CUcontext *from_context)
+{
+    const struct device *target = memory_device(session, to), *source = memory_device(session, from);
+    if (!target || !source || target == source)
+        return false;
+    *to_context = target->context;
+    *from_context = source->context;
+    return true;
+}
+
 static int copy_issue(struct session *session, struct call *call)
 {
     const copy_args *args = &call->args.copy;
+    CUcontext to, from;
     if (!args->size)
         return CUDA_SUCCESS;
+    if (copy_crosses(session, args->to, args->from, &to, &from) && session->gpu->MemcpyPeerAsync)
+        return (int)session->gpu->MemcpyPeerAsync(args->to, to, args->from, from, args->size, call->stream->handle);
     return (int)session->gpu->MemcpyDtoDAsync(args->to, args->from, args->size, call->stream->handle);
 }
 static const struct operation copy_operation = { .issue = copy_issue, .numbered = true };
@@ -331,6 +345,16 @@ static int copy_box_issue(struct session *session, struct call *call)
     box_source(&copy, &args->from, &args->extent);
     box_target(&copy, &args->to, &args->extent);
     box_extent(&copy, &args->extent);
+    CUcontext to, from;
+    if (copy_crosses(session, args->to.address, args->from.address, &to, &from) && session->gpu->Memcpy3DPeerAsync) {
+        CUDA_MEMCPY3D_PEER peer = {
+            .srcMemoryType = copy.srcMemoryType, .srcDevice = copy.srcDevice, .srcContext = from, .srcPitch = copy.srcPitch,
+            .srcHeight = copy.srcHeight, .dstMemoryType = copy.dstMemoryType, .dstDevice = copy.dstDevice, .dstContext = to,
+            .dstPitch = copy.dstPitch, .dstHeight = copy.dstHeight, .WidthInBytes = copy.WidthInBytes, .Height = copy.Height,
+            .Depth = copy.Depth,
+        };
+        return (int)session->gpu->Memcpy3DPeerAsync(&peer, call->stream->handle);
+    }
     return (int)session->gpu->Memcpy3DAsync(&copy, call->stream->handle);
 }
 static const struct operation copy_box_operation = { .issue = copy_box_issue, .numbered = true };

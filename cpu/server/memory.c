@@ -269,6 +269,14 @@ bool memory_known(struct session *session, uint64_t address, uint64_t size)
     return address - range->address < range->size && size <= range->size - (address - range->address);
 }
 
+const struct device *memory_device(struct session *session, uint64_t address)
+{
+    const struct window *window = &session->window;
+    uint64_t offset = address - window->base;
+    const struct mapping *mapping = offset < window->size ? window->at[offset / window->granularity] : NULL;
+    return mapping ? mapping->device : NULL;
+}
+
 int memory_symbol_add(struct session *session, uint64_t address, uint64_t size, struct module *module)
 {
     size_t at = symbol_position(session, address);

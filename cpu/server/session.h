@@ -344,6 +344,8 @@ void memory_stop(struct session *);
 void memory_drop_all(struct session *, struct device *);          /* of the device */
 /* May the client name [address, address + size)? Mapped window, or a variable of one of its modules. */
 bool memory_known(struct session *, uint64_t address, uint64_t size);
+/* Whose memory lies there; NULL: not the window's. */
+const struct device *memory_device(struct session *, uint64_t address);
 int  memory_symbol_add(struct session *, uint64_t address, uint64_t size, struct module *);
 void memory_symbols_drop(struct session *, struct module *);
 

@@ -86,6 +86,8 @@
 #define GPU_OPTIONAL(X) \
     X(FuncGetParamInfo, "cuFuncGetParamInfo", (CUfunction function, size_t index, size_t *offset, size_t *size)) \
     X(StreamWaitValue32, "cuStreamWaitValue32_v2", (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)) \
+    X(MemcpyPeerAsync, "cuMemcpyPeerAsync", (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size, CUstream stream)) \
+    X(Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", (const CUDA_MEMCPY3D_PEER *copy, CUstream stream)) \
     X(EventRecordWithFlags, "cuEventRecordWithFlags", (CUevent event, CUstream stream, unsigned int flags)) \
     X(LaunchKernelEx, "cuLaunchKernelEx", (const CUlaunchConfig *config, CUfunction function, void **params, void **extra))
 
