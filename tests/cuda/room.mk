@@ -4,11 +4,13 @@
 CUDA_TEST_FLAGS    := -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets
 CUDA_TEST_NAMES    := $(filter-out forever,$(sort $(basename $(notdir $(wildcard tests/cuda/*.cu)))))
 CUDA_TEST_VARIANTS := memory-rdc memory-plain memory-size vector_add-legacy streams-debug threads-perthread
+CUDA_TEST_VARIANTS += $(if $(shell $(NVCC) --help 2>/dev/null | grep -e --compress-mode),memory-lz4)      # CUDA 12.8 and later
 CUDA_TEST_PROGRAMS := $(addprefix build/cuda/,$(CUDA_TEST_NAMES) $(CUDA_TEST_VARIANTS) linked)
 
 cuda_flags_rdc       := -rdc=true
 cuda_flags_plain     := -Xfatbin --compress=false
 cuda_flags_size      := -Xfatbin -compress-all
+cuda_flags_lz4       := --compress-mode=speed
 cuda_flags_legacy    := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
 cuda_flags_debug     := -G
 cuda_flags_perthread := --default-stream per-thread
@@ -43,8 +45,8 @@ cuda-tests: $(CUDA_TEST_PROGRAMS)
 
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>
 # (ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.)
-CUDA_TEST_RUNS      := $(if $(findstring thread,$(FLAVOUR)),,e2e-unix-run-0 e2e-tcp-preload-7) e2e-local-run-0
-CUDA_TEST_LONG_RUNS := $(foreach seed,1 2 3 4 5,e2e-unix-preload-$(seed) e2e-tcp-run-$(seed))
+CUDA_TEST_RUNS      := $(if $(findstring thread,$(FLAVOUR)),,e2e-shm-run-0 e2e-unix-run-0 e2e-tcp-preload-7) e2e-local-run-0
+CUDA_TEST_LONG_RUNS := $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) e2e-unix-preload-$(seed) e2e-tcp-run-$(seed))
 $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s "$$@" %s\n' \
