@@ -152,7 +152,7 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
         }
     }
     if (i->kind == CAS || i->kind == EXCH)
-        exec_poll(w, 2 * POLL_COST);
+        exec_poll(w, 8 * POLL_COST);
     else
         w->budget -= POLL_COST;
 }

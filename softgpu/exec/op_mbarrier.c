@@ -13,7 +13,7 @@
 #include "softgpu/memory.h"
 
 enum op { INIT, INVAL, ARRIVE, ARRIVE_DROP, EXPECT_TX, COMPLETE_TX, WAIT_STATE, WAIT_PARITY, PENDING_COUNT };
-enum { COUNT_BITS = 20, POLL_COST = 48 };
+enum { COUNT_BITS = 20, POLL_COST = 128 };
 static const uint64_t COUNT_MASK = (UINT64_C(1) << COUNT_BITS) - 1, PHASE = UINT64_C(1) << 62;
 static const uint64_t TX_MASK = (UINT64_C(1) << 22) - 1;
 enum { TX_SHIFT = 2 * COUNT_BITS };

@@ -11,7 +11,7 @@
 
 #include "softgpu/memory.h"
 
-enum { POLL_COST = 48, MAX_VECTOR = 8 };
+enum { POLL_COST = 128, MAX_VECTOR = 8 };
 struct vector { uint32_t to[MAX_VECTOR]; uint8_t bytes[MAX_VECTOR]; bool sink[MAX_VECTOR]; exec_source from[MAX_VECTOR]; };
 
 static inline uint64_t load_element(uintptr_t p, unsigned size, bool sign)

@@ -154,8 +154,18 @@ static void run(struct exec_warp *w)
     } while (w->pc != w->stop);
 }
 
+/* Is there a group that has not had its share? */
+static bool another(const struct exec_warp *w)
+{
+    for (uint32_t i = 0; i < w->group_count; i++)
+        if (w->groups[i].state == EXEC_RUNNABLE && !w->groups[i].gave_way)
+            return true;
+    return false;
+}
+
 void exec_warp_slice(struct exec_warp *w, int32_t budget)
 {
+    unsigned more = SG_LANES;
     w->budget = budget;
     w->polled = false;
     while (w->budget > 0 && !w->block->failed) {
@@ -176,8 +186,13 @@ void exec_warp_slice(struct exec_warp *w, int32_t budget)
             continue;
         g->spent = w->group_count > 1 ? g->spent + 1 : 0;
         g->gave_way = w->polled || g->spent >= PATIENCE;
-        if (g->gave_way)
-            g->spent = 0;
+        if (!g->gave_way)
+            return;
+        g->spent = 0;
+        if (!more-- || !another(w))
+            return;
+        w->budget = budget;           /* what it waits for may well be in its own warp */
+        w->polled = false;
     }
 }
 
