@@ -608,14 +608,12 @@ static const struct rpc_channel_operations shm_operations = {
     .shutdown = shm_shutdown, .destroy = shm_destroy, .abandon = shm_abandon,
 };
 
-/* Takes the socket over, also when it fails. */
+/* Takes the socket over, unless there is no memory. */
 static struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side)
 {
     struct shm_channel *s = calloc(1, sizeof *s);
-    if (!s) {
-        rpc_channel_destroy(socket);
+    if (!s)
         return NULL;
-    }
     s->base.operations = &shm_operations;
     atomic_init(&s->base.transport, rpc_channel_transport(socket));
     atomic_init(&s->base.direct, false);
@@ -632,8 +630,10 @@ int rpc_channel_offer(rpc_channel *socket, bool required, rpc_channel **out, cha
 {
     uint8_t offer[OFFER_SIZE];
     struct shm_channel *s = shm_create(socket, RING_CLIENT);
-    if (!s)
+    if (!s) {
+        rpc_channel_destroy(socket);
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
+    }
     s->required = required;
     make_offer(offer);
     ssize_t sent = send(s->fd, offer, sizeof offer, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -659,14 +659,9 @@ int rpc_channel_accept(int fd, rpc_channel **out, char *error)
     int status = rpc_channel_from_fd(fd, &socket, error);
     if (status < 0)
         return status;
-    if (strcmp(rpc_channel_transport(socket), "unix") != 0) {
-        *out = socket;
-        return 0;
-    }
-    struct shm_channel *s = shm_create(socket, RING_SERVER);
-    if (!s)
-        return rpc_explain(error, -ENOMEM, "no memory for a connection");
-    *out = &s->base;
+    bool local = strcmp(rpc_channel_transport(socket), "unix") == 0;
+    struct shm_channel *s = local ? shm_create(socket, RING_SERVER) : NULL;
+    *out = s ? &s->base : socket;
     return 0;
 }
 
@@ -677,8 +672,10 @@ int rpc_channel_shared(int fd, int memory_fd, size_t size, bool server, rpc_chan
     if (status < 0)
         return status;
     struct shm_channel *s = shm_create(socket, server ? RING_SERVER : RING_CLIENT);
-    if (!s)
+    if (!s) {
+        rpc_channel_destroy(socket);
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
+    }
     status = use_memory(s, memory_fd, size);
     if (status < 0) {
         shm_destroy(&s->base);

@@ -192,6 +192,8 @@ int rpc_request_arguments(rpc_request *, xdrproc_t, void *args);
 int rpc_server_reply(rpc_server *, uint32_t xid, xdrproc_t, void *result);
 int rpc_server_reject(rpc_server *, uint32_t xid, enum accept_stat);     /* PROC_UNAVAIL, GARBAGE_ARGS … */
 
+const char *rpc_server_transport(const rpc_server *);   /* settled once a call has come */
+
 void rpc_request_free(rpc_request *);
 void rpc_server_shutdown(rpc_server *);
 void rpc_server_destroy(rpc_server *);

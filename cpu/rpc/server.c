@@ -62,6 +62,11 @@ void rpc_server_set_spinning(rpc_server *server, bool on)
     server->spin.on = on;
 }
 
+const char *rpc_server_transport(const rpc_server *server)
+{
+    return rpc_channel_transport(server->channel);
+}
+
 void rpc_server_shutdown(rpc_server *server)
 {
     pthread_mutex_lock(&server->lock);

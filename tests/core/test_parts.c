@@ -25,13 +25,15 @@ static void perf_words(void **unused)
     (void)unused;
     struct perf p;
     perf_parse(&p, NULL);
-    assert_false(p.no_async || p.no_batch || p.no_cache || p.no_pipeline);
+    assert_false(p.no_async || p.no_batch || p.no_cache || p.no_pipeline || p.no_shm);
     perf_parse(&p, "no_async,no_cache");
     assert_true(p.no_async && p.no_cache);
     assert_false(p.no_batch || p.no_pipeline);
     perf_parse(&p, ",no_batch,");
     assert_true(p.no_batch);
-    assert_false(p.no_async);
+    assert_false(p.no_async || p.no_shm);
+    perf_parse(&p, "no_shm");
+    assert_true(p.no_shm);
 }
 
 /* ---- visible devices ---- */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/cuda/e2e.py: runs end-to-end programs through Flyt; TAP on stdout.
 
-    e2e.py [--bin DIR] [--transport tcp|unix|local] [--way preload|run] [--gpu KIND] [--chaos SEED] PROGRAM...
+    e2e.py [--bin DIR] [--transport tcp|unix|shm|local] [--way preload|run] [--gpu KIND] [--chaos SEED] PROGRAM...
 
 One server is started for all of them on a free port or a socket in a temporary folder, and stopped at the end, when it
 must exit with status 0 and leave nothing behind. A program passes with exit status 0; `expect` files next to its source
@@ -24,7 +24,7 @@ class Server:
     """A cricket-rpc-server of our own, ready when it says where it listens."""
 
     def __init__(self, bindir, transport, gpu, folder, extra_env):
-        uri = "tcp://127.0.0.1:0" if transport == "tcp" else f"unix://{folder}/server.sock"
+        uri = "tcp://127.0.0.1:0" if transport == "tcp" else f"{transport}://{folder}/server.sock"
         self.log = open(os.path.join(folder, "server.log"), "w+")
         self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--listen", uri, "--gpu", gpu],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **extra_env})
@@ -98,7 +98,7 @@ def run(program, arguments, uri, extra_env):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="bin")
-    parser.add_argument("--transport", choices=["tcp", "unix", "local"], default="unix")
+    parser.add_argument("--transport", choices=["tcp", "unix", "shm", "local"], default="unix")
     parser.add_argument("--way", choices=["preload", "run"], default="run")
     parser.add_argument("--gpu", default="software")
     parser.add_argument("--chaos", default="")
@@ -108,6 +108,8 @@ def main():
     arguments.bin = os.path.abspath(arguments.bin)
     folder = tempfile.mkdtemp(prefix="flyt-e2e.")
     extra = {"FLYT_SOFTGPU_CHAOS": arguments.chaos} if arguments.chaos else {}
+    if arguments.transport == "unix":
+        extra["FLYT_PERF"] = "no_shm"           # or it would be shared memory: shm:// insists on that
     if arguments.transport == "local":
         extra["FLYT_GPU"] = arguments.gpu
     where = f"{arguments.transport}, {arguments.way}" + (f", chaos {arguments.chaos}" if arguments.chaos else "")

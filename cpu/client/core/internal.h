@@ -23,6 +23,7 @@ struct perf {
     bool no_batch;      /* every call is sent at once */
     bool no_cache;      /* free memory is given back at once, queries always travel */
     bool no_pipeline;   /* one chunk of a copy from the device at a time */
+    bool no_shm;        /* a unix socket stays one */
 };
 void perf_parse(struct perf *, const char *text);
 extern struct perf core_perf;

@@ -24,8 +24,10 @@ void perf_parse(struct perf *perf, const char *text)
             perf->no_cache = true;
         else if (word_is(text, length, "no_pipeline"))
             perf->no_pipeline = true;
+        else if (word_is(text, length, "no_shm"))
+            perf->no_shm = true;
         else if (length)
-            log_warning("FLYT_PERF: %.*s is not a switch of this version; it has no_async, no_batch, no_cache, no_pipeline",
+            log_warning("FLYT_PERF: %.*s is not a switch of this version; it has no_async, no_batch, no_cache, no_pipeline, no_shm",
                         (int)length, text);
         text += length;
         text += *text == ',';

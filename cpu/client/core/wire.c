@@ -257,8 +257,9 @@ void wire_report(void)
     struct core_statistics s;
     core_statistics(&s);
     fprintf(stderr, "flyt: %llu calls travelled, %llu of them waited for; %llu answered by the client alone; "
-            "%llu bytes sent, %llu received\n", (unsigned long long)s.travelled, (unsigned long long)s.waited,
-            (unsigned long long)s.local, (unsigned long long)s.bytes_sent, (unsigned long long)s.bytes_received);
+            "%llu bytes sent, %llu received over %s\n", (unsigned long long)s.travelled, (unsigned long long)s.waited,
+            (unsigned long long)s.local, (unsigned long long)s.bytes_sent, (unsigned long long)s.bytes_received,
+            session_ready() ? rpc_client_transport(core_session.client) : "nothing");
     for (unsigned i = 0; i < WIRE_PROCEDURES; i++) {
         uint64_t n = atomic_load(&wire.calls[i]);
         if (!n)
