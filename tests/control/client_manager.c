@@ -1,0 +1,293 @@
+/* flyt-client-manager with programs, a node manager and GPU servers that are real, and a cluster manager made of the test. */
+#include "tests/control/node_fake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { START_MS = 30000, SOON_MS = 15000 };
+
+static char manager_variable[128], wait_variable[64], server_variable[CTL_MAX_URI + 32];
+static const char *more_config = "", *program_name;
+static pid_t node, manager;
+
+static pid_t start(const char *daemon, const char *config, const int *counter)
+{
+    char program[256], path[128];
+    snprintf(program, sizeof program, "%s/%s", fake_bin, daemon);
+    snprintf(path, sizeof path, "%s/%s", fake.folder, config);
+    char *arguments[] = { program, (char *)(uintptr_t)"--config", path, NULL };
+    int before = *counter;
+    pid_t pid = fake_spawn(arguments, NULL, NULL);
+    fake_until(*counter > before || !fake_running(pid), START_MS);
+    if (*counter == before)
+        fail_msg("it ended: %s", fake_log(pid));
+    return pid;
+}
+
+static void start_manager(void)
+{
+    fake_file("secret", "secret\n");
+    fake_file("client.conf", "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
+              "vm = { name = \"vm1\"; secret = \"file:%s/secret\"; state-directory = \"%s/vm\"; };\n"
+              "ipc = { socket = \"%s/m.sock\"; mode = \"0600\"; };\nvcuda-client = { process-monitor-period = 0.2; %s };\n",
+              fake.port, fake.folder, fake.folder, fake.folder, more_config);
+    manager = start("flyt-client-manager", "client.conf", &fake.client_registrations);
+}
+
+static int setup_cluster(void **state)
+{
+    (void)state;
+    fake_start();
+    more_config = "";
+    snprintf(manager_variable, sizeof manager_variable, "FLYT_MANAGER=%s/m.sock", fake.folder);
+    wait_variable[0] = '\0';
+    fake_file("secret", "secret\n");
+    fake_file("node.conf", "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
+              "node = { name = \"n1\"; secret = \"file:%s/secret\"; state-directory = \"%s/state\"; gpu = \"software\"; };\n"
+              "virt-server = { listen-address = \"127.0.0.1\"; };\n", fake.port, fake.folder, fake.folder);
+    node = start("flyt-node-manager", "node.conf", &fake.node_registrations);
+    ctl_server_spec spec;
+    fake_spec(&spec, 1);
+    node_order_body body = { .kind = NODE_ORDER_START };
+    body.node_order_body_u.start = spec;
+    fake_order(&body);
+    fake.server = 1;
+    fake_until(fake_server(1) && fake_server(1)->state == CTL_SERVER_RUNNING, START_MS);
+    start_manager();
+    return 0;
+}
+
+static int teardown_cluster(void **state)
+{
+    (void)state;
+    kill(node, SIGTERM);
+    fake_stop();
+    return 0;
+}
+
+static pid_t start_program(int *input)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s", program_name);
+    char *arguments[] = { path, NULL };
+    char *environment[] = { manager_variable, wait_variable[0] ? wait_variable : NULL, NULL };
+    return fake_spawn(arguments, environment, input);
+}
+
+static bool says(pid_t pid, const char *words) { return strstr(fake_log(pid), words) != NULL; }
+
+static void end_well(pid_t program, int input)
+{
+    assert_int_equal(write(input, "\n", 1), 1);
+    close(input);
+    int status = fake_wait(program, START_MS);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        fail_msg("status %x: %s", status, fake_log(program));
+    assert_true(says(program, "done"));
+}
+
+static bool was_ended(uint64_t key)
+{
+    for (int i = 0; i < fake.ended_count; i++)
+        if (fake.ended[i] == key)
+            return true;
+    return false;
+}
+
+static pid_t attach(int *input)
+{
+    pid_t program = start_program(input);
+    fake_until(says(program, "attached") || !fake_running(program), START_MS);
+    if (!says(program, "attached"))
+        fail_msg("%s", fake_log(program));
+    return program;
+}
+
+static void test_life(void **state)
+{
+    int input, other;
+    (void)state;
+    pid_t program = attach(&input);
+    assert_int_equal(fake.request.prog.pid, program);
+    assert_int_equal(fake.request.prog.uid, getuid());
+    assert_non_null(strstr(fake.request.prog.executable, "client_program"));
+    uint64_t key = fake.request.prog.key;
+    end_well(program, input);
+    fake_until(was_ended(key), SOON_MS);
+    /* Killed: noticed at once. */
+    program = attach(&other);
+    key = fake.request.prog.key;
+    kill(program, SIGKILL);
+    fake_wait(program, SOON_MS);
+    close(other);
+    fake_until(was_ended(key), 1000);
+}
+
+static void test_wait_in_line(void **state)
+{
+    int input;
+    (void)state;
+    fake.answer = (ctl_status){ CTL_WAITING, (char *)(uintptr_t)"all GPUs are taken" };
+    pid_t program = start_program(&input);
+    fake_until(says(program, "place 1 in line: all GPUs are taken"), START_MS);
+    assert_int_equal(fake.request.wait, CLIENT_WAIT_DEFAULT);
+    /* The connection goes, and comes back: it asks again with its key. */
+    uint64_t key = fake.request.prog.key;
+    int before = fake.request_count;
+    fake_disconnect();
+    fake_until(fake.request_count > before, SOON_MS);
+    assert_int_equal(fake.request.prog.key, key);
+    client_event_body body = { .kind = CLIENT_EVENT_ANSWER };
+    body.client_event_body_u.answer = (client_answer){ .status = { CTL_OK, (char *)(uintptr_t)"" }, .key = key, .prog = 77 };
+    fake_grant(77, &body.client_event_body_u.answer.grant);
+    fake_event(&body);
+    fake_until(says(program, "attached"), START_MS);
+    end_well(program, input);
+    fake_until(was_ended(key), SOON_MS);
+}
+
+static void test_refused(void **state)
+{
+    int input;
+    (void)state;
+    fake.answer = (ctl_status){ CTL_BUSY, (char *)(uintptr_t)"no GPU is free, and vm1 does not wait in line" };
+    snprintf(wait_variable, sizeof wait_variable, "FLYT_WAIT=no");
+    pid_t program = start_program(&input);
+    close(input);
+    assert_int_equal(WEXITSTATUS(fake_wait(program, START_MS)), 1);
+    assert_int_equal(fake.request.wait, CLIENT_WAIT_NO);
+    assert_true(says(program, "vm1 does not wait in line"));
+    assert_true(says(program, "not attached: 46"));
+    fake_until(was_ended(fake.request.prog.key), SOON_MS);
+}
+
+static void test_cluster_away(void **state)
+{
+    int input, waiting;
+    (void)state;
+    pid_t program = attach(&input);
+    uint64_t key = fake.request.prog.key;
+    fake_deaf(1);
+    /* One that does not wait is told; one that waits is served when the cluster manager is back. */
+    snprintf(wait_variable, sizeof wait_variable, "FLYT_WAIT=no");
+    int unused;
+    pid_t other = start_program(&unused);
+    close(unused);
+    assert_int_equal(WEXITSTATUS(fake_wait(other, START_MS)), 1);
+    assert_true(says(other, "the cluster manager cannot be reached"));
+    wait_variable[0] = '\0';
+    other = start_program(&waiting);
+    for (int i = 0; i < 20; i++)
+        fake_turn();
+    assert_true(fake_running(program) && fake_running(other));
+    fake_deaf(0);
+    fake_until(says(other, "attached"), START_MS);
+    assert_true(fake.client_registrations >= 2);
+    bool named = false;
+    for (u_int i = 0; i < fake.client_args.programs.programs_len; i++)
+        if (fake.client_args.programs.programs_val[i].prog.key == key) {
+            named = true;
+            assert_int_equal(fake.client_args.programs.programs_val[i].server, 1);
+            assert_int_equal(fake.client_args.programs.programs_val[i].id, 1000 + key);
+        }
+    assert_true(named);
+    end_well(program, input);
+    end_well(other, waiting);
+    fake_until(was_ended(key), SOON_MS);
+}
+
+static void test_restart(void **state)
+{
+    int one, two;
+    (void)state;
+    pid_t first = attach(&one);
+    uint64_t key = fake.request.prog.key;
+    pid_t second = attach(&two);
+    uint64_t other = fake.request.prog.key;
+    kill(manager, SIGKILL);
+    fake_wait(manager, SOON_MS);
+    assert_true(fake_running(first) && fake_running(second));
+    kill(second, SIGKILL);              /* while nobody looks */
+    fake_wait(second, SOON_MS);
+    close(two);
+    start_manager();
+    assert_int_equal(fake.client_args.programs.programs_len, 1);
+    assert_int_equal(fake.client_args.programs.programs_val[0].prog.key, key);
+    assert_int_equal(fake.client_args.programs.programs_val[0].prog.pid, first);
+    fake_until(was_ended(other), SOON_MS);
+    assert_false(was_ended(key));
+    end_well(first, one);
+    fake_until(was_ended(key), SOON_MS);
+    /* Keys are not used again. */
+    first = attach(&one);
+    assert_true(fake.request.prog.key > other);
+    end_well(first, one);
+}
+
+static void test_end_and_loss(void **state)
+{
+    int input;
+    (void)state;
+    pid_t program = attach(&input);
+    client_event_body body = { .kind = CLIENT_EVENT_END };
+    body.client_event_body_u.end = (client_notice){ .key = fake.request.prog.key, .server = 1, .why = { CTL_OK, (char *)(uintptr_t)"an administrator wants it" } };
+    fake_event(&body);
+    int status = fake_wait(program, START_MS);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    close(input);
+    /* Its server goes: the program hears why. */
+    program = attach(&input);
+    uint64_t key = fake.request.prog.key;
+    node_order_body stop = { .kind = NODE_ORDER_STOP };
+    stop.node_order_body_u.stop = (node_stop){ .server = 1, .why = { CTL_NEIGHBOUR, (char *)(uintptr_t)"test" } };
+    body.kind = CLIENT_EVENT_LOST;
+    body.client_event_body_u.lost = (client_notice){ .key = key, .server = 1, .why = { CTL_NEIGHBOUR, (char *)(uintptr_t)"a neighbour's fault did it" } };
+    fake_order(&stop);
+    fake_until(fake_server(1)->state == CTL_SERVER_ENDED, SOON_MS);
+    fake_event(&body);
+    fake_until(says(program, "a neighbour's fault did it") || !fake_running(program), SOON_MS);
+    assert_true(says(program, "a neighbour's fault did it"));
+    assert_int_equal(write(input, "\n", 1), 1);
+    close(input);
+    assert_int_equal(WEXITSTATUS(fake_wait(program, START_MS)), 2);
+    fake_until(was_ended(key), SOON_MS);
+}
+
+/* A server of a cluster serves nobody without a ticket. */
+static void test_without_ticket(void **state)
+{
+    char path[256];
+    (void)state;
+    for (u_int i = 0; i < fake_server(1)->addresses.addresses_len; i++) {
+        snprintf(server_variable, sizeof server_variable, "FLYT_SERVER=%s", fake_server(1)->addresses.addresses_val[i]);
+        snprintf(path, sizeof path, "%s", program_name);
+        char *arguments[] = { path, NULL }, *environment[] = { server_variable, NULL };
+        pid_t program = fake_spawn(arguments, environment, NULL);
+        assert_int_equal(WEXITSTATUS(fake_wait(program, START_MS)), 1);
+        assert_true(says(program, "wants a ticket"));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_life, setup_cluster, teardown_cluster),
+        cmocka_unit_test_setup_teardown(test_wait_in_line, setup_cluster, teardown_cluster),
+        cmocka_unit_test_setup_teardown(test_refused, setup_cluster, teardown_cluster),
+        cmocka_unit_test_setup_teardown(test_cluster_away, setup_cluster, teardown_cluster),
+        cmocka_unit_test_setup_teardown(test_restart, setup_cluster, teardown_cluster),
+        cmocka_unit_test_setup_teardown(test_end_and_loss, setup_cluster, teardown_cluster),
+        cmocka_unit_test_setup_teardown(test_without_ticket, setup_cluster, teardown_cluster),
+    };
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s BIN PROGRAM\n", argv[0]);
+        return 2;
+    }
+    fake_bin = argv[1];
+    program_name = argv[2];
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,38 @@
+/*
+ * client_program.c: a program that uses a GPU, for tests: attaches, says "attached", waits for a line on stdin, uses the GPU again,
+ * says "done". Exit status: 0; 1 the first use failed; 2 a later one did.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu/client/core/core.h"
+
+int main(void)
+{
+    char line[64];
+    uint64_t address;
+    int code = core_attach();
+    if (!code)
+        code = core_memory_allocate(0, 1 << 20, &address);
+    if (code) {
+        printf("not attached: %d\n", code);
+        return 1;
+    }
+    puts("attached");
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin))
+        line[0] = '\0';
+    unsigned char out[256], in[256];
+    memset(in, 0x5a, sizeof in);
+    code = core_copy_in(0, 0, address, in, sizeof in, true);
+    if (!code)
+        code = core_copy_out(0, 0, out, address, sizeof out, true);
+    if (!code)
+        code = core_device_synchronize(0);
+    if (code || memcmp(in, out, sizeof in) != 0) {
+        printf("failed: %d\n", code);
+        return 2;
+    }
+    puts("done");
+    return 0;
+}

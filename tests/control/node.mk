@@ -1,0 +1,16 @@
+# The node manager and the client manager, with a cluster manager made of the test.
+TESTS_CONTROL_NODE_COMMON := $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
+TESTS_CONTROL_NODE_UNITS  := node_manager client_manager
+
+$(call objects,$(addprefix tests/control/,node_fake.c $(addsuffix .c,$(TESTS_CONTROL_NODE_UNITS)))): | $(CONTROL_COMMON_HEADERS)
+$(addprefix $(BUILD)/tests/control_,$(TESTS_CONTROL_NODE_UNITS)): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(call objects,tests/control/node_fake.c) $(TESTS_CONTROL_NODE_COMMON) | $(BIN)/flyt-node-manager $(BIN)/flyt-client-manager $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -lcmocka $(CONTROL_COMMON_LIBS)
+
+# A program that uses the client library.
+$(BUILD)/tests/control_client_program: $(call objects,tests/control/client_program.c) | $(BIN)/libflyt-client.so
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN))
+
+TESTS += "$(BUILD)/tests/control_client_manager $(BIN) $(BUILD)/tests/control_client_program"
+TESTS += "$(BUILD)/tests/control_node_manager $(BIN)"

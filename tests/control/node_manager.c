@@ -1,0 +1,320 @@
+/* flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs. */
+#include "tests/control/node_fake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { START_MS = 30000, SOON_MS = 15000 };
+
+static char more_config[512];
+static char *environment[8];
+
+static pid_t start_node(void)
+{
+    char config[128];
+    snprintf(config, sizeof config, "%s/node.conf", fake.folder);
+    fake_file("secret", "secret\n");
+    fake_file("node.conf", "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
+              "node = { name = \"n1\"; secret = \"file:%s/secret\"; addresses = [\"10.0.0.1\"]; state-directory = \"%s/state\"; gpu = \"software\"; };\n"
+              "virt-server = { listen-address = \"127.0.0.1\"; %s };\n", fake.port, fake.folder, fake.folder, more_config);
+    char program[256];
+    snprintf(program, sizeof program, "%s/flyt-node-manager", fake_bin);
+    char *arguments[] = { program, (char *)(uintptr_t)"--config", config, NULL };
+    int before = fake.node_registrations;
+    pid_t pid = fake_spawn(arguments, environment, NULL);
+    fake_until(fake.node_registrations > before || !fake_running(pid), START_MS);
+    if (fake.node_registrations == before)
+        fail_msg("it ended: %s", fake_log(pid));
+    return pid;
+}
+
+static uint64_t order_start(const ctl_server_spec *spec)
+{
+    node_order_body body = { .kind = NODE_ORDER_START };
+    body.node_order_body_u.start = *spec;
+    return fake_order(&body);
+}
+
+static uint64_t order_stop(uint64_t id, unsigned grace)
+{
+    node_order_body body = { .kind = NODE_ORDER_STOP };
+    body.node_order_body_u.stop = (node_stop){ .server = id, .grace_ms = grace, .why = { CTL_OK, (char *)(uintptr_t)"the test wants it" } };
+    return fake_order(&body);
+}
+
+static bool in_state(uint64_t id, ctl_server_state state)
+{
+    const ctl_server_report *report = fake_server(id);
+    return report && report->state == state;
+}
+
+static pid_t start_server(uint64_t id)
+{
+    ctl_server_spec spec;
+    fake_spec(&spec, id);
+    uint64_t number = order_start(&spec);
+    fake_until(in_state(id, CTL_SERVER_RUNNING) && fake_done(number), START_MS);
+    assert_int_equal(fake_done(number)->code, CTL_OK);
+    return (pid_t)fake_server(id)->pid;
+}
+
+static void end_node(pid_t node)
+{
+    kill(node, SIGTERM);
+    int status = fake_wait(node, SOON_MS);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        fail_msg("it ended with status %x: %s", status, fake_log(node));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    more_config[0] = '\0';
+    memset(environment, 0, sizeof environment);
+    fake_start();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fake_stop();
+    return 0;
+}
+
+/* What a file in /proc says after "name:". */
+static long status_number(pid_t pid, const char *name, int base)
+{
+    char path[64], line[256];
+    long number = -1;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':')
+            number = strtol(line + strlen(name) + 1, NULL, base);
+    fclose(file);
+    return number;
+}
+
+static void test_life(void **state)
+{
+    (void)state;
+    environment[0] = (char *)(uintptr_t)"FLYT_SOFTGPU_SMS=6";
+    environment[1] = (char *)(uintptr_t)"FLYT_SOFTGPU_MEMORY=256M";
+    pid_t node = start_node();
+    assert_int_equal(fake.node_args.gpus.gpus_len, 1);
+    const ctl_gpu *gpu = &fake.node_args.gpus.gpus_val[0];
+    assert_string_equal(gpu->id, "soft-n1-0");
+    assert_int_equal(gpu->sms, 6);
+    assert_int_equal(gpu->memory, 256 << 20);
+    assert_int_equal(gpu->sm_limits, 1);
+    assert_string_equal(fake.node_args.addresses.addresses_val[0], "10.0.0.1");
+
+    pid_t server = start_server(7);
+    assert_true(fake_running(server));
+    assert_int_equal(fake_server(7)->addresses.addresses_len, 2);
+    assert_int_equal(strncmp(fake_server(7)->addresses.addresses_val[0], "unix:///", 8), 0);
+    assert_int_equal(strncmp(fake_server(7)->addresses.addresses_val[1], "tcp://127.0.0.1:", 16), 0);
+    assert_int_equal(fake_server(7)->granted_sms, 2);
+    assert_int_equal(status_number(server, "NoNewPrivs", 10), 1);
+    assert_int_equal(status_number(server, "Seccomp", 10), 2);
+    assert_int_equal(status_number(server, "CapEff", 16), 0);
+    assert_int_equal(status_number(server, "CapBnd", 16), 0);
+
+    /* Known already: reported, not started again. */
+    ctl_server_spec spec;
+    fake_spec(&spec, 7);
+    uint64_t number = order_start(&spec);
+    fake_until(fake_done(number), SOON_MS);
+    assert_int_equal(fake_server(7)->pid, server);
+
+    uint64_t stop = order_stop(7, 0);
+    fake_until(in_state(7, CTL_SERVER_ENDED) && fake_done(stop), SOON_MS);
+    assert_false(fake_running(server));
+    char path[128];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/state/servers/7", fake.folder);
+    assert_int_equal(stat(path, &st), -1);
+    stop = order_stop(7, 0);            /* not known: done */
+    fake_until(fake_done(stop), SOON_MS);
+    end_node(node);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    pid_t node = start_node();
+    ctl_server_spec spec;
+    const struct { ctl_code code; unsigned sms, sharing; uint64_t memory; const char *gpu, *words; } tries[] = {
+        { CTL_NO_ROOM, 100, CTL_SHARING_TIME_SLICE, 1 << 20, "soft-n1-0", "4 SMs" },
+        { CTL_NO_ROOM, 1, CTL_SHARING_TIME_SLICE, UINT64_C(1) << 50, "soft-n1-0", "MiB" },
+        { CTL_NOT_FOUND, 1, CTL_SHARING_TIME_SLICE, 1 << 20, "soft-n1-9", "no GPU soft-n1-9" },
+        { CTL_NOT_SUPPORTED, 1, CTL_SHARING_MIG, 1 << 20, "soft-n1-0", "mig" },
+        { CTL_INVALID, 1, CTL_SHARING_TIME_SLICE, 0, "soft-n1-0", "no sense" },
+    };
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        fake_spec(&spec, 20 + i);
+        spec.sms = tries[i].sms;
+        spec.memory = tries[i].memory;
+        spec.sharing = tries[i].sharing;
+        spec.gpu = (char *)(uintptr_t)tries[i].gpu;
+        uint64_t number = order_start(&spec);
+        fake_until(fake_done(number) && in_state(20 + i, CTL_SERVER_FAILED), SOON_MS);
+        assert_int_equal(fake_done(number)->code, tries[i].code);
+        if (!strstr(fake_done(number)->text, tries[i].words))
+            fail_msg("'%s' does not say '%s'", fake_done(number)->text, tries[i].words);
+    }
+    end_node(node);
+}
+
+static void test_crash(void **state)
+{
+    (void)state;
+    pid_t node = start_node(), server = start_server(1);
+    kill(server, SIGKILL);
+    fake_until(in_state(1, CTL_SERVER_STARTING), SOON_MS);
+    assert_non_null(strstr(fake_server(1)->status.text, "signal 9"));
+    fake_until(in_state(1, CTL_SERVER_RUNNING), START_MS);
+    assert_int_equal(fake_server(1)->restarts, 1);
+    assert_int_not_equal(fake_server(1)->pid, server);
+    server = (pid_t)fake_server(1)->pid;
+    /* One that does not stop is killed. */
+    kill(server, SIGSTOP);
+    uint64_t stop = order_stop(1, 200);
+    fake_until(in_state(1, CTL_SERVER_ENDED) && fake_done(stop), SOON_MS);
+    assert_false(fake_running(server));
+    end_node(node);
+}
+
+static void test_taken_over(void **state)
+{
+    (void)state;
+    pid_t node = start_node(), one = start_server(1), two = start_server(2);
+    kill(node, SIGKILL);
+    fake_wait(node, SOON_MS);
+    assert_true(fake_running(one) && fake_running(two));
+    kill(two, SIGKILL);                 /* while nobody looks */
+    node = start_node();
+    assert_int_equal(fake.node_args.servers.servers_len, 2);
+    bool found = false;
+    for (u_int i = 0; i < 2; i++) {
+        const ctl_server_report *report = &fake.node_args.servers.servers_val[i];
+        if (report->id == 1) {
+            assert_int_equal(report->state, CTL_SERVER_RUNNING);
+            assert_int_equal(report->pid, one);
+            assert_int_equal(report->addresses.addresses_len, 2);
+            found = true;
+        }
+    }
+    assert_true(found);
+    fake_until(in_state(2, CTL_SERVER_RUNNING) && fake_server(2)->restarts == 1, START_MS);
+    /* Its end is noticed although it is no child of this node manager. */
+    kill(one, SIGKILL);
+    fake_until(in_state(1, CTL_SERVER_RUNNING) && fake_server(1)->restarts == 1, START_MS);
+    /* A second one for the same state refuses. */
+    char config[128], program[256];
+    snprintf(config, sizeof config, "%s/node.conf", fake.folder);
+    snprintf(program, sizeof program, "%s/flyt-node-manager", fake_bin);
+    char *arguments[] = { program, (char *)(uintptr_t)"--config", config, NULL };
+    pid_t second = fake_spawn(arguments, environment, NULL);
+    assert_int_equal(WEXITSTATUS(fake_wait(second, SOON_MS)), 1);
+    assert_non_null(strstr(fake_log(second), "another flyt-node-manager"));
+    /* Reports that could not be given are given after a reconnection. */
+    fake_deaf(1);
+    pid_t again = (pid_t)fake_server(1)->pid;
+    kill(again, SIGKILL);
+    usleep(300000);
+    fake_deaf(0);
+    fake_until(in_state(1, CTL_SERVER_RUNNING) && fake_server(1)->restarts == 2, START_MS);
+    order_stop(1, 0);
+    order_stop(2, 0);
+    fake_until(in_state(1, CTL_SERVER_ENDED) && in_state(2, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
+static void test_does_not_start(void **state)
+{
+    ctl_server_spec spec;
+    char path[128];
+    (void)state;
+    fake_file("broken", "#!/bin/sh\necho this server is broken >&2\nexit 9\n");
+    snprintf(path, sizeof path, "%s/broken", fake.folder);
+    assert_int_equal(chmod(path, 0755), 0);
+    snprintf(more_config, sizeof more_config, "program-path = \"%s\"; start-timeout = 1.0;", path);
+    pid_t node = start_node();
+    fake_spec(&spec, 3);
+    uint64_t number = order_start(&spec);
+    fake_until(fake_done(number) && in_state(3, CTL_SERVER_FAILED), SOON_MS);
+    assert_non_null(strstr(fake_done(number)->text, "this server is broken"));
+    /* Silent: it is killed when its time is over. */
+    fake_file("broken", "#!/bin/sh\nexec sleep 60\n");
+    spec.id = 4;
+    number = order_start(&spec);
+    fake_until(fake_done(number) && in_state(4, CTL_SERVER_FAILED), SOON_MS);
+    assert_non_null(strstr(fake_done(number)->text, "not ready"));
+    end_node(node);
+}
+
+static bool gpu_reported(ctl_gpu_state wanted)
+{
+    for (int i = fake.report_count; i-- > 0;)
+        if (fake.reports[i].kind == NODE_REPORT_GPU)
+            return fake.reports[i].node_report_body_u.gpu.state == wanted;
+    return false;
+}
+
+/* A fault that takes the whole GPU: all servers on it are ended, tenants are told, and it is ready again. */
+static void test_gpu_fault(void **state)
+{
+    (void)state;
+    char path[128];
+    int code = 719;
+    environment[0] = (char *)(uintptr_t)"FLYT_SOFTGPU_FAULT_DOMAIN=gpu";
+    pid_t node = start_node();
+    ctl_server_spec spec;
+    fake_spec(&spec, 1);
+    spec.sharing = CTL_SHARING_MPS;
+    order_start(&spec);
+    spec.id = 2;
+    order_start(&spec);
+    fake_until(in_state(1, CTL_SERVER_RUNNING) && in_state(2, CTL_SERVER_RUNNING), START_MS);
+    pid_t one = (pid_t)fake_server(1)->pid, two = (pid_t)fake_server(2)->pid;
+    snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%u-n1-0", (unsigned)geteuid());
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, &code, sizeof code, 0), sizeof code);
+    close(fd);
+    fake_until(in_state(1, CTL_SERVER_ENDED) && in_state(2, CTL_SERVER_ENDED), SOON_MS);
+    assert_int_equal(fake_server(1)->status.code, CTL_NEIGHBOUR);
+    assert_int_equal(fake_server(2)->status.code, CTL_NEIGHBOUR);
+    assert_false(fake_running(one) || fake_running(two));
+    fake_until(gpu_reported(CTL_GPU_READY), 10000);
+    spec.id = 3;
+    order_start(&spec);
+    fake_until(in_state(3, CTL_SERVER_RUNNING), START_MS);
+    order_stop(3, 0);
+    fake_until(in_state(3, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+    unlink(path);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_life, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_crash, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_does_not_start, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_gpu_fault, setup, teardown),
+    };
+    if (argc > 1)
+        fake_bin = argv[1];
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
