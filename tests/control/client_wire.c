@@ -1,0 +1,90 @@
+/* cpu/rpc/manager_prot.x holds the part of control_prot.x that programs need: each message of one is read by the other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "control-managers/common/protocol.h"
+#include "cpu/rpc/manager_prot.h"
+
+/* Encodes `from`, decodes it as the other's type, encodes that: the same bytes. */
+static void both_ways(xdrproc_t encode, void *from, xdrproc_t decode, size_t size)
+{
+    static char first[65536], second[65536];
+    XDR xdr;
+    void *other = calloc(1, size);
+    assert_non_null(other);
+    memset(first, 0, sizeof first);
+    memset(second, 0, sizeof second);
+    xdrmem_create(&xdr, first, sizeof first, XDR_ENCODE);
+    assert_true(encode(&xdr, from));
+    u_int length = xdr_getpos(&xdr);
+    xdrmem_create(&xdr, first, length, XDR_DECODE);
+    assert_true(decode(&xdr, other));
+    assert_int_equal(xdr_getpos(&xdr), length);
+    xdrmem_create(&xdr, second, sizeof second, XDR_ENCODE);
+    assert_true(decode(&xdr, other));
+    assert_int_equal(xdr_getpos(&xdr), length);
+    assert_memory_equal(first, second, length);
+    xdr_free(decode, other);
+    free(other);
+}
+#define TEXT(text) ((char *)(uintptr_t)(text))
+
+static void test_hello(void **state)
+{
+    (void)state;
+    manager_hello_args args = { .major = 1, .minor = 2, .role = MANAGER_ROLE_PROGRAM, .name = TEXT("pid-1"), .software = TEXT("x"), .incarnation = 1ull << 40 };
+    memset(args.nonce, 7, sizeof args.nonce);
+    both_ways((xdrproc_t)xdr_manager_hello_args, &args, (xdrproc_t)xdr_ctl_hello_args, sizeof(ctl_hello_args));
+    ctl_hello_result result = { .status = { CTL_DENIED, TEXT("why") }, .major = 1, .minor = 3, .software = TEXT("y"), .incarnation = 5, .proof = 1 };
+    both_ways((xdrproc_t)xdr_ctl_hello_result, &result, (xdrproc_t)xdr_manager_hello_result, sizeof(manager_hello_result));
+}
+
+static void test_attach(void **state)
+{
+    (void)state;
+    manager_attach_args args = { .executable = TEXT("/bin/x"), .wait = MANAGER_WAIT_YES, .wait_ms = 7 };
+    both_ways((xdrproc_t)xdr_manager_attach_args, &args, (xdrproc_t)xdr_program_attach_args, sizeof(program_attach_args));
+    manager_wait_args wait = { .renew = 1 };
+    both_ways((xdrproc_t)xdr_manager_wait_args, &wait, (xdrproc_t)xdr_program_wait_args, sizeof(program_wait_args));
+    ctl_uri addresses[2] = { TEXT("unix:///a"), TEXT("tcp://b:1") };
+    program_answer answer = { .status = { CTL_NEIGHBOUR, TEXT("text") }, .position = 3,
+                              .grant = { .prog = 1, .server = 2, .node = TEXT("n"), .addresses = { 2, addresses }, .tls = 1, .ticket = { 3, TEXT("abc") },
+                                         .expires = -5, .sms = 6, .memory = 1ull << 50, .sharing = 8 } };
+    both_ways((xdrproc_t)xdr_program_answer, &answer, (xdrproc_t)xdr_manager_answer, sizeof(manager_answer));
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    assert_int_equal(MANAGER_PROGRAM, CTL_PROGRAM);
+    assert_int_equal(MANAGER_HELLO, CTL_HELLO);
+    assert_int_equal(MANAGER_ATTACH, PROGRAM_ATTACH);
+    assert_int_equal(MANAGER_WAIT, PROGRAM_WAIT);
+    assert_int_equal(MANAGER_MAJOR, CTL_MAJOR);
+    assert_int_equal(MANAGER_ROLE_PROGRAM, CTL_ROLE_PROGRAM);
+    assert_int_equal(MANAGER_OK, CTL_OK);
+    assert_int_equal(MANAGER_WAITING, CTL_WAITING);
+    assert_int_equal(MANAGER_VERSION, CTL_VERSION);
+    assert_int_equal(MANAGER_NEIGHBOUR, CTL_NEIGHBOUR);
+    assert_int_equal(MANAGER_WAIT_NO, CLIENT_WAIT_NO);
+    assert_int_equal(MANAGER_WAIT_YES, CLIENT_WAIT_YES);
+    assert_int_equal(MANAGER_BEAT_SECONDS, CTL_BEAT_SECONDS);
+    const int bounds[][2] = { { MANAGER_MAX_NAME, CTL_MAX_NAME }, { MANAGER_MAX_LABEL, CTL_MAX_LABEL }, { MANAGER_MAX_URI, CTL_MAX_URI },
+        { MANAGER_MAX_PATH, CTL_MAX_PATH }, { MANAGER_MAX_TEXT, CTL_MAX_TEXT }, { MANAGER_MAX_ADDRESSES, CTL_MAX_ADDRESSES },
+        { MANAGER_MAX_TICKET, CTL_MAX_TICKET }, { MANAGER_NONCE_SIZE, CTL_NONCE_SIZE } };
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
+        assert_int_equal(bounds[i][0], bounds[i][1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_hello), cmocka_unit_test(test_attach), cmocka_unit_test(test_numbers) };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
