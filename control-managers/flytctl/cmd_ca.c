@@ -1,0 +1,324 @@
+/*
+ * cmd_ca.c: a small certificate authority, so that it is easy to be secure: one folder with ca.key, which stays where it
+ * is, and ca.crt, which everybody gets; a key and a certificate for each machine, whose common name is ROLE:NAME (tls.h).
+ *
+ * Keys are ECDSA on P-256; a certificate serves both ends of a connection.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control-managers/common/secret.h"
+#include "control-managers/flytctl/flytctl.h"
+
+const struct option_row ca_create_options[] = {
+    { "name", 0, "NAME", "name of the authority (flyt)", false },
+    { "days", 0, "N", "how long it holds (3650)", false },
+    { 0 },
+};
+const struct option_row ca_issue_options[] = {
+    { "host", 'H', "HOST", "name or address of the machine", true },
+    { "days", 0, "N", "how long it holds (825)", false },
+    { "out", 'o', "DIR", "where the files go (the authority's own folder)", false },
+    { "force", 'f', NULL, "replace files that exist, to renew a certificate", false },
+    { 0 },
+};
+
+enum { PATH_SIZE = 1200, MAX_COMMON_NAME = 64 };
+
+static int fail_openssl(struct flytctl *ctl, const char *what)
+{
+    char text[256] = "no reason given";
+    unsigned long error = ERR_get_error();
+    if (error)
+        ERR_error_string_n(error, text, sizeof text);
+    ERR_clear_error();
+    return complain(ctl, EXIT_FAILED, "%s: %s", what, text);
+}
+
+/* ---- files ---- */
+
+static int write_pem(struct flytctl *ctl, const char *path, BIO *bio, bool is_secret)
+{
+    char *bytes, error[EXPLAIN_SIZE], partial[PATH_SIZE + 8];
+    long size = BIO_get_mem_data(bio, &bytes);
+    if (is_secret)
+        return secret_write(path, bytes, (size_t)size, error) ? complain(ctl, EXIT_FAILED, "%s", error) : EXIT_FINE;
+    snprintf(partial, sizeof partial, "%s.new", path);
+    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    bool written = fd >= 0 && write(fd, bytes, (size_t)size) == size && fchmod(fd, 0644) == 0 && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (!written || rename(partial, path) < 0)
+        return complain(ctl, EXIT_FAILED, "cannot write %s: %s", path, strerror(errno));
+    return EXIT_FINE;
+}
+
+static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key)
+{
+    BIO *bio = BIO_new(BIO_s_mem());
+    int code = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) ? write_pem(ctl, path, bio, true)
+                                                                                       : fail_openssl(ctl, "cannot encode a key");
+    BIO_free(bio);
+    return code;
+}
+
+static int write_certificate(struct flytctl *ctl, const char *path, X509 *certificate)
+{
+    BIO *bio = BIO_new(BIO_s_mem());
+    int code = bio && PEM_write_bio_X509(bio, certificate) ? write_pem(ctl, path, bio, false) : fail_openssl(ctl, "cannot encode a certificate");
+    BIO_free(bio);
+    return code;
+}
+
+static X509 *read_certificate(struct flytctl *ctl, const char *path)
+{
+    FILE *in = fopen(path, "re");
+    if (!in) {
+        complain(ctl, EXIT_NOT_FOUND, "cannot read %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    X509 *certificate = PEM_read_X509(in, NULL, NULL, NULL);
+    fclose(in);
+    if (!certificate)
+        fail_openssl(ctl, path);
+    return certificate;
+}
+
+static EVP_PKEY *read_key(struct flytctl *ctl, const char *path)
+{
+    struct secret secret;
+    char error[EXPLAIN_SIZE];
+    if (secret_read(path, &secret, error)) {
+        complain(ctl, EXIT_FAILED, "%s", error);
+        return NULL;
+    }
+    BIO *bio = BIO_new_mem_buf(secret.bytes, (int)secret.size);
+    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
+    BIO_free(bio);
+    secret_wipe(&secret);
+    if (!key)
+        fail_openssl(ctl, path);
+    return key;
+}
+
+/* ---- certificates ---- */
+
+static bool add_extension(X509 *certificate, X509 *issuer, int nid, const char *value)
+{
+    X509V3_CTX context;
+    X509V3_set_ctx_nodb(&context);
+    X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
+    bool added = extension && X509_add_ext(certificate, extension, -1);
+    X509_EXTENSION_free(extension);
+    return added;
+}
+
+static bool set_serial(X509 *certificate)
+{
+    unsigned char bytes[16];
+    if (RAND_bytes(bytes, sizeof bytes) != 1)
+        return false;
+    bytes[0] &= 0x7f;
+    BIGNUM *number = BN_bin2bn(bytes, sizeof bytes, NULL);
+    bool set = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
+    BN_free(number);
+    return set;
+}
+
+/* Valid from an hour ago: clocks differ. issuer NULL: signed by itself. */
+static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key, const char *hosts)
+{
+    X509 *certificate = X509_new();
+    X509_NAME *name = certificate ? X509_get_subject_name(certificate) : NULL;
+    X509 *by = issuer ? issuer : certificate;
+    bool made = certificate && X509_set_version(certificate, 2) && set_serial(certificate) &&
+                X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) && X509_time_adj_ex(X509_getm_notAfter(certificate), (int)days, 0, NULL) &&
+                X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1, -1, 0) &&
+                X509_set_issuer_name(certificate, X509_get_subject_name(by)) && X509_set_pubkey(certificate, key) &&
+                add_extension(certificate, by, NID_subject_key_identifier, "hash") &&
+                add_extension(certificate, by, NID_authority_key_identifier, "keyid:always");
+    if (made && !issuer)
+        made = add_extension(certificate, by, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+               add_extension(certificate, by, NID_key_usage, "critical,keyCertSign,cRLSign");
+    else if (made)
+        made = add_extension(certificate, by, NID_basic_constraints, "critical,CA:FALSE") &&
+               add_extension(certificate, by, NID_key_usage, "critical,digitalSignature") &&
+               add_extension(certificate, by, NID_ext_key_usage, "serverAuth,clientAuth") &&
+               (!*hosts || add_extension(certificate, by, NID_subject_alt_name, hosts));
+    if (!made || !X509_sign(certificate, issuer_key, EVP_sha256())) {
+        X509_free(certificate);
+        return NULL;
+    }
+    return certificate;
+}
+
+static bool read_days(struct flytctl *ctl, uint64_t *days)
+{
+    if (!option_number(ctl, "days", 36500, days))
+        return false;
+    if (*days == 0)
+        complain(ctl, EXIT_USAGE, "--days wants at least 1");
+    return *days > 0;
+}
+
+/* ---- commands ---- */
+
+int command_ca_create(struct flytctl *ctl)
+{
+    const char *folder = ctl->argv[0], *name = option(ctl, "name") ? option(ctl, "name") : "flyt";
+    char key_path[PATH_SIZE], certificate_path[PATH_SIZE], common_name[MAX_COMMON_NAME + 8];
+    uint64_t days = 3650;
+    if (!read_days(ctl, &days))
+        return EXIT_USAGE;
+    if (!protocol_name_valid(name) || strlen(name) > MAX_COMMON_NAME - 3 || strlen(folder) > 1000)
+        return complain(ctl, EXIT_USAGE, "'%s' is no name for an authority, or the folder's path is too long", name);
+    snprintf(key_path, sizeof key_path, "%s/ca.key", folder);
+    snprintf(certificate_path, sizeof certificate_path, "%s/ca.crt", folder);
+    snprintf(common_name, sizeof common_name, "ca:%s", name);
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+        return complain(ctl, EXIT_FAILED, "cannot make %s: %s", folder, strerror(errno));
+    if (access(key_path, F_OK) == 0 || access(certificate_path, F_OK) == 0)
+        return complain(ctl, EXIT_EXISTS, "there is an authority in %s already; a new one would make all its certificates worthless", folder);
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "") : NULL;
+    int code = certificate ? write_key(ctl, key_path, key) : fail_openssl(ctl, "cannot make an authority");
+    if (code == EXIT_FINE)
+        code = write_certificate(ctl, certificate_path, certificate);
+    if (code == EXIT_FINE)
+        report(ctl, json_pack("{s:o, s:o}", "certificate", json_text(certificate_path), "key", json_text(key_path)),
+               "%s is for everybody; %s must never leave this machine", certificate_path, key_path);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    return code;
+}
+
+/* "DNS:a,IP:1.2.3.4" of --host; false: complained. */
+static bool alternative_names(struct flytctl *ctl, char *text, size_t size)
+{
+    *text = '\0';
+    for (int i = 0; i < option_count(ctl, "host"); i++) {
+        const char *host = option_at(ctl, "host", i);
+        unsigned char address[16];
+        bool is_ip = inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+        size_t at = strlen(text), length = strlen(host);
+        if (length == 0 || length > 253 || (!is_ip && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != length) ||
+            at + length + 8 > size) {
+            complain(ctl, EXIT_USAGE, "--host: '%s' is neither an address nor a host's name", host);
+            return false;
+        }
+        snprintf(text + at, size - at, "%s%s:%s", at ? "," : "", is_ip ? "IP" : "DNS", host);
+    }
+    return true;
+}
+
+struct issue { const char *folder, *out, *base; char common_name[128], hosts[4096]; uint64_t days; };
+
+static bool read_issue(struct flytctl *ctl, struct issue *issue)
+{
+    static const char *const roles[] = { "cluster", "node", "client", "admin" };
+    const char *role = ctl->argv[1], *name = ctl->argv[2];
+    bool known = false;
+    for (size_t i = 0; i < COUNT(roles); i++)
+        known = known || strcmp(roles[i], role) == 0;
+    *issue = (struct issue){ .folder = ctl->argv[0], .out = option(ctl, "out") ? option(ctl, "out") : ctl->argv[0], .days = 825 };
+    /* The cluster manager looks for cluster.crt, whatever the cluster is called. */
+    issue->base = strcmp(role, "cluster") == 0 ? "cluster" : name;
+    snprintf(issue->common_name, sizeof issue->common_name, "%s:%s", role, name);
+    if (!known)
+        complain(ctl, EXIT_USAGE, "there is no role '%s': cluster, node, client and admin are", role);
+    else if (!protocol_name_valid(name) || strlen(issue->common_name) > MAX_COMMON_NAME)
+        complain(ctl, EXIT_USAGE, "'%s' is no name that fits a certificate (with its role at most %d characters)", name, MAX_COMMON_NAME);
+    else if (strcmp(issue->base, "ca") == 0)
+        complain(ctl, EXIT_USAGE, "a certificate called ca would replace the authority's");
+    else if (strlen(issue->folder) > 1000 || strlen(issue->out) > 1000)
+        complain(ctl, EXIT_USAGE, "the folder's path is too long");
+    else
+        return alternative_names(ctl, issue->hosts, sizeof issue->hosts) && read_days(ctl, &issue->days);
+    return false;
+}
+
+static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca, EVP_PKEY *ca_key)
+{
+    char key_path[PATH_SIZE], path[PATH_SIZE], ca_copy[PATH_SIZE];
+    snprintf(key_path, sizeof key_path, "%s/%s.key", issue->out, issue->base);
+    snprintf(path, sizeof path, "%s/%s.crt", issue->out, issue->base);
+    snprintf(ca_copy, sizeof ca_copy, "%s/ca.crt", issue->out);
+    if (mkdir(issue->out, 0700) < 0 && errno != EEXIST)
+        return complain(ctl, EXIT_FAILED, "cannot make %s: %s", issue->out, strerror(errno));
+    if (!option_count(ctl, "force") && (access(key_path, F_OK) == 0 || access(path, F_OK) == 0))
+        return complain(ctl, EXIT_EXISTS, "%s exists; --force replaces it", access(path, F_OK) == 0 ? path : key_path);
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *certificate = key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->hosts) : NULL;
+    int code = certificate ? write_key(ctl, key_path, key) : fail_openssl(ctl, "cannot make a certificate");
+    if (code == EXIT_FINE)
+        code = write_certificate(ctl, path, certificate);
+    if (code == EXIT_FINE && access(ca_copy, F_OK) < 0)
+        code = write_certificate(ctl, ca_copy, ca);
+    if (code == EXIT_FINE)
+        report(ctl, json_pack("{s:s, s:o, s:o, s:o}", "name", issue->common_name, "certificate", json_text(path), "key", json_text(key_path), "ca", json_text(ca_copy)),
+               "%s: %s, %s and %s belong on its machine", issue->common_name, path, key_path, ca_copy);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    return code;
+}
+
+int command_ca_issue(struct flytctl *ctl)
+{
+    struct issue issue;
+    char path[PATH_SIZE];
+    if (!read_issue(ctl, &issue))
+        return EXIT_USAGE;
+    snprintf(path, sizeof path, "%s/ca.crt", issue.folder);
+    X509 *ca = read_certificate(ctl, path);
+    snprintf(path, sizeof path, "%s/ca.key", issue.folder);
+    EVP_PKEY *ca_key = ca ? read_key(ctl, path) : NULL;
+    int code = ca_key ? issue_files(ctl, &issue, ca, ca_key) : EXIT_FAILED;
+    EVP_PKEY_free(ca_key);
+    X509_free(ca);
+    return code;
+}
+
+static void time_text(const ASN1_TIME *time, char *text, size_t size)
+{
+    struct tm parts;
+    if (!ASN1_TIME_to_tm(time, &parts) || !strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &parts))
+        snprintf(text, size, "unknown");
+}
+
+int command_ca_show(struct flytctl *ctl)
+{
+    static const struct column columns[] = {
+        { "FILE", "file", COLUMN_TEXT, NULL },  { "NAME", "name", COLUMN_TEXT, NULL },    { "ISSUER", "issuer", COLUMN_TEXT, NULL },
+        { "FROM", "from", COLUMN_TEXT, NULL },  { "UNTIL", "until", COLUMN_TEXT, NULL },  { "VALID", "valid", COLUMN_YES, NULL },
+    };
+    json_t *rows = json_array();
+    for (int i = 0; i < ctl->argc; i++) {
+        X509 *certificate = read_certificate(ctl, ctl->argv[i]);
+        if (!certificate) {
+            json_decref(rows);
+            return EXIT_FAILED;
+        }
+        char name[256] = "", issuer[256] = "", from[32], until[32];
+        X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name, sizeof name);
+        X509_NAME_get_text_by_NID(X509_get_issuer_name(certificate), NID_commonName, issuer, sizeof issuer);
+        time_text(X509_get0_notBefore(certificate), from, sizeof from);
+        time_text(X509_get0_notAfter(certificate), until, sizeof until);
+        bool valid = X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 && X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
+        json_array_append_new(rows, json_pack("{s:o, s:o, s:o, s:s, s:s, s:b}", "file", json_text(ctl->argv[i]), "name", json_text(name), "issuer",
+                                              json_text(issuer), "from", from, "until", until, "valid", valid));
+        X509_free(certificate);
+    }
+    return print_rows(ctl, rows, columns, COUNT(columns), "");
+}

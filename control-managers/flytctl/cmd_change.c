@@ -1,0 +1,84 @@
+/*
+ * cmd_change.c: changes of what runs, with the names and letters that existing users know. A plain number for --memory is
+ * MB here, as it was there.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "control-managers/flytctl/flytctl.h"
+
+#define WHOM                                                                                                                       \
+    { "ip", 'i', "VM", "name or address of the VM", false },                                                                       \
+    { "client-id", 'c', "ID", "only this program (all)", false },                                                                  \
+    { "sm-cores", 's', "N", "streaming multiprocessors", false },                                                                  \
+    { "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MB", false }
+const struct option_row change_options[] = { WHOM, { 0 } };
+const struct option_row migrate_options[] = {
+    WHOM, { "dst-node", 'n', "NODE", "node to move to", false }, { "dst-gpu", 'g', "GPU", "GPU to move to", false }, { 0 },
+};
+const struct option_row migrate_auto_options[] = { WHOM, { 0 } };
+const struct option_row grouping_options[] = {
+    { "ip", 'i', "VM", "name or address of the VM", false },
+    { "enable", 'e', "on|off", "on: one GPU server for all its programs", false },
+    { 0 },
+};
+
+struct whom { char *vm; uint64_t client, sms, memory; };
+
+static bool read_whom(struct flytctl *ctl, struct whom *whom)
+{
+    *whom = (struct whom){ .vm = (char *)(uintptr_t)option(ctl, "ip") };
+    if (!whom->vm) {
+        complain(ctl, EXIT_USAGE, "which VM? --ip is needed");
+        return false;
+    }
+    return option_number(ctl, "client-id", UINT64_MAX, &whom->client) && option_number(ctl, "sm-cores", 1000000, &whom->sms) &&
+           option_size(ctl, "memory", 1 << 20, &whom->memory);
+}
+
+int command_change(struct flytctl *ctl)
+{
+    struct whom whom;
+    if (!read_whom(ctl, &whom))
+        return EXIT_USAGE;
+    if (!whom.sms && !whom.memory)
+        return complain(ctl, EXIT_USAGE, "nothing is to be changed: give --sm-cores, --memory, or both");
+    const char *name = ctl->command->name;
+    admin_change_args args = {
+        .vm = whom.vm, .client = whom.client, .sms = (unsigned)whom.sms, .memory = whom.memory,
+        .kind = strcmp(name, "inc-resources") == 0 ? ADMIN_CHANGE_INCREASE : strcmp(name, "dec-resources") == 0 ? ADMIN_CHANGE_DECREASE : ADMIN_CHANGE_SET,
+    };
+    return ask_plain(ctl, ADMIN_CHANGE, &args, "%s changed", whom.vm);
+}
+
+int command_migrate(struct flytctl *ctl)
+{
+    struct whom whom;
+    static char nothing[1];
+    if (!read_whom(ctl, &whom))
+        return EXIT_USAGE;
+    bool automatic = strcmp(ctl->command->name, "migrate-auto") == 0;
+    admin_migrate_args args = {
+        .vm = whom.vm, .client = whom.client, .sms = (unsigned)whom.sms, .memory = whom.memory, .automatic = automatic, .node = nothing, .gpu = nothing,
+    };
+    if (!automatic) {
+        if (!option(ctl, "dst-node"))
+            return complain(ctl, EXIT_USAGE, "where to? --dst-node is needed (migrate-auto chooses by itself)");
+        args.node = (char *)(uintptr_t)option(ctl, "dst-node");
+        if (option(ctl, "dst-gpu"))
+            args.gpu = (char *)(uintptr_t)option(ctl, "dst-gpu");
+    }
+    return ask_plain(ctl, ADMIN_MIGRATE, &args, "%s moved", whom.vm);
+}
+
+int command_grouping(struct flytctl *ctl)
+{
+    static const char *const yes[] = { "on", "true", "yes", "1" }, *const no[] = { "off", "false", "no", "0" };
+    const char *enable = option(ctl, "enable");
+    admin_grouping_args args = { .vm = (char *)(uintptr_t)option(ctl, "ip"), .enable = 2 };
+    for (size_t i = 0; enable && i < COUNT(yes); i++)
+        args.enable = strcasecmp(enable, yes[i]) == 0 ? 1 : strcasecmp(enable, no[i]) == 0 ? 0 : args.enable;
+    if (!args.vm || args.enable == 2)
+        return complain(ctl, EXIT_USAGE, "--ip VM and --enable on|off are needed");
+    return ask_plain(ctl, ADMIN_GROUPING, &args, "grouping of %s is %s", args.vm, args.enable ? "on" : "off");
+}

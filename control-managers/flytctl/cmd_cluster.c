@@ -1,0 +1,125 @@
+/* cmd_cluster.c: nodes, GPU servers, programs. */
+#include <string.h>
+
+#include "control-managers/flytctl/flytctl.h"
+
+static const struct column node_columns[] = {
+    { "NAME", "name", COLUMN_TEXT, NULL },           { "STATE", "state", COLUMN_TEXT, NULL },          { "DRAINED", "drained", COLUMN_YES, NULL },
+    { "HOST", "host", COLUMN_TEXT, NULL },           { "GPUS", "gpu_count", COLUMN_NUMBER, NULL },     { "SMS", "sms_used", COLUMN_PART, "sms" },
+    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory" }, { "SERVERS", "servers", COLUMN_NUMBER, NULL }, { "HEARD", "last_heard", COLUMN_AGO, NULL },
+};
+static const struct column node_fields[] = {
+    { "Name", "name", COLUMN_TEXT, NULL },           { "Host", "host", COLUMN_TEXT, NULL },            { "Addresses", "addresses", COLUMN_LIST, NULL },
+    { "State", "state", COLUMN_TEXT, NULL },         { "Drained", "drained", COLUMN_YES, NULL },       { "Last heard", "last_heard", COLUMN_AGO, NULL },
+    { "Software", "software", COLUMN_TEXT, NULL },   { "SMs used", "sms_used", COLUMN_PART, "sms" },   { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory" },
+    { "GPU servers", "servers", COLUMN_NUMBER, NULL },
+};
+static const struct column gpu_columns[] = {
+    { "GPU", "id", COLUMN_TEXT, NULL },              { "PRODUCT", "product", COLUMN_TEXT, NULL },      { "STATE", "state", COLUMN_TEXT, NULL },
+    { "SMS", "sms_used", COLUMN_PART, "sms" },       { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory" }, { "SHARING", "sharing", COLUMN_LIST, NULL },
+    { "LIMITS", "sm_limits", COLUMN_YES, NULL },     { "SERVERS", "servers", COLUMN_NUMBER, NULL },    { "REMARK", "text", COLUMN_TEXT, NULL },
+};
+static const struct column server_columns[] = {
+    { "ID", "id", COLUMN_NUMBER, NULL },             { "VM", "vm", COLUMN_TEXT, NULL },                { "NODE", "node", COLUMN_TEXT, NULL },
+    { "GPU", "gpu", COLUMN_TEXT, NULL },             { "STATE", "state", COLUMN_TEXT, NULL },          { "SHARING", "sharing", COLUMN_TEXT, NULL },
+    { "SMS", "sms", COLUMN_NUMBER, NULL },           { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory" }, { "PROGRAMS", "programs", COLUMN_NUMBER, NULL },
+    { "PID", "pid", COLUMN_NUMBER, NULL },           { "RESTARTS", "restarts", COLUMN_NUMBER, NULL },  { "REMARK", "text", COLUMN_TEXT, NULL },
+};
+static const struct column program_columns[] = {
+    { "ID", "id", COLUMN_NUMBER, NULL },             { "VM", "vm", COLUMN_TEXT, NULL },                { "PID", "pid", COLUMN_NUMBER, NULL },
+    { "STATE", "state", COLUMN_TEXT, NULL },         { "POSITION", "position", COLUMN_NUMBER, NULL },  { "SERVER", "server", COLUMN_NUMBER, NULL },
+    { "SINCE", "since", COLUMN_AGO, NULL },          { "EXECUTABLE", "executable", COLUMN_TEXT, NULL },
+};
+
+int command_node_list(struct flytctl *ctl)
+{
+    json_t *rows;
+    int code = list_nodes(ctl, NULL, &rows);
+    return code ? code : print_rows(ctl, rows, node_columns, COUNT(node_columns), "No node has joined this cluster.");
+}
+
+int command_node_show(struct flytctl *ctl)
+{
+    json_t *rows;
+    int code = list_nodes(ctl, ctl->argv[0], &rows);
+    if (code)
+        return code;
+    json_t *row = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    if (!row)
+        return complain(ctl, EXIT_NOT_FOUND, "there is no node '%s'", ctl->argv[0]);
+    json_t *gpus = json_incref(json_object_get(row, "gpus"));
+    code = print_object(ctl, row, node_fields, COUNT(node_fields));
+    if (!ctl->json) {
+        printf("\n");
+        print_table(gpus, gpu_columns, COUNT(gpu_columns));
+    }
+    json_decref(gpus);
+    return code;
+}
+
+static int each_node(struct flytctl *ctl, admin_node_action action, const char *done)
+{
+    int worst = EXIT_FINE;
+    for (int i = 0; i < ctl->argc; i++) {
+        admin_node_args args = { .name = ctl->argv[i], .action = action, .force = option_count(ctl, "force") > 0 };
+        int code = ask_plain(ctl, ADMIN_NODE, &args, "node %s %s", ctl->argv[i], done);
+        worst = worst ? worst : code;
+    }
+    return worst;
+}
+
+int command_node_drain(struct flytctl *ctl)
+{
+    return each_node(ctl, ADMIN_NODE_DRAIN, "is drained: nothing new is placed on it");
+}
+
+int command_node_undrain(struct flytctl *ctl)
+{
+    return each_node(ctl, ADMIN_NODE_UNDRAIN, "is used again");
+}
+
+int command_node_remove(struct flytctl *ctl)
+{
+    return each_node(ctl, ADMIN_NODE_REMOVE, "removed");
+}
+
+int command_server_list(struct flytctl *ctl)
+{
+    json_t *rows;
+    int code = list_servers(ctl, option(ctl, "vm"), option(ctl, "node"), &rows);
+    return code ? code : print_rows(ctl, rows, server_columns, COUNT(server_columns), "No GPU server runs.");
+}
+
+int command_server_stop(struct flytctl *ctl)
+{
+    int worst = EXIT_FINE;
+    for (int i = 0; i < ctl->argc; i++) {
+        admin_server_stop_args args = { .force = option_count(ctl, "force") > 0 };
+        if (!parse_id(ctl, ctl->argv[i], &args.id))
+            return EXIT_USAGE;
+        int code = ask_plain(ctl, ADMIN_SERVER_STOP, &args, "GPU server %s is being stopped", ctl->argv[i]);
+        worst = worst ? worst : code;
+    }
+    return worst;
+}
+
+int command_program_list(struct flytctl *ctl)
+{
+    json_t *rows;
+    int code = list_programs(ctl, option(ctl, "vm"), option(ctl, "node"), &rows);
+    return code ? code : print_rows(ctl, rows, program_columns, COUNT(program_columns), "No program runs or waits.");
+}
+
+int command_program_kill(struct flytctl *ctl)
+{
+    int worst = EXIT_FINE;
+    for (int i = 0; i < ctl->argc; i++) {
+        admin_program_args args;
+        if (!parse_id(ctl, ctl->argv[i], &args.id))
+            return EXIT_USAGE;
+        int code = ask_plain(ctl, ADMIN_PROGRAM_KILL, &args, "program %s is being ended", ctl->argv[i]);
+        worst = worst ? worst : code;
+    }
+    return worst;
+}

@@ -1,0 +1,183 @@
+/* cmd_vm.c: entitlements, one at a time. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "control-managers/flytctl/flytctl.h"
+#include "control-managers/common/secret.h"
+
+#define ENTITLEMENT                                                                                                                                  \
+    { "sms", 's', "N", "streaming multiprocessors", false },                                                                                         \
+    { "memory", 'm', "SIZE", "device memory, as 512M or 2G", false },                                                                                 \
+    { "address", 'a', "IP", "address of the VM", false },                                                                                            \
+    { "host", 'H', "IP", "machine that hosts it; a GPU there is preferred", false },                                                                  \
+    { "sharing", 0, "LIST", "accepted: exclusive, mig, time-slice, mps, any (as configured)", false },                                               \
+    { "grouping", 'g', "on|off", "one GPU server for all its programs, or one each (on)", false },                                                   \
+    { "wait", 'w', "WHAT", "when no GPU is free: in-line, fail, or default (as configured)", false },                                               \
+    { "secret-file", 0, "FILE", "write its new secret there instead of printing it", false }
+const struct option_row vm_add_options[] = { ENTITLEMENT, { 0 } };
+const struct option_row vm_set_options[] = { ENTITLEMENT, { "new-secret", 0, NULL, "make a new secret; connections of the old one end", false }, { 0 } };
+
+static const struct column vm_columns[] = {
+    { "NAME", "name", COLUMN_TEXT, NULL },       { "ADDRESS", "address", COLUMN_TEXT, NULL },  { "HOST", "host", COLUMN_TEXT, NULL },
+    { "SMS", "sms", COLUMN_NUMBER, NULL },       { "MEMORY", "memory", COLUMN_SIZE, NULL },    { "SHARING", "sharing", COLUMN_LIST, NULL },
+    { "GROUPING", "grouping", COLUMN_YES, NULL }, { "CONNECTED", "connected", COLUMN_YES, NULL }, { "SERVERS", "servers", COLUMN_NUMBER, NULL },
+    { "PROGRAMS", "programs", COLUMN_NUMBER, NULL }, { "WAITING", "waiting", COLUMN_NUMBER, NULL },
+};
+
+static const struct column vm_fields[] = {
+    { "Name", "name", COLUMN_TEXT, NULL },       { "Address", "address", COLUMN_TEXT, NULL },  { "Host", "host", COLUMN_TEXT, NULL },
+    { "SMs", "sms", COLUMN_NUMBER, NULL },       { "Memory", "memory", COLUMN_SIZE, NULL },    { "Sharing accepted", "sharing", COLUMN_LIST, NULL },
+    { "Grouping", "grouping", COLUMN_YES, NULL }, { "When no GPU is free", "wait", COLUMN_TEXT, NULL }, { "Has a secret", "has_secret", COLUMN_YES, NULL },
+    { "Connected", "connected", COLUMN_YES, NULL }, { "Last heard", "last_heard", COLUMN_AGO, NULL }, { "GPU servers", "servers", COLUMN_NUMBER, NULL },
+    { "Programs", "programs", COLUMN_NUMBER, NULL }, { "Waiting", "waiting", COLUMN_NUMBER, NULL },
+};
+
+static bool read_words(struct flytctl *ctl, admin_vm *vm)
+{
+    const char *sharing = option(ctl, "sharing"), *grouping = option(ctl, "grouping"), *wait = option(ctl, "wait");
+    if (sharing && !(vm->sharing = protocol_sharing_parse(sharing))) {
+        complain(ctl, EXIT_USAGE, "--sharing: '%s' is no list of exclusive, mig, time-slice, mps, any", sharing);
+        return false;
+    }
+    vm->grouping = 1;
+    if (grouping && (strcasecmp(grouping, "off") == 0 || strcasecmp(grouping, "on") == 0)) {
+        vm->grouping = strcasecmp(grouping, "on") == 0;
+    } else if (grouping) {
+        complain(ctl, EXIT_USAGE, "--grouping wants on or off, not '%s'", grouping);
+        return false;
+    }
+    vm->wait = ADMIN_WAIT_DEFAULT;
+    if (!wait || strcmp(wait, "default") == 0)
+        return true;
+    vm->wait = strcmp(wait, "fail") == 0 ? ADMIN_WAIT_FAIL : ADMIN_WAIT_IN_LINE;
+    if (vm->wait == ADMIN_WAIT_IN_LINE && strcmp(wait, "in-line") != 0) {
+        complain(ctl, EXIT_USAGE, "--wait wants in-line, fail or default, not '%s'", wait);
+        return false;
+    }
+    return true;
+}
+
+static bool read_entitlement(struct flytctl *ctl, admin_vm *vm)
+{
+    static char nothing[1];
+    uint64_t sms = 0;
+    *vm = (admin_vm){ .name = ctl->argv[0], .address = nothing, .host = nothing };
+    if (!protocol_name_valid(vm->name)) {
+        complain(ctl, EXIT_USAGE, "'%s' is no name for a VM: up to %d letters, digits and ._:- are, not beginning with - or .", vm->name, CTL_MAX_NAME);
+        return false;
+    }
+    if (!option_number(ctl, "sms", 1000000, &sms) || !option_size(ctl, "memory", 1, &vm->memory) || !read_words(ctl, vm))
+        return false;
+    vm->sms = (unsigned)sms;
+    if (option(ctl, "address"))
+        vm->address = (char *)(uintptr_t)option(ctl, "address");
+    if (option(ctl, "host"))
+        vm->host = (char *)(uintptr_t)option(ctl, "host");
+    if (strlen(vm->address) > CTL_MAX_HOST || strlen(vm->host) > CTL_MAX_HOST) {
+        complain(ctl, EXIT_USAGE, "--address and --host take at most %d characters", CTL_MAX_HOST);
+        return false;
+    }
+    return true;
+}
+
+/* The secret exists nowhere else any more: where it cannot be written to its file it is printed after all. */
+static int give_secret(struct flytctl *ctl, const char *what, const char *name, const admin_vm_add_result *result)
+{
+    char error[EXPLAIN_SIZE];
+    const char *file = option(ctl, "secret-file"), *secret = result->secret, *remark = result->status.text;
+    int code = EXIT_FINE;
+    if (file && *secret) {
+        if (secret_write(file, secret, strlen(secret), error)) {
+            code = complain(ctl, EXIT_FAILED, "the VM was %s, but its secret could not be written: %s", what, error);
+            file = NULL;
+            if (ctl->json)
+                fprintf(stderr, "flytctl: the secret: %s\n", secret);
+        }
+    }
+    json_t *members = json_pack("{s:o, s:o}", "name", json_text(name), "secret", file || !*secret ? json_null() : json_text(secret));
+    if (!*secret)
+        report(ctl, members, "VM %s %s%s%s", name, what, *remark ? ": " : "", remark);
+    else if (file)
+        report(ctl, members, "VM %s %s; its secret is in %s%s%s", name, what, file, *remark ? ". " : "", remark);
+    else if (ctl->json && code == EXIT_FINE)
+        report(ctl, members, "VM %s %s%s%s", name, what, *remark ? ": " : "", remark);
+    else if (!ctl->json)
+        report(ctl, members, "VM %s %s%s%s. Its secret, which is shown only now, belongs in /etc/flyt/vm.secret of the VM (mode 0600):\n%s", name, what,
+               *remark ? ": " : "", remark, secret);
+    else
+        json_decref(members);
+    return code;
+}
+
+int command_vm_add(struct flytctl *ctl)
+{
+    admin_vm_add_args args = { 0 };
+    admin_vm_add_result result;
+    if (!read_entitlement(ctl, &args.vm))
+        return EXIT_USAGE;
+    if (!args.vm.sms || !args.vm.memory)
+        return complain(ctl, EXIT_USAGE, "a VM is entitled to something: --sms N and --memory SIZE are needed, both above 0");
+    int code = ask(ctl, ADMIN_VM_ADD, &args, &result);
+    if (code)
+        return code;
+    code = give_secret(ctl, "added", args.vm.name, &result);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    return code;
+}
+
+int command_vm_set(struct flytctl *ctl)
+{
+    static const struct { const char *name; unsigned bit; } bits[] = {
+        { "address", ADMIN_VM_SET_ADDRESS }, { "host", ADMIN_VM_SET_HOST },         { "sms", ADMIN_VM_SET_SMS },   { "memory", ADMIN_VM_SET_MEMORY },
+        { "sharing", ADMIN_VM_SET_SHARING }, { "grouping", ADMIN_VM_SET_GROUPING }, { "wait", ADMIN_VM_SET_WAIT }, { "new-secret", ADMIN_VM_SET_SECRET },
+    };
+    admin_vm_set_args args = { 0 };
+    admin_vm_add_result result;
+    if (!read_entitlement(ctl, &args.vm))
+        return EXIT_USAGE;
+    for (size_t i = 0; i < COUNT(bits); i++)
+        if (option_count(ctl, bits[i].name))
+            args.set |= bits[i].bit;
+    if (!args.set)
+        return complain(ctl, EXIT_USAGE, "nothing is to be changed: see flytctl vm set --help");
+    if (option(ctl, "secret-file") && !(args.set & ADMIN_VM_SET_SECRET))
+        return complain(ctl, EXIT_USAGE, "--secret-file goes with --new-secret");
+    if (((args.set & ADMIN_VM_SET_SMS) && !args.vm.sms) || ((args.set & ADMIN_VM_SET_MEMORY) && !args.vm.memory))
+        return complain(ctl, EXIT_USAGE, "--sms and --memory must be above 0; flytctl vm remove takes the entitlement away");
+    int code = ask(ctl, ADMIN_VM_SET, &args, &result);
+    if (code)
+        return code;
+    code = give_secret(ctl, "changed", args.vm.name, &result);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    return code;
+}
+
+int command_vm_remove(struct flytctl *ctl)
+{
+    int worst = EXIT_FINE;
+    for (int i = 0; i < ctl->argc; i++) {
+        admin_vm_remove_args args = { .name = ctl->argv[i], .force = option_count(ctl, "force") > 0 };
+        int code = ask_plain(ctl, ADMIN_VM_REMOVE, &args, "VM %s removed", ctl->argv[i]);
+        worst = worst ? worst : code;
+    }
+    return worst;
+}
+
+int command_vm_list(struct flytctl *ctl)
+{
+    json_t *rows;
+    int code = list_vms(ctl, NULL, &rows);
+    return code ? code : print_rows(ctl, rows, vm_columns, COUNT(vm_columns), "No VM is entitled to anything; see flytctl vm add --help.");
+}
+
+int command_vm_show(struct flytctl *ctl)
+{
+    json_t *rows;
+    int code = list_vms(ctl, ctl->argv[0], &rows);
+    if (code)
+        return code;
+    json_t *row = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    return row ? print_object(ctl, row, vm_fields, COUNT(vm_fields)) : complain(ctl, EXIT_NOT_FOUND, "there is no VM '%s'", ctl->argv[0]);
+}

@@ -1,0 +1,70 @@
+/* commands.c: the table of all commands. Help, completion and the test of the manual are made from it. */
+#include "control-managers/flytctl/flytctl.h"
+
+const struct option_row global_options[] = {
+    { "manager", 'M', "URI", "the cluster manager: unix:///path or tcp://host:port ($FLYT_CLUSTER)", false },
+    { "secret", 'S', "SOURCE", "the administrator's secret, for tcp: file:/path or env:NAME ($FLYT_CLUSTER_SECRET)", false },
+    { "tls", 'T', "DIR", "folder with ca.crt, NAME.crt and NAME.key, for tcp ($FLYT_CLUSTER_TLS)", false },
+    { "as", 'A', "NAME", "name of the administrator (the login name), NAME of --tls", false },
+    { "settings", 0, "FILE", "where the options above stand otherwise (/etc/flyt/flytctl.conf)", false },
+    { "timeout", 't', "SECONDS", "how long to wait for an answer (10)", false },
+    { "json", 'j', NULL, "print JSON", false },
+    { "help", 'h', NULL, "print help, of a command if one is given", false },
+    { "version", 'V', NULL, "print the version", false },
+    { 0 },
+};
+
+const struct option_row force_options[] = { { "force", 'f', NULL, "although programs use it", false }, { 0 } };
+const struct option_row filter_options[] = {
+    { "vm", 0, "NAME", "only of this VM", false },
+    { "node", 0, "NAME", "only on this node", false },
+    { 0 },
+};
+
+const struct command commands[] = {
+    { NULL, "status", "", 0, 0, "", "Shows the cluster manager, its database, and what is in use", NULL, command_status },
+    { NULL, "top", "", 0, 0, "", "Shows the cluster live", top_options, command_top },
+    { NULL, "events", "", 0, 0, "", "Shows what happened", events_options, command_events },
+    { NULL, "reload", "", 0, 0, "", "Makes the cluster manager read its configuration again", NULL, command_reload },
+
+    { "vm", "add", "NAME", 1, 1, "", "Entitles a VM to SMs and memory, and prints its secret, once", vm_add_options, command_vm_add },
+    { "vm", "set", "NAME", 1, 1, "vm", "Changes an entitlement", vm_set_options, command_vm_set },
+    { "vm", "remove", "NAME...", 1, -1, "vm", "Takes an entitlement away", force_options, command_vm_remove },
+    { "vm", "list", "", 0, 0, "", "Lists entitlements", NULL, command_vm_list },
+    { "vm", "show", "NAME", 1, 1, "vm", "Shows one entitlement and what it uses", NULL, command_vm_show },
+    { "vm", "export", "[FILE]", 0, 1, "file", "Writes all entitlements, with verifiers of secrets, as JSON", NULL, command_vm_export },
+    { "vm", "import", "FILE", 1, 1, "file", "Adds the entitlements of such a file, or of mongoexport; - is standard input", vm_import_options, command_vm_import },
+
+    { "node", "list", "", 0, 0, "", "Lists nodes", NULL, command_node_list },
+    { "node", "show", "NAME", 1, 1, "node", "Shows one node and its GPUs", NULL, command_node_show },
+    { "node", "drain", "NAME...", 1, -1, "node", "Places nothing new on a node; what runs goes on", NULL, command_node_drain },
+    { "node", "undrain", "NAME...", 1, -1, "node", "Uses a drained node again", NULL, command_node_undrain },
+    { "node", "remove", "NAME...", 1, -1, "node", "Forgets a node; one that is running comes back by itself", force_options, command_node_remove },
+
+    { "server", "list", "", 0, 0, "", "Lists GPU servers", filter_options, command_server_list },
+    { "server", "stop", "ID...", 1, -1, "server", "Stops a GPU server", force_options, command_server_stop },
+
+    { "program", "list", "", 0, 0, "", "Lists programs, running and waiting", filter_options, command_program_list },
+    { "program", "kill", "ID...", 1, -1, "program", "Ends a program's use of the GPU", NULL, command_program_kill },
+
+    { "config", "check", "FILE...", 1, -1, "file", "Checks configuration files; mistakes are named with file and line", config_check_options, command_config_check },
+    { "config", "keys", "DAEMON", 1, 1, "daemon", "Prints all keys of cluster-manager, node-manager, client-manager or flytctl", NULL, command_config_keys },
+
+    { "ca", "create", "DIR", 1, 1, "file", "Makes a small certificate authority in DIR", ca_create_options, command_ca_create },
+    { "ca", "issue", "DIR ROLE NAME", 3, 3, "file", "Makes a key and a certificate; ROLE is cluster, node, client or admin", ca_issue_options, command_ca_issue },
+    { "ca", "show", "FILE...", 1, -1, "file", "Shows whom a certificate names and until when it holds", NULL, command_ca_show },
+
+    { NULL, "list-vms", "", 0, 0, "", "Same as vm list", NULL, command_vm_list },
+    { NULL, "list-servernodes", "", 0, 0, "", "Same as node list", NULL, command_node_list },
+    { NULL, "list-virt-servers", "", 0, 0, "", "Same as server list", NULL, command_server_list },
+    { NULL, "change-config", "", 0, 0, "", "Changes SMs and memory of what runs", change_options, command_change },
+    { NULL, "inc-resources", "", 0, 0, "", "Adds SMs and memory to what runs", change_options, command_change },
+    { NULL, "dec-resources", "", 0, 0, "", "Takes SMs and memory from what runs", change_options, command_change },
+    { NULL, "migrate", "", 0, 0, "", "Moves a VM's programs to another GPU", migrate_options, command_migrate },
+    { NULL, "migrate-auto", "", 0, 0, "", "Moves a VM's programs to a GPU that the manager chooses", migrate_auto_options, command_migrate },
+    { NULL, "vm-grouping", "", 0, 0, "", "One GPU server for all programs of a VM, or one for each", grouping_options, command_grouping },
+
+    { NULL, "help", "[COMMAND...]", 0, 2, "", "Prints help", NULL, command_help },
+    { NULL, "complete", "[WORD...]", 0, -1, "", "Prints what may follow these words, for the shells' completion", NULL, command_complete },
+    { 0 },
+};

@@ -1,0 +1,162 @@
+/*
+ * flytctl.h: the administrator's command line.
+ *
+ * A command is a row of a table (struct command): its words, its arguments, its options, its function. Parsing, help,
+ * completion and the test of the manual work from that table. A command asks the cluster manager (ask), makes JSON of
+ * the answer, and prints that JSON: as it is with --json, else as a table (columns name the JSON's keys). So both show the
+ * same, and nothing can be seen in one only.
+ *
+ * Exit codes are part of the interface, see enum exit_code and the manual.
+ */
+#ifndef FLYT_FLYTCTL_H
+#define FLYT_FLYTCTL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control-managers/common/explain.h"
+#include "control-managers/common/link.h"
+#include "control-managers/common/protocol.h"
+
+enum exit_code {
+    EXIT_FINE = 0,
+    EXIT_FAILED = 1,                    /* anything else */
+    EXIT_USAGE = 2,
+    EXIT_UNREACHABLE = 3,               /* the cluster manager cannot be reached, or did not answer */
+    EXIT_DENIED = 4,
+    EXIT_NOT_FOUND = 5,
+    EXIT_EXISTS = 6,
+    EXIT_BUSY = 7,                      /* in use: --force, or another time */
+    EXIT_NO_ROOM = 8,
+    EXIT_NOT_SUPPORTED = 9,             /* this version cannot do that */
+    EXIT_BAD_CONFIG = 10,               /* config check found mistakes */
+    EXIT_DB_AWAY = 11                   /* the resource DB cannot be reached: try again later */
+};
+
+/* An option of a command. argument NULL: it takes none. repeat: may be given several times. */
+struct option_row { const char *name; char letter; const char *argument; const char *help; bool repeat; };
+
+struct flytctl;
+
+struct command {
+    const char *group;                  /* "vm"; NULL: the command is one word */
+    const char *name;
+    const char *arguments;              /* "NAME..." for the help; "" for none */
+    int         min, max;               /* how many; max -1: any number */
+    const char *complete;               /* what its arguments are: "vm", "node", "server", "program", "file", "" */
+    const char *help;                   /* one sentence */
+    const struct option_row *options;   /* ended by a NULL name; NULL for none */
+    int       (*run)(struct flytctl *);
+};
+
+enum { MAX_OPTIONS = 24, MAX_REPEATED = 16, MAX_WORDS = 256 };
+
+struct flytctl {
+    /* global options */
+    const char *manager, *secret, *tls_folder, *as, *config;
+    bool        json;
+    unsigned    timeout_ms;
+    /* this command */
+    const struct command *command;
+    int         argc;
+    char       *argv[MAX_WORDS];
+    const char *values[MAX_OPTIONS][MAX_REPEATED];
+    int         given[MAX_OPTIONS];
+    /* the connection */
+    struct loop *loop;
+    struct link *link;
+    struct flytctl_config *settings;
+};
+
+extern const struct command commands[];         /* ended by a NULL name */
+extern const struct option_row global_options[];
+
+/* ---- options.c ---- */
+
+/* Fills command, arguments, options. EXIT_FINE: run it; -1: nothing to be done (help, version were printed); else exit. */
+int         options_parse(struct flytctl *, int argc, char **argv);
+/* NULL: not given. The name must be one of the command's. */
+const char *option(const struct flytctl *, const char *name);
+int         option_count(const struct flytctl *, const char *name);
+const char *option_at(const struct flytctl *, const char *name, int index);
+void        print_help(const struct command *);         /* NULL: of all */
+int         command_complete(struct flytctl *);         /* for the shells' completion */
+int         command_help(struct flytctl *);
+
+/* Values of options; not given: *out stays. false: complained, EXIT_USAGE. */
+bool        option_number(struct flytctl *, const char *name, uint64_t max, uint64_t *out);
+bool        option_size(struct flytctl *, const char *name, uint64_t plain_unit, uint64_t *bytes);
+bool        parse_id(struct flytctl *, const char *text, uint64_t *id);
+
+/* ---- session.c ---- */
+
+/* Connects at the first call. EXIT_FINE or complained. */
+int  session_open(struct flytctl *);
+void session_close(struct flytctl *);
+/* Calls; *result is to be freed by protocol_free if EXIT_FINE is returned. All results but those of listings begin with a
+   ctl_status, and so do they: it is looked at, and what is not CTL_OK is complained of. */
+int  ask(struct flytctl *, uint32_t procedure, const void *args, void *result);
+/* The same, and says the status' text, or `done`, when it went well. */
+int  ask_plain(struct flytctl *, uint32_t procedure, const void *args, const char *done, ...) __attribute__((format(printf, 4, 5)));
+int  exit_of_code(ctl_code);
+
+/* ---- output.c ---- */
+
+/* On stderr, and with --json as an object on stdout. Returns code. */
+int  complain(struct flytctl *, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int  complain_status(struct flytctl *, const ctl_status *);
+/* What went well: a line, or { "ok": true, "message": … } with further members, which are taken over (may be NULL). */
+void report(struct flytctl *, json_t *members, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+enum column_kind { COLUMN_TEXT, COLUMN_NUMBER, COLUMN_SIZE, COLUMN_AGO, COLUMN_YES, COLUMN_PART, COLUMN_PART_SIZE, COLUMN_LIST };
+/* key2: of the whole, for COLUMN_PART. */
+struct column { const char *title, *key; enum column_kind kind; const char *key2; };
+/* An array of objects. Takes it over. */
+int  print_rows(struct flytctl *, json_t *rows, const struct column *, size_t columns, const char *when_empty);
+/* One object, a line each. Takes it over. */
+int  print_object(struct flytctl *, json_t *object, const struct column *, size_t columns);
+/* Just the table, from rows that stay the caller's. */
+void print_table(const json_t *rows, const struct column *, size_t columns);
+/* One line of JSON. Takes it over. */
+void print_json_line(json_t *);
+void print_json(json_t *);              /* many lines; takes it over */
+
+json_t *json_time(int64_t microseconds);        /* RFC 3339; null for 0 */
+json_t *json_text(const char *);
+char   *text_size(uint64_t bytes, char *buffer, size_t size);
+#define COUNT(array) (sizeof (array) / sizeof (array)[0])
+
+/* ---- rows.c: what the cluster manager says, as JSON ---- */
+
+json_t *row_status(const admin_status_result *);
+json_t *row_node(const admin_node *);
+json_t *row_server(const admin_server *);
+json_t *row_vm(const admin_vm *);
+json_t *row_vm_state(const admin_vm_row *);
+json_t *row_program(const admin_program *);
+json_t *row_event(const admin_event *);
+/* All pages. only, vm, node may be NULL. */
+int     list_nodes(struct flytctl *, const char *only, json_t **);
+int     list_vms(struct flytctl *, const char *only, json_t **);
+int     list_servers(struct flytctl *, const char *vm, const char *node, json_t **);
+int     list_programs(struct flytctl *, const char *vm, const char *node, json_t **);
+
+/* ---- commands ---- */
+
+extern const struct option_row vm_add_options[], vm_set_options[], vm_import_options[], force_options[], filter_options[], events_options[],
+    top_options[], change_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[], ca_issue_options[];
+
+int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *), command_vm_list(struct flytctl *),
+    command_vm_show(struct flytctl *), command_vm_import(struct flytctl *), command_vm_export(struct flytctl *);
+int command_node_list(struct flytctl *), command_node_show(struct flytctl *), command_node_drain(struct flytctl *), command_node_undrain(struct flytctl *),
+    command_node_remove(struct flytctl *);
+int command_server_list(struct flytctl *), command_server_stop(struct flytctl *), command_program_list(struct flytctl *),
+    command_program_kill(struct flytctl *);
+int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *), command_reload(struct flytctl *);
+int command_change(struct flytctl *), command_migrate(struct flytctl *), command_grouping(struct flytctl *);
+int command_config_check(struct flytctl *), command_config_keys(struct flytctl *);
+int command_ca_create(struct flytctl *), command_ca_issue(struct flytctl *), command_ca_show(struct flytctl *);
+
+#endif

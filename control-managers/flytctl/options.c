@@ -1,0 +1,430 @@
+/*
+ * options.c: words to commands and values, and the help that belongs to them. Options may stand before, between and after
+ * the words; `--` ends them.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/common/config.h"
+#include "control-managers/flytctl/flytctl.h"
+
+#ifndef FLYT_VERSION
+#define FLYT_VERSION "1.0"
+#endif
+
+static int option_index(const struct option_row *options, const char *name)
+{
+    for (int i = 0; options && options[i].name; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static int given_index(const struct flytctl *ctl, const char *name)
+{
+    return option_index(ctl->command->options, name);
+}
+
+int option_count(const struct flytctl *ctl, const char *name)
+{
+    int index = given_index(ctl, name);
+    return index < 0 ? 0 : ctl->given[index];
+}
+
+const char *option_at(const struct flytctl *ctl, const char *name, int at)
+{
+    return at < option_count(ctl, name) ? ctl->values[given_index(ctl, name)][at] : NULL;
+}
+
+const char *option(const struct flytctl *ctl, const char *name)
+{
+    return option_at(ctl, name, 0);
+}
+
+/* ---- values ---- */
+
+bool option_number(struct flytctl *ctl, const char *name, uint64_t max, uint64_t *out)
+{
+    const char *text = option(ctl, name);
+    if (!text)
+        return true;
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end || errno || number > max) {
+        complain(ctl, EXIT_USAGE, "--%s wants a number from 0 to %llu, not '%s'", name, (unsigned long long)max, text);
+        return false;
+    }
+    *out = number;
+    return true;
+}
+
+bool option_size(struct flytctl *ctl, const char *name, uint64_t plain_unit, uint64_t *bytes)
+{
+    const char *text = option(ctl, name);
+    if (!text)
+        return true;
+    uint64_t size;
+    if (config_parse_size(text, &size)) {
+        complain(ctl, EXIT_USAGE, "--%s wants a size such as 512M or 2G, not '%s'", name, text);
+        return false;
+    }
+    if (isdigit((unsigned char)text[strlen(text) - 1]))
+        size *= plain_unit;
+    if (size % (1 << 20)) {
+        complain(ctl, EXIT_USAGE, "--%s: '%s' is no whole number of MiB", name, text);
+        return false;
+    }
+    *bytes = size;
+    return true;
+}
+
+bool parse_id(struct flytctl *ctl, const char *text, uint64_t *id)
+{
+    char *end;
+    errno = 0;
+    *id = strtoull(text, &end, 10);
+    if (isdigit((unsigned char)*text) && !*end && !errno && *id)
+        return true;
+    complain(ctl, EXIT_USAGE, "'%s' is no id: a number from the listing is expected", text);
+    return false;
+}
+
+/* ---- help ---- */
+
+static void print_options(const struct option_row *options)
+{
+    for (int i = 0; options && options[i].name; i++) {
+        char left[64];
+        const struct option_row *row = &options[i];
+        snprintf(left, sizeof left, "%c%c%s --%s%s%s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
+                 row->argument ? " " : "", row->argument ? row->argument : "");
+        printf("  %-26s %s%s\n", left, row->help, row->repeat ? " (may be repeated)" : "");
+    }
+}
+
+static void print_usage(const struct command *command)
+{
+    printf("flytctl %s%s%s%s%s", command->group ? command->group : "", command->group ? " " : "", command->name, *command->arguments ? " " : "",
+           command->arguments);
+}
+
+void print_help(const struct command *command)
+{
+    if (command) {
+        printf("Usage: ");
+        print_usage(command);
+        printf("%s\n\n%s.\n", command->options ? " [OPTIONS]" : "", command->help);
+        if (command->options) {
+            printf("\nOptions:\n");
+            print_options(command->options);
+        }
+        printf("\nFor all commands:\n");
+        print_options(global_options);
+        return;
+    }
+    printf("Usage: flytctl [OPTIONS] COMMAND\n\nManages a Flyt cluster.\n\nCommands:\n");
+    for (const struct command *each = commands; each->name; each++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s%s%s", each->group ? each->group : "", each->group ? " " : "", each->name, *each->arguments ? " " : "",
+                 each->arguments);
+        printf("  %-26s %s\n", left, each->help);
+    }
+    printf("\nOptions:\n");
+    print_options(global_options);
+    printf("\nSee flytctl COMMAND --help, and flytctl(1).\n");
+}
+
+static const struct command *find_command(const char *first, const char *second)
+{
+    for (const struct command *each = commands; first && each->name; each++)
+        if (each->group ? strcmp(each->group, first) == 0 && second && strcmp(each->name, second) == 0 : strcmp(each->name, first) == 0)
+            return each;
+    return NULL;
+}
+
+static bool is_group(const char *word)
+{
+    for (const struct command *each = commands; each->name; each++)
+        if (each->group && strcmp(each->group, word) == 0)
+            return true;
+    return false;
+}
+
+static void print_group(const char *group)
+{
+    printf("Commands of flytctl %s:\n", group);
+    for (const struct command *each = commands; each->name; each++)
+        if (each->group && strcmp(each->group, group) == 0)
+            printf("  %-10s %-16s %s\n", each->name, each->arguments, each->help);
+}
+
+int command_help(struct flytctl *ctl)
+{
+    const char *first = ctl->argc > 0 ? ctl->argv[0] : NULL, *second = ctl->argc > 1 ? ctl->argv[1] : NULL;
+    const struct command *command = find_command(first, second);
+    if (!first || command)
+        print_help(command);
+    else if (is_group(first) && !second)
+        print_group(first);
+    else
+        return complain(ctl, EXIT_USAGE, "there is no command '%s%s%s'; see flytctl help", first, second ? " " : "", second ? second : "");
+    return EXIT_FINE;
+}
+
+/* ---- parsing ---- */
+
+static const struct option_row *find_option(const struct option_row *options, const char *word, size_t length, char letter)
+{
+    for (int i = 0; options && options[i].name; i++)
+        if (letter ? options[i].letter == letter : strlen(options[i].name) == length && strncmp(options[i].name, word, length) == 0)
+            return &options[i];
+    return NULL;
+}
+
+struct parser { struct flytctl *ctl; int argc, at; char **argv; bool help, version; };
+
+static bool set_global(struct parser *parser, const struct option_row *row, const char *value)
+{
+    struct flytctl *ctl = parser->ctl;
+    if (strcmp(row->name, "manager") == 0)
+        ctl->manager = value;
+    else if (strcmp(row->name, "secret") == 0)
+        ctl->secret = value;
+    else if (strcmp(row->name, "tls") == 0)
+        ctl->tls_folder = value;
+    else if (strcmp(row->name, "as") == 0)
+        ctl->as = value;
+    else if (strcmp(row->name, "settings") == 0)
+        ctl->config = value;
+    else if (strcmp(row->name, "json") == 0)
+        ctl->json = true;
+    else if (strcmp(row->name, "help") == 0)
+        parser->help = true;
+    else if (strcmp(row->name, "version") == 0)
+        parser->version = true;
+    else {
+        char *end;
+        double seconds = strtod(value, &end);
+        if (end == value || *end || !(seconds > 0 && seconds <= 3600)) {
+            complain(ctl, EXIT_USAGE, "--timeout wants seconds, up to 3600, not '%s'", value);
+            return false;
+        }
+        ctl->timeout_ms = (unsigned)(seconds * 1000 + 0.999);
+    }
+    return true;
+}
+
+static bool set_own(struct flytctl *ctl, const struct option_row *row, const char *value)
+{
+    int index = (int)(row - ctl->command->options);
+    if (ctl->given[index] && !row->repeat) {
+        complain(ctl, EXIT_USAGE, "--%s was given twice", row->name);
+        return false;
+    }
+    if (ctl->given[index] == MAX_REPEATED) {
+        complain(ctl, EXIT_USAGE, "--%s was given more than %d times", row->name, MAX_REPEATED);
+        return false;
+    }
+    ctl->values[index][ctl->given[index]++] = value;
+    return true;
+}
+
+/* One word that begins with '-'. Letters are not joined, except with their value (-m2G). */
+static bool take_option(struct parser *parser, const char *word)
+{
+    struct flytctl *ctl = parser->ctl;
+    bool is_long = word[1] == '-';
+    const char *name = word + 2;
+    size_t length = is_long ? strcspn(name, "=") : 1;
+    char letter = is_long ? '\0' : word[1];
+    const struct option_row *own = ctl->command ? find_option(ctl->command->options, name, length, letter) : NULL;
+    const struct option_row *row = own ? own : find_option(global_options, name, length, letter);
+    if (!row) {
+        complain(ctl, EXIT_USAGE, "unknown option '%s'; see flytctl %s%s%s%s--help", word, ctl->command && ctl->command->group ? ctl->command->group : "",
+                 ctl->command && ctl->command->group ? " " : "", ctl->command ? ctl->command->name : "", ctl->command ? " " : "");
+        return false;
+    }
+    const char *value = is_long ? (name[length] == '=' ? name + length + 1 : NULL) : (word[2] ? word + 2 : NULL);
+    if (!row->argument && value) {
+        complain(ctl, EXIT_USAGE, "--%s takes no value ('%s')", row->name, word);
+        return false;
+    }
+    if (row->argument && !value) {
+        if (parser->at == parser->argc) {
+            complain(ctl, EXIT_USAGE, "--%s wants a value: %s", row->name, row->argument);
+            return false;
+        }
+        value = parser->argv[parser->at++];
+    }
+    return own ? set_own(ctl, row, value ? value : "") : set_global(parser, row, value);
+}
+
+static bool take_word(struct parser *parser, char *word)
+{
+    struct flytctl *ctl = parser->ctl;
+    if (ctl->argc == MAX_WORDS) {
+        complain(ctl, EXIT_USAGE, "more than %d words", MAX_WORDS);
+        return false;
+    }
+    ctl->argv[ctl->argc++] = word;
+    if (ctl->command)
+        return true;
+    ctl->command = ctl->argc <= 2 ? find_command(ctl->argv[0], ctl->argc > 1 ? ctl->argv[1] : NULL) : NULL;
+    if (ctl->command) {
+        ctl->argc = 0;
+        return true;
+    }
+    if (ctl->argc == 1 && is_group(word))
+        return true;
+    if (ctl->argc > 1)
+        complain(ctl, EXIT_USAGE, "flytctl %s has no command '%s'; see flytctl help %s", ctl->argv[0], word, ctl->argv[0]);
+    else
+        complain(ctl, EXIT_USAGE, "there is no command '%s'; see flytctl help", word);
+    return false;
+}
+
+int options_parse(struct flytctl *ctl, int argc, char **argv)
+{
+    struct parser parser = { .ctl = ctl, .argc = argc, .at = 1, .argv = argv };
+    bool ended = false;
+    while (parser.at < argc) {
+        char *word = argv[parser.at++];
+        if (!ended && strcmp(word, "--") == 0) {
+            ended = true;
+            continue;
+        }
+        /* The words of `complete` are somebody's half-written line. */
+        bool raw = ctl->command && ctl->command->run == command_complete;
+        bool is_option = !ended && !raw && word[0] == '-' && word[1];
+        if (is_option ? !take_option(&parser, word) : !take_word(&parser, word))
+            return EXIT_USAGE;
+    }
+    if (parser.version) {
+        printf("flytctl %s, protocol %d.%d\n", FLYT_VERSION, CTL_MAJOR, CTL_MINOR);
+        return -1;
+    }
+    if (parser.help || (!ctl->command && ctl->argc == 0)) {
+        if (!ctl->command && ctl->argc == 1)
+            print_group(ctl->argv[0]);
+        else
+            print_help(ctl->command);
+        return parser.help ? -1 : EXIT_USAGE;
+    }
+    if (!ctl->command)
+        return complain(ctl, EXIT_USAGE, "flytctl %s wants a command; see flytctl help %s", ctl->argv[0], ctl->argv[0]);
+    if (ctl->argc < ctl->command->min || (ctl->command->max >= 0 && ctl->argc > ctl->command->max))
+        return complain(ctl, EXIT_USAGE, "usage: flytctl %s%s%s %s", ctl->command->group ? ctl->command->group : "", ctl->command->group ? " " : "",
+                        ctl->command->name, *ctl->command->arguments ? ctl->command->arguments : "(no arguments)");
+    return EXIT_FINE;
+}
+
+/* ---- completion ---- */
+
+static void suggest(const char *word, const char *begun)
+{
+    if (strncmp(word, begun, strlen(begun)) == 0)
+        puts(word);
+}
+
+static void suggest_options(const struct option_row *options, const char *begun)
+{
+    for (int i = 0; options && options[i].name; i++) {
+        char word[64];
+        snprintf(word, sizeof word, "--%s", options[i].name);
+        suggest(word, begun);
+    }
+}
+
+static void suggest_rows(json_t *rows, const char *key, const char *begun)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) {
+        const json_t *value = json_object_get(row, key);
+        char number[32];
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+        suggest(json_is_string(value) ? json_string_value(value) : number, begun);
+    }
+    json_decref(rows);
+}
+
+/* Names from the cluster. Without it there is nothing to suggest: a shell that waits would be worse. */
+static void suggest_names(struct flytctl *ctl, const char *kind, const char *begun)
+{
+    json_t *rows = NULL;
+    ctl->timeout_ms = 1000;
+    if (strcmp(kind, "vm") == 0 && list_vms(ctl, NULL, &rows) == EXIT_FINE)
+        suggest_rows(rows, "name", begun);
+    else if (strcmp(kind, "node") == 0 && list_nodes(ctl, NULL, &rows) == EXIT_FINE)
+        suggest_rows(rows, "name", begun);
+    else if (strcmp(kind, "server") == 0 && list_servers(ctl, NULL, NULL, &rows) == EXIT_FINE)
+        suggest_rows(rows, "id", begun);
+    else if (strcmp(kind, "program") == 0 && list_programs(ctl, NULL, NULL, &rows) == EXIT_FINE)
+        suggest_rows(rows, "id", begun);
+}
+
+/* The words after "flytctl", the last one being written. Prints candidates; "file" alone in a line asks for file names. */
+int command_complete(struct flytctl *ctl)
+{
+    const char *begun = ctl->argc ? ctl->argv[ctl->argc - 1] : "";
+    const char *words[2] = { NULL, NULL };
+    const struct option_row *pending = NULL;
+    const struct command *command = NULL;
+    int count = 0;
+    for (int i = 0; i + 1 < ctl->argc; i++) {
+        const char *word = ctl->argv[i];
+        if (pending) {
+            pending = NULL;
+        } else if (word[0] == '-') {
+            pending = find_option(command ? command->options : NULL, word + 2, strlen(word) > 2 ? strlen(word) - 2 : 0, word[1] == '-' ? '\0' : word[1]);
+            if (!pending)
+                pending = find_option(global_options, word + 2, strlen(word) > 2 ? strlen(word) - 2 : 0, word[1] == '-' ? '\0' : word[1]);
+            if (pending && (!pending->argument || strchr(word, '=')))
+                pending = NULL;
+        } else {
+            if (count < 2)
+                words[count] = word;
+            count++;
+            if (!command)
+                command = find_command(words[0], words[1]);
+        }
+    }
+    if (pending) {
+        if (strcmp(pending->argument, "FILE") == 0 || strcmp(pending->argument, "DIR") == 0)
+            puts("file");
+        else if (strcmp(pending->argument, "NAME") == 0 && (strcmp(pending->name, "vm") == 0 || strcmp(pending->name, "node") == 0))
+            suggest_names(ctl, pending->name, begun);
+        else if (strcmp(pending->argument, "VM") == 0)
+            suggest_names(ctl, "vm", begun);
+        return EXIT_FINE;
+    }
+    if (begun[0] == '-') {
+        suggest_options(command ? command->options : NULL, begun);
+        suggest_options(global_options, begun);
+        return EXIT_FINE;
+    }
+    if (!command) {
+        const char *before = "";
+        for (const struct command *each = commands; each->name; each++) {
+            if (count == 0 && each->group && strcmp(each->group, before) != 0)
+                suggest(before = each->group, begun);
+            else if (count == 0 && !each->group && each->run != command_complete)
+                suggest(each->name, begun);
+            else if (count == 1 && each->group && strcmp(each->group, words[0]) == 0)
+                suggest(each->name, begun);
+        }
+    } else if (strcmp(command->complete, "file") == 0) {
+        puts("file");
+    } else if (strcmp(command->complete, "daemon") == 0) {
+        static const char *const daemons[] = { "cluster-manager", "node-manager", "client-manager", "flytctl" };
+        for (size_t i = 0; i < COUNT(daemons); i++)
+            suggest(daemons[i], begun);
+    } else if (*command->complete) {
+        suggest_names(ctl, command->complete, begun);
+    }
+    return EXIT_FINE;
+}

@@ -1,0 +1,298 @@
+/* rows.c: the cluster manager's rows as JSON. The keys are an interface: add, never rename. Memory is bytes. */
+#include "control-managers/flytctl/flytctl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *json_u64(uint64_t number)
+{
+    return json_integer((json_int_t)number);
+}
+
+static json_t *sharing_list(unsigned sharing)
+{
+    static const unsigned bits[] = { CTL_SHARING_EXCLUSIVE, CTL_SHARING_MIG, CTL_SHARING_TIME_SLICE, CTL_SHARING_MPS };
+    json_t *list = json_array();
+    char text[PROTOCOL_SHARING_SIZE];
+    for (size_t i = 0; i < COUNT(bits); i++)
+        if (sharing & bits[i])
+            json_array_append_new(list, json_string(protocol_sharing_text(bits[i], text)));
+    return list;
+}
+
+static json_t *host_list(ctl_host *hosts, unsigned count)
+{
+    json_t *list = json_array();
+    for (unsigned i = 0; i < count; i++)
+        json_array_append_new(list, json_text(hosts[i]));
+    return list;
+}
+
+static void add(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new(object, key, value);
+}
+
+json_t *row_status(const admin_status_result *status)
+{
+    json_t *row = json_object();
+    add(row, "software", json_text(status->software));
+    add(row, "cluster", json_text(status->cluster));
+    add(row, "started", json_time(status->started));
+    add(row, "db", json_text(status->db_kind));
+    add(row, "db_up", json_boolean(status->db_up));
+    add(row, "db_text", json_text(status->db_text));
+    add(row, "policy", json_text(status->policy));
+    add(row, "tls", json_boolean(status->tls));
+    add(row, "nodes", json_u64(status->nodes));
+    add(row, "nodes_up", json_u64(status->nodes_up));
+    add(row, "gpus", json_u64(status->gpus));
+    add(row, "gpus_ready", json_u64(status->gpus_ready));
+    add(row, "sms", json_u64(status->sms));
+    add(row, "sms_used", json_u64(status->sms_used));
+    add(row, "memory", json_u64(status->memory));
+    add(row, "memory_used", json_u64(status->memory_used));
+    add(row, "vms", json_u64(status->vms));
+    add(row, "vms_connected", json_u64(status->vms_connected));
+    add(row, "servers", json_u64(status->servers));
+    add(row, "programs", json_u64(status->programs));
+    add(row, "waiting", json_u64(status->waiting));
+    add(row, "last_event", json_u64(status->last_event));
+    return row;
+}
+
+static json_t *row_gpu(const admin_gpu *gpu)
+{
+    static const char *const states[] = { "ready", "faulty", "recovering" };
+    json_t *row = json_object();
+    add(row, "id", json_text(gpu->gpu.id));
+    add(row, "product", json_text(gpu->gpu.product));
+    add(row, "index", json_u64(gpu->gpu.index));
+    add(row, "state", json_text((unsigned)gpu->gpu.state < COUNT(states) ? states[gpu->gpu.state] : "unknown"));
+    add(row, "text", json_text(gpu->gpu.text));
+    add(row, "sms", json_u64(gpu->gpu.sms));
+    add(row, "sms_used", json_u64(gpu->used_sms));
+    add(row, "memory", json_u64(gpu->gpu.memory));
+    add(row, "memory_used", json_u64(gpu->used_memory));
+    add(row, "clock_mhz", json_u64(gpu->gpu.clock_mhz));
+    add(row, "sharing", sharing_list(gpu->gpu.sharing));
+    add(row, "sm_limits", json_boolean(gpu->gpu.sm_limits));
+    add(row, "servers", json_u64(gpu->servers));
+    return row;
+}
+
+json_t *row_node(const admin_node *node)
+{
+    static const char *const states[] = { "up", "suspect", "lost", "away" };
+    uint64_t sms = 0, sms_used = 0, memory = 0, memory_used = 0;
+    json_t *row = json_object(), *gpus = json_array();
+    for (unsigned i = 0; i < node->gpus.gpus_len; i++) {
+        const admin_gpu *gpu = &node->gpus.gpus_val[i];
+        sms += gpu->gpu.sms;
+        sms_used += gpu->used_sms;
+        memory += gpu->gpu.memory;
+        memory_used += gpu->used_memory;
+        json_array_append_new(gpus, row_gpu(gpu));
+    }
+    add(row, "name", json_text(node->name));
+    add(row, "host", json_text(node->host));
+    add(row, "addresses", host_list(node->addresses.addresses_val, node->addresses.addresses_len));
+    add(row, "state", json_text((unsigned)node->state < COUNT(states) ? states[node->state] : "unknown"));
+    add(row, "drained", json_boolean(node->drained));
+    add(row, "last_heard", json_time(node->last_heard));
+    add(row, "software", json_text(node->software));
+    add(row, "sms", json_u64(sms));
+    add(row, "sms_used", json_u64(sms_used));
+    add(row, "memory", json_u64(memory));
+    add(row, "memory_used", json_u64(memory_used));
+    add(row, "servers", json_u64(node->servers));
+    add(row, "gpus", gpus);
+    add(row, "gpu_count", json_u64(node->gpus.gpus_len));
+    return row;
+}
+
+json_t *row_server(const admin_server *server)
+{
+    char text[PROTOCOL_SHARING_SIZE];
+    json_t *row = json_object(), *addresses = json_array();
+    for (unsigned i = 0; i < server->report.addresses.addresses_len; i++)
+        json_array_append_new(addresses, json_text(server->report.addresses.addresses_val[i]));
+    add(row, "id", json_u64(server->id));
+    add(row, "vm", json_text(server->vm));
+    add(row, "node", json_text(server->node));
+    add(row, "gpu", json_text(server->gpu));
+    add(row, "state", json_text(protocol_server_state_name(server->report.state)));
+    add(row, "silent", json_boolean(server->silent));
+    add(row, "sharing", json_text(protocol_sharing_text(server->sharing, text)));
+    add(row, "sms", json_u64(server->sms));
+    add(row, "sms_granted", json_u64(server->report.granted_sms));
+    add(row, "memory", json_u64(server->memory));
+    add(row, "memory_limit", json_u64(server->report.memory_limit));
+    add(row, "memory_used", json_u64(server->report.memory_used));
+    add(row, "program", json_u64(server->prog));
+    add(row, "programs", json_u64(server->programs));
+    add(row, "workers", json_u64(server->report.workers));
+    add(row, "pid", json_u64(server->report.pid));
+    add(row, "restarts", json_u64(server->report.restarts));
+    add(row, "created", json_time(server->created));
+    add(row, "addresses", addresses);
+    add(row, "text", json_text(server->report.status.text));
+    return row;
+}
+
+json_t *row_vm(const admin_vm *vm)
+{
+    static const char *const waits[] = { "default", "fail", "in-line" };
+    json_t *row = json_object();
+    add(row, "name", json_text(vm->name));
+    add(row, "address", json_text(vm->address));
+    add(row, "host", json_text(vm->host));
+    add(row, "sms", json_u64(vm->sms));
+    add(row, "memory", json_u64(vm->memory));
+    add(row, "sharing", sharing_list(vm->sharing));
+    add(row, "grouping", json_boolean(vm->grouping));
+    add(row, "wait", json_text((unsigned)vm->wait < COUNT(waits) ? waits[vm->wait] : "unknown"));
+    return row;
+}
+
+json_t *row_vm_state(const admin_vm_row *state)
+{
+    json_t *row = row_vm(&state->vm);
+    add(row, "has_secret", json_boolean(state->has_secret));
+    add(row, "connected", json_boolean(state->connected));
+    add(row, "last_heard", json_time(state->last_heard));
+    add(row, "servers", json_u64(state->servers));
+    add(row, "programs", json_u64(state->programs));
+    add(row, "waiting", json_u64(state->waiting));
+    return row;
+}
+
+json_t *row_program(const admin_program *program)
+{
+    static const char *const states[] = { "waiting", "starting", "running", "lost" };
+    json_t *row = json_object();
+    add(row, "id", json_u64(program->id));
+    add(row, "vm", json_text(program->vm));
+    add(row, "pid", json_u64(program->prog.pid));
+    add(row, "uid", json_u64(program->prog.uid));
+    add(row, "executable", json_text(program->prog.executable));
+    add(row, "state", json_text((unsigned)program->state < COUNT(states) ? states[program->state] : "unknown"));
+    add(row, "position", json_u64(program->position));
+    add(row, "server", json_u64(program->server));
+    add(row, "since", json_time(program->since));
+    return row;
+}
+
+json_t *row_event(const admin_event *event)
+{
+    static const char *const severities[] = { "info", "warning", "error" };
+    json_t *row = json_object();
+    add(row, "number", json_u64(event->number));
+    add(row, "time", json_time(event->time));
+    add(row, "severity", json_text((unsigned)event->severity < COUNT(severities) ? severities[event->severity] : "unknown"));
+    add(row, "kind", json_text(event->kind));
+    add(row, "vm", json_text(event->vm));
+    add(row, "node", json_text(event->node));
+    add(row, "server", json_u64(event->server));
+    add(row, "program", json_u64(event->prog));
+    add(row, "text", json_text(event->text));
+    return row;
+}
+
+/* ---- whole listings ---- */
+
+static char nothing[1];
+
+int list_nodes(struct flytctl *ctl, const char *only, json_t **rows)
+{
+    char after[CTL_MAX_NAME + 1] = "";
+    unsigned more;
+    *rows = json_array();
+    do {
+        admin_named_page page = { .after = after, .only = only ? (char *)(uintptr_t)only : nothing };
+        admin_nodes_result result;
+        int code = ask(ctl, ADMIN_NODES, &page, &result);
+        if (code) {
+            json_decref(*rows);
+            *rows = NULL;
+            return code;
+        }
+        for (unsigned i = 0; i < result.nodes.nodes_len; i++)
+            json_array_append_new(*rows, row_node(&result.nodes.nodes_val[i]));
+        more = result.more && result.nodes.nodes_len;
+        if (more)
+            snprintf(after, sizeof after, "%s", result.nodes.nodes_val[result.nodes.nodes_len - 1].name);
+        protocol_free((xdrproc_t)xdr_admin_nodes_result, &result);
+    } while (more);
+    return EXIT_FINE;
+}
+
+int list_vms(struct flytctl *ctl, const char *only, json_t **rows)
+{
+    char after[CTL_MAX_NAME + 1] = "";
+    unsigned more;
+    *rows = json_array();
+    do {
+        admin_named_page page = { .after = after, .only = only ? (char *)(uintptr_t)only : nothing };
+        admin_vms_result result;
+        int code = ask(ctl, ADMIN_VMS, &page, &result);
+        if (code) {
+            json_decref(*rows);
+            *rows = NULL;
+            return code;
+        }
+        for (unsigned i = 0; i < result.vms.vms_len; i++)
+            json_array_append_new(*rows, row_vm_state(&result.vms.vms_val[i]));
+        more = result.more && result.vms.vms_len;
+        if (more)
+            snprintf(after, sizeof after, "%s", result.vms.vms_val[result.vms.vms_len - 1].vm.name);
+        protocol_free((xdrproc_t)xdr_admin_vms_result, &result);
+    } while (more);
+    return EXIT_FINE;
+}
+
+int list_servers(struct flytctl *ctl, const char *vm, const char *node, json_t **rows)
+{
+    admin_numbered_page page = { .after = 0, .vm = vm ? (char *)(uintptr_t)vm : nothing, .node = node ? (char *)(uintptr_t)node : nothing };
+    unsigned more;
+    *rows = json_array();
+    do {
+        admin_servers_result result;
+        int code = ask(ctl, ADMIN_SERVERS, &page, &result);
+        if (code) {
+            json_decref(*rows);
+            *rows = NULL;
+            return code;
+        }
+        for (unsigned i = 0; i < result.servers.servers_len; i++)
+            json_array_append_new(*rows, row_server(&result.servers.servers_val[i]));
+        more = result.more && result.servers.servers_len;
+        if (more)
+            page.after = result.servers.servers_val[result.servers.servers_len - 1].id;
+        protocol_free((xdrproc_t)xdr_admin_servers_result, &result);
+    } while (more);
+    return EXIT_FINE;
+}
+
+int list_programs(struct flytctl *ctl, const char *vm, const char *node, json_t **rows)
+{
+    admin_numbered_page page = { .after = 0, .vm = vm ? (char *)(uintptr_t)vm : nothing, .node = node ? (char *)(uintptr_t)node : nothing };
+    unsigned more;
+    *rows = json_array();
+    do {
+        admin_programs_result result;
+        int code = ask(ctl, ADMIN_PROGRAMS, &page, &result);
+        if (code) {
+            json_decref(*rows);
+            *rows = NULL;
+            return code;
+        }
+        for (unsigned i = 0; i < result.programs.programs_len; i++)
+            json_array_append_new(*rows, row_program(&result.programs.programs_val[i]));
+        more = result.more && result.programs.programs_len;
+        if (more)
+            page.after = result.programs.programs_val[result.programs.programs_len - 1].id;
+        protocol_free((xdrproc_t)xdr_admin_programs_result, &result);
+    } while (more);
+    return EXIT_FINE;
+}

@@ -1,0 +1,205 @@
+/* session.c: the connection to the cluster manager, and what its answers mean for the exit code. */
+#include <errno.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control-managers/common/tls.h"
+#include "control-managers/flytctl/flytctl.h"
+#include "control-managers/flytctl/schema.h"
+
+static const char default_settings[] = "/etc/flyt/flytctl.conf";
+
+int exit_of_code(ctl_code code)
+{
+    switch (code) {
+    case CTL_OK:            return EXIT_FINE;
+    case CTL_INVALID:       return EXIT_USAGE;
+    case CTL_DENIED:        return EXIT_DENIED;
+    case CTL_NOT_FOUND:     return EXIT_NOT_FOUND;
+    case CTL_EXISTS:        return EXIT_EXISTS;
+    case CTL_BUSY:          return EXIT_BUSY;
+    case CTL_NO_ROOM:       return EXIT_NO_ROOM;
+    case CTL_NOT_SUPPORTED: return EXIT_NOT_SUPPORTED;
+    case CTL_DB_AWAY:       return EXIT_DB_AWAY;
+    case CTL_LOST:
+    case CTL_TIMEOUT:       return EXIT_UNREACHABLE;
+    default:                return EXIT_FAILED;
+    }
+}
+
+static int exit_of_errno(int error)
+{
+    switch (error) {
+    case -EACCES: case -EPERM: case -EKEYREJECTED: return EXIT_DENIED;
+    case -ENOSYS:                                  return EXIT_NOT_SUPPORTED;
+    case -EPROTO: case -EBADMSG:                   return EXIT_FAILED;
+    case -EINVAL:                                  return EXIT_USAGE;
+    default:                                       return EXIT_UNREACHABLE;
+    }
+}
+
+/* ---- whom to ask, and as whom ---- */
+
+struct target {
+    const char *manager, *secret, *tls_folder, *name;
+    char        login[CTL_MAX_NAME + 1];
+    struct config *config;
+};
+
+static const char *first_given(const char *a, const char *b, const char *c)
+{
+    return a && *a ? a : b && *b ? b : c && *c ? c : NULL;
+}
+
+static int find_target(struct flytctl *ctl, struct target *target)
+{
+    char *problems = NULL;
+    const char *file = first_given(ctl->config, getenv("FLYTCTL_SETTINGS"), access(default_settings, R_OK) == 0 ? default_settings : NULL);
+    target->config = config_load(&flytctl_config_schema, file, &problems);
+    if (!target->config) {
+        complain(ctl, EXIT_BAD_CONFIG, "the settings are wrong:\n%.900s", problems ? problems : "no memory");
+        free(problems);
+        return EXIT_BAD_CONFIG;
+    }
+    free(problems);
+    const struct flytctl_config *settings = config_values(target->config);
+    const struct passwd *user = getpwuid(geteuid());
+    snprintf(target->login, sizeof target->login, "%s", user && protocol_name_valid(user->pw_name) ? user->pw_name : "admin");
+    target->manager = first_given(ctl->manager, getenv("FLYT_CLUSTER"), settings->manager);
+    target->secret = first_given(ctl->secret, getenv("FLYT_CLUSTER_SECRET"), settings->secret);
+    target->tls_folder = first_given(ctl->tls_folder, getenv("FLYT_CLUSTER_TLS"), settings->tls_folder);
+    target->name = first_given(ctl->as, settings->name, target->login);
+    if (!protocol_name_valid(target->name))
+        return complain(ctl, EXIT_USAGE, "'%s' is no name: letters, digits and ._:- are", target->name);
+    if (strncmp(target->manager, "tcp://", 6) != 0 && strncmp(target->manager, "unix:///", 8) != 0)
+        return complain(ctl, EXIT_USAGE, "'%s' is no address of a cluster manager: tcp://host:port or unix:///path is expected", target->manager);
+    return EXIT_FINE;
+}
+
+static int load_tls(struct flytctl *ctl, const struct target *target, struct tls_context **tls)
+{
+    char ca[1100], certificate[1100], key[1100], error[EXPLAIN_SIZE];
+    *tls = NULL;
+    if (!target->tls_folder || strncmp(target->manager, "tcp://", 6) != 0)
+        return EXIT_FINE;
+    snprintf(ca, sizeof ca, "%s/ca.crt", target->tls_folder);
+    snprintf(certificate, sizeof certificate, "%s/%s.crt", target->tls_folder, target->name);
+    snprintf(key, sizeof key, "%s/%s.key", target->tls_folder, target->name);
+    const struct tls_files files = { .ca = ca, .certificate = certificate, .key = key };
+    int code = tls_context_create(&files, tls, error);
+    if (code == -ENOENT)
+        return complain(ctl, EXIT_USAGE, "%s has no ca.crt, %s.crt and %s.key (flytctl ca issue makes them; --as names another administrator)",
+                        target->tls_folder, target->name, target->name);
+    return code ? complain(ctl, exit_of_errno(code), "TLS: %s", error) : EXIT_FINE;
+}
+
+/* Certificates of nodes and VMs come from the same CA: only a cluster manager's will do. */
+static int check_peer(struct flytctl *ctl, const struct target *target)
+{
+    const struct conn *conn = link_conn(ctl->link);
+    if (strncmp(target->manager, "tcp://", 6) != 0)
+        return EXIT_FINE;
+    const char *certificate = conn_peer_certificate(conn), *host = conn_peer_host(conn);
+    if (conn_encrypted(conn))
+        return certificate && strncmp(certificate, "cluster:", 8) == 0 ? EXIT_FINE :
+               complain(ctl, EXIT_DENIED, "%s is no cluster manager: its certificate names %s", target->manager, certificate ? certificate : "nobody");
+    if (strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0)
+        fprintf(stderr, "flytctl: warning: the connection to %s is not encrypted (see --tls)\n", target->manager);
+    return EXIT_FINE;
+}
+
+static int open_link(struct flytctl *ctl, const struct target *target)
+{
+    char error[EXPLAIN_SIZE];
+    static const unsigned connect_most_ms = CTL_CALL_SECONDS * 1000;
+    struct secret secret = { 0 };
+    struct tls_context *tls;
+    int code = load_tls(ctl, target, &tls);
+    if (code)
+        return code;
+    bool has_secret = target->secret && strncmp(target->manager, "unix:", 5) != 0;
+    if (has_secret && (code = secret_resolve(target->secret, false, &secret, error))) {
+        tls_context_release(tls);
+        return complain(ctl, exit_of_errno(code), "the administrator's secret: %s", error);
+    }
+    const char *const uris[] = { target->manager, NULL };
+    const struct link_options options = {
+        .uris = uris, .tls = tls, .role = CTL_ROLE_ADMIN, .name = target->name, .software = "flytctl 1.0",
+        .secret = has_secret ? &secret : NULL, .once = true,
+    };
+    ctl->loop = loop_create();
+    if (!ctl->loop)
+        code = complain(ctl, EXIT_FAILED, "no memory or descriptors for an event loop");
+    else if ((code = link_open(ctl->loop, &options, &ctl->link, error)))
+        code = complain(ctl, exit_of_errno(code), "%s", error);
+    else if ((code = link_wait_up(ctl->link, ctl->timeout_ms < connect_most_ms ? ctl->timeout_ms : connect_most_ms, error)))
+        code = complain(ctl, exit_of_errno(code), "the cluster manager at %s: %s", target->manager, error);
+    else
+        code = check_peer(ctl, target);
+    tls_context_release(tls);
+    secret_wipe(&secret);
+    return code;
+}
+
+int session_open(struct flytctl *ctl)
+{
+    if (ctl->link)
+        return EXIT_FINE;
+    struct target target = { 0 };
+    int code = find_target(ctl, &target);
+    if (code == EXIT_FINE)
+        code = open_link(ctl, &target);
+    config_free(target.config);
+    return code;
+}
+
+void session_close(struct flytctl *ctl)
+{
+    if (ctl->link)
+        link_close(ctl->link);
+    if (ctl->loop)
+        loop_destroy(ctl->loop);
+    ctl->link = NULL;
+    ctl->loop = NULL;
+}
+
+/* ---- calls ---- */
+
+int ask(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
+{
+    char error[EXPLAIN_SIZE];
+    int code = session_open(ctl);
+    if (code)
+        return code;
+    code = link_call_wait(ctl->link, procedure, args, ctl->timeout_ms, result, error);
+    if (code == -ENOSYS)
+        return complain(ctl, EXIT_NOT_SUPPORTED, "this cluster manager does not know %s", protocol_procedures[procedure].name);
+    if (code)
+        return complain(ctl, exit_of_errno(code), "the cluster manager: %s", error);
+    const ctl_status *status = result;
+    if (status->code == CTL_OK)
+        return EXIT_FINE;
+    code = complain_status(ctl, status);
+    protocol_free(protocol_procedures[procedure].result, result);
+    return code;
+}
+
+int ask_plain(struct flytctl *ctl, uint32_t procedure, const void *args, const char *done, ...)
+{
+    char text[EXPLAIN_SIZE];
+    ctl_plain_result result;
+    int code = ask(ctl, procedure, args, &result);
+    if (code)
+        return code;
+    va_list list;
+    va_start(list, done);
+    vsnprintf(text, sizeof text, done, list);
+    va_end(list);
+    report(ctl, NULL, "%s", *result.status.text ? result.status.text : text);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    return EXIT_FINE;
+}
