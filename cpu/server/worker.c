@@ -59,6 +59,16 @@ static int worker_receive(void)
     return fd;
 }
 
+/* What the null device was given, for whoever compares it with what was sent (synthetic_benchmark). */
+static void worker_tell_counts(const struct gpu *gpu)
+{
+    struct gpu_null_count count;
+    if (strcmp(gpu->kind, "null") != 0)
+        return;
+    gpu_null_counted(&count);
+    log_info("null device: %lu launches, %lu copies, %lu memsets", count.launches, count.copies, count.sets);
+}
+
 int worker_main(const char *gpu, const char *cache)
 {
     struct session_options options = { .disposable = true, .admit = ticket_check };
@@ -96,6 +106,7 @@ int worker_main(const char *gpu, const char *cache)
         return 1;
     }
     session_run(session);
+    worker_tell_counts(options.gpu);
     /* Threads may be inside the driver, a kernel may run for an hour: nothing is waited for. */
     _exit(0);
 }
