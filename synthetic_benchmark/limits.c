@@ -1,0 +1,427 @@
+/*
+ * limits.c: what this machine can do at best, so that Flyt's figures have something to be compared with.
+ *
+ *     limits [--cpus A,B] [--ms N] WHAT [ARGUMENT]
+ *
+ *   memcpy BYTES           one thread copies between two warm buffers gbs
+ *   line spin|futex        two processes hand one cache line to and fro                   p50_ns, p99_ns
+ *   tcp spin|block         64 bytes to and fro over a loopback TCP connection             p50_ns, p99_ns
+ *   unix spin|block        the same over a unix socket                                    p50_ns, p99_ns
+ *   stream N BYTES         BYTES over N TCP connections, written and read in large pieces gbs
+ *   pipe BYTES             BYTES through chunks of shared memory, one process copies in, the other out: gbs
+ *
+ * The two ends are processes on CPUs A and B (default: the first two that this process may use; equal where there is
+ * one). The waiting policies are those of the transports: "spin" asks again and again, "block" sleeps in the kernel.
+ * Each measurement repeats until N ms have passed (default 200). One line `key value` for each figure on stdout.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MESSAGE = 64, SAMPLES = 200000, MAX_LANES = 16, CHUNK = 128 * 1024, CHUNKS = 16, PIECE = 1024 * 1024 };
+
+static int cpus[2];
+static uint64_t budget_ns = 200 * 1000000ull;
+static uint64_t samples[SAMPLES];
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int fail(const char *what)
+{
+    fprintf(stderr, "limits: %s: %s\n", what, strerror(errno));
+    return 1;
+}
+
+static void pin(int which)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpus[which], &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0)
+        fprintf(stderr, "limits: cannot run on CPU %d alone: %s\n", cpus[which], strerror(errno));
+}
+
+static void pause_cpu(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#endif
+}
+
+static void *shared(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    memset(at, 0, bytes);
+    return at;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_times(unsigned count)
+{
+    qsort(samples, count, sizeof samples[0], compare);
+    printf("p50_ns %llu\np99_ns %llu\ncount %u\n", (unsigned long long)samples[count / 2],
+           (unsigned long long)samples[(uint64_t)count * 99 / 100], count);
+}
+
+/* Speed from the times of `count` rounds of so many bytes: the median round, and the best. */
+static void print_speed(unsigned count, size_t bytes)
+{
+    qsort(samples, count, sizeof samples[0], compare);
+    printf("gbs %.4f\nbest_gbs %.4f\nrounds %u\n", (double)bytes / (double)samples[count / 2],
+           (double)bytes / (double)samples[0], count);
+}
+
+/* The other end; it dies with this process. */
+static pid_t other(void (*run)(void *), void *context)
+{
+    pid_t parent = getpid(), child = fork();
+    if (child != 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    pin(1);
+    run(context);
+    _exit(0);
+}
+
+static int finish(pid_t child)
+{
+    int status = 0;
+    kill(child, SIGKILL);
+    return waitpid(child, &status, 0) == child ? 0 : fail("waiting for the other end");
+}
+
+/* ---- one cache line ---- */
+
+struct line {
+    _Alignas(128) _Atomic uint32_t ball[2];     /* same line: the number of the last call, of the last answer */
+    int block;
+};
+
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value)
+{
+    return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+}
+
+/* Waits until *word is not `old`. */
+static uint32_t line_wait(struct line *l, _Atomic uint32_t *word, uint32_t old)
+{
+    uint32_t seen;
+    while ((seen = atomic_load_explicit(word, memory_order_acquire)) == old)
+        if (l->block)
+            futex(word, FUTEX_WAIT, old);
+        else
+            pause_cpu();
+    return seen;
+}
+
+static void line_set(struct line *l, _Atomic uint32_t *word, uint32_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
+    if (l->block)
+        futex(word, FUTEX_WAKE, 1);
+}
+
+static void line_answer(void *context)
+{
+    struct line *l = context;
+    for (uint32_t last = 0;;) {
+        last = line_wait(l, &l->ball[0], last);
+        line_set(l, &l->ball[1], last);
+    }
+}
+
+static int measure_line(const char *policy)
+{
+    struct line *l = shared(sizeof *l);
+    if (!l)
+        return fail("shared memory");
+    l->block = strcmp(policy, "futex") == 0;
+    pid_t child = other(line_answer, l);
+    if (child < 0)
+        return fail("fork");
+    unsigned count = 0;
+    for (uint64_t end = now() + budget_ns, t = now(); t < end && count < SAMPLES; count++) {
+        line_set(l, &l->ball[0], count + 1);
+        line_wait(l, &l->ball[1], count);
+        uint64_t after = now();
+        samples[count] = after - t;
+        t = after;
+    }
+    print_times(count);
+    return finish(child);
+}
+
+/* ---- sockets ---- */
+
+struct ends { int fd[2][MAX_LANES]; int lanes, block; size_t bytes; };
+
+static int connect_tcp(int pair[2])
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof at;
+    int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&at, size) || listen(listener, 1) ||
+        getsockname(listener, (struct sockaddr *)&at, &size))
+        return -1;
+    pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (pair[0] < 0 || connect(pair[0], (struct sockaddr *)&at, size))
+        return -1;
+    pair[1] = accept(listener, NULL, NULL);
+    close(listener);
+    for (int i = 0; i < 2; i++)
+        setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return pair[1] < 0 ? -1 : 0;
+}
+
+static int move_all(int fd, char *at, size_t bytes, int out, int flags)
+{
+    while (bytes) {
+        ssize_t n = out ? send(fd, at, bytes, flags | MSG_NOSIGNAL) : recv(fd, at, bytes, flags);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return -1;
+        if (n > 0) {
+            at += n;
+            bytes -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+static void socket_answer(void *context)
+{
+    struct ends *e = context;
+    char message[MESSAGE];
+    int flags = e->block ? 0 : MSG_DONTWAIT;
+    close(e->fd[0][0]);
+    while (move_all(e->fd[1][0], message, MESSAGE, 0, flags) == 0 && move_all(e->fd[1][0], message, MESSAGE, 1, 0) == 0)
+        ;
+}
+
+static int measure_socket(const char *family, const char *policy)
+{
+    struct ends e = { .block = strcmp(policy, "block") == 0 };
+    int pair[2], made = strcmp(family, "tcp") == 0 ? connect_tcp(pair) : socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    if (made != 0)
+        return fail("sockets");
+    e.fd[0][0] = pair[0];
+    e.fd[1][0] = pair[1];
+    pid_t child = other(socket_answer, &e);
+    if (child < 0)
+        return fail("fork");
+    close(pair[1]);
+    char message[MESSAGE] = { 0 };
+    unsigned count = 0;
+    for (uint64_t end = now() + budget_ns, t = now(); t < end && count < SAMPLES; count++) {
+        if (move_all(pair[0], message, MESSAGE, 1, 0) || move_all(pair[0], message, MESSAGE, 0, e.block ? 0 : MSG_DONTWAIT))
+            return fail("ping-pong");
+        uint64_t after = now();
+        samples[count] = after - t;
+        t = after;
+    }
+    print_times(count);
+    return finish(child);
+}
+
+/* The reader takes what comes on any lane into one warm buffer and acknowledges the whole with a byte on lane 0. */
+static void stream_read(void *context)
+{
+    struct ends *e = context;
+    char *buffer = malloc(PIECE), done = 1;
+    for (;;) {
+        for (size_t left = e->bytes; left;) {
+            int moved = 0;
+            for (int i = 0; i < e->lanes && left; i++) {
+                ssize_t n = recv(e->fd[1][i], buffer, PIECE, e->lanes == 1 ? 0 : MSG_DONTWAIT);
+                if (n > 0)
+                    left -= (size_t)n, moved = 1;
+                else if (n == 0)
+                    return;
+            }
+            if (!moved)
+                sched_yield();
+        }
+        if (send(e->fd[1][0], &done, 1, MSG_NOSIGNAL) != 1)
+            return;
+    }
+}
+
+static int measure_stream(int lanes, size_t bytes)
+{
+    struct ends e = { .lanes = lanes, .bytes = bytes };
+    char *source = malloc(bytes), done;
+    if (!source || lanes < 1 || lanes > MAX_LANES)
+        return fail("stream");
+    memset(source, 1, bytes);
+    for (int i = 0; i < lanes; i++) {
+        int pair[2];
+        if (connect_tcp(pair) != 0)
+            return fail("TCP connection");
+        e.fd[0][i] = pair[0];
+        e.fd[1][i] = pair[1];
+    }
+    pid_t child = other(stream_read, &e);
+    if (child < 0)
+        return fail("fork");
+    unsigned rounds = 0;
+    for (uint64_t end = now() + budget_ns; rounds < SAMPLES && (now() < end || rounds < 3); rounds++) {
+        uint64_t began = now();
+        size_t left = bytes;
+        while (left) {
+            int moved = 0;
+            for (int i = 0; i < lanes && left; i++) {
+                size_t piece = left < PIECE ? left : PIECE;
+                ssize_t n = send(e.fd[0][i], source + (bytes - left), piece, MSG_NOSIGNAL | (lanes == 1 ? 0 : MSG_DONTWAIT));
+                if (n > 0)
+                    left -= (size_t)n, moved = 1;
+                else if (n < 0 && errno != EAGAIN && errno != EINTR)
+                    return fail("sending");
+            }
+            if (!moved)
+                sched_yield();
+        }
+        if (recv(e.fd[0][0], &done, 1, 0) != 1)
+            return fail("acknowledgement");
+        samples[rounds] = now() - began;
+    }
+    print_speed(rounds, bytes);
+    return finish(child);
+}
+
+/* ---- memory ---- */
+
+static int measure_memcpy(size_t bytes)
+{
+    char *from = malloc(bytes), *to = malloc(bytes);
+    if (!from || !to)
+        return fail("memory");
+    memset(from, 1, bytes);
+    memset(to, 2, bytes);
+    unsigned rounds = 0;
+    for (uint64_t end = now() + budget_ns; rounds < SAMPLES && (now() < end || rounds < 3); rounds++) {
+        uint64_t began = now();
+        memcpy(to, from, bytes);
+        __asm__ volatile("" : : "r"(to) : "memory");
+        samples[rounds] = now() - began;
+    }
+    print_speed(rounds, bytes);
+    return 0;
+}
+
+struct pipe {
+    _Alignas(128) _Atomic uint64_t filled;
+    _Alignas(128) _Atomic uint64_t emptied;
+    _Alignas(128) uint8_t chunk[CHUNKS][CHUNK];
+};
+struct pipe_ends { struct pipe *pipe; size_t bytes; };
+
+static void pipe_read(void *context)
+{
+    struct pipe_ends *e = context;
+    uint8_t *to = malloc(e->bytes);
+    memset(to, 1, e->bytes);
+    for (uint64_t number = 0;; number++) {
+        while (atomic_load_explicit(&e->pipe->filled, memory_order_acquire) == number)
+            pause_cpu();
+        memcpy(to + number * CHUNK % e->bytes, e->pipe->chunk[number % CHUNKS], CHUNK);
+        atomic_store_explicit(&e->pipe->emptied, number + 1, memory_order_release);
+    }
+}
+
+static int measure_pipe(size_t bytes)
+{
+    struct pipe_ends e = { .pipe = shared(sizeof(struct pipe)), .bytes = bytes };
+    uint8_t *from = malloc(bytes);
+    if (!e.pipe || !from || bytes % CHUNK)
+        return fail("memory (BYTES is a multiple of 128 KiB)");
+    memset(from, 1, bytes);
+    pid_t child = other(pipe_read, &e);
+    if (child < 0)
+        return fail("fork");
+    uint64_t number = 0;
+    unsigned rounds = 0;
+    for (uint64_t end = now() + budget_ns; rounds < SAMPLES && (now() < end || rounds < 3); rounds++) {
+        uint64_t began = now();
+        for (size_t at = 0; at < bytes; at += CHUNK, number++) {
+            while (number - atomic_load_explicit(&e.pipe->emptied, memory_order_acquire) == CHUNKS)
+                pause_cpu();
+            memcpy(e.pipe->chunk[number % CHUNKS], from + at, CHUNK);
+            atomic_store_explicit(&e.pipe->filled, number + 1, memory_order_release);
+        }
+        while (atomic_load_explicit(&e.pipe->emptied, memory_order_acquire) != number)
+            pause_cpu();
+        samples[rounds] = now() - began;
+    }
+    print_speed(rounds, bytes);
+    return finish(child);
+}
+
+/* ---- the command line ---- */
+
+static void choose_cpus(void)
+{
+    cpu_set_t set;
+    int found = 0;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return;
+    for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
+        if (CPU_ISSET((size_t)i, &set))
+            cpus[found++] = i;
+    if (found == 1)
+        cpus[1] = cpus[0];
+}
+
+int main(int argc, char **argv)
+{
+    choose_cpus();
+    int i = 1;
+    for (; i + 1 < argc && strncmp(argv[i], "--", 2) == 0; i += 2)
+        if (strcmp(argv[i], "--ms") == 0)
+            budget_ns = strtoull(argv[i + 1], NULL, 10) * 1000000;
+        else if (strcmp(argv[i], "--cpus") != 0 || sscanf(argv[i + 1], "%d,%d", &cpus[0], &cpus[1]) != 2)
+            break;
+    const char *what = i < argc ? argv[i] : "", *first = i + 1 < argc ? argv[i + 1] : "";
+    pin(0);
+    if (strcmp(what, "line") == 0)
+        return measure_line(first);
+    if (strcmp(what, "tcp") == 0 || strcmp(what, "unix") == 0)
+        return measure_socket(what, first);
+    if (strcmp(what, "memcpy") == 0 && *first)
+        return measure_memcpy(strtoull(first, NULL, 10));
+    if (strcmp(what, "pipe") == 0 && *first)
+        return measure_pipe(strtoull(first, NULL, 10));
+    if (strcmp(what, "stream") == 0 && i + 2 < argc)
+        return measure_stream(atoi(first), strtoull(argv[i + 2], NULL, 10));
+    fprintf(stderr, "usage: limits [--cpus A,B] [--ms N] memcpy BYTES | line spin|futex | tcp spin|block | unix spin|block | "
+                    "stream CONNECTIONS BYTES | pipe BYTES\n");
+    return 2;
+}
