@@ -17,6 +17,7 @@
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
 #define READER_LINGER_NS 40000
+enum { SESSION_GREETING_MS = 10000 };
 
 static _Atomic uint64_t session_count;
 
@@ -249,9 +250,11 @@ void session_run(struct session *session)
         session_end(session, "threads cannot be started");
     while (!atomic_load(&session->ended) && r == 0) {
         rpc_request *request = NULL;
-        r = rpc_server_next(session->server, -1, &request, error);
+        r = rpc_server_next(session->server, atomic_load(&session->greeted) ? -1 : SESSION_GREETING_MS, &request, error);
         if (r == 0 && request)
             r = reader_take(session, request);
+        else if (r == 0 && !atomic_load(&session->greeted))
+            session_end(session, "it did not say HELLO in time");
     }
     session_end(session, r == -ECONNRESET ? "the connection is closed" : error[0] ? error : "protocol error");
     if (!session->disposable)

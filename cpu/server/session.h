@@ -397,7 +397,7 @@ struct session {
     struct session    *next_abandoned;
     int              (*admit)(const void *ticket, size_t size, char *refusal);    /* session_options */
     uint64_t           id;
-    bool               greeted;
+    _Atomic bool       greeted;
     _Atomic bool       ended;
     char               client[FLYT_MAX_SHORT + 64];   /* "host/program[pid]" for the log */
     pthread_mutex_t    lock;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -77,6 +78,7 @@ int worker_main(const char *gpu, const char *cache)
     int log_fd, count;
 
     log_set_name("flyt-worker");
+    prctl(PR_SET_NAME, "cricket-worker");                 /* else it would be called "exe" */
     options.text = text_capture(&log_fd);
     if (!options.text) {
         worker_say(WORKER_FAILED, "stdout and stderr cannot be captured");

@@ -187,7 +187,7 @@ static int raw_connect(const char *uri)
     return fd;
 }
 
-/* Peers that say nothing cost no worker; they are cut off; meanwhile others are served. */
+/* Peers that say nothing cost no worker; they are cut off, as is one that says half a word; meanwhile others are served. */
 static void silent_peers_get_no_worker(void **state)
 {
     (void)state;
@@ -204,11 +204,19 @@ static void silent_peers_get_no_worker(void **state)
     children_become(&server, 2, pids);
     peer_close(&peer);
     children_become(&server, 1, pids);
+    int half = raw_connect(server.uri[0]);
+    assert_int_equal(send(half, "\x80\0\0", 3, MSG_NOSIGNAL), 3);
+    children_become(&server, 2, pids);
     uint64_t start = clock_now();
     struct timeval limit = { .tv_sec = 15 };
+    setsockopt(half, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(silent[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     assert_int_equal(recv(silent[0], &byte, 1, 0), 0);
     assert_true(clock_now() - start < 12 * CLOCK_NS_PER_SECOND);
+    assert_int_equal(recv(half, &byte, 1, 0), 0);
+    assert_true(clock_now() - start < 14 * CLOCK_NS_PER_SECOND);
+    children_become(&server, 1, pids);
+    close(half);
     for (int i = 0; i < 20; i++)
         close(silent[i]);
     server_stop(&server, SIGTERM);
