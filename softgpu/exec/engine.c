@@ -9,6 +9,7 @@
 #include "softgpu/exec/exec.h"
 
 #include <cuda.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,9 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     const char *wish = getenv("FLYT_SOFTGPU_THREADS");
     if (!threads && wish)
         threads = (unsigned)strtoul(wish, NULL, 10);
-    if (!threads) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = cores > 0 ? (unsigned)cores : 1;
+    if (!threads) {                   /* the cores that this process may use */
+        cpu_set_t cores;
+        threads = sched_getaffinity(0, sizeof cores, &cores) ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) : (unsigned)CPU_COUNT(&cores);
     }
     e->thread_count = threads > 1024 ? 1024 : threads;
     e->chaos = chaos;
