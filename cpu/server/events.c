@@ -56,8 +56,7 @@ static void events_answer(struct session *session)
     }
     result.events.events_val = said;
     events->outstanding = false;
-    /* No printed text: it belongs to the reply of the synchronising call, which might be on its way. */
-    session_reply(session, events->xid, (xdrproc_t)xdr_events_result, &result, CUDA_SUCCESS, false);
+    session_say(session, events->xid, &result);
 }
 
 int events_serve(struct session *session, rpc_request *request)

@@ -89,7 +89,7 @@ void ledger_forget(struct session *session, struct stream *stream)
         stream_drop(session, stream);
 }
 
-void session_reply(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code, bool speaks)
+static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code, bool speaks, bool latched)
 {
     struct ledger *ledger = &session->ledger;
     flyt_head *head = result;
@@ -103,8 +103,10 @@ void session_reply(struct session *session, uint32_t xid, xdrproc_t encode, void
     if (speaks)
         pthread_mutex_lock(&ledger->speak);
     pthread_mutex_lock(&ledger->lock);
-    head->latched = (int)ledger->latched;
-    ledger->latched = CUDA_SUCCESS;
+    if (latched) {
+        head->latched = (int)ledger->latched;
+        ledger->latched = CUDA_SUCCESS;
+    }
     head->sticky = (int)ledger->sticky;
     while (ledger->dirty && count < FLYT_MAX_PROGRESS) {
         struct stream *stream = ledger->dirty;
@@ -129,6 +131,16 @@ void session_reply(struct session *session, uint32_t xid, xdrproc_t encode, void
     text_free(head);
     for (unsigned i = 0; i < count; i++)
         stream_drop(session, said[i]);
+}
+
+void session_reply(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code, bool speaks)
+{
+    reply_send(session, xid, encode, result, code, speaks, true);
+}
+
+void session_say(struct session *session, uint32_t xid, events_result *result)
+{
+    reply_send(session, xid, (xdrproc_t)xdr_events_result, result, CUDA_SUCCESS, false, false);
 }
 
 void session_reply_plain(struct session *session, uint32_t xid, CUresult code, bool speaks)

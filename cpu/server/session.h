@@ -296,6 +296,9 @@ bool code_is_sticky(CUresult);
 /* result begins with a flyt_head, which is filled here and emptied again. speaks: with what kernels printed. */
 void session_reply(struct session *, uint32_t xid, xdrproc_t, void *result, CUresult, bool speaks);
 void session_reply_plain(struct session *, uint32_t xid, CUresult, bool speaks);
+/* Answers an EVENTS call. Neither printed text nor a latched error goes with it: they belong to the replies that threads of
+   the program wait for, one of which may be on its way. */
+void session_say(struct session *, uint32_t xid, events_result *);
 
 /* ---- events to the client (events.c) ---- */
 

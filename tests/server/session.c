@@ -320,6 +320,23 @@ static void host_functions_are_due(void **state)
     }
 }
 
+/* An error of a call without an answer is for the next call that a thread waits for, not for the helper's EVENTS. */
+static void events_take_no_errors(void **state)
+{
+    struct peer *peer = *state;
+    peer_launch(peer, 99, 0, 1, 1, NULL, 0);
+    host_function_args function = { 0, 1 };
+    flyt_host_function_1(&function, NULL, peer->stub);
+    events_args args = { 0 };
+    events_result result = { 0 };
+    assert_int_equal(flyt_events_1(&args, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(result.events.events_len, 1);
+    assert_int_equal(result.head.latched, 0);
+    xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 400);
+}
+
 /* Streams with host functions come and go: what each needs of the device is used again. */
 static void gates_are_used_again(void **state)
 {
@@ -387,7 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(hello_describes), T(map_launch_sync), T(errors_latch), T(addresses_are_checked), T(ids_are_checked),
-        T(events_work), T(images_are_checked), T(reset_gives_all_back), T(events_beat), T(host_functions_are_due), T(gates_are_used_again),
+        T(events_work), T(images_are_checked), T(reset_gives_all_back), T(events_beat), T(host_functions_are_due), T(events_take_no_errors), T(gates_are_used_again),
         cmocka_unit_test(wrong_version_is_refused), cmocka_unit_test(hello_must_be_first),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
