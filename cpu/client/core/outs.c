@@ -21,7 +21,7 @@ struct mark { const struct stream *stream; uint64_t number, serial; };
 struct out {
     struct wire_call     wire;
     struct stream       *stream;
-    atomic_uint_fast64_t number, serial;      /* 0 until they are known: then it counts as before everything */
+    atomic_uint_fast64_t number, serial;      /* UINT64_MAX until submitted: who could have it before him has not returned */
     struct mark         *marks;       /* in other streams */
     unsigned             mark_count;
     union {
@@ -264,6 +264,8 @@ static struct out *out_new(struct stream *stream, const struct host_rows *place)
     if (!out)
         return NULL;
     out->stream = stream;
+    atomic_store(&out->number, UINT64_MAX);
+    atomic_store(&out->serial, UINT64_MAX);
     out->place = out->result.to = *place;
     pthread_mutex_lock(&outs.lock);
     bool shared = false;
