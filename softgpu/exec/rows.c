@@ -53,16 +53,25 @@ static void widen(uint64_t *d, const uint32_t *from)
 
 static void shape(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t stride, struct exec_shape *out)
 {
-    unsigned lane = mask ? (unsigned)__builtin_ctz(mask) : 0;
-    uint64_t first = a[lane] + offset, start = first - lane * stride;
-    uint64_t step = 0, spread = 0, all = 0;
+    unsigned lane = mask ? (unsigned)__builtin_ctz(mask) : 0, last = mask ? 31 - (unsigned)__builtin_clz(mask) : 0;
+    uint64_t first = a[lane], start = first - lane * stride, step = 0, spread = 0, all = 0;
+    if (mask == UINT32_MAX)
+        for (unsigned l = 0; l < SG_LANES; l++)
+            step |= a[l] ^ (start + l * stride);
+    else
+        for (unsigned l = 0; l < SG_LANES; l++)
+            step |= (a[l] ^ (start + l * stride)) & ((uint64_t)0 - ((mask >> l) & 1));
+    first += offset;
+    if (!step) {                      /* what matters of `all` is in both ends: low bits (stride is aligned) and windows */
+        *out = (struct exec_shape){ .first = start + offset, .all = first | (a[last] + offset), .spread = stride, .contiguous = true };
+        return;
+    }
     for (unsigned l = 0; l < SG_LANES; l++) {
         uint64_t active = (uint64_t)0 - ((mask >> l) & 1), at = a[l] + offset;
-        step |= (at - start - l * stride) & active;
         spread |= (at ^ first) & active;
         all |= at & active;
     }
-    *out = (struct exec_shape){ .first = step ? first : start, .all = all, .spread = spread, .contiguous = step == 0 };
+    *out = (struct exec_shape){ .first = first, .all = all, .spread = spread };
 }
 
 static void local(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t base, uint32_t mask, struct exec_shape *out)

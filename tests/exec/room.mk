@@ -2,12 +2,12 @@
 EXEC_TEST_NAMES := basic calls faults grids litmus matrix memory progress warps
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
-# Those about order again with turns of random length and order, on more threads than cores.
-EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls grids progress warps)
+# Some again with turns of random length and order, on more threads than cores, and without vector instructions.
+EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls grids memory progress warps)
 TESTS += $(EXEC_TEST_PROGRAMS) $(EXEC_TEST_CHAOS)
 
 $(EXEC_TEST_CHAOS): $(BUILD)/tests/exec-chaos-%: $(BUILD)/tests/exec-%
-	@printf '#!/bin/sh\nEXEC_TEST_CHAOS=20261121 exec $<\n' > $@
+	@printf '#!/bin/sh\nEXEC_TEST_CHAOS=20261121 FLYT_SOFTGPU_CPU=base exec $<\n' > $@
 	@chmod +x $@
 
 # softgpu/*/room.mk are read before this file.
