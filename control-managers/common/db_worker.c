@@ -269,6 +269,7 @@ static void *work(void *context)
     }
     db_close(db);
     pthread_mutex_lock(&worker->lock);
+    worker->ended = true;
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
     return NULL;
