@@ -12,14 +12,12 @@ enum { KINDS = sizeof preference / sizeof preference[0] };
 
 /* ---- policies ---- */
 
-static double rest(uint64_t total, uint64_t used, uint64_t wanted)
-{
-    return total ? ((double)total - (double)used - (double)wanted) / (double)total : 0;
-}
-
+/* SMs that would be left; what is left of the memory decides between equals. */
 static double best_fit(const struct place_gpu *gpu, const struct place_result *result)
 {
-    return rest(gpu->sms, gpu->used_sms, result->sms) + rest(gpu->memory, gpu->used_memory, result->memory);
+    double sms = (double)gpu->sms - gpu->used_sms - result->sms;
+    double memory = (double)gpu->memory - (double)gpu->used_memory - (double)result->memory;
+    return sms + (gpu->memory ? memory / (double)gpu->memory : 0) / 2;
 }
 
 static double spread(const struct place_gpu *gpu, const struct place_result *result)

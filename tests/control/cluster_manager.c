@@ -1,0 +1,513 @@
+/* flyt-cluster-manager, driven by scripted nodes, client managers and administrators over TCP and its unix socket. */
+#include "tests/control/cluster_rig.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#define GIB (UINT64_C(1) << 30)
+static const char quick[] = "virt-server-auto-deallocate = { grace-period = 0.3; };\n"
+                            "silence = { suspect = 1.0; lost = 3.0; client-lost = 2.0; start = 5.0; };\n";
+
+static struct fake_node n1, n2;
+static struct fake_client a, b;
+
+/* A program starts, another joins its server, both end, the grace period passes, everything is back. */
+static void test_life(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_MPS | CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 4, GIB, CTL_SHARING_MPS, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT);
+    rig_until(one->running, 5000);
+    assert_int_equal(one->sms, 4);
+    assert_string_equal(one->node, "n1");
+    assert_non_null(strstr(one->address, "tcp://n1:"));
+    struct fake_program *two = client_run(&a, CLIENT_WAIT_DEFAULT);
+    rig_until(two->running, 5000);
+    assert_int_equal(two->server, one->server);
+    assert_int_equal(n1.starts, 1);
+    assert_int_equal(admin_check_books(), 1);
+    client_end(&a, one);
+    rig_run_ms(600);
+    assert_int_equal(n1.server_count, 1);       /* the second one keeps it */
+    client_end(&a, two);
+    rig_until(n1.server_count == 0, 5000);
+    rig_until(admin_check_books() == 0, 5000);
+    admin_status_result status = admin_status();
+    assert_int_equal(status.programs, 0);
+    assert_int_equal(status.sms_used, 0);
+    assert_int_equal(status.memory_used, 0);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
+static void test_tickets(void **state)
+{
+    struct ticket ticket;
+    char error[CONTROL_ERROR_SIZE];
+    (void)state;
+    rig_create("");
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 4, GIB, CTL_SHARING_TIME_SLICE, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT);
+    rig_until(one->running, 5000);
+    assert_int_equal(ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server, &ticket, error), 0);
+    assert_string_equal(ticket.tenant, "vm-a");
+    assert_string_equal(ticket.gpu, "n1-0");
+    assert_int_equal(ticket.program, one->id);
+    assert_int_equal(ticket.sms, 4);
+    assert_int_equal(ticket.memory, GIB);
+    /* Another server does not take it. */
+    assert_int_equal(ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server + 1, &ticket, error),
+                     -EACCES);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
+static void test_host_preferred_and_best_fit(void **state)
+{
+    struct fake_client c;
+    (void)state;
+    rig_create("");
+    node_open(&n1, "n1", 1, 8, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    node_open(&n2, "n2", 1, 32, 32 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 4, GIB, 0, true, "host-of-n2");   /* although n1 fits better */
+    client_create(&b, "vm-b", 4, GIB, 0, true, "elsewhere");
+    client_create(&c, "vm-c", 16, GIB, 0, true, "host-of-n1");  /* preferred, but too small */
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO), *two = client_run(&b, CLIENT_WAIT_NO);
+    rig_until(one->running && two->running, 5000);
+    struct fake_program *three = client_run(&c, CLIENT_WAIT_NO);
+    rig_until(three->running, 5000);
+    assert_string_equal(one->node, "n2");
+    assert_string_equal(two->node, "n1");
+    assert_string_equal(three->node, "n2");
+    client_close(&a);
+    client_close(&b);
+    client_close(&c);
+    node_close(&n1);
+    node_close(&n2);
+    rig_destroy();
+}
+
+/* Waiting in line, failing at once, and what can never be. */
+static void test_line(void **state)
+{
+    struct fake_client c;
+    (void)state;
+    rig_create(quick);
+    client_create(&c, "vm-c", 64, GIB, 0, true, "");
+    struct fake_program *early = client_run(&c, CLIENT_WAIT_NO);
+    rig_until(early->answers, 5000);
+    assert_int_equal(early->code, CTL_BUSY);
+    assert_non_null(strstr(early->text, "no node"));
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
+    client_create(&a, "vm-a", 4, GIB, 0, true, "");
+    client_create(&b, "vm-b", 4, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT);
+    rig_until(one->running, 5000);
+    struct fake_program *impatient = client_run(&b, CLIENT_WAIT_NO);
+    rig_until(impatient->answers, 5000);
+    assert_int_equal(impatient->code, CTL_BUSY);
+    struct fake_program *two = client_run(&b, CLIENT_WAIT_YES);
+    rig_until(two->answers, 5000);
+    assert_int_equal(two->code, CTL_WAITING);
+    assert_int_equal(two->position, 1);
+    struct fake_program *never = client_run(&c, CLIENT_WAIT_YES);
+    rig_until(never->answers, 5000);
+    assert_int_equal(never->code, CTL_NO_ROOM);
+    assert_non_null(strstr(never->text, "64 SMs"));
+    assert_int_equal(admin_status().waiting, 1);
+    client_end(&a, one);
+    rig_until(two->running, 5000);
+    assert_int_equal(n1.overcommits, 0);
+    assert_int_equal(admin_status().waiting, 0);
+    client_close(&a);
+    client_close(&b);
+    client_close(&c);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* One server for each program, within what the VM is entitled to as a whole. */
+static void test_ungrouped(void **state)
+{
+    struct fake_program *programs[5];
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, false, "");
+    for (int i = 0; i < 5; i++)
+        programs[i] = client_run(&a, CLIENT_WAIT_YES);
+    for (int i = 0; i < 4; i++)
+        rig_until(programs[i]->running, 5000);
+    rig_until(programs[4]->answers, 5000);
+    assert_int_equal(programs[4]->code, CTL_WAITING);
+    assert_int_equal(n1.server_count, 4);
+    assert_int_equal(programs[0]->sms, 2);
+    assert_int_not_equal(programs[0]->server, programs[1]->server);
+    client_end(&a, programs[2]);
+    rig_until(programs[4]->running, 5000);
+    assert_int_equal(n1.server_count, 4);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* A start that fails is tried elsewhere, and then refused with the node's reason. */
+static void test_failed_start(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    n1.fail_starts = true;
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->code != CTL_OK && one->code != CTL_WAITING, 8000);
+    assert_non_null(strstr(one->text, "told to fail"));
+    rig_until(admin_check_books() == 0, 3000);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* The node falls silent: suspect, lost, tenants told; it comes back and its old servers are stopped. */
+static void test_silent_node(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->running, 5000);
+    n1.mute = true;
+    rig_until(one->suspect, 6000);
+    assert_false(one->lost);
+    rig_until(one->lost, 6000);
+    assert_non_null(strstr(one->text, "silent"));
+    assert_int_equal(admin_check_books(), 0);
+    node_close(&n1);
+    node_reopen(&n1);                           /* still with the server that was given up */
+    rig_until(n1.registered && n1.server_count == 0, 5000);
+    client_end(&a, one);
+    struct fake_program *two = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(two->running, 5000);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* A short cut of the node's line disturbs nobody. */
+static void test_node_reconnects(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->running, 5000);
+    node_close(&n1);
+    struct fake_program *two = client_run(&a, CLIENT_WAIT_YES);     /* joins the server, whose node is away */
+    rig_until(two->running, 5000);
+    node_reopen(&n1);
+    rig_until(n1.registered, 5000);
+    rig_run_ms(300);
+    assert_false(one->lost);
+    assert_int_equal(n1.stops, 0);
+    assert_int_equal(admin_check_books(), 1);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* kill -9: what ran goes on, and is the manager's again; what waited waits again. */
+static void crash(int number)
+{
+    struct fake_client c;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    client_create(&b, "vm-b", 8, GIB, 0, true, "");
+    client_create(&c, "vm-c", 8, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES), *two = client_run(&b, CLIENT_WAIT_YES);
+    rig_until(one->running && two->running, 5000);
+    struct fake_program *three = client_run(&c, CLIENT_WAIT_YES);
+    rig_until(three->answers, 5000);
+    assert_int_equal(three->code, CTL_WAITING);
+    uint64_t first = one->server, second = two->server;
+    rig_signal(number);
+    rig_run_ms(300);
+    rig_start();
+    rig_until(n1.registered && a.registered && b.registered && c.registered, 10000);
+    rig_run_ms(500);
+    assert_int_equal(n1.starts, 2);
+    assert_int_equal(n1.stops, 0);
+    assert_int_equal(one->server, first);
+    assert_int_equal(two->server, second);
+    assert_false(one->lost || two->lost || three->running);
+    assert_int_equal(admin_check_books(), 2);
+    assert_int_equal(admin_status().programs, 3);
+    client_end(&b, two);
+    rig_until(three->running, 8000);
+    assert_int_equal(n1.overcommits, 0);
+    /* Nothing is leaked: all end, all is back. */
+    client_end(&a, one);
+    client_end(&c, three);
+    rig_until(n1.server_count == 0, 8000);
+    rig_until(admin_check_books() == 0, 3000);
+    client_close(&a);
+    client_close(&b);
+    client_close(&c);
+    node_close(&n1);
+    rig_destroy();
+}
+
+static void test_crash(void **state)
+{
+    (void)state;
+    crash(SIGKILL);
+}
+
+static void test_restart(void **state)
+{
+    (void)state;
+    crash(SIGTERM);
+}
+
+/* While the manager is down, a program ends and a server dies: both are noticed when it is back. */
+static void test_changes_while_down(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 2, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    client_create(&b, "vm-b", 8, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES), *two = client_run(&b, CLIENT_WAIT_YES);
+    rig_until(one->running && two->running, 5000);
+    rig_signal(SIGKILL);
+    rig_run_ms(100);
+    client_end(&a, one);
+    struct fake_server *dies = node_server(&n1, two->server);
+    assert_non_null(dies);
+    *dies = n1.servers[n1.server_count - 1];
+    n1.server_count--;
+    rig_start();
+    rig_until(two->lost, 10000);
+    rig_until(n1.server_count == 0, 10000);
+    rig_until(admin_check_books() == 0, 3000);
+    client_close(&a);
+    client_close(&b);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* A client manager that is away for a moment changes nothing; one that stays away has lost its programs. */
+static void test_silent_client(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->running, 5000);
+    client_close(&a);
+    rig_run_ms(700);
+    client_open(&a);
+    rig_until(a.registered, 5000);
+    rig_run_ms(500);
+    assert_int_equal(n1.server_count, 1);
+    assert_false(one->lost);
+    assert_int_equal(admin_status().programs, 1);
+    client_close(&a);
+    rig_until(n1.server_count == 0, 8000);
+    assert_int_equal(admin_status().programs, 0);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* Who is who: secrets, roles, doors. */
+static void test_credentials(void **state)
+{
+    struct fake_client thief = { .name = "vm-a" };
+    struct fake_node pretender = { .name = "n9", .host = "x" };
+    (void)state;
+    rig_create("");
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    memcpy(thief.secret.bytes, "guess", thief.secret.size = 5);
+    client_open(&thief);
+    rig_until(thief.downs, 5000);
+    assert_int_equal(thief.error, -EACCES);
+    assert_true(a.registered);                  /* and the real one stays */
+    client_close(&thief);
+    struct secret right = rig.node_secret;
+    memcpy(rig.node_secret.bytes, "node sEcret", 11);
+    node_reopen(&pretender);
+    rig_run_ms(500);
+    assert_false(pretender.registered);
+    assert_int_equal(pretender.ups, 0);
+    node_close(&pretender);
+    rig.node_secret = right;
+    /* A VM that knows its secret is no node, and the node port serves no VM. */
+    char uri[128];
+    memcpy(uri, rig.client_uri, sizeof uri);
+    memcpy(rig.client_uri, rig.node_uri, sizeof uri);
+    memcpy(thief.secret.bytes, a.secret.bytes, thief.secret.size = a.secret.size);
+    thief.downs = 0;
+    client_open(&thief);
+    rig_until(thief.downs, 5000);
+    assert_non_null(strstr(thief.why, "ports.client"));
+    client_close(&thief);
+    memcpy(rig.client_uri, uri, sizeof uri);
+    client_close(&a);
+    rig_destroy();
+}
+
+static void test_admin(void **state)
+{
+    admin_vm_add_result added;
+    admin_vms_result vms;
+    ctl_plain_result plain;
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    /* The same name again; nonsense. */
+    admin_vm_add_args again = { .vm = { .name = (char *)"vm-a", .sms = 1, .memory = GIB } };
+    admin_call(ADMIN_VM_ADD, &again, &added);
+    assert_int_equal(added.status.code, CTL_EXISTS);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &added);
+    again.vm.name = (char *)"-x";
+    admin_call(ADMIN_VM_ADD, &again, &added);
+    assert_int_equal(added.status.code, CTL_INVALID);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &added);
+    /* Changes are there, and there after a restart. */
+    admin_vm_set_args set = { .vm = { .name = (char *)"vm-a", .sms = 3 }, .set = ADMIN_VM_SET_SMS };
+    admin_call(ADMIN_VM_SET, &set, &added);
+    assert_int_equal(added.status.code, CTL_OK);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &added);
+    rig_signal(SIGKILL);
+    rig_start();
+    admin_named_page page = { (char *)"", (char *)"vm-a" };
+    admin_call(ADMIN_VMS, &page, &vms);
+    assert_int_equal(vms.vms.vms_len, 1);
+    assert_int_equal(vms.vms.vms_val[0].vm.sms, 3);
+    assert_int_equal(vms.vms.vms_val[0].vm.memory, GIB);
+    assert_int_equal(vms.vms.vms_val[0].has_secret, 1);
+    protocol_free((xdrproc_t)xdr_admin_vms_result, &vms);
+    rig_until(a.registered && n1.registered, 10000);
+    /* Drained: nothing new. */
+    admin_node_args drain = { (char *)"n1", ADMIN_NODE_DRAIN, 0 };
+    admin_call(ADMIN_NODE, &drain, &plain);
+    assert_int_equal(plain.status.code, CTL_OK);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->answers, 5000);
+    assert_int_equal(one->code, CTL_WAITING);
+    drain.action = ADMIN_NODE_UNDRAIN;
+    admin_call(ADMIN_NODE, &drain, &plain);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    rig_until(one->running, 5000);
+    /* A server in use is stopped only by force, and its program told. */
+    admin_server_stop_args stop = { one->server, 0 };
+    admin_call(ADMIN_SERVER_STOP, &stop, &plain);
+    assert_int_equal(plain.status.code, CTL_BUSY);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    stop.force = 1;
+    admin_call(ADMIN_SERVER_STOP, &stop, &plain);
+    assert_int_equal(plain.status.code, CTL_OK);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    rig_until(one->lost, 5000);
+    assert_non_null(strstr(one->text, "tester"));
+    rig_until(admin_check_books() == 0, 5000);
+    /* Honest about what it cannot do. */
+    admin_change_args change = { .vm = (char *)"vm-a" };
+    admin_call(ADMIN_CHANGE, &change, &plain);
+    assert_int_equal(plain.status.code, CTL_NOT_SUPPORTED);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    /* Removed: its client manager has to go. */
+    admin_vm_remove_args removal = { (char *)"vm-a", 1 };
+    admin_call(ADMIN_VM_REMOVE, &removal, &plain);
+    assert_int_equal(plain.status.code, CTL_OK);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    rig_until(!a.registered && a.error == -EACCES, 5000);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* Many VMs ask, end and vanish at once, while the node counts for itself what it is ordered to run. */
+static void test_storm(void **state)
+{
+    enum { CLIENTS = 12, ROUNDS = 25 };
+    static struct fake_client clients[CLIENTS];
+    static struct fake_node nodes[3];
+    char name[16];
+    unsigned seed = 12345;
+    (void)state;
+    rig_create("virt-server-auto-deallocate = { grace-period = 0.01; };\n");
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "n%d", i);
+        node_open(&nodes[i], name, 2, 16, 8 * GIB, i ? CTL_SHARING_TIME_SLICE | CTL_SHARING_MPS : CTL_SHARING_EXCLUSIVE);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        snprintf(name, sizeof name, "vm-%d", i);
+        client_create(&clients[i], name, 1 + (unsigned)i % 7 * 2, (1 + (unsigned)i % 3) * GIB,
+                      i % 2 ? CTL_SHARING_ALL : CTL_SHARING_MPS, i % 4 != 3, i % 5 ? "" : "host-of-n1");
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < CLIENTS; i++) {
+            struct fake_client *client = &clients[i];
+            seed = seed * 1103515245 + 12345;
+            if (seed >> 16 & 1 && client->program_count < 60)
+                client_run(client, CLIENT_WAIT_YES);
+            for (int p = 0; p < client->program_count; p++) {
+                seed = seed * 1103515245 + 12345;
+                if (client->programs[p].key && client->programs[p].answers && (seed >> 16) % 3 == 0)
+                    client_end(client, &client->programs[p]);
+            }
+        }
+        if (round % 10 == 5) {
+            node_close(&nodes[round % 3]);
+            node_reopen(&nodes[round % 3]);
+        }
+        rig_run_ms(15);
+        admin_check_books();
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        for (int p = 0; p < clients[i].program_count; p++)
+            if (clients[i].programs[p].key)
+                client_end(&clients[i], &clients[i].programs[p]);
+    rig_until(nodes[0].server_count + nodes[1].server_count + nodes[2].server_count == 0, 10000);
+    rig_until(admin_check_books() == 0, 5000);
+    assert_int_equal(admin_status().programs, 0);
+    int starts = 0;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(nodes[i].overcommits, 0);
+        assert_int_equal(nodes[i].bad_orders, 0);
+        starts += nodes[i].starts;
+        node_close(&nodes[i]);
+    }
+    assert_true(starts > 20);
+    for (int i = 0; i < CLIENTS; i++)
+        client_close(&clients[i]);
+    rig_destroy();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_life), cmocka_unit_test(test_tickets), cmocka_unit_test(test_host_preferred_and_best_fit),
+        cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped), cmocka_unit_test(test_failed_start),
+        cmocka_unit_test(test_silent_node), cmocka_unit_test(test_node_reconnects), cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_restart), cmocka_unit_test(test_changes_while_down), cmocka_unit_test(test_silent_client),
+        cmocka_unit_test(test_credentials), cmocka_unit_test(test_admin), cmocka_unit_test(test_storm),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    if (getenv("FLYT_TEST_ONLY"))
+        cmocka_set_test_filter(getenv("FLYT_TEST_ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
