@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""flyt-local with two nodes: programs run, each daemon is killed in turn and comes back, and at the end nothing is left.
+
+    local_cluster.py BIN CLIENT_PROGRAM CUDA_PROGRAM
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN, HOLDER, VECTOR_ADD = (os.path.abspath(p) for p in sys.argv[1:4])
+PATIENCE = 30
+done = 0
+
+
+def ok(what):
+    global done
+    done += 1
+    print(f"ok {done} - {what}", flush=True)
+
+
+def until(condition, what, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.03)
+
+
+def run(*command, status=0, env=None):
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
+    text = result.stdout + result.stderr
+    assert status is None or result.returncode == status, f"{command} ended with {result.returncode}: {text}"
+    return text
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Cluster:
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="flyt-local-")
+        os.rmdir(self.dir)
+        os.mkdir(self.dir)
+
+    def up(self, *options):
+        text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, self.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, timeout=90)
+        assert text.returncode == 0, text.stderr
+        # What the shell makes of the lines.
+        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE, timeout=10).stdout
+        self.env = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
+        assert "FLYT_SERVER" not in self.env and self.dir in self.env["FLYT_MANAGER"]
+
+    def ctl(self, *arguments):
+        return json.loads(run(f"{BIN}/flytctl", "--json", *arguments, env=self.env))
+
+    def pid(self, daemon):
+        return int(open(f"{self.dir}/run/{daemon}.pid").read().split()[0])
+
+    def kill(self, daemon):
+        """kill -9; returns what starts it again."""
+        pid = self.pid(daemon)
+        command = open(f"/proc/{pid}/cmdline").read().split("\0")[:-1]
+        environment = dict(item.split("=", 1) for item in open(f"/proc/{pid}/environ").read().split("\0") if "=" in item)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(pid), f"{daemon} ends")
+
+        def again():
+            with open(f"{self.dir}/log/{daemon}.log", "a") as log:
+                process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            started = open(f"/proc/{process.pid}/stat").read().rsplit(")", 1)[1].split()[19]
+            with open(f"{self.dir}/run/{daemon}.pid", "w") as file:
+                file.write(f"{process.pid} {started}\n")
+            self.children.append(process)
+        return again
+
+    children = []
+
+    def server_pids(self):
+        pids = []
+        for state in glob.glob(f"{self.dir}/state/node-*/servers/*/state"):
+            pids += [int(line.split()[1]) for line in open(state) if line.startswith("pid ")]
+        return [pid for pid in pids if pid]
+
+    def processes(self):
+        """Everything that has our folder on its command line."""
+        found = []
+        for path in glob.glob("/proc/[0-9]*/cmdline"):
+            try:
+                command = open(path, errors="replace").read()
+            except OSError:
+                continue
+            pid = int(path.split("/")[2])
+            if self.dir in command and pid != os.getpid() and alive(pid):
+                found.append((pid, command.replace("\0", " ")))
+        return found
+
+
+class Holder:
+    """A program that uses its GPU when it is told to."""
+
+    def __init__(self, cluster):
+        self.process = subprocess.Popen([HOLDER], env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        line = self.process.stdout.readline()
+        if line != "attached\n":
+            raise AssertionError(line + self.process.stdout.read())
+
+    def finish(self, status=0):
+        text, _ = self.process.communicate("\n", timeout=PATIENCE)
+        assert self.process.returncode == status, f"{self.process.returncode}: {text}"
+        return text
+
+
+def quiet(cluster):
+    until(lambda: cluster.ctl("status")["programs"] == 0, "no program is left in the books")
+
+
+def scenario(cluster):
+    cluster.up("--nodes", "2", "--sms", "3", "--memory", "256M")
+    ok("up with two nodes")
+    text = run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env)
+    assert "passed" in text and "3 SMs" in text and "256 MiB" in text, text
+    ok("a CUDA program runs and sees its slice")
+
+    nodes, servers = cluster.ctl("node", "list"), cluster.ctl("server", "list")
+    assert "node-1" in json.dumps(nodes) and "node-2" in json.dumps(nodes)
+    assert json.dumps(servers).count("running") == 1, servers
+    assert "node-1" in run(f"{BIN}/flytctl", "list-servernodes", env=cluster.env)
+    assert run(f"{BIN}/flyt-local", "status", cluster.dir).count("runs, process") == 4
+    run(f"{BIN}/flyt-local", "up", cluster.dir, status=1)
+    ok("flytctl and status show it; a second up refuses")
+
+    program = Holder(cluster)
+    again = cluster.kill("client-manager")
+    other_try = subprocess.run([HOLDER], env=cluster.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    assert other_try.returncode == 1 and "client manager" in other_try.stderr, other_try.stderr
+    again()
+    until(lambda: cluster.ctl("status")["vms_connected"] == 1, "the client manager is back")
+    assert cluster.ctl("status")["programs"] == 1
+    program.finish()
+    quiet(cluster)
+    Holder(cluster).finish()
+    ok("the client manager is killed: the running program goes on, and its end is noticed")
+
+    program = Holder(cluster)
+    before = cluster.server_pids()
+    again = cluster.kill("cluster-manager")
+    time.sleep(0.3)
+    waiting = subprocess.Popen([HOLDER], env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    again()
+    assert waiting.stdout.readline() == "attached\n"
+    assert cluster.server_pids() == before and all(alive(pid) for pid in before)
+    program.finish()
+    text, _ = waiting.communicate("\n", timeout=PATIENCE)
+    assert waiting.returncode == 0, text
+    quiet(cluster)
+    ok("the cluster manager is killed: programs go on, one that starts waits, the server is adopted")
+
+    program = Holder(cluster)
+    node = json.loads(json.dumps(cluster.ctl("server", "list")))
+    name = re.search(r"node-[12]", json.dumps(node)).group()
+    again = cluster.kill(name)
+    assert all(alive(pid) for pid in before)
+    time.sleep(0.3)
+    again()
+    until(lambda: json.dumps(cluster.ctl("node", "list")).count('"up"') == 2, "the node is back")
+    program.finish()
+    Holder(cluster).finish()
+    assert cluster.server_pids() == before
+    quiet(cluster)
+    ok("the node manager is killed: the program goes on, its server is taken over")
+
+    program = Holder(cluster)
+    os.kill(before[0], signal.SIGKILL)
+    assert "lost" in program.finish(2)
+    until(lambda: cluster.server_pids() not in ([], before) or not cluster.server_pids(), "the server is started again, or gone")
+    Holder(cluster).finish()
+    quiet(cluster)
+    ok("the GPU server is killed: its program hears of it, the next one runs")
+
+    run(f"{BIN}/flyt-local", "down", cluster.dir)
+    until(lambda: not cluster.processes(), f"all processes end: {cluster.processes()}", 5)
+    assert not glob.glob(f"{cluster.dir}/run/*.sock") and not glob.glob(f"{cluster.dir}/state/node-*/servers/[0-9]*")
+    run(f"{BIN}/flyt-local", "status", cluster.dir, status=3)
+    run(f"{BIN}/flyt-local", "down", cluster.dir)
+    ok("down leaves nothing behind")
+
+    cluster.up("--nodes", "1")
+    again = cluster.kill("node-1")          # its servers are for down to find
+    run(f"{BIN}/flyt-local", "down", cluster.dir)
+    assert not cluster.processes(), cluster.processes()
+    ok("down after a node manager has died")
+
+
+def main():
+    cluster = Cluster()
+    try:
+        scenario(cluster)
+        print(f"1..{done}")
+        status = 0
+    except BaseException as error:
+        print(f"not ok {done + 1} - {type(error).__name__}: {error}\n1..{done + 1}")
+        for log in sorted(glob.glob(f"{cluster.dir}/log/*.log") + glob.glob(f"{cluster.dir}/state/node-*/servers/*/log")):
+            print(f"# {log}")
+            for line in open(log, errors="replace").read().splitlines()[-40:]:
+                print("#   " + line)
+        status = 1
+    subprocess.run([f"{BIN}/flyt-local", "down", cluster.dir], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+    for process in cluster.children:
+        process.wait(10)
+    for pid, _ in cluster.processes():
+        os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(cluster.dir, ignore_errors=True)
+    return status
+
+
+sys.exit(main())
