@@ -146,6 +146,8 @@ void server_write_keys(struct server *server)
     const struct node *node = server->node;
     char path[NODE_PATH_SIZE], text[CTL_MAX_KEY * 2 + CTL_MAX_KEY / 32 + 1], error[EXPLAIN_SIZE];
     size_t size = 0;
+    if (!node->keys_size)
+        return;                         /* not registered yet: those that it has hold */
     for (size_t i = 0; i < node->keys_size; i++)
         size += (size_t)snprintf(text + size, sizeof text - size, "%02x%s", node->keys[i], i % 32 == 31 ? "\n" : "");
     if (state_folder(server, "keys", path) != 0 || state_write(path, text, size, error) != 0)
