@@ -291,7 +291,7 @@ static unsigned types_of(const struct exec_decoder *d, enum element types[4])
     return count;
 }
 
-/* which: 'a', 'b' or 'c' (and d). regs: how many of them the instruction lists. */
+/* which: 'a', 'b' or 'c' (and d). */
 static int part_init(struct exec_decoder *d, struct part *p, char which, const struct matrix *x, enum element type, const struct ptx_operand *o,
                      bool destination, bool wmma)
 {
