@@ -7,8 +7,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* SPIN_LOOKS: so often one looks into memory for each time that one would ask a socket; a few microseconds */
-enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6, SPIN_LOOKS = 64 };
+/* SPIN_LOOKS: so often one looks into memory before one gives way: about a microsecond, in which a peer on another
+   processor answers a short call. A peer on this processor cannot, until we do give way. */
+enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6, SPIN_LOOKS = 20 };
 
 static inline void spin_pause(void)
 {
@@ -66,13 +67,20 @@ ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inb
         spin->skip--;
         return -EAGAIN;
     }
-    uint64_t end = clock_now() + SPIN_NS;
-    unsigned looks = atomic_load_explicit(&channel->direct, memory_order_relaxed) ? SPIN_LOOKS : 1;
-    do {
+    unsigned looks = atomic_load_explicit(&channel->direct, memory_order_relaxed) ? SPIN_LOOKS : 0;
+    for (unsigned i = 0; i < looks && (got = rpc_channel_receive(channel, inbox)) == -EAGAIN; i++)
+        spin_pause();
+    uint64_t end = got == -EAGAIN ? clock_now() + SPIN_NS : 0;
+    while (got == -EAGAIN) {
         sched_yield();                  /* whoever is to answer may want this processor */
-        for (unsigned i = 0; i < looks && (got = rpc_channel_receive(channel, inbox)) == -EAGAIN; i++)
+        got = rpc_channel_receive(channel, inbox);
+        for (unsigned i = 1; i < looks && got == -EAGAIN; i++) {
             spin_pause();
-    } while (got == -EAGAIN && clock_now() < end);
+            got = rpc_channel_receive(channel, inbox);
+        }
+        if (got == -EAGAIN && clock_now() >= end)
+            break;
+    }
     if (got != -EAGAIN) {
         spin->vain = 0;
     } else {
