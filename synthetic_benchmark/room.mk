@@ -25,4 +25,4 @@ $(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) synthetic_benchmar
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec synthetic_benchmark/bench.py --smoke --bin %s --limits %s\n' $(BIN) $(BENCH_LIMITS) > $@
 	@chmod +x $@
-#TESTS += $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke)
+TESTS += $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke)
