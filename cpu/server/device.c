@@ -43,10 +43,15 @@ CUresult device_use(struct session *session, struct device *device)
     return r;
 }
 
-int devices_create(struct session *session)
+int devices_create(struct session *session, char *error)
 {
-    if (session->gpu->DeviceGetCount(&session->device_count) != CUDA_SUCCESS || session->device_count < 1)
+    char name[64];
+    CUresult r = session->gpu->DeviceGetCount(&session->device_count);
+    if (r != CUDA_SUCCESS || session->device_count < 1) {
+        snprintf(error, RPC_ERROR_SIZE, "the %s driver has no device for a session: %s", session->gpu->kind,
+                 gpu_error_name(session->gpu, r, name, sizeof name));
         return -1;
+    }
     if (session->device_count > FLYT_MAX_DEVICES)
         session->device_count = FLYT_MAX_DEVICES;
     session->devices = calloc((size_t)session->device_count, sizeof *session->devices);

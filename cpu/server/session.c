@@ -24,6 +24,7 @@ static _Atomic uint64_t session_count;
 int session_create(rpc_channel *channel, const struct session_options *options, struct session **out, char *error)
 {
     struct session *session = calloc(1, sizeof *session);
+    error[0] = 0;
     if (!session) {
         rpc_channel_destroy(channel);
         snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
@@ -51,9 +52,10 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         return r;
     }
     if (!session->streams || !session->events || !session->modules || !session->functions ||
-        events_start(session) != 0 || host_functions_start(session) != 0 || devices_create(session) != 0 ||
+        events_start(session) != 0 || host_functions_start(session) != 0 || devices_create(session, error) != 0 ||
         streams_create_legacy(session) != 0) {
-        snprintf(error, RPC_ERROR_SIZE, "no memory for a session, or no device");
+        if (!error[0])
+            snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
         session_destroy(session);
         return -ENOMEM;
     }

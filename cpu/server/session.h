@@ -445,7 +445,7 @@ void session_end(struct session *, const char *why);
 /* Makes the device's context current in this thread. Fails where the device is not active. */
 CUresult device_use(struct session *, struct device *);
 struct device *device_find(struct session *, int index);          /* NULL: no such device */
-int  devices_create(struct session *);
+int  devices_create(struct session *, char *error);
 bool devices_close(struct session *);                             /* false: a kernel without end runs */
 /* What HELLO tells of the devices. The result lives as long as the process. */
 int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);

@@ -1,6 +1,7 @@
 /*
  * hostile.c: sequences of calls with arguments that are sometimes right and often wrong, on the null device in this
- * process: nothing may crash, hang, or be left behind. The seed is printed; HOSTILE_SEED repeats it.
+ * process: nothing may crash, hang, or be left behind. The seed is printed; HOSTILE_SEED repeats it; HOSTILE_GPU=software
+ * takes another device, through libflyt-server.so. (No kernel does harm: its parameters are zeros.)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static void image_hash(char *out)
 
 static void code_call(struct peer *peer)
 {
-    static char *const names[] = { (char *)"add", (char *)"spin", (char *)"counter", (char *)"", (char *)"none" };
+    static char *const names[] = { (char *)"add", (char *)"bad ", (char *)"counter", (char *)"", (char *)"none" };
     char *symbols[2] = { names[below(5)], names[below(5)] };
     flyt_launch_attribute attribute = { .id = (int)below(20) };
     switch (below(9)) {
@@ -173,7 +174,7 @@ static void one_call(struct peer *peer)
     case 24: WAIT(event_elapsed, event_elapsed_args, event_elapsed_result, { id(0), id(0) }); break;
     default: code_call(peer); break;
     }
-    if (!below(300))
+    if (!below(300) && strstr(peer->hello.server, "null"))        /* nobody ends it: only where streams do not wait */
         SEND(host_function, host_function_args, { stream(), (u_int)any() });
     if (!below(500)) {
         WAIT(device_reset, device_args, plain_result, { device() });
@@ -186,12 +187,16 @@ static void random_calls(void **unused)
     (void)unused;
     struct gpu_null_count count;
     struct peer peer;
-    const char *seed = getenv("HOSTILE_SEED");
+    const char *seed = getenv("HOSTILE_SEED"), *gpu = getenv("HOSTILE_GPU");
     uint64_t start = clock_now(), calls = 0;
-    for (uint64_t round = 0; clock_now() - start < HOSTILE_SECONDS * CLOCK_NS_PER_SECOND; round++) {
+    /* On a real device a fault may stay with the process: then one round is all there is. */
+    for (uint64_t round = 0; clock_now() - start < HOSTILE_SECONDS * CLOCK_NS_PER_SECOND && !(gpu && round); round++) {
         state = seed ? strtoull(seed, NULL, 0) : (start ^ round * 0x9e3779b97f4a7c15u) | 1;
         print_message("# seed %#llx\n", (unsigned long long)state);
-        peer_local(&peer, "null");
+        if (gpu)
+            peer_library(&peer, gpu);
+        else
+            peer_local(&peer, "null");
         peer_hello(&peer);
         unsigned length = 1000 + (unsigned)below(3000);
         for (unsigned i = 0; i < length; i++)

@@ -16,6 +16,7 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
-$(BUILD)/tests/server_software $(BUILD)/tests/server_local $(BUILD)/tests/server_devices: | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
+$(BUILD)/tests/server_software $(BUILD)/tests/server_hostile $(BUILD)/tests/server_local $(BUILD)/tests/server_devices: | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
-TESTS += $(TESTS_SERVER_BINARIES) "env FLYT_SOFTGPU_CHAOS=11 $(BUILD)/tests/server_software"
+TESTS += $(TESTS_SERVER_BINARIES) "env FLYT_SOFTGPU_CHAOS=11 $(BUILD)/tests/server_software" \
+         "env HOSTILE_GPU=software $(BUILD)/tests/server_hostile"
