@@ -537,36 +537,46 @@ admin_status_result admin_status(void)
     return result;
 }
 
-unsigned admin_check_books(void)
+/* What two listings say. -1: they do not fit together, which they need not when something changed in between. */
+static int compare_books(const admin_nodes_result *nodes, const admin_servers_result *servers)
 {
-    admin_nodes_result nodes;
-    admin_servers_result servers;
-    admin_named_page all = { (char *)"", (char *)"" };
-    admin_numbered_page page = { 0, (char *)"", (char *)"" };
     unsigned count = 0;
-    admin_call(ADMIN_NODES, &all, &nodes);
-    admin_call(ADMIN_SERVERS, &page, &servers);
-    assert_int_equal(servers.more, 0);
-    for (u_int n = 0; n < nodes.nodes.nodes_len; n++)
-        for (u_int g = 0; g < nodes.nodes.nodes_val[n].gpus.gpus_len; g++) {
-            const admin_gpu *gpu = &nodes.nodes.nodes_val[n].gpus.gpus_val[g];
+    for (u_int n = 0; n < nodes->nodes.nodes_len; n++)
+        for (u_int g = 0; g < nodes->nodes.nodes_val[n].gpus.gpus_len; g++) {
+            const admin_gpu *gpu = &nodes->nodes.nodes_val[n].gpus.gpus_val[g];
             uint64_t sms = 0, memory = 0;
             unsigned users = 0;
-            for (u_int s = 0; s < servers.servers.servers_len; s++)
-                if (strcmp(servers.servers.servers_val[s].gpu, gpu->gpu.id) == 0) {
-                    sms += servers.servers.servers_val[s].sms;
-                    memory += servers.servers.servers_val[s].memory;
+            for (u_int s = 0; s < servers->servers.servers_len; s++)
+                if (strcmp(servers->servers.servers_val[s].gpu, gpu->gpu.id) == 0) {
+                    sms += servers->servers.servers_val[s].sms;
+                    memory += servers->servers.servers_val[s].memory;
                     users++;
                 }
-            assert_int_equal(sms, gpu->used_sms);
-            assert_int_equal(memory, gpu->used_memory);
-            assert_int_equal(users, gpu->servers);
-            assert_true(sms <= gpu->gpu.sms);
-            assert_true(memory <= gpu->gpu.memory);
+            assert_true(gpu->used_sms <= gpu->gpu.sms);
+            assert_true(gpu->used_memory <= gpu->gpu.memory);
+            if (sms != gpu->used_sms || memory != gpu->used_memory || users != gpu->servers)
+                return -1;
             count += users;
         }
-    assert_int_equal(count, servers.servers.servers_len);
-    protocol_free((xdrproc_t)xdr_admin_nodes_result, &nodes);
-    protocol_free((xdrproc_t)xdr_admin_servers_result, &servers);
-    return count;
+    return count == servers->servers.servers_len ? (int)count : -1;
+}
+
+unsigned admin_check_books(void)
+{
+    admin_named_page all = { (char *)"", (char *)"" };
+    admin_numbered_page page = { 0, (char *)"", (char *)"" };
+    int count = -1;
+    for (int tries = 0; count < 0 && tries < 200; tries++) {
+        admin_nodes_result nodes;
+        admin_servers_result servers;
+        admin_call(ADMIN_NODES, &all, &nodes);
+        admin_call(ADMIN_SERVERS, &page, &servers);
+        assert_int_equal(servers.more, 0);
+        count = compare_books(&nodes, &servers);
+        protocol_free((xdrproc_t)xdr_admin_nodes_result, &nodes);
+        protocol_free((xdrproc_t)xdr_admin_servers_result, &servers);
+    }
+    if (count < 0)
+        fail_msg("the books do not balance");
+    return (unsigned)count;
 }
