@@ -125,6 +125,11 @@ static void kick(rpc_client *client)
     rpc_client_wake_attender(client);
 }
 
+static bool is_direct(const rpc_client *client)
+{
+    return atomic_load_explicit(&client->channel->direct, memory_order_relaxed);
+}
+
 int rpc_client_send(rpc_client *client)
 {
     if (client->pending_count == 0 && client->dead_seconds > 0 && !client->sender.writing)
@@ -134,7 +139,7 @@ int rpc_client_send(rpc_client *client)
                                   : rpc_sender_write(&client->sender);
     if (client->attender && !client->sender.writing && rpc_sender_pending(&client->sender) > 0)
         kick(client);
-    if (client->batching)
+    if (client->batching && !is_direct(client))
         client->last_sent = clock_now();
     return status;
 }
@@ -144,7 +149,7 @@ static int send_or_batch(rpc_client *client)
 {
     if (client->sender.writing || rpc_client_inside_done(client))
         return 0;                               /* the writer sends it, or the reader after its done functions */
-    if (!client->batching || !client->attender || atomic_load_explicit(&client->channel->direct, memory_order_relaxed) || rpc_sender_pending(&client->sender) >= SEND_AT ||
+    if (!client->batching || !client->attender || is_direct(client) || rpc_sender_pending(&client->sender) >= SEND_AT ||
         clock_now() - client->last_sent > QUIET_NS)
         return rpc_client_send(client);
     kick(client);

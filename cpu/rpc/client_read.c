@@ -196,12 +196,6 @@ static int read_replies(rpc_client *client, bool spin)
         rpc_client_lose(client, true, "%s", got == 0 ? "the server closed the connection" : strerror((int)-got));
         return -ECONNRESET;
     }
-    pthread_mutex_lock(&client->lock);
-    client->statistics.bytes_received += (uint64_t)got;
-    if (client->dead_seconds > 0)
-        client->quiet_since = clock_now();
-    pthread_mutex_unlock(&client->lock);
-
     struct rpc_record record;
     int status;
     while ((status = rpc_inbox_next(&client->inbox, &record)) == 1) {
@@ -217,6 +211,9 @@ static int read_replies(rpc_client *client, bool spin)
     }
     /* A completion sends what was held back, and what done functions added. */
     pthread_mutex_lock(&client->lock);
+    client->statistics.bytes_received += (uint64_t)got;
+    if (client->dead_seconds > 0)
+        client->quiet_since = clock_now();
     int failure = rpc_sender_pending(&client->sender) > 0 ? rpc_client_send(client) : 0;
     pthread_mutex_unlock(&client->lock);
     if (failure < 0) {

@@ -99,14 +99,18 @@ static bool may_grow(XDR *xdr, size_t more)
     return more <= encoding->sender->max_record && now <= encoding->sender->max_record - more;
 }
 
+/* The most frequent of all: a launch has thirty. */
 static bool_t encode_long(XDR *xdr, const long *value)
 {
-    uint8_t *at = may_grow(xdr, 4) ? batch_room(batch_of(xdr), 4) : NULL;
-    if (!at)
-        return FALSE;
+    const struct rpc_encoding *encoding = encoding_of(xdr);
+    struct rpc_batch *batch = &encoding->sender->filling;
     uint32_t big = htonl((uint32_t)*value);
-    memcpy(at, &big, sizeof big);
-    batch_use(batch_of(xdr), 4);
+    if (batch->total - encoding->total >= encoding->sender->max_record)         /* its mark makes up for the 4 bytes */
+        return FALSE;
+    if (batch->capacity - batch->used < sizeof big && !batch_room(batch, sizeof big))
+        return FALSE;
+    memcpy(batch->bytes + batch->used, &big, sizeof big);
+    batch_use(batch, sizeof big);
     return TRUE;
 }
 

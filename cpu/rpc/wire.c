@@ -7,6 +7,12 @@ enum { RPC_VERSION = 2 };
 
 static bool_t put_words(XDR *xdr, const uint32_t *words, size_t count)
 {
+    int32_t *at = XDR_INLINE(xdr, (u_int)(count * 4));      /* all at once, where that can be */
+    if (at) {
+        for (size_t i = 0; i < count; i++)
+            at[i] = (int32_t)htonl(words[i]);
+        return TRUE;
+    }
     for (size_t i = 0; i < count; i++) {
         long value = (long)words[i];
         if (!XDR_PUTLONG(xdr, &value))

@@ -1,5 +1,5 @@
 /*
- * latency: what the rpc layer costs by itself, over each transport. Not a test: `build/plain/tests/rpc_latency`.
+ * latency: what the rpc layer costs by itself, over each transport. Not a test: `build/plain/tests/rpc_latency [shm|unix|tcp|local …]`.
  * The server is a process of its own, except for local. Figures of one run compare with each other only.
  */
 #include "tests/rpc/service.h"
@@ -198,7 +198,15 @@ static void measure(const char *kind)
            (double)COPIES * FLYT_MAX_INLINE / copied / 1e9);
 }
 
-int main(void)
+static bool wanted(int argc, char **argv, const char *kind)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], kind) == 0)
+            return true;
+    return argc < 2;
+}
+
+int main(int argc, char **argv)
 {
     static const char *const kinds[] = { "local", "shm", "unix", "tcp" };
     sched_getaffinity(0, sizeof everywhere, &everywhere);
@@ -206,6 +214,8 @@ int main(void)
     double limits[4] = { 0, cache_line(), unix_socket(), 0 };
     printf("limits: cache line %.2f us, unix socket with 64 bytes %.2f us\n", limits[1], limits[2]);
     for (unsigned i = 0; i < 4; i++) {
+        if (!wanted(argc, argv, kinds[i]))
+            continue;
         limit = limits[i];
         place(false);
         rpc_channel *channels[2];
