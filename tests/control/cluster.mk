@@ -7,3 +7,10 @@ $(BUILD)/tests/control_cluster_manager: $(call objects,tests/control/cluster_man
 
 TESTS += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_manager"
 test-programs: $(BUILD)/tests/control_cluster_manager
+
+$(call objects,tests/control/cluster_place.c): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/control_cluster_place: $(call objects,tests/control/cluster_place.c \
+    $(addprefix control-managers/cluster-manager/,place.c schema.c)) $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
+TESTS += $(BUILD)/tests/control_cluster_place

@@ -1,0 +1,178 @@
+/* Placement by itself: whatever is asked in whatever order, no GPU is promised twice. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "control-managers/cluster-manager/place.h"
+#include "control-managers/cluster-manager/schema.h"
+#include "control-managers/common/protocol.h"
+
+static struct place_pool pool;
+static int node_a, node_b;
+
+static size_t add(uint32_t sms, uint64_t memory, unsigned offered, const void *node)
+{
+    size_t at = place_add(&pool, &pool, node);
+    pool.gpus[at].sms = sms;
+    pool.gpus[at].memory = memory;
+    pool.gpus[at].offered = (uint8_t)offered;
+    pool.gpus[at].schedulable = pool.gpus[at].sm_limits = true;
+    return at;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    place_free(&pool);
+    pool.overcommit_sms = pool.overcommit_memory = 1;
+    return 0;
+}
+
+static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred, struct place_result *result)
+{
+    const struct place_request request = { sms, memory, accepted, preferred };
+    return place_choose(&pool, 0, &request, result);
+}
+
+static void test_sharing(void **state)
+{
+    struct place_result r;
+    (void)state;
+    size_t gpu = add(16, 1000, CTL_SHARING_ALL, &node_a);
+    assert_int_equal(ask(4, 100, CTL_SHARING_MPS, NULL, &r), PLACE_FOUND);
+    place_take(&pool, r.gpu, r.sharing, r.sms, r.memory);
+    /* Under MPS tenants meet only if both accept it. */
+    assert_int_equal(ask(4, 100, CTL_SHARING_TIME_SLICE | CTL_SHARING_EXCLUSIVE, NULL, &r), PLACE_BUSY);
+    assert_int_equal(ask(4, 100, CTL_SHARING_MPS | CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
+    assert_int_equal(r.sharing, CTL_SHARING_MPS);
+    assert_int_equal(ask(13, 100, CTL_SHARING_MPS, NULL, &r), PLACE_BUSY);
+    assert_int_equal(ask(12, 901, CTL_SHARING_MPS, NULL, &r), PLACE_BUSY);
+    assert_int_equal(ask(12, 900, CTL_SHARING_MPS, NULL, &r), PLACE_FOUND);
+    assert_int_equal(ask(17, 100, CTL_SHARING_MPS, NULL, &r), PLACE_NEVER);
+    place_give_back(&pool, gpu, 4, 100);
+    /* Exclusive and MIG: one server. */
+    assert_int_equal(ask(1, 1, CTL_SHARING_EXCLUSIVE, NULL, &r), PLACE_FOUND);
+    place_take(&pool, r.gpu, r.sharing, r.sms, r.memory);
+    assert_int_equal(ask(1, 1, CTL_SHARING_ALL, NULL, &r), PLACE_BUSY);
+    place_give_back(&pool, gpu, 1, 1);
+    assert_int_equal(pool.gpus[gpu].sharing, 0);
+    /* Rather shared, and isolated from faults, than neither. */
+    assert_int_equal(ask(1, 1, CTL_SHARING_ALL & ~CTL_SHARING_MIG, NULL, &r), PLACE_FOUND);
+    assert_int_equal(r.sharing, CTL_SHARING_TIME_SLICE);
+}
+
+static void test_limits(void **state)
+{
+    struct place_result r;
+    (void)state;
+    size_t gpu = add(16, 1000, CTL_SHARING_ALL, &node_a);
+    pool.gpus[gpu].sm_limits = false;                   /* a part of the SMs cannot be held: refused, not ignored */
+    assert_int_equal(ask(8, 100, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_NEVER);
+    assert_int_equal(ask(16, 100, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
+    assert_int_equal(ask(0, 0, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
+    assert_int_equal(r.sms, 16);
+    assert_int_equal(r.memory, 1000);
+    pool.gpus[gpu].schedulable = false;
+    assert_int_equal(ask(16, 100, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_BUSY);
+    place_remove(&pool, gpu);
+    assert_int_equal(ask(16, 100, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_NO_GPUS);
+}
+
+static void test_choice(void **state)
+{
+    struct place_result r;
+    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL };
+    (void)state;
+    size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a), small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
+    assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, small);
+    assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, &node_a, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, large);                     /* the VM's own host */
+    assert_int_equal(ask(16, 10, CTL_SHARING_TIME_SLICE, &node_b, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, large);                     /* preferred, not demanded */
+    assert_int_equal(place_choose(&pool, 1, &request, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, large);                     /* spread */
+    assert_int_equal(place_choose(&pool, 2, &request, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, 0);                         /* first-fit */
+    for (int i = 0; cluster_policies[i]; i++)
+        assert_string_equal(cluster_policies[i], place_policies[i].name);
+}
+
+static void test_overcommit(void **state)
+{
+    struct place_result r;
+    (void)state;
+    add(16, 1000, CTL_SHARING_TIME_SLICE, &node_a);
+    pool.overcommit_sms = 2;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ask(16, 100, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
+        place_take(&pool, r.gpu, r.sharing, r.sms, r.memory);
+    }
+    assert_int_equal(ask(1, 100, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_BUSY);
+    pool.overcommit_sms = 1;                            /* lowered: what is there stays, nothing wraps around */
+    assert_int_equal(ask(1, 1, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_BUSY);
+}
+
+/* Random servers come and go; the invariants of place.h are checked by other means after each step. */
+static void test_random(void **state)
+{
+    enum { GPUS = 12, SERVERS = 200, STEPS = 60000 };
+    struct held { bool used; size_t gpu; unsigned sharing; uint32_t sms; uint64_t memory; } held[SERVERS] = { { 0 } };
+    uint32_t seed = 1;
+    int placed = 0;
+    (void)state;
+    for (int i = 0; i < GPUS; i++)
+        add(8u << i % 4, UINT64_C(1) << (30 + i % 3), 1 + (unsigned)i % 15, i % 2 ? &node_a : &node_b);
+    for (int step = 0; step < STEPS; step++) {
+        seed = seed * 1664525 + 1013904223;
+        struct held *h = &held[seed >> 8 & 127];
+        struct place_result r;
+        if (h->used) {
+            place_give_back(&pool, h->gpu, h->sms, h->memory);
+            h->used = false;
+        } else if (ask(seed >> 24 & 31, (uint64_t)(seed >> 4 & 0xfffff) << 10, 1 + (seed >> 15) % 15, seed & 64 ? &node_a : NULL, &r) ==
+                   PLACE_FOUND) {
+            *h = (struct held){ true, r.gpu, r.sharing, r.sms, r.memory };
+            place_take(&pool, r.gpu, r.sharing, r.sms, r.memory);
+            placed++;
+        }
+        pool.gpus[seed % GPUS].schedulable = seed >> 28 != 0;
+        uint64_t sms[GPUS] = { 0 }, memory[GPUS] = { 0 };
+        unsigned kinds[GPUS] = { 0 }, users[GPUS] = { 0 };
+        for (int i = 0; i < SERVERS; i++)
+            if (held[i].used) {
+                sms[held[i].gpu] += held[i].sms;
+                memory[held[i].gpu] += held[i].memory;
+                kinds[held[i].gpu] |= held[i].sharing;
+                users[held[i].gpu]++;
+            }
+        for (int i = 0; i < GPUS; i++) {
+            assert_true(sms[i] <= pool.gpus[i].sms && memory[i] <= pool.gpus[i].memory);
+            assert_int_equal(sms[i], pool.gpus[i].used_sms);
+            assert_int_equal(memory[i], pool.gpus[i].used_memory);
+            assert_int_equal(kinds[i], pool.gpus[i].sharing);
+            assert_int_equal(kinds[i] & ~(unsigned)pool.gpus[i].offered, 0);
+            assert_true(users[i] <= 1 || !(kinds[i] & (CTL_SHARING_EXCLUSIVE | CTL_SHARING_MIG)));
+        }
+    }
+    assert_true(placed > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_sharing, clear), cmocka_unit_test_setup(test_limits, clear),
+        cmocka_unit_test_setup(test_choice, clear), cmocka_unit_test_setup(test_overcommit, clear),
+        cmocka_unit_test_setup(test_random, clear),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    place_free(&pool);
+    return failed;
+}

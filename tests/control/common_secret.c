@@ -1,0 +1,101 @@
+/* Secrets: files, sources, proofs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <errno.h>
+
+#include "control-managers/common/secret.h"
+
+static char path[64], error[1024];
+
+static void test_files(void **state)
+{
+    struct secret secret;
+    char source[80], long_text[SECRET_MAX_SIZE + 2];
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/flyt-secret-%d", (int)getpid());
+    assert_int_equal(secret_write(path, "swordfish\n", 10, error), 0);
+    assert_int_equal(secret_read(path, &secret, error), 0);
+    assert_int_equal(secret.size, 9);
+    assert_memory_equal(secret.bytes, "swordfish", 9);
+    const struct { mode_t mode; int result; } modes[] = { { 0600, 0 }, { 0400, 0 }, { 0640, 0 }, { 0440, 0 }, { 0644, -EPERM },
+                                                          { 0660, -EPERM }, { 0602, -EPERM }, { 0601, -EPERM } };
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        assert_int_equal(chmod(path, modes[i].mode), 0);
+        assert_int_equal(secret_read(path, &secret, error), modes[i].result);
+    }
+    assert_non_null(strstr(error, "chmod 600"));
+    assert_int_equal(secret_write(path, "other", 5, error), 0);     /* a new file, with the right mode */
+    snprintf(source, sizeof source, "file:%s", path);
+    assert_int_equal(secret_resolve(source, false, &secret, error), 0);
+    assert_memory_equal(secret.bytes, "other", 5);
+    assert_int_equal(secret_write(path, "\n", 1, error), 0);
+    assert_int_equal(secret_read(path, &secret, error), -EINVAL);
+    memset(long_text, 'x', sizeof long_text);
+    assert_int_equal(secret_write(path, long_text, sizeof long_text, error), 0);
+    assert_int_equal(secret_read(path, &secret, error), -EINVAL);
+    unlink(path);
+    assert_int_equal(secret_read(path, &secret, error), -ENOENT);
+    assert_int_equal(secret_read("/tmp", &secret, error), -EPERM);
+}
+
+static void test_sources(void **state)
+{
+    struct secret secret;
+    (void)state;
+    setenv("FLYT_TEST_SECRET", "from outside", 1);
+    assert_int_equal(secret_resolve("env:FLYT_TEST_SECRET", false, &secret, error), 0);
+    assert_int_equal(secret.size, 12);
+    assert_int_equal(secret_resolve("env:FLYT_TEST_NO_SUCH", false, &secret, error), -ENOENT);
+    assert_int_equal(secret_resolve("plain", false, &secret, error), -EPERM);
+    assert_int_equal(secret_resolve("plain", true, &secret, error), 0);
+    secret_wipe(&secret);
+    assert_int_equal(secret.size, 0);
+}
+
+static void test_proofs(void **state)
+{
+    struct secret right = { .size = 5, .bytes = "right" }, wrong = { .size = 5, .bytes = "wrong" };
+    uint8_t stored[SECRET_STORED_SIZE], proof[SECRET_PROOF_SIZE], one[32] = { 1 }, two[32] = { 2 }, transcript[200];
+    (void)state;
+    secret_stored(&right, stored);
+    size_t size = secret_transcript(one, two, 2, "vm-7", transcript, sizeof transcript);
+    assert_int_equal(size, 72);
+    secret_proof(&right, transcript, size, proof);
+    assert_true(secret_verify(stored, transcript, size, proof));
+    for (size_t i = 0; i < size; i++) {                 /* another role, name, nonce */
+        transcript[i] ^= 1;
+        assert_false(secret_verify(stored, transcript, size, proof));
+        transcript[i] ^= 1;
+    }
+    secret_proof(&wrong, transcript, size, proof);
+    assert_false(secret_verify(stored, transcript, size, proof));
+    assert_false(secret_verify(stored, transcript, size, stored));      /* what the DB knows is no proof */
+    assert_int_equal(secret_transcript(one, two, 2, "vm-7", transcript, 71), 0);
+}
+
+static void test_make(void **state)
+{
+    char a[SECRET_TEXT_SIZE + 1], b[SECRET_TEXT_SIZE + 1];
+    (void)state;
+    assert_int_equal(secret_make(a), 0);
+    assert_int_equal(secret_make(b), 0);
+    assert_int_equal(strspn(a, "0123456789abcdef"), SECRET_TEXT_SIZE);
+    assert_string_not_equal(a, b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_sources), cmocka_unit_test(test_proofs),
+                                        cmocka_unit_test(test_make) };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
