@@ -5,7 +5,7 @@
  * stream's done number rises, staging memory used up to there is free, and waiters for numbers up to there are
  * finished. Markers of a stream are kept in order of number and only the first is asked about. The streams that have
  * markers form a list; completion_poll goes over it once. Anybody may poll; the thread does so while there is
- * something to watch, at intervals in proportion to how long the wait has lasted (1/8, at most 1 ms), so that a
+ * something to watch, at intervals in proportion to how long the youngest wait has lasted (1/8, at most 1 ms), so that a
  * short kernel is answered quickly and a long one costs nothing. It also beats (events.c).
  *
  * What is told is told in order: the bytes of a copy leave before the news that a host function behind it is due, and
@@ -172,8 +172,12 @@ void completion_wait(struct session *session, struct stream *stream, struct wait
         at = &(*at)->next;
     waiter->next = *at;
     *at = waiter;
-    if (waiter->number <= atomic_load(&stream->done))
+    if (waiter->number <= atomic_load(&stream->done)) {
         completion_reach(session, stream, 0, ledger_sticky(session), &harvest);
+    } else {
+        session->completion.since = clock_now();          /* a long wait elsewhere must not slow this one down */
+        session->completion.fresh = true;
+    }
     pthread_mutex_unlock(&session->completion.lock);
     completion_finish(session, &harvest);
     pthread_mutex_unlock(&session->completion.telling);
@@ -373,8 +377,8 @@ void completion_wake(struct session *session)
     if (atomic_load_explicit(&completion->watching, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&completion->lock);
-    if (completion->asleep && completion->watched) {
-        completion->asleep = false;
+    if ((completion->asleep || completion->fresh) && completion->watched) {
+        completion->asleep = completion->fresh = false;
         pthread_cond_signal(&completion->wake);
     }
     pthread_mutex_unlock(&completion->lock);

@@ -249,8 +249,9 @@ struct completion {
     pthread_cond_t  wake;
     struct stream  *watched;              /* streams with markers; each holds a reference */
     _Atomic unsigned watching;
-    uint64_t        since;                /* when the oldest present wait began, ns */
+    uint64_t        since;                /* when the youngest wait began, or something was last complete, ns */
     bool            asleep, stop, started;
+    bool            fresh;                /* a wait has begun that the thread does not know of */
     pthread_t       thread;
 };
 
