@@ -1,5 +1,5 @@
 # What the daemons share: loop, links, tickets, secrets, configuration.
-TESTS_CONTROL_COMMON_UNITS    := loop hostile ticket secret config
+TESTS_CONTROL_COMMON_UNITS    := loop hostile ticket secret config tls
 TESTS_CONTROL_COMMON_BINARIES := $(addprefix $(BUILD)/tests/control_common_,$(TESTS_CONTROL_COMMON_UNITS))
 # db_worker.o wants an implementation; these tests have no database.
 TESTS_CONTROL_COMMON_OBJECTS  := $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
@@ -10,3 +10,4 @@ $(TESTS_CONTROL_COMMON_BINARIES): $(BUILD)/tests/control_common_%: $(BUILD)/test
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 
 TESTS += $(TESTS_CONTROL_COMMON_BINARIES)
+TESTS += tests/control/common_golden.sh
