@@ -385,6 +385,20 @@ static void now_running(struct cluster *cluster, struct server *server)
         server_check_idle(cluster, server);
 }
 
+/* It crashed, and its node starts it again: those that used it have lost their sessions, the others wait. */
+static void starts_again(struct cluster *cluster, struct server *server, const char *why)
+{
+    server->state = CTL_SERVER_STARTING;
+    for (struct program *program = server->programs, *next; program; program = next) {
+        next = program->server_next;
+        if (program->state != ADMIN_PROGRAM_RUNNING)
+            continue;
+        program_attach(program, NULL);
+        program->state = ADMIN_PROGRAM_LOST;
+        program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, why);
+    }
+}
+
 void server_update(struct cluster *cluster, struct server *server, const ctl_server_report *report)
 {
     struct event_about which = about(server);
@@ -406,6 +420,10 @@ void server_update(struct cluster *cluster, struct server *server, const ctl_ser
         snprintf(text, sizeof text, "%s", *report->status.text ? report->status.text : report->state == CTL_SERVER_FAILED
                                              ? "the GPU server failed" : "the GPU server ended");
         server_gone(cluster, server, report->status.code ? report->status.code : CTL_LOST, text);
+        break;
+    case CTL_SERVER_STARTING:
+        if (!server->stopping && server->state == CTL_SERVER_RUNNING)
+            starts_again(cluster, server, *report->status.text ? report->status.text : "the GPU server is started again");
         break;
     default:
         break;

@@ -190,7 +190,8 @@ static void take_server(struct cluster *cluster, const struct db_server *row)
     }
     server->durable = server->ordered = server->adopted = true;
     server->stopping = row->state == CTL_SERVER_STOPPING;
-    server->state = (ctl_server_state)row->state;
+    /* Where it listens is known, and grants can be given, when its node has said so. */
+    server->state = row->state == CTL_SERVER_RUNNING ? CTL_SERVER_STARTING : (ctl_server_state)row->state;
 }
 
 static void take_event(struct cluster *cluster, const struct db_event *row)

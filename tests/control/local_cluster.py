@@ -160,7 +160,8 @@ def scenario(cluster):
     time.sleep(0.3)
     waiting = subprocess.Popen([HOLDER], env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     again()
-    assert waiting.stdout.readline() == "attached\n"
+    line = waiting.stdout.readline()
+    assert line == "attached\n", line + waiting.communicate()[0]
     assert cluster.server_pids() == before and all(alive(pid) for pid in before)
     program.finish()
     text, _ = waiting.communicate("\n", timeout=PATIENCE)
@@ -184,6 +185,7 @@ def scenario(cluster):
 
     program = Holder(cluster)
     os.kill(before[0], signal.SIGKILL)
+    until(lambda: not alive(before[0]), "the server and its workers end")
     assert "lost" in program.finish(2)
     until(lambda: cluster.server_pids() not in ([], before) or not cluster.server_pids(), "the server is started again, or gone")
     Holder(cluster).finish()

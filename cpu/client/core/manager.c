@@ -191,11 +191,15 @@ void manager_tell_why(void)
 {
     manager_wait_args args = { 0 };
     manager_answer answer;
-    if (!manager || rpc_client_lost(manager))
-        return;
     memset(&answer, 0, sizeof answer);
-    if (manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &args, (void *)(uintptr_t)xdr_manager_answer, &answer)
-        && answer.status.code > MANAGER_WAITING)
+    /* The first answer may be a grant that was renewed without our asking. */
+    for (int tries = 0; tries < 2 && manager && !rpc_client_lost(manager) && answer.status.code <= MANAGER_WAITING; tries++) {
+        xdr_free((xdrproc_t)xdr_manager_answer, &answer);
+        memset(&answer, 0, sizeof answer);
+        if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &args, (void *)(uintptr_t)xdr_manager_answer, &answer))
+            break;
+    }
+    if (answer.status.code > MANAGER_WAITING)
         log_error("why, as the cluster says: %s", answer.status.text);
     xdr_free((xdrproc_t)xdr_manager_answer, &answer);
 }
