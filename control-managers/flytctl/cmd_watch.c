@@ -130,7 +130,8 @@ static void print_event(const struct flytctl *ctl, const admin_event *event)
         return;
     }
     const char *time = json_string_value(json_object_get(row, "time"));
-    printf("%.19s  %-7s  %-20s  %s\n", time ? time : "-", json_string_value(json_object_get(row, "severity")), event->kind, event->text);
+    printf("%.19s  %-7s  %-18s  %-16s  %s\n", time ? time : "-", json_string_value(json_object_get(row, "severity")), event->kind,
+           *event->vm ? event->vm : *event->node ? event->node : "-", event->text);
     fflush(stdout);
     json_decref(row);
 }

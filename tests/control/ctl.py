@@ -1,0 +1,490 @@
+#!/usr/bin/env python3
+"""tests/control/ctl.py BIN: flytctl against a real cluster manager and a node with a software GPU, and alone. Speaks TAP."""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BIN = os.path.abspath(sys.argv[1])
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CTL = os.path.join(BIN, "flytctl")
+work = tempfile.mkdtemp(prefix="flyt-ctl-")
+environment = {k: v for k, v in os.environ.items() if not k.startswith("FLYT")}
+environment["LC_ALL"] = "C.UTF-8"
+environment["FLYTCTL_SETTINGS"] = os.path.join(work, "flytctl.conf")
+number = failures = 0
+daemons = []
+
+
+class Failed(Exception):
+    pass
+
+
+def ctl(*arguments, expect=0, stdin=None, extra=None, limit=20):
+    """Runs flytctl; its exit status must be `expect`. Returns stdout (parsed when --json is among the arguments)."""
+    done = subprocess.run([CTL, *arguments], capture_output=True, text=True, timeout=limit, input=stdin, env={**environment, **(extra or {})})
+    if done.returncode != expect:
+        raise Failed(f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}")
+    if expect and not done.stderr:
+        raise Failed(f"flytctl {' '.join(arguments)}: exit {expect} without a word")
+    ctl.stderr = done.stderr
+    return json.loads(done.stdout) if "--json" in arguments else done.stdout
+
+
+def need(condition, what):
+    if not condition:
+        raise Failed(what)
+
+
+def path(name):
+    return os.path.join(work, name)
+
+
+def write(name, text, mode=0o600):
+    with open(path(name), "w") as out:
+        out.write(text)
+    os.chmod(path(name), mode)
+    return path(name)
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def start(name, *arguments, extra=None):
+    log = open(path(name + ".log"), "ab")
+    process = subprocess.Popen([os.path.join(BIN, name), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                               env={**environment, "FLYT_LOG": "info", **(extra or {})})
+    daemons.append(process)
+    return process
+
+
+def wait_until(question, what, seconds=15):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if question():
+                return
+        except (Failed, OSError, LookupError):
+            pass
+        time.sleep(0.05)
+    raise Failed(what)
+
+
+# ---- alone ----
+
+def words_that_make_no_sense():
+    for arguments in (["frobnicate"], ["vm"], ["vm", "frobnicate"], ["vm", "add"], ["vm", "add", "a", "b"], ["vm", "list", "x"], ["--frobnicate", "status"],
+                      ["vm", "add", "-x"], ["vm", "add", "a", "--sms"], ["vm", "add", "a", "--sms", "many", "--memory", "1G"],
+                      ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sms", "2"], ["vm", "add", "a", "--sms", "1", "--memory", "1.5G"],
+                      ["vm", "add", "a", "--sms", "1", "--memory", "1000"], ["vm", "add", "a", "--sms", "-1", "--memory", "1G"],
+                      ["vm", "add", "a", "--sms", "1"], ["vm", "add", "../a", "--sms", "1", "--memory", "1G"], ["vm", "add", "a" * 65, "--sms", "1", "--memory", "1G"],
+                      ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sharing", "some"], ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--grouping", "maybe"],
+                      ["vm", "set", "a"], ["server", "stop", "x"], ["server", "stop", "0"], ["program", "kill", "-5"], ["top", "-d", "61"], ["--timeout", "0", "status"],
+                      ["--manager", "http://x", "status"], ["migrate", "-i", "a"], ["change-config", "-i", "a"], ["change-config", "-s", "1"], ["vm-grouping", "-i", "a"],
+                      ["--json=1", "status"]):
+        ctl(*arguments, expect=2)
+
+
+def help_for_everything():
+    text = ctl("--help")
+    names = [line.strip() for line in text.split("Commands:")[1].split("Options:")[0].splitlines() if line.strip()]
+    need(len(names) > 35, f"only {len(names)} commands")
+    for line in names:
+        first, second = (line.split() + [""])[:2]
+        group = first in ("vm", "node", "server", "program", "config", "ca")
+        shown = ctl(*([first, second] if group else [first]), "--help") if first != "complete" else "Usage"
+        need(shown.startswith("Usage: flytctl" if first != "complete" else "Usage"), shown)
+    need("vm add" not in ctl("help", "node") and "drain" in ctl("help", "node"), "help of a group")
+    need(ctl("--version").startswith("flytctl "), "version")
+    ctl("help", "frobnicate", expect=2)
+
+
+def manual_has_everything():
+    page = open(os.path.join(TOP, "docs/man/flytctl.1")).read().replace("\\-", "-").replace("\\e", "\\")
+    text = ctl("--help")
+    for line in text.split("Commands:")[1].split("Options:")[0].splitlines():
+        words = line.split()
+        if not words:
+            continue
+        group = words[0] in ("vm", "node", "server", "program", "config", "ca")
+        name = words[:2] if group else words[:1]
+        need(re.search(r"^\.B " + " ".join(name) + r"\b", page, re.M), f"the manual lacks {' '.join(name)}")
+        if name == ["complete"]:
+            continue
+        own = ctl(*name, "--help").split("For all commands:")[0]
+        section = page.split(".B " + " ".join(name), 1)[1].split("\n.SH", 1)[0]
+        for option in re.findall(r"--[a-z-]+", own.split("Options:")[1]) if "Options:" in own else []:
+            need(option in section, f"the manual of {' '.join(name)} lacks {option}")
+    for option in re.findall(r"^  .{4}(--[a-z-]+)", text.split("Options:")[1], re.M):
+        need(option in page, f"the manual lacks {option}")
+
+
+def manuals_are_well_formed():
+    if not shutil.which("man"):
+        return "no man here"
+    pages = glob.glob(os.path.join(TOP, "docs/man/*.[18]"))
+    need(len(pages) >= 4, "pages are missing")
+    for page in pages:
+        done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page], capture_output=True, text=True,
+                              env={**environment, "MANWIDTH": "80", "MANROFFSEQ": ""})
+        need(done.returncode == 0 and not done.stderr, f"{page}: {done.stderr}")
+
+
+def nobody_there():
+    missing = "unix://" + path("nobody.sock")
+    ctl("--manager", missing, "status", expect=3)
+    failure = ctl("--manager", missing, "--json", "status", expect=3)
+    need(failure["ok"] is False and failure["error"] == "unreachable" and failure["exit"] == 3 and failure["message"], failure)
+    ctl("-M", f"tcp://127.0.0.1:{free_ports(1)[0]}", "status", expect=3)
+
+
+def silent_and_senseless_peers():
+    """Who says nothing, and who says nonsense, costs no longer than the time that was given."""
+    for answer in (b"", b"HTTP/1.0 400 Bad Request\r\n\r\n" * 4, b"\x80\x00\x00\x04\x00\x00\x00\x01", b"\xff" * 64):
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(4)
+
+        def serve():
+            peer, _ = listener.accept()
+            peer.settimeout(5)
+            try:
+                peer.recv(4096)
+                peer.sendall(answer)
+                peer.recv(4096)
+            except OSError:
+                pass
+            peer.close()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        started = time.monotonic()
+        done = subprocess.run([CTL, "-t", "1", "-M", f"tcp://127.0.0.1:{listener.getsockname()[1]}", "status"], capture_output=True, text=True, env=environment,
+                              timeout=20)
+        need(done.returncode in (1, 3) and done.stderr, f"{answer[:8]}: exit {done.returncode} {done.stderr}")
+        need(time.monotonic() - started < 6, "it took too long")
+        listener.close()
+
+
+def shipped_configurations_are_good():
+    ctl("config", "check", *glob.glob(os.path.join(TOP, "configs/*.conf")))
+    for daemon in ("cluster-manager", "node-manager", "client-manager", "flytctl"):
+        text = open(os.path.join(TOP, f"configs/{daemon}.conf")).read()
+        keys = ctl("config", "keys", daemon, "--json")
+        need(keys and all(each["help"] for each in keys), keys)
+        # What is commented out must be true as well, except second values of one key.
+        lines, group, live = [], "", set()
+        for line in text.splitlines():
+            group = line if re.match(r"^[a-z-]+:", line) else group
+            if key := re.match(r"^ +([a-z-]+) =", line):
+                live.add((group, key.group(1)))
+        for line in text.splitlines():
+            group = line if re.match(r"^[a-z-]+:", line) else group
+            bare = re.match(r"^( *)# ( *([a-z-]+) = .*|[{}];?|[a-z-]+:( {.*)?)$", line)
+            if bare and (group, bare.group(3)) not in live:
+                live.add((group, bare.group(3))) if bare.group(3) else None
+                line = bare.group(1) + bare.group(2)
+            lines.append(line)
+        ctl("config", "check", write(f"all-{daemon}.conf", "\n".join(lines) + "\n"))
+        for each in keys:
+            need(re.search(rf"(^|[ {{#]){each['key'].split('.')[1]} =", text, re.M), f"configs/{daemon}.conf says nothing of {each['key']}")
+
+
+def mistakes_are_named_with_file_and_line():
+    bad = write("cluster-manager.conf", 'ports =\n{\n  nod = 12401;\n  client = "x";\n};\nlog = { level = "loud"; };\nsilence = { suspect = 1e9; };\n')
+    done = subprocess.run([CTL, "config", "check", bad, "--json"], capture_output=True, text=True, env=environment)
+    result = json.loads(done.stdout)[0]
+    need(done.returncode == 10 and not result["ok"], done)
+    for line, what in ((3, "nod"), (4, "ports.client"), (6, "loud"), (7, "silence.suspect")):
+        need(any(each.startswith(f"{bad}:{line}:") and what in each for each in result["problems"]), f"line {line}, {what}: {result['problems']}")
+    broken = write("node-manager.conf", "node = {\n  name = \n};\n")
+    done = subprocess.run([CTL, "config", "check", broken], capture_output=True, text=True, env=environment)
+    need(done.returncode == 10 and f"{broken}:3" in done.stdout, done)
+    done = subprocess.run([CTL, "config", "check", path("client-manager-none.conf")], capture_output=True, text=True, env=environment)
+    need(done.returncode == 10 and "cannot be read" in done.stdout, done)
+    ctl("config", "check", write("strange", ""), expect=2)
+    ctl("config", "check", "--daemon", "flytctl", path("strange"))
+    secret = write("open.secret", "word", 0o644)
+    loose = write("loose-client-manager.conf", f'vm = {{ secret = "file:{secret}"; }};\n')
+    done = subprocess.run([CTL, "config", "check", loose], capture_output=True, text=True, env=environment)
+    need(done.returncode == 10 and f"{loose}:1" in done.stdout and "chmod" in done.stdout, done)
+
+
+def ports_in_use_are_named():
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        mine = write("taken-cluster-manager.conf", f"ports = {{\n  node = {port};\n  client = {free_ports(1)[0]};\n}};\n")
+        done = subprocess.run([CTL, "config", "check", "--ports", mine], capture_output=True, text=True, env=environment)
+        need(done.returncode == 10 and f"{mine}:2: ports.node" in done.stdout and str(port) in done.stdout, done)
+    ctl("config", "check", "--ports", path("taken-cluster-manager.conf"))
+
+
+def a_small_authority():
+    ca = path("ca")
+    ctl("ca", "create", ca)
+    need(stat.S_IMODE(os.stat(path("ca/ca.key")).st_mode) == 0o600, "ca.key is open")
+    ctl("ca", "create", ca, expect=6)
+    ctl("ca", "issue", ca, "cluster", "main", "--host", "127.0.0.1", "--host", "cluster.example", "--out", path("tls"))
+    ctl("ca", "issue", ca, "admin", "ann", "--out", path("tls"))
+    ctl("ca", "issue", ca, "node", "gpu-1", "--out", path("tls"))
+    ctl("ca", "issue", ca, "admin", "ann", "--out", path("tls"), expect=6)
+    ctl("ca", "issue", ca, "admin", "ann", "--out", path("tls"), "--force")
+    for wrong in (["boss", "ann"], ["admin", "a" * 70], ["admin", "ca"], ["admin", "../x"], ["node", "n", "--host", "a b"], ["node", "n", "--host", "x,IP:1.1.1.1"],
+                  ["node", "n", "--days", "0"]):
+        ctl("ca", "issue", ca, *wrong, expect=2)
+    rows = ctl("ca", "show", path("tls/cluster.crt"), path("tls/ann.crt"), "--json")
+    need([row["name"] for row in rows] == ["cluster:main", "admin:ann"] and all(row["valid"] and row["issuer"] == "ca:flyt" for row in rows), rows)
+    need(stat.S_IMODE(os.stat(path("tls/ann.key")).st_mode) == 0o600, "ann.key is open")
+    done = subprocess.run(["openssl", "verify", "-x509_strict", "-CAfile", path("ca/ca.crt"), "-purpose", "sslserver", "-verify_hostname", "cluster.example",
+                           path("tls/cluster.crt")], capture_output=True, text=True)
+    need(done.returncode == 0, done.stdout + done.stderr)
+
+
+# ---- with a cluster manager ----
+
+def bring_up():
+    node, client = free_ports(2)
+    write("node.secret", "node secret")
+    write("admin.secret", "the administrators' secret")
+    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
+ports = {{ address = "127.0.0.1"; node = {node}; client = {client}; }};
+ipc = {{ frontend-socket = "{work}/c.sock"; }};
+security = {{ node-secret = "file:{work}/node.secret"; admin-secret = "file:{work}/admin.secret"; ticket-key = "{work}/ticket.key"; tls-folder = "{work}/none"; }};
+''')
+    write("node.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {node}; }};
+node = {{ name = "n1"; secret = "file:{work}/node.secret"; addresses = ["127.0.0.1"]; state-directory = "{work}/node"; gpu = "software"; }};
+virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
+ipc = {{ socket = "{work}/node.sock"; }};
+''')
+    write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/c.sock"; }};\n')
+    start("flyt-cluster-manager", "--config", path("cluster.conf"))
+    wait_until(lambda: ctl("status"), "the cluster manager does not answer: " + path("flyt-cluster-manager.log"))
+    start("flyt-node-manager", "--stop-servers", "--config", path("node.conf"), extra={"FLYT_SOFTGPU_SMS": "6", "FLYT_SOFTGPU_MEMORY": "512M"})
+    wait_until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
+    bring_up.client = client
+
+
+def entitlements_live():
+    secret = path("alpha.secret")
+    ctl("vm", "add", "alpha", "--sms", "4", "--memory", "256M", "--address", "10.0.0.2", "--host=10.0.0.1", "--sharing", "exclusive,mps", "--wait", "fail",
+        "--secret-file", secret)
+    need(stat.S_IMODE(os.stat(secret).st_mode) == 0o600 and len(open(secret).read().strip()) >= 32, "the secret's file")
+    ctl("vm", "add", "alpha", "--sms", "1", "--memory", "1G", expect=6)
+    row = ctl("vm", "show", "alpha", "--json")
+    need(row["sms"] == 4 and row["memory"] == 256 << 20 and row["sharing"] == ["exclusive", "mps"] and row["wait"] == "fail" and row["has_secret"] and
+         row["address"] == "10.0.0.2" and row["host"] == "10.0.0.1" and row["grouping"] is True, row)
+    ctl("vm", "set", "alpha", "-m2G", "-g", "off")
+    row = ctl("--json", "vm", "show", "alpha")
+    need(row["memory"] == 2 << 30 and row["sms"] == 4 and row["grouping"] is False and row["wait"] == "fail", row)
+    answer = ctl("vm", "set", "alpha", "--new-secret", "--json")
+    need(len(answer["secret"]) >= 32 and answer["ok"], answer)
+    answer = ctl("vm", "add", "beta", "--sms", "1", "--memory", "1G", "--json")
+    need(len(answer["secret"]) >= 32, answer)
+    need([row["name"] for row in ctl("vm", "list", "--json")] == ["alpha", "beta"], "list")
+    need("alpha" in ctl("vm", "list") and "alpha" in ctl("list-vms"), "table")
+    ctl("vm-grouping", "-i", "alpha", "--enable", "on")
+    need(ctl("vm", "show", "alpha", "--json")["grouping"] is True, "grouping")
+    ctl("vm", "show", "nobody", expect=5)
+    ctl("vm", "set", "nobody", "--sms", "1", expect=5)
+    ctl("vm", "remove", "nobody", "beta", expect=5)
+    need([row["name"] for row in ctl("vm", "list", "--json")] == ["alpha"], "the others of a list are removed all the same")
+
+
+def export_and_import():
+    ctl("vm", "export", path("vms.json"))
+    need(stat.S_IMODE(os.stat(path("vms.json")).st_mode) == 0o600, "the file is open")
+    before = json.load(open(path("vms.json")))
+    need(len(before["vms"]) == 1 and len(before["vms"][0]["verifier"]) == 64, before)
+    ctl("vm", "import", path("vms.json"), expect=6)
+    ctl("vm", "import", "--update", path("vms.json"))
+    ctl("vm", "remove", "alpha")
+    need(ctl("vm", "import", path("vms.json"), "--json")["added"] == 1, "import")
+    need(json.loads(ctl("vm", "export")) == before, "what was exported came back")
+    # mongoexport, as an array and as lines
+    answer = ctl("vm", "import", "-", "--json", stdin='[{"_id":{"$oid":"1"},"vm_ip":"10.9.9.9","host_ip":"10.9.9.1","compute_units":{"$numberDouble":"6.0"},"memory":512}]')
+    need(answer["added"] == 1 and len(answer["secrets"]["10.9.9.9"]) >= 32, answer)
+    ctl("vm", "import", "-", stdin='{"vm_ip":"10.9.9.8","compute_units":1,"memory":1}\n{"vm_ip":"10.9.9.7","compute_units":1,"memory":1}\n')
+    row = ctl("vm", "show", "10.9.9.9", "--json")
+    need(row["sms"] == 6 and row["memory"] == 512 << 20 and row["host"] == "10.9.9.1", row)
+    # One bad entry, and nothing is done.
+    ctl("vm", "import", "-", expect=2, stdin='[{"name":"good","sms":1,"memory":1048576},{"name":"bad","sms":0,"memory":1048576}]')
+    for text in ("", "{", "[1]", '{"name":"x"}', '{"name":"x","sms":1,"memory":1}', '{"name":"x","sms":1,"memory":1048576,"verifier":"zz"}',
+                 '{"name":"x","sms":1,"memory":1048576,"sharing":["all of it"]}', '{"name":"../x","sms":1,"memory":1048576}'):
+        done = subprocess.run([CTL, "vm", "import", "-"], input=text, capture_output=True, text=True, env=environment)
+        need(done.returncode in (1, 2) and done.stderr, f"{text}: {done}")
+    ctl("vm", "show", "good", expect=5)
+    ctl("vm", "import", path("vms.json"), "--dry-run")
+    ctl("vm", "remove", "10.9.9.9", "10.9.9.8", "10.9.9.7")
+
+
+def many_pages():
+    vms = [{"name": f"vm-{i:04}", "sms": 1, "memory": 1 << 20, "verifier": "ab" * 32} for i in range(300)]
+    answer = ctl("vm", "import", "-", "--json", stdin=json.dumps(vms), limit=60)
+    need(answer["added"] == 300 and not answer["secrets"], answer)
+    names = [row["name"] for row in ctl("vm", "list", "--json")]
+    need(names == sorted(names) and len(names) == len(set(names)) == 301, len(names))
+    need(len(json.loads(ctl("vm", "export"))["vms"]) == 301, "export")
+    ctl("vm", "remove", *names[1:151])
+    ctl("vm", "remove", *names[151:])
+
+
+def nodes():
+    row = ctl("node", "show", "n1", "--json")
+    need(row["state"] == "up" and row["sms"] == 6 and row["memory"] <= 512 << 20 and len(row["gpus"]) == 1 and row["gpus"][0]["state"] == "ready", row)
+    need("GPU" in ctl("node", "show", "n1") and "n1" in ctl("list-servernodes"), "tables")
+    ctl("node", "drain", "n1")
+    need(ctl("node", "list", "--json")[0]["drained"] is True, "drained")
+    ctl("node", "undrain", "n1")
+    need(ctl("node", "list", "--json")[0]["drained"] is False, "undrained")
+    ctl("node", "drain", "nowhere", expect=5)
+    ctl("node", "show", "nowhere", expect=5)
+    ctl("node", "remove", "n1", expect=7)
+    need(ctl("server", "list", "--json") == [] and ctl("program", "list", "--json") == [], "nothing runs")
+    ctl("server", "stop", "4711", expect=5)
+    ctl("program", "kill", "4711", expect=5)
+    ctl("list-virt-servers")
+
+
+def the_state_of_it_all():
+    row = ctl("status", "--json")
+    need(row["nodes_up"] == 1 and row["gpus_ready"] == 1 and row["sms"] == 6 and row["db"] == "sqlite" and row["db_up"] is True, row)
+    need("Nodes up" in ctl("status"), "table")
+    lines = ctl("top", "-n", "2", "-d", "1", "-j").splitlines()
+    need(len(lines) == 2 and all(json.loads(line)["summary"]["nodes"] == 1 for line in lines), lines)
+    need("Nodes 1/1" in ctl("top", "-n1"), "top")
+    ctl("reload")
+
+
+def events_as_they_come():
+    follower = subprocess.Popen([CTL, "events", "-f", "-n", "0", "-j", "--vm", "gamma"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    time.sleep(0.5)
+    ctl("vm", "add", "delta", "--sms", "1", "--memory", "1M")
+    ctl("vm", "add", "gamma", "--sms", "1", "--memory", "1M")
+    timer = threading.Timer(10, follower.kill)
+    timer.start()
+    line = follower.stdout.readline()
+    timer.cancel()
+    follower.send_signal(signal.SIGINT)
+    follower.communicate(timeout=10)
+    event = json.loads(line or "{}")
+    need(event.get("kind") == "vm-added" and event["vm"] == "gamma", line)
+    ctl("vm", "remove", "gamma", "delta")
+    rows = [json.loads(row) for row in ctl("events", "-j", "-n", "4").splitlines()]
+    need([row["kind"] for row in rows] == ["vm-added", "vm-added", "vm-removed", "vm-removed"], rows)
+    after = [json.loads(row) for row in ctl("events", "-j", "--since", str(rows[1]["number"])).splitlines()]
+    need([row["number"] for row in after] == [row["number"] for row in rows[2:]], after)
+    need([json.loads(row)["vm"] for row in ctl("events", "-j", "--kind", "vm-removed", "--vm", "gamma").splitlines()] == ["gamma"], "filter")
+    need("vm-removed" in ctl("events"), "table")
+
+
+def what_comes_later_says_so():
+    for arguments in (["change-config", "-i", "alpha", "-s", "2"], ["inc-resources", "--ip", "alpha", "--memory", "512"], ["dec-resources", "-i", "alpha", "-s", "1"],
+                      ["migrate", "-i", "alpha", "--dst-node", "n1"], ["migrate-auto", "-i", "alpha"]):
+        ctl(*arguments, expect=9)
+        failure = ctl(*arguments, "--json", expect=9)
+        need(failure["error"] == "not-supported" and len(failure["message"]) > 10, failure)
+
+
+def words_for_the_shell():
+    need(ctl("complete", "v").split() == ["vm", "vm-grouping"], ctl("complete", "v"))
+    need(ctl("complete", "vm", "s").split() == ["set", "show"], "vm s")
+    need("alpha" in ctl("complete", "vm", "show", "").split(), "names of VMs")
+    need(ctl("complete", "node", "drain", "").split() == ["n1"], "names of nodes")
+    need("--sharing" in ctl("complete", "vm", "add", "x", "--s").split(), "options")
+    need(ctl("complete", "vm", "import", "").split() == ["file"] and ctl("complete", "--tls", "").split() == ["file"], "files")
+    need(ctl("complete", "server", "list", "--node", "").split() == ["n1"], "values")
+    need(ctl("complete", "config", "keys", "c").split() == ["cluster-manager", "client-manager"], "daemons")
+    script = os.path.join(TOP, "control-managers/packaging/completion/flytctl.bash")
+    done = subprocess.run(["bash", "-c", f'. {script}; COMP_WORDS=({CTL} vm re); COMP_CWORD=2; _flytctl; echo "${{COMPREPLY[*]}}"'], capture_output=True, text=True,
+                          env=environment)
+    need(done.stdout.strip() == "remove", done)
+
+
+def from_another_machine():
+    tcp = f"tcp://127.0.0.1:{bring_up.client}"
+    ctl("-M", tcp, "status", expect=4)
+    ctl("-M", tcp, "-S", f"file:{work}/admin.secret", "status")
+    ctl("status", extra={"FLYT_CLUSTER": tcp, "FLYT_CLUSTER_SECRET": "env:WORD", "WORD": "the administrators' secret"})
+    ctl("-M", tcp, "-S", f"file:{write('wrong.secret', 'a guess')}", "status", expect=4)
+    ctl("-M", tcp, "-S", f"file:{work}/none.secret", "status", expect=3)
+    ctl("-M", tcp, "-S", "the administrators' secret", "status", expect=4)
+
+
+def with_certificates():
+    """The same cluster manager, started again with certificates."""
+    daemons[0].terminate()
+    daemons[0].wait(15)
+    text = open(path("cluster.conf")).read().replace(f"{work}/none", f"{work}/tls").replace(f'admin-secret = "file:{work}/admin.secret"; ', "")
+    write("cluster.conf", text)
+    daemons[0] = start("flyt-cluster-manager", "--config", path("cluster.conf"))
+    wait_until(lambda: ctl("status"), "the cluster manager does not come back")
+    tcp = f"tcp://127.0.0.1:{bring_up.client}"
+    need(ctl("-M", tcp, "-T", path("tls"), "-A", "ann", "status", "--json")["tls"] is True, "TLS")
+    need([row["name"] for row in ctl("vm", "list", "--json")] == ["alpha"], "what was there is there after a restart")
+    done = subprocess.run([CTL, "-t", "3", "-M", tcp, "status"], capture_output=True, text=True, env=environment)
+    need(done.returncode in (1, 3, 4), f"plain: {done}")
+    ctl("-M", tcp, "-T", path("tls"), "-A", "nobody", "status", expect=2)
+    # A node's certificate is no administrator's.
+    ctl("-M", tcp, "-T", path("tls"), "-A", "gpu-1", "status", expect=4)
+    # Somebody with a certificate of the same CA that is no cluster manager's.
+    shutil.copytree(path("tls"), path("false"))
+    for kind in ("crt", "key"):
+        shutil.copy(path(f"false/gpu-1.{kind}"), path(f"false/cluster.{kind}"))
+    node, client = free_ports(2)
+    write("false.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/false.db"; }};
+ports = {{ address = "127.0.0.1"; node = {node}; client = {client}; }};
+ipc = {{ frontend-socket = "{work}/false.sock"; }};
+security = {{ ticket-key = "{work}/false.key"; tls-folder = "{work}/false"; }};
+''')
+    start("flyt-cluster-manager", "--config", path("false.conf"))
+    wait_until(lambda: ctl("-M", f"unix://{work}/false.sock", "status"), "the false one does not start")
+    ctl("-M", f"tcp://127.0.0.1:{client}", "-T", path("tls"), "-A", "ann", "status", expect=4)
+
+
+TESTS = [words_that_make_no_sense, help_for_everything, manual_has_everything, manuals_are_well_formed, nobody_there, silent_and_senseless_peers,
+         shipped_configurations_are_good, mistakes_are_named_with_file_and_line, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
+         export_and_import, many_pages, nodes, the_state_of_it_all, events_as_they_come, what_comes_later_says_so, words_for_the_shell, from_another_machine,
+         with_certificates]
+
+write("flytctl.conf", "")
+print(f"1..{len(TESTS)}")
+try:
+    for test in TESTS:
+        number += 1
+        try:
+            skipped = test()
+            print(f"ok {number} - {test.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
+        except Exception as problem:                    # one test that fails says nothing of the others
+            failures += 1
+            print("# " + f"{type(problem).__name__}: {problem}".strip().replace("\n", "\n# "))
+            print(f"not ok {number} - {test.__name__}", flush=True)
+finally:
+    for daemon in reversed(daemons):
+        if daemon.poll() is None:
+            daemon.terminate()
+    for daemon in daemons:
+        try:
+            daemon.wait(10)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+    if failures and os.path.exists(path("flyt-cluster-manager.log")):
+        print("# cluster manager: " + "# ".join(open(path("flyt-cluster-manager.log")).readlines()[-8:]))
+    shutil.rmtree(work, ignore_errors=True)
+sys.exit(1 if failures else 0)
