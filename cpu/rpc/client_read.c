@@ -338,7 +338,8 @@ static void rest(rpc_client *client, struct rpc_attender *attender)
     uint64_t serial = client->role_serial;
     attender->state = RPC_ATTENDER_RESTING;
     int timeout = pthread_cond_timedwait(&attender->wake, &client->lock, &until);
-    if (timeout == ETIMEDOUT && client->reading && client->role_serial == serial) {
+    /* Its call may have been completed, or a batch left to it, between the end of the time and now: nobody says so twice. */
+    if (timeout == ETIMEDOUT && client->reading && client->role_serial == serial && !attender->call->complete && !client->kicked) {
         attender->state = RPC_ATTENDER_SLEEPING;
         pthread_cond_wait(&attender->wake, &client->lock);
     }
