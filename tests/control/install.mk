@@ -1,0 +1,2 @@
+# make install, uninstall, deb, and the units.
+TESTS += "tests/control/install.py $(BIN)"

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""tests/control/install.py BIN: make install, uninstall and deb, into folders of their own; units by systemd-analyze. Speaks TAP."""
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+BIN = os.path.abspath(sys.argv[1])
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PACKAGING = os.path.join(TOP, "control-managers/packaging")
+work = tempfile.mkdtemp(prefix="flyt-install-")
+number = failures = 0
+# No unit may be weaker than this by `systemd-analyze security` (0: nothing can be reached, 10: everything).
+EXPOSURE = {"cluster-manager": 20, "client-manager": 25, "node-manager": 60}
+
+
+class Failed(Exception):
+    pass
+
+
+def need(condition, what):
+    if not condition:
+        raise Failed(what)
+
+
+def run(*command, expect=0, **environment):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "BIN": BIN, **environment})
+    need(expect is None or done.returncode == expect, f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def install(what, root, prefix="/usr", **environment):
+    return run(os.path.join(PACKAGING, "install"), what, DESTDIR=root, PREFIX=prefix, **environment)
+
+
+def files(root):
+    return sorted(os.path.relpath(os.path.join(folder, name), root) for folder, _, names in os.walk(root) for name in names)
+
+
+def everything_is_there_and_works():
+    root = os.path.join(work, "root")
+    install("ALL", root)
+    for name in ("usr/bin/flytctl", "usr/bin/flyt-run", "usr/bin/flyt-local", "usr/bin/cricket-rpc-server", "usr/sbin/flyt-cluster-manager"):
+        path = os.path.join(root, name)
+        need(os.path.islink(path) and os.access(path, os.X_OK), name)
+        run(path, "--help")
+    for name in ("etc/flyt/cluster-manager.conf", "usr/lib/systemd/system/flyt-node-manager.service", "usr/lib/sysusers.d/flyt.conf", "usr/lib/tmpfiles.d/flyt.conf",
+                 "etc/logrotate.d/flyt", "usr/share/man/man1/flytctl.1", "usr/share/man/man8/flyt-cluster-manager.8",
+                 "usr/share/bash-completion/completions/flytctl", "usr/share/zsh/site-functions/_flytctl", "usr/libexec/flyt/cudart/libcudart.so.12",
+                 "usr/libexec/flyt/libsoftgpu.so"):
+        need(os.path.isfile(os.path.join(root, name)), name)
+    for name in files(root):
+        path = os.path.join(root, name)
+        need(os.path.islink(path) or not os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IWOTH), f"{name} can be written by others")
+        need(os.path.islink(path) or name.startswith("usr/libexec") or not re.search(rb"@[A-Z]+@|" + work.encode(), open(path, "rb").read()), f"{name} has unfilled places")
+
+
+def the_managers_alone():
+    root = os.path.join(work, "managers")
+    install("CMGRS", root, prefix="/usr/local")
+    there = files(root)
+    need("usr/local/bin/flytctl" in there and "usr/local/sbin/flyt-node-manager" in there, there)
+    need(not any("cricket" in name or "libcudart" in name for name in there), there)
+    unit = open(os.path.join(root, "usr/local/lib/systemd/system/flyt-cluster-manager.service")).read()
+    need("ExecStart=/usr/local/sbin/flyt-cluster-manager --config /etc/flyt/" in unit, unit)
+
+
+def again_leaves_changed_configurations_alone():
+    root = os.path.join(work, "root")
+    path = os.path.join(root, "etc/flyt/node-manager.conf")
+    with open(path, "a") as out:
+        out.write("# mine\n")
+    said = install("ALL", root).stderr
+    need("left alone" in said and open(path).read().endswith("# mine\n") and os.path.exists(path + ".new"), said)
+
+
+def uninstall_takes_away_what_was_put():
+    root = os.path.join(work, "root")
+    foreign = os.path.join(root, "usr/bin/other")
+    secret = os.path.join(root, "etc/flyt/node.secret")
+    for path in (foreign, secret):
+        open(path, "w").close()
+    said = install("UNINSTALL", root).stderr
+    left = files(root)
+    need(left == ["etc/flyt/node-manager.conf", "etc/flyt/node.secret", "usr/bin/other"], f"left: {left}\n{said}")
+    need("was changed" in said and not os.path.exists(os.path.join(root, "usr/libexec/flyt")), said)
+    need(run(os.path.join(PACKAGING, "install"), "UNINSTALL", expect=1, DESTDIR=root, PREFIX="/usr").stderr, "twice")
+    root = os.path.join(work, "managers")
+    install("UNINSTALL", root, prefix="/usr/local")
+    need(files(root) == [], files(root))
+    run(os.path.join(PACKAGING, "install"), "ALL", expect=2, DESTDIR=root, PREFIX="relative")
+    run(os.path.join(PACKAGING, "install"), "ALL", expect=2, DESTDIR=root, PREFIX="/a b;c")
+
+
+def units():
+    """Their programs are looked for in the test's root: systemd-analyze wants to find them."""
+    if not shutil.which("systemd-analyze"):
+        return "no systemd-analyze here"
+    root = os.path.join(work, "units")
+    install("ALL", root)
+    for name, most in EXPOSURE.items():
+        text = open(os.path.join(root, f"usr/lib/systemd/system/flyt-{name}.service")).read()
+        path = os.path.join(work, f"flyt-{name}.service")
+        with open(path, "w") as out:
+            out.write(re.sub(r"^(Exec\w+=\+?)/usr/", rf"\1{root}/usr/", text, flags=re.M))
+        done = run("systemd-analyze", "verify", "--man=no", path, expect=None)
+        # Folders above a temporary one may be writable by everyone, which it dislikes; all else counts.
+        problems = [line for line in (done.stdout + done.stderr).splitlines() if f"flyt-{name}" in line]
+        need(done.returncode == 0 and not problems, f"{name}: {done.returncode} {problems}")
+        run("systemd-analyze", "security", "--offline=true", f"--threshold={most}", path)
+
+
+def users_and_folders():
+    if not shutil.which("systemd-sysusers") or os.geteuid() != 0:
+        return "no systemd-sysusers, or not root"
+    root = os.path.join(work, "units")
+    # Whoever may not write there is not asked to.
+    os.makedirs(os.path.join(root, "etc"), exist_ok=True)
+    for name in ("passwd", "group", "shadow", "gshadow"):
+        open(os.path.join(root, "etc", name), "w").close()
+    run("systemd-sysusers", f"--root={root}", "flyt.conf")
+    need(re.search(r"^flyt:.*:/usr/sbin/nologin$", open(os.path.join(root, "etc/passwd")).read(), re.M), "no user flyt")
+    run("systemd-tmpfiles", f"--root={root}", "--create", "flyt.conf")
+    for name, mode in (("run/flyt", 0o1775), ("var/lib/flyt", 0o750), ("var/lib/flyt/node", 0o700), ("var/lib/flyt/client", 0o700)):
+        status = os.stat(os.path.join(root, name))
+        need(stat.S_IMODE(status.st_mode) == mode, f"{name}: {status.st_mode:o}")
+
+
+def first_start_makes_the_secret_once():
+    folder = os.path.join(work, "etc")
+    script = os.path.join(PACKAGING, "flyt-first-start")
+    if os.geteuid() != 0:
+        return "not root"
+    run(script, FLYT_ETC=folder)
+    path = os.path.join(folder, "node.secret")
+    secret = open(path).read()
+    need(re.fullmatch(r"[0-9a-f]{64}", secret) and stat.S_IMODE(os.stat(path).st_mode) == 0o640, secret)
+    run(script, FLYT_ETC=folder)
+    need(open(path).read() == secret, "it was made anew")
+
+
+def log_rotation():
+    if not shutil.which("logrotate"):
+        return "no logrotate here"
+    rules = os.path.join(work, "logrotate.conf")
+    with open(rules, "w") as out:
+        out.write(open(os.path.join(PACKAGING, "flyt.logrotate")).read().replace("/var/lib/flyt", work))
+    done = run("logrotate", "-d", "-s", os.path.join(work, "state"), rules)
+    need("error" not in done.stderr.lower(), done.stderr)
+
+
+def a_debian_package():
+    for tool in ("dpkg-deb", "dpkg-shlibdeps"):
+        if not shutil.which(tool):
+            return f"no {tool} here"
+    package = run(os.path.join(PACKAGING, "make-deb"), BIN, work).stdout.strip()
+    depends = run("dpkg-deb", "-f", package, "Depends").stdout
+    need(all(name in depends for name in ("libuv1", "libmongoc-1.0-0", "libsqlite3-0", "libtirpc3")) and "flyt" not in depends, depends)
+    root = os.path.join(work, "deb")
+    run("dpkg-deb", "-x", package, root)
+    there = files(root)
+    need("usr/share/man/man1/flytctl.1.gz" in there and "usr/libexec/flyt/.installed" not in there, there)
+    run(os.path.join(root, "usr/bin/flytctl"), "config", "check", *[os.path.join(root, "etc/flyt", name) for name in os.listdir(os.path.join(root, "etc/flyt"))])
+    control = os.path.join(work, "control")
+    run("dpkg-deb", "-e", package, control)
+    need(sorted(open(os.path.join(control, "conffiles")).read().split()) == sorted("/" + name for name in there if name.startswith("etc/")), "conffiles")
+    for script in ("postinst", "prerm", "postrm"):
+        run("sh", "-n", os.path.join(control, script))
+
+
+TESTS = [everything_is_there_and_works, the_managers_alone, again_leaves_changed_configurations_alone, uninstall_takes_away_what_was_put, units, users_and_folders,
+         first_start_makes_the_secret_once, log_rotation, a_debian_package]
+print(f"1..{len(TESTS)}")
+try:
+    for test in TESTS:
+        number += 1
+        try:
+            skipped = test()
+            print(f"ok {number} - {test.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
+        except Exception as problem:                    # one test that fails says nothing of the others
+            failures += 1
+            print("# " + f"{type(problem).__name__}: {problem}".strip().replace("\n", "\n# "))
+            print(f"not ok {number} - {test.__name__}", flush=True)
+finally:
+    shutil.rmtree(work, ignore_errors=True)
+sys.exit(1 if failures else 0)
