@@ -11,7 +11,7 @@
  *   pipe BYTES             BYTES through chunks of shared memory, one process copies in, the other out: gbs
  *
  * The two ends are processes on CPUs A and B (default: the first two that this process may use; equal where there is
- * one). The waiting policies are those of the transports: "spin" asks again and again, "block" sleeps in the kernel.
+ * one): for line, tcp and unix one on each, for the others wherever the kernel puts them. The waiting policies are those of the transports: "spin" asks again and again, "block" sleeps in the kernel.
  * Each measurement repeats until N ms have passed (default 200). One line `key value` for each figure on stdout.
  */
 #include <arpa/inet.h>
@@ -53,13 +53,19 @@ static int fail(const char *what)
     return 1;
 }
 
+/* END 0 or 1: its CPU alone. BOTH: where the kernel likes of the two, as Flyt's own ends. */
+enum { BOTH = 2 };
+static int placed = BOTH;
+
 static void pin(int which)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET((size_t)cpus[which], &set);
+    for (int i = 0; i < 2; i++)
+        if (which == BOTH || which == i)
+            CPU_SET((size_t)cpus[i], &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0)
-        fprintf(stderr, "limits: cannot run on CPU %d alone: %s\n", cpus[which], strerror(errno));
+        fprintf(stderr, "limits: cannot run on CPUs %d, %d alone: %s\n", cpus[0], cpus[1], strerror(errno));
 }
 
 static void pause_cpu(void)
@@ -108,7 +114,7 @@ static pid_t other(void (*run)(void *), void *context)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    pin(1);
+    pin(placed == BOTH ? BOTH : 1);
     run(context);
     _exit(0);
 }
@@ -319,6 +325,16 @@ static int measure_stream(int lanes, size_t bytes)
 
 /* ---- memory ---- */
 
+/* Asks again at once, and gives way when that has been in vain for a while: the other end may need this CPU. */
+static void wait_while(_Atomic uint64_t *word, uint64_t value)
+{
+    for (unsigned vain = 1; atomic_load_explicit(word, memory_order_acquire) == value; vain++)
+        if (vain % 4096)
+            pause_cpu();
+        else
+            sched_yield();
+}
+
 static int measure_memcpy(size_t bytes)
 {
     char *from = malloc(bytes), *to = malloc(bytes);
@@ -350,8 +366,7 @@ static void pipe_read(void *context)
     uint8_t *to = malloc(e->bytes);
     memset(to, 1, e->bytes);
     for (uint64_t number = 0;; number++) {
-        while (atomic_load_explicit(&e->pipe->filled, memory_order_acquire) == number)
-            pause_cpu();
+        wait_while(&e->pipe->filled, number);
         memcpy(to + number * CHUNK % e->bytes, e->pipe->chunk[number % CHUNKS], CHUNK);
         atomic_store_explicit(&e->pipe->emptied, number + 1, memory_order_release);
     }
@@ -372,13 +387,12 @@ static int measure_pipe(size_t bytes)
     for (uint64_t end = now() + budget_ns; rounds < SAMPLES && (now() < end || rounds < 3); rounds++) {
         uint64_t began = now();
         for (size_t at = 0; at < bytes; at += CHUNK, number++) {
-            while (number - atomic_load_explicit(&e.pipe->emptied, memory_order_acquire) == CHUNKS)
-                pause_cpu();
+            wait_while(&e.pipe->emptied, number - CHUNKS);
             memcpy(e.pipe->chunk[number % CHUNKS], from + at, CHUNK);
             atomic_store_explicit(&e.pipe->filled, number + 1, memory_order_release);
         }
-        while (atomic_load_explicit(&e.pipe->emptied, memory_order_acquire) != number)
-            pause_cpu();
+        for (uint64_t seen; (seen = atomic_load_explicit(&e.pipe->emptied, memory_order_acquire)) != number;)
+            wait_while(&e.pipe->emptied, seen);
         samples[rounds] = now() - began;
     }
     print_speed(rounds, bytes);
@@ -410,7 +424,9 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--cpus") != 0 || sscanf(argv[i + 1], "%d,%d", &cpus[0], &cpus[1]) != 2)
             break;
     const char *what = i < argc ? argv[i] : "", *first = i + 1 < argc ? argv[i + 1] : "";
-    pin(0);
+    if (strcmp(what, "line") == 0 || strcmp(what, "tcp") == 0 || strcmp(what, "unix") == 0)
+        placed = 0;
+    pin(placed);
     if (strcmp(what, "line") == 0)
         return measure_line(first);
     if (strcmp(what, "tcp") == 0 || strcmp(what, "unix") == 0)

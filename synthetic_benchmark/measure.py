@@ -201,7 +201,10 @@ class Link:
 
     def __init__(self, port, bytes_per_second):
         self.target, self.rate, self.lock, self.free_at = port, bytes_per_second, [threading.Lock(), threading.Lock()], [0.0, 0.0]
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 128 * 1024)   # before the handshake: it bounds the window
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(64)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
