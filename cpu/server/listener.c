@@ -82,8 +82,7 @@ static void worker_exec(const struct listener *l, int socket, pid_t parent)
         fcntl(socket, F_SETFD, 0);
     else if (dup2(socket, WORKER_SOCKET) < 0)
         _exit(1);
-    if (nothing > WORKER_SOCKET)
-        close(nothing);
+    close_range(WORKER_SOCKET + 1, ~0u, 0);               /* also what the listener has inherited itself */
     execv("/proc/self/exe", arguments);
     _exit(127);
 }
