@@ -31,3 +31,4 @@ $(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add $(B
 	@printf '#!/bin/sh\nexec tests/control/local_cluster.py %s %s build/cuda/vector_add\n' $(BIN) $(BUILD)/tests/control_client_program > $@
 	@chmod +x $@
 TESTS += $(TESTS_CONTROL_LOCAL)
+TESTS += tests/control/node_mps.sh
