@@ -14,3 +14,12 @@ $(BUILD)/tests/control_cluster_place: $(call objects,tests/control/cluster_place
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 TESTS += $(BUILD)/tests/control_cluster_place
+
+$(call objects,tests/control/cluster_scale.c): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale.c tests/control/cluster_rig.c) \
+                                      $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
+TESTS      += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_scale 20 300"
+LONG_TESTS += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_scale 1000 20000"
+test-programs run-long-tests: $(BUILD)/tests/control_cluster_scale

@@ -19,7 +19,7 @@
 #include "control-managers/common/loop.h"
 #include "control-managers/common/ticket.h"
 
-enum { RIG_GPUS = 4, RIG_SERVERS = 256, RIG_PROGRAMS = 512 };
+enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512 };
 
 struct rig {
     char         folder[64], config[128], node_uri[128], client_uri[128], admin_uri[160];
