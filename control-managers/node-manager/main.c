@@ -217,6 +217,7 @@ static void on_reload(int number, void *context)
     struct node_config *now = (struct node_config *)(uintptr_t)daemon->node.config;
     const struct node_config *wanted = config_values(config);
     now->restarts = wanted->restarts;
+    now->report_period = wanted->report_period;
     now->start_timeout = wanted->start_timeout;
     now->stop_timeout = wanted->stop_timeout;
     config_free(config);

@@ -113,10 +113,10 @@ static void report_figures(struct loop_timer *timer, void *context)
     if (node->registered)
         for (struct server *server = node->servers; server; server = server->next)
             if (server->state == CTL_SERVER_RUNNING) {
-                server->workers = workers_count(server);
+                workers_look(server);
                 node_report_server(node, server);
             }
-    loop_timer_start(node->loop, timer, NODE_REPORT_SECONDS * 1000, report_figures, node);
+    loop_timer_start(node->loop, timer, (uint64_t)(node->config->report_period * 1000), report_figures, node);
 }
 
 /* ---- orders ---- */
@@ -283,7 +283,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
         addresses[i] = node->addresses[i];
     ctl_server_report *servers = calloc(CTL_MAX_NODE_SERVERS, sizeof *servers);
     for (struct server *server = node->servers; servers && server && count < CTL_MAX_NODE_SERVERS; server = server->next) {
-        server->workers = workers_count(server);
+        workers_look(server);
         server_fill(server, &servers[count++]);
     }
     node_register_args args = { .host = node->host, .addresses = { node->address_count, addresses }, .gpus = { node->gpu_count, gpus },
@@ -319,7 +319,7 @@ int node_open(struct node *node, char *error)
     int failure = link_open(node->loop, &options, &node->link, error);
     if (failure)
         return failure;
-    loop_timer_start(node->loop, &node->figures, NODE_REPORT_SECONDS * 1000, report_figures, node);
+    loop_timer_start(node->loop, &node->figures, (uint64_t)(config->report_period * 1000), report_figures, node);
     card_watch(node);
     return 0;
 }

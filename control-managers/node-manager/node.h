@@ -29,7 +29,7 @@
 
 #define NODE_SOFTWARE "flyt-node-manager 0.1"
 
-enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_REPORT_SECONDS = 10 };
+enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096 };
 
 /* ---- GPUs ---- */
 
@@ -64,6 +64,7 @@ struct server {
     bool             fresh;             /* never ready so far: a failure is final */
     char             addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     unsigned         address_count, restarts, workers;
+    uint64_t         used;              /* bytes of device memory that its programs hold */
     uint64_t         deadline;          /* of starting, loop_now */
     uint64_t         ready_since;
     uint64_t         start_order, stop_order;   /* numbers to be reported as done; 0: none */
@@ -127,7 +128,8 @@ int  state_make_folder(const char *path, mode_t, char *error);
 int  state_write(const char *path, const void *, size_t, char *error);  /* replaced atomically */
 
 /* workers.c */
-unsigned workers_count(const struct server *);
+/* How many serve a program, and what of the tenant's memory they hold. */
+void workers_look(struct server *);
 /* Kills the workers that serve the program; how many there were. */
 unsigned workers_end(const struct server *, uint64_t program);
 

@@ -27,6 +27,8 @@ static const struct config_key keys[] = {
       .help = "Kinds of sharing that may be offered; what the GPUs do not support is left out." },
     { .path = "node.sandbox", .kind = CONFIG_CHOICE, .offset = AT(sandbox), .initial = "best-effort", .choices = sandboxes,
       .help = "Namespaces and seccomp for GPU servers: best-effort says in the log what this kernel lacks, required refuses." },
+    { .path = "node.report-period", .kind = CONFIG_SECONDS, .offset = AT(report_period), .initial = "10", .min = 0.1, .max = 3600,
+      .reload = true, .help = "How often the figures of GPU servers (memory, programs) are reported; their states are at once." },
     { .path = "virt-server.program-path", .kind = CONFIG_PATH, .offset = AT(program), .initial = "",
       .help = "cricket-rpc-server; the one beside flyt-node-manager unless given." },
     { .path = "virt-server.thread-mode", .kind = CONFIG_CHOICE, .offset = AT(thread_mode), .initial = "process-per-client",

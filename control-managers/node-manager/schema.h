@@ -17,6 +17,7 @@ struct node_config {
     int      gpu;                       /* node_gpu_kind */
     unsigned sharing;
     int      sandbox;                   /* node_sandbox */
+    double   report_period;
     char    *program;
     int      thread_mode;
     struct config_strings arguments;

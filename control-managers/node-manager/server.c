@@ -247,6 +247,7 @@ static void finish(struct server *server, ctl_server_state state)
     struct node *node = server->node;
     server->state = state;
     server->workers = 0;
+    server->used = 0;
     server->address_count = 0;
     log_message(state == CTL_SERVER_FAILED ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "event=server-%s server=%llu vm=%s gpu=%s why=\"%s\"",
                 state == CTL_SERVER_FAILED ? "failed" : "ended", (unsigned long long)server->id, server->vm, server->gpu, server->why_text);
@@ -437,6 +438,7 @@ static void crashed(struct server *server, const char *how)
     server->restarts++;
     server->state = CTL_SERVER_STARTING;
     server->workers = 0;
+    server->used = 0;
     set_why(server, CTL_LOST, "GPU server %llu crashed and is started again: %s", (unsigned long long)server->id, how);
     log_warning("event=server-crashed server=%llu vm=%s restarts=%u why=\"%s\"", (unsigned long long)server->id, server->vm, server->restarts, how);
     server->address_count = 0;
@@ -543,7 +545,7 @@ void server_forget_all(struct node *node)
 void server_fill(struct server *server, ctl_server_report *out)
 {
     *out = (ctl_server_report){ .id = server->id, .state = server->state, .granted_sms = server->sms, .memory_limit = server->memory,
-                                .workers = server->workers, .pid = (u_int)(server->process.pid > 0 ? server->process.pid : 0),
+                                .memory_used = server->used, .workers = server->workers, .pid = (u_int)(server->process.pid > 0 ? server->process.pid : 0),
                                 .restarts = server->restarts, .status = { server->why, server->why_text } };
     if (!server->address_count)
         return;

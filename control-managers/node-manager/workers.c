@@ -4,6 +4,7 @@
  * the process is found among the server's children by the ids that /proc shows for every namespace.
  */
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,8 +54,27 @@ static unsigned workers_read(const struct server *server, struct worker *workers
     return count;
 }
 
+/* What the workers hold by the ledger that they keep (cpu/server/tenant.c): pairs of a process id, of their own namespace,
+   and bytes. What a dead one held stands there until the next one asks. */
+static uint64_t ledger_sum(const struct server *server, const struct worker *workers, unsigned count)
+{
+    char path[NODE_PATH_SIZE];
+    struct { int64_t pid; uint64_t bytes; } slots[256];
+    uint64_t sum = 0;
+    int fd = state_folder(server, "memory", path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t size;
+    while (fd >= 0 && (size = read(fd, slots, sizeof slots)) > 0)
+        for (size_t i = 0; i < (size_t)size / sizeof *slots; i++)
+            for (unsigned w = 0; slots[i].pid && w < count; w++)
+                if (workers[w].inner == slots[i].pid)
+                    sum += slots[i].bytes;
+    if (fd >= 0)
+        close(fd);
+    return sum;
+}
+
 /* Visits the programs that are served now; files of workers that have gone are removed. */
-static unsigned programs_visit(const struct server *server, uint64_t wanted, bool end)
+static unsigned programs_visit(const struct server *server, uint64_t wanted, bool end, uint64_t *used)
 {
     char path[NODE_PATH_SIZE], name[NODE_PATH_SIZE + 300];
     unsigned found = 0, count = 0;
@@ -66,6 +86,8 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
     workers = malloc(MAX_WORKERS * sizeof *workers);
     if (workers)
         count = workers_read(server, workers);
+    if (used)
+        *used = ledger_sum(server, workers, count);
     while (workers && (entry = readdir(dir))) {
         unsigned long long program;
         int pid;
@@ -91,6 +113,10 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
     return found;
 }
 
-unsigned workers_count(const struct server *server) { return programs_visit(server, 0, false); }
+void workers_look(struct server *server)
+{
+    server->used = 0;
+    server->workers = programs_visit(server, 0, false, &server->used);
+}
 
-unsigned workers_end(const struct server *server, uint64_t program) { return programs_visit(server, program, true); }
+unsigned workers_end(const struct server *server, uint64_t program) { return programs_visit(server, program, true, NULL); }

@@ -13,6 +13,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/server/code.h"
+#include "cpu/server/tenant.h"
 
 enum { DEVICE_HIGHEST_ATTRIBUTE = 255 };
 #define DEVICE_CLOSE_NS CLOCK_NS_PER_SECOND
@@ -288,7 +289,8 @@ void serve_memory_info(struct session *session, struct call *call)
     CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
     if (r == CUDA_SUCCESS)
         r = session->gpu->MemGetInfo(&free_bytes, &total);
-    result.free = free_bytes;
-    result.total = total;
+    uint64_t left = tenant_left(), most = tenant_limit();      /* what the tenant's other programs hold counts too */
+    result.free = free_bytes < left ? free_bytes : left;
+    result.total = total < most ? total : most;
     session_reply(session, call->xid, (xdrproc_t)xdr_memory_info_result, &result, r, false);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cpu/common/log.h"
+#include "cpu/server/tenant.h"
 
 /* Where neither a Linux process nor the CUDA driver usually has anything, all below 2^46; then wherever the driver
    likes. ThreadSanitizer leaves only what is below 2^39 to programs, beside the usual places. */
@@ -146,17 +147,23 @@ static CUresult mapping_make(struct session *session, struct mapping *mapping)
 {
     CUmemAllocationProp properties = memory_properties(mapping->device);
     CUmemAccessDesc access = { .location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    if (!tenant_charge(mapping->size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = session->gpu->MemCreate(&mapping->handle, mapping->size, &properties, 0);
-    if (r != CUDA_SUCCESS)
+    if (r != CUDA_SUCCESS) {
+        tenant_release(mapping->size);
         return r;
+    }
     r = session->gpu->MemMap(mapping->address, mapping->size, 0, mapping->handle, 0);
     if (r == CUDA_SUCCESS) {
         r = session->gpu->MemSetAccess(mapping->address, mapping->size, &access, 1);
         if (r != CUDA_SUCCESS)
             session->gpu->MemUnmap(mapping->address, mapping->size);
     }
-    if (r != CUDA_SUCCESS)
+    if (r != CUDA_SUCCESS) {
         session->gpu->MemRelease(mapping->handle);
+        tenant_release(mapping->size);
+    }
     return r;
 }
 
@@ -195,6 +202,7 @@ static CUresult mapping_end(struct session *session, struct mapping *mapping)
     uint64_t first = (mapping->address - window->base) / window->granularity;
     CUresult r = session->gpu->MemUnmap(mapping->address, mapping->size);
     CUresult released = session->gpu->MemRelease(mapping->handle);
+    tenant_release(mapping->size);
     for (uint64_t i = 0; i < mapping->size / window->granularity; i++)
         window->at[first + i] = NULL;
     free(mapping);

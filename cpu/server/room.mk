@@ -2,7 +2,7 @@
 CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c layout.c))
 CPU_SERVER_SESSION_OBJECTS := $(call objects,$(addprefix cpu/server/,calls.c code.c completion.c copy.c device.c event.c \
                                 events.c executor.c head.c host_function.c image.c image_cache.c launch.c loader.c memory.c \
-                                session.c staging.c stream.c sync.c text.c)) $(CPU_SERVER_GPU_OBJECTS)
+                                session.c staging.c stream.c sync.c tenant.c text.c)) $(CPU_SERVER_GPU_OBJECTS)
 CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(addprefix cpu/server/,main.c listener.c worker.c ticket.c))
 # The check of tickets is the one of the control plane.
 CPU_SERVER_TICKET_OBJECTS := $(call objects,control-managers/common/ticket.c control-managers/common/secret.c)

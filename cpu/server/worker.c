@@ -16,6 +16,7 @@
 #include "cpu/server/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/text.h"
+#include "cpu/server/tenant.h"
 #include "cpu/server/ticket.h"
 
 /* Reports of a sanitizer build belong to the log, not to the client's stderr. */
@@ -89,6 +90,10 @@ int worker_main(const char *gpu, const char *cache)
     if (gpu_open(gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {
         worker_say(WORKER_FAILED, error);
         return 3;
+    }
+    if (tenant_open() != 0) {
+        worker_say(WORKER_FAILED, "the tenant's memory limit cannot be kept");
+        return 1;
     }
     options.cache = cache ? image_cache_open(cache) : NULL;
     worker_say(WORKER_READY, options.gpu->kind);

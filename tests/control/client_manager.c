@@ -10,7 +10,7 @@
 enum { START_MS = 30000, SOON_MS = 15000 };
 
 static char manager_variable[128], wait_variable[64], server_variable[CTL_MAX_URI + 32];
-static const char *more_config = "", *program_name;
+static const char *more_config = "", *program_name, *program_memory;
 static pid_t node, manager;
 
 static pid_t start(const char *daemon, const char *config, const int *counter)
@@ -42,11 +42,12 @@ static int setup_cluster(void **state)
     (void)state;
     fake_start();
     more_config = "";
+    program_memory = NULL;
     snprintf(manager_variable, sizeof manager_variable, "FLYT_MANAGER=%s/m.sock", fake.folder);
     wait_variable[0] = '\0';
     fake_file("secret", "secret\n");
     fake_file("node.conf", "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
-              "node = { name = \"n1\"; secret = \"file:%s/secret\"; state-directory = \"%s/state\"; gpu = \"software\"; };\n"
+              "node = { name = \"n1\"; secret = \"file:%s/secret\"; state-directory = \"%s/state\"; gpu = \"software\"; report-period = 0.2; };\n"
               "virt-server = { listen-address = \"127.0.0.1\"; };\n", fake.port, fake.folder, fake.folder);
     node = start("flyt-node-manager", "node.conf", &fake.node_registrations);
     ctl_server_spec spec;
@@ -72,7 +73,7 @@ static pid_t start_program(int *input)
 {
     char path[256];
     snprintf(path, sizeof path, "%s", program_name);
-    char *arguments[] = { path, NULL };
+    char *arguments[] = { path, (char *)(uintptr_t)program_memory, NULL };
     char *environment[] = { manager_variable, wait_variable[0] ? wait_variable : NULL, NULL };
     return fake_spawn(arguments, environment, input);
 }
@@ -256,6 +257,45 @@ static void test_end_and_loss(void **state)
     fake_until(was_ended(key), SOON_MS);
 }
 
+/* The limit is the VM's, over all its programs, and what one held that was killed is there again. */
+static void test_memory_limit(void **state)
+{
+    int one, two, three;
+    (void)state;
+    program_memory = "40";
+    pid_t first = attach(&one);
+    assert_true(says(first, "of 64 MiB free"));
+    pid_t second = start_program(&two);
+    assert_int_equal(WEXITSTATUS(fake_wait(second, START_MS)), 1);
+    assert_true(says(second, "not attached: 2"));
+    close(two);
+    program_memory = "10";
+    second = attach(&two);
+    assert_false(says(second, "54 of 64 MiB free"));            /* the first one's counts */
+    fake_until(fake_server(1)->memory_used >= 50 << 20 && fake_server(1)->workers == 2, SOON_MS);
+    assert_true(fake_server(1)->memory_used <= 64 << 20);
+    kill(first, SIGKILL);
+    fake_wait(first, SOON_MS);
+    close(one);
+    fake_until(was_ended(1), SOON_MS);
+    program_memory = "40";
+    uint64_t end = loop_now(fake.loop) + SOON_MS;
+    for (;;) {                                                  /* its worker ends a moment later */
+        pid_t third = start_program(&three);
+        fake_until(says(third, "attached") || !fake_running(third), START_MS);
+        if (!says(third, "not attached")) {
+            end_well(third, three);
+            break;
+        }
+        close(three);
+        fake_wait(third, SOON_MS);
+        assert_true(loop_now(fake.loop) < end);
+    }
+    end_well(second, two);
+    fake_until(fake_server(1)->memory_used == 0 && fake_server(1)->workers == 0, SOON_MS);
+    program_memory = NULL;
+}
+
 /* A server of a cluster serves nobody without a ticket. */
 static void test_without_ticket(void **state)
 {
@@ -280,6 +320,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_cluster_away, setup_cluster, teardown_cluster),
         cmocka_unit_test_setup_teardown(test_restart, setup_cluster, teardown_cluster),
         cmocka_unit_test_setup_teardown(test_end_and_loss, setup_cluster, teardown_cluster),
+        cmocka_unit_test_setup_teardown(test_memory_limit, setup_cluster, teardown_cluster),
         cmocka_unit_test_setup_teardown(test_without_ticket, setup_cluster, teardown_cluster),
     };
     if (argc != 3) {

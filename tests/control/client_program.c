@@ -1,23 +1,28 @@
 /*
- * client_program.c: a program that uses a GPU, for tests: attaches, says "attached", waits for a line on stdin, uses the GPU again,
+ * client_program.c [MIB]: a program that uses a GPU, for tests: attaches, takes MIB of memory (1), says "attached", waits for a line on stdin, uses the GPU again,
  * says "done". Exit status: 0; 1 the first use failed; 2 a later one did.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/client/core/core.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+    size_t size = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) << 20;
     char line[64];
     uint64_t address;
     int code = core_attach();
     if (!code)
-        code = core_memory_allocate(0, 1 << 20, &address);
+        code = core_memory_allocate(0, size, &address);
     if (code) {
         printf("not attached: %d\n", code);
         return 1;
     }
+    size_t unused, total;
+    if (argc > 1 && core_memory_info(0, &unused, &total) == 0)
+        printf("%zu of %zu MiB free\n", unused >> 20, total >> 20);
     puts("attached");
     fflush(stdout);
     if (!fgets(line, sizeof line, stdin))
