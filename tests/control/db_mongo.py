@@ -42,7 +42,7 @@ class Server:
     def __init__(self, program):
         self.program, self.port, self.process = program, free_port(), None
         base = os.path.basename(program)
-        self.kind = "secantus" if base.startswith("secantus") else "nx" if base.startswith("nx") else "mongod"
+        self.kind = "secantus" if base.startswith("secantus") else "mongod"
         self.folder = os.path.join(work, "data")
         os.makedirs(self.folder, exist_ok=True)
 
@@ -53,15 +53,13 @@ class Server:
             command += ["--auth"] if auth else []
             command += ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", tls + ".pem", "--tlsCAFile", tls + ".crt",
                         "--tlsAllowConnectionsWithoutCertificates"] if tls else []
-        elif self.kind == "secantus":
+        else:
             command += ["--storage-path", self.folder, "--host", "127.0.0.1", "--port", str(self.port), "--sync-on-commit", "--cache-size", "64M"]
             command += ["--auth"] if auth else []
             command += ["--tls-cert-file", tls + ".crt", "--tls-key-file", tls + ".key"] if tls else []
             command += ["--standalone"] if standalone else []
-        else:
-            command += ["--db", os.path.join(self.folder, "db"), "--host", "127.0.0.1", "-p", str(self.port)]
         log = open(os.path.join(work, "server.log"), "ab")
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work, start_new_session=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work)
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
@@ -73,11 +71,11 @@ class Server:
 
     def end(self, how=signal.SIGTERM):
         if self.process and self.process.poll() is None:
-            os.killpg(self.process.pid, how)
+            self.process.send_signal(how)
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.kill()
                 self.process.wait()
 
 
@@ -124,9 +122,9 @@ def endure(server, uri):
         time.sleep(0.3)
         server.start()
         time.sleep(0.7)
-    os.killpg(server.process.pid, signal.SIGSTOP)
+    server.process.send_signal(signal.SIGSTOP)
     time.sleep(1)
-    os.killpg(server.process.pid, signal.SIGCONT)
+    server.process.send_signal(signal.SIGCONT)
     try:
         text, _ = writer.communicate(timeout=60)
     except subprocess.TimeoutExpired:
@@ -170,9 +168,6 @@ def main():
         if server.kind == "secantus":
             check_suite("replica set", [suite, plain + "?replicaSet=secantus"])
         endure(server, f"mongodb://{address}/endured")
-        if server.kind == "nx":
-            skip("SCRAM and TLS", "nx-27017 has neither")
-            return
         check("a user is made", [special, "create-user", plain, "ann", "p@ss:word/secret-word"])
         server.end()
         tls = tls_files()
