@@ -17,6 +17,7 @@
 
 #include "control-managers/client-manager/manager.h"
 #include "control-managers/common/explain.h"
+#include "control-managers/common/notify.h"
 #include "cpu/common/log.h"
 
 static const char help[] =
@@ -110,6 +111,7 @@ static void on_stop(int number, void *context)
 {
     struct daemon *daemon = context;
     log_info("event=stopping why=\"%s\"", strsignal(number));
+    notify_send("STOPPING=1");
     loop_stop(daemon->manager.loop);
 }
 
@@ -118,10 +120,12 @@ static void on_reload(int number, void *context)
     struct daemon *daemon = context;
     char *problems, keys[512];
     (void)number;
+    notify_send("RELOADING=1");
     struct config *config = config_load(&manager_schema, daemon->path, &problems);
     if (!config) {
         log_error("event=reload-refused why=\"%s\": the old configuration holds", problems ? problems : "");
         free(problems);
+        notify_send("READY=1");
         return;
     }
     free(problems);
@@ -136,6 +140,7 @@ static void on_reload(int number, void *context)
     now->wait_timeout = wanted->wait_timeout;
     config_free(config);
     log_info("event=reloaded");
+    notify_send("READY=1");
 }
 
 static void close_manager(struct manager *manager)
@@ -169,6 +174,7 @@ static int run(struct daemon *daemon)
         loop_signal(manager->loop, SIGINT, on_stop, daemon);
         loop_signal(manager->loop, SIGHUP, on_reload, daemon);
         log_info("event=started vm=%s socket=%s", manager->name, manager->config->socket);
+        notify_send("READY=1");
         loop_run(manager->loop);
     } else {
         log_error("%s", error);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "control-managers/common/explain.h"
+#include "control-managers/common/notify.h"
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
 
@@ -187,6 +188,7 @@ static void on_stop(int number, void *context)
 {
     struct daemon *daemon = context;
     log_info("event=stopping why=\"%s\"", strsignal(number));
+    notify_send("STOPPING=1");
     if (!daemon->stop_servers || daemon->stopping) {
         loop_stop(daemon->node.loop);
         return;
@@ -204,10 +206,12 @@ static void on_reload(int number, void *context)
     struct daemon *daemon = context;
     char *problems, keys[512];
     (void)number;
+    notify_send("RELOADING=1");
     struct config *config = config_load(&node_schema, daemon->path, &problems);
     if (!config) {
         log_error("event=reload-refused why=\"%s\": the old configuration holds", problems ? problems : "");
         free(problems);
+        notify_send("READY=1");
         return;
     }
     free(problems);
@@ -222,6 +226,7 @@ static void on_reload(int number, void *context)
     now->stop_timeout = wanted->stop_timeout;
     config_free(config);
     log_info("event=reloaded");
+    notify_send("READY=1");
 }
 
 /* ---- the command line ---- */
@@ -241,6 +246,7 @@ static int run(struct daemon *daemon)
     }
     if (!failure) {
         log_info("event=started node=%s gpus=%u", node->name, node->gpu_count);
+        notify_send("READY=1");
         loop_run(node->loop);
     } else {
         log_error("%s", error);
