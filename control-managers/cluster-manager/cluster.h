@@ -174,6 +174,8 @@ struct cluster {
 /* NULL: no memory. The number is a fresh id. */
 struct letter *mailbox_add(struct cluster *, struct mailbox *, int kind);
 void mailbox_acknowledge(struct mailbox *, uint64_t number);
+/* Letters of this kind about this server, which is gone. */
+void mailbox_forget(struct mailbox *, int kind, uint64_t server);
 void mailbox_clear(struct mailbox *);
 
 /* ---- session.c: connections, and the calls that wait ---- */

@@ -27,6 +27,22 @@ void mailbox_acknowledge(struct mailbox *box, uint64_t number)
     }
 }
 
+void mailbox_forget(struct mailbox *box, int kind, uint64_t server)
+{
+    struct letter **at = &box->first;
+    while (*at) {
+        struct letter *letter = *at;
+        if (letter->kind != kind || letter->server != server) {
+            at = &letter->next;
+            continue;
+        }
+        *at = letter->next;
+        box->count--;
+        free(letter);
+    }
+    box->end = at;
+}
+
 void mailbox_clear(struct mailbox *box)
 {
     mailbox_acknowledge(box, UINT64_MAX);

@@ -190,12 +190,18 @@ static void free_everything(struct cluster *cluster)
     while (cluster->sessions)
         conn_close(cluster->sessions->conn, "the cluster manager ends");
     db_worker_stop(cluster->db, DB_STOP_MS);
-    while (cluster->vms.count)
-        vm_destroy(cluster, map_at(&cluster->vms, 0));
-    while (cluster->servers.count)
-        server_destroy(cluster, map_at(&cluster->servers, 0));
-    while (cluster->nodes.count)
-        node_destroy(cluster, map_at(&cluster->nodes, 0));
+    size_t vms = cluster->vms.count, servers = cluster->servers.count, nodes = cluster->nodes.count;
+    void **all_vms = map_values(&cluster->vms), **all_servers = map_values(&cluster->servers),
+         **all_nodes = map_values(&cluster->nodes);
+    for (size_t i = 0; all_vms && i < vms; i++)
+        vm_destroy(cluster, all_vms[i]);
+    for (size_t i = 0; all_servers && i < servers; i++)
+        server_destroy(cluster, all_servers[i]);
+    for (size_t i = 0; all_nodes && i < nodes; i++)
+        node_destroy(cluster, all_nodes[i]);
+    free(all_vms);
+    free(all_servers);
+    free(all_nodes);
     loop_timer_stop(&cluster->tick);
     loop_timer_stop(&cluster->reload_vms);
     loop_timer_stop(&cluster->retry_line);

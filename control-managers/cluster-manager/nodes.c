@@ -89,11 +89,8 @@ void node_answer_orders(struct session *session)
     node_orders_result result = { .orders = { 0, orders } };
     memset(orders, 0, sizeof orders);
     for (struct letter *letter = session->node ? session->node->orders.first : NULL;
-         letter && result.orders.orders_len < CTL_MAX_ORDERS; letter = letter->next) {
-        if (letter->kind == NODE_ORDER_START && !map_get_id(&cluster->servers, letter->server))
-            continue;                           /* called off before it was sent */
+         letter && result.orders.orders_len < CTL_MAX_ORDERS; letter = letter->next)
         fill_order(cluster, letter, &orders[result.orders.orders_len++]);
-    }
     call_reply(session->waiting, &result);
 }
 

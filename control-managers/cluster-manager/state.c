@@ -187,6 +187,7 @@ void server_destroy(struct cluster *cluster, struct server *server)
 {
     while (server->programs)
         program_attach(server->programs, NULL);
+    mailbox_forget(&server->node->orders, NODE_ORDER_START, server->row.id);
     place_give_back(&cluster->pool, server->gpu->slot, server->row.sms, server->row.memory);
     *server->node_back = server->node_next;
     if (server->node_next)

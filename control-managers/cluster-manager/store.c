@@ -137,16 +137,16 @@ static void vms_loaded(void *context, int error, const char *why, const struct d
         ((struct vm *)map_at(&cluster->vms, i))->seen = false;
     for (size_t i = 0; i < rows->count; i++)
         take_vm(cluster, &rows->rows[i].vm);
-    for (size_t i = 0; i < cluster->vms.count;) {
-        struct vm *vm = map_at(&cluster->vms, i);
-        if (vm->seen || vm->writing || vm->server_count || vm->program_count) {
-            i++;                                /* one that is gone but in use stays until it is not */
-            continue;
-        }
+    size_t count = cluster->vms.count;
+    void **vms = map_values(&cluster->vms);
+    for (size_t i = 0; vms && i < count; i++) {
+        struct vm *vm = vms[i];
+        if (vm->seen || vm->writing || vm->server_count || vm->program_count)
+            continue;                           /* one that is gone but in use stays until it is not */
         log_info("event=entitlement-gone vm=%s: it was removed from the resource DB", vm->row.name);
         vm_destroy(cluster, vm);
-        i = 0;
     }
+    free(vms);
     line_retry(cluster);
 }
 

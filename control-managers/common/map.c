@@ -180,6 +180,14 @@ void *map_at(struct map *map, size_t position)
     return position < map->count && sort(map) ? map->sorted[position]->value : NULL;
 }
 
+void **map_values(struct map *map)
+{
+    void **values = map->count && sort(map) ? malloc(map->count * sizeof *values) : NULL;
+    for (size_t i = 0; values && i < map->count; i++)
+        values[i] = map->sorted[i]->value;
+    return values;
+}
+
 void map_free(struct map *map)
 {
     for (size_t i = 0; i < map->bucket_count; i++)

@@ -26,5 +26,7 @@ void  *map_remove_id(struct map *, uint64_t id);
 size_t map_after(struct map *, const char *name);
 size_t map_after_id(struct map *, uint64_t id);
 void  *map_at(struct map *, size_t position);           /* NULL: past the end */
+/* All of them as an array of `count`, to be freed; for who changes the map meanwhile. NULL: empty, or no memory. */
+void **map_values(struct map *);
 
 #endif
