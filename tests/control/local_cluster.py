@@ -48,6 +48,15 @@ def alive(pid):
         return False
 
 
+def sanitizer():
+    """A program that was built without one needs the runtime of a library that was built with it."""
+    for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
+        if f"build/{word}" in BIN:
+            path = subprocess.run(["gcc", "-print-file-name=" + library], capture_output=True, text=True).stdout.strip()
+            return {"LD_PRELOAD": path, "ASAN_OPTIONS": "detect_leaks=0"}
+    return {}
+
+
 class Cluster:
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="flyt-local-")
@@ -130,7 +139,7 @@ def quiet(cluster):
 def scenario(cluster):
     cluster.up("--nodes", "2", "--sms", "3", "--memory", "256M")
     ok("up with two nodes")
-    text = run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env)
+    text = run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env | sanitizer())
     assert "passed" in text and "3 SMs" in text and "256 MiB" in text, text
     ok("a CUDA program runs and sees its slice")
 
@@ -197,6 +206,7 @@ def scenario(cluster):
     assert not glob.glob(f"{cluster.dir}/run/*.sock") and not glob.glob(f"{cluster.dir}/state/node-*/servers/[0-9]*")
     run(f"{BIN}/flyt-local", "status", cluster.dir, status=3)
     run(f"{BIN}/flyt-local", "down", cluster.dir)
+    clean_logs(cluster)
     ok("down leaves nothing behind")
 
     cluster.up("--nodes", "1")
@@ -204,6 +214,14 @@ def scenario(cluster):
     run(f"{BIN}/flyt-local", "down", cluster.dir)
     assert not cluster.processes(), cluster.processes()
     ok("down after a node manager has died")
+    clean_logs(cluster)
+
+
+def clean_logs(cluster):
+    """Reports of sanitizer builds."""
+    for log in glob.glob(f"{cluster.dir}/log/*.log"):
+        text = open(log, errors="replace").read()
+        assert "Sanitizer" not in text and "runtime error" not in text, log
 
 
 def main():
