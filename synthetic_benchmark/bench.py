@@ -98,6 +98,7 @@ def calls(r):
         found = r.program("null", transport, f"calls rtt {r.size['ms']}")
         r.keep(f"rtt.{transport}", found["p50_ns"])
         r.keep(f"rtt.{transport}.p99", found["p99_ns"])
+        r.keep(f"rtt.{transport}.min", found["min_ns"])
 
 
 def launches(r):
