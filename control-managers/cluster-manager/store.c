@@ -243,6 +243,11 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     }
     cluster->loaded = true;
     store_reserve_ids(cluster);
+    void **servers = map_values(&cluster->servers);
+    for (size_t i = 0, count = cluster->servers.count; servers && i < count; i++)
+        if (!((struct server *)servers[i])->vm)
+            server_stop(cluster, servers[i], CTL_OK, "its VM has no entitlement any more");
+    free(servers);
     if (!*cluster->name) {
         uint8_t random[8];
         RAND_bytes(random, sizeof random);

@@ -70,8 +70,16 @@ static void lost(struct link *link, int error, const char *why)
 static void closed(struct conn *conn, int error, const char *why)
 {
     struct link *link = conn_context(conn);
-    if (link->conn == conn)
-        lost(link, error, why);
+    char text[EXPLAIN_SIZE];
+    if (link->conn != conn)
+        return;
+    if (!link->up) {
+        bool tls = !link->tls && *conn_peer_host(conn);
+        snprintf(text, sizeof text, "%s ended the connection before it answered: %.600s%s", conn_peer(conn), why,
+                 tls ? " (does it want TLS?)" : "");
+        why = text;
+    }
+    lost(link, error, why);
 }
 
 /* Ends what did not come up: by lost(), once. */

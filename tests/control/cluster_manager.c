@@ -1,10 +1,12 @@
 /* flyt-cluster-manager, driven by scripted nodes, client managers and administrators over TCP and its unix socket. */
 #include "tests/control/cluster_rig.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
 static const char quick[] = "virt-server-auto-deallocate = { grace-period = 0.3; };\n"
@@ -439,6 +441,85 @@ static void test_admin(void **state)
     rig_destroy();
 }
 
+/* Strangers at every door that say nothing, or nonsense, while a program starts and ends. */
+static void test_hostile(void **state)
+{
+    enum { STRANGERS = 60 };
+    int fds[STRANGERS];
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    for (int i = 0; i < STRANGERS; i++) {
+        const char *uri = i % 2 ? rig.node_uri : rig.client_uri;
+        struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                    .sin_port = htons((uint16_t)atoi(strrchr(uri, ':') + 1)) };
+        uint8_t noise[300];
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(fds[i], (struct sockaddr *)&name, sizeof name), 0);
+        for (size_t j = 0; j < sizeof noise; j++)
+            noise[j] = (uint8_t)(i * 37 + (int)(j * j) % 251);
+        if (i % 3)
+            (void)!send(fds[i], noise, i % 3 == 1 ? sizeof noise : 3, MSG_NOSIGNAL);
+    }
+    uint64_t start = loop_now(rig.loop);
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->running, 5000);
+    assert_true(loop_now(rig.loop) - start < 3000);
+    client_end(&a, one);
+    rig_until(n1.server_count == 0, 5000);
+    assert_int_equal(n1.ups, 1);
+    assert_int_equal(a.downs, 0);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* A second one finds the ports in use, and says where they were chosen. */
+static void test_port_in_use(void **state)
+{
+    char command[512];
+    (void)state;
+    rig_create("");
+    admin_status();
+    snprintf(command, sizeof command, "%s -c %s >/dev/null 2>%s/second; test $? = 1 && grep -q 'cluster.conf:2: ports.node' %s/second",
+             getenv("FLYT_TEST_CLUSTER_MANAGER") ? getenv("FLYT_TEST_CLUSTER_MANAGER") : "bin/flyt-cluster-manager", rig.config,
+             rig.folder, rig.folder);
+    assert_int_equal(system(command), 0);
+    admin_status();                             /* the first one is not disturbed */
+    rig_destroy();
+}
+
+/* SIGHUP: what can change does, a file with mistakes changes nothing. */
+static void test_reload(void **state)
+{
+    ctl_plain_result plain;
+    FILE *file;
+    (void)state;
+    rig_create("");
+    file = fopen(rig.config, "a");
+    fputs("placement = { policy = \"spread\"; };\n", file);
+    fclose(file);
+    kill(rig.pid, SIGHUP);
+    for (bool changed = false; !changed;) {
+        admin_status_result status;
+        admin_call(ADMIN_STATUS, NULL, &status);
+        changed = strcmp(status.policy, "spread") == 0;
+        protocol_free((xdrproc_t)xdr_admin_status_result, &status);
+    }
+    file = fopen(rig.config, "a");
+    fputs("zebra = 1;\n", file);
+    fclose(file);
+    admin_call(ADMIN_RELOAD, NULL, &plain);
+    assert_int_equal(plain.status.code, CTL_INVALID);
+    assert_non_null(strstr(plain.status.text, "zebra"));
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    admin_status();
+    rig_destroy();
+}
+
 /* Many VMs ask, end and vanish at once, while the node counts for itself what it is ordered to run. */
 static void test_storm(void **state)
 {
@@ -504,7 +585,8 @@ int main(void)
         cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped), cmocka_unit_test(test_failed_start),
         cmocka_unit_test(test_silent_node), cmocka_unit_test(test_node_reconnects), cmocka_unit_test(test_crash),
         cmocka_unit_test(test_restart), cmocka_unit_test(test_changes_while_down), cmocka_unit_test(test_silent_client),
-        cmocka_unit_test(test_credentials), cmocka_unit_test(test_admin), cmocka_unit_test(test_storm),
+        cmocka_unit_test(test_credentials), cmocka_unit_test(test_admin), cmocka_unit_test(test_storm), cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_reload),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     if (getenv("FLYT_TEST_ONLY"))
