@@ -1,4 +1,8 @@
-/* flyt-client-manager with programs, a node manager and GPU servers that are real, and a cluster manager made of the test. */
+/*
+ * flyt-client-manager with programs, a node manager and GPU servers that are real, and a cluster manager made of the test.
+ * shows: client manager: programs get a server or hear why not, wait in line, are known again after its own kill -9, and their end is noticed
+ * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is free again
+ */
 #include "tests/control/node_fake.h"
 
 #include <errno.h>

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """flyt-local with two nodes: programs run, each daemon is killed in turn and comes back, and at the end nothing is left.
 
-    local_cluster.py BIN CLIENT_PROGRAM CUDA_PROGRAM
+    local_cluster.py BIN CLIENT_PROGRAM CUDA_PROGRAM FAULTY_PROGRAM
+
+shows: survival: each daemon and a GPU server killed with -9 while programs run: running programs go on, or hear why not; nothing is left over
+shows: neighbours: a fault that takes a whole GPU: the other tenant is told that a neighbour did it, programs are accepted again within 10 s
 """
 import glob
 import json
@@ -14,7 +17,7 @@ import sys
 import tempfile
 import time
 
-BIN, HOLDER, VECTOR_ADD = (os.path.abspath(p) for p in sys.argv[1:4])
+BIN, HOLDER, VECTOR_ADD, FAULTY = (os.path.abspath(p) for p in sys.argv[1:5])
 PATIENCE = 30
 done = 0
 
@@ -63,9 +66,9 @@ class Cluster:
         os.rmdir(self.dir)
         os.mkdir(self.dir)
 
-    def up(self, *options):
+    def up(self, *options, **variables):
         text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, self.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, timeout=90)
+                              text=True, timeout=90, env=os.environ | variables)
         assert text.returncode == 0, text.stderr
         # What the shell makes of the lines.
         out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE, timeout=10).stdout
@@ -217,6 +220,37 @@ def scenario(cluster):
     clean_logs(cluster)
 
 
+def neighbours(cluster):
+    """Two VMs on one GPU; a fault of one takes all of it."""
+    cluster.up("--sms", "4", "--memory", "512M", FLYT_SOFTGPU_FAULT_DOMAIN="gpu")
+    run(f"{BIN}/flytctl", "vm", "set", "local", "--sms", "2", "--memory", "256M", env=cluster.env)
+    secret = re.search(r'"secret": *"([^"]+)"', json.dumps(cluster.ctl("vm", "add", "other", "--sms", "2", "--memory", "256M", "--sharing", "any"))).group(1)
+    with open(os.open(f"{cluster.dir}/etc/other.secret", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        file.write(secret)
+    text = open(f"{cluster.dir}/etc/client-manager.conf").read()
+    for old, new in (('"local"', '"other"'), ("vm.secret", "other.secret"), ("state/vm", "state/other"), ("client.sock", "other.sock")):
+        text = text.replace(old, new)
+    with open(f"{cluster.dir}/etc/other.conf", "w") as file:
+        file.write(text)
+    with open(f"{cluster.dir}/log/other.log", "w") as log:
+        other = subprocess.Popen([f"{BIN}/flyt-client-manager", "--config", f"{cluster.dir}/etc/other.conf"], stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        until(lambda: cluster.ctl("status")["vms_connected"] == 2, "both VMs are connected")
+        program = Holder(cluster)
+        theirs = cluster.env | {"FLYT_MANAGER": f"{cluster.dir}/run/other.sock"}
+        run(f"{BIN}/flyt-run", FAULTY, status=None, env=theirs | sanitizer())
+        until(lambda: "gpu-fault" in open(f"{cluster.dir}/log/node-1.log").read(), "the fault is noticed")
+        until(lambda: "event=gpu-ready" in open(f"{cluster.dir}/log/node-1.log").read(), "the GPU is ready again", 10)
+        assert "which several tenants share" in program.finish(2)
+        Holder(cluster).finish()
+        assert "passed" in run(f"{BIN}/flyt-run", VECTOR_ADD, env=theirs | sanitizer())
+        ok("a neighbour's fault: the other tenant is told, and both work again")
+    finally:
+        other.terminate()
+        other.wait(10)
+    run(f"{BIN}/flyt-local", "down", cluster.dir)
+
+
 def clean_logs(cluster):
     """Reports of sanitizer builds."""
     for log in glob.glob(f"{cluster.dir}/log/*.log"):
@@ -228,6 +262,7 @@ def main():
     cluster = Cluster()
     try:
         scenario(cluster)
+        neighbours(cluster)
         print(f"1..{done}")
         status = 0
     except BaseException as error:

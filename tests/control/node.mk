@@ -26,9 +26,9 @@ TESTS += $(BUILD)/tests/control_client_wire $(BUILD)/tests/control_node_ticket
 
 # A whole cluster by flyt-local.
 TESTS_CONTROL_LOCAL := $(BUILD)/tests/control_local_cluster
-$(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add $(BUILD)/tests/control_client_program | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+$(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add build/cuda/sticky $(BUILD)/tests/control_client_program | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/local_cluster.py %s %s build/cuda/vector_add\n' $(BIN) $(BUILD)/tests/control_client_program > $@
+	@printf '#!/bin/sh\nexec tests/control/local_cluster.py %s %s build/cuda/vector_add build/cuda/sticky\n' $(BIN) $(BUILD)/tests/control_client_program > $@
 	@chmod +x $@
 TESTS += $(TESTS_CONTROL_LOCAL)
 TESTS += tests/control/node_mps.sh

@@ -1,4 +1,7 @@
-/* flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs. */
+/*
+ * flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs.
+ * shows: node manager: GPU servers in a sandbox, started again when they crash, killed when they do not stop, taken over after its own kill -9; refusals say why
+ */
 #include "tests/control/node_fake.h"
 
 #include <errno.h>

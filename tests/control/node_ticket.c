@@ -1,4 +1,7 @@
-/* What a GPU server accepts as a ticket (cpu/server/ticket.c): its own, once, in time, from a cluster that it knows. */
+/*
+ * What a GPU server accepts as a ticket (cpu/server/ticket.c): its own, once, in time, from a cluster that it knows.
+ * shows: tickets: forged, expired, replayed, cut, changed, another server's and another cluster's are refused by the GPU server
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
