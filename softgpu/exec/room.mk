@@ -1,7 +1,7 @@
 # The executor of the software GPU: an object list that softgpu's library and the tests link.
 SOFTGPU_EXEC_SOURCES := $(addprefix softgpu/exec/,address.c block.c builtin.c decode.c decode_operand.c engine.c fault.c frame.c heap.c \
                           kernel.c op_alu.c op_atomic.c op_barrier.c op_control.c op_copy.c op_data.c op_matrix.c op_mbarrier.c op_memory.c op_special.c \
-                          op_warp.c print.c registers.c warp.c)
+                          op_texture.c op_warp.c print.c registers.c texture.c warp.c)
 # rows.c needs softgpu_clone_objects of softgpu/alu/room.mk, which is read before this file.
 SOFTGPU_EXEC_OBJECTS := $(call objects,$(SOFTGPU_EXEC_SOURCES)) $(call softgpu_clone_objects,softgpu/exec/rows.c)
 # Handlers are hot: what -O3 brings is for plain builds.

@@ -1,0 +1,398 @@
+/*
+ * op_texture.c: tex, tld4, suld, sust, txq and suq on objects whose handle is in a register ("bindless", all that nvcc
+ * emits). See softgpu/texture.h. Mip maps do not exist here: a level of detail is read and not used.
+ */
+#include "softgpu/exec/access.h"
+#include "softgpu/exec/decode.h"
+
+#include <cuda.h>
+#include <math.h>
+#include <string.h>
+
+#include "softgpu/memory.h"
+#include "softgpu/texture.h"
+
+enum shape { SHAPE_1D, SHAPE_2D, SHAPE_3D, SHAPE_CUBE };
+enum outside { OUTSIDE_TRAP, OUTSIDE_CLAMP, OUTSIDE_ZERO };
+enum query { QUERY_WIDTH, QUERY_HEIGHT, QUERY_DEPTH, QUERY_LAYERS, QUERY_CHANNELS_TYPE, QUERY_CHANNELS_ORDER, QUERY_NORMALIZED, QUERY_FILTER,
+             QUERY_WRAP_0, QUERY_WRAP_1, QUERY_WRAP_2, QUERY_NONE };
+enum { COORDINATES = 4 };
+
+/* insn: s[0] is the handle. */
+struct access {
+    enum shape shape;
+    enum outside outside;
+    enum query query;
+    bool layered, integer, half;         /* half: results as .f16x2 or .f16 */
+    bool gather, formatted;
+    unsigned component;
+    unsigned dimensions, count;          /* elements of the vector */
+    unsigned bytes;                      /* of an element of a surface access */
+    exec_source at[COORDINATES];         /* coordinates, the layer first */
+    uint32_t to[4];
+    uint8_t cell[4];                     /* bytes of the register: of to[], of from[] */
+    exec_source from[4];
+};
+
+static uint32_t word(const struct exec_warp *w, exec_source s, unsigned lane) { return ((const uint32_t *)exec_row(w, s))[lane]; }
+
+static float as_float(uint32_t u)
+{
+    union { uint32_t u; float f; } v = { .u = u };
+    return v.f;
+}
+
+static uint32_t as_half(uint32_t bits)
+{
+    uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return 0x7fff;
+    if (magnitude >= 0x477ff000u)
+        return sign | 0x7c00;
+    if (magnitude < 0x38800000u)                         /* a subnormal, in units of 2^-24; nearbyint rounds to even */
+        return sign | (uint32_t)nearbyintf(as_float(magnitude) * 0x1p24f);
+    uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1u);
+    return sign | ((rounded - 0x38000000u) >> 13);
+}
+
+static void put(struct exec_warp *w, const struct access *a, unsigned k, unsigned lane, uint64_t v)
+{
+    unsigned char *row = w->rows + a->to[k];
+    if (a->cell[k] == 8)
+        ((uint64_t *)(void *)row)[lane] = v;
+    else
+        ((uint32_t *)(void *)row)[lane] = a->cell[k] == 2 ? (uint32_t)(v & 0xffff) : (uint32_t)v;
+}
+
+/* The object of a lane; the same handle as last time is not looked up again within the instruction. */
+struct object { uint64_t handle; struct sg_texture t; bool known; };
+static bool find(struct exec_warp *w, const struct exec_insn *i, unsigned lane, bool surface, struct object *o)
+{
+    uint64_t handle = ((const uint64_t *)exec_row(w, i->s[0]))[lane];
+    if (o->known && o->handle == handle)
+        return true;
+    o->handle = handle;
+    o->known = sg_texture_get(handle, &o->t) && o->t.surface == surface;
+    if (!o->known)
+        exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, surface ? "no surface object has this handle" : "no texture object has this handle", lane, handle);
+    return o->known;
+}
+
+static void run_texture(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct access *a = i->extra;
+    struct object o = { .known = false };
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m), next = 0;
+        if (!find(w, i, l, false, &o))
+            return;
+        int64_t layer = a->layered ? (int64_t)word(w, a->at[next++], l) : 0;
+        uint32_t raw[3] = { 0 }, out[4];
+        for (unsigned k = 0; k < a->dimensions; k++)
+            raw[k] = word(w, a->at[next++], l);
+        float at[3] = { as_float(raw[0]), as_float(raw[1]), as_float(raw[2]) };
+        bool fine;
+        if (a->integer) {
+            int32_t index[3] = { (int32_t)raw[0], (int32_t)raw[1], (int32_t)raw[2] };
+            fine = sg_texture_fetch(&o.t, a->dimensions, w->granule_device, index, layer, out);
+        } else if (a->shape == SHAPE_CUBE) {
+            float on[3] = { 0 };
+            unsigned face = sg_texture_face(at, on);
+            struct sg_texture side = o.t;                /* a face ends at its edges, and its coordinates are 0 … 1 always */
+            side.wrap[0] = side.wrap[1] = SG_CLAMP;
+            side.normalized = true;
+            fine = a->gather ? sg_texture_gather(&side, w->granule_device, on, 6 * layer + face, a->component, out)
+                             : sg_texture_sample(&side, 2, w->granule_device, on, 6 * layer + face, out);
+        } else if (a->gather)
+            fine = sg_texture_gather(&o.t, w->granule_device, at, layer, a->component, out);
+        else
+            fine = sg_texture_sample(&o.t, a->dimensions, w->granule_device, at, layer, out);
+        if (!fine) {
+            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "texture whose memory is gone", l, o.t.base);
+            return;
+        }
+        for (unsigned k = 0; k < a->count; k++)
+            put(w, a, k, l, !a->half ? out[k] : a->count == 4 ? as_half(out[k]) : as_half(out[2 * k]) | as_half(out[2 * k + 1]) << 16);
+    }
+}
+
+/* Where a lane's access goes; 0: outside and not done; false: a fault. x counts bytes, or texels if formatted. */
+static bool surface_place(struct exec_warp *w, const struct exec_insn *i, unsigned l, const struct access *a, const struct sg_texture *t,
+                          unsigned rights, uint64_t *address)
+{
+    unsigned next = 0, texel = sg_texel_bytes(t->format) * t->channels, size = a->formatted ? texel : a->bytes * a->count;
+    int64_t layer = a->layered ? (int64_t)word(w, a->at[next++], l) : 0;
+    int64_t at[3] = { 0, 0, 0 };
+    for (unsigned k = 0; k < a->dimensions; k++)
+        at[k] = (int32_t)word(w, a->at[next++], l);
+    if (a->formatted)
+        at[0] *= texel;
+    if (at[0] % size) {
+        exec_fault_address(w, i, CUDA_ERROR_MISALIGNED_ADDRESS, "surface access inside an element", l, (uint64_t)at[0]);
+        return false;
+    }
+    int64_t most[3] = { (int64_t)t->width * texel - size, (int64_t)t->height - 1, (int64_t)t->depth - 1 };
+    bool out = layer >= t->layers || most[0] < 0;
+    for (unsigned k = 0; k < 3; k++)
+        out |= at[k] < 0 || at[k] > most[k];
+    *address = 0;
+    if (out && a->outside == OUTSIDE_TRAP) {
+        exec_fault_address(w, i, CUDA_ERROR_LAUNCH_FAILED, "surface access outside the surface", l, (uint64_t)at[0]);
+        return false;
+    }
+    if (out && (a->outside == OUTSIDE_ZERO || most[0] < 0))
+        return true;
+    for (unsigned k = 0; k < 3; k++)
+        at[k] = at[k] < 0 ? 0 : at[k] > most[k] ? most[k] : at[k];
+    at[0] -= at[0] % size;                               /* the row may end within an element of this size */
+    if (layer >= t->layers)
+        layer = t->layers - 1;
+    *address = t->base + (uint64_t)at[0] + (uint64_t)at[1] * t->pitch + (uint64_t)(at[2] + layer) * t->slice;
+    if (!sg_memory_may(*address, size, w->granule_device, rights)) {
+        exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "surface whose memory is gone", l, *address);
+        return false;
+    }
+    return true;
+}
+
+static void run_surface_load(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct access *a = i->extra;
+    struct object o = { .known = false };
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t at;
+        if (!find(w, i, l, true, &o) || !surface_place(w, i, l, a, &o.t, SG_READ, &at))
+            return;
+        for (unsigned k = 0; k < a->count; k++) {
+            const void *p = (const void *)(uintptr_t)(at + k * a->bytes);
+            put(w, a, k, l, !at ? 0 : a->bytes == 1 ? exec_load8(p) : a->bytes == 2 ? exec_load16(p) : a->bytes == 4 ? exec_load32(p) : exec_load64(p));
+        }
+    }
+}
+
+static void store(uint64_t at, unsigned bytes, uint64_t v)
+{
+    void *p = (void *)(uintptr_t)at;
+    switch (bytes) {
+    case 1:  exec_store8(p, (uint8_t)v); break;
+    case 2:  exec_store16(p, (uint16_t)v); break;
+    case 4:  exec_store32(p, (uint32_t)v); break;
+    default: exec_store64(p, v);
+    }
+}
+
+/* sust.p: a 32-bit value as the surface's own format has it; integers are cut to its range. */
+static uint32_t formatted(unsigned format, uint32_t v)
+{
+    int32_t s = (int32_t)v;
+    switch (format) {
+    case SG_TEXEL_U8:  return v > 255 ? 255 : v;
+    case SG_TEXEL_U16: return v > 65535 ? 65535 : v;
+    case SG_TEXEL_S8:  return (uint32_t)(s < -128 ? -128 : s > 127 ? 127 : s);
+    case SG_TEXEL_S16: return (uint32_t)(s < -32768 ? -32768 : s > 32767 ? 32767 : s);
+    case SG_TEXEL_F16: return as_half(v);
+    default:           return v;
+    }
+}
+
+static void run_surface_store(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct access *a = i->extra;
+    struct object o = { .known = false };
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t at;
+        if (!find(w, i, l, true, &o) || !surface_place(w, i, l, a, &o.t, SG_WRITE, &at))
+            return;
+        unsigned count = a->formatted && o.t.channels < a->count ? o.t.channels : a->count;
+        unsigned bytes = a->formatted ? sg_texel_bytes(o.t.format) : a->bytes;
+        for (unsigned k = 0; at && k < count; k++) {
+            uint64_t v = exec_lane(exec_row(w, a->from[k]), a->cell[k] == 8 ? SG_CELL_64 : SG_CELL_32, l);
+            store(at + k * bytes, bytes, a->formatted ? formatted(o.t.format, (uint32_t)v) : v);
+        }
+    }
+}
+
+static uint32_t answer(const struct sg_texture *t, enum query q)
+{
+    static const uint32_t types[] = { 0x10DA, 0x10DB, 0x10DC, 0x10D7, 0x10D8, 0x10D9, 0x10DD, 0x10DE };      /* OpenCL's, as PTX wants */
+    switch (q) {
+    case QUERY_WIDTH:          return t->width;
+    case QUERY_HEIGHT:         return t->height;
+    case QUERY_DEPTH:          return t->depth;
+    case QUERY_LAYERS:         return t->layers;
+    case QUERY_CHANNELS_TYPE:  return types[t->format];
+    case QUERY_CHANNELS_ORDER: return t->channels == 1 ? 0x10B0 : t->channels == 2 ? 0x10B2 : 0x10B5;
+    case QUERY_NORMALIZED:     return t->normalized;
+    case QUERY_FILTER:         return t->linear_filter;
+    default:                   return t->wrap[q - QUERY_WRAP_0];
+    }
+}
+
+static void run_query(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct access *a = i->extra;
+    struct object o = { .known = false };
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        if (!find(w, i, l, i->kind, &o))
+            return;
+        put(w, a, 0, l, answer(&o.t, a->query));
+    }
+}
+
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
+
+static bool one_of(const char *m, const char *const *list)
+{
+    for (; *list; list++)
+        if (!strcmp(m, *list))
+            return true;
+    return false;
+}
+
+/* The handle, and the coordinates of [handle, {…}]. */
+static int places(struct exec_decoder *d, const struct ptx_operand *o, struct exec_insn *n, struct access *a)
+{
+    static const struct { const char *name; enum shape shape; bool layered; unsigned dimensions; } shapes[] = {
+        { "1d", SHAPE_1D, false, 1 }, { "2d", SHAPE_2D, false, 2 }, { "3d", SHAPE_3D, false, 3 }, { "a1d", SHAPE_1D, true, 1 },
+        { "a2d", SHAPE_2D, true, 2 }, { "cube", SHAPE_CUBE, false, 3 }, { "acube", SHAPE_CUBE, true, 3 } };
+    size_t s = 0;
+    while (s < sizeof shapes / sizeof *shapes && !decode_has(d, shapes[s].name))
+        s++;
+    if (s == sizeof shapes / sizeof *shapes)
+        return decode_error(d, "a geometry that textures and surfaces do not have here");
+    a->shape = shapes[s].shape;
+    a->layered = shapes[s].layered;
+    a->dimensions = shapes[s].dimensions;
+    if (o->kind != PTX_OP_LIST || !o->bracketed || o->element_count != 2 || o->elements[0].kind != PTX_OP_REGISTER)
+        return decode_error(d, "only objects whose handle is in a register, without a sampler of their own, are known");
+    if (decode_source(d, &o->elements[0], PTX_B64, &n->s[0]))
+        return -1;
+    const struct ptx_operand *elements[COORDINATES];
+    struct ptx_operand scratch[COORDINATES];
+    uint32_t count = decode_elements(d, &o->elements[1], elements, scratch, COORDINATES), want = a->dimensions + a->layered;
+    if (count < want)
+        return decode_error(d, "%u coordinates where %u are wanted", count, want);
+    for (uint32_t k = 0; k < want; k++)
+        if (decode_source(d, elements[k], PTX_B32, &a->at[k]))
+            return -1;
+    return 0;
+}
+
+static int results(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_type type, unsigned want, struct access *a)
+{
+    const struct ptx_operand *elements[4];
+    struct ptx_operand scratch[4];
+    a->count = decode_elements(d, o, elements, scratch, 4);
+    if (a->count != want || o->second)
+        return decode_error(d, o->second ? "whether memory is resident is not told" : "%u registers for a vector of %u", a->count, want);
+    for (unsigned k = 0; k < want; k++) {
+        enum ptx_type declared;
+        if (decode_destination(d, elements[k], type, &a->to[k], &declared))
+            return -1;
+        if (ptx_type_size(declared) < ptx_type_size(type) || ptx_type_size(declared) > 8)
+            return decode_error(d, "a register of type %s for a value of type %s", ptx_type_name(declared), ptx_type_name(type));
+        a->cell[k] = (uint8_t)ptx_type_size(declared);
+    }
+    return 0;
+}
+
+static unsigned vector_of(const struct exec_decoder *d) { return decode_has(d, "v4") ? 4 : decode_has(d, "v2") ? 2 : 1; }
+
+static int known_modifiers(struct exec_decoder *d, const char *const *list)
+{
+    for (uint32_t k = 0; k < d->in->modifier_count; k++)
+        if (!one_of(d->in->modifiers[k], list))
+            return decode_error(d, "unknown modifier '%s'", d->in->modifiers[k]);
+    return 0;
+}
+
+static int decode_texture(struct exec_decoder *d)
+{
+    static const char *const known[] = { "level", "grad", "base", "1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "v2", "v4", "f16x2", "f16", "f32",
+                                         "s32", "u32", "r", "g", "b", "a", NULL };
+    struct exec_insn n = { .run = run_texture };
+    struct access *a = exec_kernel_own(d->kernel, sizeof *a);
+    bool gather = !strcmp(d->in->opcode, "tld4");
+    unsigned levels = decode_has(d, "level") ? 1 : decode_has(d, "grad") ? 2 : 0;
+    if (!a)
+        return decode_error(d, "no host memory");
+    if (known_modifiers(d, known) || d->in->operand_count != 2 + levels)
+        return decode_error(d, "offsets and depth comparison are not known");
+    enum ptx_type to = decode_type(d, 1), by = decode_type(d, 0);
+    a->half = to == PTX_F16X2 || to == PTX_F16;
+    a->integer = by == PTX_S32;
+    a->gather = gather;
+    a->component = decode_has(d, "g") ? 1 : decode_has(d, "b") ? 2 : decode_has(d, "a") ? 3 : 0;
+    if ((by != PTX_F32 && by != PTX_S32) || (to != PTX_F32 && to != PTX_S32 && to != PTX_U32 && !a->half))
+        return decode_error(d, "types of texel and coordinate that do not go together");
+    if (places(d, &d->in->operands[1], &n, a) || results(d, &d->in->operands[0], to, to == PTX_F16X2 ? 2 : 4, a))
+        return -1;
+    if ((a->shape == SHAPE_CUBE && a->integer) || (gather && (a->integer || a->half || a->shape == SHAPE_1D || a->shape == SHAPE_3D)))
+        return decode_error(d, "a geometry that does not go with this instruction");
+    n.extra = a;
+    return decode_put_guarded(d, n);
+}
+
+static int decode_surface(struct exec_decoder *d)
+{
+    static const char *const known[] = { "b", "p", "1d", "2d", "3d", "a1d", "a2d", "v2", "v4", "b8", "b16", "b32", "b64", "u32", "s32", "f32", "trap", "clamp", "zero",
+                                         "ca", "cg", "cs", "cv", "wb", "wt", NULL };
+    bool load = !strcmp(d->in->opcode, "suld");
+    struct exec_insn n = { .run = load ? run_surface_load : run_surface_store };
+    struct access *a = exec_kernel_own(d->kernel, sizeof *a);
+    if (!a)
+        return decode_error(d, "no host memory");
+    if (known_modifiers(d, known) || d->in->operand_count != 2)
+        return decode_error(d, "operands");
+    enum ptx_type type = decode_type(d, 0);
+    a->bytes = (unsigned)ptx_type_size(type);
+    a->formatted = decode_has(d, "p");
+    a->outside = decode_has(d, "clamp") ? OUTSIDE_CLAMP : decode_has(d, "zero") ? OUTSIDE_ZERO : OUTSIDE_TRAP;
+    unsigned want = vector_of(d);
+    if (!a->bytes || a->bytes * want > 16 || (a->formatted && (load || a->bytes != 4)))
+        return decode_error(d, "a type that surfaces do not have");
+    if (places(d, &d->in->operands[load], &n, a))
+        return -1;
+    n.extra = a;
+    if (load)
+        return results(d, &d->in->operands[0], type, want, a) ? -1 : decode_put_guarded(d, n);
+    const struct ptx_operand *elements[4];
+    struct ptx_operand scratch[4];
+    a->count = decode_elements(d, &d->in->operands[1], elements, scratch, 4);
+    if (a->count != want)
+        return decode_error(d, "%u registers for a vector of %u", a->count, want);
+    for (unsigned k = 0; k < want; k++) {
+        if (decode_source(d, elements[k], type, &a->from[k]))
+            return -1;
+        a->cell[k] = a->bytes == 8 ? 8 : 4;
+    }
+    return decode_put_guarded(d, n);
+}
+
+static int decode_query(struct exec_decoder *d)
+{
+    static const char *const queries[] = { "width", "height", "depth", "array_size", "channel_data_type", "channel_order", "normalized_coords",
+                                           "filter_mode", "addr_mode_0", "addr_mode_1", "addr_mode_2" };
+    struct exec_insn n = { .run = run_query, .kind = !strcmp(d->in->opcode, "suq") };
+    struct access *a = exec_kernel_own(d->kernel, sizeof *a);
+    if (!a)
+        return decode_error(d, "no host memory");
+    while (a->query < QUERY_NONE && !decode_has(d, queries[a->query]))
+        a->query++;
+    if (a->query == QUERY_NONE || d->in->operand_count != 2 || (n.kind && a->query >= QUERY_NORMALIZED))
+        return decode_error(d, "a query that is not answered here");
+    const struct ptx_operand *o = &d->in->operands[1];
+    struct ptx_operand handle = { .kind = PTX_OP_REGISTER, .reg = o->reg, .component = o->component };
+    if (o->kind != PTX_OP_MEMORY || !o->has_register || o->has_variable || o->integer)
+        return decode_error(d, "only objects whose handle is in a register are known");
+    if (decode_source(d, &handle, PTX_B64, &n.s[0]) || results(d, &d->in->operands[0], PTX_B32, 1, a))
+        return -1;
+    n.extra = a;
+    return decode_put_guarded(d, n);
+}
+
+const struct decode_entry decode_texture_table[] = { { "tex", decode_texture }, { "tld4", decode_texture }, { "suld", decode_surface },
+    { "sust", decode_surface }, { "txq", decode_query }, { "suq", decode_query }, { NULL, NULL } };

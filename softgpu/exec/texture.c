@@ -1,0 +1,261 @@
+/*
+ * texture.c: the table of texture and surface objects, and what a fetch gives. See softgpu/texture.h.
+ *
+ * A filtered fetch looks at the two texels around x - 0.5 in each dimension; the weight is a fixed-point number of 9 bits,
+ * 8 of them behind the point, so 1.0 is one of its values. Address modes are applied to each texel's index.
+ */
+#include "softgpu/texture.h"
+#include "softgpu/exec/access.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "softgpu/memory.h"
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+struct slot { struct sg_texture texture; uint32_t generation, next_free; bool used; };
+static struct { pthread_rwlock_t lock; struct slot *slots; uint32_t count, room, first_free; } table = { .lock = PTHREAD_RWLOCK_INITIALIZER };
+
+static const uint64_t tag = 0x7E3;                       /* not an address of the process, not a token of the driver */
+enum { GENERATION_BITS = 20, SLOT_BITS = 32, SLOTS_MOST = 1 << 20 };
+
+static uint64_t handle_of(uint32_t slot)                 /* slots count from 1: free-list ends are 0 */
+{
+    return tag << (GENERATION_BITS + SLOT_BITS) | (uint64_t)(table.slots[slot - 1].generation & ((1u << GENERATION_BITS) - 1)) << SLOT_BITS | slot;
+}
+
+static struct slot *slot_of(uint64_t handle)
+{
+    uint32_t slot = (uint32_t)handle;
+    if (!slot || slot > table.count || !table.slots[slot - 1].used || handle_of(slot) != handle)
+        return NULL;
+    return &table.slots[slot - 1];
+}
+
+uint64_t sg_texture_add(const struct sg_texture *t)
+{
+    uint64_t handle = 0;
+    pthread_rwlock_wrlock(&table.lock);
+    if (!table.first_free && table.count == table.room) {
+        uint32_t room = table.room ? 2 * table.room : 64;
+        struct slot *grown = room > SLOTS_MOST ? NULL : realloc(table.slots, room * sizeof *grown);
+        if (!grown)
+            goto out;
+        table.slots = grown;
+        table.room = room;
+    }
+    uint32_t slot = table.first_free;
+    if (slot)
+        table.first_free = table.slots[slot - 1].next_free;
+    else
+        table.slots[(slot = ++table.count) - 1].generation = 0;
+    table.slots[slot - 1].texture = *t;
+    table.slots[slot - 1].used = true;
+    handle = handle_of(slot);
+out:
+    pthread_rwlock_unlock(&table.lock);
+    return handle;
+}
+
+void sg_texture_remove(uint64_t handle)
+{
+    pthread_rwlock_wrlock(&table.lock);
+    struct slot *s = slot_of(handle);
+    if (s) {
+        s->used = false;
+        s->generation++;
+        s->next_free = table.first_free;
+        table.first_free = (uint32_t)handle;
+    }
+    pthread_rwlock_unlock(&table.lock);
+}
+
+bool sg_texture_get(uint64_t handle, struct sg_texture *t)
+{
+    pthread_rwlock_rdlock(&table.lock);
+    const struct slot *s = slot_of(handle);
+    if (s)
+        *t = s->texture;
+    pthread_rwlock_unlock(&table.lock);
+    return s != NULL;
+}
+
+/* ---- texels ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t bits_of(float f)
+{
+    union { float f; uint32_t u; } v = { .f = f };
+    return v.u;
+}
+
+static float float_of(uint32_t u)
+{
+    union { uint32_t u; float f; } v = { .u = u };
+    return v.f;
+}
+
+static float half_to_float(uint16_t h)
+{
+    unsigned exponent = h >> 10 & 31u, fraction = h & 1023u;
+    uint32_t sign = (uint32_t)(h >> 15) << 31;
+    if (exponent == 31)
+        return float_of(sign | 0x7f800000u | fraction << 13);
+    if (exponent)
+        return float_of(sign | (exponent + 112) << 23 | fraction << 13);
+    return float_of(sign | bits_of((float)fraction * 0x1p-24f));
+}
+
+static bool floats(const struct sg_texture *t) { return t->format >= SG_TEXEL_F16 || t->unit; }
+
+static uint32_t component(const struct sg_texture *t, const unsigned char *p)
+{
+    switch (t->format) {
+    case SG_TEXEL_U8:  { uint8_t v = exec_load8(p); return t->unit ? bits_of((float)v / 255.0f) : v; }
+    case SG_TEXEL_U16: { uint16_t v = exec_load16(p); return t->unit ? bits_of((float)v / 65535.0f) : v; }
+    case SG_TEXEL_S8:  { int8_t v = (int8_t)exec_load8(p); return t->unit ? bits_of(fmaxf((float)v / 127.0f, -1.0f)) : (uint32_t)v; }
+    case SG_TEXEL_S16: { int16_t v = (int16_t)exec_load16(p); return t->unit ? bits_of(fmaxf((float)v / 32767.0f, -1.0f)) : (uint32_t)v; }
+    case SG_TEXEL_F16: return bits_of(half_to_float(exec_load16(p)));
+    default:           return exec_load32(p);
+    }
+}
+
+/* index < 0: a texel of the border */
+static bool texel(const struct sg_texture *t, unsigned device, const int64_t index[3], uint32_t layer, uint32_t out[4])
+{
+    out[0] = out[1] = out[2] = out[3] = 0;
+    if (index[0] < 0 || index[1] < 0 || index[2] < 0)
+        return true;                                     /* the border's colour: all 0 */
+    unsigned size = sg_texel_bytes(t->format);
+    uint64_t at = t->base + (uint64_t)index[0] * size * t->channels + (uint64_t)index[1] * t->pitch + ((uint64_t)index[2] + layer) * t->slice;
+    if (!sg_memory_may(at, (uint64_t)size * t->channels, device, SG_READ))
+        return false;
+    for (unsigned c = 0; c < t->channels; c++)
+        out[c] = component(t, (const unsigned char *)(uintptr_t)at + c * size);
+    if (t->channels < 4)
+        out[3] = floats(t) ? bits_of(1.0f) : 1;
+    return true;
+}
+
+/* Wrapping and mirroring are for normalized coordinates; others are clamped then. */
+static int64_t place(int64_t i, int64_t n, unsigned wrap, bool normalized)
+{
+    if (i >= 0 && i < n)
+        return i;
+    if (wrap == SG_BORDER)
+        return -1;
+    if (wrap == SG_WRAP && normalized)
+        return (i % n + n) % n;
+    if (wrap == SG_MIRROR && normalized) {
+        int64_t k = (i % (2 * n) + 2 * n) % (2 * n);
+        return k < n ? k : 2 * n - 1 - k;
+    }
+    return i < 0 ? 0 : n - 1;
+}
+
+/* In texels. Far outside and NaN become numbers that an index can hold. Wrapping first keeps large coordinates exact. */
+static float scale(const struct sg_texture *t, float x, unsigned dimension, uint32_t n)
+{
+    if (!(x == x))
+        return 0;
+    if (t->normalized) {
+        if (t->wrap[dimension] == SG_WRAP && isfinite(x))
+            x -= floorf(x);
+        x *= (float)n;
+    }
+    return fminf(fmaxf(x, -0x1p30f), 0x1p30f);
+}
+
+static uint32_t extent(const struct sg_texture *t, unsigned dimension) { return dimension == 0 ? t->width : dimension == 1 ? t->height : t->depth; }
+static uint32_t layer_of(const struct sg_texture *t, int64_t layer) { return layer < 0 ? 0 : layer >= t->layers ? t->layers - 1 : (uint32_t)layer; }
+
+bool sg_texture_sample(const struct sg_texture *t, unsigned dimensions, unsigned device, const float at[3], int64_t layer, uint32_t out[4])
+{
+    int64_t index[3] = { 0, 0, 0 }, pair[3][2] = { { 0 } };
+    float weight[3] = { 0 };
+    uint32_t l = layer_of(t, layer);
+    bool linear = t->linear_filter && floats(t);
+    for (unsigned k = 0; k < dimensions; k++) {
+        uint32_t n = extent(t, k);
+        float x = scale(t, at[k], k, n);
+        if (linear)
+            x -= 0.5f;
+        int64_t i = (int64_t)floorf(x);
+        index[k] = place(i, n, t->wrap[k], t->normalized);
+        pair[k][0] = index[k];
+        pair[k][1] = place(i + 1, n, t->wrap[k], t->normalized);
+        weight[k] = floorf((x - floorf(x)) * 256.0f + 0.5f) / 256.0f;
+    }
+    if (!linear)
+        return texel(t, device, index, l, out);
+    float sum[4] = { 0 };
+    for (unsigned corner = 0; corner < 1u << dimensions; corner++) {
+        float part = 1;
+        for (unsigned k = 0; k < dimensions; k++) {
+            unsigned second = corner >> k & 1u;
+            index[k] = pair[k][second];
+            part *= second ? weight[k] : 1.0f - weight[k];
+        }
+        if (part == 0)
+            continue;                                    /* a texel of no weight is not looked at: infinity * 0 */
+        uint32_t v[4];
+        if (!texel(t, device, index, l, v))
+            return false;
+        for (unsigned c = 0; c < 4; c++)
+            sum[c] += part * float_of(v[c]);
+    }
+    for (unsigned c = 0; c < 4; c++)
+        out[c] = bits_of(sum[c]);
+    return true;
+}
+
+bool sg_texture_fetch(const struct sg_texture *t, unsigned dimensions, unsigned device, const int32_t at[3], int64_t layer, uint32_t out[4])
+{
+    int64_t index[3] = { 0, 0, 0 };
+    for (unsigned k = 0; k < dimensions; k++)
+        index[k] = place(at[k], extent(t, k), t->linear_memory ? SG_BORDER : t->wrap[k], t->normalized);
+    return texel(t, device, index, layer_of(t, layer), out);
+}
+
+bool sg_texture_gather(const struct sg_texture *t, unsigned device, const float at[3], int64_t layer, unsigned which, uint32_t out[4])
+{
+    static const unsigned char corners[4][2] = { { 0, 1 }, { 1, 1 }, { 1, 0 }, { 0, 0 } };
+    int64_t low[2];
+    for (unsigned k = 0; k < 2; k++)
+        low[k] = (int64_t)floorf(scale(t, at[k], k, extent(t, k)) - 0.5f);
+    for (unsigned c = 0; c < 4; c++) {
+        int64_t index[3] = { place(low[0] + corners[c][0], t->width, t->wrap[0], t->normalized),
+                             place(low[1] + corners[c][1], t->height, t->wrap[1], t->normalized), 0 };
+        uint32_t v[4];
+        if (!texel(t, device, index, layer_of(t, layer), v))
+            return false;
+        out[c] = v[which];
+    }
+    return true;
+}
+
+unsigned sg_texture_face(const float d[3], float at[2])
+{
+    float x = fabsf(d[0]), y = fabsf(d[1]), z = fabsf(d[2]), s, r, m;
+    unsigned face;
+    if (x > y && x > z) {
+        face = d[0] < 0;
+        m = x;
+        s = face ? d[2] : -d[2];
+        r = -d[1];
+    } else if (y > z) {
+        face = 2 + (d[1] < 0);
+        m = y;
+        s = d[0];
+        r = face == 3 ? -d[2] : d[2];
+    } else {
+        face = 4 + (d[2] < 0);
+        m = z;
+        s = face == 5 ? -d[0] : d[0];
+        r = -d[1];
+    }
+    at[0] = m > 0 ? (s / m + 1) / 2 : 0;
+    at[1] = m > 0 ? (r / m + 1) / 2 : 0;
+    return face;
+}

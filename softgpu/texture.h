@@ -1,0 +1,54 @@
+/*
+ * texture.h: texture and surface objects, between softgpu/driver/ (which makes them) and softgpu/exec/ (which reads and
+ * writes through them).
+ *
+ * A handle is what a kernel holds in a 64-bit register: a tag, a generation and a slot of a table of the process. The
+ * table gives out copies, so a kernel that looks while another thread destroys the object has either the whole
+ * descriptor or none. The memory behind it is looked up in sg_memory at each access, as for every other
+ * access of a kernel: an object that outlives its memory makes the kernel fault, never the process.
+ *
+ * Follows: CUDA programming guide, appendix "Texture Fetching"; PTX ISA, "Texture Instructions", "Surface Instructions".
+ */
+#ifndef SOFTGPU_TEXTURE_H
+#define SOFTGPU_TEXTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sg_texel { SG_TEXEL_U8, SG_TEXEL_U16, SG_TEXEL_U32, SG_TEXEL_S8, SG_TEXEL_S16, SG_TEXEL_S32, SG_TEXEL_F16, SG_TEXEL_F32 };
+enum sg_wrap { SG_WRAP, SG_CLAMP, SG_MIRROR, SG_BORDER };       /* CUaddress_mode */
+
+struct sg_texture {
+    uint64_t base;                       /* device address of texel 0,0,0, aligned to a texel */
+    uint64_t pitch, slice;               /* bytes from row to row, from layer (or depth) to layer */
+    uint32_t width;                      /* texels */
+    uint32_t height, depth;              /* 1 where the object has no such dimension */
+    uint32_t layers;                     /* 1: none; a cube map has 6, or 6 times its layers */
+    uint8_t format, channels;            /* enum sg_texel; 1, 2 or 4 */
+    uint8_t wrap[3];                     /* enum sg_wrap */
+    bool surface;                        /* for suld and sust, not for tex */
+    bool linear_memory;                  /* fetched by index only; outside: 0 */
+    bool linear_filter, normalized;      /* normalized: coordinates */
+    bool unit;                           /* integers of 8 and 16 bits are read as floats of 0 … 1 or -1 … 1 */
+};
+
+static inline unsigned sg_texel_bytes(unsigned format)
+{
+    return format == SG_TEXEL_U8 || format == SG_TEXEL_S8 ? 1 : format == SG_TEXEL_U32 || format == SG_TEXEL_S32 || format == SG_TEXEL_F32 ? 4 : 2;
+}
+
+/* 0: no host memory. Any thread. */
+uint64_t sg_texture_add(const struct sg_texture *);
+void sg_texture_remove(uint64_t handle);                 /* one that is none is ignored */
+bool sg_texture_get(uint64_t handle, struct sg_texture *);
+
+/* One fetch. x, y, z: texels, or 0 … 1 if normalized; layer is clamped. dimensions 1 to 3. Each of out[4] is a float's bits or an
+   integer, channels that the texture lacks are 0, 0 and 1. False: memory that `device` may not read. */
+bool sg_texture_sample(const struct sg_texture *, unsigned dimensions, unsigned device, const float at[3], int64_t layer, uint32_t out[4]);
+bool sg_texture_fetch(const struct sg_texture *, unsigned dimensions, unsigned device, const int32_t at[3], int64_t layer, uint32_t out[4]);
+/* The four texels that a linear filter would look at, of one component: in the order of tld4. */
+bool sg_texture_gather(const struct sg_texture *, unsigned device, const float at[3], int64_t layer, unsigned component, uint32_t out[4]);
+/* Direction to face 0 … 5 and the place on it, 0 … 1. */
+unsigned sg_texture_face(const float direction[3], float at[2]);
+
+#endif
