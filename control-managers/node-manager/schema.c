@@ -50,7 +50,7 @@ static const struct config_key keys[] = {
     { .path = "mps.pipe-directory", .kind = CONFIG_PATH, .offset = AT(mps_directory), .initial = "/tmp/nvidia-mps",
       .help = "CUDA_MPS_PIPE_DIRECTORY of the MPS daemon that mps/start_mps.sh has started." },
     { .path = "ipc.socket", .kind = CONFIG_PATH, .offset = AT(socket), .initial = "/run/flyt/node-manager.sock",
-      .help = "Held while a node manager runs, so that no second one uses the same state." },
+      .help = "Not used by this version, accepted for configurations that have it: GPU servers are watched through the state folder." },
     { .path = "tls.ca", .kind = CONFIG_PATH, .offset = AT(tls_ca), .initial = "",
       .help = "Certificate of the cluster's CA (flytctl ca); TLS is used when ca, certificate and key exist." },
     { .path = "tls.certificate", .kind = CONFIG_PATH, .offset = AT(tls_certificate), .initial = "", .help = "Certificate of this node." },
