@@ -139,6 +139,7 @@ struct session {
     struct loop_timer beat;
     struct pending *pending;        /* calls answered when the DB has taken something, see admin_vm.c */
     struct session *next, **back;   /* all sessions */
+    struct session *watch_next, **watch_back;   /* those that wait for events */
 };
 
 struct event_ring { struct db_event *events; size_t capacity, count, start; uint64_t next; };
@@ -164,7 +165,7 @@ struct cluster {
     struct map        vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
     struct program   *line, **line_end;         /* waiting for a GPU, first come first */
     size_t            line_length;
-    struct session   *sessions;
+    struct session   *sessions, *watchers;
     struct event_ring events;
     struct loop_timer tick, reload_vms, retry_line;
     bool              retrying, loading_vms;

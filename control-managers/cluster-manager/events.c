@@ -71,9 +71,6 @@ void cluster_event(struct cluster *cluster, admin_severity severity, const char 
     keep(&cluster->events, &event);
     uint64_t kept = (uint64_t)cluster->values->events_kept;
     store_event(cluster, &event, event.number % TRIM_EVERY == 0 && event.number > kept ? event.number - kept : 0);
-    for (struct session *session = cluster->sessions, *next; session; session = next) {
-        next = session->next;
-        if (session->waiting && session->waiting_procedure == ADMIN_EVENTS)
-            session_wake(session);
-    }
+    while (cluster->watchers)                   /* each leaves the list when it is answered */
+        session_wake(cluster->watchers);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "control-managers/common/explain.h"
@@ -152,6 +153,16 @@ static void on_end(int number, void *context)
 
 /* ---- life ---- */
 
+/* One descriptor for each peer: as many as the system allows. */
+static void raise_file_limit(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 static int start(struct cluster *cluster, char *error)
 {
     const struct cluster_config *values = cluster->values;
@@ -277,6 +288,7 @@ int main(int argc, char **argv)
     }
     apply_values(&cluster);
     log_set_name("flyt-cluster-manager");
+    raise_file_limit();
     setenv("FLYT_LOG", levels[cluster.values->log_level], 0);
     return run(&cluster);
 }

@@ -27,12 +27,33 @@ static void beat_due(struct loop_timer *timer, void *context)
     session_wake(context);
 }
 
+static void watch(struct session *session)
+{
+    session->watch_next = session->cluster->watchers;
+    session->watch_back = &session->cluster->watchers;
+    if (session->watch_next)
+        session->watch_next->watch_back = &session->watch_next;
+    session->cluster->watchers = session;
+}
+
+static void unwatch(struct session *session)
+{
+    if (!session->watch_back)
+        return;
+    *session->watch_back = session->watch_next;
+    if (session->watch_next)
+        session->watch_next->watch_back = session->watch_back;
+    session->watch_back = NULL;
+}
+
 void session_wait(struct session *session, struct call *call, uint32_t procedure, unsigned ms)
 {
     if (session->waiting)
         session_wake(session);
     session->waiting = call;
     session->waiting_procedure = procedure;
+    if (procedure == ADMIN_EVENTS)
+        watch(session);
     loop_timer_start(session->cluster->loop, &session->beat, ms, beat_due, session);
 }
 
@@ -41,6 +62,7 @@ void session_wake(struct session *session)
     if (!session->waiting)
         return;
     loop_timer_stop(&session->beat);
+    unwatch(session);
     switch (session->waiting_procedure) {
     case NODE_ORDERS:   node_answer_orders(session); break;
     case CLIENT_EVENTS: client_answer_events(session); break;
@@ -239,6 +261,7 @@ static void closed(struct conn *conn, int error, const char *why)
     session->waiting = NULL;                    /* the loop has freed it */
     admin_forget(session);
     loop_timer_stop(&session->beat);
+    unwatch(session);
     *session->back = session->next;
     if (session->next)
         session->next->back = session->back;

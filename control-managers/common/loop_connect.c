@@ -221,6 +221,26 @@ static void looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *add
     try_next(connecting);
 }
 
+/* A numeric address needs no thread that looks it up. */
+static void begin_numeric(struct loop_timer *timer, void *context)
+{
+    struct connecting *connecting = context;
+    loop_timer_start(connecting->conn->loop, timer, connecting->timeout_ms, overdue, connecting);
+    try_next(connecting);
+}
+
+static bool is_numeric(struct connecting *connecting, const struct loop_address *address)
+{
+    const struct addrinfo numeric = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+    if (getaddrinfo(address->host, address->service, &numeric, &connecting->addresses)) {
+        connecting->addresses = NULL;
+        return false;
+    }
+    connecting->at = connecting->addresses;
+    connecting->last_error = -EHOSTUNREACH;
+    return true;
+}
+
 static void begin_unix(struct loop_timer *timer, void *context)
 {
     struct connecting *connecting = context;
@@ -268,6 +288,9 @@ int conn_connect(struct loop *loop, const struct conn_options *options, struct c
     connecting->timeout_ms = options->timeout_ms ? options->timeout_ms : CTL_CALL_SECONDS * 1000;
     if (address.is_unix) {
         loop_timer_start(loop, &connecting->deadline, 0, begin_unix, connecting);
+    } else if (is_numeric(connecting, &address)) {
+        snprintf(conn->host, sizeof conn->host, "%.63s", address.host);
+        loop_timer_start(loop, &connecting->deadline, 0, begin_numeric, connecting);
     } else {
         snprintf(conn->host, sizeof conn->host, "%.63s", address.host);
         loop_timer_start(loop, &connecting->deadline, connecting->timeout_ms, overdue, connecting);
