@@ -4,6 +4,7 @@
  */
 #include "tests/control/node_fake.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -102,6 +103,43 @@ static long status_number(pid_t pid, const char *name, int base)
             number = strtol(line + strlen(name) + 1, NULL, base);
     fclose(file);
     return number;
+}
+
+/* Names of digits in a folder as the process sees it; -1: it cannot be read. */
+static int numbers_seen(pid_t pid, const char *folder)
+{
+    char path[256];
+    int count = 0;
+    struct dirent *entry;
+    snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, folder);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return -1;
+    while ((entry = readdir(dir)))
+        count += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
+    closedir(dir);
+    return count;
+}
+
+/* One tenant's server sees neither another's folder nor its processes, where the kernel gives namespaces. */
+static void test_apart(void **state)
+{
+    char path[128];
+    (void)state;
+    pid_t node = start_node(), one = start_server(1), two = start_server(2);
+    snprintf(path, sizeof path, "%s/state/servers", fake.folder);
+    if (strstr(fake_log(node), "sandbox-incomplete")) {
+        end_node(node);
+        skip();
+    }
+    assert_int_equal(numbers_seen(getpid(), path), 2);
+    assert_int_equal(numbers_seen(one, path), 1);
+    assert_int_equal(numbers_seen(two, path), 1);
+    assert_in_range(numbers_seen(one, "/proc"), 1, 8);          /* itself and its workers */
+    order_stop(1, 0);
+    order_stop(2, 0);
+    fake_until(in_state(1, CTL_SERVER_ENDED) && in_state(2, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
 }
 
 static void test_life(void **state)
@@ -310,6 +348,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_life, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_crash, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
