@@ -13,7 +13,11 @@ $(BUILD)/tests/control_client_program: $(call objects,tests/control/client_progr
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN))
 
 TESTS += "$(BUILD)/tests/control_client_manager $(BIN) $(BUILD)/tests/control_client_program"
-TESTS += "$(BUILD)/tests/control_node_manager $(BIN)"
+# Stands in for NVIDIA's libraries.
+$(BUILD)/tests/control_node_nvml.so: $(call objects,tests/control/node_nvml.c)
+	@mkdir -p $(@D)
+	$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
+TESTS += "$(BUILD)/tests/control_node_manager $(BIN) $(BUILD)/tests/control_node_nvml.so"
 
 $(call objects,tests/control/client_wire.c): | $(CONTROL_COMMON_HEADERS) $(CPU_RPC_HEADERS)
 $(BUILD)/tests/control_client_wire: $(call objects,tests/control/client_wire.c) $(CPU_RPC_MANAGER_OBJECTS) $(TESTS_CONTROL_NODE_COMMON)

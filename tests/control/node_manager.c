@@ -15,6 +15,7 @@
 enum { START_MS = 30000, SOON_MS = 15000 };
 
 static char more_config[512];
+static const char *gpu_kind = "software", *stand_ins;
 static char *environment[8];
 
 static pid_t start_node(void)
@@ -23,8 +24,8 @@ static pid_t start_node(void)
     snprintf(config, sizeof config, "%s/node.conf", fake.folder);
     fake_file("secret", "secret\n");
     fake_file("node.conf", "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
-              "node = { name = \"n1\"; secret = \"file:%s/secret\"; addresses = [\"10.0.0.1\"]; state-directory = \"%s/state\"; gpu = \"software\"; };\n"
-              "virt-server = { listen-address = \"127.0.0.1\"; %s };\n", fake.port, fake.folder, fake.folder, more_config);
+              "node = { name = \"n1\"; secret = \"file:%s/secret\"; addresses = [\"10.0.0.1\"]; state-directory = \"%s/state\"; gpu = \"%s\"; };\n"
+              "virt-server = { listen-address = \"127.0.0.1\"; %s };\n", fake.port, fake.folder, fake.folder, gpu_kind, more_config);
     char program[256];
     snprintf(program, sizeof program, "%s/flyt-node-manager", fake_bin);
     char *arguments[] = { program, (char *)(uintptr_t)"--config", config, NULL };
@@ -78,6 +79,7 @@ static int setup(void **state)
 {
     (void)state;
     more_config[0] = '\0';
+    gpu_kind = "software";
     memset(environment, 0, sizeof environment);
     fake_start();
     return 0;
@@ -344,6 +346,41 @@ static void test_gpu_fault(void **state)
     unlink(path);
 }
 
+/* What NVML and the driver say is reported; without MPS a part of the SMs is refused, saying why. */
+static void test_nvidia(void **state)
+{
+    static char path[300];
+    char target[160];
+    (void)state;
+    const char *const names[] = { "libnvidia-ml.so.1", "libcuda.so.1" };
+    for (int i = 0; i < 2; i++) {
+        snprintf(target, sizeof target, "%s/%s", fake.folder, names[i]);
+        assert_int_equal(symlink(stand_ins, target), 0);
+    }
+    snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s", fake.folder);
+    environment[0] = path;
+    gpu_kind = "nvidia";
+    pid_t node = start_node();
+    assert_int_equal(fake.node_args.gpus.gpus_len, 1);
+    const ctl_gpu *gpu = &fake.node_args.gpus.gpus_val[0];
+    assert_string_equal(gpu->id, "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
+    assert_string_equal(gpu->product, "NVIDIA Test");
+    assert_int_equal(gpu->sms, 132);
+    assert_int_equal(gpu->memory, UINT64_C(79) << 30);
+    assert_int_equal(gpu->clock_mhz, 1980);
+    assert_int_equal(gpu->sharing, CTL_SHARING_EXCLUSIVE | CTL_SHARING_TIME_SLICE);
+    assert_int_equal(gpu->sm_limits, 0);
+    assert_non_null(strstr(gpu->text, "start_mps.sh"));
+    ctl_server_spec spec;
+    fake_spec(&spec, 1);
+    spec.gpu = (char *)(uintptr_t)"GPU-00010203-0405-0607-0809-0a0b0c0d0e0f";
+    uint64_t number = order_start(&spec);
+    fake_until(fake_done(number), SOON_MS);
+    assert_int_equal(fake_done(number)->code, CTL_NOT_SUPPORTED);
+    assert_non_null(strstr(fake_done(number)->text, "start_mps.sh"));
+    end_node(node);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -354,9 +391,14 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_does_not_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gpu_fault, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nvidia, setup, teardown),
     };
-    if (argc > 1)
-        fake_bin = argv[1];
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s BIN STAND-INS\n", argv[0]);
+        return 2;
+    }
+    fake_bin = argv[1];
+    stand_ins = realpath(argv[2], NULL);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
