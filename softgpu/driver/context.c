@@ -90,6 +90,7 @@ void sgd_context_deactivate(struct sgd_context *c)
     while (c->streams)
         sgd_stream_retire(c->streams);
     c->legacy = NULL;
+    sgd_arrays_forget(c);
     for (size_t i = 0; i < sgd_memories.count;) {
         struct sgd_memory *m = (struct sgd_memory *)sgd_memories.items[i];
         if (m->context == c)

@@ -171,12 +171,31 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CU
 
 /* ---- two and three dimensions ------------------------------------------------------------------------------------ */
 
-static CUresult box_side(CUmemorytype type, const void *host, uint64_t device, size_t x, size_t y, size_t z, size_t pitch, size_t height,
-                         size_t width, struct sgd_side *s)
+/* A place in an array. Everything of it: the copy's rows and slices may not leave it. */
+static CUresult array_side(CUarray handle, size_t x, size_t y, size_t z, const struct copy *c, struct sgd_side *s)
 {
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    const struct sgd_array *a = sgd_array_get(handle);
+    if (!a)
+        r = CUDA_ERROR_INVALID_HANDLE;
+    else if (x > a->row || c->width > a->row - x || y > a->texture.height || c->rows > a->texture.height - y || z > a->slices || c->slices > a->slices - z)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else
+        *s = (struct sgd_side){ .address = a->memory + z * a->texture.slice + y * a->texture.pitch + x, .pitch = a->texture.pitch,
+                                .height = a->texture.height, .device = true };
+    sgd_leave();
+    return r;
+}
+
+static CUresult box_side(CUmemorytype type, const void *host, uint64_t device, CUarray array, size_t x, size_t y, size_t z, size_t pitch,
+                         size_t height, const struct copy *c, struct sgd_side *s)
+{
+    size_t width = c->width;
     uint64_t base = type == CU_MEMORYTYPE_HOST ? ADDRESS(host) : device;
     if (type == CU_MEMORYTYPE_ARRAY)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return array_side(array, x, y, z, c, s);
     if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)
         return CUDA_ERROR_INVALID_VALUE;
     if (!pitch)
@@ -196,9 +215,11 @@ static CUresult box(const CUDA_MEMCPY3D *p, CUstream stream, bool asynchronous)
     if (!p->WidthInBytes || !p->Height || !p->Depth || p->srcLOD || p->dstLOD)
         return p->srcLOD || p->dstLOD ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     struct copy c = { .width = p->WidthInBytes, .rows = p->Height, .slices = p->Depth };
-    CUresult r = box_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight, c.width, &c.to);
+    CUresult r = box_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight,
+                          &c, &c.to);
     if (!r)
-        r = box_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight, c.width, &c.from);
+        r = box_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight,
+                     &c, &c.from);
     return r ? r : copy(&c, stream, asynchronous);
 }
 
@@ -238,3 +259,57 @@ static CUresult peer_box(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool asyn
 
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *p) { return peer_box(p, NULL, false); }
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream s) { return peer_box(p, s, true); }
+
+/* ---- one dimension of an array ------------------------------------------------------------------------------------- */
+
+/* One of the two sides of each is an array, or both. A row of it at most: these calls are for arrays of one dimension. */
+static CUresult array_line(CUarray to_array, size_t to_offset, uint64_t to, CUarray from_array, size_t from_offset, uint64_t from, bool host,
+                           size_t size, CUstream stream, bool asynchronous)
+{
+    struct copy c = { .width = size, .rows = 1, .slices = 1 };
+    CUresult r = CUDA_SUCCESS;
+    if (to)
+        c.to = side(to, host ? ON_HOST : ON_DEVICE);
+    else
+        r = array_side(to_array, to_offset, 0, 0, &c, &c.to);
+    if (!r && from)
+        c.from = side(from, host ? ON_HOST : ON_DEVICE);
+    else if (!r)
+        r = array_side(from_array, from_offset, 0, 0, &c, &c.from);
+    return r ? r : copy(&c, stream, asynchronous);
+}
+
+CUresult cuMemcpyHtoA_v2(CUarray to, size_t at, const void *from, size_t n)
+{
+    return from ? array_line(to, at, 0, NULL, 0, ADDRESS(from), true, n, NULL, false) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemcpyAtoH_v2(void *to, CUarray from, size_t at, size_t n)
+{
+    return to ? array_line(NULL, 0, ADDRESS(to), from, at, 0, true, n, NULL, false) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemcpyDtoA_v2(CUarray to, size_t at, CUdeviceptr from, size_t n)
+{
+    return from ? array_line(to, at, 0, NULL, 0, from, false, n, NULL, false) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t at, size_t n)
+{
+    return to ? array_line(NULL, 0, to, from, at, 0, false, n, NULL, false) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemcpyAtoA_v2(CUarray to, size_t there, CUarray from, size_t here, size_t n)
+{
+    return array_line(to, there, 0, from, here, 0, false, n, NULL, false);
+}
+
+CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t at, const void *from, size_t n, CUstream s)
+{
+    return from ? array_line(to, at, 0, NULL, 0, ADDRESS(from), true, n, s, true) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t at, size_t n, CUstream s)
+{
+    return to ? array_line(NULL, 0, ADDRESS(to), from, at, 0, true, n, s, true) : CUDA_ERROR_INVALID_VALUE;
+}

@@ -15,6 +15,7 @@
  *   vmm.c        cuMemAddressReserve … ; memory.c cuMemAlloc … ; host.c pinned and managed; pointer.c attributes
  *   queue.c      streams as queues of operations, the heart; run.c what each operation does
  *   stream.c, event.c, value.c, copy.c, set.c, launch.c   the calls that put operations there
+ *   array.c, texture.c   arrays, texture and surface objects
  *   image.c, module.c, library.c, function.c, occupancy.c  code
  *   errors.c, entry.c (cuGetProcAddress), per_thread.c, symbols.awk (what is not offered)   the rest
  *
@@ -89,7 +90,7 @@ uint64_t sgd_now(void);                  /* ns, CLOCK_MONOTONIC */
 uint64_t sgd_next_id(void);
 
 enum sgd_kind {
-    SGD_FREE, SGD_CONTEXT, SGD_STREAM, SGD_EVENT, SGD_MODULE, SGD_FUNCTION, SGD_LIBRARY, SGD_KERNEL, SGD_PHYSICAL
+    SGD_FREE, SGD_CONTEXT, SGD_STREAM, SGD_EVENT, SGD_MODULE, SGD_FUNCTION, SGD_LIBRARY, SGD_KERNEL, SGD_PHYSICAL, SGD_ARRAY
 };
 void *sgd_handle_new(enum sgd_kind, void *object);       /* NULL: out of memory */
 void *sgd_handle_get(enum sgd_kind, const void *handle); /* NULL: not one, or no more */
@@ -222,5 +223,6 @@ void sgd_device_give(struct sgd_device *, size_t);
 
 #include "softgpu/driver/queue.h"
 #include "softgpu/driver/code.h"
+#include "softgpu/driver/array.h"
 
 #endif

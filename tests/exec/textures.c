@@ -21,7 +21,7 @@ static void load_fetch(unsigned g, const char *opcode, const char *types, const 
     char ptx[3000], coordinates[64];
     bool layered = g == GA1D || g == GA2D || g == GACUBE, integer = !strcmp(strrchr(types, '.'), ".s32");
     const char *l = layered ? "r7, " : "";
-    char names[3][8];
+    char names[3][16];
     for (int k = 0; k < 3; k++)
         snprintf(names[k], sizeof names[k], "%c%d", integer ? 'r' : 'f', k + 4);
     if (dimensions_of[g] == 1)

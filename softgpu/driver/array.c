@@ -1,0 +1,183 @@
+/*
+ * array.c: CUDA arrays. CUDA reference: Memory Management, cuArrayCreate and its like.
+ *
+ * An array is a block of device memory of the context: rows at a fixed pitch, layers and depth behind each other. Its
+ * address is told to nobody; copies come through copy.c, kernels through the objects of texture.c. Formats: the eight
+ * plain ones. No mip maps, no sparse arrays, no planes.
+ */
+#include "softgpu/driver/driver.h"
+
+#include <stdlib.h>
+
+enum { ROW_ALIGNMENT = 64 };
+static const unsigned known_flags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
+static struct sgd_array *arrays;
+
+bool sgd_array_format(CUarray_format asked, unsigned channels, uint8_t *format)
+{
+    static const struct { CUarray_format asked; uint8_t format; } formats[] = {
+        { CU_AD_FORMAT_UNSIGNED_INT8, SG_TEXEL_U8 }, { CU_AD_FORMAT_UNSIGNED_INT16, SG_TEXEL_U16 }, { CU_AD_FORMAT_UNSIGNED_INT32, SG_TEXEL_U32 },
+        { CU_AD_FORMAT_SIGNED_INT8, SG_TEXEL_S8 }, { CU_AD_FORMAT_SIGNED_INT16, SG_TEXEL_S16 }, { CU_AD_FORMAT_SIGNED_INT32, SG_TEXEL_S32 },
+        { CU_AD_FORMAT_HALF, SG_TEXEL_F16 }, { CU_AD_FORMAT_FLOAT, SG_TEXEL_F32 } };
+    if (channels != 1 && channels != 2 && channels != 4)
+        return false;
+    for (size_t k = 0; k < sizeof formats / sizeof *formats; k++)
+        if (formats[k].asked == asked) {
+            *format = formats[k].format;
+            return true;
+        }
+    return false;
+}
+
+struct sgd_array *sgd_array_get(CUarray handle) { return sgd_handle_get(SGD_ARRAY, handle); }
+
+/* Extents against what device attributes say (numbers of CUdevice_attribute: the reference names them so). */
+static bool fits(const struct sgd_device *d, const CUDA_ARRAY3D_DESCRIPTOR *a)
+{
+    bool layered = a->Flags & CUDA_ARRAY3D_LAYERED, cube = a->Flags & CUDA_ARRAY3D_CUBEMAP;
+    int width, height = 0, depth = 0;
+    if (cube) {
+        width = height = sgd_attribute(d, layered ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_WIDTH);
+        depth = layered ? sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS) : 6;
+        if (a->Width != a->Height || a->Depth % 6 || !a->Depth || (!layered && a->Depth != 6))
+            return false;
+    } else if (layered) {
+        width = sgd_attribute(d, a->Height ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_WIDTH : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH);
+        height = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_HEIGHT);
+        depth = sgd_attribute(d, a->Height ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_LAYERS : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_LAYERS);
+        if (!a->Depth)
+            return false;
+    } else if (a->Depth) {
+        width = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH);
+        height = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT);
+        depth = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH);
+        if (!a->Height)
+            return false;
+    } else if (a->Height) {
+        width = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH);
+        height = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT);
+    } else
+        width = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH);
+    return a->Width && a->Width <= (size_t)width && a->Height <= (size_t)height && a->Depth <= (size_t)depth;
+}
+
+/* Mutex held. */
+static CUresult create(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, CUarray *out)
+{
+    uint8_t format;
+    if (wanted->Flags & ~known_flags)
+        return wanted->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_DEPTH_TEXTURE) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    if (!sgd_array_format(wanted->Format, wanted->NumChannels, &format) || !fits(c->device, wanted))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sgd_array *a = calloc(1, sizeof *a);
+    if (!a)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    bool layers = wanted->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+    a->description = *wanted;
+    a->context = c;
+    a->slices = wanted->Depth ? wanted->Depth : 1;
+    a->row = wanted->Width * wanted->NumChannels * sg_texel_bytes(format);
+    size_t pitch = (a->row + ROW_ALIGNMENT - 1) / ROW_ALIGNMENT * ROW_ALIGNMENT, height = wanted->Height ? wanted->Height : 1;
+    a->texture = (struct sg_texture){
+        .pitch = pitch, .slice = pitch * height, .width = (uint32_t)wanted->Width, .height = (uint32_t)height,
+        .depth = layers ? 1 : (uint32_t)a->slices, .layers = layers ? (uint32_t)a->slices : 1, .format = format, .channels = (uint8_t)wanted->NumChannels };
+    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, pitch * height * a->slices, &a->memory);
+    if (r) {
+        free(a);
+        return r;
+    }
+    a->texture.base = a->memory;
+    a->handle = sgd_handle_new(SGD_ARRAY, a);
+    if (!a->handle) {
+        sgd_memory_free(sgd_memory_find(a->memory));
+        free(a);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    a->next = arrays;
+    arrays = a;
+    *out = a->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *wanted)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    r = out && wanted ? create(c, wanted, out) : CUDA_ERROR_INVALID_VALUE;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *wanted)
+{
+    if (!wanted)
+        return cuArray3DCreate_v2(out, NULL);
+    CUDA_ARRAY3D_DESCRIPTOR same = { .Width = wanted->Width, .Height = wanted->Height, .Format = wanted->Format, .NumChannels = wanted->NumChannels };
+    return cuArray3DCreate_v2(out, &same);
+}
+
+/* Leaves the memory: the context's end frees it with the rest. */
+static void forget(struct sgd_array *a)
+{
+    struct sgd_array **at = &arrays;
+    while (*at != a)
+        at = &(*at)->next;
+    *at = a->next;
+    sgd_handle_drop(a->handle);
+    free(a);
+}
+
+void sgd_arrays_forget(struct sgd_context *c)
+{
+    sgd_textures_forget(c);
+    for (struct sgd_array *a = arrays, *next; a; a = next) {
+        next = a->next;
+        if (a->context == c)
+            forget(a);
+    }
+}
+
+/* Waits for the context, as freeing memory does. */
+CUresult cuArrayDestroy(CUarray handle)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_array *a = sgd_array_get(handle);
+    r = a ? sgd_context_wait(a->context) : CUDA_ERROR_INVALID_HANDLE;
+    a = sgd_array_get(handle);                           /* another thread may have destroyed it meanwhile */
+    if (!r && a) {
+        sgd_textures_orphan(handle);
+        struct sgd_memory *m = sgd_memory_find(a->memory);
+        if (m && m->at.base == a->memory)
+            sgd_memory_free(m);
+        forget(a);
+    }
+    sgd_leave();
+    return r;
+}
+
+CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *out, CUarray handle)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    const struct sgd_array *a = sgd_array_get(handle);
+    r = !a ? CUDA_ERROR_INVALID_HANDLE : !out ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (!r)
+        *out = a->description;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *out, CUarray handle)
+{
+    CUDA_ARRAY3D_DESCRIPTOR whole;
+    CUresult r = cuArray3DGetDescriptor_v2(out ? &whole : NULL, handle);
+    if (!r)
+        *out = (CUDA_ARRAY_DESCRIPTOR){ .Width = whole.Width, .Height = whole.Height, .Format = whole.Format, .NumChannels = whole.NumChannels };
+    return r;
+}
