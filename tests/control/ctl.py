@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""tests/control/ctl.py BIN: flytctl against a real cluster manager and a node with a software GPU, and alone. Speaks TAP."""
+"""tests/control/ctl.py BIN: flytctl against a real cluster manager and a node with a software GPU, and alone. Speaks TAP.
+
+shows: flytctl: every command, its exit status and JSON, hostile peers, configurations as shipped and with mistakes, certificates, manual, completion
+"""
 import glob
 import json
 import os

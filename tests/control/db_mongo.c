@@ -4,6 +4,8 @@
  *   endure URI SECONDS          writes without pause while the server is killed and started again, then checks all of it
  *   refused URI ERRNO SECONDS   opening ends with this error within this time
  *   create-user URI NAME PASSWORD
+ *
+ * shows: resource DB: MongoDB: documents of existing installations, fields of others, what a dead manager began
  */
 #include <errno.h>
 #include <mongoc/mongoc.h>

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """tests/control/db_mongo.py SUITE SPECIAL: the resource DB over MongoDB. Starts servers of its own on loopback ($FLYT_TEST_MONGOD, else
 mongod, else what mongo-install brings), runs the suite plainly, with SCRAM, with TLS, and while the server is killed, stopped and
-started again. Speaks TAP; everything is skipped, saying so, when there is no server."""
+started again. Speaks TAP; everything is skipped, saying so, when there is no server.
+
+shows: resource DB: MongoDB with SCRAM and with TLS, and nothing is lost while its server is killed, frozen and started again
+"""
 import os
 import re
 import shutil

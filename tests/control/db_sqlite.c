@@ -1,4 +1,8 @@
-/* db_sqlite.c: what only SQLite's implementation of db.h promises: its file, its lock, its versions. */
+/*
+ * db_sqlite.c: what only SQLite's implementation of db.h promises: its file, its lock, its versions.
+ *
+ * shows: resource DB: SQLite: a killed manager leaves all that it was promised, one manager at a time, permissions, versions
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,6 +1,8 @@
 /*
  * db_suite.c: what every implementation of db.h has to do. `control_db URI` runs it on an empty database that may be
  * written to; rows are taken away before each test.
+ *
+ * shows: resource DB: rows come back as written, batches are whole and in order, names are taken once, over SQLite and over MongoDB
  */
 #include <errno.h>
 #include <setjmp.h>

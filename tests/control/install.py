@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""tests/control/install.py BIN: make install, uninstall and deb, into folders of their own; units by systemd-analyze. Speaks TAP."""
+"""tests/control/install.py BIN: make install, uninstall and deb, into folders of their own; units by systemd-analyze. Speaks TAP.
+
+shows: installation: install, again over changed configurations, uninstall, hardening of the units, the Debian package
+"""
 import os
 import re
 import shutil
