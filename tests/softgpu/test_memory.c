@@ -128,8 +128,8 @@ static void copies_2d_3d(void **state)
     assert_memory_equal(back, host[1], sizeof host[1]);
     t.srcPitch = 5;
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&t));
-    t.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-    FAILS(CUDA_ERROR_NOT_SUPPORTED, cuMemcpy2D(&t));
+    t.srcMemoryType = CU_MEMORYTYPE_ARRAY;                   /* and no array */
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuMemcpy2D(&t));
     OK(cuMemFree(d));
 }
 
