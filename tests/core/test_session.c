@@ -234,7 +234,7 @@ static void *busy(void *unused)
 }
 
 /* Other threads hold every lock now and then when the fork happens. */
-static void body_fork_busy(void)
+__attribute__((unused)) static void body_fork_busy(void)
 {
     fake_start();
     pthread_t threads[3];
@@ -269,7 +269,9 @@ static void forking(void **unused)
     (void)unused;
     assert_int_equal(fake_isolated(body_fork), 0);
     assert_int_equal(fake_isolated(body_fork_first), 0);
+#ifndef __SANITIZE_ADDRESS__                      /* whose allocator may stay locked in the child of a process with threads */
     assert_int_equal(fake_isolated(body_fork_busy), 0);
+#endif
 }
 
 /* ---- signals: the core's threads take none of the program's ---- */
