@@ -20,11 +20,24 @@
 
 enum { CARD_LOOK_MS = 200 };
 
+static void card_path(const struct gpu *gpu, char path[128])
+{
+    snprintf(path, 128, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(), gpu->card);
+}
+
+void card_remove(const struct gpu *gpu)
+{
+    char path[128];
+    card_path(gpu, path);
+    if (gpu->software)
+        unlink(path);
+}
+
 static int card_open(const struct gpu *gpu)
 {
     char path[128];
     struct stat st;
-    snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(), gpu->card);
+    card_path(gpu, path);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_uid != geteuid() || !S_ISREG(st.st_mode))) {
         close(fd);

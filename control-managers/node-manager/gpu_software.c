@@ -27,6 +27,15 @@ static int number(const char *name, unsigned standard, unsigned least, unsigned 
     return 0;
 }
 
+/* Cards of two clusters on one machine, whose nodes may have the same names, are told apart by the state folder (FNV-1a). */
+static unsigned state_mark(const struct node *node)
+{
+    uint32_t hash = 2166136261u;
+    for (const char *at = node->servers_path; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 16777619u;
+    return hash;
+}
+
 int gpu_software_discover(struct node *node, char *error)
 {
     unsigned devices, sms;
@@ -48,7 +57,7 @@ int gpu_software_discover(struct node *node, char *error)
                              .sharing = CTL_SHARING_EXCLUSIVE | CTL_SHARING_MPS | (whole ? 0 : CTL_SHARING_TIME_SLICE) };
         snprintf(gpu->id, sizeof gpu->id, "soft-%.40s-%u", node->name, i);
         snprintf(gpu->product, sizeof gpu->product, "Flyt software GPU");
-        snprintf(gpu->card, sizeof gpu->card, "%.40s-%u", node->name, i);
+        snprintf(gpu->card, sizeof gpu->card, "%.40s-%u-%08x", node->name, i, state_mark(node));
         for (char *at = gpu->card; *at; at++)
             if (strchr(".:", *at))
                 *at = '_';

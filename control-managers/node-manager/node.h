@@ -142,6 +142,7 @@ ctl_code gpu_check(const struct gpu *, const ctl_server_spec *, const struct nod
 
 /* card.c */
 void card_watch(struct node *);
+void card_remove(const struct gpu *);           /* its file, when no server is on it any more */
 /* Looks now whether a fault has taken the GPU. */
 bool card_faulty(const struct gpu *, int *code);
 
