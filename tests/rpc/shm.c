@@ -589,7 +589,8 @@ static void ends_wake_sleepers(void **state)
         else
             rpc_client_shutdown(client);
         pthread_join(thread, &status);
-        assert_int_equal((enum clnt_stat)(uintptr_t)status, RPC_CANTRECV);
+        /* On a busy machine the end may come before the call was sent. */
+        assert_true((enum clnt_stat)(uintptr_t)status == RPC_CANTRECV || (enum clnt_stat)(uintptr_t)status == RPC_CANTSEND);
         rpc_client_destroy(client);
         service_join(service);
     }
