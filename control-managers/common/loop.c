@@ -103,7 +103,8 @@ static void set_clock(struct loop *loop)
     }
     uint64_t now = loop_now(loop);
     uv_update_time(&loop->uv);
-    uv_timer_start(&loop->clock, fire, loop->timers->due > now ? loop->timers->due - now : 0, 0);
+    /* Never 0: libuv would call fire again and again within one round, and nothing else would have its turn. */
+    uv_timer_start(&loop->clock, fire, loop->timers->due > now ? loop->timers->due - now : 1, 0);
 }
 
 static void fire(uv_timer_t *clock)
@@ -111,7 +112,7 @@ static void fire(uv_timer_t *clock)
     struct loop *loop = clock->data;
     uint64_t now = loop_now(loop);
     loop->firing = true;
-    while (loop->timers && loop->timers->due <= now && !loop->stopping) {
+    while (loop->timers && loop->timers->due <= now) {
         struct loop_timer *timer = loop->timers;
         take_out(loop, timer);
         timer->fn(timer, timer->context);
@@ -259,7 +260,6 @@ void loop_destroy(struct loop *loop)
         conn_close(loop->conns, "this program ends");
     run_posted(loop);
     uv_walk(&loop->uv, close_what_is_left, NULL);
-    loop->stopping = true;                      /* timers that still run belong to nobody */
     while (uv_loop_close(&loop->uv) == UV_EBUSY)
         uv_run(&loop->uv, UV_RUN_DEFAULT);
     while (loop->signals) {

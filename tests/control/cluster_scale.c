@@ -252,6 +252,7 @@ int main(int argc, char **argv)
         printf("1..0 # SKIP only %ld files may be open\n", (long)files.rlim_cur);
         return 77;
     }
+    setvbuf(stdout, NULL, _IOLBF, 0);
     nodes = calloc((size_t)node_count, sizeof *nodes);
     clients = calloc((size_t)vm_count, sizeof *clients);
     cmocka_set_message_output(CM_OUTPUT_TAP);

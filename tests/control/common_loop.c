@@ -36,6 +36,41 @@ static void test_timers(void **state)
     loop_destroy(loop);
 }
 
+static int hits;
+static void stop_it(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    hits++;
+    loop_stop(context);
+}
+
+static void slow(struct loop_timer *timer, void *context)
+{
+    (void)timer, (void)context;
+    hits++;
+    usleep(30000);                              /* meanwhile others fall due */
+}
+
+/* Asked to stop while timers are overdue, it stops. */
+static void test_stop(void **state)
+{
+    struct loop *loop = loop_create();
+    struct loop_timer a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+    (void)state;
+    hits = 0;
+    alarm(20);
+    loop_timer_start(loop, &a, 1, slow, NULL);
+    loop_timer_start(loop, &b, 2, stop_it, loop);
+    loop_timer_start(loop, &c, 3, slow, NULL);
+    loop_timer_start(loop, &d, 100000, slow, NULL);
+    loop_run(loop);
+    assert_true(hits >= 2);
+    loop_timer_stop(&c);
+    loop_timer_stop(&d);
+    loop_destroy(loop);
+    alarm(0);
+}
+
 static int posted;
 static void count_post(void *context)
 {
@@ -279,7 +314,7 @@ static void test_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timers), cmocka_unit_test(test_posts), cmocka_unit_test(test_handshake),
+        cmocka_unit_test(test_timers), cmocka_unit_test(test_stop), cmocka_unit_test(test_posts), cmocka_unit_test(test_handshake),
         cmocka_unit_test(test_handshake_unix), cmocka_unit_test(test_calls), cmocka_unit_test(test_many_waiting),
         cmocka_unit_test(test_reconnect), cmocka_unit_test(test_wait),
     };
