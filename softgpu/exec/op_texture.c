@@ -114,6 +114,7 @@ static void run_texture(struct exec_warp *w, const struct exec_insn *i)
         for (unsigned k = 0; k < a->count; k++)
             put(w, a, k, l, !a->half ? out[k] : a->count == 4 ? as_half(out[k]) : as_half(out[2 * k]) | as_half(out[2 * k + 1]) << 16);
     }
+    exec_pred_write(w, i->p, UINT32_MAX);                /* all memory that there is is resident */
 }
 
 /* Where a lane's access goes; 0: outside and not done; false: a fault. x counts bytes, or texels if formatted. */
@@ -286,8 +287,8 @@ static int results(struct exec_decoder *d, const struct ptx_operand *o, enum ptx
     const struct ptx_operand *elements[4];
     struct ptx_operand scratch[4];
     a->count = decode_elements(d, o, elements, scratch, 4);
-    if (a->count != want || o->second)
-        return decode_error(d, o->second ? "whether memory is resident is not told" : "%u registers for a vector of %u", a->count, want);
+    if (a->count != want)
+        return decode_error(d, "%u registers for a vector of %u", a->count, want);
     for (unsigned k = 0; k < want; k++) {
         enum ptx_type declared;
         if (decode_destination(d, elements[k], type, &a->to[k], &declared))
@@ -328,7 +329,8 @@ static int decode_texture(struct exec_decoder *d)
     a->component = decode_has(d, "g") ? 1 : decode_has(d, "b") ? 2 : decode_has(d, "a") ? 3 : 0;
     if ((by != PTX_F32 && by != PTX_S32) || (to != PTX_F32 && to != PTX_S32 && to != PTX_U32 && !a->half))
         return decode_error(d, "types of texel and coordinate that do not go together");
-    if (places(d, &d->in->operands[1], &n, a) || results(d, &d->in->operands[0], to, to == PTX_F16X2 ? 2 : 4, a))
+    if (places(d, &d->in->operands[1], &n, a) || results(d, &d->in->operands[0], to, to == PTX_F16X2 ? 2 : 4, a) ||
+        decode_predicate_destination(d, d->in->operands[0].second, &n.p))
         return -1;
     if ((a->shape == SHAPE_CUBE && a->integer) || (gather && (a->integer || a->half || a->shape == SHAPE_1D || a->shape == SHAPE_3D)))
         return decode_error(d, "a geometry that does not go with this instruction");
@@ -356,6 +358,8 @@ static int decode_surface(struct exec_decoder *d)
         return decode_error(d, "a type that surfaces do not have");
     if (places(d, &d->in->operands[load], &n, a))
         return -1;
+    if (load && d->in->operands[0].second)
+        return decode_error(d, "operands");
     n.extra = a;
     if (load)
         return results(d, &d->in->operands[0], type, want, a) ? -1 : decode_put_guarded(d, n);

@@ -370,11 +370,69 @@ static void what_is_refused(void **state)
     assert_non_null(gpu_refuses(KERNEL("k", "tex.3d.v4.f32.f32 {f4, f5, f6, f7}, [a0, {f1, f1}];"), "k"));
 }
 
+/* Every form that nvcc makes of the functions in its texture and surface headers: decoded, and passed by. */
+static void forms_of_the_compiler(void **state)
+{
+    (void)state;
+    gpu_load(".visible .entry k(.param .u64 out, .param .u64 t)\n{\n" HEAD ".reg .f32 %f<80>; .reg .b32 %r<30>; .reg .b16 %rs<20>; .reg .b64 %rd<10>; .reg .pred %p<3>;\n"
+             "ld.param.u64 %rd3, [t]; mov.u64 %rd2, %rd3; mov.u64 %rd9, 0; mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r7, 0; mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1;\n"
+             "tex.2d.v4.f32.f32 {%f68, %f69, %f70, %f71}|%p1, [%rd3, {%f1, %f2}];\nselp.u32 %r3, 1, 0, %p1; st.global.u32 [a0], %r3;\nbra END;\n"
+             "tex.1d.v4.f32.s32 {%f4, %f5, %f6, %f7}, [%rd3, {%r2}];\ntex.1d.v4.f32.f32 {%f8, %f9, %f10, %f11}, [%rd3, {%f1}];\n"
+             "tex.3d.v4.f32.f32 {%f16, %f17, %f18, %f19}, [%rd3, {%f1, %f2, %f3, %f3}];\ntex.a1d.v4.f32.f32 {%f20, %f21, %f22, %f23}, [%rd3, {%r2, %f1}];\n"
+             "tex.a2d.v4.f32.f32 {%f24, %f25, %f26, %f27}, [%rd3, {%r2, %f1, %f2, %f2}];\ntex.cube.v4.f32.f32 {%f28, %f29, %f30, %f31}, [%rd3, {%f1, %f2, %f3, %f3}];\n"
+             "tex.acube.v4.f32.f32 {%f32, %f33, %f34, %f35}, [%rd3, {%r2, %f1, %f2, %f3}];\ntex.level.2d.v4.f32.f32 {%f36, %f37, %f38, %f39}, [%rd3, {%f1, %f2}], %f3;\n"
+             "tex.grad.3d.v4.f32.f32 {%f40, %f41, %f42, %f43}, [%rd3, {%f1, %f2, %f3, %f3}], {%f1, %f2, %f3, %f3}, {%f1, %f2, %f3, %f3};\n"
+             "tex.grad.2d.v4.f32.f32 {%f44, %f45, %f46, %f47}, [%rd3, {%f1, %f2}], {%f1, %f2}, {%f1, %f2};\ntld4.g.2d.v4.f32.f32 {%f48, %f49, %f50, %f51}, [%rd3, {%f1, %f2}];\n"
+             "tex.2d.v4.u32.f32 {%r3, %r4, %r5, %r6}, [%rd3, {%f1, %f2}];\ntex.level.cube.v4.f32.f32 {%f52, %f53, %f54, %f55}, [%rd3, {%f1, %f2, %f3, %f3}], %f1;\n"
+             "tex.level.acube.v4.f32.f32 {%f56, %f57, %f58, %f59}, [%rd3, {%r2, %f1, %f2, %f3}], %f1;\ntex.level.a2d.v4.f32.f32 {%f60, %f61, %f62, %f63}, [%rd3, {%r2, %f1, %f2, %f2}], %f1;\n"
+             "tex.grad.a2d.v4.f32.f32 {%f64, %f65, %f66, %f67}, [%rd3, {%r2, %f1, %f2, %f2}], {%f1, %f2}, {%f1, %f2};\n"
+             "sust.b.3d.v4.b32.clamp [%rd2, {%r1, %r2, %r2, %r2}], {%r10, %r11, %r12, %r13};\nsust.b.a2d.b8.zero [%rd2, {%r2, %r2, %r2, %r2}], {%rs6};\n"
+             "sust.b.1d.b64.trap [%rd2, {%r1}], {%rd9};\nsust.b.a1d.b16.trap [%rd2, {%r2, %r1}], {%rs5};\nsuld.b.3d.b32.trap {%r20}, [%rd2, {%r7, %r2, %r2, %r2}];\n"
+             "suld.b.a2d.b32.trap {%r21}, [%rd2, {%r2, %r7, %r2, %r2}];\nsust.b.2d.v4.b8.trap [%rd2, {%r7, %r2}], {%rs7, %rs8, %rs9, %rs10};\n"
+             "suld.b.2d.v4.b8.trap {%rs11, %rs12, %rs13, %rs14}, [%rd2, {%r7, %r2}];\nsust.b.2d.v2.b16.trap [%rd2, {%r7, %r2}], {%rs5, %rs5};\nsuld.b.1d.v2.b32.trap {%r24, %r25}, [%rd2, {%r1}];\n"
+             "END: ret;\n}\n");
+    struct sg_texture t = sheet(G2D);
+    uint64_t handle = sg_texture_add(&t);
+    uint32_t *out = gpu_alloc(64);
+    assert_int_equal(gpu_run("k", 1, 32, 2, ARG(out), handle), CUDA_SUCCESS);
+    assert_int_equal(out[0], 1);
+    sg_texture_remove(handle);
+}
+
+/* Objects come and go, also in numbers that make the table grow, while a kernel uses another. */
+static void comings_and_goings(void **state)
+{
+    (void)state;
+    gpu_load(".visible .entry k(.param .u64 out, .param .u64 t)\n{\n" HEAD "ld.param.u64 a1, [t]; mov.f32 f1, 0f3F800000; mov.f32 f2, 0f00000000; mov.u32 r4, 0;\n"
+             "AGAIN: tex.2d.v4.f32.f32 {f4, f5, f6, f7}, [a1, {f1, f1}]; max.f32 f2, f2, f4; add.u32 r4, r4, 1; setp.lt.u32 p1, r4, 200; @p1 bra AGAIN;\nst.global.f32 [a0], f2;\nret;\n}\n");
+    struct sg_texture t = sheet(G2D);
+    uint64_t handle = sg_texture_add(&t), others[300];
+    float *out = gpu_alloc(64);
+    const uint64_t arguments[] = { ARG(out), handle };
+    struct gpu_shape shape = { { 8, 1, 1 }, { 32, 1, 1 }, 0, 0 };
+    struct gpu_running *running = gpu_begin("k", &shape, 2, arguments);
+    for (unsigned round = 0; round < 10; round++) {
+        for (unsigned i = 0; i < 300; i++) {
+            others[i] = sg_texture_add(&t);
+            assert_true(others[i] && others[i] != handle && (!i || others[i] != others[i - 1]));
+        }
+        for (unsigned i = 0; i < 300; i++)
+            sg_texture_remove(others[i]);
+    }
+    assert_int_equal(gpu_wait(running, 60), CUDA_SUCCESS);
+    assert_true((double)*out == texel(&t, 1, 1, 0, 0, 0));
+    struct sg_texture copy;
+    assert_true(sg_texture_get(handle, &copy) && copy.base == t.base);
+    assert_false(sg_texture_get(others[7], &copy));
+    sg_texture_remove(handle);
+    assert_false(sg_texture_get(handle, &copy));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         EXEC_TEST(geometries_filters_and_modes), EXEC_TEST(weights_have_eight_bits), EXEC_TEST(cube_maps), EXEC_TEST(formats_by_index),
-        EXEC_TEST(halves_gather_and_odd_numbers), EXEC_TEST(surfaces), EXEC_TEST(formatted_stores), EXEC_TEST(what_is_refused),
+        EXEC_TEST(halves_gather_and_odd_numbers), EXEC_TEST(surfaces), EXEC_TEST(formatted_stores), EXEC_TEST(what_is_refused), EXEC_TEST(forms_of_the_compiler), EXEC_TEST(comings_and_goings),
     };
     return EXEC_MAIN(tests);
 }
