@@ -56,8 +56,8 @@ static bool fits(const struct sgd_device *d, const CUDA_ARRAY3D_DESCRIPTOR *a)
     } else if (a->Height) {
         width = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH);
         height = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT);
-    } else
-        width = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH);
+    } else                                               /* elsewhere surfaces may be as large as textures */
+        width = sgd_attribute(d, a->Flags & CUDA_ARRAY3D_SURFACE_LDST ? CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_WIDTH : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH);
     return a->Width && a->Width <= (size_t)width && a->Height <= (size_t)height && a->Depth <= (size_t)depth;
 }
 

@@ -74,6 +74,32 @@ static void life_of_arrays(void **state)
     OK(cuArrayDestroy(a));
 }
 
+/* A context's end takes its arrays and objects along. */
+static void end_of_a_context(void **state)
+{
+    (void)state;
+    CUcontext c, primary;
+    size_t before, after, total;
+    OK(cuCtxGetCurrent(&primary));
+    OK(cuMemGetInfo(&before, &total));
+#if CUDA_VERSION >= 13000
+    OK(cuCtxCreate(&c, NULL, 0, 0));
+#else
+    OK(cuCtxCreate(&c, 0, 0));
+#endif
+    CUarray a = array(1000, 1000, 0, CU_AD_FORMAT_FLOAT, 1, 0);
+    CUDA_RESOURCE_DESC from = { .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = a };
+    CUDA_TEXTURE_DESC how = { .flags = CU_TRSF_NORMALIZED_COORDINATES };
+    CUtexObject t;
+    OK(cuTexObjectCreate(&t, &from, &how, NULL));
+    OK(cuCtxDestroy(c));
+    OK(cuCtxSetCurrent(primary));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuArrayDestroy(a));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(t));
+    OK(cuMemGetInfo(&after, &total));
+    assert_int_equal(after, before);
+}
+
 static void copies(void **state)
 {
     (void)state;
@@ -244,7 +270,7 @@ static void object_of_an_array_that_is_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(life_of_arrays), cmocka_unit_test(copies), cmocka_unit_test(objects), cmocka_unit_test(object_of_an_array_that_is_gone),
+        cmocka_unit_test(life_of_arrays), cmocka_unit_test(end_of_a_context), cmocka_unit_test(copies), cmocka_unit_test(objects), cmocka_unit_test(object_of_an_array_that_is_gone),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, with_context, NULL);
