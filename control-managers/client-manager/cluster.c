@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "control-managers/client-manager/manager.h"
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 enum { EVENTS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000 };

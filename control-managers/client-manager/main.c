@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "control-managers/client-manager/manager.h"
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/common/notify.h"
 #include "cpu/common/log.h"
 

@@ -22,7 +22,7 @@
 #include "control-managers/common/link.h"
 #include "control-managers/common/loop.h"
 #include "control-managers/common/process.h"
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 #include "control-managers/common/tls.h"
 
 #define MANAGER_SOFTWARE "flyt-client-manager 0.1"

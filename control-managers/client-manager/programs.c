@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "control-managers/client-manager/manager.h"
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 enum { BEAT_MS = CTL_BEAT_SECONDS * 1000, KILL_MS = 5000, MAX_PROGRAMS = CTL_MAX_PROGRAMS, MAX_CONNECTIONS = 4096 };

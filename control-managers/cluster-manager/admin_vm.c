@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 
 /* A call that the DB has to be waited for. */
 struct pending {

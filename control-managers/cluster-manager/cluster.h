@@ -21,7 +21,7 @@
 #include "control-managers/common/hello.h"
 #include "control-managers/common/loop.h"
 #include "control-managers/common/map.h"
-#include "control-managers/common/ticket.h"
+#include "cpu/common/ticket.h"
 
 #define CLUSTER_SOFTWARE "flyt-cluster-manager 1.0"
 

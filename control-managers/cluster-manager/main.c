@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/common/notify.h"
 #include "control-managers/common/tls.h"
 #include "cpu/common/log.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 enum { TICK_MS = 500 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 static struct event_about about(const struct program *program)

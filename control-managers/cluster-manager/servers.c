@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000, STOP_AGAIN_MS = 15000, STOP_GRACE_MS = 5000, MAX_TRIES = 3, FAILED_SHAPES = 16,

@@ -1,5 +1,5 @@
 #include "control-managers/common/db.h"
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 
 #include <errno.h>
 #include <string.h>

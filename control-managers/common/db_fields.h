@@ -6,7 +6,7 @@
 #define FLYT_CONTROL_DB_FIELDS_H
 
 #include "control-managers/common/db.h"
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 
 enum db_field_type {
     DB_FIELD_TEXT,                      /* char[size] */

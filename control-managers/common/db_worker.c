@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 enum { BATCH = 4096, RETRY_MIN_MS = 100, RETRY_MAX_MS = 5000 };

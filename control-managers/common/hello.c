@@ -3,7 +3,7 @@
 #include <openssl/rand.h>
 #include <string.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 /* Answers HELLO with a refusal, and ends the connection. */

@@ -9,7 +9,7 @@
 #define FLYT_CONTROL_HELLO_H
 
 #include "control-managers/common/loop.h"
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 
 struct hello {
     ctl_role role;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/common/tls.h"
 
 enum { MAX_URIS = 8, RETRY_MIN_MS = 100, RETRY_MAX_MS = 5000 };

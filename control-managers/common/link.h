@@ -6,7 +6,7 @@
 #define FLYT_CONTROL_LINK_H
 
 #include "control-managers/common/loop.h"
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 
 struct link;
 

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/common/loop.h"
 #include "control-managers/common/tls.h"
 

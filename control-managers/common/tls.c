@@ -10,8 +10,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include "control-managers/common/explain.h"
-#include "control-managers/common/secret.h"
+#include "cpu/common/explain.h"
+#include "cpu/common/secret.h"
 
 struct tls_context { SSL_CTX *ssl; unsigned references; };
 

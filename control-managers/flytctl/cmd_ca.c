@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 #include "control-managers/flytctl/flytctl.h"
 
 const struct option_row ca_create_options[] = {

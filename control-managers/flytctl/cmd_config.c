@@ -10,7 +10,7 @@
 
 #include "control-managers/client-manager/schema.h"
 #include "control-managers/cluster-manager/schema.h"
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 #include "control-managers/flytctl/flytctl.h"
 #include "control-managers/flytctl/schema.h"
 #include "control-managers/node-manager/schema.h"

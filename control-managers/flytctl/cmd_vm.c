@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "control-managers/flytctl/flytctl.h"
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 
 #define ENTITLEMENT                                                                                                                                  \
     { "sms", 's', "N", "streaming multiprocessors", false },                                                                                         \

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/common/link.h"
 #include "control-managers/common/protocol.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/node-manager/node.h"
 
 static int number(const char *name, unsigned standard, unsigned least, unsigned most, unsigned *out, char *error)

@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/common/notify.h"
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"

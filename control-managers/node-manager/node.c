@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
 

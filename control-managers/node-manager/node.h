@@ -23,7 +23,7 @@
 #include "control-managers/common/loop.h"
 #include "control-managers/common/process.h"
 #include "control-managers/common/protocol.h"
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 #include "control-managers/common/tls.h"
 #include "control-managers/node-manager/schema.h"
 

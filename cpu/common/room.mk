@@ -1,4 +1,6 @@
 # cpu/common: logging, fat binaries, ids, hashing, time. No CUDA, no RPC.
 CPU_COMMON_OBJECTS := $(call objects,$(addprefix cpu/common/,log.c fatbin.c ids.c hash.c clock.c))
+# Tickets and secrets of the control plane, for those who issue and those who check them; these need libcrypto.
+CPU_COMMON_TICKET_OBJECTS := $(call objects,cpu/common/ticket.c cpu/common/secret.c)
 # What a program that uses them links; CPU_COMMON_ARCHIVE is not made: objects are few.
 CPU_COMMON_LIBS    := -lzstd -llz4 -lb2

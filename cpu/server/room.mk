@@ -4,8 +4,6 @@ CPU_SERVER_SESSION_OBJECTS := $(call objects,$(addprefix cpu/server/,calls.c cod
                                 events.c executor.c head.c host_function.c image.c image_cache.c launch.c loader.c memory.c \
                                 session.c staging.c stream.c sync.c tenant.c text.c)) $(CPU_SERVER_GPU_OBJECTS)
 CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(addprefix cpu/server/,main.c listener.c worker.c ticket.c))
-# The check of tickets is the one of the control plane.
-CPU_SERVER_TICKET_OBJECTS := $(call objects,control-managers/common/ticket.c control-managers/common/secret.c)
 CPU_SERVER_LOCAL_OBJECTS := $(call objects,cpu/server/local.c)
 # Expanded late: the other rooms may be included after this one.
 CPU_SERVER_BASE = $(CPU_RPC_OBJECTS) $(CPU_COMMON_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
@@ -14,7 +12,7 @@ CPU_SERVER_LIBS = $(CPU_RPC_LIBS) $(CPU_COMMON_LIBS) -ldl -lm
 $(CPU_SERVER_SESSION_OBJECTS) $(CPU_SERVER_MAIN_OBJECTS) $(CPU_SERVER_LOCAL_OBJECTS): | $(CPU_RPC_HEADERS)
 
 .SECONDEXPANSION:
-$(BIN)/cricket-rpc-server: $(CPU_SERVER_MAIN_OBJECTS) $(CPU_SERVER_TICKET_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) $$(CPU_SERVER_BASE)
+$(BIN)/cricket-rpc-server: $(CPU_SERVER_MAIN_OBJECTS) $(CPU_COMMON_TICKET_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) $$(CPU_SERVER_BASE)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ $(CPU_SERVER_LIBS) -lcrypto -o $@
 

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control-managers/common/ticket.h"
+#include "cpu/common/ticket.h"
 #include "cpu/common/log.h"
 
 enum { TICKET_KEY_TEXT = 2 * TICKET_KEY_SIZE, TICKET_ERROR = 1024, TICKET_MAX_NONCES = 65536 };

@@ -17,7 +17,7 @@
 
 #include "control-managers/common/link.h"
 #include "control-managers/common/loop.h"
-#include "control-managers/common/ticket.h"
+#include "cpu/common/ticket.h"
 
 enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512 };
 

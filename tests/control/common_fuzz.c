@@ -16,7 +16,7 @@
 #include "control-managers/cluster-manager/schema.h"
 #include "control-managers/common/config.h"
 #include "control-managers/common/loop_internal.h"
-#include "control-managers/common/ticket.h"
+#include "cpu/common/ticket.h"
 #include "cpu/rpc/wire.h"
 
 /* What decodes also encodes, to the same bytes once its text was cleaned. */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 
 static char path[64], error[1024];
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "control-managers/common/ticket.h"
+#include "cpu/common/ticket.h"
 
 #define SECOND INT64_C(1000000)
 static char path[64], error[1024];

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "control-managers/common/db.h"
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 
 static char folder[64], path[128], uri[160], error[EXPLAIN_SIZE];
 

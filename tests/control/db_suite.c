@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "control-managers/common/db.h"
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 
 static const char *uri;
 static char error[EXPLAIN_SIZE];

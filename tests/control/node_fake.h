@@ -18,7 +18,7 @@
 
 #include "control-managers/common/hello.h"
 #include "control-managers/common/loop.h"
-#include "control-managers/common/ticket.h"
+#include "cpu/common/ticket.h"
 
 enum { FAKE_REPORTS = 512, FAKE_ENDED = 64, FAKE_QUEUE = 16 };
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control-managers/common/ticket.h"
+#include "cpu/common/ticket.h"
 #include "cpu/server/ticket.h"
 
 static char folder[] = "/tmp/flyt-ticket-XXXXXX";

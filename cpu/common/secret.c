@@ -1,4 +1,4 @@
-#include "control-managers/common/secret.h"
+#include "cpu/common/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
-#include "control-managers/common/explain.h"
+#include "cpu/common/explain.h"
 
 static const char client_key_label[] = "flyt client key";
 

@@ -7,8 +7,8 @@
  * Whoever accepts tickets keeps a ticket_guard: each ticket opens one connection; shown again it is refused (replay)
  * until it has expired, and then because it has.
  */
-#ifndef FLYT_CONTROL_TICKET_H
-#define FLYT_CONTROL_TICKET_H
+#ifndef FLYT_COMMON_TICKET_H
+#define FLYT_COMMON_TICKET_H
 
 #include <stdbool.h>
 #include <stddef.h>

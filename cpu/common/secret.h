@@ -1,8 +1,8 @@
 /*
  * secret.h: secrets in files with checked permissions, and proofs of knowing one (control_prot.x, CTL_AUTH).
  */
-#ifndef FLYT_CONTROL_SECRET_H
-#define FLYT_CONTROL_SECRET_H
+#ifndef FLYT_COMMON_SECRET_H
+#define FLYT_COMMON_SECRET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
  * The guard is a hash table of nonces (open addressing, linear probing), rebuilt without the expired ones when it is
  * full. Nonces are random, chosen by the signer and covered by the signature: they are their own hash.
  */
-#include "control-managers/common/ticket.h"
+#include "cpu/common/ticket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 
-#include "control-managers/common/explain.h"
-#include "control-managers/common/secret.h"
+#include "cpu/common/explain.h"
+#include "cpu/common/secret.h"
 
 enum { VERSION = 1, SIGNATURE_SIZE = 64, FIXED_SIZE = 4 + 1 + 3 + 8 + 8 + 4 + 8 + 8 + 8 + TICKET_NONCE_SIZE };
 static const uint8_t magic[4] = { 'F', 'L', 'Y', 'T' };

@@ -1,11 +1,11 @@
 /* explain.h: errors as sentences. */
-#ifndef FLYT_CONTROL_EXPLAIN_H
-#define FLYT_CONTROL_EXPLAIN_H
+#ifndef FLYT_COMMON_EXPLAIN_H
+#define FLYT_COMMON_EXPLAIN_H
 
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { EXPLAIN_SIZE = 1024 };           /* of every `char *error`; CONTROL_ERROR_SIZE */
+enum { EXPLAIN_SIZE = 1024 };           /* of every `char *error`; the size that callers provide */
 
 /* Fills error (may be NULL) and returns code. */
 static inline __attribute__((format(printf, 3, 4))) int explain(char *error, int code, const char *format, ...)
