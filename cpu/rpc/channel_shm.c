@@ -8,10 +8,13 @@
  *   768     replies  (server to client): tail, head      written by one side only
  *   1024    client sleeps; 1152 server sleeps            set by the sleeper, taken by who wakes it
  *   4096    bytes of the command ring, then of the reply ring
- *   …       payload area: none yet; the header has its place and size
+ *   …       completed numbers of streams (8 bytes each, by stream id), written by the server, read by the client
+ *   …       payload area: host memory that both sides may read and write, where the server gives any
  *
  * A ring is a stream of bytes with record marking (block.h), as on a socket: all above stays as it is. tail and head
- * count bytes since the beginning; the byte at position p stands at p modulo the ring's size.
+ * count bytes since the beginning; the byte at position p stands at p modulo the ring's size. This file maps all but
+ * the payload area, and keeps the descriptor, so that the users of the channel can map that where they need it
+ * (rpc_channel_shared_memory).
  *
  * Who makes the memory. The server, which does not trust the client: a memfd sealed against shrinking, so that no
  * access can fault, and against growing, so that what it costs is known. A file that stands for a device's BAR cannot
@@ -81,9 +84,10 @@ struct shm_channel {
     pthread_mutex_t  lock;              /* of the handshake, and of the bits of our sleep word */
     uint8_t          early[ANSWER_MAX]; /* handshake bytes so far */
     size_t           early_size, early_given;
-    int              memory_fd;         /* client: came with the answer's first byte */
+    int              memory_fd;         /* -1: none. Client: came with the answer's first byte */
+    size_t           payload;           /* server: so many bytes are offered */
     unsigned         sleepers_in, sleepers_out;     /* threads in futex */
-    void            *memory;
+    void            *memory;            /* without the payload area */
     size_t           memory_size;
     struct ring_view view;
 };
@@ -117,33 +121,38 @@ static int breaks(struct shm_channel *s, int failure)
 
 /* ---- the memory ---- */
 
-static int use_memory(struct shm_channel *s, int fd, size_t size)
+/* Maps the memory behind s->memory_fd, which is of `size` bytes; the server lays it out. */
+static int use_memory(struct shm_channel *s, size_t size)
 {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    size_t mapped = ring_memory_size(0);
+    if (size < mapped)
+        return -EPROTO;
+    void *memory = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory_fd, 0);
     if (memory == MAP_FAILED)
         return -errno;
     s->memory = memory;
-    s->memory_size = size;
+    s->memory_size = mapped;
     if (s->side == RING_SERVER)
-        ring_format(memory);
-    return ring_attach(memory, size, s->side, &s->view);
+        ring_format(memory, (size - mapped) & ~((size_t)RING_HEAD - 1));
+    return ring_attach(memory, mapped, size, s->side, &s->view);
 }
 
-/* Sealed memory with the rings laid out; its descriptor, or -errno. */
-static int make_memory(struct shm_channel *s)
+/* Sealed memory with the rings laid out, of *size bytes; 0, or -errno: there is none. */
+static int make_memory(struct shm_channel *s, size_t *size)
 {
-    int fd = memfd_create("flyt-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
+    *size = ring_memory_size(s->payload);
+    s->memory_fd = memfd_create("flyt-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (s->memory_fd < 0)
         return -errno;
-    size_t size = ring_memory_size();
     int status = 0;
-    if (ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    if (ftruncate(s->memory_fd, (off_t)*size) != 0 || fcntl(s->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         status = -errno;
     if (status == 0)
-        status = use_memory(s, fd, size);
-    if (status == 0)
-        return fd;
-    close(fd);
+        status = use_memory(s, *size);
+    if (status < 0) {
+        close(s->memory_fd);
+        s->memory_fd = -1;
+    }
     return status;
 }
 
@@ -232,13 +241,12 @@ static int hear_offer(struct shm_channel *s)
         }
     }
     s->early_size = 0;
-    int fd = make_memory(s);
-    int status = send_answer(s->fd, fd, fd >= 0 ? s->memory_size : 0);
-    if (fd >= 0)
-        close(fd);
+    size_t size;
+    bool made = make_memory(s, &size) == 0;
+    int status = send_answer(s->fd, s->memory_fd, size);
     if (status < 0)
         return breaks(s, status);
-    set_state(s, fd >= 0 ? SHM_RINGS : SHM_PLAIN);
+    set_state(s, made ? SHM_RINGS : SHM_PLAIN);
     return 0;
 }
 
@@ -308,9 +316,7 @@ static int hear_answer(struct shm_channel *s)
     uint64_t size = (uint64_t)word_at(body + ANSWER_BODY) << 32 | word_at(body + ANSWER_BODY + 4);
     status = check_memory(s->memory_fd, size);
     if (status == 0)
-        status = use_memory(s, s->memory_fd, (size_t)size);
-    close(s->memory_fd);
-    s->memory_fd = -1;
+        status = use_memory(s, (size_t)size);
     if (status < 0)
         return breaks(s, status);
     set_state(s, SHM_RINGS);
@@ -589,6 +595,8 @@ static void shm_abandon(rpc_channel *channel)
     rpc_channel_abandon(s->socket);
     if (s->memory)
         munmap(s->memory, s->memory_size);  /* the parent's session is none of the child's */
+    if (s->memory_fd >= 0)
+        close(s->memory_fd);
 }
 
 static void shm_destroy(rpc_channel *channel)
@@ -653,7 +661,7 @@ int rpc_channel_share(rpc_channel **channel, char *error)
     return rpc_channel_offer(*channel, false, channel, error);
 }
 
-int rpc_channel_accept(int fd, rpc_channel **out, char *error)
+int rpc_channel_accept(int fd, size_t payload, rpc_channel **out, char *error)
 {
     rpc_channel *socket;
     int status = rpc_channel_from_fd(fd, &socket, error);
@@ -661,6 +669,8 @@ int rpc_channel_accept(int fd, rpc_channel **out, char *error)
         return status;
     bool local = strcmp(rpc_channel_transport(socket), "unix") == 0;
     struct shm_channel *s = local ? shm_create(socket, RING_SERVER) : NULL;
+    if (s)
+        s->payload = payload & ~((size_t)RING_HEAD - 1);
     *out = s ? &s->base : socket;
     return 0;
 }
@@ -676,7 +686,8 @@ int rpc_channel_shared(int fd, int memory_fd, size_t size, bool server, rpc_chan
         rpc_channel_destroy(socket);
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
     }
-    status = use_memory(s, memory_fd, size);
+    s->memory_fd = fcntl(memory_fd, F_DUPFD_CLOEXEC, 0);
+    status = s->memory_fd < 0 ? -errno : use_memory(s, size);
     if (status < 0) {
         shm_destroy(&s->base);
         return rpc_explain(error, status, "%zu bytes of shared memory cannot be used: %s", size, strerror(-status));
@@ -684,4 +695,15 @@ int rpc_channel_shared(int fd, int memory_fd, size_t size, bool server, rpc_chan
     set_state(s, SHM_RINGS);
     *out = &s->base;
     return 0;
+}
+
+bool rpc_channel_shared_memory(rpc_channel *channel, struct rpc_shared_memory *out)
+{
+    struct shm_channel *s = of(channel);
+    *out = (struct rpc_shared_memory){ .fd = -1 };
+    if (channel->operations != &shm_operations || state_of(s) != SHM_RINGS)
+        return false;
+    *out = (struct rpc_shared_memory){ .numbers = s->view.numbers, .number_count = s->view.number_count, .fd = s->memory_fd,
+                                       .payload = s->view.payload, .payload_size = s->view.payload_size };
+    return true;
 }

@@ -258,3 +258,8 @@ const char *rpc_client_transport(const rpc_client *client)
 {
     return rpc_channel_transport(client->channel);
 }
+
+bool rpc_client_shared_memory(const rpc_client *client, struct rpc_shared_memory *out)
+{
+    return rpc_channel_shared_memory(client->channel, out);
+}

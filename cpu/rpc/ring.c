@@ -18,17 +18,21 @@ _Static_assert(sizeof(struct ring_control) == 2 * RING_LINE && sizeof(struct rin
 _Static_assert((int)CONTROL_END <= (int)RING_HEAD, "the control words stand before the rings");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock inside the process is no use here");
 
-size_t ring_memory_size(void)
+enum { NUMBERS_AT = RING_HEAD + RING_COUNT * RING_SIZE, PAYLOAD_AT = NUMBERS_AT + RING_NUMBERS * 8 };
+_Static_assert((int)PAYLOAD_AT % (int)RING_HEAD == 0, "the payload begins with a page");
+
+size_t ring_memory_size(size_t payload)
 {
-    return RING_HEAD + RING_COUNT * (size_t)RING_SIZE;
+    return PAYLOAD_AT + payload;
 }
 
-void ring_format(void *memory)
+void ring_format(void *memory, size_t payload)
 {
     struct ring_header header = {
-        .magic = RING_MAGIC, .version = RING_VERSION, .total = ring_memory_size(),
+        .magic = RING_MAGIC, .version = RING_VERSION, .total = ring_memory_size(payload),
         .rings = { { COMMANDS_AT, RING_HEAD, RING_SIZE }, { REPLIES_AT, RING_HEAD + RING_SIZE, RING_SIZE } },
         .sleep = { CLIENT_SLEEP_AT, SERVER_SLEEP_AT },
+        .numbers = NUMBERS_AT, .number_count = RING_NUMBERS, .payload = PAYLOAD_AT, .payload_size = payload,
     };
     memcpy(memory, &header, sizeof header);
 }
@@ -46,17 +50,19 @@ static bool place_fits(const struct ring_place *place, uint64_t total)
            fits(place->data, place->size, total, RING_LINE);
 }
 
-int ring_attach(void *memory, size_t size, enum ring_side side, struct ring_view *view)
+int ring_attach(void *memory, size_t mapped, size_t size, enum ring_side side, struct ring_view *view)
 {
     struct ring_header header;
     uint8_t *base = memory;
-    if (size < sizeof header)
+    if (mapped < sizeof header)
         return -EPROTO;
     memcpy(&header, memory, sizeof header);             /* once; only the copy counts from here on */
     bool good = header.magic == RING_MAGIC && header.version == RING_VERSION && header.total <= size;
     for (int i = 0; i < RING_COUNT; i++)
-        good = good && place_fits(&header.rings[i], header.total) &&
-               fits(header.sleep[i], sizeof(struct ring_sleep), header.total, RING_LINE);
+        good = good && place_fits(&header.rings[i], mapped) &&
+               fits(header.sleep[i], sizeof(struct ring_sleep), mapped, RING_LINE);
+    good = good && header.number_count <= RING_NUMBERS && fits(header.numbers, header.number_count * 8, mapped, RING_LINE) &&
+           fits(header.payload, header.payload_size, header.total, RING_HEAD) && header.payload_size % RING_HEAD == 0;
     if (!good)
         return -EPROTO;
 
@@ -66,6 +72,8 @@ int ring_attach(void *memory, size_t size, enum ring_side side, struct ring_view
         .out = { .control = (void *)(base + out->control), .data = base + out->data, .size = out->size },
         .in = { .control = (void *)(base + in->control), .data = base + in->data, .size = in->size },
         .mine = (void *)(base + header.sleep[side]), .theirs = (void *)(base + header.sleep[1 - side]),
+        .numbers = (void *)(base + header.numbers), .number_count = (uint32_t)header.number_count,
+        .payload = header.payload, .payload_size = header.payload_size,
     };
     return 0;
 }

@@ -20,7 +20,8 @@ enum {
     RING_VERSION = 1,
     RING_LINE    = 128,         /* two cache lines: neighbours are fetched in pairs */
     RING_SIZE    = 1024 * 1024, /* of each ring; a power of two */
-    RING_HEAD    = 4096         /* header and control words */
+    RING_HEAD    = 4096,        /* header and control words */
+    RING_NUMBERS = 4096         /* completed numbers, 8 bytes each */
 };
 
 enum ring_direction { RING_COMMANDS, RING_REPLIES, RING_COUNT };
@@ -35,7 +36,8 @@ struct ring_header {
     uint64_t          total;                            /* bytes */
     struct ring_place rings[RING_COUNT];
     uint64_t          sleep[2];                         /* offsets of the sleep words of client and server */
-    uint64_t          payload, payload_size;            /* reserved: memory that copies read and write in place */
+    uint64_t          numbers, number_count;            /* written by the server, 8 bytes each, by stream id */
+    uint64_t          payload, payload_size;            /* memory that copies read and write in place; 0: none */
 };
 
 /* Bytes written and read since the beginning; never wrap. Each is written by one side only. */
@@ -70,14 +72,19 @@ struct ring_view {
     struct ring_writer out;
     struct ring_reader in;
     struct ring_sleep *mine, *theirs;
+    _Atomic uint64_t  *numbers;
+    uint32_t           number_count;
+    uint64_t           payload, payload_size;           /* place in the memory; whole pages */
 };
 
-/* Bytes of memory that the layout needs. */
-size_t ring_memory_size(void);
-/* Lays it out; the memory is zero. */
-void   ring_format(void *memory);
-/* 0, or -EPROTO: this is no memory of ours (or not of this version), or says things that cannot be. */
-int    ring_attach(void *memory, size_t size, enum ring_side, struct ring_view *);
+/* Bytes of memory that the layout needs, with so much payload (a multiple of RING_HEAD); without it the part that
+   ring_attach and the rings use. */
+size_t ring_memory_size(size_t payload);
+/* Lays it out; the memory is zero. Only the part without the payload is touched. */
+void   ring_format(void *memory, size_t payload);
+/* `mapped` bytes of `size` are at `memory`. 0, or -EPROTO: this is no memory of ours (or not of this version), or says
+   things that cannot be. */
+int    ring_attach(void *memory, size_t mapped, size_t size, enum ring_side, struct ring_view *);
 
 /* Copies what fits, a chunk at a time, so that the other side can begin; after each chunk `moved` is called.
    Bytes written, 0: full, -EPROTO: the reader's position cannot be. */

@@ -16,6 +16,7 @@
 #define FLYT_RPC_RPC_H
 
 #include <rpc/rpc.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,12 +57,23 @@ int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char
 /* Takes over a connected socket (close-on-exec is set). The channel owns fd on success. */
 int rpc_channel_from_fd(int fd, rpc_channel **out, char *error);
 
-/* The same for a server: where the client offers to go on through shared memory (rpc_channel_share), it does. */
-int rpc_channel_accept(int fd, rpc_channel **out, char *error);
+/* The same for a server: where the client offers to go on through shared memory (rpc_channel_share), it does, with so
+   many bytes of payload area beside the rings (0: none; only what is touched costs memory). */
+int rpc_channel_accept(int fd, size_t payload, rpc_channel **out, char *error);
 
 /* For a client: offers the server to go on through shared memory, if *channel is over a unix socket and
    nothing has been sent; a server that does not know of it goes on over the socket. On failure *channel is gone. */
 int rpc_channel_share(rpc_channel **channel, char *error);
+
+/* What lies beside the rings of shared memory. It lives as long as the channel; the descriptor is the channel's. */
+struct rpc_shared_memory {
+    _Atomic uint64_t *numbers;          /* the server writes, the client reads; any use that both agree on */
+    uint32_t          number_count;
+    int               fd;
+    uint64_t          payload, payload_size;    /* place of the payload area in fd, whole pages; size 0: none */
+};
+/* False (and fd -1): the channel is not over shared memory. The transport is settled once an answer or a call has come. */
+bool rpc_channel_shared_memory(rpc_channel *, struct rpc_shared_memory *);
 
 /* Two channels joined inside this process. */
 int rpc_channel_pair(rpc_channel *out[2], char *error);
@@ -150,6 +162,7 @@ void rpc_client_set_spinning(rpc_client *, bool);
 bool rpc_client_lost(const rpc_client *);               /* sticky */
 void rpc_client_statistics(const rpc_client *, struct rpc_client_statistics *);
 const char *rpc_client_transport(const rpc_client *);
+bool rpc_client_shared_memory(const rpc_client *, struct rpc_shared_memory *);
 void rpc_client_shutdown(rpc_client *);                 /* every call in flight ends with RPC_CANTRECV */
 void rpc_client_destroy(rpc_client *);                  /* no thread may be inside */
 void rpc_client_abandon(rpc_client *);                  /* in the child of a fork: frees nothing that needs a lock */
@@ -193,6 +206,7 @@ int rpc_server_reply(rpc_server *, uint32_t xid, xdrproc_t, void *result);
 int rpc_server_reject(rpc_server *, uint32_t xid, enum accept_stat);     /* PROC_UNAVAIL, GARBAGE_ARGS … */
 
 const char *rpc_server_transport(const rpc_server *);   /* settled once a call has come */
+bool rpc_server_shared_memory(const rpc_server *, struct rpc_shared_memory *);
 
 void rpc_request_free(rpc_request *);
 void rpc_server_shutdown(rpc_server *);

@@ -67,6 +67,11 @@ const char *rpc_server_transport(const rpc_server *server)
     return rpc_channel_transport(server->channel);
 }
 
+bool rpc_server_shared_memory(const rpc_server *server, struct rpc_shared_memory *out)
+{
+    return rpc_channel_shared_memory(server->channel, out);
+}
+
 void rpc_server_shutdown(rpc_server *server)
 {
     pthread_mutex_lock(&server->lock);

@@ -103,7 +103,7 @@ int worker_main(const char *gpu, const char *cache)
         return 0;
     rpc_channel *channel;
     struct session *session;
-    if (rpc_channel_accept(fd, &channel, error) != 0) {
+    if (rpc_channel_accept(fd, 0, &channel, error) != 0) {
         log_error("a connection cannot be served: %s", error);
         close(fd);
         return 1;

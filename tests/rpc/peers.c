@@ -452,7 +452,7 @@ static struct service *server_side(int *fd)
     int fds[2];
     rpc_channel *channel;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-    assert_int_equal(rpc_channel_accept(fds[1], &channel, NULL), 0);     /* as the real one: it looks for an offer first */
+    assert_int_equal(rpc_channel_accept(fds[1], 0, &channel, NULL), 0);     /* as the real one: it looks for an offer first */
     *fd = fds[0];
     return service_start(channel);
 }

@@ -78,7 +78,7 @@ static void both_new(void **state)
     unsigned before = open_descriptors();
     pair_of_sockets(fds);
     rpc_client *client = offering_client(fds[0], false, NULL, NULL);
-    assert_int_equal(rpc_channel_accept(fds[1], &served, NULL), 0);
+    assert_int_equal(rpc_channel_accept(fds[1], 0, &served, NULL), 0);
     struct service *service = service_start(served);
     assert_int_equal(call_once(client, 1), RPC_SUCCESS);
     assert_string_equal(rpc_client_transport(client), "shm");
@@ -131,7 +131,7 @@ static void old_client(void **state)
     rpc_client *client;
     pair_of_sockets(fds);
     assert_int_equal(rpc_channel_from_fd(fds[0], &channel, NULL), 0);
-    assert_int_equal(rpc_channel_accept(fds[1], &served, NULL), 0);
+    assert_int_equal(rpc_channel_accept(fds[1], 0, &served, NULL), 0);
     assert_int_equal(rpc_client_create(channel, &rpc_flyt_program, 10, NULL, NULL, &client, NULL), 0);
     struct service *service = service_start(served);
     for (int i = 0; i < 100; i++)
@@ -170,7 +170,7 @@ static void handed_over(void **state)
         rpc_channel_abandon(channel);
         if (recvmsg(between[1], &message, MSG_CMSG_CLOEXEC) == 1)
             memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-        if (fd >= 0 && rpc_channel_accept(fd, &served, NULL) == 0)
+        if (fd >= 0 && rpc_channel_accept(fd, 0, &served, NULL) == 0)
             service_run(service_create(served));
         _exit(0);
     }
@@ -210,7 +210,7 @@ static void over_a_file(void **state)
     rpc_client *client;
     assert_true(file >= 0);
     unlink(path);
-    size_t size = ring_memory_size() + 4096;            /* a BAR may be larger */
+    size_t size = ring_memory_size(0) + 4096;            /* a BAR may be larger */
     assert_int_equal(ftruncate(file, (off_t)size), 0);
     pair_of_sockets(fds);
     assert_int_equal(rpc_channel_shared(fds[1], file, size, true, &served, NULL), 0);
@@ -232,7 +232,7 @@ enum lie { UNSEALED, TOO_SHORT, A_FILE, NO_DESCRIPTOR, NO_MAGIC, NEWER, BAD_PLAC
 static int lying_memory(enum lie lie)
 {
     char path[] = "/tmp/flyt-shm-lie-XXXXXX";
-    size_t size = ring_memory_size();
+    size_t size = ring_memory_size(0);
     int fd = lie == A_FILE ? mkstemp(path) : memfd_create("lie", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_true(fd >= 0);
     if (lie == A_FILE)
@@ -241,7 +241,7 @@ static int lying_memory(enum lie lie)
     if (lie != TOO_SHORT) {
         void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         assert_true(memory != MAP_FAILED);
-        ring_format(memory);
+        ring_format(memory, 0);
         struct ring_header *header = memory;
         switch (lie) {
         case NO_MAGIC: header->magic++; break;
@@ -260,7 +260,7 @@ static int lying_memory(enum lie lie)
 
 static void tell_lie(int socket, enum lie lie)
 {
-    uint32_t words[] = { 0x80000000 | 32, 0, 1, 0, 0, 0, 0, 0, (uint32_t)ring_memory_size() };
+    uint32_t words[] = { 0x80000000 | 32, 0, 1, 0, 0, 0, 0, 0, (uint32_t)ring_memory_size(0) };
     size_t size = sizeof words;
     int fd[3] = { -1, -1, -1 }, count = lie == SEVERAL ? 3 : 1;
     if (lie == LONG_RECORD)
@@ -328,7 +328,7 @@ static void strange_offers(void **state)
         for (size_t i = 0; i < 11; i++)
             words[i] = htonl(words[i]);
         pair_of_sockets(fds);
-        assert_int_equal(rpc_channel_accept(fds[1], &served, NULL), 0);
+        assert_int_equal(rpc_channel_accept(fds[1], 0, &served, NULL), 0);
         struct service *service = service_start(served);
         size_t all = round == 2 ? 30 : sizeof words;    /* the last one stops halfway */
         for (size_t i = 0; i < all; i++) {
@@ -369,7 +369,7 @@ static struct service *raw_client(struct raw *raw)
     for (size_t i = 0; i < 11; i++)
         words[i] = htonl(words[i]);
     pair_of_sockets(fds);
-    assert_int_equal(rpc_channel_accept(fds[1], &served, NULL), 0);
+    assert_int_equal(rpc_channel_accept(fds[1], 0, &served, NULL), 0);
     struct service *service = service_start(served);
     assert_int_equal(send(fds[0], words, sizeof words, 0), sizeof words);
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
@@ -384,7 +384,7 @@ static struct service *raw_client(struct raw *raw)
     raw->memory = mmap(NULL, raw->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     assert_true(raw->memory != MAP_FAILED);
     close(memory);
-    assert_int_equal(ring_attach(raw->memory, raw->size, RING_CLIENT, &raw->view), 0);
+    assert_int_equal(ring_attach(raw->memory, raw->size, raw->size, RING_CLIENT, &raw->view), 0);
     return service;
 }
 
@@ -512,15 +512,15 @@ static void scribbled_client(void **state)
         rpc_client *client;
         unsigned losses = 0;
         pthread_t thread;
-        struct raw raw = { .size = ring_memory_size() };
+        struct raw raw = { .size = ring_memory_size(0) };
         pair_of_sockets(fds);
         assert_true(memory >= 0);
         assert_int_equal(ftruncate(memory, (off_t)raw.size), 0);
         raw.fd = fds[1];
         raw.memory = mmap(NULL, raw.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
         assert_true(raw.memory != MAP_FAILED);
-        ring_format(raw.memory);
-        assert_int_equal(ring_attach(raw.memory, raw.size, RING_SERVER, &raw.view), 0);
+        ring_format(raw.memory, 0);
+        assert_int_equal(ring_attach(raw.memory, raw.size, raw.size, RING_SERVER, &raw.view), 0);
         assert_int_equal(rpc_channel_shared(fds[0], memory, raw.size, false, &channel, NULL), 0);
         close(memory);
         assert_int_equal(rpc_client_create(channel, &rpc_flyt_program, 1, note_loss, &losses, &client, NULL), 0);
@@ -738,13 +738,13 @@ static void all_interleavings(void **state)
 static void streams_of_bytes(void **state)
 {
     (void)state;
-    size_t size = ring_memory_size();
+    size_t size = ring_memory_size(0);
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
-    ring_format(memory);
+    ring_format(memory, 0);
     struct ring_view client, server;
-    assert_int_equal(ring_attach(memory, size, RING_CLIENT, &client), 0);
-    assert_int_equal(ring_attach(memory, size, RING_SERVER, &server), 0);
+    assert_int_equal(ring_attach(memory, size, size, RING_CLIENT, &client), 0);
+    assert_int_equal(ring_attach(memory, size, size, RING_SERVER, &server), 0);
     enum { MOST = 3 * RING_SIZE };
     uint8_t *from = malloc(MOST), *to = malloc(MOST);
     test_pattern(1, from, MOST);
