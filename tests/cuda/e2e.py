@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """tests/cuda/e2e.py: runs end-to-end programs through Flyt; TAP on stdout.
 
-    e2e.py [--bin DIR] [--transport tcp|unix|shm|local] [--way preload|run] [--gpu KIND] [--chaos SEED] PROGRAM...
+    e2e.py [--bin DIR] [--transport tcp|unix|shm|local] [--way preload|run] [--gpu KIND] [--chaos SEED]
+           [--arguments WORDS] PROGRAM...
 
 One server is started for all of them on a free port or a socket in a temporary folder, and stopped at the end, when it
 must exit with status 0 and leave nothing behind. A program passes with exit status 0; `expect` files next to its source
@@ -23,10 +24,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Server:
     """A cricket-rpc-server of our own, ready when it says where it listens."""
 
-    def __init__(self, bindir, transport, gpu, folder, extra_env):
+    def __init__(self, bindir, transport, gpu, folder, extra_env, also=None):
         uri = "tcp://127.0.0.1:0" if transport == "tcp" else f"{transport}://{folder}/server.sock"
         self.log = open(os.path.join(folder, "server.log"), "w+")
-        self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--listen", uri, "--gpu", gpu],
+        self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--listen", uri, "--gpu", gpu,
+                                         *(["--listen", also] if also else [])],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **extra_env})
         self.uri = None
         for line in self.process.stdout:
@@ -70,7 +72,7 @@ def sanitizer_environment(bindir):
 
 def run(program, arguments, uri, extra_env):
     env = {**os.environ, **sanitizer_environment(arguments.bin), **extra_env, "FLYT_SERVER": uri}
-    command = [program]
+    command = [program, *arguments.arguments.split()]
     if arguments.way == "preload":
         env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), os.path.join(arguments.bin, "cricket-client.so")]))
         env["LD_LIBRARY_PATH"] = os.path.join(arguments.bin, "cudart")   # only so that the loader finds a libcudart at all
@@ -102,6 +104,7 @@ def main():
     parser.add_argument("--way", choices=["preload", "run"], default="run")
     parser.add_argument("--gpu", default="software")
     parser.add_argument("--chaos", default="")
+    parser.add_argument("--arguments", default="", help="for each program, separated by spaces")
     parser.add_argument("--limit", type=float, default=60, help="seconds for one program")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()

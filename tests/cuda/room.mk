@@ -54,3 +54,15 @@ $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS)
 	@chmod +x $@
 TESTS      += $(addsuffix @400,$(addprefix $(BUILD)/tests/,$(CUDA_TEST_RUNS)))
 LONG_TESTS += $(addprefix $(BUILD)/tests/,$(CUDA_TEST_LONG_RUNS))
+
+# Programs over all transports at once, some of them killed; longer: more seeds, and more steps of stress with chaos.
+$(BUILD)/tests/together: tests/cuda/together.py tests/cuda/e2e.py build/cuda/stress | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/together.py --bin %s "$$@"\n' $(BIN) > $@
+	@chmod +x $@
+CUDA_TEST_STRESS := tests/cuda/e2e.py --bin $(BIN) --limit 300 --arguments
+ifeq (,$(findstring thread,$(FLAVOUR)))
+TESTS      += $(BUILD)/tests/together@300
+LONG_TESTS += "$(BUILD)/tests/together --seed 2 --rounds 20 --steps 1000"
+LONG_TESTS += $(foreach where,shm unix tcp,$(foreach seed,1 2 3,"$(CUDA_TEST_STRESS) '$(seed) 3000' --chaos $(seed) --transport $(where) build/cuda/stress"))
+endif

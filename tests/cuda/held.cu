@@ -1,0 +1,210 @@
+// shows: order: a kernel spins on a flag that another thread sets by a copy, with 10,000 launches queued behind it: it ends
+// shows: order: memsets and launches of a stream never pass each other; cudaDeviceSynchronize waits for every stream
+// shows: order: a pageable source may be written again as soon as the copy has returned, also while its stream is held
+// shows: memory: cudaFree waits for queued work, and the address it gave back is not touched by what was queued before
+#include "check.h"
+#include <pthread.h>
+
+__global__ void wait_for(volatile int *flag)
+{
+    while (!*flag)
+        ;
+}
+
+__global__ void count(int *p)
+{
+    atomicAdd(p, 1);
+}
+
+__global__ void expect_then_set(int *p, int expected, int value, int *wrong)
+{
+    if (*p != expected)
+        atomicAdd(wrong, 1);
+    *p = value;
+}
+
+__global__ void fill_slowly(int *p, int n, int value, int pause)
+{
+    long long until = clock64() + pause;
+    while (clock64() < until)
+        ;
+    for (int i = 0; i < n; i++)
+        p[i] = value;
+}
+
+enum { LAUNCHES = 10000 };
+struct held { int *flag, *counter; cudaStream_t stream; int launched; };
+
+static void *launch_behind(void *argument)
+{
+    struct held *held = (struct held *)argument;
+    for (int i = 0; i < LAUNCHES; i++) {
+        count<<<1, 1, 0, held->stream>>>(held->counter);
+        __atomic_store_n(&held->launched, i + 1, __ATOMIC_RELAXED);
+    }
+    MUST(cudaGetLastError());
+    return NULL;
+}
+
+// A launch may block when a thousand are queued (as on a GPU), so the flag is set by another thread, and while it does.
+static void launches_behind_a_held_stream()
+{
+    struct held held = { 0 };
+    pthread_t thread;
+    cudaStream_t other;
+    int one = 1, seen = 0;
+    MUST(cudaMalloc((void **)&held.flag, sizeof(int)));
+    MUST(cudaMalloc((void **)&held.counter, sizeof(int)));
+    MUST(cudaMemset(held.flag, 0, sizeof(int)));
+    MUST(cudaMemset(held.counter, 0, sizeof(int)));
+    MUST(cudaStreamCreateWithFlags(&held.stream, cudaStreamNonBlocking));
+    MUST(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    MUST(cudaDeviceSynchronize());
+    wait_for<<<1, 1, 0, held.stream>>>(held.flag);
+    pthread_create(&thread, NULL, launch_behind, &held);
+    while (__atomic_load_n(&held.launched, __ATOMIC_RELAXED) < 500)
+        ;
+    GIVES(cudaErrorNotReady, cudaStreamQuery(held.stream));
+    MUST(cudaMemcpyAsync(&seen, held.counter, sizeof seen, cudaMemcpyDeviceToHost, other));
+    MUST(cudaStreamSynchronize(other));
+    HOLDS(seen == 0);
+    MUST(cudaMemcpyAsync(held.flag, &one, sizeof one, cudaMemcpyHostToDevice, other));
+    pthread_join(thread, NULL);
+    MUST(cudaStreamSynchronize(held.stream));
+    MUST(cudaMemcpy(&seen, held.counter, sizeof seen, cudaMemcpyDeviceToHost));
+    HOLDS(seen == LAUNCHES);
+    MUST(cudaStreamDestroy(held.stream));
+    MUST(cudaStreamDestroy(other));
+    MUST(cudaFree(held.flag));
+    MUST(cudaFree(held.counter));
+}
+
+static void memsets_and_launches_keep_their_order()
+{
+    int *p, *wrong, seen;
+    cudaStream_t stream;
+    MUST(cudaMalloc((void **)&p, sizeof *p));
+    MUST(cudaMalloc((void **)&wrong, sizeof *wrong));
+    MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    MUST(cudaMemsetAsync(wrong, 0, sizeof *wrong, stream));
+    for (int i = 0; i < 512; i++) {
+        MUST(cudaMemsetAsync(p, i & 127, sizeof *p, stream));
+        expect_then_set<<<1, 1, 0, stream>>>(p, (i & 127) * 0x01010101, -1, wrong);
+    }
+    MUST(cudaMemcpyAsync(&seen, wrong, sizeof seen, cudaMemcpyDeviceToHost, stream));
+    MUST(cudaStreamSynchronize(stream));
+    HOLDS(seen == 0);
+    MUST(cudaStreamDestroy(stream));
+    MUST(cudaFree(p));
+    MUST(cudaFree(wrong));
+}
+
+static void device_synchronize_waits_for_all()
+{
+    enum { STREAMS = 12 };
+    cudaStream_t streams[STREAMS];
+    int *p, seen[STREAMS];
+    MUST(cudaMalloc((void **)&p, sizeof seen));
+    MUST(cudaMemset(p, 0, sizeof seen));
+    for (int i = 0; i < STREAMS; i++) {
+        MUST(cudaStreamCreateWithFlags(&streams[i], i % 2 ? cudaStreamNonBlocking : cudaStreamDefault));
+        fill_slowly<<<1, 1, 0, streams[i]>>>(p + i, 1, i + 1, 100000 * (STREAMS - i));
+    }
+    MUST(cudaDeviceSynchronize());
+    for (int i = 0; i < STREAMS; i++)
+        GIVES(cudaSuccess, cudaStreamQuery(streams[i]));
+    MUST(cudaMemcpy(seen, p, sizeof seen, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < STREAMS; i++) {
+        HOLDS(seen[i] == i + 1);
+        MUST(cudaStreamDestroy(streams[i]));
+    }
+    MUST(cudaFree(p));
+}
+
+// Many sources are taken while the stream is held, large and small; none may be read later. Another thread lets it go,
+// since a GPU's driver may wait for the stream when it has taken as much as it can.
+struct release { int *flag; cudaStream_t stream; int ready; };
+
+static void *let_go(void *argument)
+{
+    struct release *release = (struct release *)argument;
+    int one = 1;
+    for (volatile int i = 0; i < 30000000 && !__atomic_load_n(&release->ready, __ATOMIC_RELAXED); i++)
+        ;
+    MUST(cudaMemcpyAsync(release->flag, &one, sizeof one, cudaMemcpyHostToDevice, release->stream));
+    return NULL;
+}
+
+static void sources_are_taken()
+{
+    enum { COPIES = 40, LARGE = 1 << 20 };
+    struct release release = { 0 };
+    pthread_t thread;
+    cudaStream_t stream;
+    char *device, *source = (char *)malloc(LARGE), *back = (char *)malloc(LARGE);
+    size_t sizes[] = { 1, 100, 5000, 70000, LARGE };
+    MUST(cudaMalloc((void **)&device, (size_t)COPIES * LARGE));
+    MUST(cudaMalloc((void **)&release.flag, sizeof(int)));
+    MUST(cudaMemset(release.flag, 0, sizeof(int)));
+    MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    MUST(cudaStreamCreateWithFlags(&release.stream, cudaStreamNonBlocking));
+    MUST(cudaDeviceSynchronize());
+    wait_for<<<1, 1, 0, stream>>>(release.flag);
+    pthread_create(&thread, NULL, let_go, &release);
+    for (int i = 0; i < COPIES; i++) {
+        memset(source, i + 1, LARGE);
+        MUST(cudaMemcpyAsync(device + (size_t)i * LARGE, source, sizes[i % 5], cudaMemcpyHostToDevice, stream));
+        memset(source, 0xee, LARGE);
+    }
+    __atomic_store_n(&release.ready, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    MUST(cudaStreamSynchronize(stream));
+    for (int i = 0; i < COPIES; i++) {
+        size_t wrong = 0;
+        MUST(cudaMemcpy(back, device + (size_t)i * LARGE, sizes[i % 5], cudaMemcpyDeviceToHost));
+        for (size_t k = 0; k < sizes[i % 5]; k++)
+            wrong += back[k] != i + 1;
+        HOLDS(wrong == 0);
+    }
+    MUST(cudaStreamDestroy(stream));
+    MUST(cudaStreamDestroy(release.stream));
+    MUST(cudaFree(device));
+    MUST(cudaFree(release.flag));
+    free(source);
+    free(back);
+}
+
+static void free_waits()
+{
+    enum { N = 20000 };
+    cudaStream_t stream;
+    int *p, *again, *h = (int *)malloc(N * sizeof *h);
+    MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int round = 0; round < 5; round++) {
+        MUST(cudaMalloc((void **)&p, N * sizeof *p));
+        fill_slowly<<<1, 1, 0, stream>>>(p, N, 7, 200000);
+        MUST(cudaFree(p));
+        GIVES(cudaSuccess, cudaStreamQuery(stream));        // cudaFree has waited
+        MUST(cudaMalloc((void **)&again, N * sizeof *again));
+        MUST(cudaMemset(again, 1, N * sizeof *again));
+        MUST(cudaDeviceSynchronize());
+        MUST(cudaMemcpy(h, again, N * sizeof *h, cudaMemcpyDeviceToHost));
+        int wrong = 0;
+        for (int i = 0; i < N; i++)
+            wrong += h[i] != 0x01010101;
+        HOLDS(wrong == 0);
+        MUST(cudaFree(again));
+    }
+    free(h);
+    MUST(cudaStreamDestroy(stream));
+}
+
+int main()
+{
+    launches_behind_a_held_stream();
+    memsets_and_launches_keep_their_order();
+    device_synchronize_waits_for_all();
+    sources_are_taken();
+    free_waits();
+    return check_result("held");
+}
