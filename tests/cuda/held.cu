@@ -1,6 +1,7 @@
 // shows: order: a kernel spins on a flag that another thread sets by a copy, with 10,000 launches queued behind it: it ends
 // shows: order: memsets and launches of a stream never pass each other; cudaDeviceSynchronize waits for every stream
 // shows: order: a pageable source may be written again as soon as the copy has returned, also while its stream is held
+// shows: order: while a kernel runs, allocation, asynchronous copies and sets, events and other streams' work do not wait for it
 // shows: memory: cudaFree waits for queued work, and the address it gave back is not touched by what was queued before
 #include "check.h"
 #include <pthread.h>
@@ -174,6 +175,59 @@ static void sources_are_taken()
     free(back);
 }
 
+// If one of these waited, the kernel would never end: it is let go by the last of them.
+static void nothing_waits_for_a_held_stream()
+{
+    enum { SMALL = 1000, LARGE = 3 << 20 };
+    cudaStream_t held, other;
+    cudaEvent_t event;
+    int *flag, one = 1;
+    char *device, *more, *pinned, *back, pageable[SMALL], seen[SMALL];
+    MUST(cudaMalloc((void **)&flag, sizeof *flag));
+    MUST(cudaMalloc((void **)&device, LARGE));
+    MUST(cudaMallocHost((void **)&pinned, LARGE));
+    MUST(cudaMallocHost((void **)&back, LARGE));
+    MUST(cudaMemset(flag, 0, sizeof *flag));
+    MUST(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
+    MUST(cudaDeviceSynchronize());
+    wait_for<<<1, 1, 0, held>>>(flag);
+
+    memset(pinned, 5, LARGE);
+    memset(pageable, 6, SMALL);
+    memset(back, 0, LARGE);
+    MUST(cudaMalloc((void **)&more, LARGE));
+    MUST(cudaMemsetAsync(device, 4, LARGE, held));
+    MUST(cudaMemcpyAsync(device + SMALL, pinned, LARGE - SMALL, cudaMemcpyHostToDevice, held));
+    MUST(cudaMemcpyAsync(device + 2 * SMALL, pageable, SMALL, cudaMemcpyHostToDevice, held));
+    MUST(cudaMemcpyAsync(back, device, LARGE, cudaMemcpyDeviceToHost, held));
+    MUST(cudaEventCreate(&event));
+    MUST(cudaEventRecord(event, held));
+    GIVES(cudaErrorNotReady, cudaEventQuery(event));
+    GIVES(cudaErrorNotReady, cudaStreamQuery(held));
+    HOLDS(back[0] == 0 && back[LARGE - 1] == 0);
+
+    MUST(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    MUST(cudaMemsetAsync(more, 9, LARGE, other));
+    fill_slowly<<<1, 1, 0, other>>>((int *)more, 1, 0x08080808, 0);
+    MUST(cudaMemcpyAsync(seen, more, SMALL, cudaMemcpyDeviceToHost, other));
+    MUST(cudaStreamSynchronize(other));
+    HOLDS(seen[0] == 8 && seen[4] == 9 && seen[SMALL - 1] == 9);
+    GIVES(cudaErrorNotReady, cudaStreamQuery(held));
+    MUST(cudaMemcpyAsync(flag, &one, sizeof one, cudaMemcpyHostToDevice, other));
+
+    MUST(cudaEventSynchronize(event));
+    HOLDS(back[0] == 4 && back[SMALL - 1] == 4 && back[SMALL] == 5 && back[2 * SMALL - 1] == 5 && back[2 * SMALL] == 6 &&
+          back[3 * SMALL - 1] == 6 && back[3 * SMALL] == 5 && back[LARGE - 1] == 5);
+    MUST(cudaEventDestroy(event));
+    MUST(cudaStreamDestroy(held));
+    MUST(cudaStreamDestroy(other));
+    MUST(cudaFreeHost(pinned));
+    MUST(cudaFreeHost(back));
+    MUST(cudaFree(more));
+    MUST(cudaFree(device));
+    MUST(cudaFree(flag));
+}
+
 static void free_waits()
 {
     enum { N = 20000 };
@@ -205,6 +259,7 @@ int main()
     memsets_and_launches_keep_their_order();
     device_synchronize_waits_for_all();
     sources_are_taken();
+    nothing_waits_for_a_held_stream();
     free_waits();
     return check_result("held");
 }
