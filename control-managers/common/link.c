@@ -8,7 +8,7 @@
 #include "cpu/common/explain.h"
 #include "control-managers/common/tls.h"
 
-enum { MAX_URIS = 8, RETRY_MIN_MS = 100, RETRY_MAX_MS = 5000 };
+enum { MAX_URIS = 8, RETRY_MIN_MS = 100, RETRY_MAX_MS = 3000 };
 
 struct link {
     struct loop        *loop;

@@ -19,7 +19,7 @@ struct link_options {
     const char         *software;       /* "flyt-node-manager 1.0" */
     uint64_t            incarnation;    /* 0: one is made at random */
     const struct secret *secret;        /* NULL: none is needed (unix socket, certificate) */
-    unsigned            retry_min_ms, retry_max_ms;     /* 0: 100 and 5000 */
+    unsigned            retry_min_ms, retry_max_ms;     /* 0: 100 and 3000 */
     bool                once;           /* no retries: down is called and that was it */
     const struct conn_service *service; /* usually NULL: this side calls */
     void               *context;

@@ -14,7 +14,9 @@
 
 #include "cpu/common/log.h"
 
-enum { BACKLOG = 1024, DEFAULT_MAX_CONNECTIONS = 65536 };
+/* The kernel takes less where net.core.somaxconn says so. Who finds the queue full is not refused but waits a second or
+   three for the next try of his own kernel, and all peers of a manager that was started again come at once. */
+enum { BACKLOG = 65535, DEFAULT_MAX_CONNECTIONS = 65536 };
 
 struct loop_listener {
     struct loop  *loop;

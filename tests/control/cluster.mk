@@ -17,7 +17,7 @@ TESTS += $(BUILD)/tests/control_cluster_place
 
 $(call objects,tests/control/cluster_scale.c): | $(CONTROL_COMMON_HEADERS)
 $(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale.c tests/control/cluster_rig.c) \
-                                      $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
+                                      $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager $(BIN)/flytctl
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 TESTS      += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_scale 20 300"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 struct rig rig;
+const char *rig_address = "127.0.0.1";
 
 /* ---- the manager ---- */
 
@@ -23,10 +24,10 @@ static void write_config(const char *settings, int node_port, int client_port)
     FILE *file = fopen(rig.config, "w");
     assert_non_null(file);
     fprintf(file, "vm-resource-db = { uri = \"sqlite://%s/flyt.db\"; };\n"
-            "ports = { address = \"127.0.0.1\"; node = %d; client = %d; };\n"
+            "ports = { address = \"%s\"; node = %d; client = %d; };\n"
             "ipc = { frontend-socket = \"%s/admin.sock\"; };\n"
             "security = { ticket-key = \"%s/ticket.key\"; tls = \"off\"; node-secret = \"file:%s/node.secret\"; };\n%s\n",
-            rig.folder, node_port, client_port, rig.folder, rig.folder, rig.folder, settings);
+            rig.folder, rig_address, node_port, client_port, rig.folder, rig.folder, rig.folder, settings);
     fclose(file);
 }
 
@@ -313,7 +314,8 @@ void node_reopen(struct fake_node *node)
 {
     const char *uris[] = { rig.node_uri, NULL };
     const struct link_options options = { .uris = uris, .role = CTL_ROLE_NODE, .name = node->name, .software = "fake node",
-                                          .secret = &rig.node_secret, .retry_min_ms = 20, .retry_max_ms = 100,
+                                          .secret = &rig.node_secret, .retry_min_ms = rig.patient ? 0 : 20,
+                                          .retry_max_ms = rig.patient ? 0 : 100,
                                           .context = node, .up = node_up, .down = node_down };
     node->mute = false;
     assert_int_equal(link_open(rig.loop, &options, &node->link, NULL), 0);

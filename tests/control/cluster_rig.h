@@ -27,8 +27,10 @@ struct rig {
     struct loop *loop;
     struct link *admin;
     struct secret node_secret;
+    bool         patient;                       /* node managers wait before they connect again as the real ones do */
 };
 extern struct rig rig;
+extern const char *rig_address;                 /* where the manager listens; before rig_create */
 
 void rig_create(const char *settings);          /* further settings of the configuration; starts the manager */
 void rig_start(void);                           /* (again, at the same addresses) */
