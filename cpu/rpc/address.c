@@ -3,6 +3,7 @@
  */
 #include "cpu/rpc/address.h"
 #include "cpu/rpc/channel.h"
+#include "cpu/rpc/lane.h"
 
 #include "cpu/common/clock.h"
 
@@ -202,21 +203,38 @@ static int connect_tcp(const char *uri, const struct rpc_address *address, uint6
     return fd;
 }
 
-int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error)
+/* hello (may be NULL): what is said before anything else, and shorter than any socket's buffer. */
+static int connect_saying(const char *uri, int timeout_ms, const uint8_t *hello, rpc_channel **out, char *error)
 {
     struct rpc_address address;
     int status = rpc_address_parse(uri, &address, error);
     if (status < 0)
         return status;
+    if (hello && address.kind == RPC_ADDRESS_SHM)
+        return rpc_explain(error, -EINVAL, "%s: there are no lanes over shared memory", uri);
     uint64_t deadline = clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * CLOCK_NS_PER_MS;
     int fd = address.kind == RPC_ADDRESS_TCP ? connect_tcp(uri, &address, deadline, error)
                                              : connect_unix(uri, &address, deadline, error);
     if (fd < 0)
         return fd;
+    if (hello && send(fd, hello, RPC_LANE_HEAD, MSG_NOSIGNAL) != RPC_LANE_HEAD) {
+        close(fd);
+        return rpc_explain(error, -ECONNRESET, "connecting a lane to %s: the connection ended at once", uri);
+    }
     status = rpc_channel_from_fd(fd, out, error);
     if (status < 0)
         close(fd);
     else if (address.kind == RPC_ADDRESS_SHM)
         status = rpc_channel_offer(*out, true, out, error);
     return status;
+}
+
+int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error)
+{
+    return connect_saying(uri, timeout_ms, NULL, out, error);
+}
+
+int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out, char *error)
+{
+    return connect_saying(uri, timeout_ms, hello, out, error);
 }

@@ -22,6 +22,10 @@ struct rpc_channel_operations {
     ssize_t (*send)(rpc_channel *, const struct iovec *, int count);
     /* Bytes added to the inbox, 0 at the end of the stream, -EAGAIN, or another -errno. */
     ssize_t (*receive)(rpc_channel *, struct rpc_inbox *);
+    /* The same into the caller's memory; NULL: not over this kind (lanes are not made of it). */
+    ssize_t (*receive_into)(rpc_channel *, const struct iovec *, int count);
+    /* What becomes readable or writable with it, for a poll over several; -1: nothing. NULL: likewise. */
+    int     (*descriptor)(const rpc_channel *);
     /* Waits for POLLIN or POLLOUT, -1: for ever. What came (errors and the end count as what was asked for),
        0 on timeout, or -errno. */
     int     (*poll)(rpc_channel *, int events, int timeout_ms, bool wakeable);
@@ -40,6 +44,7 @@ struct rpc_channel {
 
 static inline ssize_t rpc_channel_send(rpc_channel *c, const struct iovec *v, int count) { return c->operations->send(c, v, count); }
 static inline ssize_t rpc_channel_receive(rpc_channel *c, struct rpc_inbox *inbox) { return c->operations->receive(c, inbox); }
+static inline ssize_t rpc_channel_receive_into(rpc_channel *c, const struct iovec *v, int count) { return c->operations->receive_into(c, v, count); }
 static inline int rpc_channel_poll(rpc_channel *c, int events, int timeout_ms, bool wakeable) { return c->operations->poll(c, events, timeout_ms, wakeable); }
 static inline void rpc_channel_wake(rpc_channel *c) { c->operations->wake(c); }
 

@@ -57,6 +57,19 @@ static ssize_t socket_receive(rpc_channel *channel, struct rpc_inbox *inbox)
     }
 }
 
+static ssize_t socket_receive_into(rpc_channel *channel, const struct iovec *vector, int count)
+{
+    struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)vector, .msg_iovlen = (size_t)count };
+    for (;;) {
+        ssize_t got = recvmsg(of(channel)->fd, &message, MSG_DONTWAIT);
+        if (got >= 0)
+            return got;
+        if (errno == EINTR)
+            continue;
+        return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+    }
+}
+
 static int socket_poll(rpc_channel *channel, int events, int timeout_ms, bool wakeable)
 {
     struct pollfd fds[2] = {
@@ -112,7 +125,7 @@ static void socket_destroy(rpc_channel *channel)
 }
 
 static const struct rpc_channel_operations socket_operations = {
-    .send = socket_send, .receive = socket_receive, .poll = socket_poll, .wake = socket_wake,
+    .send = socket_send, .receive = socket_receive, .receive_into = socket_receive_into, .descriptor = rpc_channel_socket, .poll = socket_poll, .wake = socket_wake,
     .shutdown = socket_shutdown, .destroy = socket_destroy, .abandon = socket_abandon,
 };
 

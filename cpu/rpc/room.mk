@@ -5,7 +5,7 @@
 CPU_RPC_GENERATED := $(BUILD)/generated/cpu/rpc
 CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h $(CPU_RPC_GENERATED)/manager_prot.h
 CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,address.c block.c channel.c channel_pair.c channel_shm.c channel_socket.c \
-                       client.c client_read.c client_stub.c listener.c program.c ring.c sender.c server.c wire.c)) \
+                       client.c client_read.c client_stub.c lane.c listener.c program.c ring.c sender.c server.c wire.c)) \
                      $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.o
 # What a program asks its client manager; only the client core links it.
 CPU_RPC_MANAGER_OBJECTS := $(CPU_RPC_GENERATED)/manager_prot_xdr.o

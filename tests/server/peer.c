@@ -278,7 +278,7 @@ void peer_copy_in(struct peer *peer, uint32_t stream, uint64_t to, const void *f
 
 int peer_copy_out(struct peer *peer, uint32_t stream, void *to, uint64_t from, uint64_t size)
 {
-    copy_out_args args = { stream, from, size };
+    copy_out_args args = { .stream = stream, .from = from, .size = size };
     copy_out_result result = { 0 };
     enum clnt_stat status = flyt_copy_out_1(&args, &result, peer->stub);
     if (status == RPC_SUCCESS && result.head.result == 0) {

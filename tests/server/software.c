@@ -329,7 +329,7 @@ static void copies_arrive_before_host_functions(void **state)
     enum { ROUNDS = 300 };
     for (uint32_t round = 0; round <= ROUNDS; round++) {
         flyt_id ended = round - 1;
-        copy_out_args args = { 0, f->base, 200000 };
+        copy_out_args args = { .from = f->base, .size = 200000 };
         copy_out_result result = { 0 };
         events_args told = { .host_functions_done = { round != 0, &ended } };
         events_result due = { 0 };
