@@ -4,6 +4,7 @@
 #include "cpu/rpc/address.h"
 #include "cpu/rpc/channel.h"
 #include "cpu/rpc/lane.h"
+#include "cpu/rpc/channel_tls.h"
 
 #include "cpu/common/clock.h"
 
@@ -27,6 +28,8 @@ enum { UNIX_BUFFER = 2 * 1024 * 1024 };
 
 /* A unix socket whose queue of connections is full refuses at once; so often it is asked again. */
 enum { UNIX_RETRY_MS = 5 };
+
+enum { HANDSHAKE_MS = 30000 };
 
 void rpc_address_tune(int fd)
 {
@@ -77,6 +80,30 @@ static int parse_unix(const char *uri, const char *path, struct rpc_address *add
     return 0;
 }
 
+/* Behind the "?" of a TLS address: sha256=HEX or name=NAME, or both with "&" between. */
+static int parse_identity(const char *uri, const char *query, struct rpc_address *address, char *error)
+{
+    static const char name_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-";
+    for (;;) {
+        size_t length = strcspn(query, "&");
+        const char *value = strchr(query, '=');
+        size_t size = value && value < query + length ? (size_t)(query + length - ++value) : 0;
+        if (strncmp(query, "sha256=", 7) == 0 && size == sizeof address->pin - 1 && strspn(value, "0123456789abcdefABCDEF") >= size) {
+            for (size_t i = 0; i < size; i++)
+                address->pin[i] = (char)(value[i] >= 'A' && value[i] <= 'F' ? value[i] - 'A' + 'a' : value[i]);
+        } else if (strncmp(query, "name=", 5) == 0 && size > 0 && size < sizeof address->name && strspn(value, name_characters) >= size) {
+            memcpy(address->name, value, size);
+            address->name[size] = 0;
+        } else {
+            return rpc_explain(error, -EINVAL, "%s: behind the port may stand ?sha256= with the 64 digits that the server prints, or ?name= "
+                               "with the name in its certificate", uri);
+        }
+        if (!query[length])
+            return 0;
+        query += length + 1;
+    }
+}
+
 static int parse_tcp(const char *uri, const char *rest, struct rpc_address *address, char *error)
 {
     const char *host = rest, *colon;
@@ -90,18 +117,20 @@ static int parse_tcp(const char *uri, const char *rest, struct rpc_address *addr
         colon = strrchr(rest, ':');
         length = colon ? (size_t)(colon - host) : 0;
         if (colon && memchr(host, ':', length))
-            return rpc_explain(error, -EINVAL, "%s: an IPv6 address stands in brackets, as in tcp://[::1]:4711", uri);
+            return rpc_explain(error, -EINVAL, "%s: an IPv6 address stands in brackets, as in //[::1]:4711", uri);
     }
     if (!colon || *colon != ':' || length == 0 || length >= sizeof address->host)
-        return rpc_explain(error, -EINVAL, "%s: a TCP address has a host and a port, as in tcp://gpu1:4711", uri);
+        return rpc_explain(error, -EINVAL, "%s: a TCP address has a host and a port, as in //gpu1:4711", uri);
     const char *port = colon + 1;
     size_t digits = strspn(port, "0123456789");
-    if (digits == 0 || digits > 5 || port[digits] || strtoul(port, NULL, 10) > 65535)
+    if (digits == 0 || digits > 5 || (port[digits] && (port[digits] != '?' || address->kind != RPC_ADDRESS_TLS)) ||
+        strtoul(port, NULL, 10) > 65535)
         return rpc_explain(error, -EINVAL, "%s: the port is a number from 0 to 65535", uri);
     memcpy(address->host, host, length);
     address->host[length] = 0;
-    memcpy(address->service, port, digits + 1);
-    return 0;
+    memcpy(address->service, port, digits);
+    address->service[digits] = 0;
+    return port[digits] ? parse_identity(uri, port + digits + 1, address, error) : 0;
 }
 
 int rpc_address_parse(const char *uri, struct rpc_address *address, char *error)
@@ -119,7 +148,11 @@ int rpc_address_parse(const char *uri, struct rpc_address *address, char *error)
         address->kind = RPC_ADDRESS_TCP;
         return parse_tcp(uri, uri + 6, address, error);
     }
-    return rpc_explain(error, -EINVAL, "%s: not an address; tcp://host:port, unix:///path and shm:///path are", uri);
+    if (strncmp(uri, "tls://", 6) == 0) {
+        address->kind = RPC_ADDRESS_TLS;
+        return parse_tcp(uri, uri + 6, address, error);
+    }
+    return rpc_explain(error, -EINVAL, "%s: not an address; tls://host:port, tcp://host:port, unix:///path and shm:///path are", uri);
 }
 
 /* Waits until a connection in progress is there. 0 or -errno. */
@@ -203,6 +236,21 @@ static int connect_tcp(const char *uri, const struct rpc_address *address, uint6
     return fd;
 }
 
+/* A server that is there answers when a worker is free for the connection: that may take longer than connecting. */
+static int connect_tls(const char *uri, int fd, const struct rpc_address *address, const struct rpc_tls_files *files, rpc_channel **out, char *error)
+{
+    char why[RPC_ERROR_SIZE] = "";
+    uint64_t deadline = clock_now() + (uint64_t)HANDSHAKE_MS * CLOCK_NS_PER_MS;
+    int status = rpc_tls_load_connect(fd, address, files, deadline, out, why);
+    return status < 0 ? rpc_explain(error, status, "connecting to %.*s: %s", (int)strcspn(uri, "?"), uri, why) : 0;
+}
+
+static const char *setting(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
 /* hello (may be NULL): what is said before anything else, and shorter than any socket's buffer. */
 static int connect_saying(const char *uri, int timeout_ms, const uint8_t *hello, rpc_channel **out, char *error)
 {
@@ -213,14 +261,19 @@ static int connect_saying(const char *uri, int timeout_ms, const uint8_t *hello,
     if (hello && address.kind == RPC_ADDRESS_SHM)
         return rpc_explain(error, -EINVAL, "%s: there are no lanes over shared memory", uri);
     uint64_t deadline = clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * CLOCK_NS_PER_MS;
-    int fd = address.kind == RPC_ADDRESS_TCP ? connect_tcp(uri, &address, deadline, error)
-                                             : connect_unix(uri, &address, deadline, error);
+    const struct rpc_tls_files files = { setting("FLYT_TLS_CA"), setting("FLYT_TLS_CERTIFICATE"), setting("FLYT_TLS_KEY") };
+    if (address.kind == RPC_ADDRESS_TLS && (status = rpc_tls_check_client(uri, &address, &files, error)) < 0)
+        return status;
+    bool tcp = address.kind == RPC_ADDRESS_TCP || address.kind == RPC_ADDRESS_TLS;
+    int fd = tcp ? connect_tcp(uri, &address, deadline, error) : connect_unix(uri, &address, deadline, error);
     if (fd < 0)
         return fd;
     if (hello && send(fd, hello, RPC_LANE_HEAD, MSG_NOSIGNAL) != RPC_LANE_HEAD) {
         close(fd);
         return rpc_explain(error, -ECONNRESET, "connecting a lane to %s: the connection ended at once", uri);
     }
+    if (address.kind == RPC_ADDRESS_TLS)
+        return connect_tls(uri, fd, &address, &files, out, error);
     status = rpc_channel_from_fd(fd, out, error);
     if (status < 0)
         close(fd);

@@ -139,8 +139,8 @@ static int listen_tcp(const struct rpc_address *address, struct rpc_listener *li
         port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
                                               : ((struct sockaddr_in *)&at)->sin_port);
     bool brackets = strchr(address->host, ':') != NULL;
-    snprintf(listener->uri, sizeof listener->uri, "tcp://%s%s%s:%u", brackets ? "[" : "", address->host,
-             brackets ? "]" : "", port);
+    snprintf(listener->uri, sizeof listener->uri, "%s://%s%s%s:%u", address->kind == RPC_ADDRESS_TLS ? "tls" : "tcp",
+             brackets ? "[" : "", address->host, brackets ? "]" : "", port);
     listener->fd = fd;
     listener->lock = -1;
     return 0;
@@ -156,7 +156,12 @@ int rpc_listener_open(const char *uri, rpc_listener **out, char *error)
     struct rpc_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return rpc_explain(error, -ENOMEM, "listening on %s: no memory", uri);
-    status = address.kind == RPC_ADDRESS_TCP ? listen_tcp(&address, listener, &why) : listen_unix(&address, listener);
+    if (*address.pin || *address.name) {
+        free(listener);
+        return rpc_explain(error, -EINVAL, "listening on %s: ?sha256= and ?name= are for clients", uri);
+    }
+    bool tcp = address.kind == RPC_ADDRESS_TCP || address.kind == RPC_ADDRESS_TLS;
+    status = tcp ? listen_tcp(&address, listener, &why) : listen_unix(&address, listener);
     if (status < 0) {
         free(listener);
         return rpc_explain(error, status, "listening on %s: %s%s", uri, why ? why : strerror(-status),

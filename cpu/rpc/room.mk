@@ -5,8 +5,11 @@
 CPU_RPC_GENERATED := $(BUILD)/generated/cpu/rpc
 CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h $(CPU_RPC_GENERATED)/manager_prot.h
 CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,address.c block.c channel.c channel_pair.c channel_shm.c channel_socket.c \
-                       client.c client_read.c client_stub.c lane.c listener.c program.c ring.c sender.c server.c wire.c)) \
+                       client.c client_read.c client_stub.c lane.c listener.c program.c ring.c sender.c server.c tls_load.c wire.c)) \
                      $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.o
+# TLS, for those who accept it, and as a library of its own for those who may want it: all else does without OpenSSL.
+CPU_RPC_TLS_OBJECTS := $(call objects,$(addprefix cpu/rpc/,channel_tls.c tls_context.c tls_identity.c))
+CPU_RPC_TLS_LIBS    := -lssl -lcrypto
 # What a program asks its client manager; only the client core links it.
 CPU_RPC_MANAGER_OBJECTS := $(CPU_RPC_GENERATED)/manager_prot_xdr.o
 # The stubs, for clients; the dispatch function, for servers (which provide flyt_*_1_svc and
@@ -47,4 +50,9 @@ $(CPU_RPC_GENERATED)/manager_prot_xdr.o: $(CPU_RPC_GENERATED)/manager_prot.h
 $(CPU_RPC_GENERATED)/%.o: $(CPU_RPC_GENERATED)/%.c $(CPU_RPC_GENERATED)/cpu_rpc_prot.h
 	$(CC) $(ALL_CFLAGS) -w -I$(CPU_RPC_GENERATED) -MMD -MP -c $< -o $@
 
-$(CPU_RPC_OBJECTS): | $(CPU_RPC_HEADERS)
+$(CPU_RPC_OBJECTS) $(CPU_RPC_TLS_OBJECTS): | $(CPU_RPC_HEADERS)
+
+$(BIN)/libflyt-tls.so: $(CPU_RPC_TLS_OBJECTS) $(CPU_RPC_OBJECTS) $(call objects,cpu/common/clock.c)
+	@mkdir -p $(@D)
+	$(CC) -shared -Wl,-soname,libflyt-tls.so $(ALL_LDFLAGS) -o $@ $^ $(CPU_RPC_LIBS) $(CPU_RPC_TLS_LIBS)
+PROGRAMS += $(BIN)/libflyt-tls.so

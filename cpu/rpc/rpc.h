@@ -49,7 +49,11 @@ void flyt_program_1(struct svc_req *, SVCXPRT *);
 
 typedef struct rpc_channel rpc_channel;
 
-/* Connects to tcp://host:port (IPv4, [IPv6], names), unix:///path, shm:///path (a unix socket, then shared memory or
+/* Certificates in files (PEM); any may be NULL. */
+struct rpc_tls_files { const char *ca, *certificate, *key; };
+
+/* Connects to tcp://host:port (IPv4, [IPv6], names), tls://host:port?sha256=… (or with the authority in FLYT_TLS_CA, and a
+   certificate of our own in FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY where the server wants one), unix:///path, shm:///path (a unix socket, then shared memory or
    nothing: else the first use fails with -EPROTONOSUPPORT). local: is refused here (see
    rpc_channel_pair). Waits at most timeout_ms. */
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error);
@@ -81,7 +85,7 @@ int rpc_channel_pair(rpc_channel *out[2], char *error);
 /* Both directions end at once; threads blocked in it return -ECONNRESET. Any thread, repeatedly. */
 void rpc_channel_shutdown(rpc_channel *);
 void rpc_channel_destroy(rpc_channel *);
-const char *rpc_channel_transport(const rpc_channel *);     /* "tcp", "unix", "local", "shm" */
+const char *rpc_channel_transport(const rpc_channel *);     /* "tcp", "tls", "unix", "local", "shm" */
 
 /* In the child of a fork: gives the descriptors up without a word to the peer. */
 void rpc_channel_abandon(rpc_channel *);
@@ -90,7 +94,7 @@ void rpc_channel_abandon(rpc_channel *);
 
 typedef struct rpc_listener rpc_listener;
 
-/* Listens on tcp://host:port (port 0: any), unix:///path or shm:///path (the same socket; a stale socket file of a dead server is
+/* Listens on tcp://host:port or tls://host:port (port 0: any; who accepts makes it TLS, channel_tls.h), unix:///path or shm:///path (the same socket; a stale socket file of a dead server is
    replaced; a live one is -EADDRINUSE; mode 0600 unless ?mode=0660 follows the path). */
 int  rpc_listener_open(const char *uri, rpc_listener **out, char *error);
 int  rpc_listener_fd(const rpc_listener *);            /* for poll */

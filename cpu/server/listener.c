@@ -28,6 +28,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/rpc/channel_tls.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/image_cache.h"
 
@@ -38,7 +39,7 @@
 enum { LISTENER_MAX_WAITING = 1024, LISTENER_MAX_WORKERS = 4096 };
 
 /* A connection without a worker. */
-struct waiting { int fd; bool spoke; uint64_t deadline; };
+struct waiting { int fd; bool spoke, tls; uint64_t deadline; };
 
 enum worker_state { WORKER_STARTING, WORKER_IDLE, WORKER_BUSY };
 struct worker { pid_t pid; int socket; enum worker_state state; };
@@ -53,6 +54,9 @@ struct listener {
     int worker_count;
     int signals;
     struct image_cache *cache;
+    char *identity;                       /* packed, for each connection by TLS; no worker has it before */
+    size_t identity_size;
+    char fingerprint[RPC_PIN_SIZE];
     bool announced, stopping;
     int exit_code;
     uint64_t start_after, pause;          /* back-off after a worker that failed at its start */
@@ -63,13 +67,16 @@ struct listener {
 /* In the child, between fork and exec. */
 static void worker_exec(const struct listener *l, int socket, pid_t parent)
 {
-    char *arguments[] = { (char *)(uintptr_t)"cricket-rpc-server", (char *)(uintptr_t)"--worker", (char *)(uintptr_t)"--gpu",
-                          (char *)(uintptr_t)l->options->gpu, (char *)(uintptr_t)"--cache", NULL, NULL };
+    char *arguments[8] = { (char *)(uintptr_t)"cricket-rpc-server", (char *)(uintptr_t)"--worker", (char *)(uintptr_t)"--gpu",
+                           (char *)(uintptr_t)l->options->gpu };
+    int count = 4;
     sigset_t none;
-    if (l->cache)
-        arguments[5] = (char *)(uintptr_t)image_cache_path(l->cache);
-    else
-        arguments[4] = NULL;
+    if (l->options->tls)
+        arguments[count++] = (char *)(uintptr_t)"--tls";
+    if (l->cache) {
+        arguments[count++] = (char *)(uintptr_t)"--cache";
+        arguments[count++] = (char *)(uintptr_t)image_cache_path(l->cache);
+    }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
@@ -145,11 +152,19 @@ static void listener_stop(struct listener *l, int code)
     l->exit_code = code;
 }
 
+static bool listens_tls(const rpc_listener *open)
+{
+    return strncmp(rpc_listener_uri(open), "tls://", 6) == 0;
+}
+
 static void listener_announce(struct listener *l)
 {
     l->announced = true;
-    for (int i = 0; i < l->open_count; i++)
-        printf("listening on %s\n", rpc_listener_uri(l->open[i]));
+    /* A certificate that nobody signed is known by its fingerprint only. */
+    for (int i = 0; i < l->open_count; i++) {
+        bool pinned = listens_tls(l->open[i]) && !l->options->tls_files.certificate;
+        printf("listening on %s%s%s\n", rpc_listener_uri(l->open[i]), pinned ? "?sha256=" : "", pinned ? l->fingerprint : "");
+    }
     fflush(stdout);
 }
 
@@ -217,7 +232,7 @@ static void listener_accept(struct listener *l, rpc_listener *from)
             log_warning("a connection on %s cannot be accepted: %s", rpc_listener_uri(from), strerror(-fd));
         return;
     }
-    l->waiting[l->waiting_count++] = (struct waiting){ .fd = fd, .deadline = clock_now() + LISTENER_SILENCE_NS };
+    l->waiting[l->waiting_count++] = (struct waiting){ .fd = fd, .tls = listens_tls(from), .deadline = clock_now() + LISTENER_SILENCE_NS };
 }
 
 static void listener_drop(struct listener *l, int i)
@@ -227,19 +242,19 @@ static void listener_drop(struct listener *l, int i)
     l->waiting_count--;
 }
 
-static int listener_hand_over(struct worker *worker, int fd)
+static int listener_hand_over(const struct listener *l, struct worker *worker, int fd, bool tls)
 {
-    char byte = 0;
+    char how = tls ? WORKER_TLS : WORKER_PLAIN;
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
-    struct iovec data = { .iov_base = &byte, .iov_len = 1 };
-    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+    struct iovec data[2] = { { &how, 1 }, { l->identity, tls ? l->identity_size : 0 } };
+    struct msghdr message = { .msg_iov = data, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control };
     memset(&control, 0, sizeof control);
     struct cmsghdr *part = CMSG_FIRSTHDR(&message);
     part->cmsg_level = SOL_SOCKET;
     part->cmsg_type = SCM_RIGHTS;
     part->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(part), &fd, sizeof fd);
-    return sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 0 : -errno;
+    return sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0 ? 0 : -errno;
 }
 
 /* First come, first served, as far as there are idle workers. */
@@ -257,7 +272,7 @@ static void listener_serve_waiting(struct listener *l)
         if (!idle)
             return;
         idle->state = WORKER_BUSY;
-        if (listener_hand_over(idle, l->waiting[i].fd) != 0)
+        if (listener_hand_over(l, idle, l->waiting[i].fd, l->waiting[i].tls) != 0)
             continue;                                     /* it has just died; the next one */
         log_debug("a connection goes to worker %d", (int)idle->pid);
         listener_drop(l, i);
@@ -286,6 +301,37 @@ static bool listener_look(struct listener *l, int i, short events, uint64_t now)
     return true;
 }
 
+/* ---- TLS ---- */
+
+/* Reads or makes what is shown at tls://. When it fails, what was there before stays. */
+static int listener_identify(struct listener *l)
+{
+    struct rpc_tls_identity identity;
+    char error[RPC_ERROR_SIZE];
+    size_t size;
+    const struct rpc_tls_files *files = &l->options->tls_files;
+    int status = files->certificate ? rpc_tls_identity_read(files, &identity, error) : rpc_tls_identity_make(&identity, error);
+    if (status == 0 && !files->certificate && files->ca)
+        status = rpc_tls_identity_add_ca(&identity, files->ca, error);
+    if (status < 0) {
+        log_error("TLS: %s%s", error, l->identity ? "; the certificate read before stays" : "");
+        return -1;
+    }
+    char *packed = rpc_tls_identity_pack(&identity, &size);
+    if (packed) {
+        if (l->identity)
+            rpc_tls_wipe(l->identity, l->identity_size);
+        free(l->identity);
+        l->identity = packed;
+        l->identity_size = size;
+        memcpy(l->fingerprint, identity.fingerprint, sizeof l->fingerprint);
+    } else {
+        log_error("TLS: the certificates are longer than %d bytes", RPC_TLS_PEM_MAX);
+    }
+    rpc_tls_identity_wipe(&identity);
+    return packed ? 0 : -1;
+}
+
 /* ---- the loop ---- */
 
 static void listener_signal(struct listener *l)
@@ -294,6 +340,9 @@ static void listener_signal(struct listener *l)
     while (read(l->signals, &info, sizeof info) == sizeof info)
         if (info.ssi_signo == SIGCHLD) {
             listener_reap(l);
+        } else if (info.ssi_signo == SIGHUP) {
+            if (listener_identify(l) == 0)
+                log_info("the certificate was read again; new connections get it");
         } else {
             log_info("stopped by %s", strsignal((int)info.ssi_signo));
             listener_stop(l, 0);
@@ -393,12 +442,16 @@ int listener_main(const struct listener_options *options)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGCHLD);
+    if (options->tls_files.certificate)
+        sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     l->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (l->signals < 0) {
         log_error("signalfd: %s", strerror(errno));
         goto out;
     }
+    if (options->tls && listener_identify(l) < 0)
+        goto out;
     if (listener_open_all(l) < 0)
         goto out;
     l->cache = image_cache_create();
@@ -415,6 +468,9 @@ out:
     if (l->worker_count)
         listener_end_workers(l);
     image_cache_remove(l->cache);
+    if (l->identity)
+        rpc_tls_wipe(l->identity, l->identity_size);
+    free(l->identity);
     if (l->signals >= 0)
         close(l->signals);
     int code = l->exit_code;

@@ -2,6 +2,10 @@
 #ifndef FLYT_SERVER_LISTENER_H
 #define FLYT_SERVER_LISTENER_H
 
+#include <stdbool.h>
+
+#include "cpu/rpc/rpc.h"
+
 enum { LISTENER_MAX_URIS = 16 };
 
 struct listener_options {
@@ -9,18 +13,23 @@ struct listener_options {
     int uri_count;
     const char *gpu;                      /* "auto", … */
     int spares;                           /* workers kept ready */
+    bool tls, plain_tcp;                  /* some of uris is tls://; tcp:// beside it is meant */
+    struct rpc_tls_files tls_files;       /* certificate NULL: one is made; ca: of clients, or NULL */
 };
 
 /* Listens until SIGTERM or SIGINT. The process's exit code: 0 stopped as asked, 1 it cannot listen or run,
    3 there is no GPU of that kind. */
 int listener_main(const struct listener_options *);
 
-/* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection. */
+/* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection and how it came:
+   one byte, and behind WORKER_TLS what rpc_tls_identity_pack makes. */
+enum { WORKER_PLAIN = 'p', WORKER_TLS = 't' };
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2 };
 struct worker_message { int word; char text[512]; };
 enum { WORKER_SOCKET = 3 };               /* the worker's end */
 
-/* worker.c: serves one connection. gpu as above; cache: directory of images or NULL. Returns the exit code. */
-int worker_main(const char *gpu, const char *cache);
+/* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it. Returns
+   the exit code. */
+int worker_main(const char *gpu, const char *cache, bool tls);
 
 #endif

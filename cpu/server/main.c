@@ -10,15 +10,15 @@
 #include "cpu/server/version.h"
 
 enum { OPTION_LISTEN = 256, OPTION_GPU, OPTION_WORKERS, OPTION_VERSION, OPTION_WORKER, OPTION_CACHE, OPTION_TICKET_KEY,
-       OPTION_TICKET_STATE, OPTION_TICKET_SERVER };
+       OPTION_TICKET_STATE, OPTION_TICKET_SERVER, OPTION_TLS, OPTION_TLS_CERTIFICATE, OPTION_TLS_KEY, OPTION_TLS_CA, OPTION_PLAIN_TCP };
 
 static const char help[] =
     "Usage: cricket-rpc-server --listen URI [--listen URI ...] [options]\n"
     "\n"
     "Serves this machine's GPU to CUDA programs on machines without one.\n"
     "\n"
-    "  --listen URI      tcp://HOST:PORT (port 0: any free one) or unix:///PATH[?mode=0660];\n"
-    "                    each address really listened on is printed\n"
+    "  --listen URI      tls://HOST:PORT or tcp://HOST:PORT (port 0: any free one), or\n"
+    "                    unix:///PATH[?mode=0660]; each address is printed as clients are to use it\n"
     "  --gpu KIND        auto (default: an NVIDIA GPU if there is one, else software),\n"
     "                    nvidia, software, or null (does nothing; for measurements)\n"
     "  --workers N       processes kept ready for the next client (default 2)\n"
@@ -26,11 +26,15 @@ static const char help[] =
     "                    (lines of 64 hexadecimal digits; flyt-node-manager writes it)\n"
     "  --ticket-state DIR  where it remembers which tickets were used\n"
     "  --ticket-server N   accept only tickets for server N\n"
+    "  --tls-certificate FILE, --tls-key FILE  what the server shows at tls:// (PEM); without, it\n"
+    "                    makes a certificate of its own, whose fingerprint is in the printed address\n"
+    "  --tls-ca FILE     serve only clients with a certificate made by this authority\n"
+    "  --plain-tcp       allow tcp:// beside tls://\n"
     "  --version         print the version\n"
     "  --help            print this\n"
     "\n"
     "Messages go to stderr; FLYT_LOG=error|warning|info|debug says how many.\n"
-    "SIGTERM and SIGINT stop it and its workers. Exit status: 0 stopped, 1 cannot listen or run,\n"
+    "SIGTERM and SIGINT stop it and its workers; SIGHUP reads the certificate again. Exit status: 0 stopped, 1 cannot listen or run,\n"
     "2 wrong usage, 3 no GPU of that kind.\n";
 
 static int usage(const char *what)
@@ -48,15 +52,21 @@ int main(int argc, char **argv)
         { "ticket-key", required_argument, NULL, OPTION_TICKET_KEY },
         { "ticket-state", required_argument, NULL, OPTION_TICKET_STATE },
         { "ticket-server", required_argument, NULL, OPTION_TICKET_SERVER },
+        { "tls-certificate", required_argument, NULL, OPTION_TLS_CERTIFICATE },
+        { "tls-key", required_argument, NULL, OPTION_TLS_KEY },
+        { "tls-ca", required_argument, NULL, OPTION_TLS_CA },
+        { "plain-tcp", no_argument, NULL, OPTION_PLAIN_TCP },
         { "version", no_argument, NULL, OPTION_VERSION },
         { "help", no_argument, NULL, 'h' },
         { "worker", no_argument, NULL, OPTION_WORKER },           /* how the listener starts a worker */
         { "cache", required_argument, NULL, OPTION_CACHE },       /* the same */
+        { "tls", no_argument, NULL, OPTION_TLS },                 /* the same */
         { 0 },
     };
     struct listener_options listener = { .gpu = "auto", .spares = 2 };
     const char *cache = NULL, *ticket_key = NULL, *ticket_state = NULL, *ticket_server = NULL;
     char *end;
+    bool tcp = false;
     int worker = 0, option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1)
         switch (option) {
@@ -64,6 +74,8 @@ int main(int argc, char **argv)
             if (listener.uri_count == LISTENER_MAX_URIS)
                 return usage("too many --listen");
             listener.uris[listener.uri_count++] = optarg;
+            listener.tls |= strncmp(optarg, "tls://", 6) == 0;
+            tcp |= strncmp(optarg, "tcp://", 6) == 0;
             break;
         case OPTION_GPU:
             if (strcmp(optarg, "auto") && strcmp(optarg, "nvidia") && strcmp(optarg, "software") && strcmp(optarg, "null"))
@@ -86,6 +98,21 @@ int main(int argc, char **argv)
         case OPTION_TICKET_SERVER:
             ticket_server = optarg;
             break;
+        case OPTION_TLS_CERTIFICATE:
+            listener.tls_files.certificate = optarg;
+            break;
+        case OPTION_TLS_KEY:
+            listener.tls_files.key = optarg;
+            break;
+        case OPTION_TLS_CA:
+            listener.tls_files.ca = optarg;
+            break;
+        case OPTION_PLAIN_TCP:
+            listener.plain_tcp = true;
+            break;
+        case OPTION_TLS:
+            listener.tls = true;
+            break;
         case OPTION_VERSION:
             puts("cricket-rpc-server, " FLYT_SERVER_VERSION);
             return 0;
@@ -104,9 +131,16 @@ int main(int argc, char **argv)
     if (optind < argc)
         return usage("it takes options only");
     if (worker)
-        return worker_main(listener.gpu, cache);
+        return worker_main(listener.gpu, cache, listener.tls);
     if (!listener.uri_count)
         return usage("--listen is missing: say where, for example --listen unix:///tmp/flyt.sock");
+    const struct rpc_tls_files *files = &listener.tls_files;
+    if (!files->certificate != !files->key)
+        return usage("--tls-certificate and --tls-key belong together");
+    if ((files->certificate || files->ca) && !listener.tls)
+        return usage("certificates are for tls://HOST:PORT, and no --listen has such an address");
+    if (listener.tls && tcp && !listener.plain_tcp)
+        return usage("tcp:// beside tls:// would leave the way open that TLS is to close; --plain-tcp says that it is meant");
     log_set_name("cricket-rpc-server");
     if (!ticket_key && (ticket_state || ticket_server))
         return usage("--ticket-state and --ticket-server go with --ticket-key");

@@ -12,12 +12,16 @@
 #include <unistd.h>
 
 #include "cpu/common/log.h"
+#include "cpu/rpc/channel_tls.h"
 #include "cpu/server/image_cache.h"
 #include "cpu/server/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/text.h"
 #include "cpu/server/tenant.h"
 #include "cpu/server/ticket.h"
+
+/* A client that has begun to speak is given so long to come to an end with the handshake. */
+enum { WORKER_HANDSHAKE_MS = 5000 };
 
 /* Reports of a sanitizer build belong to the log, not to the client's stderr. */
 #if defined __has_feature
@@ -42,12 +46,12 @@ static void worker_say(enum worker_word word, const char *text)
         log_debug("the listener has gone");
 }
 
-/* The connection that the listener hands over; -1: the listener has gone. */
-static int worker_receive(void)
+/* The connection that the listener hands over, and for TLS what to show; -1: the listener has gone. */
+static int worker_receive(struct rpc_tls_identity *identity)
 {
-    char byte;
+    static char bytes[1 + RPC_TLS_PEM_MAX];
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
-    struct iovec data = { .iov_base = &byte, .iov_len = 1 };
+    struct iovec data = { .iov_base = bytes, .iov_len = sizeof bytes };
     struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
     ssize_t n;
     do
@@ -58,7 +62,54 @@ static int worker_receive(void)
         return -1;
     int fd;
     memcpy(&fd, CMSG_DATA(part), sizeof fd);
+    if (bytes[0] == WORKER_TLS && rpc_tls_identity_unpack(bytes + 1, (size_t)n - 1, identity) < 0) {
+        log_error("the listener sent no certificate");
+        close(fd);
+        fd = -1;
+    }
+    rpc_tls_wipe(bytes, (size_t)n);
     return fd;
+}
+
+/* In place of looking at the ticket, for a client that speaks plainly where TLS is wanted. */
+static int worker_refuse_plain(const void *ticket, size_t size, char *refusal)
+{
+    (void)ticket;
+    (void)size;
+    snprintf(refusal, TICKET_REFUSAL_SIZE, "this address of the server is for TLS: write tls:// in place of tcp://, as the server "
+             "prints its address");
+    return -1;
+}
+
+/* Takes over fd. identity: of a connection to a tls:// address; it is not needed afterwards. */
+static int worker_open(int fd, struct rpc_tls_identity *identity, struct session_options *options, rpc_channel **out)
+{
+    char error[RPC_ERROR_SIZE];
+    bool wanted = identity->key != NULL, spoken = rpc_tls_spoken(fd);
+    int status;
+    if (wanted && spoken) {
+        status = rpc_channel_tls_accept(fd, identity, WORKER_HANDSHAKE_MS, out, error);
+        rpc_tls_identity_wipe(identity);
+        if (status < 0)
+            log_warning("a client is not served: %s", error);
+        return status;
+    }
+    rpc_tls_identity_wipe(identity);
+    if (spoken) {
+        log_warning("a client is not served: it speaks TLS to an address that is plain; it should say tcp://, or --listen here tls://");
+        close(fd);
+        return -EPROTO;
+    }
+    if (wanted) {
+        log_warning("a client is refused: it does not speak TLS, and came to a tls:// address; it has to say tls://");
+        options->admit = worker_refuse_plain;
+    }
+    status = wanted ? rpc_channel_from_fd(fd, out, error) : rpc_channel_accept(fd, 0, out, error);
+    if (status < 0) {
+        log_error("a connection cannot be served: %s", error);
+        close(fd);
+    }
+    return status;
 }
 
 /* What the null device was given, for whoever compares it with what was sent (synthetic_benchmark). */
@@ -71,7 +122,7 @@ static void worker_tell_counts(const struct gpu *gpu)
     log_info("null device: %lu launches, %lu copies, %lu memsets", count.launches, count.copies, count.sets);
 }
 
-int worker_main(const char *gpu, const char *cache)
+int worker_main(const char *gpu, const char *cache, bool tls)
 {
     struct session_options options = { .disposable = true, .admit = ticket_check };
     char error[RPC_ERROR_SIZE] = "";
@@ -96,18 +147,18 @@ int worker_main(const char *gpu, const char *cache)
         return 1;
     }
     options.cache = cache ? image_cache_open(cache) : NULL;
+    if (tls)
+        rpc_tls_prepare();
     worker_say(WORKER_READY, options.gpu->kind);
 
-    int fd = worker_receive();
+    struct rpc_tls_identity identity = { 0 };
+    int fd = worker_receive(&identity);
     if (fd < 0)
         return 0;
     rpc_channel *channel;
     struct session *session;
-    if (rpc_channel_accept(fd, 0, &channel, error) != 0) {
-        log_error("a connection cannot be served: %s", error);
-        close(fd);
+    if (worker_open(fd, &identity, &options, &channel) != 0)
         return 1;
-    }
     if (session_create(channel, &options, &session, error) != 0) {
         log_error("a connection cannot be served: %s", error);
         return 1;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/cuda/e2e.py: runs end-to-end programs through Flyt; TAP on stdout.
 
-    e2e.py [--bin DIR] [--transport tcp|unix|shm|local] [--way preload|run] [--gpu KIND] [--chaos SEED]
+    e2e.py [--bin DIR] [--transport tcp|tls|unix|shm|local] [--way preload|run] [--gpu KIND] [--chaos SEED]
            [--arguments WORDS] PROGRAM...
 
 One server is started for all of them on a free port or a socket in a temporary folder, and stopped at the end, when it
@@ -25,7 +25,7 @@ class Server:
     """A cricket-rpc-server of our own, ready when it says where it listens."""
 
     def __init__(self, bindir, transport, gpu, folder, extra_env, also=None):
-        uri = "tcp://127.0.0.1:0" if transport == "tcp" else f"{transport}://{folder}/server.sock"
+        uri = f"{transport}://127.0.0.1:0" if transport in ("tcp", "tls") else f"{transport}://{folder}/server.sock"
         self.log = open(os.path.join(folder, "server.log"), "w+")
         self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--listen", uri, "--gpu", gpu,
                                          *(["--listen", also] if also else [])],
@@ -100,7 +100,7 @@ def run(program, arguments, uri, extra_env):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="bin")
-    parser.add_argument("--transport", choices=["tcp", "unix", "shm", "local"], default="unix")
+    parser.add_argument("--transport", choices=["tcp", "tls", "unix", "shm", "local"], default="unix")
     parser.add_argument("--way", choices=["preload", "run"], default="run")
     parser.add_argument("--gpu", default="software")
     parser.add_argument("--chaos", default="")

@@ -126,14 +126,18 @@ static int attach_connect(const char *uri, rpc_channel **channel)
         log_error("FLYT_SERVER=%s: cannot run the server in this process: %s", uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
-    if (!begins_with(uri, "tcp://") && !begins_with(uri, "unix://") && !begins_with(uri, "shm://")) {
-        log_error("FLYT_SERVER=%s is not the address of a GPU server; write tcp://HOST:PORT, unix:///PATH, shm:///PATH or local:",
-                  uri);
+    if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") && !begins_with(uri, "shm://")) {
+        log_error("FLYT_SERVER=%s is not the address of a GPU server; write tls://HOST:PORT, tcp://HOST:PORT, unix:///PATH, shm:///PATH "
+                  "or local:", uri);
         return CORE_SYSTEM_NOT_READY;
     }
-    if (rpc_channel_connect(uri, session_connect_ms, channel, error) == 0 &&
-        (core_perf.no_shm || rpc_channel_share(channel, error) == 0))
+    int status = rpc_channel_connect(uri, session_connect_ms, channel, error);
+    if (status == 0 && (core_perf.no_shm || (status = rpc_channel_share(channel, error)) == 0))
         return CORE_OK;
+    if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
+        log_error("the GPU server is not used: %s", error);         /* TLS: somebody is there, or nothing was tried */
+        return CORE_SYSTEM_NOT_READY;
+    }
     log_error("no GPU server answers at %s: %s. Start cricket-rpc-server there, or set FLYT_SERVER to where one listens",
               uri, error);
     return CORE_SYSTEM_NOT_READY;

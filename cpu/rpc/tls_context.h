@@ -1,0 +1,25 @@
+/* tls_context.h: what channel_tls.c, tls_context.c and tls_identity.c share; needs OpenSSL's headers. */
+#ifndef FLYT_RPC_TLS_CONTEXT_H
+#define FLYT_RPC_TLS_CONTEXT_H
+
+#include "cpu/rpc/channel_tls.h"
+
+#include <openssl/ssl.h>
+
+/* What is wanted of the peer; kept by the caller as long as its SSL. */
+struct tls_wanted {
+    const char *pin, *name, *host;      /* "" where not asked for */
+    char        problem[400];           /* why it was refused */
+    int         status;                 /* -EKEYREJECTED, -EKEYEXPIRED */
+};
+
+int tls_client_context(const struct rpc_tls_files *, struct tls_wanted *, SSL_CTX **out, char *error);
+int tls_server_context(const struct rpc_tls_identity *, SSL_CTX **out, char *error);
+
+/* Lower case hexadecimal. False: no memory. */
+bool tls_fingerprint(const X509 *, char out[RPC_PIN_SIZE]);
+
+/* The newest reason that OpenSSL gives, in this thread. */
+const char *tls_reason(void);
+
+#endif
