@@ -291,7 +291,6 @@ unsigned completion_lingering(struct session *session, struct device *device, st
 /* completion.lock is held. */
 static void completion_abort_stream(struct session *session, struct stream *stream, CUresult code, struct harvest *harvest)
 {
-    uint64_t last = atomic_load(&stream->done);
     while (stream->markers) {
         struct marker *marker = stream->markers;
         stream->markers = marker->next;
@@ -300,8 +299,7 @@ static void completion_abort_stream(struct session *session, struct stream *stre
         marker->next = harvest->markers;
         harvest->markers = marker;
     }
-    completion_reach(session, stream, UINT64_MAX, code, harvest);
-    atomic_store(&stream->done, last > stream->received ? last : stream->received);
+    completion_reach(session, stream, stream->received, code, harvest);
 }
 
 void completion_abort(struct session *session, struct device *device, CUresult code)

@@ -2,7 +2,13 @@
  * head.c: what every reply begins with: result, latched and sticky error, completed numbers, printed text.
  *
  * A latched error goes with the first reply after it and is gone. A sticky one goes with every reply. A stream's
- * completed number goes once per change. All under ledger.lock, so that any thread may answer.
+ * completed number goes once per change, never in a reply that leaves an error behind. All under ledger.lock, so that
+ * any thread may answer.
+ *
+ * Over shared memory the completed numbers of the first ids are also published there, for clients that look instead of
+ * asking; and only while no error is waiting to be told, because a client that finds its work ended asks no more. When the
+ * client has forgotten a stream, its word becomes 0 for the next one of that id: `dead` is set before ledger_forget, so
+ * nothing is published after it.
  */
 #include "cpu/server/session.h"
 
@@ -60,9 +66,29 @@ void ledger_clear_sticky(struct session *session, CUresult which)
     pthread_mutex_unlock(&session->ledger.lock);
 }
 
+void ledger_share(struct session *session)
+{
+    struct rpc_shared_memory shared;
+    rpc_server_shared_memory(session->server, &shared);
+    pthread_mutex_lock(&session->ledger.lock);
+    session->ledger.numbers = shared.numbers;
+    session->ledger.number_count = shared.number_count;
+    pthread_mutex_unlock(&session->ledger.lock);
+}
+
+/* The release makes what the stream's copies wrote into shared memory visible to a client that sees the number.
+   ledger.lock is held. */
+static void ledger_publish(struct ledger *ledger, const struct stream *stream, uint64_t number)
+{
+    if (ledger->numbers && stream->id < ledger->number_count)
+        atomic_store_explicit(&ledger->numbers[stream->id], number, memory_order_release);
+}
+
 void ledger_progress(struct session *session, struct stream *stream)
 {
     pthread_mutex_lock(&session->ledger.lock);
+    if (!stream->dead && !session->ledger.latched && !session->ledger.sticky)
+        ledger_publish(&session->ledger, stream, atomic_load(&stream->done));
     if (!stream->dirty && !stream->dead) {                /* a dead one's id may name another by now */
         stream->dirty = true;
         stream_hold(stream);
@@ -77,6 +103,7 @@ void ledger_forget(struct session *session, struct stream *stream)
 {
     bool was_dirty = false;
     pthread_mutex_lock(&session->ledger.lock);
+    ledger_publish(&session->ledger, stream, 0);
     for (struct stream **at = &session->ledger.dirty; stream->dirty && *at; at = &(*at)->next_dirty)
         if (*at == stream) {
             *at = stream->next_dirty;
@@ -108,7 +135,7 @@ static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, 
         ledger->latched = CUDA_SUCCESS;
     }
     head->sticky = (int)ledger->sticky;
-    while (ledger->dirty && count < FLYT_MAX_PROGRESS) {
+    while (ledger->dirty && !ledger->latched && count < FLYT_MAX_PROGRESS) {
         struct stream *stream = ledger->dirty;
         ledger->dirty = stream->next_dirty;
         stream->dirty = false;

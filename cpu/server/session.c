@@ -165,6 +165,7 @@ void serve_hello(struct session *session, struct call *call)
     result.devices.devices_val = (flyt_device *)(uintptr_t)devices;
     result.devices.devices_len = (u_int)count;
     session->greeted = true;
+    ledger_share(session);
     log_info("session %llu: %s over %s", (unsigned long long)session->id, session->client,
              rpc_server_transport(session->server));
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, CUDA_SUCCESS, false);

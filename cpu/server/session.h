@@ -283,12 +283,15 @@ struct ledger {
     pthread_mutex_t lock;
     CUresult latched, sticky;
     struct stream *dirty;
+    _Atomic uint64_t *numbers;            /* published, by stream id, in shared memory; NULL: nowhere */
+    uint32_t number_count;
     struct text *text;                    /* NULL: nothing is captured (local:) */
     pthread_mutex_t speak;                /* from taking text until it is sent: what was printed first arrives first */
 };
 
 void ledger_note(struct session *, CUresult);                     /* remembers it if it is a sticky one */
 void ledger_latch(struct session *, CUresult);
+void ledger_share(struct session *);                              /* the transport is settled: publish there */
 void ledger_progress(struct session *, struct stream *);          /* done has changed */
 void ledger_forget(struct session *, struct stream *);
 CUresult ledger_sticky(struct session *);

@@ -153,6 +153,7 @@ static void body_give_back(void)
 
 static void body_malloc_free_messages(void)
 {
+    setenv("FLYT_STATS", "1", 1);
     fake_start();
     uint64_t keep = allocate(100);
     struct core_statistics before, after;
@@ -335,6 +336,7 @@ static void body_pinned_chain(void)
 /* A synchronous copy waits behind a kernel, and its errors come back there; behind nothing it does not wait. */
 static void body_waiting_rule(void)
 {
+    setenv("FLYT_STATS", "1", 1);
     fake_start();
     uint64_t a = allocate(64);
     uint32_t value = 5;

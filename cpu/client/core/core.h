@@ -45,7 +45,7 @@ CORE_API int core_sticky(void);
    asks after each call that waited, and returns it from that call. */
 CORE_API int core_take_latched(void);
 
-/* Local answers of the process, for FLYT_STATS and the demo: calls that a front end answered itself. */
+/* Calls that were answered without the server; who answers counts. All is counted with FLYT_STATS only. */
 CORE_API void core_count_local(void);
 
 struct core_statistics { uint64_t travelled, waited, local, bytes_sent, bytes_received; };

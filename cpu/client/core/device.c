@@ -3,7 +3,8 @@
  * filtered by $CUDA_VISIBLE_DEVICES as the driver does it, and their primary contexts.
  *
  * `sent` counts the calls that gave a device work, `idle_at` is the count up to which all is known to have ended;
- * where both agree nothing needs to be waited for.
+ * where both agree nothing needs to be waited for. A synchronisation of the program's goes by `heard_at`: with its answer
+ * comes what kernels printed.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -275,6 +276,7 @@ int core_device_reset(int device)
             atomic_fetch_add(&d->generation, 1);
             atomic_store(&d->active, false);
             atomic_store(&d->idle_at, atomic_load(&d->sent));
+            atomic_store(&d->heard_at, atomic_load(&d->sent));
             event_forget_device(device);
             stream_forget_device(device);
             code_forget_device(device);
@@ -288,6 +290,13 @@ int core_device_reset(int device)
     return code;
 }
 
+static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
+{
+    uint64_t now = atomic_load(value);
+    while (now < to && !atomic_compare_exchange_weak(value, &now, to))
+        ;
+}
+
 bool device_known_idle(int device)
 {
     struct device *d = device_find(device);
@@ -296,9 +305,7 @@ bool device_known_idle(int device)
         return true;
     if (!stream_device_idle(device))
         return false;
-    uint64_t idle = atomic_load(&d->idle_at);
-    while (idle < sent && !atomic_compare_exchange_weak(&d->idle_at, &idle, sent))
-        ;
+    raise_to(&d->idle_at, sent);
     return true;
 }
 
@@ -311,9 +318,8 @@ static int device_wait(int device)
     if (code)
         return code;
     outs_wait_device(device, serial);
-    uint64_t idle = atomic_load(&d->idle_at);
-    while (idle < sent && !atomic_compare_exchange_weak(&d->idle_at, &idle, sent))
-        ;
+    raise_to(&d->idle_at, sent);
+    raise_to(&d->heard_at, sent);
     return CORE_OK;
 }
 
@@ -329,8 +335,10 @@ int core_device_synchronize(int device)
     int code = device_enter(device, &d);
     if (code)
         return code;
-    if (!core_perf.no_cache && atomic_load(&d->idle_at) >= atomic_load(&d->sent))
+    if (!core_perf.no_cache && atomic_load(&d->heard_at) >= atomic_load(&d->sent)) {
+        core_count_local();
         return CORE_OK;
+    }
     return device_wait(device);
 }
 

@@ -1,6 +1,7 @@
 /*
  * event.c: events as tokens. An event remembers the stream in which it was last recorded and the number of that
- * call, so whoever knows the stream's completed number knows the event's state without asking.
+ * call, so whoever knows the stream's completed number knows the event's state without asking. (A synchronisation asks
+ * all the same while what kernels before it printed has not come.)
  */
 #include <stdlib.h>
 
@@ -18,6 +19,7 @@ struct event {
     struct stream  *stream;           /* NULL: never recorded */
     uint64_t        stream_token;     /* to see whether the structure has become another stream's */
     struct point    point;
+    struct asked    asked;
     struct event   *next;
 };
 
@@ -61,6 +63,7 @@ int core_event_create(int device, unsigned flags, core_event *out)
         return CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&e->lock);
     e->stream = NULL;
+    atomic_store(&e->asked.at, 0);
     e->device = device;
     e->flags = flags;
     uint32_t index = 0;
@@ -125,6 +128,7 @@ int core_event_record(int device, core_event token, core_stream stream, unsigned
     code = stream_send(s, FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args, STREAM_LIGHT, &e->point);
     e->stream = s;
     e->stream_token = atomic_load(&s->token);
+    atomic_store(&e->asked.at, 0);            /* what was said of the record before says nothing of this one */
     pthread_mutex_unlock(&e->lock);
     return code;
 }
@@ -143,13 +147,19 @@ static struct recorded event_recorded(struct event *e)
 static bool known_done(const struct recorded *r)
 {
     return !core_perf.no_cache && atomic_load(&r->stream->token) == r->stream_token
-           && atomic_load(&r->stream->done) >= r->point.number && !outs_pending(&r->point);
+           && stream_done(r->stream) >= r->point.number && !outs_pending(&r->point);
 }
 
-static void learn_done(const struct recorded *r)
+static bool known_heard(const struct recorded *r)
+{
+    uint64_t heard = atomic_load(&r->stream->heard);
+    return known_done(r) && (heard >= r->point.number || heard >= atomic_load(&r->stream->weighty));
+}
+
+static void learn_done(const struct recorded *r, void (*learn)(struct stream *, uint64_t))
 {
     if (atomic_load(&r->stream->token) == r->stream_token)
-        stream_finished(r->stream, r->point.number);
+        learn(r->stream, r->point.number);
 }
 
 static int event_ask(struct event *e, uint32_t procedure)
@@ -165,12 +175,14 @@ int core_event_synchronize(core_event token)
     if (code)
         return code;
     struct recorded r = event_recorded(e);
-    if (!r.stream || known_done(&r))
+    if (!r.stream || known_heard(&r)) {
+        core_count_local();
         return CORE_OK;
+    }
     code = event_ask(e, FLYT_EVENT_SYNC);
     if (code)
         return code;
-    learn_done(&r);
+    learn_done(&r, stream_finished);
     outs_wait(&r.point);
     return CORE_OK;
 }
@@ -182,12 +194,19 @@ int core_event_query(core_event token)
     if (code)
         return code;
     struct recorded r = event_recorded(e);
-    if (!r.stream || known_done(&r))
+    if (!r.stream || known_done(&r)) {
+        core_count_local();
         return CORE_OK;
+    }
+    if (wire_not_ready_yet(&e->asked))
+        return CORE_NOT_READY;
+    uint64_t news = wire_news();
     code = event_ask(e, FLYT_EVENT_QUERY);
+    if (code == CORE_NOT_READY)
+        wire_not_ready(&e->asked, news);
     if (code)
         return code;
-    learn_done(&r);
+    learn_done(&r, stream_ended);
     return outs_pending(&r.point) ? CORE_NOT_READY : CORE_OK;
 }
 

@@ -68,12 +68,27 @@ void manager_abandon(void);           /* in the child of a fork */
 int  local_open(const char *gpu, rpc_channel **out, char *error);
 void local_close(void);
 
+/* ---- stats.c: $FLYT_STATS ---- */
+
+extern bool stats_on;                 /* set at attach, before the first call; off, none of these is called */
+void stats_open(const char *wanted);
+void stats_report(void);
+/* Counts a call that travels; what it gives goes to stats_call_ends. decode NULL: never answered. */
+uint64_t stats_call_begins(uint32_t procedure, xdrproc_t encode, void *args);
+void stats_call_ends(uint32_t procedure, uint64_t begun, xdrproc_t decode, void *result);
+void stats_call_waited(uint32_t procedure);
+/* Copies as the program asked for them, however many calls they took; these two do nothing without FLYT_STATS. */
+enum stats_copy { STATS_FROM_PAGEABLE, STATS_FROM_PINNED, STATS_TO_PAGEABLE, STATS_TO_PINNED, STATS_ON_DEVICE, STATS_ON_HOST, STATS_COPIES };
+uint64_t stats_copy_begins(void);
+void stats_copy_ends(enum stats_copy, uint64_t begun, uint64_t bytes);
+
 /* ---- wire.c: calls ---- */
 
 /* A call in flight, with the core's part. result must begin with a flyt_head. */
 struct wire_call {
     struct rpc_call rpc;
     uint64_t serial;                  /* among the waited calls, as submitted */
+    uint64_t begun;                   /* of the statistics; 0: none */
     int      result;                  /* CUresult, once arrived */
     void   (*arrived)(struct wire_call *);
 };
@@ -90,10 +105,18 @@ int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);              
 int  wire_round_trip(void);                                 /* of FLYT_PERF=no_async */
 uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
 uint64_t wire_confirmed(void);                              /* greatest serial that was answered */
+/* When somebody was last told "not ready" by the server, and what had been heard before that. */
+struct asked { atomic_uint_fast64_t at, news; };
+/* Queries. What is not known to have ended is asked about at most once in QUERY_INTERVAL_NS per stream or event; in
+   between "not ready" is said here, but only while nothing whatever has been heard from the server since: a program may
+   know from any other answer that the work has ended, and must not be told otherwise. */
+uint64_t wire_news(void);             /* taken before asking */
+void wire_heard(void);
+void wire_not_ready(struct asked *, uint64_t news);         /* the server said so */
+bool wire_not_ready_yet(struct asked *);                    /* and it need not be asked again */
 void wire_take_head(const flyt_head *);
 void wire_print_texts(void);
 void wire_queue_text(const flyt_text *);
-void wire_report(void);                                     /* FLYT_STATS */
 
 /* ---- helper.c: the thread that keeps EVENTS outstanding ---- */
 
@@ -109,6 +132,7 @@ struct device {
     atomic_bool active;
     atomic_uint_fast64_t sent;        /* calls that gave it work */
     atomic_uint_fast64_t idle_at;     /* value of sent up to which everything is known to have ended */
+    atomic_uint_fast64_t heard_at;    /* the same, as a synchronisation's answer said, with what kernels printed */
     atomic_uint_fast64_t orphaned;    /* value of sent when a stream was destroyed with work in it: unknown until a device sync */
     atomic_uint_fast64_t generation;  /* counts resets */
     pthread_mutex_t lock;             /* activation and reset */
@@ -171,12 +195,15 @@ struct stream;
 struct point { const struct stream *stream; uint64_t number, serial, legacy_before; };
 
 /* Numbers: sent counts the calls put into the stream (as the server counts them), numbered also the one that is
-   being submitted, done those known to have ended, weighty is the number of the last one that may run long or
+   being submitted, done those known to have ended (ask stream_done), weighty is the number of the last one that may run long or
    fail (launches, host functions, waits). All of them only grow while the stream lives. Structures are reused but never freed, so a look-up that races
    with a destroy is harmless. */
 struct stream {
     pthread_mutex_t lock;             /* makes "number and submit" one step */
     atomic_uint_fast64_t numbered, sent, done, weighty;
+    _Atomic uint64_t *published;      /* where the server writes it, in shared memory; else a word that stays 0 */
+    atomic_uint_fast64_t heard;       /* up to where a synchronisation has been answered, and what kernels printed came with it */
+    struct asked asked;
     atomic_uint_fast64_t serial, legacy_before;     /* of the last call: see struct point */
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
     flyt_id  wire;
@@ -197,11 +224,15 @@ struct point stream_point(const struct stream *);           /* behind everything
 bool stream_is_legacy(const struct stream *);
 bool stream_is_blocking(const struct stream *);             /* waits for the legacy stream, and it for this one */
 uint64_t stream_serial(void);                               /* of the last call of any stream */
-void stream_finished(struct stream *, uint64_t number);     /* everything up to number has ended */
+void stream_ended(struct stream *, uint64_t number);        /* everything up to number has ended */
+void stream_finished(struct stream *, uint64_t number);     /* so says the answer to a call that waited for it */
 void stream_progress(flyt_id wire, uint64_t done);
+uint64_t stream_done(struct stream *);                      /* everything up to it has ended: heard in heads, or published */
 /* Nothing unfinished precedes a new call in it (the legacy stream: nor in the device's blocking streams). */
 bool stream_known_idle(struct stream *);
 bool stream_known_light(struct stream *);                   /* the same, looking at weighty calls only */
+/* And what kernels printed has come, or none has run since it last came: a synchronisation need not ask. */
+bool stream_known_heard(struct stream *);
 bool stream_device_idle(int device);
 void stream_forget_device(int device);
 int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */

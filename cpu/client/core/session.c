@@ -263,6 +263,7 @@ static int attach_first(void)
         return CORE_OUT_OF_MEMORY;
     log_set_name("flyt");
     perf_parse(&core_perf, getenv("FLYT_PERF"));
+    stats_open(getenv("FLYT_STATS"));
     pthread_atfork(fork_prepare, fork_parent, fork_child);
     int code = managed ? manager_ask(&place) : CORE_OK;
     if (!code)
@@ -329,11 +330,10 @@ void core_unsupported(const char *name)
 /* A destructor of the library, hence after the program's own atexit handlers and static destructors. */
 __attribute__((destructor)) static void session_end(void)
 {
-    const char *wanted = getenv("FLYT_STATS");
     if (core_forked())
         return;
-    if (wanted && *wanted && strcmp(wanted, "0") != 0 && atomic_load(&state) == STATE_READY)
-        wire_report();
+    if (atomic_load(&state) == STATE_READY)
+        stats_report();
     if (core_session.in_process && session_ready()) {
         atomic_store(&state, STATE_FAILED);
         failure = CORE_DEINITIALIZED;

@@ -3,7 +3,13 @@
  *
  * The structures stand in a directory by wire id and are reused, never freed. An id is used again only when a reply
  * has come to a call that was sent after the STREAM_DESTROY, so that no completed number of the old stream can be
- * taken for the new one's.
+ * taken for the new one's. That holds for the published numbers too: the server sets an id's word to 0 when it serves the
+ * STREAM_DESTROY, and writes no number of that stream after it. The legacy streams count on for ever.
+ *
+ * Shared memory has a word for each of the first ids, where the server publishes the stream's completed number. It does so
+ * only while no error waits to be told: what is published has ended well, and nobody need ask. The program's
+ * synchronisations do ask after a launch, though the work is known to have ended, because what kernels printed comes with
+ * the answer (`heard`).
  */
 #include <stdlib.h>
 
@@ -18,6 +24,8 @@ static id_table *table;
 static struct chunk *_Atomic directory[CHUNKS];             /* by wire id, above FLYT_FIRST_STREAM */
 static struct stream legacy[FLYT_MAX_DEVICES];              /* by the server's device number */
 static uint64_t transfer[FLYT_MAX_DEVICES];                 /* tokens of the core's own streams */
+static struct rpc_shared_memory shared;                     /* numbers NULL: none are published */
+static _Atomic uint64_t unpublished;                        /* stays 0 */
 
 /* Lists. `live` holds a device's streams, also destroyed ones until their id may be used again. */
 static struct {
@@ -32,14 +40,21 @@ static pthread_key_t per_thread_key;
 struct per_thread { uint64_t token[FLYT_MAX_DEVICES]; };
 static void per_thread_end(void *);
 
+static _Atomic uint64_t *published_at(flyt_id wire)
+{
+    return shared.numbers && wire < shared.number_count ? &shared.numbers[wire] : &unpublished;
+}
+
 int stream_open(void)
 {
+    rpc_client_shared_memory(core_session.client, &shared);
     table = id_table_create(TOKEN_KIND, FLYT_FIRST_STREAM);
     if (!table || pthread_key_create(&per_thread_key, per_thread_end))
         return CORE_OUT_OF_MEMORY;
     for (int i = 0; i < FLYT_MAX_DEVICES; i++) {
         pthread_mutex_init(&legacy[i].lock, NULL);
         legacy[i].wire = (flyt_id)i;
+        legacy[i].published = published_at((flyt_id)i);
     }
     for (int i = 0; i < device_count(); i++)
         legacy[device_find(i)->wire].device = i;
@@ -48,16 +63,37 @@ int stream_open(void)
 
 /* ---- numbers ---- */
 
-static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
+static bool raise_to(atomic_uint_fast64_t *value, uint64_t to)
 {
     uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
-    while (now < to && !atomic_compare_exchange_weak(value, &now, to))
-        ;
+    while (now < to)
+        if (atomic_compare_exchange_weak(value, &now, to))
+            return true;
+    return false;
+}
+
+void stream_ended(struct stream *s, uint64_t number)
+{
+    if (raise_to(&s->done, number))
+        wire_heard();
 }
 
 void stream_finished(struct stream *s, uint64_t number)
 {
-    raise_to(&s->done, number);
+    stream_ended(s, number);
+    raise_to(&s->heard, number);
+}
+
+/* The acquire pairs with the server's release: who learns here that a copy has ended may look at what it wrote into shared
+   memory. The other side may write anything there: a number that was never given out is not believed. */
+uint64_t stream_done(struct stream *s)
+{
+    uint64_t done = atomic_load(&s->done);
+    uint64_t said = atomic_load_explicit(s->published, memory_order_acquire);
+    if (said <= done || said > atomic_load(&s->numbered))
+        return done;
+    stream_ended(s, said);
+    return said;
 }
 
 static struct stream *by_wire(flyt_id wire)
@@ -73,7 +109,7 @@ void stream_progress(flyt_id wire, uint64_t done)
 {
     struct stream *s = by_wire(wire);
     if (s && done <= atomic_load(&s->numbered))   /* more than was ever sent: not to be believed */
-        raise_to(&s->done, done);
+        stream_ended(s, done);
 }
 
 static atomic_uint_fast64_t serials;
@@ -157,12 +193,17 @@ void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(str
 static bool alone_idle(struct stream *s)
 {
     struct point p = stream_point(s);
-    return atomic_load(&s->done) >= p.number && !outs_pending(&p);
+    return stream_done(s) >= p.number && !outs_pending(&p);
 }
 
 static bool alone_light(struct stream *s)
 {
-    return atomic_load(&s->done) >= atomic_load(&s->weighty);
+    return stream_done(s) >= atomic_load(&s->weighty);
+}
+
+static bool alone_heard(struct stream *s)
+{
+    return atomic_load(&s->heard) >= atomic_load(&s->weighty);
 }
 
 /* All of a device's streams; blocking_only: those that the legacy stream waits for. */
@@ -179,10 +220,11 @@ static bool all(int device, bool blocking_only, bool (*test)(struct stream *))
     return yes;
 }
 
-static bool known(struct stream *s, bool (*test)(struct stream *))
+/* of_device: idle_at or heard_at. */
+static bool known(struct stream *s, const atomic_uint_fast64_t *of_device, bool (*test)(struct stream *))
 {
     struct device *d = device_find(s->device);
-    if (atomic_load(&d->idle_at) >= atomic_load(&d->sent))
+    if (atomic_load(of_device) >= atomic_load(&d->sent))
         return true;
     if (!test(s))
         return false;
@@ -194,12 +236,17 @@ static bool known(struct stream *s, bool (*test)(struct stream *))
 
 bool stream_known_idle(struct stream *s)
 {
-    return known(s, alone_idle);
+    return known(s, &device_find(s->device)->idle_at, alone_idle);
 }
 
 bool stream_known_light(struct stream *s)
 {
-    return known(s, alone_light);
+    return known(s, &device_find(s->device)->idle_at, alone_light);
+}
+
+bool stream_known_heard(struct stream *s)
+{
+    return known(s, &device_find(s->device)->heard_at, alone_heard) && stream_known_idle(s);
 }
 
 bool stream_device_idle(int device)
@@ -209,8 +256,10 @@ bool stream_device_idle(int device)
 
 int stream_wait_for(struct stream *s)
 {
-    if (!core_perf.no_cache && stream_known_idle(s))
+    if (!core_perf.no_cache && stream_known_heard(s)) {
+        core_count_local();
         return CORE_OK;
+    }
     struct point point = stream_point(s);
     stream_args args = { .stream = s->wire };
     int code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
@@ -286,6 +335,9 @@ static struct stream *stream_new(int device, unsigned flags, int priority)
     s->device = device;
     s->flags = flags;
     s->priority = priority;
+    s->published = published_at(index);
+    atomic_store(&s->heard, 0);
+    atomic_store(&s->asked.at, 0);
     atomic_store(&s->sent, 0);
     atomic_store(&s->numbered, 0);
     atomic_store(&s->done, 0);
@@ -460,14 +512,21 @@ int core_stream_query(int device, core_stream token)
     int code = stream_enter(device, token, &s);
     if (code)
         return code;
-    if (!core_perf.no_cache && stream_known_idle(s))
+    if (!core_perf.no_cache && stream_known_idle(s)) {
+        core_count_local();
         return CORE_OK;
+    }
+    if (wire_not_ready_yet(&s->asked))
+        return CORE_NOT_READY;
+    uint64_t news = wire_news();
     struct point point = stream_point(s);
     stream_args args = { .stream = s->wire };
     code = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
+    if (code == CORE_NOT_READY)
+        wire_not_ready(&s->asked, news);
     if (code)
         return code;
-    stream_finished(s, point.number);
+    stream_ended(s, point.number);
     return outs_pending(&point) ? CORE_NOT_READY : CORE_OK;
 }
 

@@ -10,15 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "internal.h"
 
-enum { WIRE_PROCEDURES = 128 };
+#define QUERY_INTERVAL_NS UINT64_C(10000)
 
 static struct {
-    atomic_uint_fast64_t calls[WIRE_PROCEDURES];
-    atomic_uint_fast64_t travelled, waited, local;
-    atomic_uint_fast64_t serial, confirmed;
+    atomic_uint_fast64_t serial, confirmed, news;
 } wire;
 
 struct text {
@@ -79,6 +78,36 @@ void wire_print_texts(void)
     pthread_mutex_unlock(&texts.writing);
 }
 
+/* ---- what was heard, and queries ---- */
+
+uint64_t wire_news(void)
+{
+    return atomic_load_explicit(&wire.news, memory_order_relaxed);
+}
+
+void wire_heard(void)
+{
+    atomic_fetch_add_explicit(&wire.news, 1, memory_order_relaxed);
+}
+
+void wire_not_ready(struct asked *asked, uint64_t news)
+{
+    atomic_store_explicit(&asked->news, news, memory_order_relaxed);
+    atomic_store_explicit(&asked->at, clock_now(), memory_order_relaxed);
+}
+
+/* Threads that query the same object may mix their two words: then one of them asks once more, or what it says here was
+   true when the other was told so, a moment ago and with nothing heard since either. */
+bool wire_not_ready_yet(struct asked *asked)
+{
+    uint64_t at = atomic_load_explicit(&asked->at, memory_order_relaxed);
+    if (!at || core_perf.no_cache || atomic_load_explicit(&asked->news, memory_order_relaxed) != wire_news()
+        || clock_now() - at >= QUERY_INTERVAL_NS)
+        return false;
+    core_count_local();
+    return true;
+}
+
 /* ---- heads ---- */
 
 void wire_take_head(const flyt_head *head)
@@ -124,6 +153,10 @@ static void wire_settle(struct wire_call *call)
     const flyt_head *head = call->rpc.result;
     wire_take_head(head);
     call->result = head->result;
+    if (call->result != CORE_NOT_READY)
+        wire_heard();
+    if (call->begun)
+        stats_call_ends(call->rpc.procedure, call->begun, call->rpc.decode, call->rpc.result);
     uint64_t confirmed = atomic_load(&wire.confirmed);
     while (confirmed < call->serial && !atomic_compare_exchange_weak(&wire.confirmed, &confirmed, call->serial))
         ;
@@ -149,13 +182,6 @@ uint64_t wire_confirmed(void)
     return atomic_load(&wire.confirmed);
 }
 
-static void wire_count(uint32_t procedure)
-{
-    atomic_fetch_add_explicit(&wire.travelled, 1, memory_order_relaxed);
-    if (procedure < WIRE_PROCEDURES)
-        atomic_fetch_add_explicit(&wire.calls[procedure], 1, memory_order_relaxed);
-}
-
 void wire_prepare(struct wire_call *call, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
 {
     *call = (struct wire_call){ .rpc = { .procedure = procedure, .encode = encode, .args = args,
@@ -164,14 +190,16 @@ void wire_prepare(struct wire_call *call, uint32_t procedure, xdrproc_t encode, 
 
 void wire_submit(struct wire_call *call)
 {
-    wire_count(call->rpc.procedure);
+    if (stats_on)
+        call->begun = stats_call_begins(call->rpc.procedure, call->rpc.encode, call->rpc.args);
     call->serial = atomic_fetch_add(&wire.serial, 1) + 1;
     rpc_client_submit(core_session.client, &call->rpc);      /* refused: complete, with its status */
 }
 
 void wire_submit_detached(struct wire_call *call, void (*arrived)(struct wire_call *))
 {
-    wire_count(call->rpc.procedure);
+    if (stats_on)
+        call->begun = stats_call_begins(call->rpc.procedure, call->rpc.encode, call->rpc.args);
     call->serial = atomic_fetch_add(&wire.serial, 1) + 1;
     call->arrived = arrived;
     call->rpc.done = wire_done;
@@ -182,7 +210,8 @@ void wire_submit_detached(struct wire_call *call, void (*arrived)(struct wire_ca
 
 int wire_wait(struct wire_call *call)
 {
-    atomic_fetch_add_explicit(&wire.waited, 1, memory_order_relaxed);
+    if (call->begun)
+        stats_call_waited(call->rpc.procedure);
     rpc_client_wait(core_session.client, &call->rpc);
     wire_settle(call);
     wire_print_texts();
@@ -211,8 +240,10 @@ int wire_round_trip(void)
 int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
 {
     struct rpc_call call = { .procedure = procedure, .encode = encode, .args = args };
-    wire_count(procedure);
+    uint64_t begun = stats_on ? stats_call_begins(procedure, encode, args) : 0;
     enum clnt_stat status = rpc_client_submit(core_session.client, &call);
+    if (begun)
+        stats_call_ends(procedure, begun, NULL, NULL);
     if (status != RPC_SUCCESS)
         return wire_failure(status);
     return core_perf.no_async ? wire_round_trip() : CORE_OK;
@@ -232,39 +263,4 @@ int wire_plain(uint32_t procedure, xdrproc_t encode, void *args)
     int code = wire_call(procedure, encode, args, (xdrproc_t)xdr_plain_result, &result);
     xdr_free((xdrproc_t)xdr_plain_result, &result);
     return code;
-}
-
-/* ---- statistics ---- */
-
-void core_count_local(void)
-{
-    atomic_fetch_add_explicit(&wire.local, 1, memory_order_relaxed);
-}
-
-void core_statistics(struct core_statistics *out)
-{
-    struct rpc_client_statistics rpc = { 0 };
-    if (session_ready())
-        rpc_client_statistics(core_session.client, &rpc);
-    *out = (struct core_statistics){
-        .travelled = atomic_load(&wire.travelled), .waited = atomic_load(&wire.waited), .local = atomic_load(&wire.local),
-        .bytes_sent = rpc.bytes_sent, .bytes_received = rpc.bytes_received,
-    };
-}
-
-void wire_report(void)
-{
-    struct core_statistics s;
-    core_statistics(&s);
-    fprintf(stderr, "flyt: %llu calls travelled, %llu of them waited for; %llu answered by the client alone; "
-            "%llu bytes sent, %llu received over %s\n", (unsigned long long)s.travelled, (unsigned long long)s.waited,
-            (unsigned long long)s.local, (unsigned long long)s.bytes_sent, (unsigned long long)s.bytes_received,
-            session_ready() ? rpc_client_transport(core_session.client) : "nothing");
-    for (unsigned i = 0; i < WIRE_PROCEDURES; i++) {
-        uint64_t n = atomic_load(&wire.calls[i]);
-        if (!n)
-            continue;
-        const char *name = i < rpc_flyt_program.count ? rpc_flyt_program.procedures[i].name : NULL;
-        fprintf(stderr, "flyt:   %10llu %s\n", (unsigned long long)n, name ? name : "?");
-    }
 }

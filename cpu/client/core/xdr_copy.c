@@ -38,7 +38,7 @@ bool_t xdr_chunk_in(XDR *xdrs, struct chunk_in *chunk)
 bool_t xdr_chunk_out_result(XDR *xdrs, struct chunk_out_result *result)
 {
     flyt_bulk_kind kind = FLYT_BULK_INLINE;
-    u_int size = 0;
+    u_int size = xdrs->x_op == XDR_ENCODE && !result->head.result ? (u_int)rows_bytes(&result->to) : 0;     /* encoded: to be measured */
     if (!xdr_flyt_head(xdrs, &result->head))
         return FALSE;
     if (xdrs->x_op == XDR_FREE)
