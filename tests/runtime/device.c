@@ -248,6 +248,34 @@ static void properties_are_the_attributes(void **state) {
     assert_int_equal(cudaGetDeviceProperties(NULL, 0), 1);
 }
 
+/* Device 1 is asked for by several threads at once, for the first time; later nobody asks the core. */
+static void *ask_for_properties(void *space) {
+    struct cudart_properties *p = space;
+    for (int i = 0; i < 1000; i++) {
+        memset(p, 0xAA, sizeof *p);
+        if (cudaGetDeviceProperties(p, 1) || p->multiProcessorCount != 1016 || p->maxSurfaceCubemapLayered[1] != 1068 || p->uuid[0] != 2)
+            return NULL;
+    }
+    return space;
+}
+
+static void properties_are_put_together_once(void **state) {
+    (void)state;
+    enum { THREADS = 4 };
+    static struct cudart_properties p[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_for_properties, &p[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *good;
+        pthread_join(threads[i], &good);
+        assert_non_null(good);
+    }
+    int read = fake_core()->attributes_read;
+    assert_non_null(ask_for_properties(&p[0]));
+    assert_int_equal(fake_core()->attributes_read, read);
+}
+
 static void attributes_and_their_errors(void **state) {
     (void)state;
     int value;
@@ -360,6 +388,7 @@ int device_tests(void) {
         cmocka_unit_test_setup(errors_of_asynchronous_work_are_delivered_once, runtime_begin),
         cmocka_unit_test_setup(out_of_memory_leaves_everything_usable, runtime_begin),
         cmocka_unit_test_setup(properties_are_the_attributes, runtime_begin),
+        cmocka_unit_test_setup(properties_are_put_together_once, runtime_begin),
         cmocka_unit_test_setup(attributes_and_their_errors, runtime_begin),
         cmocka_unit_test_setup(choosing_a_device, runtime_begin),
         cmocka_unit_test_setup(pci_bus_ids, runtime_begin),

@@ -71,7 +71,7 @@ int core_take_latched(void) {
     fake.latched = 0;
     return error;
 }
-void core_count_local(void) { fake.local_calls++; }
+void core_count_local(void) { __atomic_fetch_add(&fake.local_calls, 1, __ATOMIC_RELAXED); }
 void core_statistics(struct core_statistics *statistics) { memset(statistics, 0, sizeof *statistics); }
 
 int core_device_count(int *count) { return *count = fake.device_count, CORE_OK; }
@@ -85,6 +85,7 @@ const struct core_device *core_device(int device) {
 }
 /* Attribute n is 1000 + n, except where the runtime computes with it. */
 int core_device_attribute(int device, int attribute, int *value) {
+    fake.attributes_read++;
     if (device < 0 || device >= fake.device_count)
         return CORE_INVALID_DEVICE;
     if (attribute < 1 || attribute > 147)

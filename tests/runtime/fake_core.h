@@ -25,6 +25,7 @@ struct fake_core {
     core_stream stream;
     bool blocking;
     int attributes_set, attribute_value;
+    _Atomic int attributes_read;
 };
 
 CORE_API struct fake_core *fake_core(void);

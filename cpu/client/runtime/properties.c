@@ -1,6 +1,7 @@
 /*
  * properties.c: cudaGetDeviceProperties in the layout of each version, and cudaChooseDevice. Every member that has an
- * attribute of its own is that attribute.
+ * attribute of its own is that attribute. What the core says of a device never changes while the process lives, so the
+ * structure is put together once per device and then copied.
  */
 #include "cpu/client/runtime/runtime.h"
 
@@ -80,16 +81,36 @@ static int fill_properties(int ordinal, struct cudart_properties *properties) {
     return CUDART_OK;
 }
 
+static struct kept { atomic_bool known; struct cudart_properties properties; } kept_properties[RUNTIME_MAX_DEVICES];
+
+/* Makes a table of the device's own, or NULL: *space has been filled instead. Two threads may come here at once: both
+   would write the same values, so the table is written only by the one that wins the flag `filling`. */
+static const struct cudart_properties *keep_properties(int device, struct cudart_properties *space, int *error) {
+    static atomic_flag filling[RUNTIME_MAX_DEVICES];
+    *error = fill_properties(device, space);
+    if (*error || device >= RUNTIME_MAX_DEVICES || atomic_flag_test_and_set(&filling[device]))
+        return NULL;
+    struct kept *kept = &kept_properties[device];
+    kept->properties = *space;
+    atomic_store_explicit(&kept->known, true, memory_order_release);
+    return &kept->properties;
+}
+
 /* size: how much of the structure the caller's layout has. */
 static int get_properties(void *out, int device, size_t size) {
-    struct cudart_properties properties;
+    struct cudart_properties space;
+    const struct cudart_properties *properties = NULL;
     int error = runtime_attach_device(device);
     if (!error && !out)
         error = CUDART_INVALID_VALUE;
+    if (error)
+        return error;
+    if (LIKELY(device < RUNTIME_MAX_DEVICES && atomic_load_explicit(&kept_properties[device].known, memory_order_acquire)))
+        properties = &kept_properties[device].properties;
+    else
+        properties = keep_properties(device, &space, &error);
     if (!error)
-        error = fill_properties(device, &properties);
-    if (!error)
-        memcpy(out, &properties, size);
+        memcpy(out, properties ? properties : &space, size);
     return error;
 }
 
@@ -123,7 +144,7 @@ static int choose_device(int *device, const struct cudart_properties *wanted) {
     if (!error && (!device || !wanted))
         error = CUDART_INVALID_VALUE;
     for (int i = 0; !error && i < count; i++) {
-        error = fill_properties(i, &has);
+        error = get_properties(&has, i, sizeof has);
         if (!error && score(wanted, &has) > best) {
             best = score(wanted, &has);
             *device = i;
