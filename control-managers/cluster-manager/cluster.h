@@ -150,7 +150,7 @@ struct cluster {
     const struct cluster_config *values;
     const char       *config_path;
     struct db_worker *db;
-    bool              loaded, db_up, stopping;
+    bool              loaded, db_up, stopping, replaced;   /* replaced: another manager has the DB */
     char              db_text[CTL_MAX_TEXT + 1], db_kind[16];
     char              name[CTL_MAX_LABEL + 1];
     uint64_t          incarnation, next_id, id_limit;

@@ -245,7 +245,7 @@ static int run(struct cluster *cluster)
     else
         loop_run(cluster->loop);
     free_everything(cluster);
-    return failure ? EXIT_CANNOT : EXIT_OK;
+    return failure || cluster->replaced ? EXIT_CANNOT : EXIT_OK;
 }
 
 int main(int argc, char **argv)

@@ -149,7 +149,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
     if (!cluster->loaded) {
         snprintf(text, CTL_MAX_TEXT, "the cluster manager is starting and waits for the resource DB%s%.600s",
                  *cluster->db_text ? ": " : "", cluster->db_text);
-        return HELLO_REFUSED;
+        return HELLO_NOT_YET;
     }
     if (certificate_names(conn, args->role, args->name))
         return HELLO_TRUSTED;

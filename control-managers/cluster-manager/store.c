@@ -5,12 +5,14 @@
 #include "control-managers/cluster-manager/cluster.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control-managers/common/notify.h"
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 enum { ID_BLOCK = 100000, RELOAD_MS = 15000, EVENTS_LOADED = 1000 };
@@ -283,42 +285,43 @@ static void db_state(void *context, bool up, const char *text)
         notify_send("STATUS=waiting for the resource DB");
 }
 
-static void make_uri(const struct cluster_config *values, const char *password, char *uri, size_t size)
+static void db_lost(void *context, const char *text)
 {
-    if (!*values->db_host)
-        snprintf(uri, size, "%s", values->db_uri);
-    else if (*values->db_user)
-        snprintf(uri, size, "mongodb://%s:%s@%s:%d/%s", values->db_user, password, values->db_host, (int)values->db_port,
-                 values->db_name);
-    else
-        snprintf(uri, size, "mongodb://%s:%d/%s", values->db_host, (int)values->db_port, values->db_name);
+    struct cluster *cluster = context;
+    log_error("event=replaced text=\"%s\": this manager ends; servers and programs go on", text);
+    cluster->stopping = cluster->replaced = true;
+    loop_stop(cluster->loop);
 }
 
-/* Characters that mean something in a URI are written %XX. */
-static void escape(const struct secret *secret, char *out, size_t size)
+/* `uri`, or what host, port, user, password and dbname make. */
+static int make_uri(const struct cluster_config *values, char *uri, size_t size, char *error)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < secret->size && at + 4 < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%%%02X", secret->bytes[i]);
-    out[at] = '\0';
+    char password[SECRET_MAX_SIZE + 1] = "";
+    struct secret secret;
+    if (!*values->db_host)
+        return snprintf(uri, size, "%s", values->db_uri) < (int)size ? 0 : explain(error, -ENAMETOOLONG, "vm-resource-db.uri is too long");
+    if (*values->db_password) {
+        int failure = secret_resolve(values->db_password, false, &secret, error);
+        if (failure)
+            return failure;
+        snprintf(password, sizeof password, "%.*s", (int)secret.size, (const char *)secret.bytes);
+        secret_wipe(&secret);
+    }
+    int failure = db_uri_mongo(values->db_host, (unsigned)values->db_port, values->db_user, password, values->db_name, uri, size, error);
+    OPENSSL_cleanse(password, sizeof password);
+    return failure;
 }
 
 int store_start(struct cluster *cluster, char *error)
 {
-    const struct db_worker_events events = { .state = db_state, .context = cluster };
-    char uri[16384], password[SECRET_MAX_SIZE * 3 + 1] = "";
-    struct secret secret;
-    if (*cluster->values->db_password) {
-        int failure = secret_resolve(cluster->values->db_password, false, &secret, error);
-        if (failure)
-            return failure;
-        escape(&secret, password, sizeof password);
-        secret_wipe(&secret);
-    }
-    make_uri(cluster->values, password, uri, sizeof uri);
+    const struct db_worker_events events = { .state = db_state, .lost = db_lost, .context = cluster };
+    char uri[16384];
+    int failure = make_uri(cluster->values, uri, sizeof uri, error);
+    if (failure)
+        return failure;
     snprintf(cluster->db_kind, sizeof cluster->db_kind, "%s", strncmp(uri, "mongodb", 7) == 0 ? "mongodb" : "sqlite");
-    int failure = db_worker_start(cluster->loop, uri, &events, &cluster->db, error);
-    memset(uri, 0, sizeof uri);
+    failure = db_worker_start(cluster->loop, uri, &events, &cluster->db, error);
+    OPENSSL_cleanse(uri, sizeof uri);
     if (failure == 0)
         load(cluster);
     return failure;

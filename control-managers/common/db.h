@@ -15,8 +15,8 @@
  * What is written must leave fields that we do not know untouched.
  *
  * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes): -EAGAIN: the database cannot be reached at
- * present, nothing or all was applied, try again (changes may be applied twice: they are idempotent); everything else
- * will not mend by itself.
+ * present, or another manager uses it, nothing or all was applied, try again (changes may be applied twice: they are
+ * idempotent); -ESTALE: another manager has taken it over, for good: end; everything else will not mend by itself.
  */
 #ifndef FLYT_CONTROL_DB_H
 #define FLYT_CONTROL_DB_H
@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 enum { DB_CALL_SECONDS = 10, DB_NAME_SIZE = 65, DB_HOST_SIZE = 257, DB_TEXT_SIZE = 1025, DB_STORED_SIZE = 32,
-       DB_VALUE_SIZE = 1025 };
+       DB_VALUE_SIZE = 1025, DB_KEEP_MS = 1000 };
 
 enum db_kind { DB_VM = 1, DB_NODE = 2, DB_SERVER = 4, DB_EVENT = 8, DB_META = 16, DB_ALL = 31 };
 
@@ -109,6 +109,8 @@ struct db_operations {
        After an error, what was visited is to be forgotten. */
     int  (*load)(struct db *, unsigned kinds, unsigned events, db_visit *, void *context, char *error);
     int  (*apply)(struct db *, const struct db_change *, size_t count, char *error);
+    /* To be called every DB_KEEP_MS or so when nothing else is: shows that this manager lives. NULL: not needed. */
+    int  (*keep)(struct db *, char *error);
 };
 
 /* An implementation's struct db begins with this. */
@@ -124,6 +126,10 @@ static inline const char *db_kind_name(const struct db *db) { return db->operati
 static inline int db_load(struct db *db, unsigned kinds, unsigned events, db_visit *visit, void *context, char *error)
 {
     return db->operations->load(db, kinds, events, visit, context, error);
+}
+static inline int db_keep(struct db *db, char *error)
+{
+    return db->operations->keep ? db->operations->keep(db, error) : 0;
 }
 static inline int db_apply(struct db *db, const struct db_change *changes, size_t count, char *error)
 {

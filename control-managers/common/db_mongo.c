@@ -8,6 +8,8 @@
  * Away and back: after any failure that may mend, the client is thrown away and the next call makes another, so that
  * neither stale connections nor the driver's cool-down of 5 s stand in the way.
  *
+ * One manager at a time: db_mongo_lease.h, looked at before everything else that is done.
+ *
  * A journal that can never be carried out (say, a unique index of somebody else on vm_ip) is reported and dropped:
  * else nothing could ever be written again.
  */
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "control-managers/common/db_mongo_lease.h"
 #include "control-managers/common/db_mongo_rows.h"
 #include "cpu/common/log.h"
 
@@ -32,6 +35,7 @@ struct mongo_db {
     const char      *name;              /* of the database; the URI's */
     bool             settled;           /* no journal of ours, or of who was before us, is left to be carried out */
     bool             indexed;
+    struct mongo_lease lease;
     bool             unsure;            /* the last batch may have been applied although we said -EAGAIN */
     char             warned[EXPLAIN_SIZE];      /* said already */
 };
@@ -294,10 +298,27 @@ static int journal_read(struct mongo_db *mongo, bson_t **operations, char *error
     return fail(mongo, "cannot read the journal", &failure, error);
 }
 
+static int hold_lease(struct mongo_db *mongo, char *error)
+{
+    bson_error_t failure = { 0 };
+    char text[EXPLAIN_SIZE] = "";
+    bool held = mongo->lease.held;
+    mongoc_collection_t *leases = collection(mongo, "flyt_lease");
+    int code = mongo_lease_hold(&mongo->lease, leases, &failure, text);
+    mongoc_collection_destroy(leases);
+    if (code > 0)
+        return fail(mongo, "cannot read or write flyt_lease", &failure, error);
+    if (code == 0 && !held)
+        mongo->settled = false;         /* who had it before may have left something */
+    return code ? explain(error, code, "resource DB %s: %s", mongo->where, text) : 0;
+}
+
 /* Connects, and brings to its end what was begun. */
 static int ready(struct mongo_db *mongo, char *error)
 {
     int code = connect_client(mongo, error);
+    if (code == 0)
+        code = hold_lease(mongo, error);
     if (code || mongo->settled)
         return code;
     bson_t *operations;
@@ -323,8 +344,12 @@ static int ready(struct mongo_db *mongo, char *error)
 static void mongo_close(struct db *db)
 {
     struct mongo_db *mongo = (struct mongo_db *)db;
-    if (mongo->client)
+    if (mongo->client) {
+        mongoc_collection_t *leases = collection(mongo, "flyt_lease");
+        mongo_lease_release(&mongo->lease, leases);
+        mongoc_collection_destroy(leases);
         mongoc_client_destroy(mongo->client);
+    }
     mongoc_uri_destroy(mongo->uri);
     free(mongo);
 }
@@ -356,6 +381,10 @@ static int mongo_open(const char *text, struct db **out, char *error)
     mongo->uri = uri;
     mongo->name = mongoc_uri_get_database(uri) ? mongoc_uri_get_database(uri) : "flyt";
     set_defaults(uri);
+    if (mongo_lease_init(&mongo->lease)) {
+        mongo_close(&mongo->db);
+        return explain(error, -ENOSYS, "resource DB %s: there are no random numbers", clean);
+    }
     int code = ready(mongo, error ? error : ignored);
     if (code && code != -EAGAIN) {
         mongo_close(&mongo->db);
@@ -541,6 +570,12 @@ static int mongo_apply(struct db *db, const struct db_change *changes, size_t co
     return code;
 }
 
+static int mongo_keep(struct db *db, char *error)
+{
+    char ignored[EXPLAIN_SIZE];
+    return ready((struct mongo_db *)db, error ? error : ignored);
+}
+
 const struct db_operations db_mongo = {
-    .kind = "mongodb", .open = mongo_open, .close = mongo_close, .load = mongo_load, .apply = mongo_apply,
+    .kind = "mongodb", .open = mongo_open, .close = mongo_close, .load = mongo_load, .apply = mongo_apply, .keep = mongo_keep,
 };

@@ -96,6 +96,15 @@ static bool in_memory(const struct sqlite_db *sqlite)
     return strcmp(sqlite->path, ":memory:") == 0;
 }
 
+/* For people: the lock itself is the kernel's. */
+static void write_holder(int fd)
+{
+    char host[65] = "";
+    gethostname(host, sizeof host - 1);
+    if (ftruncate(fd, 0) == 0)
+        dprintf(fd, "pid %d on %s\n", (int)getpid(), host);
+}
+
 static int take_lock(struct sqlite_db *sqlite, char *error)
 {
     char *path = NULL;
@@ -109,8 +118,13 @@ static int take_lock(struct sqlite_db *sqlite, char *error)
                 sqlite->path, path, strerror(-code));
     } else if (flock(sqlite->lock, LOCK_EX | LOCK_NB) < 0) {
         code = errno == EWOULDBLOCK ? -EAGAIN : -errno;
-        explain(error, code, "resource DB %s: another cluster manager uses it (it holds the lock on %s); stop that one first", sqlite->path,
-                path);
+        char holder[128] = "";
+        ssize_t got = pread(sqlite->lock, holder, sizeof holder - 1, 0);
+        holder[got > 0 ? strcspn(holder, "\n") : 0] = '\0';
+        explain(error, code, "resource DB %s: another cluster manager uses it (%s; it holds the lock on %s): this one takes over when "
+                "that one has ended", sqlite->path, *holder ? holder : "nobody knows which", path);
+    } else {
+        write_holder(sqlite->lock);
     }
     free(path);
     return code;

@@ -15,7 +15,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { BATCH = 4096, RETRY_MIN_MS = 100, RETRY_MAX_MS = 5000 };
+enum { BATCH = 4096, RETRY_MIN_MS = 100, RETRY_MAX_MS = 2000 };
 
 struct job {
     struct job       *next;
@@ -43,6 +43,7 @@ struct db_worker {
     struct job      *first, **end;
     size_t           waiting;           /* changes in the list or being applied */
     bool             stopping, cancelled, ended;
+    bool             taken;             /* the thread's: another manager has the database now */
     /* the loop's thread only */
     bool             known_up;
     bool             deaf;              /* stopped: nobody is told any more */
@@ -70,29 +71,43 @@ static void tell_done(void *context)
     job_free(job);
 }
 
-struct state_news { struct db_worker *worker; bool up; char text[EXPLAIN_SIZE]; };
+struct state_news { struct db_worker *worker; bool up, lost; char text[EXPLAIN_SIZE]; };
 
 static void tell_state(void *context)
 {
     struct state_news *news = context;
     struct db_worker *worker = news->worker;
     worker->known_up = news->up;
-    if (worker->events.state && !worker->deaf)
+    if (news->lost && worker->events.lost && !worker->deaf)
+        worker->events.lost(worker->events.context, news->text);
+    else if (!news->lost && worker->events.state && !worker->deaf)
         worker->events.state(worker->events.context, news->up, news->text);
     free(news);
 }
 
 /* ---- in the worker's thread ---- */
 
-static void say_state(struct db_worker *worker, bool up, const char *text)
+static void say(struct db_worker *worker, bool up, bool lost, const char *text)
 {
     struct state_news *news = malloc(sizeof *news);
     if (!news)
         return;
-    *news = (struct state_news){ .worker = worker, .up = up };
+    *news = (struct state_news){ .worker = worker, .up = up, .lost = lost };
     snprintf(news->text, sizeof news->text, "%s", text);
     if (loop_post(worker->loop, tell_state, news) < 0)
         free(news);
+}
+
+static void say_state(struct db_worker *worker, bool up, const char *text)
+{
+    say(worker, up, false, text);
+}
+
+static void say_lost(struct db_worker *worker, const char *text)
+{
+    if (!worker->taken)
+        say(worker, false, true, text);
+    worker->taken = true;
 }
 
 /* The loop must hear of each job, or grants would wait for ever: it is tried until there is memory. */
@@ -169,8 +184,10 @@ static int insist(struct db_worker *worker, struct db *db, struct job *first, st
     bool told = false;
     for (;;) {
         int failure = attempt(db, first, until, error);
+        if (failure == -ESTALE)
+            say_lost(worker, error);
         if (failure != -EAGAIN) {
-            if (told)
+            if (told && failure != -ESTALE)
                 say_state(worker, true, "the resource DB is back");
             return failure;
         }
@@ -227,12 +244,28 @@ static struct db *open_db(struct db_worker *worker)
     }
 }
 
+/* Waits until there is something to do. While there is not, says now and then that this manager lives. */
+static void wait_for_jobs(struct db_worker *worker, struct db *db)
+{
+    char error[EXPLAIN_SIZE];
+    struct timespec until;
+    while (!worker->first && !worker->stopping) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += DB_KEEP_MS / 1000;
+        if (pthread_cond_timedwait(&worker->changed, &worker->lock, &until) != ETIMEDOUT || !db || worker->taken)
+            continue;
+        pthread_mutex_unlock(&worker->lock);
+        if (db_keep(db, error) == -ESTALE)
+            say_lost(worker, error);
+        pthread_mutex_lock(&worker->lock);
+    }
+}
+
 /* Takes a batch off the list; *until is where it ends. NULL: the worker ends. */
-static struct job *take_jobs(struct db_worker *worker, struct job **until)
+static struct job *take_jobs(struct db_worker *worker, struct db *db, struct job **until)
 {
     pthread_mutex_lock(&worker->lock);
-    while (!worker->first && !worker->stopping)
-        pthread_cond_wait(&worker->changed, &worker->lock);
+    wait_for_jobs(worker, db);
     struct job *first = worker->first, *last = first;
     if (first) {
         size_t count = first->count;
@@ -255,7 +288,7 @@ static void *work(void *context)
     struct db_worker *worker = context;
     struct job *first, *until;
     struct db *db = open_db(worker);
-    while ((first = take_jobs(worker, &until))) {
+    while ((first = take_jobs(worker, db, &until))) {
         if (db) {
             run_jobs(worker, db, first, until);
             continue;

@@ -18,6 +18,9 @@ struct db_worker;
 struct db_worker_events {
     /* The database came or went: text says why. In the loop's thread. */
     void (*state)(void *context, bool up, const char *text);
+    /* Another manager has taken the database over: nothing more will be applied, and this one has to end. Told once,
+       before the functions of what was not applied. */
+    void (*lost)(void *context, const char *text);
     void *context;
 };
 

@@ -66,6 +66,9 @@ void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, st
     hello->transcript_size = secret_transcript((const uint8_t *)args->nonce, (const uint8_t *)result.nonce,
                                                (uint32_t)args->role, args->name, hello->transcript, sizeof hello->transcript);
     switch (policy->identify(conn, args, hello->stored, text)) {
+    case HELLO_NOT_YET:
+        refuse_hello(conn, call, policy, CTL_DB_AWAY, text);
+        return;
     case HELLO_REFUSED:
         refuse_hello(conn, call, policy, CTL_DENIED, text);
         return;

@@ -103,7 +103,7 @@ static void come_up(struct link *link)
 
 static int refusal_error(ctl_code code)
 {
-    return code == CTL_VERSION ? -EPROTONOSUPPORT : -EACCES;
+    return code == CTL_VERSION ? -EPROTONOSUPPORT : code == CTL_DB_AWAY ? -EAGAIN : -EACCES;
 }
 
 static void auth_done(void *context, int error, const char *why, void *object)

@@ -26,7 +26,8 @@ struct link_options {
     /* Authenticated: register, start the waiting call. */
     void (*up)(struct link *, struct conn *, const ctl_hello_result *);
     /* It was up and has ended, or could not come up (was_up false, said once per reason). error as of conn_done,
-       -EACCES when the peer refused. It goes on trying, unless `once`. */
+       -EACCES when the peer refused, -EAGAIN when it did because it waits for its database, -EPROTONOSUPPORT when it
+       speaks another version. It goes on trying, unless `once`. */
     void (*down)(struct link *, bool was_up, int error, const char *why);
 };
 

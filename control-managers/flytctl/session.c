@@ -36,7 +36,8 @@ static int exit_of_errno(int error)
     switch (error) {
     case -EACCES: case -EPERM: case -EKEYREJECTED: return EXIT_DENIED;
     case -ENOSYS:                                  return EXIT_NOT_SUPPORTED;
-    case -EPROTO: case -EBADMSG:                   return EXIT_FAILED;
+    case -EPROTO: case -EBADMSG: case -EPROTONOSUPPORT: return EXIT_FAILED;
+    case -EAGAIN:                                  return EXIT_DB_AWAY;
     case -EINVAL:                                  return EXIT_USAGE;
     default:                                       return EXIT_UNREACHABLE;
     }

@@ -96,7 +96,7 @@ static void empty(const char *name)
 
 static int setup(void **state)
 {
-    static const char *const names[] = { "vm_required_resources", "flyt_nodes", "flyt_servers", "flyt_events", "flyt_meta", "flyt_journal" };
+    static const char *const names[] = { "vm_required_resources", "flyt_nodes", "flyt_servers", "flyt_events", "flyt_meta", "flyt_journal", "flyt_lease" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         empty(names[i]);
     struct db *db;
@@ -220,6 +220,60 @@ static void a_journal_that_makes_no_sense_is_dropped(void **state)
     assert_int_equal(count("flyt_journal", BCON_NEW(NULL)), 0);
 }
 
+/* Two managers would both hand out the same GPUs. */
+static void one_manager_at_a_time(void **state)
+{
+    struct db *second;
+    char pid[32];
+    snprintf(pid, sizeof pid, "(pid %d)", (int)getpid());
+    assert_int_equal(db_open(uri, &second, error), -EAGAIN);
+    assert_non_null(second);
+    assert_non_null(strstr(error, pid));
+    assert_int_equal(db_load(second, DB_ALL, 1, keep, NULL, error), -EAGAIN);
+    db_close(*state);
+    load(second, DB_ALL);
+    assert_int_equal(count("flyt_lease", BCON_NEW(NULL)), 1);
+    *state = second;
+}
+
+static void lease_of(const char *token, const char *host, int64_t pid)
+{
+    empty("flyt_lease");
+    insert("flyt_lease", BCON_NEW("_id", "manager", "token", BCON_UTF8(token), "beat", BCON_INT64(7), "host", BCON_UTF8(host), "pid",
+                                  BCON_INT64(pid), "place", "elsewhere", "began", BCON_INT64(1)));
+}
+
+/* On another machine its death shows only by its silence. */
+static void a_silent_manager_is_replaced(void **state)
+{
+    struct db *db;
+    db_close(*state);
+    lease_of("another", "far-away", 4711);
+    assert_int_equal(db_open(uri, &db, error), -EAGAIN);
+    assert_non_null(strstr(error, "far-away (pid 4711)"));
+    double start = now();
+    int code;
+    while ((code = db_keep(db, error)) == -EAGAIN && now() - start < 20)
+        usleep(100000);
+    assert_int_equal(code, 0);
+    assert_true(now() - start > 5);
+    *state = db;
+}
+
+/* It was frozen, and another has taken over meanwhile: nothing that it had in mind is written any more. */
+static void a_replaced_manager_writes_nothing(void **state)
+{
+    struct db_change change = { .action = DB_PUT, .kind = DB_META };
+    snprintf(change.row.meta.key, sizeof change.row.meta.key, "late");
+    lease_of("another", "far-away", 4711);
+    usleep(1600000);                            /* as long as a renewal counts */
+    assert_int_equal(db_apply(*state, &change, 1, error), -ESTALE);
+    assert_non_null(strstr(error, "far-away (pid 4711)"));
+    assert_int_equal(db_keep(*state, error), -ESTALE);
+    assert_int_equal(count("flyt_meta", BCON_NEW(NULL)), 0);
+    empty("flyt_lease");
+}
+
 static int documents(void)
 {
     bson_error_t failure;
@@ -234,6 +288,9 @@ static int documents(void)
         cmocka_unit_test_setup_teardown(texts_that_were_cut_within_a_character, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_dead_manager_began_is_completed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_journal_that_makes_no_sense_is_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_manager_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_silent_manager_is_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_replaced_manager_writes_nothing, setup, teardown),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     int failures = cmocka_run_group_tests_name("documents", tests, NULL, NULL);

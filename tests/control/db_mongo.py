@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""tests/control/db_mongo.py SUITE SPECIAL: the resource DB over MongoDB. Starts servers of its own on loopback ($FLYT_TEST_MONGOD, else
+"""tests/control/db_mongo.py SUITE SPECIAL BIN: the resource DB over MongoDB. Starts servers of its own on loopback ($FLYT_TEST_MONGOD, else
 mongod, else what mongo-install brings), runs the suite plainly, with SCRAM, with TLS, and while the server is killed, stopped and
 started again. Speaks TAP; everything is skipped, saying so, when there is no server.
 
+shows: resource DB: MongoDB: of two cluster managers one serves, the other says whom it waits for, and takes over in seconds
 shows: resource DB: MongoDB with SCRAM and with TLS, and nothing is lost while its server is killed, frozen and started again
 """
 import os
@@ -16,7 +17,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-suite, special = sys.argv[1:3]
+suite, special, programs = sys.argv[1:4]
 work = tempfile.mkdtemp(prefix="flyt-mongo-")
 number = 0
 
@@ -150,6 +151,66 @@ def tls_files():
     return base
 
 
+class Manager:
+    def __init__(self, name, database):
+        self.socket = os.path.join(work, name + ".sock")
+        config = os.path.join(work, name + ".conf")
+        with open(config, "w") as out:
+            out.write(f'vm-resource-db = {{ uri = "{database}"; }};\nports = {{ address = "127.0.0.1"; node = 0; client = 0; }};\n'
+                      f'ipc = {{ frontend-socket = "{self.socket}"; }};\n'
+                      f'security = {{ tls = "off"; ticket-key = "{work}/{name}.key"; }};\n')
+        self.log = os.path.join(work, name + ".log")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([os.path.join(programs, "flyt-cluster-manager"), "-c", config], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log)
+
+    def status(self):
+        """flytctl's exit status, and what it says."""
+        return run([os.path.join(programs, "flytctl"), "-M", "unix://" + self.socket, "status"], 15)
+
+    def serves_within(self, seconds):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self.status()[0] == 0:
+                return True
+            time.sleep(0.1)
+        print("# " + open(self.log).read()[-1500:].replace("\n", "\n# "))
+        return False
+
+
+def two_managers(database):
+    first = Manager("first", database)
+    others = []
+    try:
+        ok(first.serves_within(15), "a cluster manager serves")
+        others.append(second := Manager("second", database))
+        time.sleep(1)
+        code, text = second.status()
+        ok(code == 11 and f"(pid {first.process.pid})" in text, "a second one waits and says for whom")
+        if code != 11:
+            print(f"# {code}: {text}")
+        first.process.kill()
+        first.process.wait()
+        ok(second.serves_within(8), "it takes over within seconds when the first is killed")
+        others.append(third := Manager("third", database))
+        time.sleep(1)
+        second.process.send_signal(signal.SIGSTOP)
+        ok(third.serves_within(20), "one that is frozen is replaced")
+        second.process.send_signal(signal.SIGCONT)
+        try:
+            ok(second.process.wait(10) == 1 and "event=replaced" in open(second.log).read(), "and ends when it finds that out")
+        except subprocess.TimeoutExpired:
+            ok(False, "and ends when it finds that out")
+        ok(third.status()[0] == 0, "its successor goes on")
+        third.process.terminate()
+        ok(third.process.wait(10) == 0, "and ends cleanly")
+    finally:
+        for each in [first, *others]:
+            if each.process.poll() is None:
+                each.process.kill()
+                each.process.wait()
+
+
 def main():
     # Without any server: this needs none.
     nobody = f"mongodb://ann:secret-word@127.0.0.1:{free_port()}/flyt"
@@ -168,6 +229,7 @@ def main():
         started = time.monotonic()
         check_suite("plain", [suite, plain])
         check_suite("plain", [special, "documents", plain])
+        two_managers(f"mongodb://{address}/managers")
         if server.kind == "secantus":
             check_suite("replica set", [suite, plain + "?replicaSet=secantus"])
         server.end()

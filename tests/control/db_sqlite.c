@@ -100,6 +100,9 @@ static void one_manager_at_a_time(void **state)
     assert_int_equal(db_open(uri, &first, error), 0);
     assert_int_equal(db_open(uri, &second, error), -EAGAIN);
     assert_non_null(strstr(error, "another cluster manager"));
+    char pid[32];
+    snprintf(pid, sizeof pid, "pid %d on ", (int)getpid());
+    assert_non_null(strstr(error, pid));
     assert_non_null(second);
     int count = 0;
     assert_int_equal(db_load(second, DB_ALL, 1, count_row, &count, error), -EAGAIN);
