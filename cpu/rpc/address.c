@@ -114,7 +114,7 @@ static int parse_tcp(const char *uri, const char *rest, struct rpc_address *addr
         length = close ? (size_t)(close - host) : 0;
         colon = close ? close + 1 : NULL;
     } else {
-        colon = strrchr(rest, ':');
+        colon = memrchr(rest, ':', strcspn(rest, "?"));
         length = colon ? (size_t)(colon - host) : 0;
         if (colon && memchr(host, ':', length))
             return rpc_explain(error, -EINVAL, "%s: an IPv6 address stands in brackets, as in //[::1]:4711", uri);

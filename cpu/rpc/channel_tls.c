@@ -292,6 +292,31 @@ static ssize_t tls_receive(rpc_channel *channel, struct rpc_inbox *inbox)
     return got;
 }
 
+static ssize_t tls_receive_into(rpc_channel *channel, const struct iovec *vector, int count)
+{
+    struct tls_channel *c = of(channel);
+    ssize_t total = 0;
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < count && total < TLS_RECEIVE; i++) {
+        ssize_t got = receive_locked(c, vector[i].iov_base, vector[i].iov_len);
+        if (got <= 0) {
+            total = total > 0 ? total : got;
+            break;
+        }
+        total += got;
+        if ((size_t)got < vector[i].iov_len)
+            break;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return total;
+}
+
+/* Readable says that there may be more than what is held back here: read until -EAGAIN before you poll it. */
+static int tls_descriptor(const rpc_channel *channel)
+{
+    return ((const struct tls_channel *)channel)->fd;
+}
+
 static int tls_poll(rpc_channel *channel, int events, int timeout_ms, bool wakeable)
 {
     struct tls_channel *c = of(channel);
@@ -336,8 +361,8 @@ static void tls_destroy(rpc_channel *channel)
 }
 
 static const struct rpc_channel_operations tls_operations = {
-    .send = tls_send, .receive = tls_receive, .poll = tls_poll, .wake = tls_wake,
-    .shutdown = tls_shutdown, .destroy = tls_destroy, .abandon = tls_abandon,
+    .send = tls_send, .receive = tls_receive, .receive_into = tls_receive_into, .descriptor = tls_descriptor, .poll = tls_poll,
+    .wake = tls_wake, .shutdown = tls_shutdown, .destroy = tls_destroy, .abandon = tls_abandon,
 };
 
 void rpc_channel_tls_set_update(rpc_channel *channel, uint64_t bytes)

@@ -208,7 +208,7 @@ static bool wanted(int argc, char **argv, const char *kind)
 
 int main(int argc, char **argv)
 {
-    static const char *const kinds[] = { "local", "shm", "unix", "tcp" };
+    static const char *const kinds[] = { "local", "shm", "unix", "tcp", "tls" };
     sched_getaffinity(0, sizeof everywhere, &everywhere);
     place(false);
     double limits[4] = { 0, cache_line(), unix_socket(), 0 };

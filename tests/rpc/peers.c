@@ -676,12 +676,12 @@ int main(void)
         cmocka_unit_test(good), cmocka_unit_test(foreign_xid), cmocka_unit_test(replayed_reply),
         cmocka_unit_test(no_reply_at_all), cmocka_unit_test(announced_4_gib), cmocka_unit_test(half_a_reply),
         cmocka_unit_test(slow_reply), cmocka_unit_test(statuses), cmocka_unit_test(silence), cmocka_unit_test(deaf),
-        cmocka_unit_test(everybody_is_told), cmocka_unit_test(killed_server), cmocka_unit_test_prestate(forked, (void *)"tcp"),
+        cmocka_unit_test(everybody_is_told), cmocka_unit_test(killed_server), cmocka_unit_test_prestate(forked, (void *)"tcp"), cmocka_unit_test_prestate(forked, (void *)"tls"),
         cmocka_unit_test_prestate(forked, (void *)"shm"),
         cmocka_unit_test(wrong_calls), cmocka_unit_test(garbage_arguments), cmocka_unit_test(no_call),
         cmocka_unit_test(long_messages), cmocka_unit_test(half_a_call), cmocka_unit_test(slow_call),
         cmocka_unit_test_prestate(next_times_out, (void *)"unix"), cmocka_unit_test_prestate(next_times_out, (void *)"local"),
-        cmocka_unit_test_prestate(next_times_out, (void *)"shm"),
+        cmocka_unit_test_prestate(next_times_out, (void *)"shm"), cmocka_unit_test_prestate(next_times_out, (void *)"tls"),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 # tests/rpc: the rpc layer with a service that needs no GPU (service.c).
 TESTS_RPC_COMMON := $(call objects,tests/rpc/service.c) $(CPU_RPC_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
-                    $(CPU_RPC_SERVER_OBJECTS) $(call objects,cpu/common/clock.c)
-TESTS_RPC_UNITS  := calls threads shm peers roundtrip listeners loss
+                    $(CPU_RPC_SERVER_OBJECTS) $(CPU_RPC_TLS_OBJECTS) $(call objects,cpu/common/clock.c)
+TESTS_RPC_UNITS  := calls threads shm peers roundtrip listeners loss tls
 TESTS_RPC_BINARIES := $(addprefix $(BUILD)/tests/rpc_,$(TESTS_RPC_UNITS))
 
 $(call objects,tests/rpc/service.c $(addprefix tests/rpc/,$(addsuffix .c,$(TESTS_RPC_UNITS) latency))): | $(CPU_RPC_HEADERS)
@@ -9,7 +9,7 @@ $(call objects,tests/rpc/service.c $(addprefix tests/rpc/,$(addsuffix .c,$(TESTS
 # rpc_latency is a benchmark, built when asked for.
 $(TESTS_RPC_BINARIES) $(BUILD)/tests/rpc_latency: $(BUILD)/tests/rpc_%: $(BUILD)/tests/rpc/%.o $(TESTS_RPC_COMMON)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_RPC_LIBS)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_RPC_LIBS) $(CPU_RPC_TLS_LIBS)
 
 # rpc_threads takes its time under a sanitizer on a busy machine.
 TESTS += $(TESTS_RPC_BINARIES:%rpc_threads=%rpc_threads@300) tests/rpc/classes.sh tests/rpc/golden.sh

@@ -1,6 +1,7 @@
 #include "tests/rpc/service.h"
 
 #include "cpu/rpc/channel.h"
+#include "cpu/rpc/channel_tls.h"
 
 #include "cpu/rpc/cpu_rpc_classes.h"
 
@@ -208,6 +209,39 @@ void service_join(struct service *service)
     service_destroy(service);
 }
 
+struct tls_accept { rpc_listener *listener; const struct rpc_tls_identity *identity; rpc_channel *channel; };
+
+/* The server's half of the handshake; the client's goes on in another thread. */
+static void *tls_accept(void *context)
+{
+    struct tls_accept *accept = context;
+    char error[RPC_ERROR_SIZE] = "";
+    int fd = rpc_listener_accept(accept->listener);
+    if (fd < 0 || rpc_channel_tls_accept(fd, accept->identity, 20000, &accept->channel, error) != 0)
+        fprintf(stderr, "accepting TLS: %s\n", error);
+    return NULL;
+}
+
+static bool tls_channels(rpc_channel *out[2], char *error)
+{
+    struct rpc_tls_identity identity;
+    rpc_listener *listener;
+    pthread_t thread;
+    char uri[RPC_HOST_SIZE + RPC_PIN_SIZE + 32];
+    if (rpc_tls_identity_make(&identity, error) != 0 || rpc_listener_open("tls://127.0.0.1:0", &listener, error) != 0)
+        return false;
+    struct tls_accept accept = { .listener = listener, .identity = &identity };
+    snprintf(uri, sizeof uri, "%s?sha256=%s", rpc_listener_uri(listener), identity.fingerprint);
+    if (pthread_create(&thread, NULL, tls_accept, &accept) != 0)
+        return false;
+    int status = rpc_channel_connect(uri, 5000, &out[0], error);
+    pthread_join(thread, NULL);
+    rpc_listener_close(listener);
+    rpc_tls_identity_wipe(&identity);
+    out[1] = accept.channel;
+    return status == 0 && out[1];
+}
+
 void test_channels(const char *kind, rpc_channel *out[2])
 {
     char error[RPC_ERROR_SIZE] = "";
@@ -229,6 +263,12 @@ void test_channels(const char *kind, rpc_channel *out[2])
             rpc_channel_receive(out[0], &inbox) == -EAGAIN &&       /* takes the answer */
             strcmp(rpc_channel_transport(out[0]), "shm") == 0 && strcmp(rpc_channel_transport(out[1]), "shm") == 0)
             return;
+    } else if (strncmp(kind, "tls", 3) == 0) {
+        if (tls_channels(out, error)) {
+            for (int i = 0; i < 2 && strcmp(kind, "tls-rekey") == 0; i++)
+                rpc_channel_tls_set_update(out[i], 100000);
+            return;
+        }
     } else {
         rpc_listener *listener;
         if (rpc_listener_open("tcp://127.0.0.1:0", &listener, error) == 0 &&

@@ -52,7 +52,8 @@ void test_pattern(uint64_t seed, void *bytes, size_t size);
 bool test_pattern_matches(uint64_t seed, const void *bytes, size_t size);
 
 /* Channels joined to each other: kind is "local", "unix" (socketpair), "shm" (memory beside a
-   socketpair), or "tcp" (over the loopback). */
+   socketpair), "tcp" or "tls" (over the loopback; "tls-rekey": with new
+   keys every 100 KB). */
 void test_channels(const char *kind, rpc_channel *out[2]);
 
 #endif

@@ -139,6 +139,7 @@ static void many_threads(const char *kind, bool helper)
 static void threads_shm(void **state) { (void)state; many_threads("shm", true); }
 static void threads_unix(void **state) { (void)state; many_threads("unix", true); }
 static void threads_tcp(void **state) { (void)state; many_threads("tcp", true); }
+static void threads_tls(void **state) { (void)state; many_threads("tls", true); }
 static void threads_local(void **state) { (void)state; many_threads("local", true); }
 static void threads_without_helper(void **state) { many_threads(*state, false); }
 
@@ -444,13 +445,14 @@ static void many_threads_both_full(void **state)
 }
 
 #define ON(test, kind) { #test " over " kind, test, NULL, NULL, (void *)kind }
-#define EVERYWHERE(test) ON(test, "unix"), ON(test, "tcp"), ON(test, "local")
+#define EVERYWHERE(test) ON(test, "unix"), ON(test, "tcp"), ON(test, "tls"), ON(test, "local")
 #define ALSO_SHM(test) EVERYWHERE(test), ON(test, "shm")           /* where a call costs no system call there are no batches */
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_shm), cmocka_unit_test(threads_unix), cmocka_unit_test(threads_tcp), cmocka_unit_test(threads_local),
+        cmocka_unit_test(threads_shm), cmocka_unit_test(threads_unix), cmocka_unit_test(threads_tcp), cmocka_unit_test(threads_tls),
+        cmocka_unit_test(threads_local),
         ON(threads_without_helper, "unix"), ON(threads_without_helper, "shm"),
         EVERYWHERE(batches), ALSO_SHM(flood_holds_nobody), ALSO_SHM(nothing_sits), ALSO_SHM(server_speaks),
         ALSO_SHM(done_functions),
