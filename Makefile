@@ -66,7 +66,7 @@ help:
 	@echo 'make check           the same set-up, then all tests'
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
-	@echo 'make check-programs DIR=...   run the public programs built in DIR (see docs/programs.md)'
+	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR'
 	@echo 'make bench           figures of forwarding against their limits'
 	@echo 'make bench-softgpu   speed of the software GPU'
 	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only; deb: a package'
