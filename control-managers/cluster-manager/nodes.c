@@ -94,13 +94,30 @@ void node_answer_orders(struct session *session)
     call_reply(session->waiting, &result);
 }
 
-/* Anything it says shows that it lives. */
+static void tell_back(struct cluster *cluster, struct node *node)
+{
+    for (struct server *server = node->servers; server; server = server->node_next)
+        for (struct program *program = server->programs; program; program = program->server_next)
+            program_notify(cluster, program, CLIENT_EVENT_BACK, CTL_OK, "the GPU server's node is back");
+}
+
+/* Anything it says shows that it lives; one whose connection has outlived its silence is trusted again at once. */
 static struct node *heard(struct conn *conn)
 {
     struct session *session = session_of(conn);
+    struct cluster *cluster = session->cluster;
     struct node *node = session->node;
-    if (node)
-        node->heard = loop_now(session->cluster->loop);
+    if (!node)
+        return NULL;
+    node->heard = loop_now(cluster->loop);
+    if (node->registered && node->state == ADMIN_NODE_SUSPECT) {
+        struct event_about which = about(node);
+        node->state = ADMIN_NODE_UP;
+        node_set_schedulable(cluster, node);
+        cluster_event(cluster, ADMIN_INFO, "node-back", &which, "node %s speaks again, on the same connection", node->row.name);
+        tell_back(cluster, node);
+        line_retry(cluster);
+    }
     return node;
 }
 
@@ -262,9 +279,7 @@ void node_handle_register(struct conn *conn, struct call *call, void *object)
                       args->gpus.gpus_len, args->servers.servers_len);
     reconcile(cluster, node, args);
     if (returns)
-        for (struct server *server = node->servers; server; server = server->node_next)
-            for (struct program *program = server->programs; program; program = program->server_next)
-                program_notify(cluster, program, CLIENT_EVENT_BACK, CTL_OK, "the GPU server's node is back");
+        tell_back(cluster, node);
     line_retry(cluster);
 }
 

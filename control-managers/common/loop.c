@@ -12,10 +12,19 @@
 #include <string.h>
 #include <time.h>
 
+enum { LATE_MS = 1000 };
+
+/* The clock stands still while a timer is overdue by more than LATE_MS: then this process did not run (it was stopped, its
+   machine suspended or overloaded), and what came meanwhile has not been read. Without that, everybody else would be
+   taken for silent, and every call for unanswered, the moment it runs again. */
 uint64_t loop_now(struct loop *loop)
 {
-    (void)loop;
-    return uv_hrtime() / 1000000;
+    uint64_t now = uv_hrtime() / 1000000 - loop->slept;
+    if (loop->timers && now > loop->timers->due + LATE_MS) {
+        loop->slept += now - loop->timers->due - LATE_MS;
+        now = loop->timers->due + LATE_MS;
+    }
+    return now;
 }
 
 int64_t loop_time(void)

@@ -41,7 +41,7 @@ void         loop_destroy(struct loop *);
 void         loop_run(struct loop *);           /* until loop_stop */
 void         loop_run_once(struct loop *);      /* waits for one round of events */
 void         loop_stop(struct loop *);
-uint64_t     loop_now(struct loop *);           /* ms, only moves forward */
+uint64_t     loop_now(struct loop *);           /* ms, only moves forward; stands still while this process is stopped */
 int64_t      loop_time(void);                   /* microseconds since 1970 */
 /* For processes, files and pipes: handles of your own on the same loop (uv_spawn …). */
 uv_loop_t   *loop_uv(struct loop *);

@@ -18,6 +18,7 @@ struct loop {
     uv_timer_t         clock;           /* for the first of the timers */
     uv_async_t         wake;
     struct loop_timer *timers;          /* root of a pairing heap */
+    uint64_t           slept;           /* ms that loop_now leaves out */
     bool               firing, stopping;
     pthread_mutex_t    lock;            /* of posted */
     struct loop_posted *posted, **posted_end;

@@ -203,6 +203,54 @@ static void test_silent_node(void **state)
     rig_destroy();
 }
 
+/* A node that was suspect speaks again on the same connection: it is used again, at once. */
+static void test_node_speaks_again(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    client_create(&b, "vm-b", 8, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->running, 5000);
+    n1.mute = true;
+    rig_until(one->suspect, 6000);
+    struct fake_program *two = client_run(&b, CLIENT_WAIT_YES);
+    n1.mute = false;
+    node_report(&n1, &n1.servers[0]);
+    rig_until(one->back, 5000);
+    node_close(&n1);                            /* the rig asks for orders after registering only */
+    node_reopen(&n1);
+    rig_until(two->running, 5000);
+    assert_false(one->lost);
+    assert_int_equal(admin_check_books(), 2);
+    client_close(&a);
+    client_close(&b);
+    node_close(&n1);
+    rig_destroy();
+}
+
+/* The manager itself is stopped for longer than it bears silence: that was nobody's silence but its own. */
+static void test_manager_stopped(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->running, 5000);
+    kill(rig.pid, SIGSTOP);
+    rig_run_ms(4500);
+    kill(rig.pid, SIGCONT);
+    rig_run_ms(1000);
+    assert_false(one->lost);
+    assert_int_equal(n1.stops, 0);
+    assert_int_equal(admin_check_books(), 1);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
 /* A short cut of the node's line disturbs nobody. */
 static void test_node_reconnects(void **state)
 {
@@ -583,7 +631,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life), cmocka_unit_test(test_tickets), cmocka_unit_test(test_host_preferred_and_best_fit),
         cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped), cmocka_unit_test(test_failed_start),
-        cmocka_unit_test(test_silent_node), cmocka_unit_test(test_node_reconnects), cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_silent_node), cmocka_unit_test(test_node_speaks_again),
+        cmocka_unit_test(test_manager_stopped), cmocka_unit_test(test_node_reconnects), cmocka_unit_test(test_crash),
         cmocka_unit_test(test_restart), cmocka_unit_test(test_changes_while_down), cmocka_unit_test(test_silent_client),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_admin), cmocka_unit_test(test_storm), cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_reload),

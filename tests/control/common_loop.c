@@ -71,6 +71,29 @@ static void test_stop(void **state)
     alarm(0);
 }
 
+static uint64_t told_at, first_at, second_at;
+static void first(struct loop_timer *timer, void *context) { (void)timer; first_at = loop_now(context); }
+static void second(struct loop_timer *timer, void *context) { (void)timer; second_at = loop_now(context); }
+
+/* While this process does not run, its clock stands still: what was to follow keeps its distance, and nobody seems silent. */
+static void test_slept(void **state)
+{
+    struct loop *loop = loop_create();
+    struct loop_timer a = { 0 }, b = { 0 };
+    (void)state;
+    told_at = loop_now(loop);
+    first_at = second_at = 0;
+    loop_timer_start(loop, &a, 100, first, loop);
+    loop_timer_start(loop, &b, 1400, second, loop);
+    usleep(4000000);
+    uint64_t heard = loop_now(loop);            /* what is read first after the sleep is not from the future */
+    assert_true(heard - told_at < 2000);
+    while (!second_at)
+        loop_run_once(loop);
+    assert_true(first_at >= heard && second_at >= told_at + 1400 && second_at - told_at < 3000);
+    loop_destroy(loop);
+}
+
 static int posted;
 static void count_post(void *context)
 {
@@ -314,7 +337,7 @@ static void test_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timers), cmocka_unit_test(test_stop), cmocka_unit_test(test_posts), cmocka_unit_test(test_handshake),
+        cmocka_unit_test(test_timers), cmocka_unit_test(test_stop), cmocka_unit_test(test_slept), cmocka_unit_test(test_posts), cmocka_unit_test(test_handshake),
         cmocka_unit_test(test_handshake_unix), cmocka_unit_test(test_calls), cmocka_unit_test(test_many_waiting),
         cmocka_unit_test(test_reconnect), cmocka_unit_test(test_wait),
     };
