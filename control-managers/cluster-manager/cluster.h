@@ -117,6 +117,10 @@ struct program {
     char    *executable;
     uint32_t position;              /* in line, as counted last; 0: never */
     uint32_t tries;                 /* servers that failed to start */
+    bool     lacks_room;            /* in line: not its VM's own servers stand in its way */
+    uint32_t overtaken;             /* in line: how often, while it was the first that lacked room */
+    bool     keeps;                 /* a GPU is kept for it: pool.gpus[kept], as long as that says so too */
+    size_t   kept;
     client_wait wait;               /* as asked */
     uint32_t wait_ms;
     int64_t  since;
@@ -226,8 +230,20 @@ void server_stop(struct cluster *, struct server *, ctl_code, const char *why);
 void server_gone(struct cluster *, struct server *, ctl_code, const char *why);
 void server_update(struct cluster *, struct server *, const ctl_server_report *);
 void server_check_idle(struct cluster *, struct server *);
+/* One try to find or make a server, without waiting. CTL_OK, CTL_WAITING: it has one; CTL_BUSY, CTL_NO_ROOM and others with
+   a text (CTL_MAX_TEXT + 1): not now, not ever. */
+ctl_code server_try(struct cluster *, struct program *, char *text);
+bool server_is_shared(const struct program *);      /* its VM's server takes it in, without more room */
+struct place_request server_request(struct cluster *, const struct program *);
+bool server_within_entitlement(const struct vm *, const struct place_request *);
+bool cluster_settling(struct cluster *);            /* soon after a start the nodes are not back yet */
+
+/* ---- line.c ---- */
 /* Something has become free or came: tries those in line, soon. */
 void line_retry(struct cluster *);
+/* A new server takes room on this GPU. */
+void line_overtaken(struct cluster *, const struct program *by, size_t gpu);
+void line_let_go(struct cluster *, struct program *);       /* of the GPU that was kept for it */
 
 /* ---- programs.c ---- */
 struct answer_buffers { uint8_t ticket[TICKET_MAX_SIZE]; ctl_uri addresses[CTL_MAX_ADDRESSES]; char text[CTL_MAX_TEXT + 1]; };

@@ -103,6 +103,8 @@ enum place_verdict place_choose(const struct place_pool *pool, int policy, const
         if (!kinds)
             continue;
         possible = true;
+        if (gpu->keeper && gpu->keeper != request->asker)
+            continue;
         result.sharing = choose_kind(pool, gpu, kinds, &result);
         if (!result.sharing)
             continue;
@@ -118,13 +120,55 @@ enum place_verdict place_choose(const struct place_pool *pool, int policy, const
     return found ? PLACE_FOUND : possible ? PLACE_BUSY : any ? PLACE_NEVER : PLACE_NO_GPUS;
 }
 
+/* ---- keeping ---- */
+
+bool place_could_hold(const struct place_pool *pool, size_t at, const struct place_request *request)
+{
+    struct place_result result;
+    return kinds_if_empty(&pool->gpus[at], request, &result) != 0;
+}
+
+/* How much has to become free, as a part of the GPU. Who shares in another manner has to go altogether. */
+static double missing(const struct place_gpu *gpu, unsigned kinds, const struct place_result *result)
+{
+    if (gpu->users && (one_server_only(gpu->sharing) || !(gpu->sharing & kinds)))
+        return 1 + (double)gpu->used_sms / gpu->sms;
+    double sms = ((double)gpu->used_sms + result->sms - gpu->sms) / gpu->sms;
+    double memory = gpu->memory ? ((double)gpu->used_memory + (double)result->memory - (double)gpu->memory) / (double)gpu->memory : 0;
+    return sms > memory ? sms : memory;
+}
+
+size_t place_keep(struct place_pool *pool, const struct place_request *request)
+{
+    size_t best = (size_t)-1;
+    double least = 0;
+    bool best_preferred = false;
+    for (size_t i = 0; i < pool->count; i++) {
+        struct place_gpu *gpu = &pool->gpus[i];
+        struct place_result result;
+        unsigned kinds = kinds_if_empty(gpu, request, &result);
+        if (!kinds || !gpu->schedulable || gpu->keeper)
+            continue;
+        bool preferred = request->preferred && gpu->node == request->preferred;
+        double lacks = missing(gpu, kinds, &result);
+        if (best == (size_t)-1 || better(preferred, lacks, best_preferred, least)) {
+            best = i;
+            least = lacks;
+            best_preferred = preferred;
+        }
+    }
+    if (best != (size_t)-1)
+        pool->gpus[best].keeper = request->asker;
+    return best;
+}
+
 void place_explain(const struct place_pool *pool, const struct place_request *request, enum place_verdict verdict,
                    char *text, size_t size)
 {
     char accepted[PROTOCOL_SHARING_SIZE], offered[PROTOCOL_SHARING_SIZE];
     uint32_t sms = 0;
     uint64_t memory = 0;
-    unsigned kinds = 0, up = 0, count = 0;
+    unsigned kinds = 0, up = 0, count = 0, kept = 0;
     bool limits = false;
     for (size_t i = 0; i < pool->count; i++) {
         const struct place_gpu *gpu = &pool->gpus[i];
@@ -132,6 +176,7 @@ void place_explain(const struct place_pool *pool, const struct place_request *re
             continue;
         count++;
         up += gpu->schedulable;
+        kept += gpu->keeper && gpu->keeper != request->asker;
         kinds |= gpu->offered;
         limits |= gpu->sm_limits;
         sms = gpu->sms > sms ? gpu->sms : sms;
@@ -142,8 +187,8 @@ void place_explain(const struct place_pool *pool, const struct place_request *re
     if (verdict == PLACE_NO_GPUS || count == 0)
         snprintf(text, size, "no node with a GPU has joined this cluster");
     else if (verdict == PLACE_BUSY)
-        snprintf(text, size, "%u SMs and %llu MiB (%s) are free on none of %u GPUs at present, %u of them in service",
-                 request->sms, (unsigned long long)(request->memory >> 20), accepted, count, up);
+        snprintf(text, size, "%u SMs and %llu MiB (%s) are free on none of %u GPUs at present, %u of them in service, %u kept for "
+                 "programs that wait longer", request->sms, (unsigned long long)(request->memory >> 20), accepted, count, up, kept);
     else
         snprintf(text, size, "none of %u GPUs could ever hold %u SMs and %llu MiB (%s): the largest have %u SMs and %llu MiB, "
                  "they offer %s, and %s", count, request->sms, (unsigned long long)(request->memory >> 20), accepted, sms,

@@ -23,6 +23,7 @@ struct place_gpu {
     bool     schedulable;           /* up, ready, not drained */
     bool     sm_limits;             /* fewer SMs than all can be held */
     uint32_t users;
+    const void *keeper;             /* who waits for it, and gets it before anybody else; NULL: nobody */
 };
 
 struct place_pool { struct place_gpu *gpus; size_t count, capacity; double overcommit_sms, overcommit_memory; };
@@ -32,6 +33,7 @@ struct place_request {
     uint64_t    memory;             /* 0: all of the GPU's */
     unsigned    accepted;           /* sharing */
     const void *preferred;          /* node on the VM's host, or NULL */
+    const void *asker;              /* may have what is kept for it */
 };
 
 struct place_result { size_t gpu; unsigned sharing; uint32_t sms; uint64_t memory; };
@@ -45,6 +47,11 @@ enum place_verdict {
 
 /* policy: index into place_policies. Takes nothing yet. */
 enum place_verdict place_choose(const struct place_pool *, int policy, const struct place_request *, struct place_result *);
+/* Could this GPU hold it if it were empty? */
+bool place_could_hold(const struct place_pool *, size_t gpu, const struct place_request *);
+/* Keeps a GPU for the asker: of those that could hold it and are kept for nobody the one where least has to become free.
+   (size_t)-1: there is none. */
+size_t place_keep(struct place_pool *, const struct place_request *);
 /* Why PLACE_NEVER or PLACE_BUSY, for people. */
 void place_explain(const struct place_pool *, const struct place_request *, enum place_verdict, char *text, size_t size);
 

@@ -44,6 +44,8 @@ static const struct config_key keys[] = {
       "kinds of sharing that a VM accepts which does not say" },
     { "placement.ungrouped-programs", CONFIG_INT, AT(ungrouped_programs), "4", 1, 1000, .reload = true, .help =
       "with vm-grouping off each program's server has this part (1/n) of what the VM is entitled to" },
+    { "placement.overtaking", CONFIG_INT, AT(overtaking), "16", 0, 1000000, .reload = true, .help =
+      "how often the first in line may be overtaken by smaller requests before a GPU is kept for it" },
     { "silence.suspect", CONFIG_SECONDS, AT(suspect), "6", 1, 3600, .reload = true, .help =
       "seconds of silence after which a node is suspect" },
     { "silence.lost", CONFIG_SECONDS, AT(lost), "30", 2, 1e6, .reload = true, .help =

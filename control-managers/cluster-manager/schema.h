@@ -28,7 +28,7 @@ struct cluster_config {
     bool     wait;
     double   wait_seconds;
     unsigned sharing;
-    int64_t  ungrouped_programs;
+    int64_t  ungrouped_programs, overtaking;
     /* silence */
     double   suspect, lost, client_lost;
     double   start_seconds;

@@ -1,9 +1,7 @@
 /*
- * servers.c: servers from placement to their end, and the line of programs that wait for one.
+ * servers.c: servers from placement to their end.
  *
  *   placed -> (row durable) -> ordered -> RUNNING as reported -> stopping -> gone
- *
- * The line is first come first served, but one that does not fit does not hold up those behind that do.
  */
 #include "control-managers/cluster-manager/cluster.h"
 
@@ -15,8 +13,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000, STOP_AGAIN_MS = 15000, STOP_GRACE_MS = 5000, MAX_TRIES = 3, FAILED_SHAPES = 16,
-       POSITIONS_TOLD = 32, ADOPTED_IDLE_MS = 5000 };
+enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000, STOP_AGAIN_MS = 15000, STOP_GRACE_MS = 5000, MAX_TRIES = 3, ADOPTED_IDLE_MS = 5000 };
 
 static struct event_about about(const struct server *server)
 {
@@ -93,12 +90,14 @@ static struct server *shared_server(const struct vm *vm)
 }
 
 /* What one server of this VM is to have. */
-static struct place_request request_of(struct cluster *cluster, const struct vm *vm)
+struct place_request server_request(struct cluster *cluster, const struct program *program)
 {
+    const struct vm *vm = program->vm;
     uint32_t parts = vm->row.grouping ? 1 : (uint32_t)cluster->values->ungrouped_programs;
     struct place_request request = {
         .sms = vm->row.sms / parts, .memory = (vm->row.memory_mib << 20) / parts,
         .accepted = vm->row.sharing ? vm->row.sharing : cluster->values->sharing,
+        .asker = program,
     };
     if (!request.sms)
         request.sms = 1;
@@ -111,7 +110,7 @@ static struct place_request request_of(struct cluster *cluster, const struct vm 
 }
 
 /* The VM's servers together stay within its entitlement, those that are being stopped included. */
-static bool within_entitlement(const struct vm *vm, const struct place_request *request)
+bool server_within_entitlement(const struct vm *vm, const struct place_request *request)
 {
     uint64_t sms = request->sms, memory = request->memory;
     for (const struct server *server = vm->servers; server; server = server->vm_next) {
@@ -121,28 +120,35 @@ static bool within_entitlement(const struct vm *vm, const struct place_request *
     return sms <= vm->row.sms && memory <= vm->row.memory_mib << 20;
 }
 
-/* CTL_OK, CTL_WAITING: it has a server; CTL_BUSY, CTL_NO_ROOM and others with a text: not now, not ever. */
-static ctl_code try_place(struct cluster *cluster, struct program *program, char *text)
+bool server_is_shared(const struct program *program)
+{
+    return program->vm->row.grouping && shared_server(program->vm);
+}
+
+ctl_code server_try(struct cluster *cluster, struct program *program, char *text)
 {
     struct vm *vm = program->vm;
     struct server *server = vm->row.grouping ? shared_server(vm) : NULL;
     struct place_result place;
+    program->lacks_room = false;
     if (!vm->row.sms || !vm->row.memory_mib)
         return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)", vm->row.name,
                        vm->row.name);
     if (!server) {
-        struct place_request request = request_of(cluster, vm);
-        if (!within_entitlement(vm, &request))
+        struct place_request request = server_request(cluster, program);
+        if (!server_within_entitlement(vm, &request))
             return explain(text, CTL_BUSY, "the servers of VM %s use up what it is entitled to (%u SMs, %llu MiB)",
                            vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
         enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
         if (verdict != PLACE_FOUND) {
+            program->lacks_room = verdict == PLACE_BUSY;
             place_explain(&cluster->pool, &request, verdict, text, CTL_MAX_TEXT);
             return verdict == PLACE_NEVER ? CTL_NO_ROOM : CTL_BUSY;
         }
         server = book(cluster, program, &place);
         if (!server)
             return explain(text, CTL_INTERNAL, "no memory, or the resource DB takes no more changes at present");
+        line_overtaken(cluster, program, place.gpu);
     }
     program_attach(program, server);
     loop_timer_stop(&program->patience);
@@ -155,8 +161,7 @@ static ctl_code try_place(struct cluster *cluster, struct program *program, char
     return CTL_OK;
 }
 
-/* Soon after a start the nodes are not back yet. */
-static bool settling(struct cluster *cluster)
+bool cluster_settling(struct cluster *cluster)
 {
     if (loop_time() - cluster->started > (int64_t)SETTLE_MS * 1000)
         return false;
@@ -188,8 +193,8 @@ ctl_code server_seek(struct cluster *cluster, struct program *program, client_wa
 {
     program->wait = wait;
     program->wait_ms = wait_ms;
-    ctl_code code = try_place(cluster, program, text);
-    bool settles = code != CTL_OK && code != CTL_WAITING && settling(cluster);
+    ctl_code code = server_try(cluster, program, text);
+    bool settles = code != CTL_OK && code != CTL_WAITING && cluster_settling(cluster);
     if (!settles && (code != CTL_BUSY || !may_wait(cluster, program)))
         return code;
     uint64_t patience = wait_ms ? wait_ms : (uint64_t)(cluster->values->wait_seconds * 1000);
@@ -200,61 +205,6 @@ ctl_code server_seek(struct cluster *cluster, struct program *program, client_wa
     if (patience)
         loop_timer_start(cluster->loop, &program->patience, patience, patience_over, program);
     return CTL_WAITING;
-}
-
-/* ---- the line ---- */
-
-/* A request that is at least as large as one that has just failed, and no less choosy, fails too. */
-struct shape { uint32_t sms; uint64_t memory; unsigned accepted; };
-static bool hopeless(const struct shape *failed, size_t count, const struct place_request *request)
-{
-    for (size_t i = 0; i < count; i++)
-        if (request->sms >= failed[i].sms && request->memory >= failed[i].memory && !(request->accepted & ~failed[i].accepted))
-            return true;
-    return false;
-}
-
-static void tell_positions(struct cluster *cluster)
-{
-    uint32_t position = 0;
-    for (struct program *program = cluster->line; program; program = program->line_next) {
-        bool moved = program->position != ++position;
-        program->position = position;
-        if (moved && position <= POSITIONS_TOLD)
-            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
-    }
-}
-
-static void retry_due(struct loop_timer *timer, void *context)
-{
-    struct cluster *cluster = context;
-    struct shape failed[FAILED_SHAPES];
-    size_t failures = 0;
-    char text[CTL_MAX_TEXT + 1];
-    (void)timer;
-    for (struct program *program = cluster->line, *next; program; program = next) {
-        next = program->line_next;
-        struct place_request request = request_of(cluster, program->vm);
-        bool shared = program->vm->row.grouping && shared_server(program->vm);
-        if (!shared && hopeless(failed, failures, &request))
-            continue;
-        ctl_code code = try_place(cluster, program, text);
-        if (code == CTL_OK || code == CTL_WAITING) {
-            program_leave_line(cluster, program);
-            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
-        } else if (code == CTL_NO_ROOM && !settling(cluster)) {
-            program_refuse(cluster, program, code, text);
-        } else if (failures < FAILED_SHAPES && within_entitlement(program->vm, &request)) {
-            failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
-        }
-    }
-    tell_positions(cluster);
-}
-
-void line_retry(struct cluster *cluster)
-{
-    if (cluster->line && !loop_timer_running(&cluster->retry_line) && !cluster->stopping)
-        loop_timer_start(cluster->loop, &cluster->retry_line, 1, retry_due, cluster);
 }
 
 /* ---- ends ---- */

@@ -295,6 +295,9 @@ void program_leave_line(struct cluster *cluster, struct program *program)
     if (!program->in_line)
         return;
     program->in_line = false;
+    program->lacks_room = false;
+    program->overtaken = 0;
+    line_let_go(cluster, program);
     *program->line_back = program->line_next;
     if (program->line_next)
         program->line_next->line_back = program->line_back;

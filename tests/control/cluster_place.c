@@ -36,7 +36,7 @@ static int clear(void **state)
 
 static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred, struct place_result *result)
 {
-    const struct place_request request = { sms, memory, accepted, preferred };
+    const struct place_request request = { sms, memory, accepted, preferred, NULL };
     return place_choose(&pool, 0, &request, result);
 }
 
@@ -87,7 +87,7 @@ static void test_limits(void **state)
 static void test_choice(void **state)
 {
     struct place_result r;
-    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL };
+    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL };
     (void)state;
     size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a), small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
     assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
@@ -102,6 +102,34 @@ static void test_choice(void **state)
     assert_int_equal(r.gpu, 0);                         /* first-fit */
     for (int i = 0; cluster_policies[i]; i++)
         assert_string_equal(cluster_policies[i], place_policies[i].name);
+}
+
+/* The GPU where least has to become free; of those that could hold it, are in service and kept for nobody. */
+static void test_keep(void **state)
+{
+    struct place_result r;
+    int large, larger;
+    const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large },
+                               other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger };
+    (void)state;
+    add(8, 1000, CTL_SHARING_ALL, &node_a);             /* too small */
+    size_t full = add(16, 1000, CTL_SHARING_ALL, &node_a), mps = add(16, 1000, CTL_SHARING_ALL, &node_a),
+           half = add(16, 1000, CTL_SHARING_ALL, &node_b), drained = add(16, 1000, CTL_SHARING_ALL, &node_b);
+    place_take(&pool, full, CTL_SHARING_TIME_SLICE, 16, 10);
+    place_take(&pool, mps, CTL_SHARING_MPS, 1, 10);     /* but its user shares in another manner */
+    place_take(&pool, half, CTL_SHARING_TIME_SLICE, 8, 10);
+    pool.gpus[drained].schedulable = false;
+    assert_int_equal(place_choose(&pool, 0, &request, &r), PLACE_BUSY);
+    assert_int_equal(place_keep(&pool, &request), half);
+    assert_int_equal(ask(8, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, 0);                         /* not the one that is kept */
+    assert_int_equal(place_keep(&pool, &other), full);
+    place_give_back(&pool, half, 8, 10);
+    assert_int_equal(place_choose(&pool, 0, &other, &r), PLACE_BUSY);
+    assert_int_equal(place_choose(&pool, 0, &request, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, half);
+    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large };
+    assert_int_equal(place_keep(&pool, &never), (size_t)-1);
 }
 
 static void test_overcommit(void **state)
@@ -168,7 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_sharing, clear), cmocka_unit_test_setup(test_limits, clear),
-        cmocka_unit_test_setup(test_choice, clear), cmocka_unit_test_setup(test_overcommit, clear),
+        cmocka_unit_test_setup(test_choice, clear), cmocka_unit_test_setup(test_keep, clear), cmocka_unit_test_setup(test_overcommit, clear),
         cmocka_unit_test_setup(test_random, clear),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
