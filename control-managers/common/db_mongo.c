@@ -16,9 +16,12 @@
 #include <errno.h>
 #include <mongoc/mongoc.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "control-managers/common/db_mongo_lease.h"
 #include "control-managers/common/db_mongo_rows.h"
@@ -352,6 +355,15 @@ static void mongo_close(struct db *db)
     }
     mongoc_uri_destroy(mongo->uri);
     free(mongo);
+}
+
+/* The driver's library makes a file of statistics in /dev/shm before main() begins, which a killed process would leave
+   behind; its name is taken away at once. (MONGOC_DISABLE_SHM would have to be in the environment already.) */
+__attribute__((constructor)) static void remove_statistics(void)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/mongoc-%ld", (long)getpid());
+    shm_unlink(name);
 }
 
 static void start_driver(void)

@@ -20,8 +20,11 @@
 #include <unistd.h>
 
 /* A network that is gone is noticed after this. More than twice an outage that should be survived: lost
-   packets are sent again at about 0.2, 0.6, 1.4, 3 and 6 seconds. */
-enum { SILENCE_MS = 10000, KEEPALIVE_IDLE_S = 3, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_PROBES = 3 };
+   packets are sent again at about 0.2, 0.6, 1.4, 3 and 6 seconds, or every second where the kernel can (Linux 6.15). */
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
+enum { SILENCE_MS = 10000, AGAIN_MS = 1000, KEEPALIVE_IDLE_S = 3, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_PROBES = 3 };
 
 /* What a unix socket should hold: a call with FLYT_MAX_INLINE bytes. The system may grant less. */
 enum { UNIX_BUFFER = 2 * 1024 * 1024 };
@@ -45,13 +48,14 @@ void rpc_address_tune(int fd)
             setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
         return;
     }
-    int silence = SILENCE_MS, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
+    int silence = SILENCE_MS, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES, again = AGAIN_MS;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
+    setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &again, sizeof again);
 }
 
 static int parse_mode(const char *text, mode_t *mode)

@@ -15,7 +15,7 @@ from machines import Daemon, Machine, alive, descendants, processes, until
 
 NODES, VMS = ("node1", "node2", "node3"), ("vm1", "vm2")
 SMS, MEMORY = 2, 256 << 20                     # of each node's software GPU
-SUSPECT, LOST, GRACE = 3.0, 10.0, 3.0          # seconds: silence.suspect, silence.lost, grace period of unused servers
+SUSPECT, LOST, GRACE = 3.0, 14.0, 3.0          # seconds: silence.suspect, silence.lost, grace period of unused servers
 MONGO_PORT = 27017
 
 
