@@ -10,14 +10,15 @@ static const char *const log_words[] = { "error", "warning", "info", "debug", NU
 const char *const cluster_policies[] = { "best-fit", "spread", "first-fit", NULL };
 
 static const struct config_key keys[] = {
-    { "vm-resource-db.uri", CONFIG_STRING, AT(db_uri), "sqlite:///var/lib/flyt/flyt.db", .help =
+    { "vm-resource-db.uri", CONFIG_STRING, AT(db_uri), "sqlite:///var/lib/flyt/cluster/flyt.db", .help =
       "where the resource DB is: sqlite:///path or mongodb://host:port/database" },
     { "vm-resource-db.host", CONFIG_STRING, AT(db_host), "", .help = "MongoDB's host; given, it takes the place of uri" },
     { "vm-resource-db.port", CONFIG_PORT, AT(db_port), "27017", .help = "MongoDB's port" },
     { "vm-resource-db.user", CONFIG_STRING, AT(db_user), "", .help = "MongoDB's user" },
     { "vm-resource-db.password", CONFIG_SECRET, AT(db_password), "", .help = "where the password is" },
     { "vm-resource-db.dbname", CONFIG_STRING, AT(db_name), "flyt", .help = "name of the database in MongoDB" },
-    { "ports.address", CONFIG_STRING, AT(address), "0.0.0.0", .help = "address to listen on" },
+    { "ports.address", CONFIG_STRING, AT(address), "127.0.0.1", .help =
+      "address to listen on; 0.0.0.0 or ::: on all of this machine" },
     { "ports.node", CONFIG_PORT, AT(node_port), "12401", .help = "port for node managers" },
     { "ports.client", CONFIG_PORT, AT(client_port), "12402", .help = "port for client managers and for flytctl" },
     { "ipc.frontend-socket", CONFIG_PATH, AT(socket), "/run/flyt/cluster-manager.sock", .help =
@@ -27,9 +28,6 @@ static const struct config_key keys[] = {
       "take back the server of a VM that runs no program" },
     { "virt-server-auto-deallocate.grace-period", CONFIG_SECONDS, AT(grace), "60", 0, 1e7, .reload = true, .help =
       "seconds without a program before that" },
-    { "migration.ckp-path", CONFIG_PATH, AT(checkpoint_path), "", .help = "folder for checkpoints; not used yet" },
-    { "metrics.port", CONFIG_PORT, AT(metrics_port), "12403", .help = "port for metrics; not served yet" },
-    { "metrics.interval", CONFIG_SECONDS, AT(metrics_interval), "10", 0.1, 3600, .help = "seconds between; not used yet" },
     { "placement.policy", CONFIG_CHOICE, AT(policy), "best-fit", .choices = cluster_policies, .reload = true, .help =
       "which of the GPUs that fit is taken" },
     { "placement.overcommit-sms", CONFIG_SECONDS, AT(overcommit_sms), "1", 1, 1000, .reload = true, .help =
@@ -60,7 +58,7 @@ static const struct config_key keys[] = {
     { "security.tls", CONFIG_CHOICE, AT(tls), "auto", .choices = tls_words, .help = "auto: on once there are certificates" },
     { "security.tls-folder", CONFIG_PATH, AT(tls_folder), "/etc/flyt/tls", .help =
       "folder with ca.crt, cluster.crt and cluster.key" },
-    { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/ticket.key", .help =
+    { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/cluster/ticket.key", .help =
       "key that signs tickets; made if there is none" },
     { "security.ticket-seconds", CONFIG_SECONDS, AT(ticket_seconds), "60", 1, 86400, .reload = true, .help =
       "how long a ticket opens connections" },
@@ -89,7 +87,13 @@ static bool check(const void *values, struct config *config)
     return good;
 }
 
+static const struct config_absent absent[] = {
+    { "migration", "this version cannot move running programs" },
+    { "metrics", "this version serves no metrics; `flytctl status --json` and `flytctl top --json` have the figures" },
+    { NULL, NULL },
+};
+
 const struct config_schema cluster_config_schema = {
     .daemon = "flyt-cluster-manager", .keys = keys, .count = sizeof keys / sizeof keys[0],
-    .size = sizeof(struct cluster_config), .check = check,
+    .size = sizeof(struct cluster_config), .check = check, .absent = absent,
 };

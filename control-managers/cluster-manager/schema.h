@@ -18,10 +18,6 @@ struct cluster_config {
     /* virt-server-auto-deallocate */
     bool     deallocate;
     double   grace;
-    /* migration, metrics */
-    char    *checkpoint_path;
-    int64_t  metrics_port;
-    double   metrics_interval;
     /* placement */
     int      policy;
     double   overcommit_sms, overcommit_memory;

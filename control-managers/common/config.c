@@ -358,6 +358,11 @@ static void complain_unknown(struct config *config, const char *path, int line)
 {
     const char *nearest = NULL;
     size_t best = 4;
+    for (const struct config_absent *absent = config->schema->absent; absent && absent->path; absent++)
+        if (strcmp(absent->path, path) == 0) {
+            complain_line(config, line, "%s would have no effect: %s. Leave it out", path, absent->why);
+            return;
+        }
     for (size_t i = 0; i < config->schema->count; i++) {
         size_t far = distance(path, config->schema->keys[i].path);
         if (far < best) {

@@ -51,6 +51,9 @@ struct config_schema {
     size_t                   size;      /* of the struct */
     /* Rules between keys; may be NULL. Reports by config_complain, returns false then. */
     bool                   (*check)(const void *values, struct config *);
+    /* Groups and keys of existing installations that would have no effect: refused, saying why. May be NULL; ends with a
+       NULL path. */
+    const struct config_absent { const char *path, *why; } *absent;
 };
 
 /* Reads path (NULL: all initial values). NULL when there was a mistake: then each is a line "file:line: what" in

@@ -35,7 +35,7 @@ static const struct config_key keys[] = {
       .choices = thread_modes, .help = "Every program has a worker process of its own, so that a fault stays in it." },
     { .path = "virt-server.program-args", .kind = CONFIG_STRINGS, .offset = AT(arguments), .initial = "",
       .help = "Further arguments of every GPU server." },
-    { .path = "virt-server.listen-address", .kind = CONFIG_STRING, .offset = AT(listen), .initial = "0.0.0.0",
+    { .path = "virt-server.listen-address", .kind = CONFIG_STRING, .offset = AT(listen), .initial = "127.0.0.1",
       .help = "Address on which GPU servers accept TCP connections; \"\" for unix sockets only." },
     { .path = "virt-server.advertise-address", .kind = CONFIG_STRING, .offset = AT(advertise), .initial = "",
       .help = "Address that VMs are told; the one from which the cluster manager is reached unless given." },
@@ -49,8 +49,6 @@ static const struct config_key keys[] = {
       .max = 3600, .reload = true, .help = "Seconds after which one that was asked to stop is killed." },
     { .path = "mps.pipe-directory", .kind = CONFIG_PATH, .offset = AT(mps_directory), .initial = "/tmp/nvidia-mps",
       .help = "CUDA_MPS_PIPE_DIRECTORY of the MPS daemon that mps/start_mps.sh has started." },
-    { .path = "ipc.socket", .kind = CONFIG_PATH, .offset = AT(socket), .initial = "/run/flyt/node-manager.sock",
-      .help = "Not used by this version, accepted for configurations that have it: GPU servers are watched through the state folder." },
     { .path = "tls.ca", .kind = CONFIG_PATH, .offset = AT(tls_ca), .initial = "",
       .help = "Certificate of the cluster's CA (flytctl ca); TLS is used when ca, certificate and key exist." },
     { .path = "tls.certificate", .kind = CONFIG_PATH, .offset = AT(tls_certificate), .initial = "", .help = "Certificate of this node." },
@@ -73,7 +71,12 @@ static bool check(const void *values, struct config *config)
     return good;
 }
 
+static const struct config_absent absent[] = {
+    { "ipc", "GPU servers are watched through files of the state folder, there is no socket" },
+    { NULL, NULL },
+};
+
 const struct config_schema node_schema = {
     .daemon = "flyt-node-manager", .keys = keys, .count = sizeof keys / sizeof *keys, .size = sizeof(struct node_config),
-    .check = check,
+    .check = check, .absent = absent,
 };

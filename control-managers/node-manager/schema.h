@@ -27,7 +27,6 @@ struct node_config {
     int64_t  restarts;
     double   start_timeout, stop_timeout;
     char    *mps_directory;
-    char    *socket;
     char    *tls_ca, *tls_certificate, *tls_key;
 };
 

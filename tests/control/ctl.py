@@ -206,6 +206,31 @@ def shipped_configurations_are_good():
         ctl("config", "check", write(f"all-{daemon}.conf", "\n".join(lines) + "\n"))
         for each in keys:
             need(re.search(rf"(^|[ {{#]){each['key'].split('.')[1]} =", text, re.M), f"configs/{daemon}.conf says nothing of {each['key']}")
+        # What the file says is what holds without it.
+        for each in keys:
+            group, name = each["key"].split(".")
+            said = re.search(rf"^{group}:\s*\n?{{(?:[^}}]*[{{;\n])?\s*{name} = ([^;]*);", text, re.M)
+            said = said and "".join(re.findall(r'[^\s"()]', said.group(1)))
+            initial = re.sub(r'[\s"]', "", str(each["initial"]))
+            if said is not None and each["key"] not in DIFFERENT and not same(said, initial):
+                raise Failed(f"configs/{daemon}.conf has {each['key']} = {said}, without it it would be {initial}")
+
+
+# Where secrets lie, and who may use the socket, is for the installation to say.
+DIFFERENT = ("security.node-secret", "node.secret", "ipc.group")
+
+
+def same(a, b):
+    try:
+        return float(a) == float(b)
+    except ValueError:
+        return a == b
+
+
+def keys_without_effect_are_refused():
+    old = write("old-cluster-manager.conf", 'migration = { ckp-path = "/tmp"; };\nmetrics = { port = 12403; };\n')
+    done = subprocess.run([CTL, "config", "check", old], capture_output=True, text=True, env=environment)
+    need(done.returncode == 10 and f"{old}:1: migration would have no effect" in done.stdout and f"{old}:2: metrics" in done.stdout, done)
 
 
 def mistakes_are_named_with_file_and_line():
@@ -274,7 +299,6 @@ security = {{ node-secret = "file:{work}/node.secret"; admin-secret = "file:{wor
     write("node.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {node}; }};
 node = {{ name = "n1"; secret = "file:{work}/node.secret"; addresses = ["127.0.0.1"]; state-directory = "{work}/node"; gpu = "software"; }};
 virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
-ipc = {{ socket = "{work}/node.sock"; }};
 ''')
     write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/c.sock"; }};\n')
     start("flyt-cluster-manager", "--config", path("cluster.conf"))
@@ -462,7 +486,7 @@ security = {{ ticket-key = "{work}/false.key"; tls-folder = "{work}/false"; }};
 
 
 TESTS = [words_that_make_no_sense, help_for_everything, manual_has_everything, manuals_are_well_formed, nobody_there, silent_and_senseless_peers,
-         shipped_configurations_are_good, mistakes_are_named_with_file_and_line, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
+         shipped_configurations_are_good, mistakes_are_named_with_file_and_line, keys_without_effect_are_refused, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
          export_and_import, many_pages, nodes, the_state_of_it_all, events_as_they_come, what_comes_later_says_so, words_for_the_shell, from_another_machine,
          with_certificates]
 
