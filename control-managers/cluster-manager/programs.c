@@ -33,11 +33,14 @@ static ctl_code fill_grant(struct cluster *cluster, struct program *program, ctl
     snprintf(ticket.gpu, sizeof ticket.gpu, "%s", server->row.gpu);
     if (ticket_sign(cluster->signer, &ticket, buffers->ticket, &size, buffers->text) < 0)
         return CTL_INTERNAL;
-    for (size_t i = 0; i < server->address_count; i++)
+    bool tls = false;
+    for (size_t i = 0; i < server->address_count; i++) {
         buffers->addresses[i] = server->addresses[i];
+        tls |= strncmp(server->addresses[i], "tls://", 6) == 0;
+    }
     *grant = (ctl_grant){
         .prog = program->id, .server = server->row.id, .node = server->row.node,
-        .addresses = { (u_int)server->address_count, buffers->addresses }, .tls = server->node->tls,
+        .addresses = { (u_int)server->address_count, buffers->addresses }, .tls = tls,
         .ticket = { (u_int)size, (char *)buffers->ticket }, .expires = ticket.expires,
         .sms = server->granted_sms ? server->granted_sms : server->row.sms, .memory = server->row.memory,
         .sharing = server->row.sharing,

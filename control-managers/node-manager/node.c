@@ -286,7 +286,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
         workers_look(server);
         server_fill(server, &servers[count++]);
     }
-    node_register_args args = { .host = node->host, .addresses = { node->address_count, addresses }, .gpus = { node->gpu_count, gpus },
+    node_register_args args = { .host = node->host, .tls = node_servers_tls(node), .addresses = { node->address_count, addresses }, .gpus = { node->gpu_count, gpus },
                                 .servers = { count, servers } };
     if (!servers || link_call(link, NODE_REGISTER, &args, CALL_MS, registered, node, error) != 0)
         log_error("event=not-registered why=\"%s\"", servers ? error : "no memory");
@@ -302,6 +302,11 @@ static void down(struct link *link, bool was_up, int error, const char *why)
     node->reporting = false;
     (void)error;
     log_warning("event=%s why=\"%s\": running servers go on", was_up ? "disconnected" : "not-connected", why);
+}
+
+bool node_servers_tls(const struct node *node)
+{
+    return node->config->server_tls == NODE_TLS_ON || (node->config->server_tls == NODE_TLS_AUTO && node->tls);
 }
 
 int node_open(struct node *node, char *error)

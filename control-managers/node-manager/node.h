@@ -107,6 +107,9 @@ void node_report_gpu(struct node *, const struct gpu *);
 void node_gpu_fill(struct gpu *, ctl_gpu *);
 struct gpu *node_gpu(struct node *, const char *id);
 
+/* Whether GPU servers take TLS only, of what comes over TCP. */
+bool node_servers_tls(const struct node *);
+
 /* server.c */
 struct server *server_find(struct node *, uint64_t id);
 /* Begins to start it. 0, or -errno with *error: then nothing is left of it. */

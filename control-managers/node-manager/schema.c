@@ -5,6 +5,7 @@
 
 static const char *const gpu_kinds[] = { "auto", "nvidia", "software", NULL };
 static const char *const sandboxes[] = { "best-effort", "required", "off", NULL };
+static const char *const tls_words[] = { "auto", "on", "off", NULL };
 static const char *const thread_modes[] = { "process-per-client", NULL };
 
 #define AT(member) offsetof(struct node_config, member)
@@ -39,6 +40,9 @@ static const struct config_key keys[] = {
       .help = "Address on which GPU servers accept TCP connections; \"\" for unix sockets only." },
     { .path = "virt-server.advertise-address", .kind = CONFIG_STRING, .offset = AT(advertise), .initial = "",
       .help = "Address that VMs are told; the one from which the cluster manager is reached unless given." },
+    { .path = "virt-server.tls", .kind = CONFIG_CHOICE, .offset = AT(server_tls), .initial = "auto", .choices = tls_words,
+      .help = "Whether programs reach GPU servers by TLS only: auto: when this node has certificates (tls); on; off. Every server makes a "
+              "key of its own, whose fingerprint VMs get with its address." },
     { .path = "virt-server.workers", .kind = CONFIG_INT, .offset = AT(workers), .initial = "1", .min = 1, .max = 256,
       .help = "Processes that each GPU server keeps ready for the next program." },
     { .path = "virt-server.max-restarts", .kind = CONFIG_INT, .offset = AT(restarts), .initial = "5", .min = 0, .max = 1000,

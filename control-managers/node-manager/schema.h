@@ -5,6 +5,7 @@
 #include "control-managers/common/config.h"
 
 enum node_gpu_kind { NODE_GPU_AUTO, NODE_GPU_NVIDIA, NODE_GPU_SOFTWARE };
+enum node_tls { NODE_TLS_AUTO, NODE_TLS_ON, NODE_TLS_OFF };
 enum node_sandbox { NODE_SANDBOX_BEST, NODE_SANDBOX_REQUIRED, NODE_SANDBOX_OFF };
 
 struct node_config {
@@ -23,6 +24,7 @@ struct node_config {
     struct config_strings arguments;
     char    *listen;
     char    *advertise;
+    int      server_tls;                /* node_tls */
     int64_t  workers;
     int64_t  restarts;
     double   start_timeout, stop_timeout;

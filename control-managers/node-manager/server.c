@@ -133,7 +133,8 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
     }
     if (*config->listen) {
         add_word(words, "--listen");
-        add_word(words, strchr(config->listen, ':') && config->listen[0] != '[' ? "tcp://[%s]:0" : "tcp://%s:0", config->listen);
+        add_word(words, strchr(config->listen, ':') && config->listen[0] != '[' ? "%s://[%s]:0" : "%s://%s:0",
+                 node_servers_tls(server->node) ? "tls" : "tcp", config->listen);
     }
     for (size_t i = 0; i < config->arguments.count; i++)
         add_word(words, "%s", config->arguments.items[i]);
@@ -330,9 +331,15 @@ static bool add_address(struct server *server, const char *uri)
     if (strncmp(uri, "unix://", 7) == 0) {
         snprintf(out, sizeof server->addresses[0], "%.*s", (int)strcspn(uri, "?"), uri);
     } else {
+        /* Behind the port of tls:// is the fingerprint of the certificate that this server has made for itself. */
         const char *port = strrchr(uri, ':');
-        snprintf(out, sizeof server->addresses[0], strchr(node->advertise, ':') ? "tcp://[%s]%s" : "tcp://%s%s", node->advertise,
-                 port ? port : "");
+        int length = snprintf(out, sizeof server->addresses[0], strchr(node->advertise, ':') ? "%.6s[%s]%s" : "%.6s%s%s", uri,
+                              node->advertise, port ? port : "");
+        if (length >= (int)sizeof server->addresses[0]) {
+            log_error("event=address-long server=%llu why=\"%s is too long a name for an address\": set virt-server.advertise-address",
+                      (unsigned long long)server->id, node->advertise);
+            return false;
+        }
     }
     server->address_count++;
     return true;

@@ -32,6 +32,16 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/image_cache.h"
 
+/* LeakSanitizer looks at its own process as a debugger does. */
+#if defined __has_feature
+#if __has_feature(address_sanitizer)
+#define LISTENER_SANITIZED 1
+#endif
+#endif
+#if defined __SANITIZE_ADDRESS__
+#define LISTENER_SANITIZED 1
+#endif
+
 #define LISTENER_SILENCE_NS (10 * CLOCK_NS_PER_SECOND)
 #define LISTENER_STOP_NS    (2 * CLOCK_NS_PER_SECOND)
 #define LISTENER_FIRST_PAUSE_NS (100 * CLOCK_NS_PER_MS)
@@ -452,6 +462,10 @@ int listener_main(const struct listener_options *options)
     }
     if (options->tls && listener_identify(l) < 0)
         goto out;
+#ifndef LISTENER_SANITIZED
+    if (options->tls)
+        prctl(PR_SET_DUMPABLE, 0);                        /* a worker, of the same user, cannot open our memory, where the key is */
+#endif
     if (listener_open_all(l) < 0)
         goto out;
     l->cache = image_cache_create();

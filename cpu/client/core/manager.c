@@ -138,7 +138,7 @@ static int manager_take(manager_answer *answer, struct manager_place *place)
     for (u_int i = 0; i < grant->addresses.addresses_len; i++) {
         const char *uri = grant->addresses.addresses_val[i];
         if (grant->tls && strncmp(uri, "tcp://", 6) == 0)
-            log_warning("%s wants TLS, which this client does not speak", uri);
+            log_warning("%s is not used: the same server has an address with TLS", uri);
         else if ((place->uris[place->count] = strdup(uri)))
             place->count++;
     }
