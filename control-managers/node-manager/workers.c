@@ -6,12 +6,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "control-managers/node-manager/node.h"
+#include "cpu/common/tenant_ledger.h"
 
 enum { MAX_WORKERS = 4096 };
 struct worker { pid_t pid, inner; };
@@ -54,16 +56,17 @@ static unsigned workers_read(const struct server *server, struct worker *workers
     return count;
 }
 
-/* What the workers hold by the ledger that they keep (cpu/server/tenant.c): pairs of a process id, of their own namespace,
-   and bytes. What a dead one held stands there until the next one asks. */
+/* What the workers hold by the ledger that they keep (cpu/common/tenant_ledger.h). A process id in it is of their own
+   namespace. What a dead one held may stand there for a moment. */
 static uint64_t ledger_sum(const struct server *server, const struct worker *workers, unsigned count)
 {
     char path[NODE_PATH_SIZE];
-    struct { int64_t pid; uint64_t bytes; } slots[256];
+    struct ledger_slot slots[64];
     uint64_t sum = 0;
     int fd = state_folder(server, "memory", path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     ssize_t size;
-    while (fd >= 0 && (size = read(fd, slots, sizeof slots)) > 0)
+    off_t at = offsetof(struct ledger, slots);
+    for (; fd >= 0 && (size = pread(fd, slots, sizeof slots, at)) > 0; at += size)
         for (size_t i = 0; i < (size_t)size / sizeof *slots; i++)
             for (unsigned w = 0; slots[i].pid && w < count; w++)
                 if (workers[w].inner == slots[i].pid)

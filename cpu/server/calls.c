@@ -101,7 +101,7 @@ void call_fail(struct session *session, struct call *call, CUresult code)
     union {
         flyt_head head; hello_result hello; window_result window; limit_result limit; memory_info_result memory_info;
         copy_out_result copy_out; event_elapsed_result elapsed; image_result image; module_load_result module_load;
-        function_get_result function_get; occupancy_result occupancy; plain_result plain;
+        function_get_result function_get; occupancy_result occupancy; plain_result plain; map_result map;
     } result;
     memset(&result, 0, sizeof result);
     session_reply(session, call->xid, call->procedure->results, &result, code, false);

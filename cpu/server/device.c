@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/server/charge.h"
 #include "cpu/server/code.h"
 #include "cpu/server/tenant.h"
 
@@ -105,7 +106,7 @@ static CUresult snapshot_device(const struct gpu *gpu, int index, flyt_device *o
     if (r != CUDA_SUCCESS)
         return r;
     memcpy(out->uuid, uuid.bytes, sizeof out->uuid);
-    out->total_memory = total;
+    out->total_memory = total < tenant_limit() ? total : tenant_limit();
     out->name = strdup(name);
     out->pci_bus_id = strdup(bus);
     out->attributes.attributes_val = calloc(DEVICE_HIGHEST_ATTRIBUTE, sizeof(flyt_attribute));
@@ -153,6 +154,15 @@ int devices_snapshot(const struct gpu *gpu, const flyt_device **out, int *count,
 
 /* ---- contexts ---- */
 
+/* The context goes, and what it was found to take. */
+static void device_release(struct session *session, struct device *device)
+{
+    session->gpu->DevicePrimaryCtxRelease(device->handle);
+    device->context = NULL;
+    atomic_fetch_add(&context_generation, 1);
+    charge_context_gone(session, device);
+}
+
 void serve_device_init(struct session *session, struct call *call)
 {
     struct device *device = device_find(session, call->args.device.device);
@@ -163,6 +173,10 @@ void serve_device_init(struct session *session, struct call *call)
         if (r == CUDA_SUCCESS) {
             device->context = context;
             r = device_use(session, device);
+            if (r == CUDA_SUCCESS)
+                r = charge_context(session, device);
+            if (r != CUDA_SUCCESS)
+                device_release(session, device);
         }
         if (r == CUDA_SUCCESS) {
             staging_prepare(session, device);
@@ -197,9 +211,7 @@ void serve_device_reset(struct session *session, struct call *call)
         session->gpu->CtxSynchronize();
         device_clear(session, device);
         r = session->gpu->DevicePrimaryCtxReset(device->handle);
-        session->gpu->DevicePrimaryCtxRelease(device->handle);
-        device->context = NULL;
-        atomic_fetch_add(&context_generation, 1);
+        device_release(session, device);
         ledger_clear_sticky(session, CUDA_ERROR_ASSERT);
     }
     session_reply_plain(session, call->xid, r, false);
@@ -227,8 +239,7 @@ static bool device_close(struct session *session, struct device *device)
     device_clear(session, device);
     session->gpu->CtxSetCurrent(NULL);
     current_context = NULL;
-    session->gpu->DevicePrimaryCtxRelease(device->handle);
-    device->context = NULL;
+    device_release(session, device);
     return true;
 }
 
@@ -264,6 +275,22 @@ void serve_limit_get(struct session *session, struct call *call)
     session_reply(session, call->xid, (xdrproc_t)xdr_limit_result, &result, r, false);
 }
 
+/* Stacks and the like grow with it: what the tenant may not have is undone. */
+static CUresult limit_set_charged(struct session *session, struct device *device, CUlimit limit, size_t value)
+{
+    size_t before = 0;
+    CUresult r = session->gpu->CtxGetLimit(&before, limit);
+    struct charge charge = charge_begin(session, device);
+    if (r == CUDA_SUCCESS)
+        r = session->gpu->CtxSetLimit(limit, value);
+    if (r == CUDA_SUCCESS && (r = charge_end(session, &charge)) != CUDA_SUCCESS) {
+        session->gpu->CtxSetLimit(limit, before);
+        charge_end(session, &charge);
+    }
+    charge_finish(session);
+    return r;
+}
+
 void serve_limit_set(struct session *session, struct call *call)
 {
     const limit_args *args = &call->args.limit;
@@ -273,24 +300,42 @@ void serve_limit_set(struct session *session, struct call *call)
     memset(&result, 0, sizeof result);
     CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
     if (r == CUDA_SUCCESS)
-        r = session->gpu->CtxSetLimit((CUlimit)args->limit, args->value);
+        r = limit_set_charged(session, device, (CUlimit)args->limit, args->value);
     if (r == CUDA_SUCCESS)
         r = session->gpu->CtxGetLimit(&value, (CUlimit)args->limit);      /* what was really set */
     result.value = value;
     session_reply(session, call->xid, (xdrproc_t)xdr_limit_result, &result, r, false);
 }
 
-void serve_memory_info(struct session *session, struct call *call)
+/* What the tenant's other programs use is not free; what they hold unused is. */
+static void memory_info_reply(struct session *session, struct call *call)
 {
     struct device *device = device_find(session, call->args.device.device);
     memory_info_result result;
     size_t free_bytes = 0, total = 0;
+    uint64_t idle;
     memset(&result, 0, sizeof result);
     CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
     if (r == CUDA_SUCCESS)
         r = session->gpu->MemGetInfo(&free_bytes, &total);
-    uint64_t left = tenant_left(), most = tenant_limit();      /* what the tenant's other programs hold counts too */
-    result.free = free_bytes < left ? free_bytes : left;
+    uint64_t left = tenant_left(&idle), most = tenant_limit();
+    result.free = free_bytes + (charge_private(session) ? 0 : idle);
+    result.free = result.free < left ? result.free : left;
     result.total = total < most ? total : most;
     session_reply(session, call->xid, (xdrproc_t)xdr_memory_info_result, &result, r, false);
+}
+
+#define DEVICE_SURVEY_NS (50 * CLOCK_NS_PER_MS)
+static void memory_info_patiently(struct session *session, struct call *call)
+{
+    tenant_survey(DEVICE_SURVEY_NS);
+    pthread_mutex_lock(&session->lock);
+    memory_info_reply(session, call);
+    pthread_mutex_unlock(&session->lock);
+}
+
+void serve_memory_info(struct session *session, struct call *call)
+{
+    if (!tenant_shared() || !patient_serve(session, call, memory_info_patiently))
+        memory_info_reply(session, call);
 }

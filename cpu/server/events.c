@@ -54,6 +54,14 @@ static void events_answer(struct session *session)
         events->count--;
         free(due);
     }
+    if (events->recall && result.events.events_len < FLYT_MAX_EVENTS) {
+        flyt_event *event = &said[result.events.events_len++];
+        memset(event, 0, sizeof *event);
+        event->kind = FLYT_EVENT_RECALL;
+        event->flyt_event_u.recall = (flyt_recall){ events->recall, events->recall_bytes };
+        events->recall = 0;
+        events->recall_bytes = 0;
+    }
     result.events.events_val = said;
     events->outstanding = false;
     session_say(session, events->xid, &result);
@@ -77,7 +85,7 @@ int events_serve(struct session *session, rpc_request *request)
     events->outstanding = true;
     events->xid = rpc_request_xid(request);
     events->beat_at = clock_now() + FLYT_BEAT_SECONDS * CLOCK_NS_PER_SECOND;
-    if (events->first)
+    if (events->first || events->recall)
         events_answer(session);
     pthread_mutex_unlock(&events->lock);
     return 0;
@@ -96,6 +104,18 @@ void events_due(struct session *session, uint32_t id, int status)
     *events->last = due;
     events->last = &due->next;
     events->count++;
+    if (events->outstanding)
+        events_answer(session);
+    pthread_mutex_unlock(&events->lock);
+}
+
+void events_recall(void *context, uint32_t number, uint64_t bytes)
+{
+    struct session *session = context;
+    struct events *events = &session->speaker;
+    pthread_mutex_lock(&events->lock);
+    events->recall = number;
+    events->recall_bytes = bytes > events->recall_bytes ? bytes : events->recall_bytes;
     if (events->outstanding)
         events_answer(session);
     pthread_mutex_unlock(&events->lock);

@@ -40,7 +40,7 @@ static void cache_empty(int directory)
     if (!list && fd >= 0)
         close(fd);
     while (list && (entry = readdir(list)))
-        if (entry->d_name[0] != '.')
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             unlinkat(directory, entry->d_name, 0);
     if (list)
         closedir(list);

@@ -31,6 +31,7 @@
 #include "cpu/rpc/channel_tls.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/image_cache.h"
+#include "cpu/server/tenant.h"
 
 /* LeakSanitizer looks at its own process as a debugger does. */
 #if defined __has_feature
@@ -227,6 +228,7 @@ static void listener_reap(struct listener *l)
                 listener_stop(l, 1);
             }
         }
+        tenant_forget(pid);
         close(worker->socket);
         *worker = l->workers[--l->worker_count];
     }
@@ -471,6 +473,7 @@ int listener_main(const struct listener_options *options)
     l->cache = image_cache_create();
     if (!l->cache)
         log_warning("no directory for code images can be made in $TMPDIR or /tmp: each client sends its own");
+    tenant_reset(l->cache ? image_cache_path(l->cache) : NULL);
     listener_keep_spares(l);
     while (!l->stopping)
         listener_turn(l);

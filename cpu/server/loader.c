@@ -2,6 +2,7 @@
  * loader.c: the thread that loads modules, looks functions up and unloads modules, in the order asked for. The driver
  * works without session.lock; results enter the tables, and calls are answered, with it.
  */
+#include "cpu/server/charge.h"
 #include "cpu/server/code.h"
 
 #include <stdlib.h>
@@ -70,8 +71,16 @@ static CUresult loader_do_load(struct session *session, struct module *module, c
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
     void *values[] = { log, (void *)(uintptr_t)FLYT_MAX_LOG };
     CUresult r = image_loadable(module->image, &data, &wrapper);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
+        struct charge charge = charge_begin(session, module->device);
         r = session->gpu->ModuleLoadDataEx(&module->handle, data, 2, options, values);
+        if (r == CUDA_SUCCESS && (r = charge_end(session, &charge)) != CUDA_SUCCESS) {
+            session->gpu->ModuleUnload(module->handle);
+            module->handle = NULL;
+            charge_end(session, &charge);
+        }
+        charge_finish(session);
+    }
     free(wrapper);
     return r;
 }
@@ -122,8 +131,13 @@ static void loader_get_job(struct session *session, struct job *job)
     CUresult r = CUDA_SUCCESS;
     if (function->state == CODE_LOADING) {
         r = module->state == CODE_READY ? device_use(session, module->device) : module->result;
-        if (r == CUDA_SUCCESS)
-            r = function_describe(session, function);
+        if (r == CUDA_SUCCESS) {
+            struct charge charge = charge_begin(session, module->device);
+            r = function_describe(session, function);       /* a lazy driver loads the code now */
+            CUresult charged = charge_end(session, &charge);
+            r = r ? r : charged;
+            charge_finish(session);
+        }
         if (r != CUDA_SUCCESS && session->gpu->last_log)
             session->gpu->last_log(log, sizeof log);
         if (r != CUDA_SUCCESS)
@@ -143,8 +157,12 @@ static void loader_get_job(struct session *session, struct job *job)
 
 static void loader_unload_job(struct session *session, struct module *module)
 {
-    if (module->handle && device_use(session, module->device) == CUDA_SUCCESS)
+    if (module->handle && device_use(session, module->device) == CUDA_SUCCESS) {
+        struct charge charge = charge_begin(session, module->device);
         session->gpu->ModuleUnload(module->handle);
+        charge_end(session, &charge);
+        charge_finish(session);
+    }
     pthread_mutex_lock(&session->lock);
     module->image->references--;
     pthread_mutex_unlock(&session->lock);

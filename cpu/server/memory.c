@@ -3,8 +3,8 @@
  *
  * The window is reserved with the driver before it is offered, and looked at: the address asked for is only a hint.
  * The client then reserves the same numbers in its own process; what it cannot have it refuses (WINDOW), and the next
- * candidate is offered. Each MAP creates one handle and maps all of it; UNMAP takes exactly that back. `at` knows for
- * every granule what lies there, so that an address from the client is checked in O(1) per granule.
+ * candidate is offered. MAP creates one handle for each piece and maps all of it; UNMAP takes whole pieces back. `at` knows
+ * for every granule what lies there, so that an address from the client is checked in O(1) per granule.
  */
 #include "cpu/server/session.h"
 
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cpu/common/log.h"
+#include "cpu/server/charge.h"
 #include "cpu/server/tenant.h"
 
 /* Where neither a Linux process nor the CUDA driver usually has anything, all below 2^46; then wherever the driver
@@ -143,92 +144,181 @@ static bool window_granules(const struct window *window, uint64_t address, uint6
     return true;
 }
 
-static CUresult mapping_make(struct session *session, struct mapping *mapping)
+/* One handle for each piece; access is given to all of them together. */
+static CUresult piece_make(struct session *session, struct mapping *piece, const CUmemAllocationProp *properties)
 {
-    CUmemAllocationProp properties = memory_properties(mapping->device);
-    CUmemAccessDesc access = { .location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-    if (!tenant_charge(mapping->size))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = session->gpu->MemCreate(&mapping->handle, mapping->size, &properties, 0);
-    if (r != CUDA_SUCCESS) {
-        tenant_release(mapping->size);
+    CUresult r = session->gpu->MemCreate(&piece->handle, piece->size, properties, 0);
+    if (r != CUDA_SUCCESS)
         return r;
-    }
-    r = session->gpu->MemMap(mapping->address, mapping->size, 0, mapping->handle, 0);
-    if (r == CUDA_SUCCESS) {
-        r = session->gpu->MemSetAccess(mapping->address, mapping->size, &access, 1);
-        if (r != CUDA_SUCCESS)
-            session->gpu->MemUnmap(mapping->address, mapping->size);
-    }
-    if (r != CUDA_SUCCESS) {
-        session->gpu->MemRelease(mapping->handle);
-        tenant_release(mapping->size);
-    }
+    r = session->gpu->MemMap(piece->address, piece->size, 0, piece->handle, 0);
+    if (r != CUDA_SUCCESS)
+        session->gpu->MemRelease(piece->handle);
     return r;
+}
+
+/* Everything of it goes back but its charge. */
+static CUresult piece_end(struct session *session, struct mapping *piece)
+{
+    struct window *window = &session->window;
+    uint64_t first = (piece->address - window->base) / window->granularity;
+    CUresult r = session->gpu->MemUnmap(piece->address, piece->size);
+    CUresult released = session->gpu->MemRelease(piece->handle);
+    for (uint64_t i = 0; i < piece->size / window->granularity; i++)
+        window->at[first + i] = NULL;
+    free(piece);
+    return r ? r : released;
+}
+
+/* The pieces of [address, address + size), which is full of whole ones. Their charge goes back as well. */
+static CUresult pieces_end(struct session *session, struct device *device, uint64_t address, uint64_t size)
+{
+    struct window *window = &session->window;
+    CUresult r = CUDA_SUCCESS;
+    charge_lock(session);
+    for (uint64_t at = address; at < address + size;) {
+        struct mapping *piece = window->at[(at - window->base) / window->granularity];
+        at += piece->size;
+        device->mapped -= piece->size;
+        CUresult ended = piece_end(session, piece);
+        r = r ? r : ended;
+    }
+    charge_unlock(session);
+    tenant_release(TENANT_CREDIT, size);
+    return r;
+}
+
+static CUresult pieces_make_charged(struct session *session, struct device *device, uint64_t address, uint64_t size, uint64_t unit,
+                                    uint64_t *made)
+{
+    struct window *window = &session->window;
+    CUmemAllocationProp properties = memory_properties(device);
+    CUmemAccessDesc access = { .location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    CUresult r = CUDA_SUCCESS;
+    for (*made = 0; *made < size; *made += unit) {
+        struct mapping *piece = malloc(sizeof *piece);
+        if (!piece)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        *piece = (struct mapping){ .address = address + *made, .size = unit, .device = device };
+        r = piece_make(session, piece, &properties);
+        if (r != CUDA_SUCCESS) {
+            free(piece);
+            return r;
+        }
+        uint64_t first = (piece->address - window->base) / window->granularity;
+        for (uint64_t i = 0; i < unit / window->granularity; i++)
+            window->at[first + i] = piece;
+        device->mapped += unit;
+    }
+    return session->gpu->MemSetAccess(address, size, &access, 1);
+}
+
+/* All of it, or nothing. session.lock is held. */
+static CUresult pieces_make(struct session *session, struct device *device, uint64_t address, uint64_t size, uint64_t unit)
+{
+    struct window *window = &session->window;
+    uint64_t first = (address - window->base) / window->granularity, made = 0;
+    CUresult r = device_use(session, device);
+    for (uint64_t i = 0; r == CUDA_SUCCESS && i < size / window->granularity; i++)
+        if (window->at[first + i])
+            r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && !tenant_charge(TENANT_CREDIT, size))
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (r != CUDA_SUCCESS)
+        return r;
+    charge_lock(session);
+    r = pieces_make_charged(session, device, address, size, unit, &made);
+    charge_unlock(session);
+    if (r != CUDA_SUCCESS && made)
+        pieces_end(session, device, address, made);       /* its charge, too */
+    if (r != CUDA_SUCCESS)
+        tenant_release(TENANT_CREDIT, size - made);
+    return r;
+}
+
+static void map_reply(struct session *session, struct call *call, uint64_t size, CUresult r)
+{
+    map_result result;
+    memset(&result, 0, sizeof result);
+    result.size = r == CUDA_SUCCESS ? size : 0;
+    ledger_note(session, r);
+    session_reply(session, call->xid, (xdrproc_t)xdr_map_result, &result, r, false);
+}
+
+/* In a thread of its own, without session.lock: other programs are asked for what they do not use. */
+static void map_patiently(struct session *session, struct call *call)
+{
+    const map_args *args = &call->args.map;
+    struct tenant_try try = tenant_try_begin(args->least, TENANT_PATIENCE_NS);
+    CUresult r;
+    do {
+        pthread_mutex_lock(&session->lock);
+        r = pieces_make(session, device_find(session, args->device), args->address, args->least, args->piece);
+        if (r == CUDA_SUCCESS)
+            map_reply(session, call, args->least, r);
+        pthread_mutex_unlock(&session->lock);
+    } while (r == CUDA_ERROR_OUT_OF_MEMORY && tenant_try_again(&try));
+    if (r != CUDA_SUCCESS)
+        map_reply(session, call, 0, r);
 }
 
 void serve_map(struct session *session, struct call *call)
 {
-    const map_args *args = &call->args.map;
-    struct window *window = &session->window;
+    map_args *args = &call->args.map;
     struct device *device = device_find(session, args->device);
-    uint64_t first = 0, count = 0, i = 0;
+    uint64_t first, count;
+    if (!args->least)
+        args->least = args->size;
+    if (!args->piece)
+        args->piece = args->least;
     CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
-    if (r == CUDA_SUCCESS && !window_granules(window, args->address, args->size, &first, &count))
+    if (r == CUDA_SUCCESS && (!window_granules(&session->window, args->address, args->size, &first, &count) ||
+                              args->least > args->size || args->piece % session->window.granularity ||
+                              args->least % args->piece || args->size % args->piece))
         r = CUDA_ERROR_INVALID_VALUE;
-    while (r == CUDA_SUCCESS && i < count)
-        if (window->at[first + i++])
-            r = CUDA_ERROR_INVALID_VALUE;
-    struct mapping *mapping = r == CUDA_SUCCESS ? malloc(sizeof *mapping) : NULL;
-    if (r == CUDA_SUCCESS && !mapping)
-        r = CUDA_ERROR_OUT_OF_MEMORY;
-    if (r == CUDA_SUCCESS) {
-        *mapping = (struct mapping){ .address = args->address, .size = args->size, .device = device };
-        r = mapping_make(session, mapping);
+    uint64_t size = r == CUDA_SUCCESS && tenant_roomy(args->size) ? args->size : args->least;
+    if (r == CUDA_SUCCESS)
+        r = pieces_make(session, device, args->address, size, args->piece);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && size > args->least) {
+        size = args->least;
+        r = pieces_make(session, device, args->address, size, args->piece);
     }
-    if (r != CUDA_SUCCESS) {
-        free(mapping);
-        call_fail(session, call, r);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && args->recall && tenant_shared() && patient_serve(session, call, map_patiently))
         return;
-    }
-    for (i = 0; i < count; i++)
-        window->at[first + i] = mapping;
-    session_reply_plain(session, call->xid, CUDA_SUCCESS, false);
+    map_reply(session, call, size, r);
 }
 
-static CUresult mapping_end(struct session *session, struct mapping *mapping)
+/* The device whose whole pieces fill the range; NULL: they do not. */
+static struct device *pieces_find(const struct window *window, const unmap_args *args)
 {
-    struct window *window = &session->window;
-    uint64_t first = (mapping->address - window->base) / window->granularity;
-    CUresult r = session->gpu->MemUnmap(mapping->address, mapping->size);
-    CUresult released = session->gpu->MemRelease(mapping->handle);
-    tenant_release(mapping->size);
-    for (uint64_t i = 0; i < mapping->size / window->granularity; i++)
-        window->at[first + i] = NULL;
-    free(mapping);
-    return r ? r : released;
+    uint64_t first, count;
+    if (!window_granules(window, args->address, args->size, &first, &count))
+        return NULL;
+    struct device *device = window->at[first] ? window->at[first]->device : NULL;
+    for (uint64_t at = args->address; device && at < args->address + args->size;) {
+        const struct mapping *piece = window->at[(at - window->base) / window->granularity];
+        if (!piece || piece->address != at || piece->device != device || piece->size > args->address + args->size - at)
+            return NULL;
+        at += piece->size;
+    }
+    return device && device->index == args->device ? device : NULL;
 }
 
 void serve_unmap(struct session *session, struct call *call)
 {
     const unmap_args *args = &call->args.unmap;
-    struct window *window = &session->window;
-    uint64_t first, count;
-    if (!window_granules(window, args->address, args->size, &first, &count)) {
-        call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
-        return;
-    }
-    struct mapping *mapping = window->at[first];
-    if (!mapping || mapping->address != args->address || mapping->size != args->size ||
-        mapping->device->index != args->device) {
-        call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
-        return;
-    }
-    CUresult r = mapping->device->context ? device_use(session, mapping->device) : CUDA_SUCCESS;
+    struct device *device = pieces_find(&session->window, args);
+    CUresult r = !device ? CUDA_ERROR_INVALID_VALUE : device->context ? device_use(session, device) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
-        r = mapping_end(session, mapping);
+        r = pieces_end(session, device, args->address, args->size);
     if (r != CUDA_SUCCESS)
         call_fail(session, call, r);
+}
+
+/* In order behind the UNMAPs that it speaks of. */
+void serve_recalled(struct session *session, struct call *call)
+{
+    (void)session;
+    tenant_answer(call->args.recalled.number, call->args.recalled.idle);
 }
 
 void memory_drop_all(struct session *session, struct device *device)
@@ -237,7 +327,7 @@ void memory_drop_all(struct session *session, struct device *device)
     uint64_t granules = window->at ? window->size / window->granularity : 0;
     for (uint64_t i = 0; i < granules; i++)
         if (window->at[i] && window->at[i]->device == device)
-            mapping_end(session, window->at[i]);
+            pieces_end(session, device, window->at[i]->address, window->at[i]->size);
 }
 
 /* ---- what the client may name ---- */

@@ -38,6 +38,8 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     session->ledger.text = options->text;
     session->id = ((uint64_t)getpid() << 32) | (atomic_fetch_add(&session_count, 1) + 1);
     pthread_mutex_init(&session->lock, NULL);
+    pthread_mutex_init(&session->books, NULL);
+    pthread_mutex_init(&session->measuring, NULL);
     pthread_mutex_init(&session->completion.lock, NULL);
     pthread_mutex_init(&session->completion.telling, NULL);
     pthread_mutex_init(&session->ledger.lock, NULL);
@@ -81,6 +83,8 @@ void session_destroy(struct session *session)
     id_map_destroy(session->functions);
     free(session->devices);
     pthread_mutex_destroy(&session->lock);
+    pthread_mutex_destroy(&session->books);
+    pthread_mutex_destroy(&session->measuring);
     pthread_mutex_destroy(&session->completion.lock);
     pthread_mutex_destroy(&session->completion.telling);
     pthread_mutex_destroy(&session->ledger.lock);

@@ -8,6 +8,7 @@
  *                               when their turn comes. It waits for nothing on the device.
  *   completion  (completion.c)  watches events on the device, answers the calls that wait for them, beats.
  *   loader      (loader.c)      loads and unloads modules, looks functions up: what may take seconds.
+ *   patient     (patient.c)     a call that waits for memory that other programs do not use; usually there is none.
  *
  * Locks, outermost first
  *   session.lock     every table and object below, and the right to give work to the driver. Held while a call is
@@ -15,6 +16,7 @@
  *   completion.telling  from looking at the device until what was seen has been told
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   ledger.speak      while a reply that carries printed text is put together and sent
+ *   measuring, books  (charge.c) also taken without session.lock
  *   staging.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock: leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
  * cannot keep a host function from being told or released, or a beat from being sent.
@@ -55,7 +57,7 @@ union call_args {
     copy_in_args copy_in; copy_out_args copy_out; copy_args copy; copy_box_in_args copy_box_in;
     copy_box_out_args copy_box_out; copy_box_args copy_box; set_args set; stream_create_args stream_create;
     stream_args stream; event_wait_args event_wait; event_create_args event_create; event_args event;
-    event_record_args event_record; event_elapsed_args event_elapsed; host_function_args host_function;
+    event_record_args event_record; event_elapsed_args event_elapsed; recalled_args recalled; host_function_args host_function;
     image_args image; image_data_args image_data; module_load_args module_load; module_args module;
     function_get_args function_get; function_set_args function_set; function_cache_args function_cache;
     occupancy_args occupancy; launch_args launch;
@@ -103,6 +105,8 @@ struct call {
 const struct procedure *procedure_find(uint32_t number);          /* calls.c */
 /* Decodes and serves under session.lock. 0, or -EPROTO. */
 int  call_serve(struct session *, const struct procedure *, rpc_request *);
+/* Serves the call in a thread of its own, which answers it. False: none can be had, the call is unchanged (patient.c). */
+bool patient_serve(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 struct call *call_keep(struct call *);                            /* NULL: no memory, the call is unchanged */
 void call_free(struct call *);                                    /* a kept one: arguments, references, itself */
 void call_clear(struct call *);                                   /* arguments and references only */
@@ -142,6 +146,9 @@ struct device {
     pthread_mutex_t gates_lock;           /* a leaf */
     struct gate { uint32_t index, ticket; } *gates_spare;      /* of streams that are gone; room for all */
     uint32_t gates_spare_count;
+    /* charge.c, under session.books */
+    uint64_t mapped;                      /* bytes of pieces */
+    uint64_t charged;                     /* what the context, modules, stacks … were found to take */
 };
 
 int  staging_start(struct device *);
@@ -313,12 +320,15 @@ struct events {
     uint64_t beat_at;
     struct due *first, **last;
     unsigned count;
+    uint32_t recall;                      /* number of a recall that is to be told; 0: none */
+    uint64_t recall_bytes;
 };
 
 int  events_start(struct session *);
 void events_stop(struct session *);
 int  events_serve(struct session *, rpc_request *);               /* by the reader */
 void events_due(struct session *, uint32_t id, int status);       /* a host function's turn */
+void events_recall(void *session, uint32_t number, uint64_t bytes);      /* tenant.h asks for unused credit */
 void events_beat(struct session *, uint64_t now);                 /* by the completion thread */
 
 /* ---- host functions (host_function.c) ---- */
@@ -408,6 +418,8 @@ struct session {
     _Atomic bool       ended;
     char               client[FLYT_MAX_SHORT + 64];   /* "host/program[pid]" for the log */
     pthread_mutex_t    lock;
+    pthread_mutex_t    books, measuring;              /* charge.c; measuring before books, both after lock */
+    _Atomic unsigned   patient;                       /* threads of patient.c */
     struct device     *devices;
     int                device_count;
     int                driver_version;
@@ -464,8 +476,9 @@ int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char
     X(LIMIT_GET, limit_args, limit_result, limit_get, false) \
     X(LIMIT_SET, limit_args, limit_result, limit_set, false) \
     X(MEMORY_INFO, device_args, memory_info_result, memory_info, true) \
-    X(MAP, map_args, plain_result, map, false) \
+    X(MAP, map_args, map_result, map, false) \
     X(UNMAP, unmap_args, void, unmap, false) \
+    X(RECALLED, recalled_args, void, recalled, false) \
     X(COPY_IN, copy_in_args, void, copy_in, true) \
     X(COPY_OUT, copy_out_args, copy_out_result, copy_out, true) \
     X(COPY, copy_args, void, copy, true) \

@@ -1,131 +1,411 @@
 /*
- * tenant.c: $FLYT_TENANT_MEMORY bytes for all workers of this server together, kept in the file $FLYT_TENANT_LEDGER.
+ * tenant.c: the books of a tenant: what the workers of this server hold together, in the file $FLYT_TENANT_LEDGER
+ * (cpu/common/tenant_ledger.h), and at most $FLYT_TENANT_MEMORY bytes of it.
  *
- * The file is mapped by all workers: a slot for each process with what it holds, changed under a lock on the file, which
- * ends with its holder. What a worker held that was killed is found by its process id when the next one asks: all processes
- * of a server share a process-id namespace, and a worker takes its number's slot over empty. So the sum is what live workers
- * hold, however the others ended.
+ * A worker's slot goes when the listener has reaped it; a dead one that the listener could not see (it was itself killed)
+ * is found by its process id when the next one counts. So the sum is what live workers hold, however the others ended.
+ *
+ * Recall. Clients hold credit: memory that was mapped for them and that they do not use. Who lacks memory raises `asked` in
+ * the slots of the others; a thread in each worker waits for that word and passes the question on to its client, which
+ * unmaps what it does not need and answers (RECALLED, in order behind its UNMAPs). Whoever lacks memory tries again at each
+ * change, until all have answered or its patience ends. Who has not answered by then is not waited for again until it has.
  */
 #include "cpu/server/tenant.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/types.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/common/tenant_ledger.h"
 
-enum { TENANT_SLOTS = 4096 };
-struct slot { int64_t pid; uint64_t bytes; };      /* pid 0: free */
-struct ledger { struct slot slots[TENANT_SLOTS]; };
+/* A worker that died is not always reaped at once; who waits looks again so often. */
+#define TENANT_SLICE_NS (20 * CLOCK_NS_PER_MS)
+/* Credit is given ahead of need while an eighth of the limit stays free. */
+enum { TENANT_ROOMY_PART = 8 };
 
 static struct ledger *ledger;
 static int ledger_fd = -1;
 static uint64_t limit = UINT64_MAX;
+static pid_t self;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* flock is per process */
+
+static struct { void (*recall)(void *context, uint32_t number, uint64_t bytes); void *context; } listener;
+
+/* ---- the file ---- */
 
 static bool ledger_lock(void)
 {
+    if (!ledger)
+        return false;
+    pthread_mutex_lock(&lock);
     while (flock(ledger_fd, LOCK_EX) != 0)
-        if (errno != EINTR)
+        if (errno != EINTR) {
+            pthread_mutex_unlock(&lock);
             return false;
+        }
     return true;
 }
 
 static void ledger_unlock(void)
 {
     flock(ledger_fd, LOCK_UN);
+    pthread_mutex_unlock(&lock);
 }
 
-/* Of all that live; frees the slots of the others. */
-static uint64_t ledger_sum(void)
+static void wake(_Atomic uint32_t *word)
 {
-    uint64_t sum = 0;
-    for (int i = 0; i < TENANT_SLOTS; i++) {
-        struct slot *slot = &ledger->slots[i];
-        if (slot->pid && kill((pid_t)slot->pid, 0) != 0 && errno == ESRCH)
-            *slot = (struct slot){ 0 };
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Until the word is no longer `value`, or ns have passed; or for no reason. */
+static void wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+    struct timespec time = clock_timespec(ns);
+    syscall(SYS_futex, word, FUTEX_WAIT, value, ns == UINT64_MAX ? NULL : &time, NULL, 0);
+}
+
+static void ledger_changed(void)
+{
+    atomic_fetch_add(&ledger->changed, 1);
+    wake(&ledger->changed);
+}
+
+static uint32_t ledger_high(void)
+{
+    return ledger->high < LEDGER_SLOTS ? ledger->high : LEDGER_SLOTS;
+}
+
+/* Of all that live; frees the slots of the others. *idle, when not NULL: what others than we are known to hold unused. */
+static uint64_t ledger_sum(uint64_t *idle)
+{
+    uint64_t sum = 0, unused = 0;
+    for (uint32_t i = 0; i < ledger_high(); i++) {
+        struct ledger_slot *slot = &ledger->slots[i];
+        if (slot->pid && slot->pid != self && kill((pid_t)slot->pid, 0) != 0 && errno == ESRCH)
+            memset(slot, 0, sizeof *slot);
         sum += slot->pid ? slot->bytes : 0;
+        unused += slot->pid && slot->pid != self ? slot->idle < slot->credit ? slot->idle : slot->credit : 0;
     }
+    if (idle)
+        *idle = unused;
     return sum;
 }
 
 /* NULL: all are taken. */
-static struct slot *ledger_own(void)
+static struct ledger_slot *ledger_own(void)
 {
-    struct slot *unused = NULL;
-    for (int i = 0; i < TENANT_SLOTS; i++) {
-        if (ledger->slots[i].pid == getpid())
-            return &ledger->slots[i];
-        if (!unused && !ledger->slots[i].pid)
-            unused = &ledger->slots[i];
+    struct ledger_slot *unused = NULL;
+    for (uint32_t i = 0; i < LEDGER_SLOTS; i++) {
+        struct ledger_slot *slot = &ledger->slots[i];
+        if (slot->pid == self)
+            return slot;
+        if (!unused && !slot->pid)
+            unused = slot;
+        if (unused && i >= ledger->high)
+            break;
     }
-    if (unused)
-        unused->pid = getpid();
+    if (unused) {
+        memset(unused, 0, sizeof *unused);
+        unused->pid = self;
+        if (unused - ledger->slots >= ledger->high)
+            ledger->high = (uint32_t)(unused - ledger->slots) + 1;
+    }
     return unused;
 }
+
+static int ledger_open(const char *path, int flags)
+{
+    ledger_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    if (ledger_fd < 0 || ftruncate(ledger_fd, sizeof *ledger) != 0)
+        return -errno;
+    void *at = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED, ledger_fd, 0);
+    if (at == MAP_FAILED)
+        return -errno;
+    ledger = at;
+    self = getpid();
+    return 0;
+}
+
+/* ---- the listener's part ---- */
+
+void tenant_reset(const char *directory)
+{
+    char made[4096];
+    const char *path = getenv("FLYT_TENANT_LEDGER");
+    if ((!path || !*path) && !directory)
+        return;
+    if (!path || !*path) {
+        snprintf(made, sizeof made, "%s/.tenant", directory);
+        setenv("FLYT_TENANT_LEDGER", made, 1);
+        path = made;
+    }
+    int r = ledger_open(path, O_TRUNC);
+    if (r != 0)
+        log_warning("the books of device memory cannot be kept in %s: %s", path, strerror(-r));
+}
+
+void tenant_forget(pid_t worker)
+{
+    if (!ledger_lock())
+        return;
+    for (uint32_t i = 0; i < ledger_high(); i++)
+        if (ledger->slots[i].pid == worker)
+            memset(&ledger->slots[i], 0, sizeof ledger->slots[i]);
+    ledger_unlock();
+    ledger_changed();
+}
+
+/* ---- the worker's part ---- */
 
 int tenant_open(void)
 {
     const char *bytes = getenv("FLYT_TENANT_MEMORY"), *path = getenv("FLYT_TENANT_LEDGER");
-    char *end;
-    if (!bytes || !*bytes || !path || !*path)
+    char *end = NULL;
+    bool limited = bytes && *bytes;
+    if (!path || !*path) {
+        if (limited)
+            log_error("FLYT_TENANT_MEMORY is set and FLYT_TENANT_LEDGER is not: the limit cannot be kept");
+        return limited ? -1 : 0;
+    }
+    if (limited)
+        limit = strtoull(bytes, &end, 10);
+    int r = end && *end ? -EINVAL : ledger_open(path, 0);
+    struct ledger_slot *own = NULL;
+    if (r == 0 && ledger_lock()) {
+        own = ledger_own();
+        if (own)
+            *own = (struct ledger_slot){ .pid = self };
+        ledger_unlock();
+    }
+    if (own || !limited)
         return 0;
-    limit = strtoull(bytes, &end, 10);
-    ledger_fd = *end ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (ledger_fd < 0 || ftruncate(ledger_fd, sizeof *ledger) != 0) {
-        log_error("the tenant's memory limit of %s bytes cannot be kept in %s: %s", bytes, path, *end ? "it is no number" : strerror(errno));
-        return -1;
-    }
-    void *at = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED, ledger_fd, 0);
-    if (at == MAP_FAILED || !ledger_lock()) {
-        log_error("the tenant's memory limit cannot be kept in %s: %s", path, strerror(errno));
-        return -1;
-    }
-    ledger = at;
-    struct slot *own = ledger_own();
-    if (own)
-        own->bytes = 0;
-    ledger_unlock();
-    return 0;
+    log_error("the tenant's memory limit of %s bytes cannot be kept in %s: %s", bytes, path,
+              end && *end ? "it is no number" : r ? strerror(-r) : "it has no room");
+    return -1;
 }
 
-bool tenant_charge(uint64_t bytes)
+bool tenant_charge(enum tenant_kind kind, uint64_t bytes)
 {
     if (!ledger)
         return true;
     if (!ledger_lock())
         return false;
-    uint64_t sum = ledger_sum();
-    struct slot *own = ledger_own();
+    uint64_t sum = ledger_sum(NULL);
+    struct ledger_slot *own = ledger_own();
     bool fits = own && sum <= limit && bytes <= limit - sum;
-    if (fits)
+    if (fits) {
         own->bytes += bytes;
+        own->credit += kind == TENANT_CREDIT ? bytes : 0;
+    }
     ledger_unlock();
     return fits;
 }
 
-void tenant_release(uint64_t bytes)
+void tenant_release(enum tenant_kind kind, uint64_t bytes)
 {
-    if (!ledger || !ledger_lock())
+    if (!ledger_lock())
         return;
-    struct slot *own = ledger_own();
-    if (own)
+    struct ledger_slot *own = ledger_own();
+    if (own) {
         own->bytes -= bytes < own->bytes ? bytes : own->bytes;
+        if (kind == TENANT_CREDIT)
+            own->credit -= bytes < own->credit ? bytes : own->credit;
+    }
     ledger_unlock();
+    ledger_changed();
+}
+
+bool tenant_charge_waiting(enum tenant_kind kind, uint64_t bytes)
+{
+    struct tenant_try try = tenant_try_begin(bytes, TENANT_PATIENCE_NS);
+    bool fits;
+    do
+        fits = tenant_charge(kind, bytes);
+    while (!fits && tenant_try_again(&try));
+    return fits;
+}
+
+bool tenant_roomy(uint64_t bytes)
+{
+    if (limit == UINT64_MAX || !ledger_lock())
+        return true;
+    uint64_t sum = ledger_sum(NULL);
+    ledger_unlock();
+    return sum <= limit && bytes <= limit - sum && limit - sum - bytes >= limit / TENANT_ROOMY_PART;
 }
 
 uint64_t tenant_limit(void) { return limit; }
 
-uint64_t tenant_left(void)
+uint64_t tenant_left(uint64_t *idle)
 {
-    if (!ledger || !ledger_lock())
+    *idle = 0;
+    if (!ledger_lock())
         return UINT64_MAX;
-    uint64_t sum = ledger_sum();
+    uint64_t sum = ledger_sum(idle);
     ledger_unlock();
+    sum -= *idle < sum ? *idle : sum;
     return sum < limit ? limit - sum : 0;
+}
+
+/* ---- recall ---- */
+
+/* Of another worker, whose client may hold something unused. */
+static bool slot_asked(const struct ledger_slot *slot)
+{
+    return slot->pid && slot->pid != self && slot->credit;
+}
+
+bool tenant_shared(void)
+{
+    bool shared = false;
+    if (!ledger_lock())
+        return false;
+    for (uint32_t i = 0; i < ledger_high(); i++)
+        shared |= slot_asked(&ledger->slots[i]);
+    ledger_unlock();
+    return shared;
+}
+
+/* What of `bytes` lacks, from each who may have it. */
+static void tenant_ask(uint64_t bytes)
+{
+    if (!ledger_lock())
+        return;
+    uint64_t sum = ledger_sum(NULL), left = sum < limit ? limit - sum : 0;
+    uint64_t lacking = limit == UINT64_MAX || left >= bytes ? bytes : bytes - left;
+    for (uint32_t i = 0; i < ledger_high(); i++) {
+        struct ledger_slot *slot = &ledger->slots[i];
+        if (!slot_asked(slot))
+            continue;
+        slot->wanted = lacking > slot->wanted ? lacking : slot->wanted;
+        atomic_fetch_add(&slot->asked, 1);
+        wake(&slot->asked);
+    }
+    ledger_unlock();
+}
+
+static bool tenant_awaited(void)
+{
+    bool awaited = false;
+    if (!ledger_lock())
+        return false;
+    ledger_sum(NULL);                                     /* who has died answers no more */
+    for (uint32_t i = 0; i < ledger_high(); i++) {
+        const struct ledger_slot *slot = &ledger->slots[i];
+        awaited |= slot_asked(slot) && !slot->deaf && slot->answered != atomic_load(&slot->asked);
+    }
+    ledger_unlock();
+    return awaited;
+}
+
+static void tenant_give_up(void)
+{
+    if (!ledger_lock())
+        return;
+    for (uint32_t i = 0; i < ledger_high(); i++) {
+        struct ledger_slot *slot = &ledger->slots[i];
+        if (slot_asked(slot) && slot->answered != atomic_load(&slot->asked))
+            slot->deaf = 1;
+    }
+    ledger_unlock();
+}
+
+struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns)
+{
+    return (struct tenant_try){ .bytes = bytes, .until = clock_now() + patience_ns,
+                                .seen = ledger ? atomic_load(&ledger->changed) : 0, .last = !ledger };
+}
+
+bool tenant_try_again(struct tenant_try *try)
+{
+    if (try->last)
+        return false;
+    if (!try->asked)
+        tenant_ask(try->bytes);
+    try->asked = true;
+    if (!tenant_awaited()) {
+        try->last = true;                                 /* the last answer may have come after the try */
+        return true;
+    }
+    uint64_t now = clock_now(), left = try->until > now ? try->until - now : 0;
+    if (!left) {
+        tenant_give_up();
+        try->last = true;
+        return true;
+    }
+    wait_for(&ledger->changed, try->seen, left < TENANT_SLICE_NS ? left : TENANT_SLICE_NS);
+    try->seen = atomic_load(&ledger->changed);
+    return true;
+}
+
+void tenant_survey(uint64_t patience_ns)
+{
+    struct tenant_try try = tenant_try_begin(0, patience_ns);
+    while (tenant_try_again(&try))
+        ;
+}
+
+static void *listener_main(void *unused)
+{
+    (void)unused;
+    uint32_t seen = 0;
+    if (!ledger_lock())
+        return NULL;
+    struct ledger_slot *own = ledger_own();
+    ledger_unlock();
+    while (own) {
+        uint32_t number = atomic_load(&own->asked);
+        if (number == seen) {
+            wait_for(&own->asked, seen, UINT64_MAX);
+            continue;
+        }
+        uint64_t wanted = 0;
+        if (ledger_lock()) {
+            number = atomic_load(&own->asked);
+            wanted = own->wanted;
+            own->wanted = 0;
+            ledger_unlock();
+        }
+        seen = number;
+        listener.recall(listener.context, number, wanted);
+    }
+    return NULL;
+}
+
+int tenant_listen(void (*recall)(void *context, uint32_t number, uint64_t bytes), void *context)
+{
+    pthread_t thread;
+    if (!ledger)
+        return 0;
+    listener.recall = recall;
+    listener.context = context;
+    int r = pthread_create(&thread, NULL, listener_main, NULL);
+    if (r == 0)
+        pthread_detach(thread);
+    return r;
+}
+
+void tenant_answer(uint32_t number, uint64_t idle)
+{
+    if (!ledger_lock())
+        return;
+    struct ledger_slot *own = ledger_own();
+    if (own && atomic_load(&own->asked) - number <= INT32_MAX) {          /* not one that was never asked */
+        own->answered = number;
+        own->deaf = 0;
+        own->idle = idle < own->credit ? idle : own->credit;
+    }
+    ledger_unlock();
+    ledger_changed();
 }

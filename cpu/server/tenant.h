@@ -1,21 +1,59 @@
 /*
- * tenant.h: the limit on device memory of a tenant, over all its programs; see tenant.c. Without one (a server of no
- * cluster, local:) these let everything pass.
+ * tenant.h: what all programs of a tenant hold of device memory together, its limit, and how unused credit of one becomes
+ * memory of another; see tenant.c. Without a ledger (local:) these let everything pass.
  */
 #ifndef FLYT_SERVER_TENANT_H
 #define FLYT_SERVER_TENANT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-/* For a worker, before its first session. -1: there is a limit and its ledger cannot be used (said in the log): nothing may
-   be served. */
+/* ---- for the listener ---- */
+
+/* Before the first worker: an empty ledger, which workers find by the environment: at $FLYT_TENANT_LEDGER, else in
+   `directory` (NULL: there is none, and no ledger then). */
+void tenant_reset(const char *directory);
+void tenant_forget(pid_t worker);                 /* it has ended */
+
+/* ---- for a worker ---- */
+
+/* Before its first session. -1: there is a limit and its ledger cannot be used (said in the log): nothing may be served. */
 int  tenant_open(void);
-/* Before memory is made. False: the tenant has not that much left. */
-bool tenant_charge(uint64_t bytes);
-void tenant_release(uint64_t bytes);
-/* The limit in bytes, UINT64_MAX: none; and what of it is left. */
+
+/* Credit: what MAP makes, part of which the client may hold unused. Fixed: all else. */
+enum tenant_kind { TENANT_CREDIT, TENANT_FIXED };
+/* Before memory is made, or, where its size shows only then, before it is given to anybody. False: the tenant has not
+   that much left. */
+bool tenant_charge(enum tenant_kind, uint64_t bytes);
+void tenant_release(enum tenant_kind, uint64_t bytes);
+/* The same, asking the other programs for what they hold unused, and waiting for them up to TENANT_PATIENCE. */
+bool tenant_charge_waiting(enum tenant_kind, uint64_t bytes);
+/* There will be plenty left besides: credit may be given ahead of need. */
+bool tenant_roomy(uint64_t bytes);
+
+/* The limit in bytes, UINT64_MAX: none. */
 uint64_t tenant_limit(void);
-uint64_t tenant_left(void);
+/* What is left of it, where what other programs hold unused, as far as is known, counts as left; and that, too. */
+uint64_t tenant_left(uint64_t *idle);
+
+/* ---- recall ---- */
+
+#define TENANT_PATIENCE_NS (200 * UINT64_C(1000000))
+/* A try of something that may lack memory:
+     struct tenant_try t = tenant_try_begin(bytes);
+     do r = …; while (r == CUDA_ERROR_OUT_OF_MEMORY && tenant_try_again(&t)); */
+struct tenant_try { uint64_t bytes, until; uint32_t seen; bool asked, last; };
+struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns);
+bool tenant_try_again(struct tenant_try *);
+/* Other programs hold credit. */
+bool tenant_shared(void);
+/* Has every other program say what it holds unused. */
+void tenant_survey(uint64_t patience_ns);
+
+/* The function is called, in a thread of ours, when others ask this worker for unused credit; it is answered by
+   tenant_answer with that number. Until then questions are answered at once: there is none. */
+int  tenant_listen(void (*recall)(void *context, uint32_t number, uint64_t bytes), void *context);
+void tenant_answer(uint32_t number, uint64_t idle);
 
 #endif

@@ -138,13 +138,13 @@ int worker_main(const char *gpu, const char *cache, bool tls)
     }
     log_set_fd(log_fd);
     worker_report_to(log_fd);
-    if (gpu_open(gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {
-        worker_say(WORKER_FAILED, error);
-        return 3;
-    }
     if (tenant_open() != 0) {
         worker_say(WORKER_FAILED, "the tenant's memory limit cannot be kept");
         return 1;
+    }
+    if (gpu_open(gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {
+        worker_say(WORKER_FAILED, error);
+        return 3;
     }
     options.cache = cache ? image_cache_open(cache) : NULL;
     if (tls)
@@ -163,6 +163,8 @@ int worker_main(const char *gpu, const char *cache, bool tls)
         log_error("a connection cannot be served: %s", error);
         return 1;
     }
+    if (tenant_listen(events_recall, session) != 0)
+        log_warning("no thread can be had to ask this program for memory that it does not use");
     session_run(session);
     worker_tell_counts(options.gpu);
     /* Threads may be inside the driver, a kernel may run for an hour: nothing is waited for. */

@@ -34,7 +34,8 @@ enum { STREAMS = 4096, GRANULARITY = 2 << 20 };
 
 struct fake_options fake_options;
 _Atomic uint64_t fake_calls[128];
-_Atomic uint64_t fake_mapped[8];
+_Atomic uint64_t fake_mapped[8], fake_idle;
+_Atomic unsigned fake_recalled;
 
 struct op {
     uint32_t   procedure, xid;
@@ -417,36 +418,54 @@ static void map(rpc_request *r)
     map_args a;
     arguments(r, (xdrproc_t)xdr_map_args, &a);
     uint64_t limit = fake_options.memory ? fake_options.memory : UINT64_C(1) << 30;
-    bool aligned = a.address % GRANULARITY == 0 && a.size % GRANULARITY == 0 && a.size;
+    bool aligned = a.address % GRANULARITY == 0 && a.size && a.piece && a.piece % GRANULARITY == 0 && a.size % a.piece == 0 &&
+                   a.least && a.least % a.piece == 0 && a.least <= a.size;
+    if (fake_mapped[a.device] + a.size > limit)
+        a.size = a.least;
     for (struct piece *p = fake.pieces; p; p = p->next)
         if (a.address < p->address + p->size && p->address < a.address + a.size)
             aligned = false;
     int result = !aligned ? 1 : fake_mapped[a.device] + a.size > limit ? 2 : 0;
     if (!result) {
-        struct piece *p = malloc(sizeof *p);
-        *p = (struct piece){ a.address, a.size, a.device, calloc(1, a.size), fake.pieces };
-        fake.pieces = p;
+        for (uint64_t at = 0; at < a.size; at += a.piece) {
+            struct piece *p = malloc(sizeof *p);
+            *p = (struct piece){ a.address + at, a.piece, a.device, calloc(1, a.piece), fake.pieces };
+            fake.pieces = p;
+        }
         fake_mapped[a.device] += a.size;
     }
-    REPLY(plain_result, rpc_request_xid(r), result);
+    REPLY(map_result, rpc_request_xid(r), result, .size = a.size);
 }
 
 static void unmap(rpc_request *r)
 {
     unmap_args a;
     arguments(r, (xdrproc_t)xdr_unmap_args, &a);
-    for (struct piece **at = &fake.pieces; *at; at = &(*at)->next) {
+    uint64_t found = 0;
+    for (struct piece **at = &fake.pieces; *at;) {
         struct piece *p = *at;
-        if (p->address != a.address || p->size != a.size || p->device != a.device)
+        if (p->address < a.address || p->address + p->size > a.address + a.size || p->device != a.device) {
+            at = &p->next;
             continue;
+        }
+        found += p->size;
         fake_mapped[a.device] -= p->size;
         *at = p->next;
         free(p->bytes);
         free(p);
-        return;
     }
+    if (found == a.size)
+        return;
     fprintf(stderr, "fake: UNMAP of what no MAP made\n");
     _exit(98);
+}
+
+static void recalled(rpc_request *r)
+{
+    recalled_args a;
+    arguments(r, (xdrproc_t)xdr_recalled_args, &a);
+    fake_idle = a.idle;
+    fake_recalled = a.number;
 }
 
 static void module_load(rpc_request *r)
@@ -607,6 +626,9 @@ static void call(rpc_request *r)
     case FLYT_UNMAP:
         unmap(r);
         break;
+    case FLYT_RECALLED:
+        recalled(r);
+        break;
     case FLYT_MEMORY_INFO:
         REPLY(memory_info_result, xid, 0, .free = (UINT64_C(1) << 30) - fake_mapped[0], .total = UINT64_C(1) << 30);
         break;
@@ -728,7 +750,8 @@ static void event_add(flyt_event event)
 
 void fake_recall(uint64_t bytes)
 {
-    event_add((flyt_event){ .kind = FLYT_EVENT_RECALL, .flyt_event_u.bytes = bytes });
+    static unsigned number;
+    event_add((flyt_event){ .kind = FLYT_EVENT_RECALL, .flyt_event_u.recall = { ++number, bytes } });
 }
 
 void fake_say(const char *text)

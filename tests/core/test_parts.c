@@ -143,7 +143,7 @@ static void window_model(void **unused)
         if (random_next() % 5 < 3 && holding < GRANULES) {
             uint64_t wanted = random_next() % GRANULES, from = random_next() % GRANULES;
             uint64_t at = step % 7 == 0 ? window_take_top(count * granule)
-                                        : window_take(base + wanted * granule, base + from * granule, count * granule);
+                                        : window_take(base + wanted * granule, base + from * granule, count * granule, granule);
             bool possible = false, wanted_free = wanted + count <= GRANULES;
             for (uint64_t i = 0, run = 0; i < GRANULES; i++) {
                 run = taken[i] ? 0 : run + 1;

@@ -20,13 +20,23 @@ struct fixture { struct peer peer; uint64_t at[2]; };
         xdr_free((xdrproc_t)xdr_plain_result, (char *)&result); \
         code; })
 
+static int device_map(struct fixture *f, int device)
+{
+    map_args args = { .device = device, .address = f->at[device], .size = f->peer.granule };
+    map_result result = { 0 };
+    assert_int_equal(flyt_map_1(&args, &result, f->peer.stub), RPC_SUCCESS);
+    peer_note(&f->peer, &result.head);
+    xdr_free((xdrproc_t)xdr_map_result, (char *)&result);
+    return result.head.result;
+}
+
 /* Device, module and function `device + 1`, a granule of memory; streams 64 and 65. */
 static void device_begin(struct fixture *f, int device)
 {
     uint32_t bytes;
     f->at[device] = f->peer.base + (uint64_t)device * f->peer.granule;
     assert_int_equal(PLAIN(f, device_init, device_args, { device }), 0);
-    assert_int_equal(PLAIN(f, map, map_args, { device, f->at[device], f->peer.granule }), 0);
+    assert_int_equal(device_map(f, device), 0);
     stream_create_args stream = { 64 + (uint32_t)device, device, 1, 0 };
     flyt_stream_create_1(&stream, NULL, f->peer.stub);
     if (device == 0)

@@ -147,9 +147,9 @@ static void one_call(struct peer *peer)
     case 1: WAIT(limit_get, limit_args, limit_result, { device(), (int)any() % 20, 0 }); break;
     case 2: WAIT(limit_set, limit_args, limit_result, { device(), (int)any() % 20, any() }); break;
     case 3: WAIT(memory_info, device_args, memory_info_result, { device() }); break;
-    case 4: WAIT(map, map_args, plain_result, { device(), address(peer), size(peer) }); break;
-    case 5: WAIT(map, map_args, plain_result, { 0, peer->base + below(4) * peer->granule, peer->granule }); break;
-    case 6: SEND(unmap, unmap_args, { device(), peer->base + below(4) * peer->granule, peer->granule }); break;
+    case 4: WAIT(map, map_args, map_result, { device(), address(peer), size(peer), below(3) ? 0 : size(peer), below(3) ? 0 : size(peer), (int)below(2) }); break;
+    case 5: WAIT(map, map_args, map_result, { 0, peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule, peer->granule, peer->granule, (int)below(2) }); break;
+    case 6: SEND(unmap, unmap_args, { device(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule }); break;
     case 7: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
     case 8: WAIT(copy_out, copy_out_args, copy_out_result, { stream(), address(peer), size(peer) }); break;
     case 9: SEND(copy, copy_args, { stream(), address(peer), address(peer), size(peer) }); break;

@@ -230,7 +230,13 @@ int server_children(const struct server *server, int *pids, int room)
     plain_result result = { 0 }; \
     return peer_took(peer, flyt_##name##_1(&args, &result, peer->stub), (xdrproc_t)xdr_plain_result, &result)
 
-int peer_map(struct peer *peer, uint64_t address, uint64_t size) { PLAIN(map, map_args, { 0, address, size }); }
+int peer_map(struct peer *peer, uint64_t address, uint64_t size)
+{
+    map_args args = { .address = address, .size = size };
+    map_result result = { 0 };
+    return peer_took(peer, flyt_map_1(&args, &result, peer->stub), (xdrproc_t)xdr_map_result, &result);
+}
+
 int peer_stream_sync(struct peer *peer, uint32_t stream) { PLAIN(stream_sync, stream_args, { stream }); }
 int peer_stream_query(struct peer *peer, uint32_t stream) { PLAIN(stream_query, stream_args, { stream }); }
 int peer_device_sync(struct peer *peer) { PLAIN(device_sync, device_args, { 0 }); }

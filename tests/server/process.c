@@ -378,17 +378,19 @@ static void cache_directory(const struct server *server, char *path, size_t room
 {
     char name[64], line[4096];
     int pids[64];
-    assert_true(server_children(server, pids, 64) > 0);
-    snprintf(name, sizeof name, "/proc/%d/cmdline", pids[0]);
-    FILE *file = fopen(name, "r");
-    assert_non_null(file);
-    size_t n = fread(line, 1, sizeof line - 1, file);
-    fclose(file);
-    line[n] = 0;
+    int children = server_children(server, pids, 64);
     path[0] = 0;
-    for (size_t at = 0; at < n; at += strlen(line + at) + 1)
-        if (strcmp(line + at, "--cache") == 0)
-            snprintf(path, room, "%s", line + at + strlen("--cache") + 1);
+    for (int i = 0; i < children && !path[0]; i++) {      /* the youngest may be about to become one */
+        snprintf(name, sizeof name, "/proc/%d/cmdline", pids[i]);
+        FILE *file = fopen(name, "r");
+        size_t n = file ? fread(line, 1, sizeof line - 1, file) : 0;
+        if (file)
+            fclose(file);
+        line[n] = 0;
+        for (size_t at = 0; at < n; at += strlen(line + at) + 1)
+            if (strcmp(line + at, "--cache") == 0)
+                snprintf(path, room, "%s", line + at + strlen("--cache") + 1);
+    }
     assert_true(path[0] == '/');
 }
 

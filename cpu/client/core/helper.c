@@ -62,7 +62,7 @@ static void act(const flyt_event *event)
         wire_queue_text(&event->flyt_event_u.text);
         break;
     case FLYT_EVENT_RECALL:
-        memory_recall(event->flyt_event_u.bytes);
+        memory_recall(event->flyt_event_u.recall.number, event->flyt_event_u.recall.bytes);
         break;
     case FLYT_EVENT_LOST:
         session_lost(NULL, event->flyt_event_u.why);
@@ -95,6 +95,8 @@ static void *helper_run(void *unused)
         if (answered)
             for (unsigned i = 0; i < call->result.events.events_len; i++)
                 act(&call->result.events.events_val[i]);
+        if (answered)
+            memory_tend();
         wire_print_texts();
         xdr_free((xdrproc_t)xdr_events_result, &call->result);
         free(call);

@@ -173,16 +173,17 @@ bool address_pinned(const void *, size_t);                  /* pinned or registe
 /* ---- window.c: which parts of the window are taken, in granules ---- */
 
 int  window_open(uint64_t base, uint64_t size, uint64_t granularity);
-/* Takes size bytes (a multiple of the granularity): exactly at `at` if free, else the lowest fit at or above
-   `from`, else anywhere. 0: none. */
-uint64_t window_take(uint64_t at, uint64_t from, uint64_t size);
+/* Takes size bytes (a multiple of the granularity): exactly at `at` if free (0: do not try), else the lowest fit at or
+   above `from`, else anywhere, at a multiple of `unit` from the window's base. 0: none. */
+uint64_t window_take(uint64_t at, uint64_t from, uint64_t size, uint64_t unit);
 uint64_t window_take_top(uint64_t size);
 void window_give(uint64_t address, uint64_t size);
 
 /* ---- memory.c ---- */
 
 void memory_forget_device(int device);                      /* after a reset */
-void memory_recall(uint64_t bytes);                         /* the server wants credit back */
+void memory_recall(unsigned number, uint64_t bytes);        /* the server wants credit back, and an answer */
+void memory_tend(void);                                     /* by the helper, now and then: what lay idle for long goes back */
 uint64_t memory_credit(int device);                         /* mapped and unused */
 extern uint64_t memory_grow_at_least;
 

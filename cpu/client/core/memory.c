@@ -3,15 +3,25 @@
  * the server has created and mapped already (FLYT_MAP), at addresses that we chose.
  *
  * Per device a heap: every byte of its pieces belongs to exactly one block, free or used; blocks are found by
- * address, free ones also by size (best fit); a freed block joins its free neighbours, across pieces too. Pieces
- * are remembered as they were mapped, because they must be unmapped whole. A block becomes free only when the
- * device has finished everything that was sent before, so a free block may be used again, or unmapped, at any time.
+ * address, free ones also by size (best fit); a freed block joins its free neighbours, across pieces too. All pieces of
+ * a device are of one size and begin at multiples of it from the window's base, so that which whole ones lie in
+ * a free block is a matter of rounding. A block becomes free only when the device has finished everything that was
+ * sent before, so a free block may be used again, or unmapped, at any time.
+ *
+ * Credit is asked for ahead of need while the tenant has plenty (the server decides). It goes back: what lay
+ * idle for a beat beyond the usual amount (memory_tend); when another program lacks memory and the server asks for it
+ * (memory_recall); all of it, before an allocation fails. So at the edge of the tenant's limit only whole pieces count
+ * that really hold something.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "cpu/common/clock.h"
 #include "internal.h"
 
-enum { MEMORY_ALIGNMENT = 512 };
+enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16 };
+#define PIECE_MOST (UINT64_C(64) << 20)
+#define TEND_NS CLOCK_NS_PER_SECOND
 uint64_t memory_grow_at_least = UINT64_C(32) << 20;
 
 struct block {
@@ -20,12 +30,13 @@ struct block {
     bool             free;
 };
 
-struct piece { struct tree_node node; uint64_t size; };     /* key: address */
-
 struct heap {
     pthread_mutex_t lock;
-    struct tree     blocks, sizes, pieces;
+    struct tree     blocks, sizes;
     uint64_t        mapped, used;
+    uint64_t        idle_least;       /* of mapped - used, since the last memory_tend */
+    uint64_t        piece;            /* 0: not known yet */
+    atomic_bool     bare;             /* whoever holds the lock has given back all that can be */
 };
 
 static struct heap heaps[FLYT_MAX_DEVICES] = { [0 ... FLYT_MAX_DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
@@ -116,6 +127,8 @@ static uint64_t heap_take(struct heap *heap, uint64_t size)
     b->by_size.key = size;
     b->free = false;
     heap->used += size;
+    if (heap->mapped - heap->used < heap->idle_least)
+        heap->idle_least = heap->mapped - heap->used;
     return block_address(b);
 }
 
@@ -131,6 +144,24 @@ static bool heap_give(struct heap *heap, uint64_t address)
 
 /* ---- pieces ---- */
 
+/* A piece is a thousandth of the device or less, within reason: so much may stay unusable for other programs beside a
+   small allocation. Powers of two. */
+static uint64_t heap_piece(struct heap *heap, int device)
+{
+    if (!heap->piece) {
+        uint64_t total = device_find(device)->public.total_memory, piece = core_session.granularity;
+        while (piece < PIECE_MOST && piece * 2 <= total / PIECES_OF_DEVICE)
+            piece *= 2;
+        heap->piece = piece;
+    }
+    return heap->piece;
+}
+
+static uint64_t piece_above(const struct heap *heap, uint64_t address)
+{
+    return core_session.window + round_up(address - core_session.window, heap->piece);
+}
+
 static int unmap(int device, uint64_t address, uint64_t size)
 {
     unmap_args args = { .device = device_find(device)->wire, .address = address, .size = size };
@@ -139,94 +170,120 @@ static int unmap(int device, uint64_t address, uint64_t size)
     return code;
 }
 
-/* Gives back pieces that are wholly free, until `bytes` have been. Returns how many were. */
-static uint64_t heap_give_back(struct heap *heap, int device, uint64_t bytes)
+/* Takes [from, to) out of a free block that holds it. */
+static bool block_cut(struct heap *heap, struct block *b, uint64_t from, uint64_t to)
+{
+    uint64_t before = from - block_address(b), after = block_address(b) + block_size(b) - to;
+    if (after && !block_insert(heap, to, after, true))
+        return false;
+    if (before)
+        block_resize(heap, b, before);
+    else
+        block_delete(heap, b);
+    return true;
+}
+
+/* Gives back whole unused pieces, from the largest free blocks, until at least `bytes` have been. */
+static void heap_give_back(struct heap *heap, int device, uint64_t bytes)
 {
     uint64_t given = 0;
     struct tree_node *next;
-    for (struct tree_node *n = tree_last(&heap->pieces); n && given < bytes; n = next) {
-        next = n->key ? tree_at_or_below(&heap->pieces, n->key - 1, UINT64_MAX) : NULL;
-        struct piece *piece = (struct piece *)n;
-        uint64_t at = n->key, end = at + piece->size;
-        struct block *b = block_of(tree_at_or_below(&heap->blocks, at, 0));
-        if (!b || !b->free || block_address(b) + block_size(b) < end)
+    for (struct tree_node *n = tree_last(&heap->sizes); n && given < bytes && n->key >= heap->piece; n = next) {
+        struct block *b = CONTAINER(n, struct block, by_size);
+        next = tree_at_or_below(&heap->sizes, n->key, n->tie - 1);
+        uint64_t from = piece_above(heap, block_address(b)), to = piece_above(heap, block_address(b) + block_size(b) + 1) - heap->piece;
+        if (to <= from)
             continue;
-        uint64_t before = at - block_address(b), after = block_address(b) + block_size(b) - end;
-        if (after && !block_insert(heap, end, after, true))
-            break;
-        if (before)
-            block_resize(heap, b, before);
-        else
-            block_delete(heap, b);
-        tree_remove(&heap->pieces, n);
-        heap->mapped -= piece->size;
-        given += piece->size;
-        unmap(device, at, piece->size);
-        free(piece);
+        if (to - from > bytes - given)
+            from = to - round_up(bytes - given, heap->piece);
+        if (!block_cut(heap, b, from, to))
+            return;
+        heap->mapped -= to - from;
+        given += to - from;
+        unmap(device, from, to - from);
     }
-    return given;
 }
 
-static int piece_map(struct heap *heap, int device, uint64_t top, uint64_t size)
+/* Maps `size` bytes at `top` if they are free there, else elsewhere; at least `least` bytes. */
+static int heap_map(struct heap *heap, int device, uint64_t top, uint64_t size, uint64_t least, bool recall)
 {
     /* Devices start at different parts of the window, so that each usually grows in one piece. */
-    uint64_t hint = core_session.window + core_session.window_size / 2 / (uint64_t)device_count() * (uint64_t)device;
-    hint = hint / core_session.granularity * core_session.granularity;
-    struct piece *piece = malloc(sizeof *piece);
+    uint64_t hint = core_session.window_size / 2 / (uint64_t)device_count() * (uint64_t)device;
+    hint = core_session.window + hint / heap->piece * heap->piece;
     struct block *block = calloc(1, sizeof *block);
-    uint64_t address = piece && block ? window_take(top, hint, size) : 0;
+    uint64_t address = block ? window_take(top, hint, size, heap->piece) : 0;
     if (!address) {
-        free(piece);
         free(block);
         return CORE_OUT_OF_MEMORY;
     }
-    map_args args = { .device = device_find(device)->wire, .address = address, .size = size };
-    int code = wire_plain(FLYT_MAP, (xdrproc_t)xdr_map_args, &args);
+    map_args args = { .device = device_find(device)->wire, .address = address, .size = size, .least = least,
+                      .piece = heap->piece, .recall = recall };
+    map_result result = { 0 };
+    int code = wire_call(FLYT_MAP, (xdrproc_t)xdr_map_args, &args, (xdrproc_t)xdr_map_result, &result);
+    uint64_t mapped = code ? 0 : result.size;
+    xdr_free((xdrproc_t)xdr_map_result, &result);
+    if (!code && mapped != size && mapped != least)
+        code = CORE_OUT_OF_MEMORY;            /* nonsense */
+    if (code)
+        mapped = 0;
+    if (mapped < size)
+        window_give(address + mapped, size - mapped);
     if (code) {
-        window_give(address, size);
-        free(piece);
         free(block);
         return code;
     }
-    piece->node.key = address;
-    piece->node.tie = 0;
-    piece->size = size;
-    tree_insert(&heap->pieces, &piece->node);
-    heap->mapped += size;
+    heap->mapped += mapped;
     block->by_address.key = block->by_size.tie = address;
-    block->by_size.key = size;
+    block->by_size.key = mapped;
     tree_insert(&heap->blocks, &block->by_address);
     block_make_free(heap, block);
     return CORE_OK;
 }
 
-/* Bytes that are free right below the end of the highest piece, which a new piece there would extend. */
+/* Bytes that are free right below the end of the highest block, which a new piece there would extend. */
 static uint64_t heap_tail(const struct heap *heap, uint64_t *top)
 {
-    const struct piece *last = (const struct piece *)tree_last(&heap->pieces);
-    *top = last ? last->node.key + last->size : 0;
-    struct block *b = last ? block_of(tree_at_or_below(&heap->blocks, *top - 1, 0)) : NULL;
-    return b && b->free ? block_size(b) : 0;
+    const struct block *last = block_of(tree_last(&heap->blocks));
+    *top = last ? block_address(last) + block_size(last) : 0;
+    return last && last->free ? block_size(last) : 0;
 }
 
-/* More credit, so that `size` bytes may fit: generously first; then, all idle credit given back, exactly. */
+/* How much may be mapped and unused for long: little where the device is small. */
+static uint64_t heap_ahead(const struct heap *heap, int device)
+{
+    uint64_t most = device_find(device)->public.total_memory / AHEAD_PART, ahead = heap->used / 8;
+    ahead = ahead > memory_grow_at_least ? ahead : memory_grow_at_least;
+    return core_perf.no_cache ? 0 : ahead < most ? ahead : most;
+}
+
+/* Idle credit of this program's other devices counts against the same limit. */
+static void others_give_back(const struct heap *heap)
+{
+    for (int i = 0; i < device_count(); i++) {
+        if (&heaps[i] == heap || pthread_mutex_trylock(&heaps[i].lock))
+            continue;
+        heap_give_back(&heaps[i], i, UINT64_MAX);
+        pthread_mutex_unlock(&heaps[i].lock);
+    }
+}
+
+/* More credit, so that `size` bytes may fit: some ahead of need if there is plenty; then, all idle credit given back, what
+   is needed, for which the server asks other programs too. */
 static int heap_grow(struct heap *heap, int device, uint64_t size)
 {
-    uint64_t granularity = core_session.granularity, top;
-    uint64_t tail = heap_tail(heap, &top), ahead = heap->used / 8;
-    uint64_t need = round_up(size - (tail < size ? tail : 0), granularity);
-    uint64_t generous = round_up(ahead > memory_grow_at_least ? ahead : memory_grow_at_least, granularity);
-    if (core_perf.no_cache || generous < need)
-        generous = need;
-    int code = piece_map(heap, device, top, generous);
-    if (code == CORE_OUT_OF_MEMORY && generous > need)
-        code = piece_map(heap, device, top, need);
+    uint64_t piece = heap_piece(heap, device), top, tail = heap_tail(heap, &top);
+    uint64_t need = round_up(size - (tail < size ? tail : 0), piece), ahead = heap_ahead(heap, device);
+    int code = heap_map(heap, device, top, ahead > need ? round_up(ahead, piece) : need, need, false);
     if (code != CORE_OUT_OF_MEMORY)
         return code;
+    atomic_store(&heap->bare, true);          /* whoever asks for our credit need not wait for this lock */
     heap_give_back(heap, device, UINT64_MAX);
+    others_give_back(heap);
     tail = heap_tail(heap, &top);
-    need = round_up(size - (tail < size ? tail : 0), granularity);
-    return piece_map(heap, device, top, need);
+    need = round_up(size - (tail < size ? tail : 0), piece);
+    code = heap_map(heap, device, top, need, need, true);
+    atomic_store(&heap->bare, false);
+    return code;
 }
 
 static int heap_allocate(struct heap *heap, int device, uint64_t size, uint64_t *address)
@@ -241,9 +298,9 @@ static int heap_allocate(struct heap *heap, int device, uint64_t size, uint64_t 
     if (*address)
         return CORE_OK;
     /* The new piece did not become the neighbour of the free tail that was counted on. */
-    uint64_t top;
-    heap_tail(heap, &top);
-    code = piece_map(heap, device, top, round_up(size, core_session.granularity));
+    uint64_t need = round_up(size, heap->piece);
+    heap_give_back(heap, device, UINT64_MAX);
+    code = heap_map(heap, device, 0, need, need, true);
     if (!code)
         *address = heap_take(heap, size);
     return code ? code : *address ? CORE_OK : CORE_OUT_OF_MEMORY;
@@ -317,29 +374,73 @@ int core_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
     return code;
 }
 
-/* A heap that is just growing gives back by itself when it must; waiting for it here would hold up the helper. */
-void memory_recall(uint64_t bytes)
+/* Takes the lock, unless its holder is at the very end of its credit: then there is nothing to give. */
+static bool heap_lock_for_recall(struct heap *heap)
 {
-    for (int i = 0; i < device_count() && bytes; i++) {
-        if (pthread_mutex_trylock(&heaps[i].lock))
-            continue;
-        uint64_t given = heap_give_back(&heaps[i], i, bytes);
-        bytes -= given < bytes ? given : bytes;
-        pthread_mutex_unlock(&heaps[i].lock);
+    while (pthread_mutex_trylock(&heap->lock)) {
+        if (atomic_load(&heap->bare))
+            return false;
+        usleep(20);                           /* an allocation, or a MAP that is answered at once */
     }
+    return true;
+}
+
+void memory_recall(unsigned number, uint64_t bytes)
+{
+    recalled_args answer = { .number = number };
+    for (int i = 0; i < device_count(); i++) {
+        struct heap *heap = &heaps[i];
+        if (!heap_lock_for_recall(heap))
+            continue;
+        uint64_t before = heap->mapped;
+        if (heap->piece)
+            heap_give_back(heap, i, bytes);
+        bytes -= before - heap->mapped < bytes ? before - heap->mapped : bytes;
+        answer.idle += heap->mapped - heap->used;
+        pthread_mutex_unlock(&heap->lock);
+    }
+    wire_send(FLYT_RECALLED, (xdrproc_t)xdr_recalled_args, &answer);
     rpc_client_flush(core_session.client);
 }
 
+/* Called by the helper only. */
+void memory_tend(void)
+{
+    static uint64_t next;
+    uint64_t now = clock_now();
+    if (now < next)
+        return;
+    next = now + TEND_NS;
+    for (int i = 0; i < device_count(); i++) {
+        struct heap *heap = &heaps[i];
+        if (pthread_mutex_trylock(&heap->lock))
+            continue;
+        uint64_t keep = heap_ahead(heap, i);
+        if (heap->piece && heap->idle_least > keep)
+            heap_give_back(heap, i, heap->idle_least - keep);
+        heap->idle_least = heap->mapped - heap->used;
+        pthread_mutex_unlock(&heap->lock);
+    }
+}
+
+/* The server has unmapped all of it. Blocks fill what was mapped without gaps; the window takes whole granules. */
 void memory_forget_device(int device)
 {
     struct heap *heap = &heaps[device];
     pthread_mutex_lock(&heap->lock);
-    for (struct tree_node *n; (n = tree_first(&heap->pieces)); free(n)) {
-        tree_remove(&heap->pieces, n);
-        window_give(n->key, ((struct piece *)n)->size);
+    uint64_t start = 0, end = 0;
+    for (struct tree_node *n; (n = tree_first(&heap->blocks));) {
+        struct block *b = block_of(n);
+        if (block_address(b) != end) {
+            if (end)
+                window_give(start, end - start);
+            start = block_address(b);
+        }
+        end = block_address(b) + block_size(b);
+        block_delete(heap, b);
     }
-    for (struct tree_node *n; (n = tree_first(&heap->blocks));)
-        block_delete(heap, block_of(n));
+    if (end)
+        window_give(start, end - start);
     heap->mapped = heap->used = 0;
     pthread_mutex_unlock(&heap->lock);
 }

@@ -9,7 +9,7 @@
 struct gap { struct tree_node node; uint64_t size; };       /* key: address */
 
 static struct tree gaps;
-static uint64_t window_granularity;
+static uint64_t window_base, window_granularity;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool gap_add(uint64_t address, uint64_t size)
@@ -26,6 +26,7 @@ static bool gap_add(uint64_t address, uint64_t size)
 
 int window_open(uint64_t base, uint64_t size, uint64_t granularity)
 {
+    window_base = base;
     window_granularity = granularity;
     return gap_add(base, size) ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
@@ -50,21 +51,26 @@ static struct gap *next_gap(const struct gap *gap)
     return (struct gap *)tree_at_or_above(&gaps, gap->node.key + 1, 0);
 }
 
-uint64_t window_take(uint64_t at, uint64_t from, uint64_t size)
+/* The lowest place for it in the gap at or above `from`. 0: none. */
+static uint64_t cut_above(struct gap *gap, uint64_t from, uint64_t size, uint64_t unit)
+{
+    uint64_t end = gap->node.key + gap->size, at = gap->node.key > from ? gap->node.key : from;
+    at = window_base + (at - window_base + unit - 1) / unit * unit;
+    return at < end && end - at >= size ? cut(gap, at, size) : 0;
+}
+
+uint64_t window_take(uint64_t at, uint64_t from, uint64_t size, uint64_t unit)
 {
     pthread_mutex_lock(&lock);
     uint64_t taken = 0;
     struct gap *gap = at ? (struct gap *)tree_at_or_below(&gaps, at, 0) : NULL;
     if (gap && at - gap->node.key < gap->size && gap->size - (at - gap->node.key) >= size)
         taken = cut(gap, at, size);
-    for (int round = 0; round < 2 && !taken; round++, from = 0) {
-        struct gap *holder = from ? (struct gap *)tree_at_or_below(&gaps, from, 0) : NULL;
-        if (holder && from - holder->node.key < holder->size && holder->size - (from - holder->node.key) >= size)
-            taken = cut(holder, from, size);
-        for (gap = (struct gap *)tree_at_or_above(&gaps, from, 0); gap && !taken;) {
+    for (int round = 0; round < 2 && !taken; round++, from = window_base) {
+        gap = (struct gap *)tree_at_or_below(&gaps, from, 0);
+        for (gap = gap ? gap : (struct gap *)tree_at_or_above(&gaps, from, 0); gap && !taken;) {
             struct gap *next = next_gap(gap);
-            if (gap->size >= size)
-                taken = cut(gap, gap->node.key, size);
+            taken = cut_above(gap, from, size, unit);
             gap = next;
         }
     }

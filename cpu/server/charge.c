@@ -1,0 +1,80 @@
+/*
+ * charge.c: see charge.h.
+ *
+ * Where the driver counts for this process only (the software GPU, the null device), what is not free and not credit is ours,
+ * so that device->charged always follows an absolute number. NVIDIA's driver counts for the whole device: there the
+ * difference across one operation is taken, and a context's own share is not known. (What others do in that moment is
+ * counted too ◊; the driver's own limit is the backstop.)
+ */
+#include "cpu/server/charge.h"
+
+#include <string.h>
+
+#include "cpu/server/tenant.h"
+
+void charge_lock(struct session *session) { pthread_mutex_lock(&session->books); }
+void charge_unlock(struct session *session) { pthread_mutex_unlock(&session->books); }
+
+bool charge_private(const struct session *session) { return strcmp(session->gpu->kind, "nvidia") != 0; }
+
+/* What of the device is taken beside our credit; the lock is held. */
+static uint64_t charge_measure(struct session *session, struct device *device, uint64_t otherwise)
+{
+    size_t free_bytes, total;
+    if (session->gpu->MemGetInfo(&free_bytes, &total) != CUDA_SUCCESS || free_bytes > total)
+        return otherwise;
+    uint64_t taken = total - free_bytes;
+    return taken > device->mapped ? taken - device->mapped : 0;
+}
+
+struct charge charge_begin(struct session *session, struct device *device)
+{
+    struct charge charge = { .device = device };
+    pthread_mutex_lock(&session->measuring);
+    charge_lock(session);
+    charge.before = charge_private(session) ? device->charged : charge_measure(session, device, 0);
+    charge_unlock(session);
+    return charge;
+}
+
+CUresult charge_end(struct session *session, struct charge *charge)
+{
+    struct device *device = charge->device;
+    charge_lock(session);
+    uint64_t now = charge_measure(session, device, charge->before), given = charge->before > now ? charge->before - now : 0;
+    given = given < device->charged ? given : device->charged;
+    device->charged -= given;
+    charge_unlock(session);
+    if (given)
+        tenant_release(TENANT_FIXED, given);
+    if (now > charge->before) {
+        if (!tenant_charge_waiting(TENANT_FIXED, now - charge->before))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        charge_lock(session);
+        device->charged += now - charge->before;
+        charge_unlock(session);
+    }
+    charge->before = now;
+    return CUDA_SUCCESS;
+}
+
+void charge_finish(struct session *session) { pthread_mutex_unlock(&session->measuring); }
+
+CUresult charge_context(struct session *session, struct device *device)
+{
+    if (!charge_private(session))
+        return CUDA_SUCCESS;
+    struct charge charge = charge_begin(session, device);
+    CUresult r = charge_end(session, &charge);
+    charge_finish(session);
+    return r;
+}
+
+void charge_context_gone(struct session *session, struct device *device)
+{
+    charge_lock(session);
+    uint64_t charged = device->charged;
+    device->charged = 0;
+    charge_unlock(session);
+    tenant_release(TENANT_FIXED, charged);
+}
