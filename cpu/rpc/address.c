@@ -32,6 +32,9 @@ enum { UNIX_BUFFER = 2 * 1024 * 1024 };
 /* A unix socket whose queue of connections is full refuses at once; so often it is asked again. */
 enum { UNIX_RETRY_MS = 5 };
 
+/* A host that no neighbour knows at present may only just have had its cable pulled; so often it is asked for again. */
+enum { UNREACHED_RETRY_MS = 100 };
+
 enum { HANDSHAKE_MS = 30000 };
 
 void rpc_address_tune(int fd)
@@ -228,10 +231,15 @@ static int connect_tcp(const char *uri, const struct rpc_address *address, uint6
         return rpc_explain(error, -EHOSTUNREACH, "connecting to %s: looking up %s: %s", uri, address->host,
                            gai_strerror(failure));
     int fd = -EHOSTUNREACH;
-    for (struct addrinfo *one = found; one; one = one->ai_next) {
+    for (struct addrinfo *one = found; one;) {
         fd = connect_to(one->ai_addr, one->ai_addrlen, deadline);
         if (fd >= 0)
             break;
+        one = one->ai_next;
+        if (one || fd != -EHOSTUNREACH || clock_now() >= deadline)
+            continue;
+        poll(NULL, 0, UNREACHED_RETRY_MS);
+        one = found;
     }
     freeaddrinfo(found);
     if (fd < 0)
