@@ -64,6 +64,7 @@ struct server {
     bool             fresh;             /* never ready so far: a failure is final */
     char             addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     unsigned         address_count, restarts, workers;
+    uint32_t         shown_sms;         /* as its driver shows them; 0: not known */
     uint64_t         used;              /* bytes of device memory that its programs hold */
     uint64_t         deadline;          /* of starting, loop_now */
     uint64_t         ready_since;

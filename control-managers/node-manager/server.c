@@ -119,6 +119,7 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
     add_word(words, "%s", gpu->software ? "software" : "nvidia");
     add_word(words, "--workers");
     add_word(words, "%d", (int)config->workers);
+    add_word(words, "--show-device");
     add_word(words, "--ticket-key");
     add_word(words, "%s/keys", folder);
     add_word(words, "--ticket-state");
@@ -345,13 +346,15 @@ static bool add_address(struct server *server, const char *uri)
     return true;
 }
 
-/* Whether it has said where it listens; it says all at once, when its first worker is ready. */
+/* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is ready. */
 static bool read_addresses(struct server *server)
 {
     static const char said[] = "listening on ";
+    unsigned shown;
     char path[NODE_PATH_SIZE], line[CTL_MAX_URI + 64];
     FILE *file = state_folder(server, "output", path) == 0 ? fopen(path, "re") : NULL;
     server->address_count = 0;
+    server->shown_sms = 0;
     if (!file)
         return false;
     bool whole = true;
@@ -363,6 +366,8 @@ static bool read_addresses(struct server *server)
         line[size - 1] = '\0';
         if (strncmp(line, said, sizeof said - 1) == 0)
             add_address(server, line + sizeof said - 1);
+        else if (sscanf(line, "device multiprocessors %u", &shown) == 1)
+            server->shown_sms = shown;
     }
     fclose(file);
     return whole && server->address_count;
@@ -384,6 +389,19 @@ static void ready(struct server *server)
         loop_timer_start(node->loop, &server->timer, ALIVE_MS, look, server);
 }
 
+/* More SMs than were ordered: the driver did not take the limit. Nobody is let in then; it is ended for good. */
+static bool limit_holds(struct server *server)
+{
+    if (!server->sms || server->shown_sms <= server->sms)
+        return true;
+    if (!server->killed)
+        set_why(server, CTL_NOT_SUPPORTED, "GPU server %llu was to have %u SMs, but its driver shows %u: the limit cannot be held on GPU %s",
+                (unsigned long long)server->id, server->sms, server->shown_sms, server->gpu);
+    server->killed = true;
+    process_signal(&server->process, SIGKILL);
+    return false;
+}
+
 static void look(struct loop_timer *timer, void *context)
 {
     struct server *server = context;
@@ -397,7 +415,10 @@ static void look(struct loop_timer *timer, void *context)
         return;
     }
     if (read_addresses(server)) {
-        ready(server);
+        if (limit_holds(server))
+            ready(server);
+        else
+            loop_timer_start(loop, timer, ALIVE_MS, look, server);
         return;
     }
     if (loop_now(loop) >= server->deadline) {
@@ -551,7 +572,7 @@ void server_forget_all(struct node *node)
 
 void server_fill(struct server *server, ctl_server_report *out)
 {
-    *out = (ctl_server_report){ .id = server->id, .state = server->state, .granted_sms = server->sms, .memory_limit = server->memory,
+    *out = (ctl_server_report){ .id = server->id, .state = server->state, .granted_sms = server->shown_sms, .memory_limit = server->memory,
                                 .memory_used = server->used, .workers = server->workers, .pid = (u_int)(server->process.pid > 0 ? server->process.pid : 0),
                                 .restarts = server->restarts, .status = { server->why, server->why_text } };
     if (!server->address_count)

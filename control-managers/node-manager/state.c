@@ -66,10 +66,11 @@ int state_save(const struct server *server, char *error)
     if (!out)
         return explain(error, -ENOMEM, "no memory to write the state of server %llu", (unsigned long long)server->id);
     fprintf(out, "version 1\nboot %s\nid %llu\nvm %s\ngpu %s\nvm-address %s\nsharing %u\nsms %u\nmemory %llu\nprogram %llu\n"
-            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\n", process_boot(), (unsigned long long)server->id,
+            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\n", process_boot(), (unsigned long long)server->id,
             server->vm, server->gpu, server->vm_address, server->sharing, server->sms, (unsigned long long)server->memory,
             (unsigned long long)server->program, server->same_host, (int)server->process.pid,
-            (unsigned long long)server->process.started, server->restarts, server->fresh, server->state == CTL_SERVER_STOPPING);
+            (unsigned long long)server->process.started, server->restarts, server->fresh, server->state == CTL_SERVER_STOPPING,
+            server->shown_sms);
     for (unsigned i = 0; i < server->address_count; i++)
         fprintf(out, "address %s\n", server->addresses[i]);
     bool bad = ferror(out) != 0;
@@ -140,6 +141,8 @@ static void take_line(struct server *server, struct saved *saved, const char *ke
         server->fresh = number != 0;
     else if (strcmp(key, "stopping") == 0)
         saved->stopping = number != 0;
+    else if (strcmp(key, "shown-sms") == 0)
+        server->shown_sms = (uint32_t)number;
     else if (strcmp(key, "address") == 0 && server->address_count < CTL_MAX_ADDRESSES)
         take_text(server->addresses[server->address_count++], sizeof server->addresses[0], value);
 }

@@ -168,9 +168,11 @@ static bool listens_tls(const rpc_listener *open)
     return strncmp(rpc_listener_uri(open), "tls://", 6) == 0;
 }
 
-static void listener_announce(struct listener *l)
+static void listener_announce(struct listener *l, int multiprocessors)
 {
     l->announced = true;
+    if (l->options->show_device)
+        printf("device multiprocessors %d\n", multiprocessors);
     /* A certificate that nobody signed is known by its fingerprint only. */
     for (int i = 0; i < l->open_count; i++) {
         bool pinned = listens_tls(l->open[i]) && !l->options->tls_files.certificate;
@@ -192,7 +194,7 @@ static void listener_hear(struct listener *l, struct worker *worker)
         l->pause = 0;
         if (!l->announced) {
             log_info("serves the %s driver", message.text);
-            listener_announce(l);
+            listener_announce(l, message.multiprocessors);
         }
         return;
     }

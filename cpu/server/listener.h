@@ -13,6 +13,7 @@ struct listener_options {
     int uri_count;
     const char *gpu;                      /* "auto", … */
     int spares;                           /* workers kept ready */
+    bool show_device;                     /* says what the driver shows of the first device, before the addresses */
     bool tls, plain_tcp;                  /* some of uris is tls://; tcp:// beside it is meant */
     struct rpc_tls_files tls_files;       /* certificate NULL: one is made; ca: of clients, or NULL */
 };
@@ -25,7 +26,7 @@ int listener_main(const struct listener_options *);
    one byte, and behind WORKER_TLS what rpc_tls_identity_pack makes. */
 enum { WORKER_PLAIN = 'p', WORKER_TLS = 't' };
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2 };
-struct worker_message { int word; char text[512]; };
+struct worker_message { int word, multiprocessors; char text[512]; };      /* multiprocessors: as the driver shows them */
 enum { WORKER_SOCKET = 3 };               /* the worker's end */
 
 /* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it. Returns

@@ -10,7 +10,7 @@
 #include "cpu/server/version.h"
 
 enum { OPTION_LISTEN = 256, OPTION_GPU, OPTION_WORKERS, OPTION_VERSION, OPTION_WORKER, OPTION_CACHE, OPTION_TICKET_KEY,
-       OPTION_TICKET_STATE, OPTION_TICKET_SERVER, OPTION_TLS, OPTION_TLS_CERTIFICATE, OPTION_TLS_KEY, OPTION_TLS_CA, OPTION_PLAIN_TCP };
+       OPTION_TICKET_STATE, OPTION_TICKET_SERVER, OPTION_SHOW_DEVICE, OPTION_TLS, OPTION_TLS_CERTIFICATE, OPTION_TLS_KEY, OPTION_TLS_CA, OPTION_PLAIN_TCP };
 
 static const char help[] =
     "Usage: cricket-rpc-server --listen URI [--listen URI ...] [options]\n"
@@ -24,6 +24,7 @@ static const char help[] =
     "  --workers N       processes kept ready for the next client (default 2)\n"
     "  --ticket-key FILE serve only clients with a ticket signed by one of the keys in FILE\n"
     "                    (lines of 64 hexadecimal digits; flyt-node-manager writes it)\n"
+    "  --show-device     prints how many multiprocessors the driver shows, before the addresses\n"
     "  --ticket-state DIR  where it remembers which tickets were used\n"
     "  --ticket-server N   accept only tickets for server N\n"
     "  --tls-certificate FILE, --tls-key FILE  what the server shows at tls:// (PEM); without, it\n"
@@ -52,6 +53,7 @@ int main(int argc, char **argv)
         { "ticket-key", required_argument, NULL, OPTION_TICKET_KEY },
         { "ticket-state", required_argument, NULL, OPTION_TICKET_STATE },
         { "ticket-server", required_argument, NULL, OPTION_TICKET_SERVER },
+        { "show-device", no_argument, NULL, OPTION_SHOW_DEVICE },
         { "tls-certificate", required_argument, NULL, OPTION_TLS_CERTIFICATE },
         { "tls-key", required_argument, NULL, OPTION_TLS_KEY },
         { "tls-ca", required_argument, NULL, OPTION_TLS_CA },
@@ -106,6 +108,9 @@ int main(int argc, char **argv)
             break;
         case OPTION_TLS_CA:
             listener.tls_files.ca = optarg;
+            break;
+        case OPTION_SHOW_DEVICE:
+            listener.show_device = true;
             break;
         case OPTION_PLAIN_TCP:
             listener.plain_tcp = true;

@@ -36,14 +36,24 @@ static void worker_report_to(int fd) { __sanitizer_set_report_fd((void *)(intptr
 static void worker_report_to(int fd) { (void)fd; }
 #endif
 
-static void worker_say(enum worker_word word, const char *text)
+static void worker_say(enum worker_word word, const char *text, int multiprocessors)
 {
     struct worker_message message;
     memset(&message, 0, sizeof message);
     message.word = word;
+    message.multiprocessors = multiprocessors;
     snprintf(message.text, sizeof message.text, "%s", text);
     if (send(WORKER_SOCKET, &message, sizeof message, MSG_NOSIGNAL) < 0)
         log_debug("the listener has gone");
+}
+
+/* 0: the driver does not say. */
+static int worker_multiprocessors(const flyt_device *device)
+{
+    for (u_int i = 0; i < device->attributes.attributes_len; i++)
+        if (device->attributes.attributes_val[i].name == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            return device->attributes.attributes_val[i].value;
+    return 0;
 }
 
 /* The connection that the listener hands over, and for TLS what to show; -1: the listener has gone. */
@@ -133,23 +143,23 @@ int worker_main(const char *gpu, const char *cache, bool tls)
     prctl(PR_SET_NAME, "cricket-worker");                 /* else it would be called "exe" */
     options.text = text_capture(&log_fd);
     if (!options.text) {
-        worker_say(WORKER_FAILED, "stdout and stderr cannot be captured");
+        worker_say(WORKER_FAILED, "stdout and stderr cannot be captured", 0);
         return 1;
     }
     log_set_fd(log_fd);
     worker_report_to(log_fd);
     if (tenant_open() != 0) {
-        worker_say(WORKER_FAILED, "the tenant's memory limit cannot be kept");
+        worker_say(WORKER_FAILED, "the tenant's memory limit cannot be kept", 0);
         return 1;
     }
     if (gpu_open(gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {
-        worker_say(WORKER_FAILED, error);
+        worker_say(WORKER_FAILED, error, 0);
         return 3;
     }
     options.cache = cache ? image_cache_open(cache) : NULL;
     if (tls)
         rpc_tls_prepare();
-    worker_say(WORKER_READY, options.gpu->kind);
+    worker_say(WORKER_READY, options.gpu->kind, count ? worker_multiprocessors(&devices[0]) : 0);
 
     struct rpc_tls_identity identity = { 0 };
     int fd = worker_receive(&identity);

@@ -300,6 +300,21 @@ static void test_does_not_start(void **state)
     number = order_start(&spec);
     fake_until(fake_done(number) && in_state(4, CTL_SERVER_FAILED), SOON_MS);
     assert_non_null(strstr(fake_done(number)->text, "not ready"));
+    /* Its driver shows more than was ordered: a limit that does not hold is no limit. */
+    fake_file("broken", "#!/bin/sh\necho device multiprocessors 3\necho listening on unix:///nowhere\nexec sleep 60\n");
+    spec.id = 5;
+    number = order_start(&spec);
+    fake_until(fake_done(number) && in_state(5, CTL_SERVER_FAILED), SOON_MS);
+    assert_int_equal(fake_done(number)->code, CTL_NOT_SUPPORTED);
+    assert_non_null(strstr(fake_done(number)->text, "was to have 2 SMs, but its driver shows 3"));
+    /* Fewer are less than was ordered, and said so. */
+    fake_file("broken", "#!/bin/sh\necho device multiprocessors 1\necho listening on unix:///nowhere\nexec sleep 60\n");
+    spec.id = 6;
+    number = order_start(&spec);
+    fake_until(fake_done(number) && in_state(6, CTL_SERVER_RUNNING), SOON_MS);
+    assert_int_equal(fake_server(6)->granted_sms, 1);
+    order_stop(6, 0);
+    fake_until(in_state(6, CTL_SERVER_ENDED), SOON_MS);
     end_node(node);
 }
 
