@@ -21,6 +21,7 @@
 #include "cpu/common/clock.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,8 +379,45 @@ static void prepare(void)
     OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 }
 
+/* What OpenSSL gives back is wiped: parts of keys are among it, in places where OpenSSL itself does not see to that. */
+static void *wiping_malloc(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return malloc(size);
+}
+
+static void wiping_free(void *bytes, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    if (bytes)
+        OPENSSL_cleanse(bytes, malloc_usable_size(bytes));
+    free(bytes);
+}
+
+static void *wiping_realloc(void *bytes, size_t size, const char *file, int line)
+{
+    size_t before = bytes ? malloc_usable_size(bytes) : 0;
+    void *other = malloc(size);
+    if (!other)
+        return NULL;
+    if (bytes)
+        memcpy(other, bytes, before < size ? before : size);
+    wiping_free(bytes, file, line);
+    return other;
+}
+
+/* The same for the part of the stack that lies below. */
+static __attribute__((noinline)) void wipe_stack(void)
+{
+    char below[64 * 1024];
+    OPENSSL_cleanse(below, sizeof below);
+}
+
 void rpc_tls_prepare(void)
 {
+    CRYPTO_set_mem_functions(wiping_malloc, wiping_realloc, wiping_free);
     prepare();
     SSL_CTX_free(SSL_CTX_new(TLS_server_method()));
     ERR_clear_error();
@@ -513,10 +551,17 @@ int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *identity, int 
         return status < 0 ? status : -ENOMEM;
     }
     SSL_set_accept_state(c->ssl);
+    status = tls_server_key(c->ssl, identity, error);
+    if (status < 0) {
+        SSL_CTX_free(context);
+        tls_destroy(&c->base);
+        return status;
+    }
     status = handshake(c, clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS);
     /* The key goes: kernels of the client run in this process from now on. */
     SSL_certs_clear(c->ssl);
     SSL_CTX_free(context);
+    wipe_stack();
     if (status == 0) {
         c->established = true;
         *out = &c->base;

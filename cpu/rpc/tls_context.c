@@ -172,14 +172,20 @@ static bool use_chain(SSL_CTX *context, const char *pem)
     return good;
 }
 
-static bool use_key(SSL_CTX *context, const char *pem)
+/* A context would keep it as long as the connection lives. */
+int tls_server_key(SSL *ssl, const struct rpc_tls_identity *identity, char *error)
 {
-    BIO *bio = BIO_new_mem_buf(pem, -1);
+    BIO *bio = BIO_new_mem_buf(identity->key, -1);
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
-    bool good = key && SSL_CTX_use_PrivateKey(context, key) == 1;
+    int status = 0;
+    if (!key)
+        status = rpc_explain(error, -EINVAL, "there is no private key in it (PEM without a password is expected): %s", tls_reason());
+    else if (SSL_use_PrivateKey(ssl, key) != 1 || SSL_check_private_key(ssl) != 1)
+        status = rpc_explain(error, -EINVAL, "the key is not the certificate's (%s)", tls_reason());
     EVP_PKEY_free(key);
     BIO_free(bio);
-    return good;
+    ERR_clear_error();
+    return status;
 }
 
 static bool use_authority(SSL_CTX *context, const char *pem)
@@ -207,10 +213,6 @@ int tls_server_context(const struct rpc_tls_identity *identity, SSL_CTX **out, c
     SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
     if (!use_chain(context, identity->certificate))
         status = rpc_explain(error, -EINVAL, "there is no certificate in it (PEM is expected): %s", tls_reason());
-    else if (!use_key(context, identity->key))
-        status = rpc_explain(error, -EINVAL, "there is no private key in it (PEM without a password is expected): %s", tls_reason());
-    else if (SSL_CTX_check_private_key(context) != 1)
-        status = rpc_explain(error, -EINVAL, "the key is not the certificate's");
     else if (identity->ca && !use_authority(context, identity->ca))
         status = rpc_explain(error, -EINVAL, "there is no certificate of an authority in it (PEM is expected): %s", tls_reason());
     if (identity->ca)

@@ -14,7 +14,9 @@ struct tls_wanted {
 };
 
 int tls_client_context(const struct rpc_tls_files *, struct tls_wanted *, SSL_CTX **out, char *error);
+/* Without its key: that is for one SSL only, which can be made to forget it (SSL_certs_clear). */
 int tls_server_context(const struct rpc_tls_identity *, SSL_CTX **out, char *error);
+int tls_server_key(SSL *, const struct rpc_tls_identity *, char *error);
 
 /* Lower case hexadecimal. False: no memory. */
 bool tls_fingerprint(const X509 *, char out[RPC_PIN_SIZE]);

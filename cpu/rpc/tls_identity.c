@@ -71,12 +71,18 @@ static int identity_check(struct rpc_tls_identity *identity, const char *path, c
     if (status < 0)
         return rpc_explain(error, status, "%s: %.300s", path, why);
     X509 *leaf = SSL_CTX_get0_certificate(context);
-    if (!tls_fingerprint(leaf, identity->fingerprint))
+    SSL *ssl = SSL_new(context);
+    if (!ssl)
+        status = rpc_explain(error, -ENOMEM, "%s: no memory", path);
+    else if ((status = tls_server_key(ssl, identity, why)) < 0)
+        rpc_explain(error, status, "the key of %s: %.300s", path, why);
+    else if (!tls_fingerprint(leaf, identity->fingerprint))
         status = rpc_explain(error, -ENOMEM, "%s: no memory", path);
     else if (X509_cmp_current_time(X509_get0_notAfter(leaf)) < 0)
         status = rpc_explain(error, -EKEYEXPIRED, "the certificate %s has expired: make a new one (`flytctl ca issue … --force`)", path);
     else if (X509_cmp_current_time(X509_get0_notBefore(leaf)) > 0)
         status = rpc_explain(error, -EKEYEXPIRED, "the certificate %s is not valid yet: is the clock right?", path);
+    SSL_free(ssl);
     SSL_CTX_free(context);
     ERR_clear_error();
     return status;

@@ -139,6 +139,8 @@ int worker_main(const char *gpu, const char *cache, bool tls)
     const flyt_device *devices;
     int log_fd, count;
 
+    if (tls)
+        rpc_tls_prepare();                                /* before anything else uses OpenSSL */
     log_set_name("flyt-worker");
     prctl(PR_SET_NAME, "cricket-worker");                 /* else it would be called "exe" */
     options.text = text_capture(&log_fd);
@@ -157,8 +159,6 @@ int worker_main(const char *gpu, const char *cache, bool tls)
         return 3;
     }
     options.cache = cache ? image_cache_open(cache) : NULL;
-    if (tls)
-        rpc_tls_prepare();
     worker_say(WORKER_READY, options.gpu->kind, count ? worker_multiprocessors(&devices[0]) : 0);
 
     struct rpc_tls_identity identity = { 0 };

@@ -55,8 +55,8 @@ cuda-tests: $(CUDA_TEST_PROGRAMS)
 
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>
 # (ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.)
-CUDA_TEST_RUNS      := $(if $(findstring thread,$(FLAVOUR)),,e2e-shm-run-0 e2e-unix-run-0 e2e-tcp-preload-7) e2e-local-run-0
-CUDA_TEST_LONG_RUNS := $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) e2e-unix-preload-$(seed) e2e-tcp-run-$(seed))
+CUDA_TEST_RUNS      := $(if $(findstring thread,$(FLAVOUR)),,e2e-shm-run-0 e2e-unix-run-0 e2e-tcp-preload-7 e2e-tls-run-3) e2e-local-run-0
+CUDA_TEST_LONG_RUNS := $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) e2e-unix-preload-$(seed) e2e-tcp-run-$(seed) e2e-tls-preload-$(seed))
 $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s "$$@" %s\n' \
@@ -76,3 +76,10 @@ TESTS      += $(BUILD)/tests/together@300
 LONG_TESTS += "$(BUILD)/tests/together --seed 2 --rounds 20 --steps 1000"
 LONG_TESTS += $(foreach where,shm unix tcp,$(foreach seed,1 2 3,"$(CUDA_TEST_STRESS) '$(seed) 3000' --chaos $(seed) --transport $(where) build/cuda/stress"))
 endif
+
+# Over TLS, with certificates.
+$(BUILD)/tests/cuda_tls: tests/cuda/tls.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/forever | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/tls.py --bin %s\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_tls@200)

@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+"""tests/cuda/tls.py [--bin DIR]: programs and GPU servers over TLS, with certificates of a throw-away authority; TAP on stdout.
+
+shows: TLS between programs and GPU servers: no way around it, what both sides are told, renewed certificates, no key in a worker that runs programs
+"""
+import argparse
+import base64
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+from e2e import sanitizer_environment  # noqa: E402
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--bin", default="bin")
+BIN = os.path.abspath(parser.parse_args().bin)
+SANITIZED = "build" in BIN
+VECTOR_ADD, FOREVER = (os.path.join(ROOT, "build/cuda", name) for name in ("vector_add", "forever"))
+FOLDER = tempfile.mkdtemp(prefix="flyt-tls.")
+cases = []
+
+
+def case(function):
+    cases.append(function)
+    return function
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def need(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+class Server:
+    """With the options given, at tls://127.0.0.1 on a free port; .uri as it prints it, .address without what is behind the port."""
+
+    def __init__(self, *options, listen="tls://127.0.0.1:0"):
+        self.log = open(tempfile.mktemp(dir=FOLDER), "w+")
+        self.process = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--workers", "1", "--listen", listen, *options],
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, "FLYT_LOG": "info"})
+        self.uri = None
+        for line in self.process.stdout:
+            if match := re.search(r"listening on (\S+)", line):
+                self.uri = match.group(1)
+                break
+        need(self.uri, f"the server did not start: {self.said()}")
+        self.address = self.uri.split("?")[0]
+        self.port = int(self.address.rsplit(":", 1)[1])
+
+    def said(self):
+        with open(self.log.name) as log:
+            return log.read()
+
+    def wait_for(self, pattern, seconds=20):
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.said()):
+            need(time.monotonic() < end, f"the server's log lacks /{pattern}/:\n{self.said()}")
+            time.sleep(0.02)
+
+    def workers(self):
+        return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()]
+
+    def fingerprint(self):
+        """Of the certificate that a new connection is shown."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", self.port), 20) as plain, context.wrap_socket(plain) as tls:
+            return hashlib.sha256(tls.getpeercert(True)).hexdigest(), tls.version()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("the server did not stop") from None
+        need(status == 0, f"the server ended with {status}: {self.said()}")
+
+
+def flyt(uri, program=VECTOR_ADD, **env):
+    return subprocess.run([f"{BIN}/flyt-run", "--server", uri, program], capture_output=True, text=True, errors="replace", timeout=100,
+                          env={**os.environ, **sanitizer_environment(BIN), "FLYT_STATS": "1", **env})
+
+
+def passes(done):
+    text = done.stdout + done.stderr
+    need(done.returncode == 0 and "received over tls" in text, f"status {done.returncode}:\n{text}")
+
+
+def fails(done, *patterns):
+    text = done.stdout + done.stderr
+    need(done.returncode not in (0, -11, -6), f"status {done.returncode}:\n{text}")
+    for pattern in patterns:
+        need(re.search(pattern, text), f"no /{pattern}/ in:\n{text}")
+
+
+def ctl(*arguments):
+    done = subprocess.run([f"{BIN}/flytctl", *arguments], capture_output=True, text=True, timeout=30)
+    need(done.returncode == 0, done.stdout + done.stderr)
+
+
+def issue(name, *options, ca="ca", role="node", out="node"):
+    ctl("ca", "issue", path(ca), role, name, "--out", path(out), *options)
+    return path(f"{out}/{name}.crt"), path(f"{out}/{name}.key")
+
+
+def shows(pair):
+    return "--tls-certificate", pair[0], "--tls-key", pair[1]
+
+
+# ---- who gets on ----
+
+@case
+def the_address_that_a_server_prints():
+    with Server() as server:
+        need(re.fullmatch(r"tls://127\.0\.0\.1:\d+\?sha256=[0-9a-f]{64}", server.uri), server.uri)
+        passes(flyt(server.uri))
+        passes(flyt(server.uri.replace("127.0.0.1", "localhost")))        # the key counts, not the name
+        need(server.fingerprint() == (server.uri.split("=")[1], "TLSv1.3"), "another certificate is shown")
+        server.wait_for("over tls")
+        fails(flyt(server.address), "nothing says how to know the server", "FLYT_TLS_CA", r"\(802\)")
+        fails(flyt(server.address + "?sha256=" + "0" * 64), "not the one whose fingerprint the address gives", r"\(802\)")
+        server.wait_for("does not trust this server's certificate")
+        with Server() as other:
+            need(other.uri.split("=")[1] != server.uri.split("=")[1], "two servers have one key")
+
+
+@case
+def certificates_of_an_authority():
+    with Server(*shows(issue("gpu1", "--host", "127.0.0.1"))) as server:
+        need("?" not in server.uri, server.uri)
+        passes(flyt(server.uri, FLYT_TLS_CA=path("ca/ca.crt")))
+        passes(flyt(f"tls://localhost:{server.port}?name=node:gpu1", FLYT_TLS_CA=path("ca/ca.crt")))
+        fails(flyt(f"tls://localhost:{server.port}", FLYT_TLS_CA=path("ca/ca.crt")), "is for node:gpu1, not for localhost", "--host")
+        fails(flyt(server.uri, FLYT_TLS_CA=path("other/ca.crt")), "not made by the authority in FLYT_TLS_CA")
+        fails(flyt(server.uri, FLYT_TLS_CA=path("none.crt")), "none.crt")
+        server.wait_for("does not trust this server's certificate")
+    with Server(*shows(issue("gpu1", ca="other", out="stranger"))) as server:
+        fails(flyt(server.uri + "?name=node:gpu1", FLYT_TLS_CA=path("ca/ca.crt")), "not made by the authority in FLYT_TLS_CA")
+
+
+@case
+def certificates_of_programs():
+    certificate, key = issue("vm1", role="client", out="vm")
+    with Server("--tls-ca", path("ca/ca.crt")) as server:
+        passes(flyt(server.uri, FLYT_TLS_CERTIFICATE=certificate, FLYT_TLS_KEY=key))
+        fails(flyt(server.uri), "refuses|Key was rejected|does not answer", r"\(802\)")
+        server.wait_for("it shows no certificate, and --tls-ca wants one")
+        wrong = issue("vm1", ca="other", role="client", out="other-vm")
+        fails(flyt(server.uri, FLYT_TLS_CERTIFICATE=wrong[0], FLYT_TLS_KEY=wrong[1]), r"\(802\)")
+        server.wait_for("its certificate is not accepted")
+        fails(flyt(server.uri, FLYT_TLS_CERTIFICATE=certificate), "belong together")
+
+
+# ---- no way around ----
+
+@case
+def plain_calls_at_a_tls_address():
+    with Server() as server:
+        fails(flyt(server.address.replace("tls", "tcp")), "refuses this program", "write tls:// in place of tcp://")
+        server.wait_for("it does not speak TLS, and came to a tls:// address")
+
+
+@case
+def tls_at_a_plain_address():
+    with Server(listen="tcp://127.0.0.1:0") as server:
+        fails(flyt(server.address.replace("tcp", "tls"), FLYT_TLS_CA=path("ca/ca.crt")), "listen on tls://", "log says why")
+        server.wait_for("it speaks TLS to an address that is plain")
+
+
+@case
+def plain_beside_tls_has_to_be_meant():
+    both = [f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", "tls://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    done = subprocess.run(both, capture_output=True, text=True, timeout=30)
+    need(done.returncode == 2 and "--plain-tcp" in done.stderr, done.stderr)
+    for options, words in ((["--tls-key", "x"], "belong together"), (["--tls-ca", "x", "--plain-tcp"], "x: No such file")):
+        done = subprocess.run([*both[:5], *options], capture_output=True, text=True, timeout=30)
+        need(done.returncode in (1, 2) and words in done.stderr, done.stderr)
+    done = subprocess.run([*both[:3], "--listen", "tcp://127.0.0.1:0", "--tls-ca", "x"], capture_output=True, text=True, timeout=30)
+    need(done.returncode == 2 and "no --listen has such an address" in done.stderr, done.stderr)
+    with Server("--plain-tcp", "--listen", "tcp://127.0.0.1:0") as server:
+        passes(flyt(server.uri))
+
+
+@case
+def strangers_who_stop_halfway_or_talk_nonsense():
+    with Server() as server:
+        half, noise, http = (socket.create_connection(("127.0.0.1", server.port)) for _ in range(3))
+        half.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        noise.sendall(bytes(range(1, 200)) * 40)
+        http.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        passes(flyt(server.uri))                                          # nobody waits for them
+        server.wait_for("did not finish the TLS handshake in time")
+        server.wait_for("is refused: it does not speak TLS")
+        for stranger in (half, noise, http):
+            stranger.settimeout(20)
+            try:
+                while stranger.recv(4096):
+                    pass
+            except ConnectionError:
+                pass
+            stranger.close()
+        passes(flyt(server.uri))
+
+
+# ---- keys ----
+
+@case
+def certificates_are_renewed():
+    pair = issue("gpu3", "--host", "127.0.0.1")
+    with Server(*shows(pair)) as server:
+        before = server.fingerprint()
+        program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER], stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, **sanitizer_environment(BIN), "FLYT_TLS_CA": path("ca/ca.crt")})
+        need(program.stdout.readline() == "running\n", "no kernel runs")
+        with open(pair[0]) as file:
+            good = file.read()
+        with open(pair[0], "w") as file:
+            file.write("nothing\n")
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("there is no certificate in it .*; the certificate read before stays")
+        need(server.fingerprint() == before, "the certificate has gone")
+        with open(pair[0], "w") as file:
+            file.write(good)
+        issue("gpu3", "--host", "127.0.0.1", "--force")
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("the certificate was read again")
+        need(server.fingerprint()[0] != before[0], "the old certificate is shown still")
+        passes(flyt(server.uri, FLYT_TLS_CA=path("ca/ca.crt")))
+        need(program.poll() is None, "the running program was disturbed")
+        program.kill()
+        program.wait()
+
+
+@case
+def keys_that_others_may_read_are_not_taken():
+    pair = issue("gpu4")
+    os.chmod(pair[1], 0o644)
+    done = subprocess.run([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", "tls://127.0.0.1:0", *shows(pair)],
+                          capture_output=True, text=True, timeout=30)
+    need(done.returncode == 1 and "chmod 600" in done.stderr, done.stderr)
+
+
+def memory_holds(pid, needles):
+    """Those of needles that are somewhere in the memory of the process."""
+    found = {}
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            low, high = (int(part, 16) for part in line.split()[0].split("-"))
+            if not line.split()[1].startswith("rw") or high - low > 1 << 28:
+                continue
+            try:
+                memory.seek(low)
+                content = memory.read(high - low)
+            except (OSError, OverflowError, ValueError):
+                continue
+            for name, needle in needles.items():
+                if needle in content:
+                    found[name] = f"{low + content.index(needle):x} of {line.strip()}"
+    return found
+
+
+@case
+def no_key_is_left_in_a_worker_that_runs_a_program():
+    if SANITIZED:
+        return                                                            # there freed memory is kept aside
+    pair = issue("gpu5", "--host", "127.0.0.1")
+    with open(pair[1]) as file:
+        text = file.read()
+    body = "".join(text.splitlines()[1:-1])
+    der = base64.b64decode(body)
+    at = der.index(b"\x02\x01\x01\x04\x20") + 5                           # ECPrivateKey, RFC 5915: version 1, then 32 bytes
+    secret = der[at:at + 32]
+    needles = {"PEM": text.splitlines()[1].encode(), "number": secret, "number, turned round": secret[::-1]}
+    with Server(*shows(pair)) as server:
+        program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER], stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, "FLYT_TLS_CA": path("ca/ca.crt")})
+        need(program.stdout.readline() == "running\n", "no kernel runs")
+        need("PEM" in memory_holds(server.process.pid, needles), "the listener, which has the key, does not show it: this test sees nothing")
+        for worker in server.workers():
+            found = memory_holds(worker, needles)
+            need(not found, f"worker {worker} holds the key ({found})")
+        program.kill()
+        program.wait()
+
+
+def main():
+    failed = 0
+    ctl("ca", "create", path("ca"))
+    ctl("ca", "create", path("other"))
+    print(f"1..{len(cases)}")
+    try:
+        for number, function in enumerate(cases, 1):
+            problem = None
+            try:
+                function()
+            except Exception as error:      # a test that breaks is a test that fails
+                problem = str(error) or repr(error)
+            print(f"{'not ok' if problem else 'ok'} {number} - {function.__name__.replace('_', ' ')}", flush=True)
+            if problem:
+                failed += 1
+                print("\n".join("# " + line for line in problem.splitlines()), flush=True)
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    return 1 if failed else 0
+
+
+sys.exit(main())
