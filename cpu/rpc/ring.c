@@ -18,8 +18,9 @@ _Static_assert(sizeof(struct ring_control) == 2 * RING_LINE && sizeof(struct rin
 _Static_assert((int)CONTROL_END <= (int)RING_HEAD, "the control words stand before the rings");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock inside the process is no use here");
 
-enum { NUMBERS_AT = RING_HEAD + RING_COUNT * RING_SIZE, PAYLOAD_AT = NUMBERS_AT + RING_NUMBERS * 8 };
-_Static_assert((int)PAYLOAD_AT % (int)RING_HEAD == 0, "the payload begins with a page");
+/* The payload begins where a huge page would. Nothing lies between: only what is touched costs memory. */
+enum { NUMBERS_AT = RING_HEAD + RING_COUNT * RING_SIZE, NUMBERS_END = NUMBERS_AT + RING_NUMBERS * 8, PAYLOAD_AT = 4 << 20 };
+_Static_assert((int)PAYLOAD_AT >= (int)NUMBERS_END && (int)PAYLOAD_AT % (int)RING_HEAD == 0, "whole pages behind the rest");
 
 size_t ring_memory_size(size_t payload)
 {

@@ -1,7 +1,9 @@
 /*
- * copy.c: copies and memset. Host bytes come with the call (COPY_IN) or go with the reply (COPY_OUT), at most
- * FLYT_MAX_INLINE of them, by way of staging memory. Addresses are checked against what the client owns when the
- * call is received.
+ * copy.c: copies and memset. Where the bytes are on the host's side:
+ *   inline         come with the call (COPY_IN) or go with the reply (COPY_OUT), at most FLYT_MAX_INLINE of them, by way of
+ *                  staging memory
+ *   host memory    that the client shares (COPY, COPY_WAITED, COPY_BOX): the device reads and writes them where they are
+ * Addresses are checked against what the client owns when the call is received.
  */
 #include "cpu/server/session.h"
 
@@ -129,19 +131,23 @@ void serve_copy_in(struct session *session, struct call *call)
         stream_submit(session, call, &copy_in_operation);
 }
 
-/* Describes one end of a box copy on the device. */
-static void box_source(CUDA_MEMCPY3D *copy, const flyt_box *box, const flyt_extent *extent)
+/* Describes one end of a box copy, on the device or in host memory. */
+static void box_source(const struct session *session, CUDA_MEMCPY3D *copy, const flyt_box *box, const flyt_extent *extent)
 {
-    copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy->srcDevice = box->address;
+    bool host = host_memory_here(session, box->address);
+    copy->srcMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    copy->srcDevice = host ? 0 : box->address;
+    copy->srcHost = host ? (const void *)(uintptr_t)box->address : NULL;
     copy->srcPitch = box->pitch < extent->width ? extent->width : box->pitch;
     copy->srcHeight = box->height < extent->height ? extent->height : box->height;
 }
 
-static void box_target(CUDA_MEMCPY3D *copy, const flyt_box *box, const flyt_extent *extent)
+static void box_target(const struct session *session, CUDA_MEMCPY3D *copy, const flyt_box *box, const flyt_extent *extent)
 {
-    copy->dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy->dstDevice = box->address;
+    bool host = host_memory_here(session, box->address);
+    copy->dstMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    copy->dstDevice = host ? 0 : box->address;
+    copy->dstHost = host ? (void *)(uintptr_t)box->address : NULL;
     copy->dstPitch = box->pitch < extent->width ? extent->width : box->pitch;
     copy->dstHeight = box->height < extent->height ? extent->height : box->height;
 }
@@ -168,7 +174,7 @@ static int copy_box_in_issue(struct session *session, struct call *call)
         CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = slot->memory,
                                .srcPitch = args->extent.width, .srcHeight = args->extent.height };
         memcpy(slot->memory, bytes, size);
-        box_target(&copy, &args->to, &args->extent);
+        box_target(session, &copy, &args->to, &args->extent);
         box_extent(&copy, &args->extent);
         r = session->gpu->Memcpy3DAsync(&copy, call->stream->handle);
         copy_slot_used(session, call, slot, scarce);
@@ -279,7 +285,7 @@ static int copy_box_out_issue(struct session *session, struct call *call)
     CUDA_MEMCPY3D copy = { .dstPitch = args->extent.width, .dstHeight = args->extent.height };
     uint64_t size;
     extent_packed(&args->extent, &size);
-    box_source(&copy, &args->from, &args->extent);
+    box_source(session, &copy, &args->from, &args->extent);
     box_extent(&copy, &args->extent);
     return copy_out_start(session, call, size, 0, &copy);
 }
@@ -300,7 +306,7 @@ void serve_copy_box_out(struct session *session, struct call *call)
         stream_submit(session, call, &copy_box_out_operation);
 }
 
-/* ---- on the device ---- */
+/* ---- on the device, and between it and host memory that the client shares ---- */
 
 /* Memory of two devices: the driver wants to know both contexts, since neither may map the other's memory. */
 static bool copy_crosses(struct session *session, uint64_t to, uint64_t from, CUcontext *to_context, CUcontext *from_context)
@@ -313,27 +319,133 @@ static bool copy_crosses(struct session *session, uint64_t to, uint64_t from, CU
     return true;
 }
 
-static int copy_issue(struct session *session, struct call *call)
+static CUresult copy_line(struct session *session, const copy_args *args, CUstream stream)
 {
-    const copy_args *args = &call->args.copy;
+    const struct gpu *gpu = session->gpu;
+    bool to_host = host_memory_here(session, args->to), from_host = host_memory_here(session, args->from);
+    void *target = (void *)(uintptr_t)args->to, *source = (void *)(uintptr_t)args->from;
     CUcontext to, from;
     if (!args->size)
         return CUDA_SUCCESS;
-    if (copy_crosses(session, args->to, args->from, &to, &from) && session->gpu->MemcpyPeerAsync)
-        return (int)session->gpu->MemcpyPeerAsync(args->to, to, args->from, from, args->size, call->stream->handle);
-    return (int)session->gpu->MemcpyDtoDAsync(args->to, args->from, args->size, call->stream->handle);
+    if (to_host && from_host) {
+        CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = source, .dstMemoryType = CU_MEMORYTYPE_HOST,
+                               .dstHost = target, .WidthInBytes = args->size, .Height = 1, .Depth = 1 };
+        return gpu->Memcpy3DAsync(&copy, stream);
+    }
+    if (to_host)
+        return gpu->MemcpyDtoHAsync(target, args->from, args->size, stream);
+    if (from_host)
+        return gpu->MemcpyHtoDAsync(args->to, source, args->size, stream);
+    if (copy_crosses(session, args->to, args->from, &to, &from) && gpu->MemcpyPeerAsync)
+        return gpu->MemcpyPeerAsync(args->to, to, args->from, from, args->size, stream);
+    return gpu->MemcpyDtoDAsync(args->to, args->from, args->size, stream);
 }
-static const struct operation copy_operation = { .issue = copy_issue, .numbered = true };
+
+/* The word is in the client's hands: it is written, never read. */
+static void copy_mark_now(uint64_t mark)
+{
+    atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)mark, 1, memory_order_release);
+}
+
+struct copy_mark_waiter { struct waiter waiter; struct stream *stream; uint64_t mark; };
+
+static void copy_mark_finish(struct session *session, struct waiter *waiter)
+{
+    struct copy_mark_waiter *out = (struct copy_mark_waiter *)waiter;
+    copy_mark_now(out->mark);
+    stream_drop(session, out->stream);
+    free(out);
+}
+
+/* The copy has been issued: its mark follows it in the stream, by the device where it can. */
+static CUresult copy_mark(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream;
+    if (session->gpu->StreamWriteValue32 &&
+        session->gpu->StreamWriteValue32(stream->handle, call->args.copy.mark, 1, CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
+        return CUDA_SUCCESS;
+    CUresult r = stream_mark(session, stream);
+    struct copy_mark_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;
+    if (!out)
+        return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
+    *out = (struct copy_mark_waiter){ .waiter = { .number = call->number, .finish = copy_mark_finish }, .stream = stream,
+                                      .mark = call->args.copy.mark };
+    stream_hold(stream);
+    completion_wait(session, stream, &out->waiter);
+    return CUDA_SUCCESS;
+}
+
+static int copy_issue(struct session *session, struct call *call)
+{
+    CUresult r = copy_line(session, &call->args.copy, call->stream->handle);
+    call->stream->issued = call->number;
+    if (call->args.copy.mark && r == CUDA_SUCCESS)
+        r = copy_mark(session, call);
+    else if (call->args.copy.mark)
+        copy_mark_now(call->args.copy.mark);      /* nothing of it is under way */
+    return (int)r;
+}
+static const struct operation copy_operation = { .issue = copy_issue, .numbered = true, .own_number = true };
+
+static bool copy_known(struct session *session, const copy_args *args)
+{
+    return memory_known(session, args->to, args->size) && memory_known(session, args->from, args->size);
+}
 
 void serve_copy(struct session *session, struct call *call)
 {
     const copy_args *args = &call->args.copy;
     if (!stream_enter(session, call, args->stream))
         return;
-    if (!memory_known(session, args->to, args->size) || !memory_known(session, args->from, args->size))
+    bool markable = !args->mark || (args->mark % 4 == 0 && host_memory_known(session, args->mark, 4));
+    if (markable && copy_known(session, args)) {
+        stream_submit(session, call, &copy_operation);
+        return;
+    }
+    if (markable && args->mark)
+        copy_mark_now(args->mark);
+    stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
+}
+
+struct copy_waiter { struct waiter waiter; struct stream *stream; uint32_t xid; };
+
+static void copy_waited_finish(struct session *session, struct waiter *waiter)
+{
+    struct copy_waiter *out = (struct copy_waiter *)waiter;
+    session_reply_plain(session, out->xid, waiter->result, true);
+    stream_drop(session, out->stream);
+    free(out);
+}
+
+static int copy_waited_issue(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream;
+    struct copy_waiter *out = calloc(1, sizeof *out);
+    CUresult r = out ? copy_line(session, &call->args.copy, stream->handle) : CUDA_ERROR_OUT_OF_MEMORY;
+    stream->issued = call->number;
+    if (r == CUDA_SUCCESS)
+        r = stream_mark(session, stream);
+    if (r != CUDA_SUCCESS) {
+        free(out);
+        return (int)r;
+    }
+    *out = (struct copy_waiter){ .waiter = { .number = call->number, .speaks = true, .finish = copy_waited_finish },
+                                 .stream = stream, .xid = call->xid };
+    stream_hold(stream);
+    completion_wait(session, stream, &out->waiter);
+    return CUDA_SUCCESS;
+}
+static const struct operation copy_waited_operation = { .issue = copy_waited_issue, .numbered = true, .own_number = true };
+
+void serve_copy_waited(struct session *session, struct call *call)
+{
+    const copy_args *args = &call->args.copy;
+    if (!stream_enter(session, call, args->stream))
+        return;
+    if (args->mark || !copy_known(session, args))
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
     else
-        stream_submit(session, call, &copy_operation);
+        stream_submit(session, call, &copy_waited_operation);
 }
 
 static int copy_box_issue(struct session *session, struct call *call)
@@ -342,8 +454,8 @@ static int copy_box_issue(struct session *session, struct call *call)
     CUDA_MEMCPY3D copy = { 0 };
     if (extent_empty(&args->extent))
         return CUDA_SUCCESS;
-    box_source(&copy, &args->from, &args->extent);
-    box_target(&copy, &args->to, &args->extent);
+    box_source(session, &copy, &args->from, &args->extent);
+    box_target(session, &copy, &args->to, &args->extent);
     box_extent(&copy, &args->extent);
     CUcontext to, from;
     if (copy_crosses(session, args->to.address, args->from.address, &to, &from) && session->gpu->Memcpy3DPeerAsync) {

@@ -181,6 +181,7 @@ void serve_device_init(struct session *session, struct call *call)
         if (r == CUDA_SUCCESS) {
             staging_prepare(session, device);
             gates_make(session, device);
+            host_memory_device_here(session, device);
         }
     }
     session_reply_plain(session, call->xid, r, false);
@@ -199,6 +200,7 @@ static void device_clear(struct session *session, struct device *device)
     gates_free(session, device);
     staging_stop(session, device);
     memory_drop_all(session, device);
+    host_memory_device_gone(session, device);
 }
 
 void serve_device_reset(struct session *session, struct call *call)

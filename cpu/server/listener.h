@@ -3,6 +3,7 @@
 #define FLYT_SERVER_LISTENER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "cpu/rpc/rpc.h"
 
@@ -16,6 +17,7 @@ struct listener_options {
     bool show_device;                     /* says what the driver shows of the first device, before the addresses */
     bool tls, plain_tcp;                  /* some of uris is tls://; tcp:// beside it is meant */
     struct rpc_tls_files tls_files;       /* certificate NULL: one is made; ca: of clients, or NULL */
+    const char *host_memory;              /* as given on the command line, NULL: the default */
 };
 
 /* Listens until SIGTERM or SIGINT. The process's exit code: 0 stopped as asked, 1 it cannot listen or run,
@@ -29,8 +31,8 @@ enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2 };
 struct worker_message { int word, multiprocessors; char text[512]; };      /* multiprocessors: as the driver shows them */
 enum { WORKER_SOCKET = 3 };               /* the worker's end */
 
-/* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it. Returns
-   the exit code. */
-int worker_main(const char *gpu, const char *cache, bool tls);
+/* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it; host_memory:
+   bytes that it may share with a client on this machine. Returns the exit code. */
+int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory);
 
 #endif

@@ -25,7 +25,7 @@ static void *local_main(void *context)
 
 LOCAL_API int flyt_server_local(rpc_channel *channel, const char *gpu, struct flyt_server_local **out, char *error)
 {
-    struct session_options options = { .in_process = true };
+    struct session_options options = { .in_process = true, .host_memory = host_memory_default() };
     char why[GPU_ERROR_SIZE];
     if (gpu_open(gpu, &options.gpu, why) < 0) {
         snprintf(error, RPC_ERROR_SIZE, "%s", why);

@@ -1,16 +1,21 @@
 /* main.c: the command line of cricket-rpc-server. */
+#include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpu/common/log.h"
 #include "cpu/server/listener.h"
+#include "cpu/server/session.h"
 #include "cpu/server/ticket.h"
 #include "cpu/server/version.h"
 
 enum { OPTION_LISTEN = 256, OPTION_GPU, OPTION_WORKERS, OPTION_VERSION, OPTION_WORKER, OPTION_CACHE, OPTION_TICKET_KEY,
-       OPTION_TICKET_STATE, OPTION_TICKET_SERVER, OPTION_SHOW_DEVICE, OPTION_TLS, OPTION_TLS_CERTIFICATE, OPTION_TLS_KEY, OPTION_TLS_CA, OPTION_PLAIN_TCP };
+       OPTION_TICKET_STATE, OPTION_TICKET_SERVER, OPTION_SHOW_DEVICE, OPTION_TLS, OPTION_TLS_CERTIFICATE, OPTION_TLS_KEY, OPTION_TLS_CA, OPTION_PLAIN_TCP,
+       OPTION_HOST_MEMORY };
 
 static const char help[] =
     "Usage: cricket-rpc-server --listen URI [--listen URI ...] [options]\n"
@@ -22,6 +27,9 @@ static const char help[] =
     "  --gpu KIND        auto (default: an NVIDIA GPU if there is one, else software),\n"
     "                    nvidia, software, or null (does nothing; for measurements)\n"
     "  --workers N       processes kept ready for the next client (default 2)\n"
+    "  --host-memory SIZE  most page-locked memory that a program on this machine shares with\n"
+    "                    the device, in bytes or with K, M, G behind (default: half of the\n"
+    "                    machine's memory; only what is used costs any; 0: none)\n"
     "  --ticket-key FILE serve only clients with a ticket signed by one of the keys in FILE\n"
     "                    (lines of 64 hexadecimal digits; flyt-node-manager writes it)\n"
     "  --show-device     prints how many multiprocessors the driver shows, before the addresses\n"
@@ -44,12 +52,29 @@ static int usage(const char *what)
     return 2;
 }
 
+static bool read_size(const char *text, size_t *size)
+{
+    static const char units[] = "KMG";
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (errno || (*end && (!unit || end[1])) || n > (SIZE_MAX / 4) >> shift)
+        return false;
+    *size = (size_t)n << shift;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
         { "listen", required_argument, NULL, OPTION_LISTEN },
         { "gpu", required_argument, NULL, OPTION_GPU },
         { "workers", required_argument, NULL, OPTION_WORKERS },
+        { "host-memory", required_argument, NULL, OPTION_HOST_MEMORY },
         { "ticket-key", required_argument, NULL, OPTION_TICKET_KEY },
         { "ticket-state", required_argument, NULL, OPTION_TICKET_STATE },
         { "ticket-server", required_argument, NULL, OPTION_TICKET_SERVER },
@@ -66,6 +91,7 @@ int main(int argc, char **argv)
         { 0 },
     };
     struct listener_options listener = { .gpu = "auto", .spares = 2 };
+    size_t host_memory = host_memory_default();
     const char *cache = NULL, *ticket_key = NULL, *ticket_state = NULL, *ticket_server = NULL;
     char *end;
     bool tcp = false;
@@ -91,6 +117,11 @@ int main(int argc, char **argv)
             listener.spares = (int)n;
             break;
         }
+        case OPTION_HOST_MEMORY:
+            if (!read_size(optarg, &host_memory))
+                return usage("--host-memory is a number of bytes, or one with K, M or G behind it");
+            listener.host_memory = optarg;
+            break;
         case OPTION_TICKET_KEY:
             ticket_key = optarg;
             break;
@@ -136,7 +167,7 @@ int main(int argc, char **argv)
     if (optind < argc)
         return usage("it takes options only");
     if (worker)
-        return worker_main(listener.gpu, cache, listener.tls);
+        return worker_main(listener.gpu, cache, listener.tls, host_memory);
     if (!listener.uri_count)
         return usage("--listen is missing: say where, for example --listen unix:///tmp/flyt.sock");
     const struct rpc_tls_files *files = &listener.tls_files;

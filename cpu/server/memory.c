@@ -65,6 +65,7 @@ static CUresult window_granularity(struct session *session, uint64_t *granularit
 static void window_free(struct session *session)
 {
     struct window *window = &session->window;
+    host_memory_close(session);
     if (window->base)
         session->gpu->MemAddressFree(window->base, window->size);
     free(window->at);
@@ -100,6 +101,7 @@ int memory_window_reserve(struct session *session, char *error)
             window->base = at;
             window->size = window_sizes[i];
             window->attempt++;
+            host_memory_open(session, at + window->size);
             return 0;
         }
     }
@@ -127,6 +129,7 @@ void serve_window(struct session *session, struct call *call)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     }
     result.window = session->window.base;
+    result.host_size = session->host.size;
     session_reply(session, call->xid, (xdrproc_t)xdr_window_result, &result, r, false);
 }
 
@@ -351,6 +354,8 @@ bool memory_known(struct session *session, uint64_t address, uint64_t size)
     uint64_t offset = address - window->base;
     if (!size)
         return true;
+    if (host_memory_here(session, address))
+        return host_memory_known(session, address, size);
     if (offset < window->size) {
         if (size > window->size - offset)
             return false;
@@ -407,6 +412,7 @@ void memory_stop(struct session *session)
 {
     for (int i = 0; i < session->device_count; i++)
         memory_drop_all(session, &session->devices[i]);
+    host_memory_stop(session);
     window_free(session);
     free(session->symbols);
     session->symbols = NULL;

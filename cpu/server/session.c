@@ -32,6 +32,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     }
     session->gpu = options->gpu;
     session->in_process = options->in_process;
+    session->host.wanted = options->host_memory;
     session->disposable = options->disposable;
     session->cache = options->cache;
     session->admit = options->admit;
@@ -166,6 +167,7 @@ void serve_hello(struct session *session, struct call *call)
     result.window = session->window.base;
     result.window_size = session->window.size;
     result.granularity = session->window.granularity;
+    result.host_size = session->host.size;
     result.devices.devices_val = (flyt_device *)(uintptr_t)devices;
     result.devices.devices_len = (u_int)count;
     session->greeted = true;

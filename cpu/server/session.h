@@ -56,7 +56,7 @@ union call_args {
     hello_args hello; window_args window; device_args device; limit_args limit; map_args map; unmap_args unmap;
     copy_in_args copy_in; copy_out_args copy_out; copy_args copy; copy_box_in_args copy_box_in;
     copy_box_out_args copy_box_out; copy_box_args copy_box; set_args set; stream_create_args stream_create;
-    stream_args stream; event_wait_args event_wait; event_create_args event_create; event_args event;
+    host_args host; stream_args stream; event_wait_args event_wait; event_create_args event_create; event_args event;
     event_record_args event_record; event_elapsed_args event_elapsed; recalled_args recalled; host_function_args host_function;
     image_args image; image_data_args image_data; module_load_args module_load; module_args module;
     function_get_args function_get; function_set_args function_set; function_cache_args function_cache;
@@ -359,12 +359,31 @@ struct symbol_range { uint64_t address, size; struct module *module; };
 int  memory_window_reserve(struct session *, char *error);
 void memory_stop(struct session *);
 void memory_drop_all(struct session *, struct device *);          /* of the device */
-/* May the client name [address, address + size)? Mapped window, or a variable of one of its modules. */
+/* May the client name [address, address + size)? Mapped window, added host memory, or a variable of one of its modules. */
 bool memory_known(struct session *, uint64_t address, uint64_t size);
 /* Whose memory lies there; NULL: not the window's. */
 const struct device *memory_device(struct session *, uint64_t address);
 int  memory_symbol_add(struct session *, uint64_t address, uint64_t size, struct module *);
 void memory_symbols_drop(struct session *, struct module *);
+
+/* ---- host memory that client and device share (host_memory.c) ---- */
+
+struct host_memory {
+    uint64_t base, size;                  /* the host window; size 0: none */
+    struct host_range **at;               /* by granule */
+    struct host_range *ranges;
+    size_t wanted;                        /* in one process: so much */
+    bool ever_used;
+};
+
+size_t host_memory_default(void);         /* half of the machine's memory */
+void host_memory_open(struct session *, uint64_t at);             /* none: host.size stays 0 */
+void host_memory_close(struct session *);
+void host_memory_stop(struct session *);
+bool host_memory_here(const struct session *, uint64_t address);  /* in the host window */
+bool host_memory_known(const struct session *, uint64_t address, uint64_t size);
+void host_memory_device_here(struct session *, struct device *);  /* its context is there */
+void host_memory_device_gone(struct session *, struct device *);  /* its context is about to go, and it is idle */
 
 /* ---- code (code.c, function.c, loader.c) ---- */
 
@@ -426,6 +445,7 @@ struct session {
     struct id_map     *streams, *events, *modules, *functions;
     uint64_t           order;
     struct window      window;
+    struct host_memory host;
     struct symbol_range *symbols;
     size_t             symbol_count, symbol_room;
     struct images      images;
@@ -441,6 +461,7 @@ struct session {
 struct session_options {
     const struct gpu *gpu;
     bool in_process;
+    size_t host_memory;                   /* in_process: so much that both sides share; 0: none */
     bool disposable;                      /* the process ends with the session: nothing is given back piece by piece */
     struct text *text;                    /* what is captured of stdout and stderr, NULL: nothing */
     struct image_cache *cache;
@@ -482,6 +503,9 @@ int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char
     X(COPY_IN, copy_in_args, void, copy_in, true) \
     X(COPY_OUT, copy_out_args, copy_out_result, copy_out, true) \
     X(COPY, copy_args, void, copy, true) \
+    X(COPY_WAITED, copy_args, plain_result, copy_waited, true) \
+    X(HOST_ADD, host_args, plain_result, host_add, false) \
+    X(HOST_REMOVE, host_args, plain_result, host_remove, false) \
     X(COPY_BOX_IN, copy_box_in_args, void, copy_box_in, true) \
     X(COPY_BOX_OUT, copy_box_out_args, copy_out_result, copy_box_out, true) \
     X(COPY_BOX, copy_box_args, void, copy_box, true) \

@@ -56,7 +56,7 @@ static CUresult do_register(struct sgd_context *c, uint64_t p, size_t size, unsi
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     }
     uint64_t first = p & ~(uint64_t)4095, last = (p + size + 4095) & ~(uint64_t)4095;   /* pages are pinned whole */
-    int slot = sgd_space_window(first, last - first);
+    int slot = sgd_space_share(first, last - first);
     if (slot < 0) {
         sgd_extents_remove(&sgd_memories, &m->at);
         free(m);
@@ -83,7 +83,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
         r = CUDA_ERROR_INVALID_VALUE;        /* not memory of this process */
     else if (sgd_memory_find(a) || sgd_memory_find(a + size - 1))
         r = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    else if (sgd_space_inside(a))
+    else if (sgd_space_inside(a) && !sgd_space_shared(a))
         r = CUDA_ERROR_INVALID_VALUE;
     else
         r = do_register(c, a, size, flags);

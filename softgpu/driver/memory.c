@@ -186,7 +186,7 @@ void sgd_memory_free(struct sgd_memory *m)
 {
     sgd_extents_remove(&sgd_memories, &m->at);
     if (m->kind == SGD_MEMORY_REGISTERED) {
-        sgd_space_unwindow((int)m->window);
+        sgd_space_unshare((int)m->window, m->at.base, m->at.size);
     } else if (m->slab) {
         small_free(m);
     } else {

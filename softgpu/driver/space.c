@@ -3,7 +3,8 @@
  *
  * A main window (address space only, no memory) is taken from the host once; reservations come out of
  * it first-fit, at their hint when that is free. What asks for more than a quarter of it, or hints at an
- * address outside, gets a window of its own. Registered host memory is a window each, at the host's own address.
+ * address outside, gets a window of its own. Registered host memory is a window each, at the host's own address; ranges of
+ * whole granules that follow each other share one that grows, for windows are few and every access looks through them.
  *
  * rights[] of a window is a sparse private mapping, kept with its slot and only ever replaced by a larger one (the
  * old one stays: a kernel may be reading it; slots are few, so is what is lost).
@@ -39,7 +40,9 @@
 static const uint64_t main_sizes[] = { UNDER_TSAN ? 64ull << 30 : 1ull << 40, 256ull << 30, 32ull << 30, 4ull << 30 };
 
 struct sg_memory sg_memory;
-static struct { uint64_t room; bool used; } slots[SG_MAX_WINDOWS];   /* room: bytes of rights[] */
+/* room: bytes of rights[]; sharers: registered ranges in a window that grows, 0: it is another kind of window */
+static struct { uint64_t room; bool used; unsigned sharers; } slots[SG_MAX_WINDOWS];
+enum { SHARED_ROOM = 1 << 15 };             /* granules that a shared window can grow to, at least: 64 GiB */
 static uint64_t main_base, main_size;
 static struct sgd_extents reservations;     /* struct reservation */
 static pthread_rwlock_t moving = PTHREAD_RWLOCK_INITIALIZER;
@@ -81,7 +84,7 @@ static uint64_t take_aligned(uint64_t size, uint64_t alignment)
 
 /* ---- windows -------------------------------------------------------------------------------------------- */
 
-int sgd_space_window(uint64_t base, uint64_t size)
+static int window_new(uint64_t base, uint64_t size, uint64_t room)
 {
     uint32_t count = atomic_load(&sg_memory.window_count);
     uint32_t slot = 0;
@@ -93,7 +96,7 @@ int sgd_space_window(uint64_t base, uint64_t size)
         return -1;
     }
     struct sg_window *w = &sg_memory.windows[slot];
-    uint64_t need = granules(size);
+    uint64_t need = granules(size) < room ? room : granules(size);
     if (slots[slot].room < need) {
         void *rights = mmap(NULL, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (rights == MAP_FAILED)
@@ -107,6 +110,56 @@ int sgd_space_window(uint64_t base, uint64_t size)
     if (slot == count)
         atomic_store_explicit(&sg_memory.window_count, count + 1, memory_order_release);
     return (int)slot;
+}
+
+int sgd_space_window(uint64_t base, uint64_t size) { return window_new(base, size, 0); }
+
+static bool in_shared(uint32_t slot, uint64_t address, bool or_behind)
+{
+    const struct sg_window *w = &sg_memory.windows[slot];
+    uint64_t off = address - atomic_load(&w->base), size = atomic_load(&w->size);
+    return slots[slot].sharers && (off < size || (or_behind && off == size));
+}
+
+bool sgd_space_shared(uint64_t address)
+{
+    bool shared = false;
+    for (uint32_t i = 0; i < atomic_load(&sg_memory.window_count) && !shared; i++)
+        shared = in_shared(i, address, false);
+    return shared;
+}
+
+int sgd_space_share(uint64_t base, uint64_t size)
+{
+    if ((base | size) & (SGD_GRANULE - 1))
+        return sgd_space_window(base, size);
+    for (uint32_t i = 0; i < atomic_load(&sg_memory.window_count); i++) {
+        struct sg_window *w = &sg_memory.windows[i];
+        uint64_t end = base + size - atomic_load(&w->base);
+        if (!in_shared(i, base, true) || granules(end) > slots[i].room)
+            continue;
+        if (end > atomic_load(&w->size))     /* release: the rights behind the old end are clear, as in a new window */
+            atomic_store_explicit(&w->size, end, memory_order_release);
+        slots[i].sharers++;
+        return (int)i;
+    }
+    int slot = window_new(base, size, SHARED_ROOM);
+    if (slot >= 0)
+        slots[slot].sharers = 1;
+    return slot;
+}
+
+void sgd_space_unshare(int slot, uint64_t base, uint64_t size)
+{
+    if (slots[slot].sharers <= 1) {
+        slots[slot].sharers = 0;
+        sgd_space_unwindow(slot);
+        return;
+    }
+    pthread_rwlock_wrlock(&moving);
+    sgd_space_rights(base, size, ~0u, 0);
+    pthread_rwlock_unlock(&moving);
+    slots[slot].sharers--;
 }
 
 void sgd_space_unwindow(int slot)

@@ -86,7 +86,7 @@ static void memory_crosses(void **state)
     uint32_t value = 41, grid[16];
     peer_copy_in(&f->peer, 64, f->at[0], &value, 4);
     add(f, 0, f->at[0]);
-    copy_args copy = { 64, f->at[1] + 256, f->at[0], 4 };
+    copy_args copy = { 64, f->at[1] + 256, f->at[0], 4, 0 };
     flyt_copy_1(&copy, NULL, f->peer.stub);
     assert_int_equal(peer_stream_sync(&f->peer, 64), 0);
     add(f, 1, f->at[1] + 256);
@@ -116,7 +116,7 @@ static void events_cross(void **state)
     peer_launch(&f->peer, 11, 64, 1, 1, &at, 8);                          /* spins until at[0] is not 0 */
     for (int i = 0; i < 2000; i++)
         add(f, 0, f->at[0] + 64);
-    copy_args copy = { 64, f->at[1] + 64, f->at[0] + 64, 4 };
+    copy_args copy = { 64, f->at[1] + 64, f->at[0] + 64, 4, 0 };
     flyt_copy_1(&copy, NULL, f->peer.stub);
     peer_event_record(&f->peer, 0, 64);
     peer_stream_wait(&f->peer, 65, 0);

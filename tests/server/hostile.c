@@ -34,8 +34,26 @@ static uint32_t id(uint32_t first)
 static uint32_t stream(void) { return below(3) ? id(64) : (uint32_t)below(3); }
 static int device(void) { return below(20) ? 0 : (int)any(); }
 
+static uint64_t host_address(const struct peer *peer)
+{
+    uint64_t host = peer->base + peer->hello.window_size;
+    switch (below(12)) {
+    case 0: return any();
+    case 1: return host - below(3);
+    case 2: return host + peer->hello.host_size - below(3) * FLYT_HOST_GRANULE;
+    default: return host + below(6) * FLYT_HOST_GRANULE + below(2) * below(100);
+    }
+}
+
+static uint64_t host_size(void)
+{
+    return below(9) ? below(4) * FLYT_HOST_GRANULE + !below(20) : any();
+}
+
 static uint64_t address(const struct peer *peer)
 {
+    if (!below(4))
+        return host_address(peer);
     switch (below(12)) {
     case 0: return any();
     case 1: return peer->base - below(3);
@@ -66,8 +84,8 @@ static flyt_bulk bulk(uint64_t bytes)
 {
     flyt_bulk data = { .kind = FLYT_BULK_INLINE };
     if (!below(20)) {
-        data.kind = FLYT_BULK_SHM;
-        data.flyt_bulk_u.range = (flyt_range){ any(), any() };
+        data.kind = FLYT_BULK_LANE;
+        data.flyt_bulk_u.on_lane = (flyt_on_lane){ (u_int)any(), any() };
         return data;
     }
     data.flyt_bulk_u.bytes.bytes_val = (char *)payload;
@@ -142,7 +160,9 @@ static void code_call(struct peer *peer)
 
 static void one_call(struct peer *peer)
 {
-    switch (below(26)) {
+    switch (below(28)) {
+    case 26: WAIT(host_add, host_args, plain_result, { host_address(peer), host_size() }); break;
+    case 27: WAIT(host_remove, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 0: WAIT(device_sync, device_args, plain_result, { device() }); break;
     case 1: WAIT(limit_get, limit_args, limit_result, { device(), (int)any() % 20, 0 }); break;
     case 2: WAIT(limit_set, limit_args, limit_result, { device(), (int)any() % 20, any() }); break;
@@ -152,7 +172,10 @@ static void one_call(struct peer *peer)
     case 6: SEND(unmap, unmap_args, { device(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule }); break;
     case 7: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
     case 8: WAIT(copy_out, copy_out_args, copy_out_result, { stream(), address(peer), size(peer) }); break;
-    case 9: SEND(copy, copy_args, { stream(), address(peer), address(peer), size(peer) }); break;
+    case 9:
+        SEND(copy, copy_args, { stream(), address(peer), address(peer), size(peer), below(3) ? 0 : host_address(peer) });
+        WAIT(copy_waited, copy_args, plain_result, { stream(), address(peer), address(peer), size(peer), below(20) ? 0 : any() });
+        break;
     case 10: {
         flyt_extent e = extent();
         SEND(copy_box_in, copy_box_in_args, { stream(), box(peer), e, bulk(e.width * e.height * e.depth) });

@@ -97,7 +97,7 @@ static void data_arrives(void **state)
     for (uint32_t i = 0; i < 1000; i++)
         assert_int_equal(out[i], i * i + 1);
     peer_set(&f->peer, 0, f->base, 10, 0x01020304, 4);
-    copy_args copy = { 0, f->base + 8192, f->base, 4000 };
+    copy_args copy = { 0, f->base + 8192, f->base, 4000, 0 };
     flyt_copy_1(&copy, NULL, f->peer.stub);
     assert_int_equal(peer_copy_out(&f->peer, 0, out, f->base + 8192, sizeof out), 0);
     assert_int_equal(out[9], 0x01020304);
@@ -226,7 +226,7 @@ static void legacy_stream_is_ordered(void **state)
     peer_stream_create(&f->peer, 64, 0);
     peer_stream_create(&f->peer, 66, 1);
     spin(f, 64, f->base);
-    copy_args copy = { 0, f->base + 8, f->base, 4 };                   /* after the spin, which ends when base is 1 */
+    copy_args copy = { 0, f->base + 8, f->base, 4, 0 };                   /* after the spin, which ends when base is 1 */
     flyt_copy_1(&copy, NULL, f->peer.stub);
     assert_int_equal(peer_stream_query(&f->peer, 0), 600);
     peer_copy_in(&f->peer, 66, f->base, &one, 4);                      /* not ordered with the legacy stream */
@@ -296,7 +296,7 @@ static void host_functions_hold_their_stream(void **state)
     peer_stream_create(&f->peer, 64, 1);
     add(f, 64, f->base, 1);
     host_function(f, 64, 7);
-    copy_args copy = { 64, f->base + 4, f->base, 4 };
+    copy_args copy = { 64, f->base + 4, f->base, 4, 0 };
     flyt_copy_1(&copy, NULL, f->peer.stub);
     host_function(f, 64, 8);
     assert_int_equal(await_due(f, &status, 0, false), 7);
@@ -367,7 +367,7 @@ static void deep_queues_block_nobody(void **state)
         add(f, 64, f->base, 1);
     peer_event_record(&f->peer, 0, 64);
     peer_stream_wait(&f->peer, 65, 0);
-    copy_args copy = { 65, f->base + 4, f->base, 4 };
+    copy_args copy = { 65, f->base + 4, f->base, 4, 0 };
     flyt_copy_1(&copy, NULL, f->peer.stub);
     fly_stream(f, &sync, 65);
     fly_event(f, &event, 0);
@@ -376,7 +376,7 @@ static void deep_queues_block_nobody(void **state)
     host_function(f, 66, 2);
     for (int i = 0; i < MANY; i++)
         add(f, 66, f->base + 8, 1);
-    copy = (copy_args){ 0, f->base + 12, f->base + 8, 4 };
+    copy = (copy_args){ 0, f->base + 12, f->base + 8, 4, 0 };
     flyt_copy_1(&copy, NULL, f->peer.stub);
     fly_device(f, &device);
     /* a stream that depends on none of it */

@@ -1,7 +1,13 @@
 /*
  * copy.c: copies of contiguous memory.
  *
- * To the device. The source is encoded into the calls, so it has been taken when the function returns. A
+ * Where the bytes go:
+ *   shared    the host's side is memory that the device reaches (pinned; host.h): one COPY names both sides, no byte passes
+ *             through a CPU of ours
+ *   chunk     through a piece of such memory (chunks.c): what is not small, where there is a host window
+ *   inline    inside the calls and replies: all else, and while no chunk can be had
+ *
+ * To the device. The source is copied to a chunk or encoded into the calls, so it has been taken when the function returns. A
  * synchronous copy also waits, but only if something that may run long or fail precedes it: then native would
  * wait there, and report there. A source that queued work may still write (a pinned buffer that an earlier copy
  * from the device fills, or a host function) must not be taken early: a synchronous copy waits for its stream
@@ -12,17 +18,74 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "host.h"
 
-enum { CHUNKS_IN_FLIGHT = 8 };
+enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECES = 4, PIECE_IN_LEAST = 16 * 1024, PIECE_OUT_LEAST = 64 * 1024 };
+
+/* ---- in memory that the device reaches ---- */
+
+static int send_shared(struct stream *s, uint64_t to, uint64_t from, size_t size, const struct chunk *chunk)
+{
+    copy_args args = { .stream = s->wire, .to = to, .from = from, .size = size, .mark = chunk ? (uint64_t)(uintptr_t)chunk->mark : 0 };
+    return stream_send(s, FLYT_COPY, (xdrproc_t)xdr_copy_args, &args, STREAM_LIGHT, NULL);
+}
+
+static int copy_shared(struct stream *s, uint64_t to, uint64_t from, size_t size, bool blocking)
+{
+    if (!blocking)
+        return send_shared(s, to, from, size, NULL);
+    copy_args args = { .stream = s->wire, .to = to, .from = from, .size = size };
+    plain_result result = { 0 };
+    atomic_uint_fast64_t number = 0;
+    struct wire_call call;
+    wire_prepare(&call, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &args, (xdrproc_t)xdr_plain_result, &result);
+    stream_submit(s, &call, NULL, &number, NULL);
+    int code = wire_wait(&call);
+    xdr_free((xdrproc_t)xdr_plain_result, &result);
+    if (!code)
+        stream_finished(s, atomic_load(&number));
+    return code;
+}
 
 /* ---- to the device ---- */
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A copy in pieces, so that the device works on one while the next is on its way. */
+static size_t piece_of(size_t size, size_t least)
+{
+    size_t piece = (size / PIECES + 4095) & ~(size_t)4095;
+    return piece < least ? least : smaller(piece, CHUNK_SIZE);
+}
+
+/* At most a chunk full. The last call carries the mark, for all of them. */
+static int send_chunk(struct stream *s, uint64_t to, const uint8_t *from, size_t size, size_t piece, struct chunk *chunk)
+{
+    int code = CORE_OK;
+    chunk_send(chunk, s->device);
+    for (size_t at = 0; at < size && !code; at += piece) {
+        size_t part = smaller(size - at, piece);
+        memcpy((void *)(uintptr_t)(chunk->address + at), from + at, part);
+        code = send_shared(s, to + at, chunk->address + at, part, at + part == size ? chunk : NULL);
+    }
+    return code;
+}
 
 static int send_in(struct stream *s, uint64_t to, const void *from, size_t size)
 {
     int code = CORE_OK;
-    for (size_t at = 0; at < size && !code; at += FLYT_MAX_INLINE) {
-        size_t part = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
+    for (size_t at = 0, part; at < size && !code; at += part) {
+        struct chunk *chunk = chunks_serve(size - at) ? chunk_take(true) : NULL;
+        if (chunk) {
+            part = smaller(size - at, CHUNK_SIZE);
+            host_function_throttle(s, 0);
+            code = send_chunk(s, to + at, (const uint8_t *)from + at, part, piece_of(size, PIECE_IN_LEAST), chunk);
+            continue;
+        }
+        part = smaller(size - at, FLYT_MAX_INLINE);
         copy_in_args args = { .stream = s->wire, .to = to + at, .data = { .kind = FLYT_BULK_INLINE } };
         args.data.flyt_bulk_u.bytes.bytes_len = (u_int)part;
         args.data.flyt_bulk_u.bytes.bytes_val = (char *)(uintptr_t)from + at;
@@ -66,6 +129,9 @@ int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, 
         return code;
     if (!from || !address_on_device(to, size))
         return CORE_INVALID_VALUE;
+    uint64_t shared = host_shared(from, size);
+    if (shared)
+        return copy_shared(s, to, shared, size, blocking);
     bool early = !outs_writers() || stream_known_idle(s);
     if (!early && !blocking && address_pinned(from, size))
         return copy_in_late(s, to, from, size);
@@ -79,41 +145,68 @@ int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, 
 /* ---- from the device ---- */
 
 struct part_out {
-    struct wire_call        wire;
-    copy_out_args           args;
-    struct chunk_out_result result;
+    struct wire_call wire;
+    struct chunk    *chunk;           /* NULL: the bytes come with the reply */
+    uint8_t         *to;
+    size_t           size;
+    union { copy_out_args bytes; copy_args chunk; } args;
+    union { struct chunk_out_result bytes; plain_result chunk; } result;
 };
+
+static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uint64_t from, size_t size, struct chunk *chunk,
+                       atomic_uint_fast64_t *number)
+{
+    part->chunk = chunk;
+    part->to = to;
+    part->size = size;
+    if (chunk) {
+        part->args.chunk = (copy_args){ .stream = s->wire, .to = chunk->address, .from = from, .size = size };
+        part->result.chunk = (plain_result){ 0 };
+        wire_prepare(&part->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &part->args.chunk,
+                     (xdrproc_t)xdr_plain_result, &part->result.chunk);
+    } else {
+        part->args.bytes = (copy_out_args){ .stream = s->wire, .from = from, .size = size };
+        part->result.bytes = (struct chunk_out_result){ .to = { .address = to, .width = size, .rows = 1, .slices = 1 } };
+        wire_prepare(&part->wire, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &part->args.bytes,
+                     (xdrproc_t)xdr_chunk_out_result, &part->result.bytes);
+    }
+    stream_submit(s, &part->wire, NULL, number, NULL);
+}
 
 static int part_wait(struct part_out *part)
 {
     int code = wire_wait(&part->wire);
-    xdr_free((xdrproc_t)xdr_chunk_out_result, &part->result);
+    xdr_free(part->chunk ? (xdrproc_t)xdr_plain_result : (xdrproc_t)xdr_chunk_out_result, &part->result);
+    if (part->chunk && !code)
+        memcpy(part->to, (const void *)(uintptr_t)part->chunk->address, part->size);
+    if (part->chunk)
+        chunk_give(part->chunk);
     return code;
 }
 
 static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size)
 {
-    struct part_out parts[CHUNKS_IN_FLIGHT];
-    unsigned window = core_perf.no_pipeline ? 1 : CHUNKS_IN_FLIGHT, begun = 0, ended = 0;
+    struct part_out parts[PARTS_IN_FLIGHT];
+    bool chunks = chunks_serve(size);
+    unsigned window = core_perf.no_pipeline ? 1 : chunks ? CHUNKS_IN_FLIGHT : PARTS_IN_FLIGHT, begun = 0, ended = 0;
+    size_t piece = piece_of(size, PIECE_OUT_LEAST);
     atomic_uint_fast64_t number = 0;
     int first = CORE_OK;
     struct point before = stream_point(s);
     outs_wait_place(&before, to, size);
     for (size_t at = 0; at < size || ended < begun;) {
         if (at < size && !first && begun - ended < window) {
-            size_t bytes = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
-            struct part_out *part = &parts[begun++ % CHUNKS_IN_FLIGHT];
-            part->args = (copy_out_args){ .stream = s->wire, .from = from + at, .size = bytes };
-            part->result = (struct chunk_out_result){ .to = { .address = to + at, .width = bytes, .rows = 1, .slices = 1 } };
-            wire_prepare(&part->wire, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &part->args,
-                         (xdrproc_t)xdr_chunk_out_result, &part->result);
-            stream_submit(s, &part->wire, NULL, &number, NULL);
-            at += bytes;
-            continue;
+            struct chunk *chunk = chunks ? chunk_take(begun == ended) : NULL;
+            if (chunk || !chunks || begun == ended) {
+                size_t bytes = smaller(size - at, chunk ? piece : FLYT_MAX_INLINE);
+                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, chunk, &number);
+                at += bytes;
+                continue;
+            }
         }
         if (ended == begun)
             break;                            /* a part failed: the rest is not asked for */
-        int code = part_wait(&parts[ended++ % CHUNKS_IN_FLIGHT]);
+        int code = part_wait(&parts[ended++ % PARTS_IN_FLIGHT]);
         if (!first)
             first = code;
     }
@@ -130,6 +223,9 @@ int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_
         return code;
     if (!to || !address_on_device(from, size))
         return CORE_INVALID_VALUE;
+    uint64_t shared = host_shared(to, size);
+    if (shared)
+        return copy_shared(s, shared, from, size, blocking);
     if (!blocking && address_pinned(to, size))
         return outs_start(s, to, from, size);
     return receive_out(s, to, from, size);
@@ -146,8 +242,7 @@ int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t
         return code;
     if (!address_on_device(to, size) || !address_on_device(from, size))
         return CORE_INVALID_VALUE;
-    copy_args args = { .stream = s->wire, .to = to, .from = from, .size = size };
-    return stream_send(s, FLYT_COPY, (xdrproc_t)xdr_copy_args, &args, STREAM_LIGHT, NULL);
+    return send_shared(s, to, from, size, NULL);
 }
 
 struct late_host { void *to; const void *from; size_t size; };
@@ -168,6 +263,9 @@ int core_copy_host(int device, core_stream stream, void *to, const void *from, s
         return code;
     if (!to || !from)
         return CORE_INVALID_VALUE;
+    uint64_t shared_to = blocking ? 0 : host_shared(to, size), shared_from = shared_to ? host_shared(from, size) : 0;
+    if (shared_from)
+        return send_shared(s, shared_to, shared_from, size, NULL);
     if (!stream_known_idle(s) && !blocking) {
         struct late_host *late = malloc(sizeof *late);
         if (!late)

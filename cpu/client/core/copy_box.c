@@ -1,7 +1,7 @@
 /* copy_box.c: copies of boxes in pitched memory, and memset. The same rules as in copy.c; host sides travel packed. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "host.h"
 
 static bool empty(const struct core_extent *e)
 {
@@ -37,6 +37,14 @@ static int check(const struct core_box *device_side, const struct core_box *host
     if (box_check(device_side, e, &bytes) || !address_on_device(device_side->address, bytes))
         return CORE_INVALID_VALUE;
     return !host_side->address || box_check(host_side, e, host_bytes) ? CORE_INVALID_VALUE : CORE_OK;
+}
+
+/* Both sides are the device's, or memory that it reaches. */
+static int copy_shared(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e, bool blocking)
+{
+    copy_box_args args = { .stream = s->wire, .to = wire_box(to, 0), .from = wire_box(from, 0), .extent = wire_extent(e) };
+    int code = stream_send(s, FLYT_COPY_BOX, (xdrproc_t)xdr_copy_box_args, &args, STREAM_LIGHT, NULL);
+    return code || !blocking ? code : stream_wait_for(s);
 }
 
 /* ---- to the device ---- */
@@ -94,6 +102,9 @@ int core_copy_box_in(int device, core_stream stream, const struct core_box *to, 
         return code;
     if (dense(to, e) && dense(from, e))
         return core_copy_in(device, stream, to->address, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth, blocking);
+    uint64_t shared = host_shared((const void *)(uintptr_t)from->address, bytes);
+    if (shared)
+        return copy_shared(s, to, &(struct core_box){ shared, from->pitch, from->height }, e, blocking);
     bool early = !outs_writers() || stream_known_idle(s);
     if (!early && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
         return copy_in_late(s, to, from, e);
@@ -161,6 +172,9 @@ int core_copy_box_out(int device, core_stream stream, const struct core_box *to,
         return code;
     if (dense(to, e) && dense(from, e))
         return core_copy_out(device, stream, (void *)(uintptr_t)to->address, from->address, e->width * e->height * e->depth, blocking);
+    uint64_t shared = host_shared((const void *)(uintptr_t)to->address, bytes);
+    if (shared)
+        return copy_shared(s, &(struct core_box){ shared, to->pitch, to->height }, from, e, blocking);
     if (!blocking && address_pinned((const void *)(uintptr_t)to->address, bytes))
         return outs_start_box(s, to, from, e);
     return receive_out(s, to, from, e);
@@ -180,8 +194,7 @@ int core_copy_box(int device, core_stream stream, const struct core_box *to, con
     if (box_check(to, e, &bytes) || !address_on_device(to->address, bytes) || box_check(from, e, &bytes)
         || !address_on_device(from->address, bytes))
         return CORE_INVALID_VALUE;
-    copy_box_args args = { .stream = s->wire, .to = wire_box(to, 0), .from = wire_box(from, 0), .extent = wire_extent(e) };
-    return stream_send(s, FLYT_COPY_BOX, (xdrproc_t)xdr_copy_box_args, &args, STREAM_LIGHT, NULL);
+    return copy_shared(s, to, from, e, false);
 }
 
 int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "host.h"
 
-enum { ATTRIBUTES_BY_NUMBER = 512 };
+enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19 };
 
 static struct table {
     struct device device;
@@ -25,7 +25,7 @@ static int devices_count;
 
 /* What client and server cannot offer whatever the GPU can: CUdevice_attribute numbers of cuda.h. */
 static const struct { int attribute, value; } denied[] = {
-    { 19, 0 },    /* CAN_MAP_HOST_MEMORY: the client's memory is not the GPU's */
+    { CAN_MAP_HOST, 0 },    /* CAN_MAP_HOST_MEMORY: but where pinned memory is shared */
     { 83, 0 },    /* MANAGED_MEMORY */
     { 88, 0 },    /* PAGEABLE_MEMORY_ACCESS */
     { 89, 0 },    /* CONCURRENT_MANAGED_ACCESS */
@@ -141,6 +141,8 @@ static void take_attributes(struct table *t, const flyt_device *from)
         t->known[a->name] = true;
     }
     for (unsigned i = 0; i < sizeof denied / sizeof denied[0]; i++) {
+        if (denied[i].attribute == CAN_MAP_HOST && host_space_any())
+            continue;
         t->values[denied[i].attribute] = denied[i].value;
         t->known[denied[i].attribute] = true;
     }
@@ -282,6 +284,7 @@ int core_device_reset(int device)
             code_forget_device(device);
             address_remove_device(device);
             memory_forget_device(device);
+            chunks_forget_device(device);
             int assert_failed = ASSERT_FAILED;
             atomic_compare_exchange_strong(&core_session.sticky, &assert_failed, 0);
         }

@@ -1,14 +1,26 @@
 /*
- * host_memory.c: pinned and registered host memory. It is ordinary memory of this process; what makes it special
- * is that asynchronous copies may use it after the call has returned. Allocations come from the top of the
- * session's window, so that no device address ever equals one of theirs. The GPU cannot reach them.
+ * host_memory.c: pinned and registered host memory.
+ *
+ * Pinned memory lies in the host window (host_space.c), where the device reads and writes it under the address that the program
+ * has. Where there is no such window, or no room left in it, it is ordinary memory of this process from the top of the session's
+ * window, so that no device address ever equals one of its own; the GPU cannot reach it.
+ *
+ * Registered memory stays where and what it is, and its copies pass through chunks or calls. With FLYT_REGISTER=remap its pages
+ * are replaced by pages of the host window with the same contents, until it is unregistered: then it is the device's as well,
+ * under the address in that window. What else happens to lie in its first and last page goes along. Pages that are replaced
+ * already, for another range, are left as they are.
+ *
+ * In both cases asynchronous copies may use the memory after the call has returned.
  */
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "cpu/common/log.h"
+#include "host.h"
 
-enum { HOST_FLAGS = 7, REGISTER_FLAGS = 15 };       /* cudaHostAlloc: portable, mapped, write-combined; cudaHostRegister: … */
+enum { HOST_FLAGS = 7, REGISTER_FLAGS = 15, REGISTER_IO = 4 };       /* cudaHostAlloc: portable, mapped, write-combined; cudaHostRegister: … */
 
 /* No copy may still use memory that goes away. */
 static int settle_everything(void)
@@ -29,6 +41,129 @@ static size_t whole_pages(size_t size)
     return (size + page - 1) & ~(page - 1);
 }
 
+/* ---- FLYT_REGISTER=remap ---- */
+
+struct remap {
+    uint64_t base, size;              /* as registered */
+    uint64_t first, length, alias;    /* its pages, and where the device finds them */
+    struct remap *next;
+};
+
+static struct {
+    pthread_rwlock_t lock;
+    struct remap    *first;
+    atomic_uint      count;
+} remaps = { .lock = PTHREAD_RWLOCK_INITIALIZER };
+
+static bool remap_wanted(void)
+{
+    const char *text = getenv("FLYT_REGISTER");
+    return text && strcmp(text, "remap") == 0 && host_space_any();
+}
+
+static bool remap_overlaps(uint64_t first, uint64_t length)
+{
+    for (const struct remap *r = remaps.first; r; r = r->next)
+        if (first < r->first + r->length && r->first < first + length)
+            return true;
+    return false;
+}
+
+/* A second mapping of the pages at `from`, in place of what is at `at`. At once: no other thread finds a gap. */
+static bool remap_show(uint64_t at, uint64_t from, uint64_t length)
+{
+    void *got = mremap((void *)(uintptr_t)from, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at);
+    if (got == MAP_FAILED)
+        return false;
+    /* Other things of the program's may lie in these pages: a forked child has them too, though shared. */
+    madvise(got, length, MADV_DOFORK);
+    return true;
+}
+
+/* Nothing, where it cannot be: then its copies pass through chunks. */
+static void remap_begin(uint64_t base, uint64_t size)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = base & ~(page - 1);
+    uint64_t length = ((base + size + page - 1) & ~(page - 1)) - first;
+    struct remap *r = malloc(sizeof *r);
+    pthread_rwlock_wrlock(&remaps.lock);
+    uint64_t alias = r && !remap_overlaps(first, length) ? host_space_take(length) : 0;
+    if (alias) {
+        memcpy((void *)(uintptr_t)alias, (const void *)(uintptr_t)first, length);
+        if (!remap_show(first, alias, length)) {
+            host_space_give(alias);
+            alias = 0;
+        }
+    }
+    if (alias) {
+        *r = (struct remap){ base, size, first, length, alias, remaps.first };
+        remaps.first = r;
+        atomic_fetch_add(&remaps.count, 1);
+    } else {
+        free(r);
+    }
+    pthread_rwlock_unlock(&remaps.lock);
+}
+
+/* Gives the range pages of its own again. Nothing of the device's uses it any more. */
+static void remap_end(uint64_t base)
+{
+    struct remap **at = &remaps.first, *r;
+    pthread_rwlock_wrlock(&remaps.lock);
+    while (*at && (*at)->base != base)
+        at = &(*at)->next;
+    if ((r = *at)) {
+        void *own = mmap(NULL, r->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (own != MAP_FAILED)
+            memcpy(own, (const void *)(uintptr_t)r->first, r->length);
+        if (own != MAP_FAILED && mremap(own, r->length, r->length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)r->first) != MAP_FAILED) {
+            host_space_give(r->alias);
+            *at = r->next;
+            atomic_fetch_sub(&remaps.count, 1);
+            free(r);
+        } else {
+            r->base = r->size = 0;            /* no memory: it keeps the pages that it has */
+        }
+    }
+    pthread_rwlock_unlock(&remaps.lock);
+}
+
+static uint64_t remap_find(uint64_t address, uint64_t size)
+{
+    uint64_t found = 0;
+    if (!atomic_load_explicit(&remaps.count, memory_order_relaxed))
+        return 0;
+    pthread_rwlock_rdlock(&remaps.lock);
+    for (const struct remap *r = remaps.first; r && !found; r = r->next)
+        if (address - r->base < r->size && size <= r->size - (address - r->base))
+            found = r->alias + (address - r->first);
+    pthread_rwlock_unlock(&remaps.lock);
+    return found;
+}
+
+uint64_t host_shared(const void *host, size_t size)
+{
+    uint64_t address = (uint64_t)(uintptr_t)host;
+    if (!host_space_holds(address))
+        return remap_find(address, size);
+    return address_pinned(host, size) ? address : 0;
+}
+
+/* ---- pinned memory ---- */
+
+/* From the host window; 0: there is none, or no room. */
+static int allocate_shared(size_t size, unsigned flags, void **out)
+{
+    uint64_t at = host_space_take(size);
+    if (!at)
+        return CORE_NOT_FOUND;
+    int code = address_add(CORE_PINNED_MEMORY, -1, at, size, flags);
+    if (code)
+        host_space_give(at);
+    *out = (void *)(uintptr_t)at;
+    return code ? CORE_OUT_OF_MEMORY : CORE_OK;
+}
+
 int core_host_allocate(size_t size, unsigned flags, void **out)
 {
     int code = core_enter();
@@ -38,6 +173,8 @@ int core_host_allocate(size_t size, unsigned flags, void **out)
         return CORE_INVALID_VALUE;
     if (size > core_session.window_size)
         return CORE_OUT_OF_MEMORY;
+    if ((code = allocate_shared(size, flags, out)) != CORE_NOT_FOUND)
+        return code;
     uint64_t at = core_session.in_process ? 0 : window_take_top(size);
     void *memory = mmap((void *)(uintptr_t)at, whole_pages(size), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
@@ -65,6 +202,10 @@ int core_host_free(void *host)
         return CORE_INVALID_VALUE;
     code = settle_everything();
     uint64_t from = core_session.window, size = core_session.window_size;
+    if (host_space_holds(range.base)) {
+        host_space_give(range.base);
+        return code;
+    }
     if (range.base - from < size && !core_session.in_process) {
         /* The numbers stay reserved. */
         mmap(host, whole_pages(range.size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -83,6 +224,8 @@ int core_host_register(void *host, size_t size, unsigned flags)
     if (!host || !size || flags & ~(unsigned)REGISTER_FLAGS || (uint64_t)(uintptr_t)host + size < size)
         return CORE_INVALID_VALUE;
     code = address_add(CORE_REGISTERED_MEMORY, -1, (uint64_t)(uintptr_t)host, size, flags);
+    if (!code && !(flags & REGISTER_IO) && remap_wanted())
+        remap_begin((uint64_t)(uintptr_t)host, size);
     return code == CORE_INVALID_VALUE ? CORE_HOST_ALREADY_REGISTERED : code;
 }
 
@@ -95,7 +238,9 @@ int core_host_unregister(void *host)
         return CORE_INVALID_VALUE;
     if (!address_remove(CORE_REGISTERED_MEMORY, (uint64_t)(uintptr_t)host, NULL))
         return CORE_HOST_NOT_REGISTERED;
-    return settle_everything();
+    code = settle_everything();
+    remap_end((uint64_t)(uintptr_t)host);
+    return code;
 }
 
 int core_host_device_pointer(void *host, uint64_t *address)
@@ -103,8 +248,10 @@ int core_host_device_pointer(void *host, uint64_t *address)
     int code = core_enter();
     if (code)
         return code;
-    *address = 0;
-    return address_pinned(host, 1) ? CORE_NOT_SUPPORTED : CORE_INVALID_VALUE;
+    if (!address_pinned(host, 1))
+        return CORE_INVALID_VALUE;
+    *address = host_shared(host, 1);
+    return *address ? CORE_OK : CORE_NOT_SUPPORTED;
 }
 
 int core_host_flags(void *host, unsigned *flags)

@@ -24,6 +24,7 @@ struct perf {
     bool no_cache;      /* free memory is given back at once, queries always travel */
     bool no_pipeline;   /* one chunk of a copy from the device at a time */
     bool no_shm;        /* a unix socket stays one */
+    bool no_payload;    /* no host memory is shared: bytes of copies travel inside the calls */
 };
 void perf_parse(struct perf *, const char *text);
 extern struct perf core_perf;

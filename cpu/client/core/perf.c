@@ -26,8 +26,10 @@ void perf_parse(struct perf *perf, const char *text)
             perf->no_pipeline = true;
         else if (word_is(text, length, "no_shm"))
             perf->no_shm = true;
+        else if (word_is(text, length, "no_payload"))
+            perf->no_payload = true;
         else if (length)
-            log_warning("FLYT_PERF: %.*s is not a switch of this version; it has no_async, no_batch, no_cache, no_pipeline, no_shm",
+            log_warning("FLYT_PERF: %.*s is not a switch of this version; it has no_async, no_batch, no_cache, no_pipeline, no_shm, no_payload",
                         (int)length, text);
         text += length;
         text += *text == ',';

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "host.h"
 
 enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD };
 enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
@@ -177,20 +177,60 @@ static int attach_hello(const struct manager_place *place)
     return CORE_OK;
 }
 
+/* The server may not be what we think: nothing of its first answers is used unchecked. */
+static uint64_t host_usable(uint64_t window, uint64_t size)
+{
+    uint64_t at = window + core_session.window_size;
+    return size % FLYT_HOST_GRANULE == 0 && size <= SIZE_MAX / 4 && at + size > at ? size : 0;
+}
+
+/* Reserves [at, at + size). 0, or errno. */
+static int reserve(uint64_t at, uint64_t size)
+{
+    void *got = mmap((void *)(uintptr_t)at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == (void *)(uintptr_t)at)
+        return 0;
+    int error = got == MAP_FAILED ? errno : EEXIST;
+    if (got != MAP_FAILED)
+        munmap(got, size);
+    return error;
+}
+
+/* The host window, whose numbers are ours (in process: which is there already). What is missing only makes copies slower.
+   A forked child does not get it: what it wrote there would be the parent's, and the device's. */
+static void attach_host(uint64_t at, uint64_t size)
+{
+    struct rpc_shared_memory shared = { .fd = -1 };
+    void *memory = (void *)(uintptr_t)at;
+    if (!size || core_perf.no_payload)
+        return;
+    if (!core_session.in_process) {
+        if (!rpc_client_shared_memory(core_session.client, &shared) || shared.payload_size < size)
+            return;
+        memory = mmap(memory, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, shared.fd, (off_t)shared.payload);
+    }
+    if (memory == MAP_FAILED) {
+        log_info("%llu MiB of host memory cannot be shared with the GPU server: %s; copies pass through the connection",
+                 (unsigned long long)(size >> 20), strerror(errno));
+        return;
+    }
+    madvise(memory, size, MADV_DONTFORK);
+    madvise(memory, size, MADV_HUGEPAGE);       /* where the system gives them for shared memory */
+    host_space_open(at, size);
+}
+
 /* Reserves the same numbers here that the server reserved there; asks for other ones while they are taken. */
 static int attach_window(void)
 {
-    uint64_t offer = core_session.hello.window, size = core_session.window_size;
+    uint64_t offer = core_session.hello.window, size = core_session.window_size, host = host_usable(offer, core_session.hello.host_size);
     for (int i = 0; i < WINDOW_OFFERS && offer; i++) {
         if (core_session.in_process)
             break;
-        void *at = mmap((void *)(uintptr_t)offer, size, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-        if (at == (void *)(uintptr_t)offer)
+        int error = reserve(offer, size + host);
+        if (error && host && (error = reserve(offer, size)) == 0)
+            host = 0;                         /* something lies behind the window: it is done without */
+        if (!error)
             break;
-        int error = at == MAP_FAILED ? errno : EEXIST;
-        if (at != MAP_FAILED)
-            munmap(at, size);
         if (error == ENOMEM) {
             log_error("cannot reserve %llu GiB of addresses for GPU memory: %s. Raise `ulimit -v`, or give the server a smaller --window",
                       (unsigned long long)(size >> 30), strerror(error));
@@ -200,6 +240,7 @@ static int attach_window(void)
         window_result result = { 0 };
         int code = wire_call(FLYT_WINDOW, (xdrproc_t)xdr_window_args, &args, (xdrproc_t)xdr_window_result, &result);
         offer = code ? 0 : result.window;
+        host = host_usable(offer, result.host_size);
         xdr_free((xdrproc_t)xdr_window_result, &result);
     }
     core_session.window = offer;
@@ -208,10 +249,10 @@ static int attach_window(void)
                   (unsigned long long)(size >> 30));
         return CORE_OUT_OF_MEMORY;
     }
+    attach_host(offer + size, host);
     return window_open(offer, size, core_session.granularity) ? CORE_OUT_OF_MEMORY : CORE_OK;
 }
 
-/* The server may not be what we think: nothing of its first answer is used unchecked. */
 static int attach_check(void)
 {
     const hello_result *h = &core_session.hello;

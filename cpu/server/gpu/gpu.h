@@ -85,6 +85,9 @@
 /* Newer or not everywhere: NULL where the driver lacks them; whoever uses one has a second way. */
 #define GPU_OPTIONAL(X) \
     X(FuncGetParamInfo, "cuFuncGetParamInfo", (CUfunction function, size_t index, size_t *offset, size_t *size)) \
+    X(MemHostRegister, "cuMemHostRegister_v2", (void *memory, size_t size, unsigned int flags)) \
+    X(MemHostUnregister, "cuMemHostUnregister", (void *memory)) \
+    X(StreamWriteValue32, "cuStreamWriteValue32_v2", (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)) \
     X(StreamWaitValue32, "cuStreamWaitValue32_v2", (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)) \
     X(MemcpyPeerAsync, "cuMemcpyPeerAsync", (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size, CUstream stream)) \
     X(Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", (const CUDA_MEMCPY3D_PEER *copy, CUstream stream)) \

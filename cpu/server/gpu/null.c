@@ -407,6 +407,17 @@ static CUresult null_MemHostGetDevicePointer(CUdeviceptr *address, void *memory,
     return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+static CUresult null_MemHostRegister(void *memory, size_t size, unsigned int flags)
+{
+    (void)flags;
+    return memory && size ? null_check() : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult null_MemHostUnregister(void *memory)
+{
+    return memory ? null_check() : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* ---- copies and memset ---- */
 
 CUresult null_work(_Atomic unsigned long *counter, CUstream stream)
@@ -529,6 +540,15 @@ static CUresult null_LaunchHostFunc(CUstream stream, CUhostFn function, void *us
 
 /* A stream of the null device cannot wait; the server sees to it that the flag is set in time or late, both are
    the same here. */
+/* Everything before it has ended. The address is host memory: the null device has no other. */
+static CUresult null_StreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
+{
+    if (flags || !address || !null_stream_ok(stream))
+        return CUDA_ERROR_INVALID_VALUE;
+    atomic_store_explicit((_Atomic cuuint32_t *)(uintptr_t)address, value, memory_order_release);
+    return CUDA_SUCCESS;
+}
+
 static CUresult null_StreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
     (void)value;
@@ -586,6 +606,9 @@ void gpu_null_fill(struct gpu *gpu)
 #undef X
     gpu->FuncGetParamInfo = null_FuncGetParamInfo;
     gpu->StreamWaitValue32 = null_StreamWaitValue32;
+    gpu->StreamWriteValue32 = null_StreamWriteValue32;
+    gpu->MemHostRegister = null_MemHostRegister;
+    gpu->MemHostUnregister = null_MemHostUnregister;
     gpu->LaunchKernelEx = null_LaunchKernelEx;
 }
 

@@ -1,0 +1,42 @@
+/*
+ * host.h: host memory that this process, the worker and the device share: the host window behind the window of device
+ * addresses (cpu_rpc_prot.x says what it is). Over a network there is none, and everything here says so.
+ */
+#ifndef FLYT_CLIENT_CORE_HOST_H
+#define FLYT_CLIENT_CORE_HOST_H
+
+#include "internal.h"
+
+/* ---- host_space.c: which parts of the window are in use ---- */
+
+void host_space_open(uint64_t base, uint64_t size);         /* at attach; it is mapped */
+bool host_space_any(void);
+bool host_space_holds(uint64_t address);                    /* lies in the window */
+/* Page-locked memory, in whole pages, known to the device; 0: none. May wait. */
+uint64_t host_space_take(size_t size);
+void host_space_give(uint64_t address);                     /* nothing uses it any more. May wait */
+
+/* ---- host_memory.c ---- */
+
+/* Where the device finds the program's memory [host, host + size); 0: nowhere, it must be copied. */
+uint64_t host_shared(const void *host, size_t size);
+
+/* ---- chunks.c: pieces of the window through which the bytes of ordinary memory pass ---- */
+
+enum { CHUNK_SIZE = 512 * 1024 };
+
+struct chunk {
+    uint64_t          address;        /* CHUNK_SIZE bytes of it */
+    _Atomic uint32_t *mark;           /* copy_args.mark: not 0 once the device has done with a chunk that was sent */
+    int               device;
+    struct chunk     *next;
+};
+
+bool chunks_serve(size_t size);                             /* worth a chunk, and there are some */
+/* One chunk, or NULL. With patience a moment is waited for one, unless that was in vain just now. */
+struct chunk *chunk_take(bool patience);
+void chunk_send(struct chunk *, int device);                /* before the call that names its mark: it comes back by itself */
+void chunk_give(struct chunk *);                            /* nothing uses it */
+void chunks_forget_device(int device);                      /* after a reset */
+
+#endif

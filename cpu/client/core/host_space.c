@@ -1,0 +1,250 @@
+/*
+ * host_space.c: which parts of the host window are in use.
+ *
+ * A run is what one HOST_ADD gave: whole granules, page-locked for the device. A large piece has a run to itself; small ones
+ * are pages of a run of one granule, so that most of them cost no message. Runs that fall free are kept, up to SPARE_MOST bytes,
+ * for the next who wants one of that size; beyond that they are taken from the device (HOST_REMOVE), and only then are their
+ * pages given back to the system: as long as the device knows them, it would go on using the old ones. The server refuses
+ * while work is under way; then the run stays a spare one and is tried again.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cpu/common/log.h"
+#include "host.h"
+
+enum { PAGE = 4096, PAGES = FLYT_HOST_GRANULE / PAGE, SMALL_MOST = FLYT_HOST_GRANULE / 2, SPARE_MOST = 64 << 20 };
+
+struct run {
+    uint64_t    address, size;
+    struct run *next;                 /* among the spare ones, oldest first, or those cut into pages */
+    unsigned    used;                 /* pages */
+    bool        pages;                /* cut into pages */
+    uint16_t    length[PAGES];        /* of the piece that begins with that page; 0: none does */
+    uint64_t    taken[PAGES / 64];
+};
+
+static struct {
+    pthread_mutex_t lock;             /* held over the calls to the server */
+    uint64_t        base, size;
+    struct run    **at;               /* by granule */
+    struct run     *cut, *spare;
+    uint64_t        spare_bytes;
+    bool            told;
+} space = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void host_space_open(uint64_t base, uint64_t size)
+{
+    space.base = base;
+    space.size = size;
+}
+
+bool host_space_any(void)
+{
+    return space.size != 0;
+}
+
+bool host_space_holds(uint64_t address)
+{
+    return address - space.base < space.size;
+}
+
+/* ---- runs; the lock is held ---- */
+
+static void place(struct run *run, struct run *what)
+{
+    for (uint64_t i = 0; i < run->size / FLYT_HOST_GRANULE; i++)
+        space.at[(run->address - space.base) / FLYT_HOST_GRANULE + i] = what;
+}
+
+/* The lowest place for so many granules; 0: none. */
+static uint64_t find(uint64_t count)
+{
+    uint64_t all = space.size / FLYT_HOST_GRANULE, found = 0;
+    if (!space.at && !(space.at = calloc(all, sizeof(struct run *))))
+        return 0;
+    for (uint64_t i = 0; i < all; i++) {
+        found = space.at[i] ? 0 : found + 1;
+        if (found == count)
+            return space.base + (i + 1 - count) * FLYT_HOST_GRANULE;
+    }
+    return 0;
+}
+
+/* Takes the run from the device and gives its pages back. False: not now. */
+static bool run_end(struct run *run)
+{
+    host_args args = { .address = run->address, .size = run->size };
+    if (wire_plain(FLYT_HOST_REMOVE, (xdrproc_t)xdr_host_args, &args))
+        return false;
+    madvise((void *)(uintptr_t)run->address, run->size, MADV_REMOVE);
+    place(run, NULL);
+    free(run);
+    return true;
+}
+
+/* Ends spare runs, the oldest first, until no more than `most` bytes are left of them. */
+static void trim(uint64_t most)
+{
+    for (struct run **at = &space.spare; *at && space.spare_bytes > most;) {
+        struct run *run = *at, *next = run->next;
+        uint64_t size = run->size;
+        if (run_end(run)) {
+            *at = next;
+            space.spare_bytes -= size;
+        } else {
+            at = &run->next;
+        }
+    }
+}
+
+static void spare(struct run *run)
+{
+    struct run **at = &space.spare;
+    while (*at)
+        at = &(*at)->next;
+    *at = run;
+    run->next = NULL;
+    space.spare_bytes += run->size;
+    trim(SPARE_MOST);
+}
+
+static void tell(size_t size, int code)
+{
+    if (space.told)
+        return;
+    space.told = true;
+    if (code)
+        log_warning("the GPU server cannot page-lock %zu bytes of host memory that it shares with this program (%d); they and others like "
+                    "them become ordinary memory, which is copied once more. See the server's log", size, code);
+    else
+        log_warning("%zu bytes of page-locked memory do not fit in the %llu MiB that this program shares with the GPU server; they and "
+                    "others like them become ordinary memory, which is copied once more and which kernels cannot reach. Start "
+                    "cricket-rpc-server with a larger --host-memory", size, (unsigned long long)(space.size >> 20));
+}
+
+static struct run *run_begin(size_t wanted)
+{
+    uint64_t count = wanted / FLYT_HOST_GRANULE + (wanted % FLYT_HOST_GRANULE != 0);
+    for (struct run **at = &space.spare; *at; at = &(*at)->next)
+        if ((*at)->size == count * FLYT_HOST_GRANULE) {
+            struct run *run = *at;
+            *at = run->next;
+            space.spare_bytes -= run->size;
+            return run;
+        }
+    uint64_t address = find(count);
+    if (!address && space.spare) {
+        trim(0);
+        address = find(count);
+    }
+    struct run *run = address ? calloc(1, sizeof *run) : NULL;
+    if (!run) {
+        tell(wanted, 0);
+        return NULL;
+    }
+    *run = (struct run){ .address = address, .size = count * FLYT_HOST_GRANULE };
+    host_args args = { .address = run->address, .size = run->size };
+    int code = wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
+    if (code) {
+        tell(wanted, code);
+        free(run);
+        return NULL;
+    }
+    place(run, run);
+    return run;
+}
+
+/* ---- pages of a run; the lock is held ---- */
+
+static bool page_taken(const struct run *run, unsigned page)
+{
+    return run->taken[page / 64] >> page % 64 & 1;
+}
+
+static void pages_mark(struct run *run, unsigned first, unsigned count, bool taken)
+{
+    for (unsigned page = first; page < first + count; page++)
+        if (taken)
+            run->taken[page / 64] |= UINT64_C(1) << page % 64;
+        else
+            run->taken[page / 64] &= ~(UINT64_C(1) << page % 64);
+    run->used = taken ? run->used + count : run->used - count;
+    run->length[first] = (uint16_t)(taken ? count : 0);
+}
+
+static uint64_t pages_take(struct run *run, unsigned count)
+{
+    if (PAGES - run->used < count)
+        return 0;
+    for (unsigned page = 0, found = 0; page < PAGES; page++) {
+        found = page_taken(run, page) ? 0 : found + 1;
+        if (found == count) {
+            pages_mark(run, page + 1 - count, count, true);
+            return run->address + (uint64_t)(page + 1 - count) * PAGE;
+        }
+    }
+    return 0;
+}
+
+static uint64_t small_take(size_t size)
+{
+    unsigned count = (unsigned)((size + PAGE - 1) / PAGE);
+    uint64_t address = 0;
+    for (struct run *run = space.cut; run && !address; run = run->next)
+        address = pages_take(run, count);
+    if (address)
+        return address;
+    struct run *run = run_begin(FLYT_HOST_GRANULE);
+    if (!run)
+        return 0;
+    run->pages = true;
+    run->next = space.cut;
+    space.cut = run;
+    return pages_take(run, count);
+}
+
+/* An empty run stays, as long as it is the only one. */
+static void small_give(struct run *run, uint64_t address)
+{
+    unsigned page = (unsigned)((address - run->address) / PAGE);
+    pages_mark(run, page, run->length[page], false);
+    if (run->used || (space.cut == run && !run->next))
+        return;
+    struct run **at = &space.cut;
+    while (*at != run)
+        at = &(*at)->next;
+    *at = run->next;
+    run->pages = false;
+    spare(run);
+}
+
+/* ---- for the others ---- */
+
+uint64_t host_space_take(size_t size)
+{
+    if (!space.size || !size)
+        return 0;
+    pthread_mutex_lock(&space.lock);
+    uint64_t address = 0;
+    if (size <= SMALL_MOST) {
+        address = small_take(size);
+    } else {
+        struct run *run = run_begin(size);
+        address = run ? run->address : 0;
+    }
+    pthread_mutex_unlock(&space.lock);
+    return address;
+}
+
+void host_space_give(uint64_t address)
+{
+    pthread_mutex_lock(&space.lock);
+    struct run *run = space.at[(address - space.base) / FLYT_HOST_GRANULE];
+    if (run->pages)
+        small_give(run, address);
+    else
+        spare(run);
+    pthread_mutex_unlock(&space.lock);
+}
