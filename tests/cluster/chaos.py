@@ -36,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 
 import machines
 from blows import KINDS
@@ -137,13 +138,16 @@ def finish(cluster, programs, before):
         comment(error)
         ok(False, "no server, no program, nothing booked")
     after = descriptors(cluster)
-    grown = {name: f"{before[name]} to {after[name]}" for name in after if after[name] > before[name] + 1}
+    grown = {name: sorted((Counter(after[name]) - Counter(before[name])).elements()) for name in after if len(after[name]) > len(before[name]) + 1}
+    for name in grown:
+        comment(f"{name} had {before[name]}, has {after[name]}")
     ok(not grown, f"no daemon has more descriptors than before {grown or ''}")
     bad = cluster.stop()
     ok(not bad, f"all daemons end when they are asked to {bad or ''}")
     rows = cluster.rows()
     if rows is not None:
         ok(rows == {"servers": 0, "nodes": len(NODES), "vms": len(VMS)}, f"rows of the database: {rows}")
+    cluster.stop_database()
     left = cluster.leftovers()
     comment("\n".join(left))
     ok(not left, "nothing is left behind")

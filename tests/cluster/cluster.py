@@ -123,7 +123,7 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         if not program:
             print("1..0 # SKIP no MongoDB server could be had: neither $FLYT_TEST_MONGOD nor mongod, nor one from PyPI")
             sys.exit(77)
-        address = self.machines["db"].address
+        self.mongo, address = program, self.machines["db"].address
         command = [program, "--dbpath", f"{self.dir}/state/mongo", "--port", str(MONGO_PORT), "--bind_ip", address]
         if os.path.basename(program).startswith("secantus"):
             command = [program, "--storage-path", f"{self.dir}/state/mongo", "--host", address, "--port", str(MONGO_PORT), "--cache-size", "64M", "--sync-on-commit"]
@@ -206,11 +206,16 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         return servers
 
     def rows(self):
-        """How many rows the database has of servers, nodes and VMs; the cluster manager has ended."""
+        """How many rows the database has of servers, nodes and VMs; the cluster manager has ended. None: nothing here can ask."""
         if self.database == "sqlite":
             with sqlite3.connect(f"{self.dir}/db/flyt.db") as connection:
                 return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("servers", "nodes", "vms")}
-        return None
+        python = os.path.join(os.path.dirname(self.mongo), "python")       # of the environment that the server from PyPI lives in
+        if not os.path.exists(python):
+            return None
+        script = ("import json, pymongo; db = pymongo.MongoClient('%s', %d).flyt; names = {'servers': 'flyt_servers', 'nodes': 'flyt_nodes', "
+                  "'vms': 'vm_required_resources'}; print(json.dumps({k: db[v].count_documents({}) for k, v in names.items()}))")
+        return json.loads(self.run(*self.machines["cluster"].command(python, "-c", script % (self.machines["db"].address, MONGO_PORT))))
 
     def leftovers(self):
         """What should not be there once everything has ended."""
@@ -225,9 +230,13 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
     def stop(self):
         """In order. What did not end as it should is returned."""
         bad = []
-        for name in (*VMS, *NODES, "cluster", "db"):
+        for name in (*VMS, *NODES, "cluster"):
             if name in self.daemons and self.daemons[name].running():
                 status = self.daemons[name].end()
-                if status != 0 and name != "db":
+                if status != 0:
                     bad.append(f"{name}: {status}")
         return bad
+
+    def stop_database(self):
+        if "db" in self.daemons:
+            self.daemons["db"].end()

@@ -5,6 +5,7 @@ else, /dev/shm and /run are empty at first, and all of it ends with the test, ho
 """
 import glob
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -171,4 +172,11 @@ class Daemon:
         return self.process is not None and self.process.poll() is None
 
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """What they are, numbers left out: "socket:", "anon_inode:[pidfd]" …"""
+        found = []
+        for name in os.listdir(f"/proc/{self.process.pid}/fd"):
+            try:
+                found.append(re.sub(r":\[\d+\]$", ":", os.readlink(f"/proc/{self.process.pid}/fd/{name}")))
+            except OSError:
+                pass
+        return sorted(found)
