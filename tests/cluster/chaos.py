@@ -111,7 +111,7 @@ def strike_all(cluster, programs, options, chance):
     for round_number in range(options.rounds) if not end else iter(int, 1):
         kinds = [k for k in KINDS if cluster.database in k.databases and (options.all or not k.slow)]
         if options.only:
-            kinds = [k for k in KINDS if any(word in k.name for word in options.only)]
+            kinds = [k for k in KINDS if cluster.database in k.databases and any(word in k.name for word in options.only)]
         chance.shuffle(kinds)
         for kind in kinds:
             if end and time.monotonic() > end:
