@@ -55,6 +55,8 @@ def everything_is_there_and_works():
                  "usr/share/bash-completion/completions/flytctl", "usr/share/zsh/site-functions/_flytctl", "usr/libexec/flyt/cudart/libcudart.so.12",
                  "usr/libexec/flyt/libsoftgpu.so"):
         need(os.path.isfile(os.path.join(root, name)), name)
+    for name in files(BIN):                       # what is built is installed, whatever is added
+        need(name == "README.md" or os.path.isfile(os.path.join(root, "usr/libexec/flyt", name)), f"{name} is not installed")
     for name in files(root):
         path = os.path.join(root, name)
         need(os.path.islink(path) or not os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IWOTH), f"{name} can be written by others")

@@ -98,7 +98,7 @@ static void body_closes_at_hello(void)
 static void attach_failures(void **unused)
 {
     (void)unused;
-    says(body_wrong_uri, "gpu1:9000 is not the address of a GPU server; write tcp://");
+    says(body_wrong_uri, "gpu1:9000 is not the address of a GPU server; write tls://");
     says(body_nobody, "no GPU server answers at unix:///tmp/flyt-test-nobody.sock");
     says(body_nobody_tcp, "no GPU server answers at tcp://127.0.0.1:1");
     says(body_version, "speaks protocol 77.0");

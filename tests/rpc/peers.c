@@ -507,7 +507,7 @@ static void wrong_calls(void **state)
     assert_int_equal(at(&reply, 6), FLYT_VERSION);
     assert_int_equal(at(&reply, 7), FLYT_VERSION);
 
-    static const uint32_t unknown[] = { 5, 9999, 0xffffffff };          /* procedures */
+    static const uint32_t unknown[] = { 9, 9999, 0xffffffff };          /* procedures */
     for (size_t i = 0; i < 3; i++) {
         call = call_head(4, 2, FLYT_PROGRAM, FLYT_VERSION, unknown[i]);
         send_words(fd, &call);
