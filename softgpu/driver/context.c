@@ -37,8 +37,21 @@ CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, uns
     return CUDA_SUCCESS;
 }
 
+/* Stacks of all threads that can be resident, and the FIFO of printf: device memory that no pointer leads to, in granules. */
+static size_t reserve_of(const struct sgd_context *c)
+{
+    const struct sg_limits *l = &c->machine->limits;
+    size_t bytes = c->limits[CU_LIMIT_STACK_SIZE] * l->max_threads_per_sm * l->sm_count + c->limits[CU_LIMIT_PRINTF_FIFO_SIZE];
+    return (bytes + SGD_GRANULE - 1) / SGD_GRANULE * SGD_GRANULE;
+}
+
 CUresult sgd_context_apply_limits(struct sgd_context *c)
 {
+    size_t wanted = reserve_of(c);
+    if (wanted > c->reserved && wanted - c->reserved > c->device->total - c->device->used)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    c->device->used += wanted - c->reserved;
+    c->reserved = wanted;
     sg_engine_set_stack(c->machine->engine, c->limits[CU_LIMIT_STACK_SIZE]);
     sg_engine_set_printf_fifo(c->machine->engine, c->limits[CU_LIMIT_PRINTF_FIFO_SIZE]);
     return CUDA_SUCCESS;
@@ -67,7 +80,11 @@ CUresult sgd_context_activate(struct sgd_context *c)
     c->cache = CU_FUNC_CACHE_PREFER_NONE;
     c->shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
     c->active = true;
-    return sgd_context_apply_limits(c);
+    c->machine->contexts++;
+    r = sgd_context_apply_limits(c);
+    if (r)
+        sgd_context_deactivate(c);
+    return r;
 }
 
 void sgd_engine_flush(struct sgd_machine *m)
@@ -101,6 +118,10 @@ void sgd_context_deactivate(struct sgd_context *c)
     c->peer_enabled = 0;
     while (sgd_queue_cancelling())
         sgd_wait(NULL);
+    sgd_device_give(c->device, c->reserved);
+    c->reserved = 0;
+    if (--c->machine->contexts == 0)
+        sgd_machine_drop_heap(c->machine);
     if (c->sm_count)
         sgd_machine_destroy(c->machine);
     c->machine = NULL;

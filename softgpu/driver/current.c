@@ -225,6 +225,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
     CUresult r = sgd_enter_current(&c);
     if (r)
         return r;
+    size_t before = (unsigned)limit < SGD_LIMITS ? c->limits[limit] : 0;
     switch ((int)limit) {
     case CU_LIMIT_STACK_SIZE:               /* NVIDIA's rounds up to 16 and stops at 512 KiB less a little */
         if (value > 512 << 10)
@@ -261,6 +262,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
     }
     if (!r)
         r = sgd_context_apply_limits(c);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY)
+        c->limits[limit] = before;
     sgd_leave();
     return r;
 }

@@ -105,10 +105,12 @@ struct sgd_machine {
     struct sgd_device *device;
     struct sg_limits limits;             /* sm_count is the machine's */
     uint64_t heap; size_t heap_size;     /* of malloc() in kernels; 0: not yet */
+    unsigned contexts;                   /* active ones that use it */
 };
 extern struct sgd_machine *sgd_machines;
 CUresult sgd_machine_new(struct sgd_device *, unsigned sm_count, struct sgd_machine **);
 void sgd_machine_destroy(struct sgd_machine *);
+void sgd_machine_drop_heap(struct sgd_machine *);
 
 struct sgd_device {
     int ordinal;
@@ -133,6 +135,7 @@ struct sgd_context {
     unsigned flags, api_version, retains;
     uint64_t id;
     size_t limits[SGD_LIMITS];
+    size_t reserved;                     /* of the device's memory, for stacks and printf */
     CUfunc_cache cache;
     CUsharedconfig shared_config;
     struct sgd_stream *legacy;           /* the NULL stream */

@@ -40,6 +40,16 @@ build/cuda/libraries: $(addprefix tests/cuda/libraries/,main.cu part.cu) tests/c
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ tests/cuda/libraries/main.cu $@-two.o $@-three.o $@-five.so \
 	    -Xlinker -rpath='$$ORIGIN' -ldl
 
+# Several programs of one tenant. ThreadSanitizer: as below.
+build/cuda/quota: tests/cuda/quota/main.cu tests/cuda/quota/big.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $^
+$(BUILD)/tests/quota-%: tests/cuda/quota.py tests/cuda/e2e.py build/cuda/quota | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/quota.py --bin %s --transport %s build/cuda/quota\n' $(BIN) $* > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/quota-shm $(BUILD)/tests/quota-tcp)
+
 build/cuda/vector_add-noptx: tests/cuda/vector_add.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) -cudart shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=sm_75 -o $@ $<

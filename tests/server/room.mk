@@ -1,5 +1,5 @@
 # tests/server: the session and the server processes, spoken to by hand.
-TESTS_SERVER_UNITS  := session process software hostile local devices
+TESTS_SERVER_UNITS  := session process software hostile local devices tenant
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 

@@ -38,6 +38,36 @@ static void alloc_and_free(void **state)
     OK(cuMemFree(large));
 }
 
+/* Stacks and the FIFO of printf are memory of the device; what does not fit changes nothing. */
+static void stacks(void **state)
+{
+    (void)state;
+    size_t before, with, total, limit, most;
+    int sms, threads;
+    CUdevice d;
+    OK(cuCtxGetDevice(&d));
+    OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d));
+    OK(cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, d));
+    OK(cuMemGetInfo(&before, &total));
+    OK(cuCtxGetLimit(&limit, CU_LIMIT_STACK_SIZE));
+    assert_true(total - before >= limit * (size_t)sms * (size_t)threads);
+    OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, limit + 8192));
+    OK(cuMemGetInfo(&with, &total));
+    assert_true(before - with >= (size_t)8192 * (size_t)sms * (size_t)threads - GRANULE);
+    OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, limit));
+    OK(cuMemGetInfo(&with, &total));
+    assert_int_equal(with, before);
+    CUdeviceptr all;
+    OK(cuMemAlloc(&all, before / GRANULE * GRANULE));
+    FAILS(CUDA_ERROR_OUT_OF_MEMORY, cuCtxSetLimit(CU_LIMIT_STACK_SIZE, limit + 8192));
+    FAILS(CUDA_ERROR_OUT_OF_MEMORY, cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 64 * MIB));
+    OK(cuCtxGetLimit(&most, CU_LIMIT_STACK_SIZE));
+    assert_int_equal(most, limit);
+    OK(cuMemFree(all));
+    OK(cuMemGetInfo(&with, &total));
+    assert_int_equal(with, before);
+}
+
 static void copies_1d(void **state)
 {
     (void)state;
@@ -224,7 +254,7 @@ static void pointer_attributes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_and_free), cmocka_unit_test(copies_1d), cmocka_unit_test(memsets), cmocka_unit_test(copies_2d_3d),
+        cmocka_unit_test(alloc_and_free), cmocka_unit_test(stacks), cmocka_unit_test(copies_1d), cmocka_unit_test(memsets), cmocka_unit_test(copies_2d_3d),
         cmocka_unit_test(pinned_and_registered), cmocka_unit_test(managed), cmocka_unit_test(pointer_attributes),
     };
     return RUN(tests);

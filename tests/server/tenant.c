@@ -1,0 +1,283 @@
+/*
+ * tenant.c: several sessions of one tenant, spoken to by hand on the null device: the limit over all of them, recall from
+ * who does not use it, and clients that lie, never answer, or are killed.
+ *
+ * shows: quota: clients that map without end, never answer a recall, answer nonsense or unmap what is not theirs harm nobody else
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/tenant_ledger.h"
+#include "tests/server/peer.h"
+
+enum { MIB = 1 << 20, LIMIT = 64 * MIB, PIECE = 2 * MIB };
+#define PATIENCE (10 * CLOCK_NS_PER_SECOND)
+
+struct fixture { struct server server; char path[128]; const struct ledger *ledger; struct peer a, b; };
+
+static uint64_t held(const struct fixture *f)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < f->ledger->high; i++)
+        sum += f->ledger->slots[i].pid ? f->ledger->slots[i].bytes : 0;
+    return sum;
+}
+
+static void held_becomes(const struct fixture *f, uint64_t bytes)
+{
+    uint64_t until = clock_now() + PATIENCE;
+    while (held(f) != bytes) {
+        if (clock_now() > until)
+            fail_msg("the tenant holds %lu MiB, not %lu", held(f) / MIB, bytes / MIB);
+        usleep(2000);
+    }
+}
+
+static int begin(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    char limit[32];
+    snprintf(f->path, sizeof f->path, "/tmp/flyt-test-ledger-%d", (int)getpid());
+    snprintf(limit, sizeof limit, "%d", LIMIT);
+    setenv("FLYT_TENANT_LEDGER", f->path, 1);
+    setenv("FLYT_TENANT_MEMORY", limit, 1);
+    server_start(&f->server, "null", NULL);
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    f->ledger = mmap(NULL, sizeof *f->ledger, PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    assert_ptr_not_equal(f->ledger, MAP_FAILED);
+    peer_connect(&f->a, f->server.uri[0]);
+    peer_hello(&f->a);
+    peer_connect(&f->b, f->server.uri[1]);
+    peer_hello(&f->b);
+    assert_int_equal(f->a.hello.devices.devices_val[0].total_memory, LIMIT);
+    *state = f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct fixture *f = *state;
+    peer_close(&f->a);
+    peer_close(&f->b);
+    held_becomes(f, 0);
+    assert_int_equal(server_stop(&f->server, SIGTERM), 0);
+    munmap((void *)(uintptr_t)f->ledger, sizeof *f->ledger);
+    unlink(f->path);
+    free(f);
+    return 0;
+}
+
+/* Bytes mapped; 0: out of memory. */
+static uint64_t map(struct peer *peer, uint64_t offset, uint64_t size, uint64_t least, bool recall)
+{
+    map_args args = { .address = peer->base + offset, .size = size, .least = least, .piece = PIECE, .recall = recall };
+    map_result result = { 0 };
+    assert_int_equal(flyt_map_1(&args, &result, peer->stub), RPC_SUCCESS);
+    uint64_t mapped = result.head.result ? 0 : result.size;
+    assert_true(result.head.result == 0 || result.head.result == 2);
+    xdr_free((xdrproc_t)xdr_map_result, (char *)&result);
+    return mapped;
+}
+
+static void unmap(struct peer *peer, uint64_t offset, uint64_t size)
+{
+    unmap_args args = { .address = peer->base + offset, .size = size };
+    flyt_unmap_1(&args, NULL, peer->stub);
+}
+
+static void recalled(struct peer *peer, unsigned number, uint64_t idle)
+{
+    recalled_args args = { number, idle };
+    flyt_recalled_1(&args, NULL, peer->stub);
+}
+
+/* Free and total as a client is told. */
+static uint64_t told_free(struct peer *peer)
+{
+    device_args args = { 0 };
+    memory_info_result result = { 0 };
+    assert_int_equal(flyt_memory_info_1(&args, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    assert_int_equal(result.total, LIMIT);
+    uint64_t bytes = result.free;
+    xdr_free((xdrproc_t)xdr_memory_info_result, (char *)&result);
+    return bytes;
+}
+
+/* Answers recalls of one client as told, until it has answered `answers` of them. */
+struct answerer { struct peer *peer; uint64_t give, at, idle; int answers; uint64_t asked; pthread_t thread; };
+
+static void *answerer_main(void *context)
+{
+    struct answerer *a = context;
+    for (int left = a->answers; left;) {
+        events_args args = { 0 };
+        events_result result = { 0 };
+        if (flyt_events_1(&args, &result, a->peer->stub) != RPC_SUCCESS)
+            return NULL;
+        for (u_int i = 0; i < result.events.events_len; i++) {
+            const flyt_event *event = &result.events.events_val[i];
+            if (event->kind != FLYT_EVENT_RECALL)
+                continue;
+            a->asked = event->flyt_event_u.recall.bytes;
+            if (a->give)
+                unmap(a->peer, a->at, a->give);
+            recalled(a->peer, event->flyt_event_u.recall.number, a->idle);
+            rpc_client_flush(a->peer->client);
+            left--;
+        }
+        xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+    }
+    return NULL;
+}
+
+static void answer(struct answerer *a) { assert_int_equal(pthread_create(&a->thread, NULL, answerer_main, a), 0); }
+static void answered(struct answerer *a) { assert_int_equal(pthread_join(a->thread, NULL), 0); }
+
+static void one_limit(void **state)
+{
+    struct fixture *f = *state;
+    /* What is welcome comes while there is plenty: an eighth stays. */
+    assert_int_equal(map(&f->a, 0, 32 * MIB, 4 * MIB, false), 32 * MIB);
+    assert_int_equal(map(&f->b, 0, 28 * MIB, 4 * MIB, false), 4 * MIB);
+    assert_int_equal(held(f), 36 * MIB);
+    assert_int_equal(map(&f->b, 4 * MIB, 30 * MIB, 30 * MIB, false), 0);
+    assert_int_equal(map(&f->b, 4 * MIB, 28 * MIB, 28 * MIB, false), 28 * MIB);
+    assert_int_equal(map(&f->b, 32 * MIB, PIECE, PIECE, false), 0);
+    assert_int_equal(held(f), LIMIT);
+    /* part of it goes, by whole pieces, also of several MAPs at once */
+    unmap(&f->b, 2 * MIB, 4 * MIB);
+    assert_int_equal(peer_device_sync(&f->b), 0);
+    assert_int_equal(f->b.last.latched, 0);
+    assert_int_equal(held(f), LIMIT - 4 * MIB);
+    assert_int_equal(map(&f->a, 32 * MIB, 4 * MIB, 4 * MIB, false), 4 * MIB);
+    assert_int_equal(peer_device_reset(&f->a), 0);
+    held_becomes(f, 28 * MIB);
+}
+
+static void recall_moves_credit(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(map(&f->a, 0, 40 * MIB, 40 * MIB, false), 40 * MIB);
+    struct answerer giver = { .peer = &f->a, .give = 8 * MIB, .at = 32 * MIB, .idle = 0, .answers = 1 };
+    answer(&giver);
+    assert_int_equal(map(&f->b, 0, 32 * MIB, 32 * MIB, true), 32 * MIB);
+    answered(&giver);
+    assert_int_equal(giver.asked, 8 * MIB);               /* what lacked */
+    assert_int_equal(held(f), LIMIT);
+    /* nobody has any: it fails as soon as all have said so */
+    giver = (struct answerer){ .peer = &f->a, .answers = 1 };
+    answer(&giver);
+    uint64_t start = clock_now();
+    assert_int_equal(map(&f->b, 32 * MIB, PIECE, PIECE, true), 0);
+    assert_true(clock_now() - start < 190 * CLOCK_NS_PER_MS);
+    answered(&giver);
+    /* What is free is asked for as well: what a holds unused is free to b. */
+    giver = (struct answerer){ .peer = &f->a, .idle = 20 * MIB, .answers = 1 };
+    answer(&giver);
+    assert_int_equal(told_free(&f->b), 20 * MIB);
+    answered(&giver);
+    assert_int_equal(giver.asked, 0);
+}
+
+static void the_deaf_and_the_liars(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
+    recalled(&f->a, 77, 60 * MIB);                        /* nobody asked */
+    assert_int_equal(peer_device_sync(&f->a), 0);
+    /* It does not answer: a little patience, and then none. */
+    uint64_t start = clock_now();
+    assert_int_equal(map(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
+    uint64_t first = clock_now() - start;
+    assert_true(first > 150 * CLOCK_NS_PER_MS && first < CLOCK_NS_PER_SECOND);
+    start = clock_now();
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(map(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
+    assert_true(clock_now() - start < CLOCK_NS_PER_SECOND);
+    assert_true(told_free(&f->b) == 4 * MIB);
+    /* It claims more than it has. */
+    struct answerer liar = { .peer = &f->a, .idle = UINT64_MAX, .answers = 1 };
+    answer(&liar);
+    answered(&liar);                                      /* what was asked while it was silent */
+    assert_true(told_free(&f->b) <= LIMIT);
+    /* Unmapping what is not there, or not all of a piece, is its own mistake. */
+    static const uint64_t wrong[][2] = { { 60 * MIB, PIECE }, { MIB, PIECE }, { 0, MIB }, { 0, 62 * MIB }, { UINT64_MAX / 2, PIECE },
+                                         { 0, UINT64_MAX - MIB + 1 }, { 0, 0 } };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        unmap(&f->a, wrong[i][0], wrong[i][1]);
+        assert_int_equal(peer_device_sync(&f->a), 0);
+        assert_int_equal(f->a.last.latched, 1);
+    }
+    assert_int_equal(held(f), 60 * MIB);
+    assert_int_equal(map(&f->b, 0, 4 * MIB, 4 * MIB, true), 4 * MIB);
+}
+
+/* Many at once, none waited for: each is answered, and the other goes on meanwhile. */
+static void mapping_without_end(void **state)
+{
+    enum { CALLS = 400 };
+    static map_args args[CALLS];
+    static map_result results[CALLS];
+    static struct rpc_call calls[CALLS];
+    struct fixture *f = *state;
+    assert_int_equal(map(&f->b, 0, 32 * MIB, 32 * MIB, false), 32 * MIB);
+    memset(results, 0, sizeof results);
+    memset(calls, 0, sizeof calls);
+    for (int i = 0; i < CALLS; i++) {
+        args[i] = (map_args){ .address = f->a.base + (uint64_t)i * PIECE, .size = PIECE, .least = PIECE, .piece = PIECE, .recall = 1 };
+        calls[i] = (struct rpc_call){ .procedure = FLYT_MAP, .encode = (xdrproc_t)xdr_map_args, .args = &args[i],
+                                      .decode = (xdrproc_t)xdr_map_result, .result = &results[i] };
+        assert_int_equal(rpc_client_submit(f->a.client, &calls[i]), RPC_SUCCESS);
+    }
+    uint64_t start = clock_now();
+    unmap(&f->b, 0, PIECE);
+    assert_int_equal(peer_device_sync(&f->b), 0);
+    assert_int_equal(f->b.last.latched, 0);
+    assert_true(clock_now() - start < CLOCK_NS_PER_SECOND);
+    int made = 0;
+    for (int i = 0; i < CALLS; i++) {
+        assert_int_equal(rpc_client_wait(f->a.client, &calls[i]), RPC_SUCCESS);
+        made += results[i].head.result == 0;
+        assert_true(results[i].head.result == 0 || results[i].head.result == 2);
+        xdr_free((xdrproc_t)xdr_map_result, (char *)&results[i]);
+    }
+    assert_true(made >= 16 && made <= 17);
+    assert_int_equal(held(f), 30 * MIB + (uint64_t)made * PIECE);
+    assert_true(clock_now() - start < PATIENCE);
+}
+
+/* A worker that is killed holds nothing, and is not waited for. */
+static void killed(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
+    int64_t worker = 0;
+    for (uint32_t i = 0; i < f->ledger->high; i++)
+        if (f->ledger->slots[i].bytes == 60 * MIB)
+            worker = f->ledger->slots[i].pid;
+    assert_true(worker > 0);
+    kill((pid_t)worker, SIGKILL);
+    assert_int_equal(map(&f->b, 0, 40 * MIB, 40 * MIB, true), 40 * MIB);
+    held_becomes(f, 40 * MIB);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_limit, begin, end), cmocka_unit_test_setup_teardown(recall_moves_credit, begin, end),
+        cmocka_unit_test_setup_teardown(the_deaf_and_the_liars, begin, end),
+        cmocka_unit_test_setup_teardown(mapping_without_end, begin, end), cmocka_unit_test_setup_teardown(killed, begin, end),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
