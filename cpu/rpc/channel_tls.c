@@ -9,8 +9,8 @@
  * again with the same bytes, as it does after every -EAGAIN, and when `out` is empty those are reported. So whoever was told
  * that bytes are taken knows that they are in the socket, and nothing waits here without somebody who comes again.
  *
- * Receiving. OpenSSL reads several records at once; `more` says that some of them are still inside it, where poll() of
- * the socket would not see them.
+ * Receiving. Several records are fetched at once (`in`); `more` says that some of them may still be here, where poll() of the
+ * socket would not see them. It is cleared only when OpenSSL found too little, which means that `in` is empty too.
  *
  * Ends. destroy sends close_notify, if there is room; abandon, in the child of a fork, closes descriptors and touches
  * nothing else: the session goes on in the parent.
@@ -38,6 +38,7 @@ enum {
     TLS_PIECE   = 4 * 1024,             /* smaller pieces share a record */
     TLS_RECEIVE = 256 * 1024,           /* decrypted at once */
     TLS_OVERHEAD = 256,                 /* more than a record adds */
+    TLS_IN      = 5 * 16 * 1024,        /* received at once, beside what is asked for */
     TLS_OUT     = TLS_CHUNK + (TLS_CHUNK / TLS_RECORD + 2) * TLS_OVERHEAD
 };
 #define TLS_UPDATE_BYTES (UINT64_C(64) << 30)
@@ -53,10 +54,12 @@ struct tls_channel {
     size_t          owed;
     uint8_t        *out;
     size_t          out_start, out_end, out_size;
+    size_t          in_start, in_end;   /* received and not yet taken */
     uint64_t        sent, update;       /* since the keys are new; when they are to be renewed */
     atomic_bool     more;
     bool            established;
     uint8_t         record[TLS_RECORD];
+    uint8_t         in[TLS_IN];
 };
 
 static struct tls_channel *of(rpc_channel *channel)
@@ -83,14 +86,28 @@ static int bio_write(BIO *bio, const char *bytes, int size)
     return size;
 }
 
+/* OpenSSL asks for a head and a record in turn. What has come is fetched at once, with as much as fits beside it. */
 static int bio_read(BIO *bio, char *bytes, int size)
 {
     struct tls_channel *c = BIO_get_data(bio);
-    ssize_t got;
+    size_t here = c->in_end - c->in_start;
     BIO_clear_retry_flags(bio);
+    if (here > 0) {
+        here = here < (size_t)size ? here : (size_t)size;
+        memcpy(bytes, c->in + c->in_start, here);
+        c->in_start += here;
+        return (int)here;
+    }
+    struct iovec into[2] = { { bytes, (size_t)size }, { c->in, sizeof c->in } };
+    struct msghdr message = { .msg_iov = into, .msg_iovlen = 2 };
+    ssize_t got;
     do
-        got = recv(c->fd, bytes, (size_t)size, MSG_DONTWAIT);
+        got = recvmsg(c->fd, &message, MSG_DONTWAIT);
     while (got < 0 && errno == EINTR);
+    c->in_start = 0;
+    c->in_end = got > size ? (size_t)got - (size_t)size : 0;
+    if (got > size)
+        return size;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         BIO_set_retry_read(bio);
     else if (got < 0)
