@@ -60,6 +60,14 @@ void admin_handle_reload(struct conn *conn, struct call *call, void *object)
     reply_plain(call, strncmp(text, "refused", 7) == 0 ? CTL_INVALID : CTL_OK, text);
 }
 
+void admin_handle_key_rotate(struct conn *conn, struct call *call, void *object)
+{
+    char text[CTL_MAX_TEXT + 1] = "";
+    (void)object;
+    ctl_code code = keys_rotate(session_of(conn)->cluster, who(conn), text);
+    reply_plain(call, code, text);
+}
+
 /* ---- nodes ---- */
 
 static void fill_node(struct cluster *cluster, struct node *node, admin_node *out, admin_gpu *gpus, ctl_host *addresses)

@@ -59,6 +59,7 @@ struct node {
     char     software[CTL_MAX_LABEL + 1];
     admin_node_state state;
     bool     registered, tls;       /* registered: by the present connection */
+    bool     has_key;               /* the newest, as it has acknowledged */
     uint64_t heard;                 /* loop_now */
     struct gpu *gpus[CTL_MAX_GPUS];
     size_t   gpu_count;
@@ -146,6 +147,7 @@ struct session {
     struct session *watch_next, **watch_back;   /* those that wait for events */
 };
 
+struct old_key { uint8_t key[TICKET_KEY_SIZE]; int64_t until; };
 struct event_ring { struct db_event *events; size_t capacity, count, start; uint64_t next; };
 
 struct cluster {
@@ -159,8 +161,12 @@ struct cluster {
     char              name[CTL_MAX_LABEL + 1];
     uint64_t          incarnation, next_id, id_limit;
     int64_t           started;
-    struct ticket_signer *signer;
+    struct ticket_signer *signer, *signer_before;      /* keys.c */
     uint8_t           ticket_key[TICKET_KEY_SIZE];
+    struct old_key    old_keys[TICKET_MAX_KEYS - 1];    /* newest first */
+    size_t            old_count;
+    int64_t           before_until;
+    struct loop_timer retire_keys;
     struct secret     node_secret, admin_secret;
     bool              has_node_secret, has_admin_secret;
     struct tls_context *tls;
@@ -182,6 +188,7 @@ void mailbox_acknowledge(struct mailbox *, uint64_t number);
 /* Letters of this kind about this server, which is gone. */
 void mailbox_forget(struct mailbox *, int kind, uint64_t server);
 void mailbox_clear(struct mailbox *);
+bool mailbox_has(const struct mailbox *, int kind);
 
 /* ---- session.c: connections, and the calls that wait ---- */
 extern const struct conn_service cluster_services[3];   /* by door */
@@ -264,11 +271,19 @@ void node_lose(struct cluster *, struct node *, const char *why);
 extern conn_handler node_handle_register, node_handle_orders, node_handle_report;
 void node_answer_orders(struct session *);
 
+/* ---- keys.c ---- */
+int  keys_open(struct cluster *, char *error);
+void keys_close(struct cluster *);
+size_t keys_fill(const struct cluster *, uint8_t out[CTL_MAX_KEY]);        /* all that nodes are to accept; the size */
+void keys_taken(struct node *);                 /* it has acknowledged orders */
+struct ticket_signer *keys_signer(const struct cluster *, const struct node *);
+ctl_code keys_rotate(struct cluster *, const char *by, char *text);
+
 /* ---- admin*.c ---- */
 extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, admin_handle_servers,
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_migrate,
-    admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload;
+    admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload, admin_handle_key_rotate;
 void admin_forget(struct session *);            /* it has gone: its calls are not answered */
 void admin_answer_events(struct session *);
 void admin_answer_top(struct session *);

@@ -43,6 +43,14 @@ void mailbox_forget(struct mailbox *box, int kind, uint64_t server)
     box->end = at;
 }
 
+bool mailbox_has(const struct mailbox *box, int kind)
+{
+    for (const struct letter *letter = box->first; letter; letter = letter->next)
+        if (letter->kind == kind)
+            return true;
+    return false;
+}
+
 void mailbox_clear(struct mailbox *box)
 {
     mailbox_acknowledge(box, UINT64_MAX);

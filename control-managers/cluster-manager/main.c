@@ -172,10 +172,9 @@ static int start(struct cluster *cluster, char *error)
     if (failure == 0)
         failure = load_tls(values, &cluster->tls, error);
     if (failure == 0)
-        failure = ticket_signer_open(values->ticket_key, &cluster->signer, error);
+        failure = keys_open(cluster, error);
     if (failure)
         return failure;
-    ticket_signer_key(cluster->signer, cluster->ticket_key);
     if (!cluster->has_node_secret && !cluster->tls)
         log_warning("event=no-node-secret: no node can join; set security.node-secret, or make certificates with flytctl ca");
     cluster->events.capacity = (size_t)values->events_kept;
@@ -214,6 +213,7 @@ static void free_everything(struct cluster *cluster)
     free(all_servers);
     free(all_nodes);
     loop_timer_stop(&cluster->tick);
+    keys_close(cluster);
     loop_timer_stop(&cluster->reload_vms);
     loop_timer_stop(&cluster->retry_line);
     loop_destroy(cluster->loop);
@@ -222,7 +222,6 @@ static void free_everything(struct cluster *cluster)
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
         map_free(maps[i]);
     place_free(&cluster->pool);
-    ticket_signer_close(cluster->signer);
     tls_context_release(cluster->tls);
     secret_wipe(&cluster->node_secret);
     secret_wipe(&cluster->admin_secret);

@@ -55,7 +55,7 @@ static void fill_start(struct cluster *cluster, const struct letter *letter, ctl
                           strcmp(server->vm->row.host, server->node->row.name) == 0;
 }
 
-static void fill_order(struct cluster *cluster, struct letter *letter, node_order *order)
+static void fill_order(struct cluster *cluster, struct letter *letter, uint8_t keys[CTL_MAX_KEY], node_order *order)
 {
     order->number = letter->number;
     order->body.kind = (node_order_kind)letter->kind;
@@ -77,8 +77,8 @@ static void fill_order(struct cluster *cluster, struct letter *letter, node_orde
         break;
     }
     default:
-        order->body.node_order_body_u.ticket_key.ticket_key_len = TICKET_KEY_SIZE;
-        order->body.node_order_body_u.ticket_key.ticket_key_val = (char *)cluster->ticket_key;
+        order->body.node_order_body_u.ticket_key.ticket_key_len = (u_int)keys_fill(cluster, keys);
+        order->body.node_order_body_u.ticket_key.ticket_key_val = (char *)keys;
     }
 }
 
@@ -86,11 +86,12 @@ void node_answer_orders(struct session *session)
 {
     struct cluster *cluster = session->cluster;
     node_order orders[CTL_MAX_ORDERS];
+    uint8_t keys[CTL_MAX_KEY];
     node_orders_result result = { .orders = { 0, orders } };
     memset(orders, 0, sizeof orders);
     for (struct letter *letter = session->node ? session->node->orders.first : NULL;
          letter && result.orders.orders_len < CTL_MAX_ORDERS; letter = letter->next)
-        fill_order(cluster, letter, &orders[result.orders.orders_len++]);
+        fill_order(cluster, letter, keys, &orders[result.orders.orders_len++]);
     call_reply(session->waiting, &result);
 }
 
@@ -131,6 +132,7 @@ void node_handle_orders(struct conn *conn, struct call *call, void *object)
         return;
     }
     mailbox_acknowledge(&node->orders, args->acknowledged);
+    keys_taken(node);
     session_wait(session, call, NODE_ORDERS, CTL_BEAT_SECONDS * 1000);
     if (node->orders.first)
         session_wake(session);
@@ -269,8 +271,10 @@ void node_handle_register(struct conn *conn, struct call *call, void *object)
     node->in_db = true;
     store_put_node(cluster, node);
     node_set_schedulable(cluster, node);
-    result.ticket_key.ticket_key_len = TICKET_KEY_SIZE;
-    result.ticket_key.ticket_key_val = (char *)cluster->ticket_key;
+    uint8_t keys[CTL_MAX_KEY];
+    node->has_key = false;                      /* until it goes on with asking for orders */
+    result.ticket_key.ticket_key_len = (u_int)keys_fill(cluster, keys);
+    result.ticket_key.ticket_key_val = (char *)keys;
     call_reply(call, &result);
     struct event_about which = about(node);
     if (first)

@@ -31,7 +31,7 @@ static ctl_code fill_grant(struct cluster *cluster, struct program *program, ctl
     snprintf(ticket.tenant, sizeof ticket.tenant, "%s", program->vm->row.name);
     snprintf(ticket.node, sizeof ticket.node, "%s", server->row.node);
     snprintf(ticket.gpu, sizeof ticket.gpu, "%s", server->row.gpu);
-    if (ticket_sign(cluster->signer, &ticket, buffers->ticket, &size, buffers->text) < 0)
+    if (ticket_sign(keys_signer(cluster, server->node), &ticket, buffers->ticket, &size, buffers->text) < 0)
         return CTL_INTERNAL;
     bool tls = false;
     for (size_t i = 0; i < server->address_count; i++) {

@@ -315,6 +315,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [ADMIN_EVENTS] = { ADMIN, admin_handle_events },
     [ADMIN_TOP] = { ADMIN, admin_handle_top },
     [ADMIN_RELOAD] = { ADMIN, admin_handle_reload },
+    [ADMIN_KEY_ROTATE] = { ADMIN, admin_handle_key_rotate },
 };
 
 const struct conn_service cluster_services[3] = {

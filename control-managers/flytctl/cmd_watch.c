@@ -42,6 +42,11 @@ int command_status(struct flytctl *ctl)
     return print_object(ctl, row, status_fields, COUNT(status_fields));
 }
 
+int command_key_rotate(struct flytctl *ctl)
+{
+    return ask_plain(ctl, ADMIN_KEY_ROTATE, NULL, "tickets are signed with a new key");
+}
+
 int command_reload(struct flytctl *ctl)
 {
     return ask_plain(ctl, ADMIN_RELOAD, NULL, "the configuration was read again");

@@ -26,6 +26,7 @@ const struct command commands[] = {
     { NULL, "top", "", 0, 0, "", "Shows the cluster live", top_options, command_top },
     { NULL, "events", "", 0, 0, "", "Shows what happened", events_options, command_events },
     { NULL, "reload", "", 0, 0, "", "Makes the cluster manager read its configuration again", NULL, command_reload },
+    { "key", "rotate", "", 0, 0, "", "Signs tickets with a new key; those of the old one count until they have expired", NULL, command_key_rotate },
 
     { "vm", "add", "NAME", 1, 1, "", "Entitles a VM to SMs and memory, and prints its secret, once", vm_add_options, command_vm_add },
     { "vm", "set", "NAME", 1, 1, "vm", "Changes an entitlement", vm_set_options, command_vm_set },

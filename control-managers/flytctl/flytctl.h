@@ -154,7 +154,8 @@ int command_node_list(struct flytctl *), command_node_show(struct flytctl *), co
     command_node_remove(struct flytctl *);
 int command_server_list(struct flytctl *), command_server_stop(struct flytctl *), command_program_list(struct flytctl *),
     command_program_kill(struct flytctl *);
-int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *), command_reload(struct flytctl *);
+int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *), command_reload(struct flytctl *),
+     command_key_rotate(struct flytctl *);
 int command_change(struct flytctl *), command_migrate(struct flytctl *), command_grouping(struct flytctl *);
 int command_config_check(struct flytctl *), command_config_keys(struct flytctl *);
 int command_ca_create(struct flytctl *), command_ca_issue(struct flytctl *), command_ca_show(struct flytctl *);

@@ -10,6 +10,7 @@
 
 struct rig rig;
 const char *rig_address = "127.0.0.1";
+double rig_ticket_seconds = 60;
 
 /* ---- the manager ---- */
 
@@ -26,8 +27,9 @@ static void write_config(const char *settings, int node_port, int client_port)
     fprintf(file, "vm-resource-db = { uri = \"sqlite://%s/flyt.db\"; };\n"
             "ports = { address = \"%s\"; node = %d; client = %d; };\n"
             "ipc = { frontend-socket = \"%s/admin.sock\"; };\n"
-            "security = { ticket-key = \"%s/ticket.key\"; tls = \"off\"; node-secret = \"file:%s/node.secret\"; };\n%s\n",
-            rig.folder, rig_address, node_port, client_port, rig.folder, rig.folder, rig.folder, settings);
+            "security = { ticket-key = \"%s/ticket.key\"; tls = \"off\"; node-secret = \"file:%s/node.secret\"; "
+            "ticket-seconds = %.1f; };\n%s\n",
+            rig.folder, rig_address, node_port, client_port, rig.folder, rig.folder, rig.folder, rig_ticket_seconds, settings);
     fclose(file);
 }
 
@@ -236,6 +238,14 @@ static void do_stop(struct fake_node *node, uint64_t id)
     *server = node->servers[--node->server_count];
 }
 
+static void take_keys(struct fake_node *node, const void *keys, size_t size)
+{
+    node->key_count = (unsigned)(size / TICKET_KEY_SIZE);
+    assert_true(node->key_count >= 1 && node->key_count <= TICKET_MAX_KEYS && size % TICKET_KEY_SIZE == 0);
+    memcpy(node->keys, keys, size);
+    memcpy(node->ticket_key, keys, TICKET_KEY_SIZE);
+}
+
 static void ask_orders(struct fake_node *);
 static void got_orders(void *context, int error, const char *why, void *object)
 {
@@ -253,6 +263,10 @@ static void got_orders(void *context, int error, const char *why, void *object)
             do_start(node, &order->body.node_order_body_u.start);
         else if (order->body.kind == NODE_ORDER_STOP)
             do_stop(node, order->body.node_order_body_u.stop.server);
+        else if (order->body.kind == NODE_ORDER_KEYS) {
+            take_keys(node, order->body.node_order_body_u.ticket_key.ticket_key_val, order->body.node_order_body_u.ticket_key.ticket_key_len);
+            node->key_orders++;
+        }
     }
     ask_orders(node);
 }
@@ -274,8 +288,7 @@ static void registered(void *context, int error, const char *why, void *object)
     }
     node->refused = result->status.code;
     node->registered = result->status.code == CTL_OK;
-    if (result->ticket_key.ticket_key_len == TICKET_KEY_SIZE)
-        memcpy(node->ticket_key, result->ticket_key.ticket_key_val, TICKET_KEY_SIZE);
+    take_keys(node, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
     ask_orders(node);
 }
 
@@ -496,6 +509,12 @@ struct fake_program *client_run(struct fake_client *client, client_wait wait)
     client_request_args args = { .prog = { .key = program->key, .pid = 100, .executable = (char *)"/bin/fake" }, .wait = wait };
     assert_int_equal(link_call(client->link, CLIENT_REQUEST, &args, 10000, requested, client, NULL), 0);
     return program;
+}
+
+void client_renew(struct fake_client *client, struct fake_program *program)
+{
+    client_renew_args args = { program->key };
+    assert_int_equal(link_call(client->link, CLIENT_RENEW, &args, 10000, requested, client, NULL), 0);
 }
 
 void client_end(struct fake_client *client, struct fake_program *program)

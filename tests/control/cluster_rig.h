@@ -31,6 +31,7 @@ struct rig {
 };
 extern struct rig rig;
 extern const char *rig_address;                 /* where the manager listens; before rig_create */
+extern double rig_ticket_seconds;
 
 void rig_create(const char *settings);          /* further settings of the configuration; starts the manager */
 void rig_start(void);                           /* (again, at the same addresses) */
@@ -64,7 +65,9 @@ struct fake_node {
     uint64_t     acknowledged;
     int          starts, stops, ups, overcommits, bad_orders;
     ctl_code     refused;
-    uint8_t      ticket_key[TICKET_KEY_SIZE];
+    uint8_t      ticket_key[TICKET_KEY_SIZE];   /* the newest */
+    uint8_t      keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
+    unsigned     key_count, key_orders;
 };
 void node_open(struct fake_node *, const char *name, unsigned gpus, unsigned sms, uint64_t memory, unsigned sharing);
 void node_close(struct fake_node *);            /* the connection ends; what runs goes on */
@@ -100,6 +103,7 @@ void client_create(struct fake_client *, const char *vm, unsigned sms, uint64_t 
 void client_open(struct fake_client *);
 void client_close(struct fake_client *);        /* the connection ends; its programs go on */
 struct fake_program *client_run(struct fake_client *, client_wait);     /* asks for a server; does not wait for it */
+void client_renew(struct fake_client *, struct fake_program *);     /* a new ticket; does not wait for it */
 void client_end(struct fake_client *, struct fake_program *);
 
 /* ---- the administrator ---- */

@@ -104,13 +104,16 @@ def words_that_make_no_sense():
         ctl(*arguments, expect=2)
 
 
+GROUPS = ("vm", "node", "server", "program", "config", "ca", "key")
+
+
 def help_for_everything():
     text = ctl("--help")
     names = [line.strip() for line in text.split("Commands:")[1].split("Options:")[0].splitlines() if line.strip()]
     need(len(names) > 35, f"only {len(names)} commands")
     for line in names:
         first, second = (line.split() + [""])[:2]
-        group = first in ("vm", "node", "server", "program", "config", "ca")
+        group = first in GROUPS
         shown = ctl(*([first, second] if group else [first]), "--help") if first != "complete" else "Usage"
         need(shown.startswith("Usage: flytctl" if first != "complete" else "Usage"), shown)
     need("vm add" not in ctl("help", "node") and "drain" in ctl("help", "node"), "help of a group")
@@ -125,7 +128,7 @@ def manual_has_everything():
         words = line.split()
         if not words:
             continue
-        group = words[0] in ("vm", "node", "server", "program", "config", "ca")
+        group = words[0] in GROUPS
         name = words[:2] if group else words[:1]
         need(re.search(r"^\.B " + " ".join(name) + r"\b", page, re.M), f"the manual lacks {' '.join(name)}")
         if name == ["complete"]:
@@ -399,6 +402,14 @@ def the_state_of_it_all():
     ctl("reload")
 
 
+def the_key_that_signs_is_changed():
+    before = open(path("ticket.key")).read()
+    need(ctl("key", "rotate", "--json")["ok"] is True, "no JSON")
+    need(open(path("ticket.key")).read() != before and stat.S_IMODE(os.stat(path("ticket.key")).st_mode) == 0o600, "the key is the old one, or open")
+    need("key-changed" in ctl("events"), "no event")
+    need("PRIVATE" not in open(path("ticket.key.old")).read(), "the old private key lies about")
+
+
 def events_as_they_come():
     follower = subprocess.Popen([CTL, "events", "-f", "-n", "0", "-j", "--vm", "gamma"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     time.sleep(0.5)
@@ -487,7 +498,7 @@ security = {{ ticket-key = "{work}/false.key"; tls-folder = "{work}/false"; }};
 
 TESTS = [words_that_make_no_sense, help_for_everything, manual_has_everything, manuals_are_well_formed, nobody_there, silent_and_senseless_peers,
          shipped_configurations_are_good, mistakes_are_named_with_file_and_line, keys_without_effect_are_refused, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
-         export_and_import, many_pages, nodes, the_state_of_it_all, events_as_they_come, what_comes_later_says_so, words_for_the_shell, from_another_machine,
+         export_and_import, many_pages, nodes, the_state_of_it_all, the_key_that_signs_is_changed, events_as_they_come, what_comes_later_says_so, words_for_the_shell, from_another_machine,
          with_certificates]
 
 write("flytctl.conf", "")

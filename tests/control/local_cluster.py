@@ -154,6 +154,10 @@ def scenario(cluster):
     run(f"{BIN}/flyt-local", "up", cluster.dir, status=1)
     ok("flytctl and status show it; a second up refuses")
 
+    run(f"{BIN}/flytctl", "key", "rotate", env=cluster.env)
+    assert "passed" in run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env | sanitizer())
+    ok("the key that signs tickets is changed: the next program runs on the server that is there")
+
     program = Holder(cluster)
     again = cluster.kill("client-manager")
     other_try = subprocess.run([HOLDER], env=cluster.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
