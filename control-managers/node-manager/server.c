@@ -511,7 +511,7 @@ static void stop_late(struct loop_timer *timer, void *context)
 void server_stop(struct server *server, unsigned grace_ms, ctl_code why, const char *text)
 {
     set_why(server, why, "%s", text && *text ? text : "it was ordered to stop");
-    bool again = server->state == CTL_SERVER_STOPPING;
+    bool again = server->state == CTL_SERVER_STOPPING, serves = server->state == CTL_SERVER_RUNNING;
     server->state = CTL_SERVER_STOPPING;
     loop_timer_stop(&server->timer);
     if (server->process.pid <= 0 || (!server->process.watch && !process_alive(&server->process))) {
@@ -521,7 +521,9 @@ void server_stop(struct server *server, unsigned grace_ms, ctl_code why, const c
     if (!again) {
         save(server);
         node_report_server(server->node, server);
-        process_signal(&server->process, SIGTERM);
+        /* One that starts serves nobody, and as process 1 of its namespace it would not hear a SIGTERM before it has a
+           handler. */
+        process_signal(&server->process, serves ? SIGTERM : SIGKILL);
     }
     if (!grace_ms)
         grace_ms = (unsigned)(server->node->config->stop_timeout * 1000);

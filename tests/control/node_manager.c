@@ -300,6 +300,11 @@ static void test_does_not_start(void **state)
     number = order_start(&spec);
     fake_until(fake_done(number) && in_state(4, CTL_SERVER_FAILED), SOON_MS);
     assert_non_null(strstr(fake_done(number)->text, "not ready"));
+    /* Stopped while it starts, when it hears no SIGTERM yet: at once, not after the grace. */
+    spec.id = 7;
+    order_start(&spec);
+    number = order_stop(7, 60000);
+    fake_until(in_state(7, CTL_SERVER_ENDED) && fake_done(number), SOON_MS);
     /* Its driver shows more than was ordered: a limit that does not hold is no limit. */
     fake_file("broken", "#!/bin/sh\necho device multiprocessors 3\necho listening on unix:///nowhere\nexec sleep 60\n");
     spec.id = 5;
