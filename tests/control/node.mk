@@ -36,3 +36,10 @@ $(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add bui
 	@chmod +x $@
 TESTS += $(TESTS_CONTROL_LOCAL)
 TESTS += tests/control/node_mps.sh
+
+# The same with certificates.
+$(BUILD)/tests/control_data_tls: tests/control/data_tls.py build/cuda/vector_add build/cuda/forever | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so $(BIN)/libflyt-tls.so
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/data_tls.py %s build/cuda/vector_add build/cuda/forever\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_data_tls@300)

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""A cluster with certificates, on this machine: programs that are started through the managers reach their GPU servers by TLS.
+
+    data_tls.py BIN CUDA_PROGRAM HOLDER_PROGRAM
+
+shows: TLS between programs and GPU servers: in a cluster with certificates it is on by itself; a GPU server that comes back has a new key; nobody without
+"""
+import glob
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.argv[1:] = [os.path.abspath(path) for path in sys.argv[1:]]
+BIN, PROGRAM, HOLDER = sys.argv[1:4]
+FOLDER = tempfile.mkdtemp(prefix="flyt-tls-")
+done = 0
+
+
+def ok(what):
+    global done
+    done += 1
+    print(f"ok {done} - {what}", flush=True)
+
+
+def need(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def until(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        need(time.monotonic() < end, f"not within {seconds} s: {what}")
+        time.sleep(0.05)
+    return found
+
+
+def sanitizer():
+    for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
+        if f"build/{word}" in BIN:
+            path = subprocess.run(["gcc", "-print-file-name=" + library], capture_output=True, text=True).stdout.strip()
+            return {"LD_PRELOAD": path, "ASAN_OPTIONS": "detect_leaks=0"}
+    return {}
+
+
+def up(*options):
+    text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, FOLDER], capture_output=True, text=True, timeout=120)
+    need(text.returncode == 0, text.stderr)
+    out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE, timeout=10).stdout
+    return dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
+
+
+def run(program, env, **more):
+    result = subprocess.run([f"{BIN}/flyt-run", program], capture_output=True, text=True, timeout=100,
+                            env={**env, **sanitizer(), "FLYT_STATS": "1", **more})
+    return result.returncode, result.stdout + result.stderr
+
+
+def addresses():
+    """What the GPU server that was started last says on its output."""
+    outputs = sorted(glob.glob(f"{FOLDER}/state/node-1/servers/*/output"), key=os.path.getmtime)
+    if not outputs:
+        return []
+    with open(outputs[-1]) as file:
+        return re.findall(r"listening on (\S+)\n", file.read())
+
+
+def server_pid():
+    for path in glob.glob(f"{FOLDER}/state/node-1/servers/*/state"):
+        with open(path) as file:
+            if match := re.search(r"^pid (\d+)", file.read(), re.M):
+                return int(match.group(1))
+    return 0
+
+
+def with_certificates(env):
+    status, text = run(PROGRAM, env)
+    need(status == 0 and "received over tls" in text, f"status {status}: {text}")
+    for name in ("node-1", "client-manager"):
+        with open(f"{FOLDER}/log/{name}.log") as log:
+            need("tls=1" in log.read(), f"{name} is not connected by TLS")
+    ok("a program that is started through the managers goes over TLS")
+
+    uris = addresses()
+    need(len(uris) == 1 and re.fullmatch(r"tls://127\.0\.0\.1:\d+\?sha256=[0-9a-f]{64}", uris[0]), f"{uris}")
+    port = int(re.search(r":(\d+)\?", uris[0]).group(1))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), 20) as plain, context.wrap_socket(plain) as tls:
+        shown = tls.getpeercert(True)
+    with open(f"{FOLDER}/etc/tls/node-1.crt") as file:
+        need(shown != ssl.PEM_cert_to_DER_cert(file.read()), "the node's certificate is in a GPU server")
+    need(not [path for path in glob.glob(f"{FOLDER}/state/**", recursive=True) if path.endswith((".key", ".pem")) and "ticket" not in path], "a key lies in a file")
+    ok("its GPU server has a key of its own, in no file, and no other address")
+
+    status, text = run(PROGRAM, env, FLYT_SERVER=f"tcp://127.0.0.1:{port}")
+    need(status != 0 and "write tls:// in place of tcp://" in text, f"status {status}: {text}")
+    status, text = run(PROGRAM, env, FLYT_SERVER=uris[0])
+    need(status != 0 and "wants a ticket" in text, f"status {status}: {text}")
+    status, text = run(PROGRAM, env, FLYT_SERVER=uris[0][:-1] + ("1" if uris[0][-1] == "0" else "0"))
+    need(status != 0 and "not the one whose fingerprint" in text, f"status {status}: {text}")
+    ok("nobody gets in without TLS, without a ticket, or with another fingerprint")
+
+    holder = subprocess.Popen([f"{BIN}/flyt-run", HOLDER], env={**env, **sanitizer()}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    need(holder.stdout.readline() == "running\n", "no kernel runs")
+    pid = until(server_pid, "the GPU server's process id")
+    before = addresses()
+    os.kill(pid, signal.SIGKILL)
+    try:
+        _, errors = holder.communicate(timeout=60)
+    finally:
+        holder.kill()
+    need("is lost" in errors, errors)
+    after = until(lambda: (a := addresses()) and a != before and a, "the GPU server is back")
+    need(after[0].split("=")[1] != before[0].split("=")[1], "it has the old key")
+    until(lambda: run(PROGRAM, env)[0] == 0, "programs run again")
+    status, text = run(PROGRAM, env)
+    need(status == 0 and "received over tls" in text, text)
+    ok("a GPU server that was killed comes back with another key, and programs are told it")
+
+
+def without_certificates(env):
+    status, text = run(PROGRAM, env)
+    need(status == 0 and "received over tls" not in text, f"status {status}: {text}")
+    need(all(not uri.startswith("tls://") for uri in addresses()), f"{addresses()}")
+    ok("without certificates there is no TLS")
+
+
+def main():
+    try:
+        with_certificates(up("--tls"))
+        subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], check=True, capture_output=True, timeout=60)
+        without_certificates(up())
+    except Exception as error:
+        print(f"not ok {done + 1} - {error}", flush=True)
+        for path in glob.glob(f"{FOLDER}/log/*.log") + glob.glob(f"{FOLDER}/state/node-1/servers/*/log"):
+            with open(path) as log:
+                print("\n".join(f"# {os.path.basename(path)}: {line}" for line in log.read().splitlines()[-12:]))
+        return 1
+    finally:
+        subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], capture_output=True, timeout=60)
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        print(f"1..{done}" if done == 5 else "", flush=True)
+    return 0
+
+
+sys.exit(main())
