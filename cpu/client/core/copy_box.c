@@ -200,7 +200,6 @@ int core_copy_box(int device, core_stream stream, const struct core_box *to, con
 int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,
              unsigned element, bool blocking)
 {
-    (void)blocking;                           /* memset is asynchronous to the host on device memory */
     struct stream *s;
     uint64_t bytes;
     int code = stream_enter(device, stream, &s);
@@ -209,9 +208,14 @@ int core_set(int device, core_stream stream, const struct core_box *to, const st
     if ((element != 1 && element != 2 && element != 4) || to->address % element)
         return CORE_INVALID_VALUE;
     struct core_extent in_bytes = *e;
-    if (__builtin_mul_overflow(e->width, element, &in_bytes.width) || box_check(to, &in_bytes, &bytes)
-        || !address_on_device(to->address, bytes))
+    if (__builtin_mul_overflow(e->width, element, &in_bytes.width) || box_check(to, &in_bytes, &bytes))
+        return CORE_INVALID_VALUE;
+    uint64_t shared = host_shared((const void *)(uintptr_t)to->address, bytes);
+    if (!shared && !address_on_device(to->address, bytes))
         return CORE_INVALID_VALUE;
     set_args args = { .stream = s->wire, .to = wire_box(to, 0), .extent = wire_extent(e), .value = value, .element = element };
-    return stream_send(s, FLYT_SET, (xdrproc_t)xdr_set_args, &args, STREAM_LIGHT, NULL);
+    if (shared)
+        args.to.address = shared;
+    code = stream_send(s, FLYT_SET, (xdrproc_t)xdr_set_args, &args, STREAM_LIGHT, NULL);
+    return code || !shared || !blocking ? code : stream_wait_for(s);     /* asynchronous to the host only on device memory */
 }
