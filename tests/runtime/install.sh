@@ -26,7 +26,7 @@ echo /usr/local/cuda/lib64 > "$DESTDIR/etc/ld.so.conf.d/000_cuda.conf"
 echo nvidia > "$DESTDIR/usr/local/lib/libcudart.so.13"
 state > "$work/before"
 check "installs" $install
-check "the libraries are there" test -f "$DESTDIR/usr/local/lib/flyt/libcudart.so.11.0" -a -f "$DESTDIR/usr/local/lib/flyt/libflyt-client.so"
+check "the libraries are there" test -f "$DESTDIR/usr/local/lib/flyt/libcudart.so.11.0" -a -f "$DESTDIR/usr/local/lib/flyt/libflyt-client.so" -a -f "$DESTDIR/usr/local/lib/flyt/libflyt-tls.so"
 check "NVIDIA's file is as it was" test "$(cat "$DESTDIR/usr/local/lib/libcudart.so.13")" = nvidia
 check "the loader's list names the folder" grep -qx /usr/local/lib/flyt "$DESTDIR/etc/ld.so.conf.d/000-flyt.conf"
 check "and names it first" test "$(cd "$DESTDIR/etc/ld.so.conf.d" && LC_ALL=C ls | head -n 1)" = 000-flyt.conf

@@ -46,7 +46,7 @@ $(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) $(RUN
 $(eval $(call runtime_script,runtime-native,tests/runtime/native.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/native.py tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
 $(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
 endif
-$(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so))
+$(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so $(BIN)/libflyt-tls.so))
 
 # End-to-end programs in the launch form of CUDA 11 and 12 (cudaLaunchKernel by host address), linked against those
 # libraries: what a program of that age asks of them, as far as one toolkit can make it.
