@@ -264,10 +264,10 @@ def apps(r):
 
 
 def link(r):
-    """One thread's small work beside another's large copy, over a link of 1 Gbit/s that this script plays."""
+    """One thread's small work beside another's large copy, over a link of 1 Gbit/s that link.c plays."""
     if "link" in r.values:
         return
-    line = measure.Link(r.servers["device"].port, 125e6)
+    line = measure.Link(r.place, r.servers["device"].port, 125e6)
     real, server = r.servers["device"], r.servers["device"]
     try:
         class Behind:                                        # the software server, seen through the link

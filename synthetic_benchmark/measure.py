@@ -6,7 +6,6 @@ waiting policy than the one that is compared.)
 """
 import os
 import re
-import socket
 import subprocess
 import threading
 import time
@@ -195,50 +194,21 @@ def resident(pid):
 
 
 class Link:
-    """A TCP link of so many bytes a second (all connections together, each way) in front of a port of this machine."""
+    """A TCP link of so many bytes a second (all connections together, each way) in front of a port of this machine: link.c."""
 
-    PIECE = 16384
-
-    def __init__(self, port, bytes_per_second):
-        self.target, self.rate, self.lock, self.free_at = port, bytes_per_second, [threading.Lock(), threading.Lock()], [0.0, 0.0]
-        self.listener = socket.socket()
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 128 * 1024)   # before the handshake: it bounds the window
-        self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen(64)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            far = socket.socket()
-            for end in (near, far):
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 128 * 1024)
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 128 * 1024)
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            far.connect(("127.0.0.1", self.target))
-            for way, (source, sink) in enumerate(((near, far), (far, near))):
-                threading.Thread(target=self._relay, args=(way, source, sink), daemon=True).start()
-
-    def _relay(self, way, source, sink):
-        try:
-            while data := source.recv(self.PIECE):
-                with self.lock[way]:
-                    self.free_at[way] = max(self.free_at[way], time.monotonic()) + len(data) / self.rate
-                    wait = self.free_at[way] - time.monotonic()
-                if wait > 0.0002:
-                    time.sleep(wait)
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            source.close()
-            sink.close()
+    def __init__(self, place, port, bytes_per_second, delay_us=0):
+        program = os.path.join(os.path.dirname(place.limits), "bench_link")
+        self.process = subprocess.Popen([program, str(port), str(int(bytes_per_second)), str(delay_us)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        words = self.process.stdout.readline().split()
+        if len(words) != 2:
+            raise Problem(f"{program} did not start")
+        self.port = int(words[1])
 
     def uri(self, transport):
         return f"tcp://127.0.0.1:{self.port}"
 
     def close(self):
-        self.listener.close()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(10)

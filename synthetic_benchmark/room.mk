@@ -3,6 +3,7 @@ BENCH_DIR      := build/bench
 BENCH_NAMES    := calls benchB benchE benchF benchH benchM benchMem benchR
 BENCH_PROGRAMS := $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES))
 BENCH_LIMITS   := $(BUILD)/tests/bench_limits
+BENCH_LINK     := $(BUILD)/tests/bench_link
 BENCH_FLAGS    ?=
 
 $(BENCH_DIR)/%: synthetic_benchmark/%.cu $(wildcard synthetic_benchmark/*.h)
@@ -13,15 +14,19 @@ $(BENCH_LIMITS): $(BUILD)/synthetic_benchmark/limits.o
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^
 
+$(BENCH_LINK): $(BUILD)/synthetic_benchmark/link.o
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^
+
 .PHONY: bench bench-programs
-bench-programs: $(BENCH_PROGRAMS) $(BENCH_LIMITS)
+bench-programs: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK)
 # Later rooms add to these lists.
 .SECONDEXPANSION:
 bench: bench-programs $$(PROGRAMS) $$(CUDA_TEST_PROGRAMS)
 	@synthetic_benchmark/bench.py --bin $(BIN) --limits $(BENCH_LIMITS) $(BENCH_FLAGS)
 
 # Only that the script and every program work, on both devices: no figure is judged.
-$(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) synthetic_benchmark/room.mk | $(PROGRAMS)
+$(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) synthetic_benchmark/room.mk | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec synthetic_benchmark/bench.py --smoke --bin %s --limits %s\n' $(BIN) $(BENCH_LIMITS) > $@
 	@chmod +x $@

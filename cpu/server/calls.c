@@ -43,6 +43,7 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
     call.function = NULL;
     call.record = NULL;
     call.group = NULL;
+    call.transfer = 0;
     call.next = NULL;
     memset(&call.args, 0, procedure->size);
     if (rpc_request_arguments(request, procedure->arguments, &call.args) != 0) {
@@ -99,7 +100,7 @@ void call_fail(struct session *session, struct call *call, CUresult code)
     }
     /* Every result begins with the head, and a zeroed one is an empty one of each kind. */
     union {
-        flyt_head head; hello_result hello; window_result window; limit_result limit; memory_info_result memory_info;
+        flyt_head head; hello_result hello; lane_result lane; window_result window; limit_result limit; memory_info_result memory_info;
         copy_out_result copy_out; event_elapsed_result elapsed; image_result image; module_load_result module_load;
         function_get_result function_get; occupancy_result occupancy; plain_result plain; map_result map;
     } result;

@@ -2,22 +2,29 @@
  * copy.c: copies and memset. Where the bytes are on the host's side:
  *   inline         come with the call (COPY_IN) or go with the reply (COPY_OUT), at most FLYT_MAX_INLINE of them, by way of
  *                  staging memory
+ *   lanes          the same bytes, beside the calls (lanes.c)
  *   host memory    that the client shares (COPY, COPY_WAITED, COPY_BOX): the device reads and writes them where they are
  * Addresses are checked against what the client owns when the call is received.
  */
-#include "cpu/server/session.h"
+#include "cpu/server/lanes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { COPY_MAX_SLICES = 65536 };
 
-/* The bytes of a bulk argument. Only inline ones so far: the other kinds are behind capability bits that this server
-   does not offer. */
-static CUresult bulk_bytes(const flyt_bulk *bulk, const uint8_t **bytes, uint64_t *size)
+/* The bytes of a bulk argument; NULL: they come on a lane. */
+static CUresult bulk_bytes(struct session *session, const flyt_bulk *bulk, const uint8_t **bytes, uint64_t *size)
 {
     *bytes = NULL;
     *size = 0;
+    if (bulk->kind == FLYT_BULK_LANE && session->lanes) {
+        const flyt_on_lane *on_lane = &bulk->flyt_bulk_u.on_lane;
+        if (!on_lane->transfer || !on_lane->size || on_lane->size > lanes_chunk())
+            return CUDA_ERROR_INVALID_VALUE;
+        *size = on_lane->size;
+        return CUDA_SUCCESS;
+    }
     if (bulk->kind != FLYT_BULK_INLINE)
         return CUDA_ERROR_NOT_SUPPORTED;
     *bytes = (const uint8_t *)bulk->flyt_bulk_u.bytes.bytes_val;
@@ -90,6 +97,38 @@ static void copy_slot_used(struct session *session, struct call *call, struct sl
 
 /* ---- to the device ---- */
 
+/* First thing of a copy in: whatever becomes of it, what comes for it on a lane is accounted for. */
+static bool copy_in_enter(struct session *session, struct call *call, uint32_t stream, const flyt_bulk *data)
+{
+    const flyt_on_lane *on_lane = data->kind == FLYT_BULK_LANE ? &data->flyt_bulk_u.on_lane : NULL;
+    if (!stream_enter(session, call, stream)) {
+        if (on_lane && on_lane->transfer)
+            lanes_discard(session, on_lane->transfer, on_lane->size);
+        return false;
+    }
+    call->transfer = on_lane ? on_lane->transfer : 0;
+    call->transfer_size = on_lane ? on_lane->size : 0;
+    return true;
+}
+
+/* The bytes in staging memory. CUDA_SUCCESS, OPERATION_LATER, or an error. */
+static int copy_in_slot(struct session *session, struct call *call, const uint8_t *bytes, uint64_t size, struct slot **slot, bool *scarce)
+{
+    if (!bytes) {
+        *scarce = false;                      /* the client sees to it that lanes' slots come back */
+        if (!(*slot = lanes_claim(session, call->transfer, size)))
+            return OPERATION_LATER;
+        call->transfer = 0;
+        return CUDA_SUCCESS;
+    }
+    CUresult r = copy_slot(session, call->stream, size, slot, scarce);
+    if (r == CUDA_SUCCESS && !*slot)
+        return OPERATION_LATER;
+    if (r == CUDA_SUCCESS)
+        memcpy((*slot)->memory, bytes, size);
+    return (int)r;
+}
+
 static int copy_in_issue(struct session *session, struct call *call)
 {
     const copy_in_args *args = &call->args.copy_in;
@@ -97,21 +136,20 @@ static int copy_in_issue(struct session *session, struct call *call)
     uint64_t size;
     struct slot *slot;
     bool scarce;
-    bulk_bytes(&args->data, &bytes, &size);
+    bulk_bytes(session, &args->data, &bytes, &size);
     if (!size) {
         call->stream->issued = call->number;
         return CUDA_SUCCESS;
     }
-    CUresult r = copy_slot(session, call->stream, size, &slot, &scarce);
-    if (r == CUDA_SUCCESS && !slot)
-        return OPERATION_LATER;
+    int r = copy_in_slot(session, call, bytes, size, &slot, &scarce);
+    if (r == OPERATION_LATER)
+        return r;
     if (r == CUDA_SUCCESS) {
-        memcpy(slot->memory, bytes, size);
-        r = session->gpu->MemcpyHtoDAsync(args->to, slot->memory, size, call->stream->handle);
+        r = (int)session->gpu->MemcpyHtoDAsync(args->to, slot->memory, size, call->stream->handle);
         copy_slot_used(session, call, slot, scarce);
     }
     call->stream->issued = call->number;
-    return (int)r;
+    return r;
 }
 static const struct operation copy_in_operation = { .issue = copy_in_issue, .numbered = true, .own_number = true };
 
@@ -120,9 +158,9 @@ void serve_copy_in(struct session *session, struct call *call)
     const copy_in_args *args = &call->args.copy_in;
     const uint8_t *bytes;
     uint64_t size;
-    if (!stream_enter(session, call, args->stream))
+    if (!copy_in_enter(session, call, args->stream, &args->data))
         return;
-    CUresult r = bulk_bytes(&args->data, &bytes, &size);
+    CUresult r = bulk_bytes(session, &args->data, &bytes, &size);
     if (r == CUDA_SUCCESS && !memory_known(session, args->to, size))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
@@ -166,21 +204,20 @@ static int copy_box_in_issue(struct session *session, struct call *call)
     uint64_t size;
     struct slot *slot;
     bool scarce;
-    bulk_bytes(&args->data, &bytes, &size);
-    CUresult r = size ? copy_slot(session, call->stream, size, &slot, &scarce) : CUDA_SUCCESS;
-    if (r == CUDA_SUCCESS && size && !slot)
-        return OPERATION_LATER;
+    bulk_bytes(session, &args->data, &bytes, &size);
+    int r = size ? copy_in_slot(session, call, bytes, size, &slot, &scarce) : CUDA_SUCCESS;
+    if (r == OPERATION_LATER)
+        return r;
     if (r == CUDA_SUCCESS && size) {
         CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = slot->memory,
                                .srcPitch = args->extent.width, .srcHeight = args->extent.height };
-        memcpy(slot->memory, bytes, size);
         box_target(session, &copy, &args->to, &args->extent);
         box_extent(&copy, &args->extent);
-        r = session->gpu->Memcpy3DAsync(&copy, call->stream->handle);
+        r = (int)session->gpu->Memcpy3DAsync(&copy, call->stream->handle);
         copy_slot_used(session, call, slot, scarce);
     }
     call->stream->issued = call->number;
-    return (int)r;
+    return r;
 }
 static const struct operation copy_box_in_operation = { .issue = copy_box_in_issue, .numbered = true, .own_number = true };
 
@@ -189,9 +226,9 @@ void serve_copy_box_in(struct session *session, struct call *call)
     const copy_box_in_args *args = &call->args.copy_box_in;
     const uint8_t *bytes;
     uint64_t size, packed;
-    if (!stream_enter(session, call, args->stream))
+    if (!copy_in_enter(session, call, args->stream, &args->data))
         return;
-    CUresult r = bulk_bytes(&args->data, &bytes, &size);
+    CUresult r = bulk_bytes(session, &args->data, &bytes, &size);
     if (r == CUDA_SUCCESS && (!extent_packed(&args->extent, &packed) || packed != size))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !extent_empty(&args->extent))
@@ -204,14 +241,23 @@ void serve_copy_box_in(struct session *session, struct call *call)
 
 /* ---- from the device ---- */
 
-struct copy_out_waiter { struct waiter waiter; struct stream *stream; struct slot *slot; uint64_t size; uint32_t xid; };
+struct copy_out_waiter { struct waiter waiter; struct stream *stream; struct slot *slot; uint64_t size; uint32_t xid; flyt_via via; };
 
 static void copy_out_finish(struct session *session, struct waiter *waiter)
 {
     struct copy_out_waiter *out = (struct copy_out_waiter *)waiter;
     copy_out_result result;
     memset(&result, 0, sizeof result);
-    if (waiter->result == CUDA_SUCCESS && out->slot) {
+    if (waiter->result == CUDA_SUCCESS && out->slot && out->via.lane) {
+        result.data.kind = FLYT_BULK_LANE;
+        result.data.flyt_bulk_u.on_lane = (flyt_on_lane){ out->via.transfer, out->size };
+        if (lanes_write(session, out->via.lane, out->via.transfer, out->slot, out->size)) {
+            out->slot = NULL;
+        } else {
+            memset(&result, 0, sizeof result);
+            waiter->result = CUDA_ERROR_OPERATING_SYSTEM;
+        }
+    } else if (waiter->result == CUDA_SUCCESS && out->slot) {
         result.data.flyt_bulk_u.bytes.bytes_val = (char *)out->slot->memory;
         result.data.flyt_bulk_u.bytes.bytes_len = (u_int)out->size;
     }
@@ -223,11 +269,13 @@ static void copy_out_finish(struct session *session, struct waiter *waiter)
 }
 
 /* Issues the copy into a slot and arranges for the answer. copy: from the device, its host end filled in here. */
-static int copy_out_start(struct session *session, struct call *call, uint64_t size, CUdeviceptr from, CUDA_MEMCPY3D *box)
+static int copy_out_start(struct session *session, struct call *call, uint64_t size, CUdeviceptr from, CUDA_MEMCPY3D *box, const flyt_via *via)
 {
     struct stream *stream = call->stream;
     struct slot *slot = NULL;
     bool scarce;
+    if (via->lane && lanes_congested(session))
+        return OPERATION_LATER;
     CUresult r = size ? copy_slot(session, call->stream, size, &slot, &scarce) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && size && !slot)
         return OPERATION_LATER;
@@ -256,15 +304,20 @@ static int copy_out_start(struct session *session, struct call *call, uint64_t s
         return (int)r;
     }
     *out = (struct copy_out_waiter){ .waiter = { .number = call->number, .speaks = true, .finish = copy_out_finish },
-                                     .stream = stream, .slot = slot, .size = size, .xid = call->xid };
+                                     .stream = stream, .slot = slot, .size = size, .xid = call->xid, .via = *via };
     stream_hold(stream);
     completion_wait(session, stream, &out->waiter);
     return CUDA_SUCCESS;
 }
 
+static bool via_known(struct session *session, const flyt_via *via)
+{
+    return !via->lane || (via->transfer && lanes_known(session, via->lane));
+}
+
 static int copy_out_issue(struct session *session, struct call *call)
 {
-    return copy_out_start(session, call, call->args.copy_out.size, call->args.copy_out.from, NULL);
+    return copy_out_start(session, call, call->args.copy_out.size, call->args.copy_out.from, NULL, &call->args.copy_out.via);
 }
 static const struct operation copy_out_operation = { .issue = copy_out_issue, .numbered = true, .own_number = true };
 
@@ -273,7 +326,7 @@ void serve_copy_out(struct session *session, struct call *call)
     const copy_out_args *args = &call->args.copy_out;
     if (!stream_enter(session, call, args->stream))
         return;
-    if (args->size > FLYT_MAX_INLINE || !memory_known(session, args->from, args->size))
+    if (args->size > FLYT_MAX_INLINE || !via_known(session, &args->via) || !memory_known(session, args->from, args->size))
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
     else
         stream_submit(session, call, &copy_out_operation);
@@ -287,7 +340,7 @@ static int copy_box_out_issue(struct session *session, struct call *call)
     extent_packed(&args->extent, &size);
     box_source(session, &copy, &args->from, &args->extent);
     box_extent(&copy, &args->extent);
-    return copy_out_start(session, call, size, 0, &copy);
+    return copy_out_start(session, call, size, 0, &copy, &args->via);
 }
 static const struct operation copy_box_out_operation = { .issue = copy_box_out_issue, .numbered = true, .own_number = true };
 
@@ -297,7 +350,7 @@ void serve_copy_box_out(struct session *session, struct call *call)
     uint64_t size;
     if (!stream_enter(session, call, args->stream))
         return;
-    CUresult r = extent_packed(&args->extent, &size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult r = extent_packed(&args->extent, &size) && via_known(session, &args->via) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !extent_empty(&args->extent))
         r = box_check(session, &args->from, &args->extent);
     if (r != CUDA_SUCCESS)

@@ -14,6 +14,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/server/charge.h"
 #include "cpu/server/code.h"
+#include "cpu/server/lanes.h"
 #include "cpu/server/tenant.h"
 
 enum { DEVICE_HIGHEST_ATTRIBUTE = 255 };
@@ -180,6 +181,7 @@ void serve_device_init(struct session *session, struct call *call)
         }
         if (r == CUDA_SUCCESS) {
             staging_prepare(session, device);
+            lanes_device_init(session, device);
             gates_make(session, device);
             host_memory_device_here(session, device);
         }
@@ -198,6 +200,7 @@ static void device_clear(struct session *session, struct device *device)
     modules_drop_all(session, device);
     completion_events_free(session, device);
     gates_free(session, device);
+    lanes_device_gone(session, device);
     staging_stop(session, device);
     memory_drop_all(session, device);
     host_memory_device_gone(session, device);

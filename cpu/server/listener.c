@@ -1,7 +1,8 @@
 /*
  * listener.c: listens, keeps some workers ready, hands each connection to one of them.
  *
- * One thread, one poll loop; it never reads a client's bytes. A connection waits here until its first byte has come
+ * One thread, one poll loop; it never takes a client's bytes, it only looks at the first: a lane of a session goes to the
+ * worker that has the session. Any other connection waits here until its first byte has come
  * (then it gets a worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have passed: so a peer
  * that says nothing costs a descriptor for a while, never a worker.
  *
@@ -29,6 +30,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/channel_tls.h"
+#include "cpu/rpc/lane.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/image_cache.h"
 #include "cpu/server/tenant.h"
@@ -275,6 +277,44 @@ static int listener_hand_over(const struct listener *l, struct worker *worker, i
     return sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0 ? 0 : -errno;
 }
 
+/* ---- lanes ---- */
+
+/* A connection whose first bytes say that it is a lane of a session goes to the worker that has the session: its process
+   id is the upper half of the session's number. */
+static void listener_give_lane(struct listener *l, int i, const uint8_t *hello)
+{
+    uint64_t session;
+    uint32_t number;
+    struct worker *owner = NULL;
+    int one = 1;
+    bool sound = rpc_lane_get_hello(hello, &session, &number);
+    for (int w = 0; w < l->worker_count && sound && !owner; w++)
+        if (l->workers[w].state == WORKER_BUSY && (uint64_t)l->workers[w].pid == session >> 32)
+            owner = &l->workers[w];
+    setsockopt(l->waiting[i].fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+    if (!owner)
+        log_info("a connection that says it is a lane is closed: there is no session %llu", sound ? (unsigned long long)session : 0);
+    else if (listener_hand_over(l, owner, l->waiting[i].fd, l->waiting[i].tls) != 0)
+        log_info("a connection that says it is a lane is closed: worker %d does not take it", (int)owner->pid);
+    listener_drop(l, i);
+}
+
+enum first_bytes { FIRST_CALL, FIRST_LANE, FIRST_INCOMPLETE };
+
+/* What n first bytes are the beginning of. Of a lane all of the hello is waited for. */
+static enum first_bytes listener_first(int fd, const uint8_t *bytes, size_t n)
+{
+    int whole = RPC_LANE_HEAD;
+    if (!rpc_lane_begins(bytes, n))
+        return FIRST_CALL;
+    if (n == RPC_LANE_HEAD)
+        return FIRST_LANE;
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &whole, sizeof whole);      /* poll says nothing before (TCP) */
+    return FIRST_INCOMPLETE;
+}
+
+/* ---- workers for calls ---- */
+
 /* First come, first served, as far as there are idle workers. */
 static void listener_serve_waiting(struct listener *l)
 {
@@ -302,11 +342,16 @@ static bool listener_look(struct listener *l, int i, short events, uint64_t now)
 {
     struct waiting *waiting = &l->waiting[i];
     if (events & (POLLIN | POLLHUP | POLLERR | POLLRDHUP)) {
-        char byte;
-        ssize_t n = recv(waiting->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        if (n > 0)
+        uint8_t bytes[RPC_LANE_HEAD];
+        ssize_t n = recv(waiting->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+        enum first_bytes first = n > 0 ? listener_first(waiting->fd, bytes, (size_t)n) : FIRST_INCOMPLETE;
+        if (first == FIRST_LANE) {
+            listener_give_lane(l, i, bytes);
+            return false;
+        }
+        if (first == FIRST_CALL)
             waiting->spoke = true;
-        else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        else if (n == 0 || (n > 0 && events & (POLLHUP | POLLERR | POLLRDHUP)) || (n < 0 && errno != EAGAIN && errno != EINTR)) {
             listener_drop(l, i);
             return false;
         }

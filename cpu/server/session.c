@@ -13,6 +13,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/server/code.h"
+#include "cpu/server/lanes.h"
 #include "cpu/server/version.h"
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
@@ -62,6 +63,8 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         session_destroy(session);
         return -ENOMEM;
     }
+    if (options->lane_open)
+        session->lanes = lanes_create(session, options->lane_open);
     *out = session;
     return 0;
 }
@@ -78,6 +81,7 @@ void session_destroy(struct session *session)
         session->next_abandoned = atomic_exchange(&abandoned, session);
         return;
     }
+    lanes_destroy(session);
     id_map_destroy(session->streams);
     id_map_destroy(session->events);
     id_map_destroy(session->modules);
@@ -99,6 +103,7 @@ void session_end(struct session *session, const char *why)
         return;
     log_info("session %llu (%s) ends: %s", (unsigned long long)session->id, session->client[0] ? session->client : "not greeted", why);
     rpc_server_shutdown(session->server);
+    lanes_shutdown(session);
 }
 
 /* ---- HELLO ---- */
@@ -121,6 +126,13 @@ static void name_clean(char *name)
     for (; *name; name++)
         if ((unsigned char)*name < ' ' || (unsigned char)*name == 127)
             *name = '?';
+}
+
+/* Only where bytes go over a network do they stand in each other's way. */
+static bool session_has_lanes(struct session *session)
+{
+    const char *transport = rpc_server_transport(session->server);
+    return strcmp(transport, "tcp") == 0 || strcmp(transport, "tls") == 0;
 }
 
 void serve_hello(struct session *session, struct call *call)
@@ -158,7 +170,7 @@ void serve_hello(struct session *session, struct call *call)
     memset(&result, 0, sizeof result);
     result.major = FLYT_PROTOCOL_MAJOR;
     result.minor = FLYT_PROTOCOL_MINOR;
-    result.capabilities = 0;
+    result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
     result.server = server;
     result.refusal = (char *)(uintptr_t)"";
     result.session = session->id;
@@ -231,6 +243,7 @@ static int reader_take(struct session *session, rpc_request *request)
 /* Gives everything back, in the order in which one thing needs another. */
 static void session_close(struct session *session)
 {
+    lanes_stop(session);
     pthread_mutex_lock(&session->lock);
     host_functions_release_all(session, NULL);
     pthread_mutex_unlock(&session->lock);

@@ -7,6 +7,7 @@
  *   executor    (executor.c)    serves queued calls in order and gives deferred stream operations to the driver
  *                               when their turn comes. It waits for nothing on the device.
  *   completion  (completion.c)  watches events on the device, answers the calls that wait for them, beats.
+ *   lanes       (lanes.c)       one reader and one writer per lane: bytes into and out of staging memory.
  *   loader      (loader.c)      loads and unloads modules, looks functions up: what may take seconds.
  *   patient     (patient.c)     a call that waits for memory that other programs do not use; usually there is none.
  *
@@ -17,7 +18,7 @@
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   ledger.speak      while a reply that carries printed text is put together and sent
  *   measuring, books  (charge.c) also taken without session.lock
- *   staging.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock: leaves, never two at once
+ *   staging.lock, lanes.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock: leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
  * cannot keep a host function from being told or released, or a beat from being sent.
  *
@@ -41,6 +42,7 @@ struct session;
 struct stream;
 struct text;
 struct image_cache;
+struct lanes;
 
 enum {
     SESSION_MAX_OBJECTS = 1 << 20,        /* of a kind */
@@ -58,7 +60,7 @@ union call_args {
     copy_box_out_args copy_box_out; copy_box_args copy_box; set_args set; stream_create_args stream_create;
     host_args host; stream_args stream; event_wait_args event_wait; event_create_args event_create; event_args event;
     event_record_args event_record; event_elapsed_args event_elapsed; recalled_args recalled; host_function_args host_function;
-    image_args image; image_data_args image_data; module_load_args module_load; module_args module;
+    image_args image; lane_args lane; image_data_args image_data; module_load_args module_load; module_args module;
     function_get_args function_get; function_set_args function_set; function_cache_args function_cache;
     occupancy_args occupancy; launch_args launch;
 };
@@ -98,6 +100,8 @@ struct call {
     struct function *function;            /* holds a reference to its module */
     struct record *record;                /* holds a reference */
     struct group *group;
+    uint32_t transfer;                    /* whose bytes come on a lane and have not been claimed; 0: none */
+    uint64_t transfer_size;
     struct call *next;
     union call_args args;
 };
@@ -122,6 +126,7 @@ struct slot {
     size_t size;
     uint64_t number;
     bool large;
+    bool lane;                            /* of lanes.c, of no device */
     struct slot *next_extra;              /* made by staging_extra */
 };
 
@@ -450,6 +455,7 @@ struct session {
     size_t             symbol_count, symbol_room;
     struct images      images;
     struct image_cache *cache;                        /* the tenant's; NULL: none */
+    struct lanes      *lanes;                         /* NULL: none are offered */
     struct completion  completion;
     struct ledger      ledger;
     struct events      speaker;
@@ -458,6 +464,10 @@ struct session {
     struct loader      loader;
 };
 
+/* Makes a channel of a lane's connection, whose hello has been read, and takes fd over if it succeeds. fd -1: there is none
+   any more; context is to be freed. */
+typedef int lanes_open_function(int fd, void *context, rpc_channel **out, char *error);
+
 struct session_options {
     const struct gpu *gpu;
     bool in_process;
@@ -465,6 +475,7 @@ struct session_options {
     bool disposable;                      /* the process ends with the session: nothing is given back piece by piece */
     struct text *text;                    /* what is captured of stdout and stderr, NULL: nothing */
     struct image_cache *cache;
+    lanes_open_function *lane_open;       /* NULL: no lanes */
     /* Looks at the ticket of HELLO before anything else is done: 0, or -1 with why in *refusal (FLYT_MAX_SHORT). NULL: all are
        welcome. */
     int (*admit)(const void *ticket, size_t size, char *refusal);
@@ -491,6 +502,7 @@ int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char
     /* procedure, arguments, results, handler, quick */ \
     X(HELLO, hello_args, hello_result, hello, false) \
     X(WINDOW, window_args, window_result, window, false) \
+    X(LANE, lane_args, lane_result, lane, true) \
     X(DEVICE_INIT, device_args, plain_result, device_init, false) \
     X(DEVICE_RESET, device_args, plain_result, device_reset, false) \
     X(DEVICE_SYNC, device_args, plain_result, device_sync, true) \

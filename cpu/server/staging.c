@@ -12,6 +12,8 @@
 
 #include <stdlib.h>
 
+#include "cpu/server/lanes.h"
+
 enum { STAGING_SMALL_SIZE = 16384, STAGING_SMALL_COUNT = 256, STAGING_LARGE_SIZE = FLYT_MAX_INLINE, STAGING_LARGE_COUNT = 16 };
 
 int staging_start(struct device *device)
@@ -100,6 +102,10 @@ void staging_prepare(struct session *session, struct device *device)
 
 void staging_give(struct session *session, struct slot *slot)
 {
+    if (slot->lane) {
+        lanes_give(session, slot);
+        return;
+    }
     struct staging *staging = &slot->device->staging;
     struct staging_class *class = slot->large ? &staging->large : &staging->small;
     pthread_mutex_lock(&staging->lock);

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "cpu/server/code.h"
+#include "cpu/server/lanes.h"
 #include "cpu/server/sync.h"
 
 /* ---- life ---- */
@@ -160,6 +161,9 @@ static void stream_call_done(struct session *session, struct call *call)
     if (call->function)
         function_drop(session, call->function);
     record_drop(call->record);
+    if (call->transfer)
+        lanes_discard(session, call->transfer, call->transfer_size);
+    call->transfer = 0;
     call->function = NULL;
     call->record = NULL;
     stream_drop(session, call->stream);

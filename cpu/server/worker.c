@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 #include <stdint.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -14,6 +16,7 @@
 #include "cpu/common/log.h"
 #include "cpu/rpc/channel_tls.h"
 #include "cpu/server/image_cache.h"
+#include "cpu/server/lanes.h"
 #include "cpu/server/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/text.h"
@@ -122,6 +125,34 @@ static int worker_open(int fd, struct rpc_tls_identity *identity, size_t host_me
     return status;
 }
 
+/* ---- lanes ---- */
+
+static int worker_lane_open(int fd, void *context, rpc_channel **out, char *error)
+{
+    struct rpc_tls_identity *identity = context;
+    int status = -EINVAL;
+    if (fd >= 0)
+        status = identity->key ? rpc_channel_tls_accept(fd, identity, WORKER_HANDSHAKE_MS, out, error) : rpc_channel_from_fd(fd, out, error);
+    rpc_tls_identity_wipe(identity);
+    free(identity);
+    return status;
+}
+
+/* Connections that say they belong to this worker's session, for as long as there is a listener. */
+static void *worker_watch(void *context)
+{
+    struct session *session = context;
+    for (;;) {
+        struct rpc_tls_identity *identity = calloc(1, sizeof *identity);
+        int fd = identity ? worker_receive(identity) : -1;
+        if (fd < 0) {
+            free(identity);
+            return NULL;
+        }
+        lanes_accept(session, fd, identity);
+    }
+}
+
 /* What the null device was given, for whoever compares it with what was sent (synthetic_benchmark). */
 static void worker_tell_counts(const struct gpu *gpu)
 {
@@ -134,7 +165,7 @@ static void worker_tell_counts(const struct gpu *gpu)
 
 int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory)
 {
-    struct session_options options = { .disposable = true, .admit = ticket_check };
+    struct session_options options = { .disposable = true, .admit = ticket_check, .lane_open = worker_lane_open };
     char error[RPC_ERROR_SIZE] = "";
     const flyt_device *devices;
     int log_fd, count;
@@ -173,6 +204,9 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         log_error("a connection cannot be served: %s", error);
         return 1;
     }
+    pthread_t watch;
+    if (pthread_create(&watch, NULL, worker_watch, session) != 0)
+        log_warning("no thread for lanes can be started: large copies go over the one connection");
     if (tenant_listen(events_recall, session) != 0)
         log_warning("no thread can be had to ask this program for memory that it does not use");
     session_run(session);

@@ -171,7 +171,7 @@ static void one_call(struct peer *peer)
     case 5: WAIT(map, map_args, map_result, { 0, peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule, peer->granule, peer->granule, (int)below(2) }); break;
     case 6: SEND(unmap, unmap_args, { device(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule }); break;
     case 7: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
-    case 8: WAIT(copy_out, copy_out_args, copy_out_result, { stream(), address(peer), size(peer) }); break;
+    case 8: WAIT(copy_out, copy_out_args, copy_out_result, { stream(), address(peer), size(peer), { below(20) == 0, (u_int)any() } }); break;
     case 9:
         SEND(copy, copy_args, { stream(), address(peer), address(peer), size(peer), below(3) ? 0 : host_address(peer) });
         WAIT(copy_waited, copy_args, plain_result, { stream(), address(peer), address(peer), size(peer), below(20) ? 0 : any() });
@@ -181,7 +181,7 @@ static void one_call(struct peer *peer)
         SEND(copy_box_in, copy_box_in_args, { stream(), box(peer), e, bulk(e.width * e.height * e.depth) });
         break;
     }
-    case 11: WAIT(copy_box_out, copy_box_out_args, copy_out_result, { stream(), box(peer), extent() }); break;
+    case 11: WAIT(copy_box_out, copy_box_out_args, copy_out_result, { stream(), box(peer), extent(), { below(20) == 0, (u_int)any() } }); break;
     case 12: SEND(copy_box, copy_box_args, { stream(), box(peer), box(peer), extent() }); break;
     case 13: SEND(set, set_args, { stream(), box(peer), extent(), (u_int)any(), (u_int)below(6) }); break;
     case 14: SEND(stream_create, stream_create_args, { id(64), device(), below(9) ? (u_int)below(2) : (u_int)any(), 0 }); break;

@@ -107,7 +107,7 @@ static void data_arrives(void **state)
     for (int i = 0; i < 84; i++)
         bytes[i] = (uint8_t)i;
     peer_copy_in(&f->peer, 0, f->base, bytes, sizeof bytes);
-    copy_box_out_args boxed = { 0, { f->base + 1, 7, 4 }, { 5, 2, 3 } };
+    copy_box_out_args boxed = { .from = { f->base + 1, 7, 4 }, .extent = { 5, 2, 3 } };
     copy_out_result result = { 0 };
     assert_int_equal(flyt_copy_box_out_1(&boxed, &result, f->peer.stub), RPC_SUCCESS);
     assert_int_equal(result.head.result, 0);

@@ -5,6 +5,7 @@
  *   shared    the host's side is memory that the device reaches (pinned; host.h): one COPY names both sides, no byte passes
  *             through a CPU of ours
  *   chunk     through a piece of such memory (chunks.c): what is not small, where there is a host window
+ *   lane      over a connection of their own (lanes.c): what is large, over TCP
  *   inline    inside the calls and replies: all else, and while no chunk can be had
  *
  * To the device. The source is copied to a chunk or encoded into the calls, so it has been taken when the function returns. A
@@ -18,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/clock.h"
 #include "host.h"
+#include "lanes.h"
 
 enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECES = 4, PIECE_IN_LEAST = 16 * 1024, PIECE_OUT_LEAST = 64 * 1024 };
 
@@ -74,10 +77,37 @@ static int send_chunk(struct stream *s, uint64_t to, const uint8_t *from, size_t
     return code;
 }
 
+/* ---- over lanes ---- */
+
+struct span { uint64_t to; const uint8_t *from; size_t size; };
+
+static int send_span(struct stream *s, const struct lane_in *in)
+{
+    copy_in_args args = { .stream = s->wire, .to = in->to, .data = in->data };
+    return stream_send(s, FLYT_COPY_IN, (xdrproc_t)xdr_copy_in_args, &args, STREAM_LIGHT, NULL);
+}
+
+static void next_span(void *context, size_t most, struct lane_in *in)
+{
+    struct span *span = context;
+    size_t part = smaller(span->size, most);
+    *in = (struct lane_in){ .from = { .address = (uint8_t *)(uintptr_t)span->from, .width = part, .rows = 1, .slices = 1 },
+                            .to = span->to, .send = send_span };
+    *span = (struct span){ span->to + part, span->from + part, span->size - part };
+}
+
+/* What is not sent stays in the span. */
+static int send_on_lanes(struct stream *s, struct span *span, bool patient)
+{
+    size_t left = span->size;
+    return lanes_send(s, next_span, span, &left, patient);
+}
+
 static int send_in(struct stream *s, uint64_t to, const void *from, size_t size)
 {
-    int code = CORE_OK;
-    for (size_t at = 0, part; at < size && !code; at += part) {
+    struct span span = { to, from, size };
+    int code = lanes_wanted(size) ? send_on_lanes(s, &span, true) : CORE_OK;
+    for (size_t at = size - span.size, part; at < size && !code; at += part) {
         struct chunk *chunk = chunks_serve(size - at) ? chunk_take(true) : NULL;
         if (chunk) {
             part = smaller(size - at, CHUNK_SIZE);
@@ -137,6 +167,11 @@ int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, 
         return copy_in_late(s, to, from, size);
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;
+    if (!blocking && lanes_wanted(size) && address_pinned(from, size)) {
+        struct span span = { to, from, size };            /* what cannot be sent without waiting for the stream goes in its turn */
+        code = send_on_lanes(s, &span, false);
+        return code || !span.size ? code : copy_in_late(s, span.to, span.from, span.size);
+    }
     bool wait = blocking && !stream_known_light(s);
     code = send_in(s, to, from, size);
     return code || !wait ? code : stream_wait_for(s);
@@ -151,11 +186,13 @@ struct part_out {
     size_t           size;
     union { copy_out_args bytes; copy_args chunk; } args;
     union { struct chunk_out_result bytes; plain_result chunk; } result;
+    struct lane_out  lane;
 };
 
 static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uint64_t from, size_t size, struct chunk *chunk,
-                       atomic_uint_fast64_t *number)
+                       bool on_lane, atomic_uint_fast64_t *number)
 {
+    part->lane.via.lane = 0;
     part->chunk = chunk;
     part->to = to;
     part->size = size;
@@ -167,6 +204,8 @@ static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uin
     } else {
         part->args.bytes = (copy_out_args){ .stream = s->wire, .from = from, .size = size };
         part->result.bytes = (struct chunk_out_result){ .to = { .address = to, .width = size, .rows = 1, .slices = 1 } };
+        if (on_lane)
+            part->args.bytes.via = part->result.bytes.via = lane_out_begin(&part->lane, &part->result.bytes.to, false);
         wire_prepare(&part->wire, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &part->args.bytes,
                      (xdrproc_t)xdr_chunk_out_result, &part->result.bytes);
     }
@@ -176,6 +215,10 @@ static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uin
 static int part_wait(struct part_out *part)
 {
     int code = wire_wait(&part->wire);
+    if (part->lane.via.lane && !code && part->result.bytes.on_lane)
+        code = lane_out_wait(&part->lane);
+    else
+        lane_out_cancel(&part->lane);
     xdr_free(part->chunk ? (xdrproc_t)xdr_plain_result : (xdrproc_t)xdr_chunk_out_result, &part->result);
     if (part->chunk && !code)
         memcpy(part->to, (const void *)(uintptr_t)part->chunk->address, part->size);
@@ -187,7 +230,8 @@ static int part_wait(struct part_out *part)
 static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size)
 {
     struct part_out parts[PARTS_IN_FLIGHT];
-    bool chunks = chunks_serve(size);
+    bool chunks = chunks_serve(size), on_lanes = lanes_wanted(size);
+    uint64_t start = on_lanes ? clock_now() : 0;
     unsigned window = core_perf.no_pipeline ? 1 : chunks ? CHUNKS_IN_FLIGHT : PARTS_IN_FLIGHT, begun = 0, ended = 0;
     size_t piece = piece_of(size, PIECE_OUT_LEAST);
     atomic_uint_fast64_t number = 0;
@@ -199,7 +243,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
             struct chunk *chunk = chunks ? chunk_take(begun == ended) : NULL;
             if (chunk || !chunks || begun == ended) {
                 size_t bytes = smaller(size - at, chunk ? piece : FLYT_MAX_INLINE);
-                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, chunk, &number);
+                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, chunk, on_lanes, &number);
                 at += bytes;
                 continue;
             }
@@ -212,6 +256,8 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
     }
     if (!first)
         stream_finished(s, atomic_load(&number));
+    if (!first && on_lanes)
+        lanes_copied_out(size, clock_now() - start);
     return first;
 }
 

@@ -24,6 +24,7 @@ struct perf {
     bool no_cache;      /* free memory is given back at once, queries always travel */
     bool no_pipeline;   /* one chunk of a copy from the device at a time */
     bool no_shm;        /* a unix socket stays one */
+    bool no_lanes;      /* large copies share the connection with the calls */
     bool no_payload;    /* no host memory is shared: bytes of copies travel inside the calls */
 };
 void perf_parse(struct perf *, const char *text);
@@ -250,7 +251,12 @@ void event_forget_device(int device);
 /* Host side of a chunk: rows of a pitched box, or one piece (rows and slices 1). */
 struct host_rows { uint8_t *address; size_t width, rows, slices, pitch, slice_pitch; };
 struct chunk_in { flyt_id stream; flyt_box to; flyt_extent extent; struct host_rows from; };
-struct chunk_out_result { flyt_head head; struct host_rows to; };       /* head first: see wire_call */
+struct chunk_out_result {
+    flyt_head head;                   /* first: see wire_call */
+    struct host_rows to;
+    flyt_via via;                     /* as the call said */
+    bool on_lane;                     /* the bytes come there (lanes.h) */
+};
 bool_t xdr_chunk_in(XDR *, struct chunk_in *);              /* as copy_box_in_args */
 bool_t xdr_chunk_out_result(XDR *, struct chunk_out_result *);      /* as copy_out_result, into `to` */
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "lanes.h"
 
 struct mark { const struct stream *stream; uint64_t number, serial; };
 
@@ -29,6 +29,7 @@ struct out {
         copy_box_out_args box;
     } args;
     struct chunk_out_result result;
+    struct lane_out      lane;
     struct host_rows     place;       /* where the bytes belong; result.to may be a buffer instead */
     uint8_t             *buffer;      /* NULL: received in place */
     bool                 here;        /* in its buffer, waiting for an earlier one */
@@ -241,13 +242,10 @@ void outs_wait_device(int device, uint64_t serial)
 
 /* ---- beginning and arriving ---- */
 
-static void out_arrived(struct wire_call *call)
+static void out_landed(struct out *out, int code)
 {
-    struct out *out = (struct out *)call;     /* wire is the first member */
-    int code = call->result;
     if (code)
         session_latch(code);
-    xdr_free((xdrproc_t)xdr_chunk_out_result, &out->result);
     pthread_mutex_lock(&outs.lock);
     if (out->buffer && !code)
         out->here = true;
@@ -256,6 +254,24 @@ static void out_arrived(struct wire_call *call)
     settle_buffered();
     pthread_cond_broadcast(&outs.arrived);
     pthread_mutex_unlock(&outs.lock);
+}
+
+static void out_landed_by_lane(struct lane_out *lane, int code)
+{
+    out_landed((struct out *)(void *)((char *)lane - offsetof(struct out, lane)), code);
+}
+
+static void out_arrived(struct wire_call *call)
+{
+    struct out *out = (struct out *)call;     /* wire is the first member */
+    bool on_lane = out->result.on_lane;
+    xdr_free((xdrproc_t)xdr_chunk_out_result, &out->result);
+    if (!call->result && on_lane) {
+        lane_out_later(&out->lane, out_landed_by_lane);
+        return;
+    }
+    lane_out_cancel(&out->lane);
+    out_landed(out, call->result);
 }
 
 static struct out *out_new(struct stream *stream, const struct host_rows *place)
@@ -298,12 +314,15 @@ static void out_send(struct out *out, uint32_t procedure, xdrproc_t encode, void
 
 int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
 {
+    bool on_lanes = lanes_wanted(size);
     for (size_t at = 0; at < size; at += FLYT_MAX_INLINE) {
         size_t part = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
         struct out *out = out_new(stream, &(struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1, .slices = 1 });
         if (!out)
             return CORE_OUT_OF_MEMORY;
         out->args.line = (copy_out_args){ .stream = stream->wire, .from = from + at, .size = part };
+        if (on_lanes)
+            out->args.line.via = out->result.via = lane_out_begin(&out->lane, &out->result.to, true);
         out_send(out, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &out->args.line);
     }
     return CORE_OK;

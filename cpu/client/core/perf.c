@@ -28,8 +28,11 @@ void perf_parse(struct perf *perf, const char *text)
             perf->no_shm = true;
         else if (word_is(text, length, "no_payload"))
             perf->no_payload = true;
+        else if (word_is(text, length, "no_lanes"))
+            perf->no_lanes = true;
         else if (length)
-            log_warning("FLYT_PERF: %.*s is not a switch of this version; it has no_async, no_batch, no_cache, no_pipeline, no_shm, no_payload",
+            log_warning("FLYT_PERF: %.*s is not a switch of this version; it has no_async, no_batch, no_cache, no_pipeline, no_shm, no_payload, "
+                        "no_lanes",
                         (int)length, text);
         text += length;
         text += *text == ',';

@@ -15,6 +15,7 @@
 
 #include "cpu/common/log.h"
 #include "host.h"
+#include "lanes.h"
 
 enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD };
 enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
@@ -69,6 +70,7 @@ void session_lost(void *unused, const char *reason)
         snprintf(loss_reason, sizeof loss_reason, "%s", reason);
     pthread_mutex_unlock(&loss_lock);
     session_set_sticky(CORE_DEVICE_UNAVAILABLE);
+    lanes_lost();
     if (first)
         log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the program again",
                   core_session.uri, reason);
@@ -97,6 +99,7 @@ static void fork_child(void)
     atomic_store(&state, STATE_CHILD);
     if (core_session.client)
         rpc_client_abandon(core_session.client);
+    lanes_abandon();
     manager_abandon();
 }
 
@@ -174,6 +177,7 @@ static int attach_hello(const struct manager_place *place)
     core_session.driver_version = hello->driver_version;
     core_session.window_size = hello->window_size;
     core_session.granularity = hello->granularity;
+    lanes_setup();
     return CORE_OK;
 }
 

@@ -43,7 +43,16 @@ bool_t xdr_chunk_out_result(XDR *xdrs, struct chunk_out_result *result)
         return FALSE;
     if (xdrs->x_op == XDR_FREE)
         return TRUE;
-    if (!xdr_flyt_bulk_kind(xdrs, &kind) || kind != FLYT_BULK_INLINE || !xdr_u_int(xdrs, &size))
+    if (result->on_lane)
+        kind = FLYT_BULK_LANE;
+    if (!xdr_flyt_bulk_kind(xdrs, &kind))
+        return FALSE;
+    if (kind == FLYT_BULK_LANE && result->via.lane) {
+        flyt_on_lane on_lane = { result->via.transfer, rows_bytes(&result->to) };
+        result->on_lane = xdr_flyt_on_lane(xdrs, &on_lane) && on_lane.transfer == result->via.transfer && on_lane.size == rows_bytes(&result->to);
+        return result->on_lane && !result->head.result;
+    }
+    if (kind != FLYT_BULK_INLINE || !xdr_u_int(xdrs, &size))
         return FALSE;
     if (result->head.result)
         return size == 0;

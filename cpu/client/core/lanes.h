@@ -1,0 +1,56 @@
+/* lanes.h: large copies over connections of their own; see lanes.c. */
+#ifndef FLYT_CLIENT_CORE_LANES_H
+#define FLYT_CLIENT_CORE_LANES_H
+
+#include "internal.h"
+
+void lanes_setup(void);                       /* at attach, after HELLO */
+void lanes_lost(void);                        /* the session is: nobody waits on a lane any more */
+void lanes_abandon(void);                     /* in the child of a fork */
+/* Is a copy of so many bytes to go over lanes? Opens them the first time. May wait. */
+bool lanes_wanted(size_t size);
+
+struct lanes_statistics { unsigned open; uint64_t sent, received; };
+void lanes_statistics(struct lanes_statistics *);
+
+/* ---- to the device ---- */
+
+/* One transfer. next fills in `from` (at most `most` bytes), send, and what send needs; data is filled in for it. */
+struct lane_in {
+    struct host_rows from;
+    flyt_bulk        data;
+    int            (*send)(struct stream *, const struct lane_in *);    /* the call */
+    uint64_t         to;
+    flyt_box         box;
+    flyt_extent      extent;
+};
+typedef void lanes_next_function(void *context, size_t most, struct lane_in *);
+
+/* Sends *size bytes, in parts that `next` gives, each followed by its call. *size becomes what is left: more than 0 where
+   there is no credit for it now, and waiting for some would be waiting for the stream (patient: that is waited for; then it is left
+   only where other streams have all credit). */
+int  lanes_send(struct stream *, lanes_next_function *next, void *context, size_t *size, bool patient);
+
+/* ---- from the device ---- */
+
+/* Bytes that will come over a lane. */
+struct lane_out {
+    flyt_via         via;                     /* lane 0: no lane, and nothing below is to be called */
+    struct host_rows to;
+    size_t           left;
+    struct lane_out *next, *next_late;
+    void           (*arrived)(struct lane_out *, int code);
+};
+
+/* Before the call is sent; what it gives goes into the call. late: nobody will wait for it (lane_out_later). */
+flyt_via lane_out_begin(struct lane_out *, const struct host_rows *to, bool late);
+/* Then, when the reply has come, one of these. The bytes come: waits for them. 0, or the connection is lost. */
+int  lane_out_wait(struct lane_out *);
+/* They come: `arrived` will be called, in a thread that may wait. */
+void lane_out_later(struct lane_out *, void (*arrived)(struct lane_out *, int code));
+/* They do not: no byte is written any more when it returns. */
+void lane_out_cancel(struct lane_out *);
+
+void lanes_copied_out(uint64_t bytes, uint64_t ns);        /* over lanes, to learn how many are good */
+
+#endif
