@@ -35,6 +35,13 @@ $(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add bui
 	@printf '#!/bin/sh\nexec tests/control/local_cluster.py %s %s build/cuda/vector_add build/cuda/sticky\n' $(BIN) $(BUILD)/tests/control_client_program > $@
 	@chmod +x $@
 TESTS += $(TESTS_CONTROL_LOCAL)
+
+# A VM's limits in such a cluster. ThreadSanitizer: see tests/cuda/room.mk.
+$(BUILD)/tests/control_limits: tests/control/limits.py tests/cuda/quota.py build/cuda/quota | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/limits.py %s build/cuda/quota\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_limits)
 TESTS += tests/control/node_mps.sh
 
 # The same with certificates.

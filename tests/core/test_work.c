@@ -152,6 +152,90 @@ static void body_give_back(void)
     CHECK(core_memory_free(parts[15]) == 0);
 }
 
+/* A million random operations on a bounded set: what is mapped does not grow with them, and it is quick. */
+static void body_long_run(void)
+{
+    enum { SLOTS = 1000, STEPS = 1000000 };
+    static struct held held[SLOTS];
+    uint64_t total = 0, most = 0, mapped = 0;
+    fake_start();
+    struct core_statistics before, after;
+    for (int step = 0; step < STEPS; step++) {
+        struct held *h = &held[random_next() % SLOTS];
+        if (step == STEPS / 10)
+            core_statistics(&before);
+        if (h->at) {
+            CHECK(core_memory_free(h->at) == 0);
+            total -= h->size;
+            h->at = 0;
+        } else {
+            h->size = 1 + random_next() % (UINT64_C(1) << (4 + random_next() % 17));
+            CHECK(core_memory_allocate(0, h->size, &h->at) == 0);
+            total += h->size;
+        }
+        most = total > most ? total : most;
+        mapped = fake_mapped[0] > mapped ? fake_mapped[0] : mapped;
+    }
+    core_statistics(&after);
+    CHECK(mapped <= most + most / 4 + 64 * MIB);
+    CHECK(after.travelled - before.travelled < 100);
+}
+
+/* What lay unused for a beat goes back, but for a little; what was used meanwhile stays. */
+static void body_idle_credit(void)
+{
+    fake_start();
+    uint64_t big = allocate(300 * MIB), small = allocate(100);
+    CHECK(core_memory_free(big) == 0 && fake_mapped[0] >= 300 * MIB);
+    fake_say("");
+    usleep(1100000);
+    CHECK(core_memory_free(allocate(100 * MIB)) == 0);
+    fake_say("");
+    while (fake_mapped[0] > 240 * MIB)       /* 100 MiB and 32 */
+        usleep(1000);
+    CHECK(fake_mapped[0] >= 130 * MIB);
+    usleep(1100000);
+    fake_say("");
+    while (fake_mapped[0] > 40 * MIB)
+        usleep(1000);
+    CHECK(fake_mapped[0] >= 32 * MIB);
+    CHECK(core_memory_free(small) == 0 && core_take_latched() == 0);
+}
+
+/* Freed memory is not handed out while a kernel may touch it: the free waits, on whichever stream the kernel is. */
+static void *body_free_other(void *address)
+{
+    CHECK(core_memory_free((uint64_t)(uintptr_t)address) == 0);
+    return NULL;
+}
+
+static void body_freed_addresses(void)
+{
+    fake_start();
+    core_stream stream;
+    CHECK(core_stream_create(0, 1, 0, &stream) == 0);
+    uint64_t used = allocate(4 * MIB), other;
+    CHECK(launch("hold", stream, NULL) == 0);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, body_free_other, (void *)(uintptr_t)used) == 0);
+    while (!fake_calls[FLYT_DEVICE_SYNC])
+        usleep(1000);
+    for (int i = 0; i < 30; i++) {
+        other = allocate(4 * MIB);
+        CHECK(other >= used + 4 * MIB || used >= other + 4 * MIB);
+    }
+    struct core_range r;
+    CHECK(!core_address_lookup(used, &r));                /* nobody may use it any more */
+    fake_recall(UINT64_MAX);
+    while (!fake_recalled)
+        usleep(1000);
+    uint8_t byte;
+    CHECK(fake_peek(used, &byte, 1) && fake_peek(used + 4 * MIB - 1, &byte, 1));      /* and the kernel still finds it */
+    fake_release();
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(core_memory_free(other) == 0 && core_take_latched() == 0);
+}
+
 static void body_malloc_free_messages(void)
 {
     setenv("FLYT_STATS", "1", 1);
@@ -180,6 +264,9 @@ static void memory(void **unused)
     run(body_out_of_memory);
     run(body_give_back);
     run(body_malloc_free_messages);
+    run(body_long_run);
+    run(body_idle_credit);
+    run(body_freed_addresses);
 }
 
 static void body_host_memory(void)

@@ -51,7 +51,7 @@ class Ledger:
 
 class Tenant:
     def __init__(self, bindir, transport, memory, sms=2):
-        self.bin, self.memory = bindir, memory
+        self.bin, self.memory, self.sms = bindir, memory, sms
         self.folder = tempfile.mkdtemp(prefix="flyt-quota.")
         uri = "tcp://127.0.0.1:0" if transport == "tcp" else f"{transport}://{self.folder}/s"
         self.ledger = Ledger(f"{self.folder}/memory")
@@ -60,7 +60,7 @@ class Tenant:
                "FLYT_SOFTGPU_SMS": str(sms), "FLYT_SOFTGPU_DEVICES": "1"}
         self.process = subprocess.Popen([f"{bindir}/cricket-rpc-server", "--listen", uri, "--gpu", "software"], stdout=subprocess.PIPE,
                                         stderr=self.log, text=True, env=env)
-        self.uri = re.search(r"listening on (\S+)", self.process.stdout.readline()).group(1)
+        self.place = {"FLYT_SERVER": re.search(r"listening on (\S+)", self.process.stdout.readline()).group(1)}
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -73,7 +73,7 @@ class Tenant:
 
 class Program:
     def __init__(self, tenant, path):
-        environment = {**os.environ, **sanitizer_environment(tenant.bin), "FLYT_SERVER": tenant.uri}
+        environment = {**os.environ, **sanitizer_environment(tenant.bin), **tenant.place}
         self.process = subprocess.Popen([f"{tenant.bin}/flyt-run", path], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.ready = self.hear("ready")
 
@@ -110,10 +110,10 @@ def slices(tenant, path):
     assert a.ready == b.ready == [0]
     for program in (a, b):
         sms, total, error = program.ask("props")
-        assert (sms, total, error) == (2, tenant.memory, 0)
+        assert (sms, total, error) == (tenant.sms, tenant.memory, 0)
         assert program.ask("info")[1] == tenant.memory
     seen = set(a.ask("smid")) | set(b.ask("smid"))
-    assert seen <= {0, 1} and seen, seen
+    assert seen and seen <= set(range(tenant.sms)), seen
     ok("properties and cudaMemGetInfo show the slice; two programs see no more SMs than it has")
     a.end()
     b.end()
