@@ -134,6 +134,8 @@ int  state_write(const char *path, const void *, size_t, char *error);  /* repla
 /* workers.c */
 /* How many serve a program, and what of the tenant's memory they hold. */
 void workers_look(struct server *);
+/* Before it is started (again): who served whom, and what they held, said process ids that mean others from then on. */
+void workers_forget(const struct server *);
 /* Kills the workers that serve the program; how many there were. */
 unsigned workers_end(const struct server *, uint64_t program);
 

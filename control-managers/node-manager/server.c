@@ -180,6 +180,7 @@ static int make_process(struct server *server, char *error)
         return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
     if (state_folder(server, "s", socket) == 0)
         unlink(socket);
+    workers_forget(server);
     int output = open_file(server, "output", O_TRUNC), log = open_file(server, "log", 0);
     int failure = 0;
     if (output < 0 || log < 0)

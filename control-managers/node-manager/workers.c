@@ -116,6 +116,22 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
     return found;
 }
 
+void workers_forget(const struct server *server)
+{
+    char path[NODE_PATH_SIZE], name[NODE_PATH_SIZE + 300];
+    struct dirent *entry;
+    DIR *dir = state_folder(server, "programs", path) == 0 ? opendir(path) : NULL;
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.') {
+            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+            unlink(name);
+        }
+    if (dir)
+        closedir(dir);
+    if (state_folder(server, "memory", path) == 0)
+        unlink(path);
+}
+
 void workers_look(struct server *server)
 {
     server->used = 0;

@@ -218,13 +218,21 @@ static void test_refusals(void **state)
 static void test_crash(void **state)
 {
     (void)state;
+    char path[128];
     pid_t node = start_node(), server = start_server(1);
+    /* Worker 2 of the one that is killed served program 9; worker 2 of the next one does not. */
+    snprintf(path, sizeof path, "%s/state/servers/1/programs", fake.folder);
+    mkdir(path, 0700);
+    fake_file("state/servers/1/programs/9.2", "x");
+    strcat(path, "/9.2");
+    assert_int_equal(access(path, F_OK), 0);
     kill(server, SIGKILL);
     fake_until(in_state(1, CTL_SERVER_STARTING), SOON_MS);
     assert_non_null(strstr(fake_server(1)->status.text, "signal 9"));
     fake_until(in_state(1, CTL_SERVER_RUNNING), START_MS);
     assert_int_equal(fake_server(1)->restarts, 1);
     assert_int_not_equal(fake_server(1)->pid, server);
+    assert_int_not_equal(access(path, F_OK), 0);
     server = (pid_t)fake_server(1)->pid;
     /* One that does not stop is killed. */
     kill(server, SIGSTOP);
