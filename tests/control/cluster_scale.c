@@ -1,8 +1,8 @@
 /*
  * cluster_scale.c NODES VMS: a simulated cluster for scale: light-weight node and client managers over loopback against
  * the real cluster manager. Prints what it measured; fails where something does not come about, or takes far too long.
- * With the numbers of the design (1,000 nodes of 8 GPUs, 20,000 VMs) its targets are tested too: TARGETS=no leaves
- * that out, for machines that have something else to do.
+ * With the numbers of the design (1,000 nodes of 8 GPUs, 20,000 VMs) its targets are tested too, where other programs leave
+ * it the machine: what they used meanwhile is printed, and from a fifth on a target that was missed is no failure.
  *
  * Seats: each peer is a connection, and both processes may have only so many open files. Where they do not suffice for
  * all VMs, those whose program runs leave, as a VM that is switched off does, for the others; after the restart
@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
+/* shows: scale: 1,000 nodes of 8 GPUs and 20,000 VMs: placements a second, memory, flytctl list, recovery after kill -9 */
 enum { GPUS = 8, SMS = 16, IN_FLIGHT = 500, SPARE_FILES = 300, MANY_VMS = 20000, LIST_MS = 1000, RESTART_MS = 5000, PER_SECOND = 1000,
        LIMIT_MS = 120000 };
 
@@ -38,6 +39,46 @@ static double seconds(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- how busy the machine is with other things ---- */
+
+struct meter { double start, busy, ours; };
+
+static double manager_cpu(void);
+
+static struct meter meter_read(void)
+{
+    struct meter now = { .start = seconds() };
+    unsigned long user = 0, nice = 0, system = 0;
+    struct rusage self;
+    FILE *file = fopen("/proc/stat", "re");
+    if (file && fscanf(file, "cpu %lu %lu %lu", &user, &nice, &system) == 3)
+        now.busy = (double)(user + nice + system) / (double)sysconf(_SC_CLK_TCK);
+    fclose(file);
+    getrusage(RUSAGE_SELF, &self);
+    now.ours = (double)(self.ru_utime.tv_sec + self.ru_stime.tv_sec) + (double)(self.ru_utime.tv_usec + self.ru_stime.tv_usec) / 1e6;
+    if (rig.pid)
+        now.ours += manager_cpu();
+    return now;
+}
+
+/* The part of the machine that others used since then. */
+static double others_since(const struct meter *then)
+{
+    struct meter now = meter_read();
+    double capacity = (now.start - then->start) * (double)sysconf(_SC_NPROCESSORS_ONLN);
+    double others = now.busy - then->busy - (now.ours - then->ours);
+    return others > 0 ? others / capacity : 0;
+}
+
+/* Fails the test unless others were in the way. */
+static void missed(const struct meter *then, const char *what)
+{
+    double others = others_since(then);
+    if (others < 0.2)
+        fail_msg("%s, and other programs used only %.0f %% of the machine", what, others * 100);
+    printf("# target missed: %s; but other programs used %.0f %% of the machine meanwhile\n", what, others * 100);
 }
 
 /* ---- entitlements ---- */
@@ -174,6 +215,8 @@ static void place(int from, int to)
 {
     const client_request_args args = { .prog = { .key = 1, .executable = (char *)"x" }, .wait = CLIENT_WAIT_YES };
     double start = seconds();
+    struct meter meter = meter_read();
+    char text[100];
     for (int i = from; i < to; i++) {
         assert_int_equal(link_call(clients[i].link, CLIENT_REQUEST, &args, 60000, answered, &clients[i], NULL), 0);
         rig_until(i - running < IN_FLIGHT, LIMIT_MS);
@@ -185,7 +228,7 @@ static void place(int from, int to)
         return;
     printf("# %d servers placed, started and granted in %.2f s: %.0f a second (the peers' work included)\n", to, took, to / took);
     if (targets && to / took < PER_SECOND)
-        fail_msg("%.0f placements a second are fewer than %d", to / took, PER_SECOND);
+        missed(&meter, (snprintf(text, sizeof text, "%.0f placements a second are fewer than %d", to / took, PER_SECOND), text));
 }
 
 static void connect_and_place(void)
@@ -247,6 +290,8 @@ static void list(const char *what, const char *command, const char *option)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1 /* O_WRONLY */, 0);
     double start = seconds();
+    struct meter meter = meter_read();
+    char text[100];
     int failure = posix_spawn(&pid, flytctl, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (failure)
@@ -258,7 +303,7 @@ static void list(const char *what, const char *command, const char *option)
         fail_msg("flytctl %s list ended with status %#x", command, status);
     printf("# flytctl %s list %s: %.0f ms (%s)\n", command, option ? option : "", took, what);
     if (targets && took > LIST_MS)
-        fail_msg("flytctl %s list took %.0f ms, more than %d", command, took, LIST_MS);
+        missed(&meter, (snprintf(text, sizeof text, "flytctl %s list took %.0f ms, more than %d", command, took, LIST_MS), text));
 }
 
 static bool nodes_back(void)
@@ -299,13 +344,15 @@ static void kill_and_restart(void)
     back = 0;
     for (int i = 0; i < vm_count; i++)
         clients[i].back = false;
+    struct meter meter = meter_read();
     double start = seconds();
+    char text[100];
     rig_start();
     let_everybody_in();
     double took = seconds() - start;
     printf("# after kill -9 and a restart everybody is back in %.2f s (%.2f s of them the manager's CPU)\n", took, manager_cpu());
     if (targets && took * 1000 > RESTART_MS)
-        fail_msg("%.2f s are more than %d s", took, RESTART_MS / 1000);
+        missed(&meter, (snprintf(text, sizeof text, "%.2f s until everybody is back are more than %d", took, RESTART_MS / 1000), text));
 }
 
 static void test_scale(void **state)
@@ -354,7 +401,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_scale) };
     struct rlimit files;
-    const char *manager = getenv("FLYT_TEST_CLUSTER_MANAGER"), *wish = getenv("TARGETS");
+    const char *manager = getenv("FLYT_TEST_CLUSTER_MANAGER");
     node_count = argc > 1 ? atoi(argv[1]) : 20;
     vm_count = argc > 2 ? atoi(argv[2]) : 300;
     manager = manager ? manager : "bin/flyt-cluster-manager";
@@ -368,7 +415,7 @@ int main(int argc, char **argv)
         printf("1..0 # SKIP only %ld files may be open\n", (long)files.rlim_cur);
         return 77;
     }
-    targets = vm_count >= MANY_VMS && !(wish && strcmp(wish, "no") == 0);
+    targets = vm_count >= MANY_VMS;
     setvbuf(stdout, NULL, _IOLBF, 0);
     nodes = calloc((size_t)node_count, sizeof *nodes);
     clients = calloc((size_t)vm_count, sizeof *clients);
