@@ -453,13 +453,13 @@ CUresult sgd_stream_wait(struct sgd_stream *s, uint64_t number)
     return sgd_fault();
 }
 
-CUresult sgd_queue_push_wait(struct sgd_stream *s, struct sgd_op *op)
+CUresult sgd_queue_push_here(struct sgd_stream *s, struct sgd_op *op, uint64_t *number)
 {
-    uint64_t number = 0;
+    uint64_t mine = 0;
     s->refs++;
     op->inline_run = true;
-    CUresult r = sgd_queue_push(s, op, &number);
-    if (!r && !sgd_stream_done(s, number)) {
+    CUresult r = sgd_queue_push(s, op, &mine);
+    if (!r && !sgd_stream_done(s, mine)) {
         if (op->started && (op->kind == SGD_OP_COPY || op->kind == SGD_OP_SET)) {
             sgd_unlock();
             CUresult ran = sgd_op_run(op);
@@ -469,6 +469,17 @@ CUresult sgd_queue_push_wait(struct sgd_stream *s, struct sgd_op *op)
             op->inline_run = false;
         }
     }
+    if (number)
+        *number = mine;
+    sgd_stream_unref(s);
+    return r;
+}
+
+CUresult sgd_queue_push_wait(struct sgd_stream *s, struct sgd_op *op)
+{
+    uint64_t number = 0;
+    s->refs++;
+    CUresult r = sgd_queue_push_here(s, op, &number);
     if (!r)
         r = sgd_stream_wait(s, number);
     sgd_stream_unref(s);

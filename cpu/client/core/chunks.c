@@ -13,7 +13,7 @@
 #include "cpu/common/clock.h"
 #include "host.h"
 
-enum { CHUNKS = 31, MARK_STRIDE = 128, SERVE_LEAST = 8 * 1024 };
+enum { CHUNKS = 31, MARK_STRIDE = 128, SERVE_LEAST = 16 * 1024 };
 #define PATIENCE_NS UINT64_C(1000000)
 
 static struct {

@@ -23,7 +23,7 @@
 #include "host.h"
 #include "lanes.h"
 
-enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECES = 4, PIECE_IN_LEAST = 16 * 1024, PIECE_OUT_LEAST = 64 * 1024 };
+enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECES = 4, PIECE_IN_LEAST = 32 * 1024, PIECE_OUT_LEAST = 64 * 1024 };
 
 /* ---- in memory that the device reaches ---- */
 
