@@ -232,9 +232,15 @@ int launch_process(const struct launch *launch, struct process *out, char *error
     *out = PROCESS_NONE;
     if (launch->sandbox != NODE_SANDBOX_OFF && !probed)
         return explain(error, -EINVAL, "the sandbox was not probed");
+    /* A signal for the child that came before it has let go of our handlers would be told to our own loop, through the pipe
+       that both have: a server that is stopped at once would stop this manager. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     pid_t pid = clone_process(spaces, &fd);
     if (pid == 0)
         child(launch, spaces, uid, gid);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         return explain(error, -errno, "making a process for %s: %s", launch->program, strerror(errno));
     out->pid = pid;
