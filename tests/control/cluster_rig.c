@@ -11,6 +11,7 @@
 struct rig rig;
 const char *rig_address = "127.0.0.1";
 double rig_ticket_seconds = 60;
+const char *rig_security = "";
 
 /* ---- the manager ---- */
 
@@ -28,8 +29,8 @@ static void write_config(const char *settings, int node_port, int client_port)
             "ports = { address = \"%s\"; node = %d; client = %d; };\n"
             "ipc = { frontend-socket = \"%s/admin.sock\"; };\n"
             "security = { ticket-key = \"%s/ticket.key\"; tls = \"off\"; node-secret = \"file:%s/node.secret\"; "
-            "ticket-seconds = %.1f; };\n%s\n",
-            rig.folder, rig_address, node_port, client_port, rig.folder, rig.folder, rig.folder, rig_ticket_seconds, settings);
+            "ticket-seconds = %.1f; %s };\n%s\n",
+            rig.folder, rig_address, node_port, client_port, rig.folder, rig.folder, rig.folder, rig_ticket_seconds, rig_security, settings);
     fclose(file);
 }
 

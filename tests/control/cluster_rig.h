@@ -32,6 +32,7 @@ struct rig {
 extern struct rig rig;
 extern const char *rig_address;                 /* where the manager listens; before rig_create */
 extern double rig_ticket_seconds;
+extern const char *rig_security;                /* further keys of that group */
 
 void rig_create(const char *settings);          /* further settings of the configuration; starts the manager */
 void rig_start(void);                           /* (again, at the same addresses) */
