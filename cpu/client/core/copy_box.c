@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "host.h"
+#include "lanes.h"
 
 static bool empty(const struct core_extent *e)
 {
@@ -49,16 +50,42 @@ static int copy_shared(struct stream *s, const struct core_box *to, const struct
 
 /* ---- to the device ---- */
 
-static int send_in(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
+static size_t bytes_of(const struct core_extent *e)
 {
-    struct box_cursor cursor = { 0 };
+    return e->width * e->height * e->depth;
+}
+
+/* What is left of a copy. */
+struct box_left { const struct core_box *to, *from; const struct core_extent *extent; struct box_cursor cursor; };
+
+static int send_box(struct stream *s, const struct lane_in *in)
+{
+    copy_box_in_args args = { .stream = s->wire, .to = in->box, .extent = in->extent, .data = in->data };
+    return stream_send(s, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args, STREAM_LIGHT, NULL);
+}
+
+static void next_box(void *context, size_t most, struct lane_in *in)
+{
+    struct box_left *left = context;
     struct core_extent part;
     size_t origin[3];
-    int code = CORE_OK;
+    (void)most;                               /* lanes_want_boxes: it is as much as box_next gives */
+    box_next(left->extent, &left->cursor, origin, &part);
+    *in = (struct lane_in){ .from = rows_at(left->from, origin, &part), .send = send_box, .box = wire_box(left->to, box_offset(left->to, origin)),
+                            .extent = wire_extent(&part) };
+}
+
+static int send_in(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
+{
+    struct box_left left = { to, from, e, { 0 } };
+    struct core_extent part;
+    size_t origin[3], bytes = bytes_of(e);
+    int code = lanes_want_boxes(bytes) ? lanes_send(s, next_box, &left, &bytes, true) : CORE_OK;
+    struct box_cursor cursor = left.cursor;
     while (!code && box_next(e, &cursor, origin, &part)) {
         struct chunk_in chunk = { .stream = s->wire, .to = wire_box(to, box_offset(to, origin)), .extent = wire_extent(&part),
                                   .from = rows_at(from, origin, &part) };
-        host_function_throttle(s, part.width * part.height * part.depth);
+        host_function_throttle(s, bytes_of(&part));
         code = stream_send(s, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_chunk_in, &chunk, STREAM_LIGHT, NULL);
     }
     return code;
@@ -106,7 +133,8 @@ int core_copy_box_in(int device, core_stream stream, const struct core_box *to, 
     if (shared)
         return copy_shared(s, to, &(struct core_box){ shared, from->pitch, from->height }, e, blocking);
     bool early = !outs_writers() || stream_known_idle(s);
-    if (!early && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
+    bool stands = lanes_want_boxes(bytes_of(e)) && !stream_known_light(s);     /* and sending might wait for it */
+    if ((!early || stands) && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
         return copy_in_late(s, to, from, e);
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;
@@ -121,6 +149,7 @@ struct part_out {
     struct wire_call        wire;
     copy_box_out_args       args;
     struct chunk_out_result result;
+    struct lane_out         lane;
 };
 
 static int receive_out(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
@@ -137,11 +166,15 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     struct core_extent part;
     size_t origin[3];
     int first = CORE_OK;
+    bool on_lanes = lanes_want_boxes(bytes_of(e));
     for (bool more = true; more || ended < begun;) {
         if (more && begun - ended < window && (more = !first && box_next(e, &cursor, origin, &part))) {
             struct part_out *p = &parts[begun++ % IN_FLIGHT];
             p->args = (copy_box_out_args){ .stream = s->wire, .from = wire_box(from, box_offset(from, origin)), .extent = wire_extent(&part) };
             p->result = (struct chunk_out_result){ .to = rows_at(to, origin, &part) };
+            p->lane.via.lane = 0;
+            if (on_lanes)
+                p->args.via = p->result.via = lane_out_begin(&p->lane, &p->result.to, false);
             wire_prepare(&p->wire, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &p->args,
                          (xdrproc_t)xdr_chunk_out_result, &p->result);
             stream_submit(s, &p->wire, NULL, &number, NULL);
@@ -151,6 +184,10 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
             break;
         struct part_out *p = &parts[ended++ % IN_FLIGHT];
         int code = wire_wait(&p->wire);
+        if (p->lane.via.lane && !code && p->result.on_lane)
+            code = lane_out_wait(&p->lane);
+        else
+            lane_out_cancel(&p->lane);
         xdr_free((xdrproc_t)xdr_chunk_out_result, &p->result);
         if (!first)
             first = code;

@@ -28,6 +28,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
@@ -39,6 +42,7 @@ enum {
     LANES_MIN = 256 * 1024,           /* smaller copies go with their calls */
     LANES_CHUNK = FLYT_MAX_INLINE,
     LANES_VECTOR = 64,
+    LANES_UNSENT = 512 * 1024,        /* bytes in a socket that have not been sent, when there are more to come */
     LANES_BATCH = 2,                  /* transfers behind which credit is asked back */
     LANES_OPEN_MS = 5000,
     LANES_CREDIT_MS = 20,             /* so long a stream that has none of the credit waits for some */
@@ -190,6 +194,9 @@ static bool lane_open(unsigned number)
         }
         pthread_mutex_lock(&lanes.lock);
         if (status == 0) {
+            int fd = channel->operations->descriptor ? channel->operations->descriptor(channel) : -1, unsent = LANES_UNSENT;
+            if (fd >= 0)
+                setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
             if (!lanes.window) {
                 lanes.chunk = result.chunk < LANES_CHUNK ? result.chunk : LANES_CHUNK;
                 lanes.window = lanes.free = result.window;
@@ -221,6 +228,11 @@ bool lanes_wanted(size_t size)
         lanes.failed = !lane_open(atomic_load(&lanes.used) + 1);
     pthread_mutex_unlock(&lanes.opening);
     return atomic_load(&lanes.used) > 0;
+}
+
+bool lanes_want_boxes(size_t size)
+{
+    return lanes_wanted(size) && lanes.chunk >= FLYT_MAX_INLINE;
 }
 
 /* ---- how many ---- */
@@ -461,13 +473,14 @@ static bool acknowledged(const struct pushed *pushed)
            (uint64_t)unacknowledged > written;
 }
 
-/* Sends the calls of those whose bytes are known to be there, or all. */
-static void sending_call(struct sending *s, bool all)
+/* Sends the calls of those whose bytes are known to be there, of `at_least` in any case. */
+static void sending_call(struct sending *s, unsigned at_least)
 {
     while (s->pushed_ended < s->pushed_begun) {
         struct pushed *pushed = &s->pushed[s->pushed_ended % PUSHED];
-        if (!all && !acknowledged(pushed))
+        if (!at_least && !acknowledged(pushed))
             return;
+        at_least -= at_least > 0;
         s->pushed_ended++;
         int code = pushed->in.send(s->stream, &pushed->in);       /* also after an error: the server has the bytes, or will */
         if (!s->code)
@@ -483,7 +496,7 @@ static bool sending_begin(struct sending *s, lanes_next_function *next, void *co
     if (!credit_take(s->stream, false)) {
         if (s->count || s->code)
             return false;
-        sending_call(s, true);
+        sending_call(s, 1);
         if (s->unasked)
             sending_ask(s);
         if (s->ended < s->begun)
@@ -552,13 +565,13 @@ static bool sending_push(struct sending *s)
         }
         atomic_fetch_add_explicit(&lanes.sent, record->done, memory_order_relaxed);
         if (s->pushed_begun - s->pushed_ended == PUSHED)
-            sending_call(s, true);
+            sending_call(s, 1);
         s->pushed[s->pushed_begun++ % PUSHED] = (struct pushed){ record->lane, atomic_load(&record->lane->written), record->in };
         pthread_mutex_unlock(&record->lane->sending);
         *record = s->records[--s->count];
         moved = true;
     }
-    sending_call(s, false);
+    sending_call(s, 0);
     return moved;
 }
 
@@ -599,7 +612,7 @@ int lanes_send(struct stream *stream, lanes_next_function *next, void *context, 
     }
     for (unsigned i = 0; i < s->count; i++)               /* records that will never be complete, of a dead connection */
         pthread_mutex_unlock(&s->records[i].lane->sending);
-    sending_call(s, true);
+    sending_call(s, PUSHED);
     if (s->unasked)
         sending_ask(s);
     while (s->ended < s->begun)

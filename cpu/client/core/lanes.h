@@ -9,6 +9,7 @@ void lanes_lost(void);                        /* the session is: nobody waits on
 void lanes_abandon(void);                     /* in the child of a fork */
 /* Is a copy of so many bytes to go over lanes? Opens them the first time. May wait. */
 bool lanes_wanted(size_t size);
+bool lanes_want_boxes(size_t size);           /* cut as box_next does */
 
 struct lanes_statistics { unsigned open; uint64_t sent, received; };
 void lanes_statistics(struct lanes_statistics *);

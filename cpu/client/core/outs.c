@@ -333,6 +333,7 @@ int outs_start_box(struct stream *stream, const struct core_box *to, const struc
     struct box_cursor cursor = { 0 };
     size_t origin[3];
     struct core_extent part;
+    bool on_lanes = lanes_want_boxes(extent->width * extent->height * extent->depth);
     while (box_next(extent, &cursor, origin, &part)) {
         struct host_rows place = { .address = (uint8_t *)(uintptr_t)(to->address + box_offset(to, origin)), .width = part.width,
                                    .rows = part.height, .slices = part.depth, .pitch = to->pitch, .slice_pitch = to->pitch * to->height };
@@ -343,6 +344,8 @@ int outs_start_box(struct stream *stream, const struct core_box *to, const struc
             .stream = stream->wire,
             .from = { .address = from->address + box_offset(from, origin), .pitch = from->pitch, .height = from->height },
             .extent = { .width = part.width, .height = part.height, .depth = part.depth } };
+        if (on_lanes)
+            out->args.box.via = out->result.via = lane_out_begin(&out->lane, &out->result.to, true);
         out_send(out, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &out->args.box);
     }
     return CORE_OK;
