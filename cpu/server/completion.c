@@ -4,9 +4,10 @@
  * A marker is an event recorded in a stream behind operation `number`. When the driver says that it is complete, the
  * stream's done number rises, staging memory used up to there is free, and waiters for numbers up to there are
  * finished. Markers of a stream are kept in order of number and only the first is asked about. The streams that have
- * markers form a list; completion_poll goes over it once. Anybody may poll; the thread does so while there is
- * something to watch, at intervals in proportion to how long the youngest wait has lasted (1/8, at most 1 ms), so that a
- * short kernel is answered quickly and a long one costs nothing. It also beats (events.c).
+ * markers form a list; completion_poll goes over it once. Anybody may poll. The thread does so without a pause while the
+ * youngest wait is young, so that a short kernel is answered quickly; then it hands the first marker of each stream to a
+ * thread that sleeps in the driver (long_wait.c). Where there are more streams than such threads, it looks at intervals in
+ * proportion to how long the youngest wait has lasted (1/8, at most 1 ms). It also beats (events.c).
  *
  * What is told is told in order: the bytes of a copy leave before the news that a host function behind it is due, and
  * before the answer to a synchronisation. So waiters of a stream are kept by number, and from looking at the device until the
@@ -21,12 +22,14 @@
 
 enum { COMPLETION_SPIN_NS = 30000, COMPLETION_MIN_NS = 10000, COMPLETION_MAX_NS = 1000000, COMPLETION_MAX_SPARES = 1024 };
 #define COMPLETION_IDLE_NS (250 * CLOCK_NS_PER_MS)
+#define COMPLETION_ATTENDED_NS (20 * CLOCK_NS_PER_MS)    /* between looks while others wait in the driver */
 
 /* ---- spare events ---- */
 
-/* completion.lock is held. */
-static void completion_spare(struct session *session, struct device *device, CUevent event)
+void completion_spare(struct session *session, struct device *device, CUevent event)
 {
+    if (long_wait_leave(session, event))
+        return;
     if (device->spare_count == device->spare_room && device->spare_room < COMPLETION_MAX_SPARES) {
         unsigned room = device->spare_room ? 2 * device->spare_room : 32;
         CUevent *more = realloc(device->spare_events, room * sizeof(CUevent));
@@ -48,7 +51,7 @@ CUresult completion_event(struct session *session, struct device *device, CUeven
     if (device->spare_count)
         *event = device->spare_events[--device->spare_count];
     pthread_mutex_unlock(&session->completion.lock);
-    return *event ? CUDA_SUCCESS : session->gpu->EventCreate(event, CU_EVENT_DISABLE_TIMING);
+    return *event ? CUDA_SUCCESS : session->gpu->EventCreate(event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
 }
 
 void completion_event_back(struct session *session, struct device *device, CUevent event)
@@ -80,6 +83,7 @@ static void completion_watch(struct completion *completion, struct stream *strea
     stream_hold(stream);
     stream->next_watched = completion->watched;
     completion->watched = stream;
+    completion->fresh = true;                         /* nobody waits for it in the driver yet */
     if (atomic_fetch_add(&completion->watching, 1) == 0)
         completion->since = clock_now();
 }
@@ -326,6 +330,9 @@ void completion_abort(struct session *session, struct device *device, CUresult c
     pthread_mutex_unlock(&completion->lock);
     completion_finish(session, &harvest);
     pthread_mutex_unlock(&completion->telling);
+    pthread_mutex_lock(&completion->lock);
+    long_waits_end(session, device);
+    pthread_mutex_unlock(&completion->lock);
 }
 
 /* ---- the thread ---- */
@@ -336,6 +343,17 @@ static uint64_t completion_pause(uint64_t age)
         return 0;
     uint64_t pause = age / 8;
     return pause < COMPLETION_MIN_NS ? COMPLETION_MIN_NS : pause > COMPLETION_MAX_NS ? COMPLETION_MAX_NS : pause;
+}
+
+/* How long the thread may sleep; completion.lock is held. */
+static uint64_t completion_rest(struct session *session, uint64_t now)
+{
+    struct completion *completion = &session->completion;
+    uint64_t pause = completion_pause(now > completion->since ? now - completion->since : 0);
+    bool attended = pause > 0;
+    for (struct stream *stream = attended ? completion->watched : NULL; stream; stream = stream->next_watched)
+        attended = long_wait_begin(session, stream) && attended;
+    return attended ? COMPLETION_ATTENDED_NS : pause;
 }
 
 static void *completion_main(void *context)
@@ -353,7 +371,7 @@ static void *completion_main(void *context)
         }
         uint64_t pause = COMPLETION_IDLE_NS;
         if (more || completion->watched) {
-            pause = completion_pause(now > completion->since ? now - completion->since : 0);
+            pause = completion_rest(session, now);
         } else {
             completion->asleep = true;
         }
@@ -382,9 +400,20 @@ void completion_wake(struct session *session)
     pthread_mutex_unlock(&completion->lock);
 }
 
+void completion_rouse(struct session *session)
+{
+    struct completion *completion = &session->completion;
+    pthread_mutex_lock(&completion->lock);
+    completion->since = clock_now();
+    completion->fresh = false;
+    pthread_cond_signal(&completion->wake);
+    pthread_mutex_unlock(&completion->lock);
+}
+
 int completion_start(struct session *session)
 {
     pthread_cond_init(&session->completion.wake, NULL);
+    pthread_cond_init(&session->completion.returned, NULL);
     int r = pthread_create(&session->completion.thread, NULL, completion_main, session);
     session->completion.started = r == 0;
     return r;
@@ -401,5 +430,8 @@ void completion_stop(struct session *session)
     pthread_mutex_unlock(&completion->lock);
     pthread_join(completion->thread, NULL);
     completion->started = false;
+    long_waits_stop(session);
     pthread_cond_destroy(&completion->wake);
+    if (!session->abandoned)
+        pthread_cond_destroy(&completion->returned);
 }

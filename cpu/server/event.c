@@ -1,6 +1,6 @@
 /*
  * event.c: events. The client's event is an object of ours; behind it stands one driver event per recording that
- * somebody still refers to (struct record), mostly one in all.
+ * somebody still refers to (struct record), mostly one in all. It is made for blocking waits: see long_wait.c.
  */
 #include "cpu/server/session.h"
 
@@ -25,7 +25,7 @@ static struct record *record_new(struct session *session, struct device *device,
         return NULL;
     *r = device_use(session, device);
     if (*r == CUDA_SUCCESS)
-        *r = session->gpu->EventCreate(&record->event, flags);
+        *r = session->gpu->EventCreate(&record->event, flags | CU_EVENT_BLOCKING_SYNC);
     if (*r != CUDA_SUCCESS) {
         free(record);
         return NULL;
@@ -126,12 +126,28 @@ void serve_event_record(struct session *session, struct call *call)
     record->recorded = true;
     record->issued = false;
     record->wanted = false;
+    record->watched = false;
     call->record = record;
     record_hold(record);
     stream_submit(session, call, &event_record_operation);
 }
 
 /* ---- asking ---- */
+
+/* A client that polls looks where completed numbers are published, and asks only now and then: the end must be noticed
+   without it. */
+static void event_watch(struct session *session, struct record *record)
+{
+    if (!session->ledger.numbers || record->watched)
+        return;
+    record->watched = true;
+    if (!record->issued) {
+        record->wanted = true;
+        return;
+    }
+    if (completion_mark(session, record->stream, record->event, record, record->number) == CUDA_SUCCESS)
+        completion_rouse(session);
+}
 
 struct event_waiter { struct waiter waiter; struct record *record; uint32_t xid; };
 
@@ -184,6 +200,8 @@ void serve_event_query(struct session *session, struct call *call)
         r = record->issued ? session->gpu->EventQuery(record->event) : CUDA_ERROR_NOT_READY;
         if (r == CUDA_SUCCESS)
             completion_advance(session, record->stream, record->number);
+        else if (r == CUDA_ERROR_NOT_READY)
+            event_watch(session, record);
     }
     session_reply_plain(session, call->xid, r, false);
 }

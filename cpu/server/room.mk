@@ -1,6 +1,6 @@
 # cpu/server: cricket-rpc-server (listener and worker) and libflyt-server.so (the same session code for local:).
 CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c layout.c))
-CPU_SERVER_SESSION_OBJECTS := $(call objects,$(addprefix cpu/server/,calls.c code.c completion.c copy.c device.c event.c \
+CPU_SERVER_SESSION_OBJECTS := $(call objects,$(addprefix cpu/server/,calls.c code.c completion.c long_wait.c copy.c device.c event.c \
                                 events.c executor.c head.c host_function.c host_memory.c image.c image_cache.c lanes.c launch.c loader.c memory.c \
                                 session.c staging.c stream.c sync.c tenant.c text.c)) $(CPU_SERVER_GPU_OBJECTS)
 CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(addprefix cpu/server/,main.c listener.c worker.c ticket.c))

@@ -179,6 +179,7 @@ struct record {
     struct stream *stream;                /* where; holds a reference */
     uint64_t number;
     bool wanted;                          /* somebody waits: mark it when it is issued */
+    bool watched;                         /* a query has seen to it that a marker stands there */
 };
 
 struct event {
@@ -255,6 +256,19 @@ void events_drop_all(struct session *, struct device *);          /* of the devi
 
 /* ---- completion.c ---- */
 
+enum { COMPLETION_LONG_WAITS = 4 };
+
+/* A thread that waits in the driver for one marker (long_wait.c); under completion.lock. */
+struct long_wait {
+    struct session *session;
+    pthread_t       thread;
+    pthread_cond_t  wake;
+    bool            started, left;
+    struct device  *device;
+    CUevent         event;                /* NULL: it waits for nothing */
+    struct record  *record;               /* held */
+};
+
 struct completion {
     pthread_mutex_t telling;              /* outermost but for session.lock */
     pthread_mutex_t lock;
@@ -265,6 +279,8 @@ struct completion {
     bool            asleep, stop, started;
     bool            fresh;                /* a wait has begun that the thread does not know of */
     pthread_t       thread;
+    struct long_wait long_waits[COMPLETION_LONG_WAITS];
+    pthread_cond_t  returned;             /* one of them is back from the driver */
 };
 
 int  completion_start(struct session *);
@@ -283,11 +299,21 @@ void completion_advance(struct session *, struct stream *, uint64_t number);
 /* Destroyed streams of the device whose work is not complete, each held for the caller; how many. */
 unsigned completion_lingering(struct session *, struct device *, struct stream **, unsigned room);
 void completion_wake(struct session *);
+void completion_rouse(struct session *);                          /* the thread looks again, and quickly for a while */
+/* The event is not needed any more; completion.lock is held. */
+void completion_spare(struct session *, struct device *, CUevent);
 /* Every wait on streams of the device ends with `code`. */
 void completion_abort(struct session *, struct device *, CUresult code);
 CUresult completion_event(struct session *, struct device *, CUevent *);      /* a spare one, or a new one */
 void completion_event_back(struct session *, struct device *, CUevent);
 void completion_events_free(struct session *, struct device *);
+
+/* ---- long_wait.c; completion.lock is held, but for long_waits_stop ---- */
+
+bool long_wait_begin(struct session *, struct stream *);          /* false: nobody free to wait for its first marker */
+bool long_wait_leave(struct session *, CUevent);                  /* somebody is in the driver with the event, and will spare it */
+void long_waits_end(struct session *, const struct device *);     /* nobody is in the driver any more for this device, which is idle */
+void long_waits_stop(struct session *);                           /* after completion.stop */
 
 /* ---- the head of replies (head.c) ---- */
 

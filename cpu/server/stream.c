@@ -342,6 +342,19 @@ void serve_stream_destroy(struct session *session, struct call *call)
     stream_submit(session, call, &stream_destroy_operation);
 }
 
+/* For a client that looks where completed numbers are published: the end must be noticed without it. No marker is put into
+   a legacy stream that has blocking streams to wait for. */
+static void stream_watch(struct session *session, struct stream *stream)
+{
+    if (!session->ledger.numbers || stream->marked >= stream->issued)
+        return;
+    for (struct stream *other = stream == stream->device->legacy ? stream->device->streams : NULL; other; other = other->next_of_device)
+        if (other != stream && stream_blocking(other) && atomic_load(&other->done) < other->received)
+            return;
+    if (stream_mark(session, stream) == CUDA_SUCCESS)
+        completion_rouse(session);
+}
+
 void serve_stream_query(struct session *session, struct call *call)
 {
     struct stream *stream = stream_find(session, call->args.stream.stream);
@@ -352,6 +365,8 @@ void serve_stream_query(struct session *session, struct call *call)
             r = session->gpu->StreamQuery(stream->handle);
         if (r == CUDA_SUCCESS)
             completion_advance(session, stream, stream->issued);
+        else if (r == CUDA_ERROR_NOT_READY && !stream->first)
+            stream_watch(session, stream);
     }
     session_reply_plain(session, call->xid, r, false);
 }

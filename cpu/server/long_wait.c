@@ -1,0 +1,131 @@
+/*
+ * long_wait.c: threads that sleep in the driver until a marker is complete, so that the end of a long kernel is known at
+ * once and costs nothing before.
+ *
+ * completion.c hands over the first marker of a stream when it has looked for a while. A thread waits for the event (which
+ * was made with CU_EVENT_BLOCKING_SYNC, so the driver sleeps too) and then polls as anybody may. There are at most
+ * COMPLETION_LONG_WAITS of them, started when first needed; streams beyond that are looked at by the completion thread.
+ *
+ * While a thread is in the driver with an event, nobody records or destroys it: a client's record is held, and a spare event
+ * that becomes free meanwhile is `left` to the thread. A device's context goes only after long_waits_leave.
+ */
+#include "cpu/server/session.h"
+
+#include <stdlib.h>
+
+/* completion.lock is held; it is not while the driver is asked. */
+static void long_wait_attend(struct long_wait *wait)
+{
+    struct session *session = wait->session;
+    struct completion *completion = &session->completion;
+    pthread_mutex_unlock(&completion->lock);
+    if (device_use(session, wait->device) == CUDA_SUCCESS)
+        session->gpu->EventSynchronize(wait->event);      /* what it says, completion_poll learns too */
+    pthread_mutex_lock(&completion->lock);
+    struct record *record = wait->record;
+    CUevent left = wait->left ? wait->event : NULL;
+    wait->event = NULL;
+    wait->record = NULL;
+    wait->left = false;
+    if (left)
+        completion_spare(session, wait->device, left);
+    pthread_cond_broadcast(&completion->returned);
+    bool stop = completion->stop;
+    pthread_mutex_unlock(&completion->lock);
+    if (!stop) {
+        record_drop(record);
+        if (completion_poll(session))
+            completion_rouse(session);                    /* what is next in the stream wants a look */
+    }
+    pthread_mutex_lock(&completion->lock);
+}
+
+static void *long_wait_main(void *context)
+{
+    struct long_wait *wait = context;
+    struct completion *completion = &wait->session->completion;
+    pthread_mutex_lock(&completion->lock);
+    while (!completion->stop) {
+        if (wait->event)
+            long_wait_attend(wait);
+        else
+            pthread_cond_wait(&wait->wake, &completion->lock);
+    }
+    pthread_mutex_unlock(&completion->lock);
+    return NULL;
+}
+
+static bool long_wait_start(struct session *session, struct long_wait *wait)
+{
+    if (wait->started)
+        return true;
+    wait->session = session;
+    pthread_cond_init(&wait->wake, NULL);
+    wait->started = pthread_create(&wait->thread, NULL, long_wait_main, wait) == 0;
+    if (!wait->started)
+        pthread_cond_destroy(&wait->wake);
+    return wait->started;
+}
+
+static struct long_wait *long_wait_on(struct completion *completion, CUevent event)
+{
+    for (int i = 0; i < COMPLETION_LONG_WAITS; i++)
+        if (completion->long_waits[i].event == event)
+            return &completion->long_waits[i];
+    return NULL;
+}
+
+bool long_wait_begin(struct session *session, struct stream *stream)
+{
+    struct completion *completion = &session->completion;
+    struct marker *marker = stream->markers;
+    if (!marker || long_wait_on(completion, marker->event))
+        return true;
+    struct long_wait *wait = long_wait_on(completion, NULL);
+    if (!wait || !long_wait_start(session, wait))
+        return false;
+    wait->event = marker->event;
+    wait->device = stream->device;
+    wait->record = marker->record;
+    if (wait->record)
+        record_hold(wait->record);
+    pthread_cond_signal(&wait->wake);
+    return true;
+}
+
+bool long_wait_leave(struct session *session, CUevent event)
+{
+    struct long_wait *wait = long_wait_on(&session->completion, event);
+    if (wait)
+        wait->left = true;
+    return wait != NULL;
+}
+
+void long_waits_end(struct session *session, const struct device *device)
+{
+    struct completion *completion = &session->completion;
+    for (int i = 0; i < COMPLETION_LONG_WAITS; i++)
+        while (completion->long_waits[i].event && completion->long_waits[i].device == device)
+            pthread_cond_wait(&completion->returned, &completion->lock);
+}
+
+void long_waits_stop(struct session *session)
+{
+    struct completion *completion = &session->completion;
+    for (int i = 0; i < COMPLETION_LONG_WAITS; i++) {
+        struct long_wait *wait = &completion->long_waits[i];
+        if (!wait->started)
+            continue;
+        pthread_mutex_lock(&completion->lock);
+        bool stuck = session->abandoned && wait->event;   /* behind a kernel without end: the thread stays with the session */
+        pthread_cond_signal(&wait->wake);
+        pthread_mutex_unlock(&completion->lock);
+        if (stuck) {
+            pthread_detach(wait->thread);
+            continue;
+        }
+        pthread_join(wait->thread, NULL);
+        pthread_cond_destroy(&wait->wake);
+        wait->started = false;
+    }
+}
