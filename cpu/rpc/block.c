@@ -95,7 +95,7 @@ int rpc_inbox_next(struct rpc_inbox *inbox, struct rpc_record *record)
         inbox->start += RPC_MARK_SIZE + length;
         inbox->usual = length > inbox->usual ? length + RPC_MARK_SIZE : inbox->usual - inbox->usual / USUAL_FADE;
         if (last && !inbox->assembly) {
-            *record = (struct rpc_record){ rpc_block_reference(inbox->block), at + RPC_MARK_SIZE, length };
+            *record = (struct rpc_record){ NULL, at + RPC_MARK_SIZE, length };
             return 1;
         }
         int status = assemble(inbox, at + RPC_MARK_SIZE, length);
@@ -109,6 +109,12 @@ int rpc_inbox_next(struct rpc_inbox *inbox, struct rpc_record *record)
         }
     }
     return 0;
+}
+
+void rpc_record_keep(struct rpc_inbox *inbox, struct rpc_record *record)
+{
+    if (!record->block)
+        record->block = rpc_block_reference(inbox->block);
 }
 
 /* Bytes that the fragment at `start` has in all, mark included, as far as that is known. */

@@ -2,7 +2,8 @@
  * block.h: received bytes, counted by reference, and the inbox that cuts them into records.
  *
  * A block is filled from its start to its end and never moves. A record that lies whole in a block is used
- * where it is; it holds a reference, so the block lives as long as the slowest of its records. An inbox
+ * where it is, by the reading thread until it receives again; one that must live longer takes a reference
+ * (rpc_record_keep), so the block lives as long as the slowest of its records. An inbox
  * belongs to one reading thread at a time; references may be dropped by any thread.
  *
  * Record marking is that of RFC 5531, section 11: before each fragment a number of 4 bytes, its top bit
@@ -29,7 +30,7 @@ struct rpc_block *rpc_block_reference(struct rpc_block *);
 void              rpc_block_release(struct rpc_block *);     /* NULL is allowed */
 
 struct rpc_record {
-    struct rpc_block *block;        /* the holder's reference */
+    struct rpc_block *block;        /* the holder's reference; NULL: the bytes are the inbox's, until its next rpc_inbox_room */
     const uint8_t    *bytes;
     size_t            size;
 };
@@ -50,6 +51,9 @@ void rpc_inbox_clear(struct rpc_inbox *);
 /* 1: *record is the next one; 0: more bytes are needed; -EMSGSIZE: the peer announces more than max_record
    (nothing was allocated for it); -ENOMEM. */
 int rpc_inbox_next(struct rpc_inbox *, struct rpc_record *);
+
+/* Makes a record that rpc_inbox_next gave last independent of the inbox; rpc_block_release(record->block) ends it. */
+void rpc_record_keep(struct rpc_inbox *, struct rpc_record *);
 
 /* Room to receive into: the rest of the record that has begun, and more where it costs nothing.
    NULL: no memory. */

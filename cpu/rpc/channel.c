@@ -7,18 +7,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* SPIN_LOOKS: so often one looks into memory before one gives way: about a microsecond, in which a peer on another
-   processor answers a short call. A peer on this processor cannot, until we do give way. */
-enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6, SPIN_LOOKS = 20 };
-
-static inline void spin_pause(void)
-{
-#if defined __x86_64__ || defined __i386__
-    __builtin_ia32_pause();
-#elif defined __aarch64__
-    __asm__ volatile("yield");
-#endif
-}
+/*
+ * LOOKS_MAX: so often one looks into memory before one gives way: some microseconds, in which a peer on another processor
+ * answers a short call (of system calls that ask, each counts for LOOKS_OF_A_CALL). A peer on this processor cannot, until we do give way: so LOOKS_MIN when somebody else was
+ * here. SWITCH_NS: giving way to nobody takes a third of it. LONG_NS: whoever was here had more to do than to answer.
+ * SHARED_MAX: so often one gives way to the peer before one sleeps instead.
+ */
+enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6, LOOKS_MAX = 128, LOOKS_MIN = 4, LOOKS_OF_A_CALL = 16, SWITCH_NS = 900, LONG_NS = 50 * 1000, LONG_SKIP = 16,
+       SHARED_MAX = 16 };
 
 void rpc_channel_shutdown(rpc_channel *channel)
 {
@@ -55,7 +51,40 @@ int rpc_explain(char *error, int status, const char *format, ...)
 void rpc_spin_init(struct rpc_spin *spin)
 {
     cpu_set_t cpus;
-    *spin = (struct rpc_spin){ .on = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1 };
+    *spin = (struct rpc_spin){ .on = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1, .looks = LOOKS_MAX };
+}
+
+/* Gives way once, and learns from how long that took. The time afterwards; 0: better sleep. */
+static uint64_t give_way(struct rpc_spin *spin, uint64_t before)
+{
+    sched_yield();
+    uint64_t now = clock_now();
+    if (now - before < SWITCH_NS) {
+        spin->looks = LOOKS_MAX;
+        spin->shared -= spin->shared > 0;
+        return now;
+    }
+    spin->looks = LOOKS_MIN;
+    if (now - before > LONG_NS) {
+        spin->skip = LONG_SKIP;
+        return 0;
+    }
+    if (++spin->shared < SHARED_MAX)
+        return now;
+    spin->shared = 0;
+    return 0;
+}
+
+/* Asks for a while without giving way: by looking into memory, or with a few system calls. As receive. */
+static ssize_t ask(rpc_channel *channel, struct rpc_inbox *inbox, const struct rpc_spin *spin)
+{
+    /* acquire: the memory is there to be looked at */
+    if (atomic_load_explicit(&channel->direct, memory_order_acquire))
+        return channel->operations->look(channel, spin->looks) ? rpc_channel_receive(channel, inbox) : -EAGAIN;
+    ssize_t got = -EAGAIN;
+    for (unsigned i = 0; i < spin->looks && got == -EAGAIN; i += LOOKS_OF_A_CALL)
+        got = rpc_channel_receive(channel, inbox);
+    return got;
 }
 
 ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin)
@@ -67,19 +96,15 @@ ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inb
         spin->skip--;
         return -EAGAIN;
     }
-    unsigned looks = atomic_load_explicit(&channel->direct, memory_order_relaxed) ? SPIN_LOOKS : 0;
-    for (unsigned i = 0; i < looks && (got = rpc_channel_receive(channel, inbox)) == -EAGAIN; i++)
-        spin_pause();
-    uint64_t end = got == -EAGAIN ? clock_now() + SPIN_NS : 0;
-    while (got == -EAGAIN) {
-        sched_yield();                  /* whoever is to answer may want this processor */
-        got = rpc_channel_receive(channel, inbox);
-        for (unsigned i = 1; i < looks && got == -EAGAIN; i++) {
-            spin_pause();
-            got = rpc_channel_receive(channel, inbox);
-        }
-        if (got == -EAGAIN && clock_now() >= end)
-            break;
+    got = ask(channel, inbox, spin);
+    uint64_t now = got == -EAGAIN ? clock_now() : 0, end = now + SPIN_NS;
+    while (got == -EAGAIN && now < end) {
+        now = give_way(spin, now);
+        if (now == 0)
+            return rpc_channel_receive(channel, inbox);
+        got = ask(channel, inbox, spin);
+        if (got == -EAGAIN)
+            now = clock_now();
     }
     if (got != -EAGAIN) {
         spin->vain = 0;

@@ -29,6 +29,8 @@ struct rpc_channel_operations {
     /* Waits for POLLIN or POLLOUT, -1: for ever. What came (errors and the end count as what was asked for),
        0 on timeout, or -errno. */
     int     (*poll)(rpc_channel *, int events, int timeout_ms, bool wakeable);
+    /* Where asking is no system call, else NULL: asks so often whether receive would give anything, or the end. */
+    bool    (*look)(rpc_channel *, unsigned looks);
     void    (*wake)(rpc_channel *);
     void    (*shutdown)(rpc_channel *);
     void    (*destroy)(rpc_channel *);
@@ -65,11 +67,18 @@ int rpc_channel_shared(int socket, int memory, size_t size, bool server, rpc_cha
  * Receiving with a short spin. A thread that sleeps in poll is woken 10 to 50 us after its bytes came; one that asks
  * again and again has them at once. So the thread that waits asks for a while before it sleeps, as long as that
  * has paid lately: each time in vain, it tries less often. Never on a single processor.
+ *
+ * Between its looks it gives way. If that takes long, somebody else has run here. Perhaps the peer itself: two that only
+ * give way to each other stay on one processor for ever, though another is idle; so now and then the thread sleeps, because
+ * who is woken is put on an idle processor. Perhaps somebody with much to do: then sleeping is better too, since the
+ * scheduler prefers who has slept to who has given way.
  */
 struct rpc_spin {
     bool     on;
     unsigned vain;              /* times in a row */
     unsigned skip;              /* so often it is not tried now */
+    unsigned looks;             /* into memory, before giving way */
+    unsigned shared;            /* so often somebody else ran meanwhile, lately */
 };
 
 void    rpc_spin_init(struct rpc_spin *);

@@ -5,7 +5,7 @@
  *
  *   0       header: magic, version, total size, the places of all that follows
  *   512     commands (client to server): tail, head      each on a line of its own (128 bytes),
- *   768     replies  (server to client): tail, head      written by one side only
+ *   768     replies  (server to client): tail, head      written by one side only; beside the tail see "Near" below
  *   1024    client sleeps; 1152 server sleeps            set by the sleeper, taken by who wakes it
  *   4096    bytes of the command ring, then of the reply ring
  *   …       completed numbers of streams (8 bytes each, by stream id), written by the server, read by the client
@@ -15,6 +15,12 @@
  * count bytes since the beginning; the byte at position p stands at p modulo the ring's size. This file maps all but
  * the payload area, and keeps the descriptor, so that the users of the channel can map that where they need it
  * (rpc_channel_shared_memory).
+ *
+ * Near. A short message that crosses to a reader who waits for it costs the way of the cache lines it stands on. So where
+ * the reader has read all before it, up to RING_NEAR bytes stand in the tail's own line instead of the ring (the positions count
+ * them all the same): who waits for the tail has them with it. The reader says how far it has come (taken) in the line of
+ * its own tail, with each write of its own: so a conversation of calls and answers is near, and of a burst the first. What
+ * stands there is written over only when all of it has been read; so it is always the first of what is unread, if it is unread.
  *
  * Who makes the memory. The server, which does not trust the client: a memfd sealed against shrinking, so that no
  * access can fault, and against growing, so that what it costs is known. A file that stands for a device's BAR cannot
@@ -29,7 +35,8 @@
  *
  * Waiting. Who finds nothing to do asks again and again for a moment (rpc_channel_receive_spinning), then sets a bit in
  * its side's sleep word, looks at the ring once more, and sleeps; who moves a position then looks at the other's
- * sleep word. All four are seq_cst, so in their one order either the sleeper's second look sees the move, or the
+ * sleep word (who moves a head, once in each sixteenth of the ring: a writer sleeps until a quarter is free, and before all is
+ * read such a place comes at which it is). All four are seq_cst, so in their one order either the sleeper's second look sees the move, or the
  * mover sees the bit: no wake-up is lost. The mover takes all bits (exchange) and wakes whom they name:
  *   FUTEX   threads that wait for something in flight. They wake up by themselves every FUTEX_MS, to see whether the
  *           peer has gone.
@@ -107,7 +114,7 @@ static void set_state(struct shm_channel *s, enum shm_state state)
 {
     if (state == SHM_RINGS) {
         atomic_store_explicit(&s->base.transport, "shm", memory_order_relaxed);
-        atomic_store_explicit(&s->base.direct, true, memory_order_relaxed);
+        atomic_store_explicit(&s->base.direct, true, memory_order_release);       /* the view is complete: for look */
     }
     atomic_store_explicit(&s->state, state, memory_order_release);
 }
@@ -611,8 +618,14 @@ static void shm_destroy(rpc_channel *channel)
     free(s);
 }
 
+/* Only where `direct` is set: the rings are there. The peer's end is not seen here, but before one sleeps. */
+static bool shm_look(rpc_channel *channel, unsigned looks)
+{
+    return ring_look(&of(channel)->view, looks);
+}
+
 static const struct rpc_channel_operations shm_operations = {
-    .send = shm_send, .receive = shm_receive, .poll = shm_poll, .wake = shm_wake,
+    .send = shm_send, .receive = shm_receive, .poll = shm_poll, .look = shm_look, .wake = shm_wake,
     .shutdown = shm_shutdown, .destroy = shm_destroy, .abandon = shm_abandon,
 };
 

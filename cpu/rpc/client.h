@@ -64,11 +64,13 @@ struct rpc_client {
     bool                      kicked;
     bool                      batching;
     bool                      reading;
+    unsigned                  done_running; /* threads that are inside a done function */
     pthread_t                 reader;       /* valid while reading */
     uint64_t                  role_serial;  /* counts how often the role was taken */
     struct rpc_inbox          inbox;        /* the reader's */
     struct rpc_spin           spin;         /* the reader's */
     uint64_t                  quiet_since;  /* ns; nothing heard since, or nothing was due before */
+    bool                      heard;        /* something was heard after quiet_since, at a time that nobody has looked up yet */
     uint64_t                  last_sent;    /* ns */
     atomic_bool               is_lost;
     struct rpc_client_statistics statistics;
@@ -84,7 +86,7 @@ void rpc_client_lose(rpc_client *, bool tell, const char *format, ...) __attribu
 int  rpc_client_blocked(void *client);
 /* Wakes the attender wherever it sleeps. The lock is held. */
 void rpc_client_wake_attender(rpc_client *);
-/* Is this thread inside a done function of this client? */
+/* Is this thread inside a done function of this client? The lock is held. */
 bool rpc_client_inside_done(const rpc_client *);
 /* Sends what is in the batch and notes the time. The lock is held; released meanwhile. */
 int  rpc_client_send(rpc_client *);

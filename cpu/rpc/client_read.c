@@ -15,6 +15,7 @@
 
 enum {
     REST_NS  = 1000 * 1000,     /* how long the attender leaves the field to threads that wait */
+    DECODE_LOCKED = 512,        /* decoding a reply of so many bytes takes less than giving the lock up and taking it again */
     RETRY_MS = 2                /* a writer looks so often whether it should read, while another thread reads */
 };
 
@@ -23,15 +24,21 @@ static _Thread_local const rpc_client *done_of;
 
 bool rpc_client_inside_done(const rpc_client *client)
 {
-    return done_of == client;
+    return client->done_running > 0 && done_of == client;
 }
 
+/* The lock is held, and released meanwhile. */
 static void run_done(rpc_client *client, struct rpc_call *call)
 {
     const rpc_client *outer = done_of;
+    call->complete = true;
+    client->done_running++;
+    pthread_mutex_unlock(&client->lock);
     done_of = client;
     call->done(call, call->context);
     done_of = outer;
+    pthread_mutex_lock(&client->lock);
+    client->done_running--;
 }
 
 void rpc_client_wake_attender(rpc_client *client)
@@ -94,7 +101,6 @@ void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
         struct rpc_call *next = call->next;
         call->status = RPC_CANTRECV;
         if (call->done) {
-            call->complete = true;
             call->next = with_done;
             with_done = call;
         } else {
@@ -103,20 +109,28 @@ void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
         call = next;
     }
     rpc_client_wake_attender(client);
-    pthread_mutex_unlock(&client->lock);
-
     while (with_done) {
         struct rpc_call *next = with_done->next;
         run_done(client, with_done);
         with_done = next;
     }
+    pthread_mutex_unlock(&client->lock);
     if (tell && client->lost)
         client->lost(client->lost_context, reason);
 }
 
-/* Time until the connection counts as dead, for poll. The lock is held. */
-static int patience(const rpc_client *client)
+/* The time is looked up by who is about to sleep, not with each reply. The lock is held. */
+static void note_heard(rpc_client *client)
 {
+    if (client->heard && client->dead_seconds > 0)
+        client->quiet_since = clock_now();
+    client->heard = false;
+}
+
+/* Time until the connection counts as dead, for poll. The lock is held. */
+static int patience(rpc_client *client)
+{
+    note_heard(client);
     bool due = client->pending_count > 0 || client->sender.writing;
     if (client->dead_seconds <= 0)
         return -1;
@@ -129,6 +143,7 @@ static int patience(const rpc_client *client)
 static void check_silence(rpc_client *client)
 {
     pthread_mutex_lock(&client->lock);
+    note_heard(client);
     bool due = client->pending_count > 0 || client->sender.writing;
     bool dead = client->dead_seconds > 0 && due &&
                 clock_now() - client->quiet_since >= (uint64_t)client->dead_seconds * CLOCK_NS_PER_SECOND;
@@ -137,11 +152,11 @@ static void check_silence(rpc_client *client)
         rpc_client_lose(client, true, "the server has said nothing for %d seconds", client->dead_seconds);
 }
 
-/* ---- replies: all this by the thread that has the reading role, without the lock ---- */
+/* ---- replies: all this by the thread that has the reading role ---- */
 
+/* The lock is held. */
 static struct rpc_call *take_call(rpc_client *client, uint32_t xid)
 {
-    pthread_mutex_lock(&client->lock);
     struct rpc_call **link = &client->pending[xid % RPC_PENDING_BUCKETS];
     while (*link && (*link)->xid != xid)
         link = &(*link)->next;
@@ -150,75 +165,80 @@ static struct rpc_call *take_call(rpc_client *client, uint32_t xid)
         *link = call->next;
         client->pending_count--;
     }
-    pthread_mutex_unlock(&client->lock);
     return call;
 }
 
-/* false: the connection was given up. */
-static bool take_reply(rpc_client *client, const struct rpc_record *record)
+/* The lock is held, and released meanwhile. */
+static int give_up(rpc_client *client, const char *reason)
+{
+    pthread_mutex_unlock(&client->lock);
+    rpc_client_lose(client, true, "%s", reason);
+    pthread_mutex_lock(&client->lock);
+    return -ECONNRESET;
+}
+
+/* The lock is held, and released while something is done that may take long. -ECONNRESET: the connection was given up. */
+static int take_reply(rpc_client *client, const struct rpc_record *record)
 {
     struct rpc_wire_reply reply;
+    char reason[96];
     if (rpc_wire_get_reply(record, &reply) < 0) {
-        rpc_client_lose(client, true, "the server sent %zu bytes that are no reply", record->size);
-        return false;
+        snprintf(reason, sizeof reason, "the server sent %zu bytes that are no reply", record->size);
+        return give_up(client, reason);
     }
     struct rpc_call *call = take_call(client, reply.xid);
     if (!call) {
         /* Calls are never given up singly, so this is no late answer. */
-        rpc_client_lose(client, true, "the server answered call %u, which is not in flight", reply.xid);
-        return false;
+        snprintf(reason, sizeof reason, "the server answered call %u, which is not in flight", reply.xid);
+        return give_up(client, reason);
     }
+    bool small = record->size <= DECODE_LOCKED;
+    if (!small)
+        pthread_mutex_unlock(&client->lock);
     call->status = reply.status;
     if (reply.status == RPC_SUCCESS && call->decode &&
         !rpc_wire_decode(reply.body, reply.body_size, call->decode, call->result))
         call->status = RPC_CANTDECODERES;
+    if (!small)
+        pthread_mutex_lock(&client->lock);
 
     if (call->done) {
-        call->complete = true;
         run_done(client, call);
     } else {
-        pthread_mutex_lock(&client->lock);
         complete(client, call);
-        pthread_mutex_unlock(&client->lock);
     }
-    return true;
+    return 0;
 }
 
-/* Reads what is there, or comes soon if `spin`. 0: done; -EAGAIN: there was nothing; another -errno: the connection
-   is lost. */
+/* Reads what is there, or comes soon if `spin`. Called without the lock, returns with it. 0: done; -EAGAIN: there was
+   nothing; another -errno: the connection is lost. */
 static int read_replies(rpc_client *client, bool spin)
 {
     ssize_t got = spin ? rpc_channel_receive_spinning(client->channel, &client->inbox, &client->spin)
                        : rpc_channel_receive(client->channel, &client->inbox);
+    pthread_mutex_lock(&client->lock);
     if (got == -EAGAIN)
         return -EAGAIN;
-    if (got <= 0) {
-        rpc_client_lose(client, true, "%s", got == 0 ? "the server closed the connection" : strerror((int)-got));
-        return -ECONNRESET;
-    }
+    if (got <= 0)
+        return give_up(client, got == 0 ? "the server closed the connection" : strerror((int)-got));
+    client->statistics.bytes_received += (uint64_t)got;
+    client->heard = true;
     struct rpc_record record;
     int status;
     while ((status = rpc_inbox_next(&client->inbox, &record)) == 1) {
-        bool good = take_reply(client, &record);
+        int failure = take_reply(client, &record);
         rpc_block_release(record.block);
-        if (!good)
-            return -ECONNRESET;
+        if (failure < 0)
+            return failure;
     }
-    if (status < 0) {
-        rpc_client_lose(client, true, status == -EMSGSIZE ? "the server announced a reply that is too long"
-                                                          : "no memory for a reply");
-        return -ECONNRESET;
-    }
+    if (status < 0)
+        return give_up(client, status == -EMSGSIZE ? "the server announced a reply that is too long" : "no memory for a reply");
     /* A completion sends what was held back, and what done functions added. */
-    pthread_mutex_lock(&client->lock);
-    client->statistics.bytes_received += (uint64_t)got;
-    if (client->dead_seconds > 0)
-        client->quiet_since = clock_now();
     int failure = rpc_sender_pending(&client->sender) > 0 ? rpc_client_send(client) : 0;
-    pthread_mutex_unlock(&client->lock);
     if (failure < 0) {
-        rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
-        return -ECONNRESET;
+        char reason[96];
+        snprintf(reason, sizeof reason, "sending failed: %s", strerror(-failure));
+        return give_up(client, reason);
     }
     return 0;
 }
@@ -252,15 +272,16 @@ static void read_until_complete(rpc_client *client, struct rpc_call *call)
 {
     take_role(client);
     while (!call->complete) {
+        pthread_mutex_unlock(&client->lock);
+        if (read_replies(client, true) != -EAGAIN)
+            continue;
         int timeout_ms = patience(client);
         pthread_mutex_unlock(&client->lock);
-        if (read_replies(client, true) == -EAGAIN) {
-            int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, false);
-            if (ready == 0)
-                check_silence(client);
-            else if (ready < 0)
-                rpc_client_lose(client, true, "waiting for replies: %s", strerror(-ready));
-        }
+        int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, false);
+        if (ready == 0)
+            check_silence(client);
+        else if (ready < 0)
+            rpc_client_lose(client, true, "waiting for replies: %s", strerror(-ready));
         pthread_mutex_lock(&client->lock);
     }
     leave_role(client);
@@ -316,8 +337,10 @@ int rpc_client_blocked(void *context)
     if (others && (timeout_ms < 0 || timeout_ms > RETRY_MS))
         timeout_ms = RETRY_MS;
     int ready = rpc_channel_poll(client->channel, others ? POLLOUT : POLLOUT | POLLIN, timeout_ms, false);
-    if (!others && ready > 0 && (ready & POLLIN))
+    if (!others && ready > 0 && (ready & POLLIN)) {
         read_replies(client, false);
+        pthread_mutex_unlock(&client->lock);
+    }
     if (ready == 0)
         check_silence(client);
 
@@ -364,7 +387,6 @@ static void watch(rpc_client *client, struct rpc_attender *attender)
     take_role(client);
     pthread_mutex_unlock(&client->lock);
     read_replies(client, false);
-    pthread_mutex_lock(&client->lock);
     leave_role(client);
 }
 

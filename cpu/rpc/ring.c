@@ -1,6 +1,7 @@
 #include "cpu/rpc/ring.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 /* So much is copied before it is shown to the other side: large enough that the positions' cache lines hardly matter,
@@ -8,12 +9,15 @@
 enum { CHUNK = 64 * 1024 };
 /* A writer that found the ring full waits for this part of it, or each small read would wake it. */
 enum { ROOM_SHARE = 4 };
+/* Each time the reader passes such a part of the ring it looks whether the writer sleeps. */
+enum { TELL_SHARE = 16 };
 
 enum {
     COMMANDS_AT = 512, REPLIES_AT = COMMANDS_AT + 2 * RING_LINE, CLIENT_SLEEP_AT = REPLIES_AT + 2 * RING_LINE,
     SERVER_SLEEP_AT = CLIENT_SLEEP_AT + RING_LINE, CONTROL_END = SERVER_SLEEP_AT + RING_LINE
 };
 _Static_assert(sizeof(struct ring_header) <= COMMANDS_AT, "the header stands before the control words");
+_Static_assert(offsetof(struct ring_control, near) + RING_NEAR == RING_LINE, "near ends with the tail's line");
 _Static_assert(sizeof(struct ring_control) == 2 * RING_LINE && sizeof(struct ring_sleep) == RING_LINE, "lines of their own");
 _Static_assert((int)CONTROL_END <= (int)RING_HEAD, "the control words stand before the rings");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock inside the process is no use here");
@@ -101,10 +105,55 @@ static void copy_in(struct ring_writer *out, uint64_t tail, const uint8_t *from,
     memcpy(out->data, from + first, size - first);
 }
 
+/* Shows the tail to the other side, and how far we have read its ring. */
+static void show_tail(struct ring_view *view, uint64_t tail)
+{
+    struct ring_writer *out = &view->out;
+    /* acquire, then release: what the reading thread of ours has read it has done with, before the other side writes there again */
+    uint64_t taken = atomic_load_explicit(&view->in.head, memory_order_acquire);
+    atomic_store_explicit(&out->control->taken, taken, memory_order_release);
+    /* relaxed: for threads of our own that wait for room, which look again */
+    atomic_store_explicit(&out->tail, tail, memory_order_relaxed);
+    /* Release would do for the bytes. seq_cst, because `moved` looks at the sleep word next: of two sides that each
+       write their word and then read the other's, at least one must see what the other wrote. */
+    atomic_store_explicit(&out->control->tail, tail, memory_order_seq_cst);
+}
+
+/* May the next bytes go beside the tail? Only if the reader has read all before: then nothing there is still to be read. It
+   says so with each write of its own; a lie costs it its own bytes. */
+static bool near_free(struct ring_view *view, uint64_t tail)
+{
+    /* acquire: the reader has finished reading them, before we write over them */
+    return atomic_load_explicit(&view->in.control->taken, memory_order_acquire) == tail;
+}
+
+static void write_near(struct ring_view *view, uint64_t tail, const struct iovec *vector, int count, size_t size)
+{
+    struct ring_control *control = view->out.control;
+    uint8_t *to = control->near;
+    for (int i = 0; i < count; i++) {
+        memcpy(to, vector[i].iov_base, vector[i].iov_len);
+        to += vector[i].iov_len;
+    }
+    view->out.head_seen = tail;                         /* the reader showed its head before it said so */
+    /* relaxed: shown by the tail */
+    atomic_store_explicit(&control->near_begin, tail, memory_order_relaxed);
+    atomic_store_explicit(&control->near_size, (uint32_t)size, memory_order_relaxed);
+    show_tail(view, tail + size);
+}
+
 ssize_t ring_write(struct ring_view *view, const struct iovec *vector, int count, void (*moved)(void *), void *context)
 {
     struct ring_writer *out = &view->out;
     const uint64_t begin = atomic_load_explicit(&out->tail, memory_order_relaxed);
+    size_t all = 0;
+    for (int i = 0; i < count && all <= RING_NEAR; i++)
+        all += vector[i].iov_len <= RING_NEAR ? vector[i].iov_len : RING_NEAR + 1;
+    if (all > 0 && all <= RING_NEAR && near_free(view, begin)) {
+        write_near(view, begin, vector, count, all);
+        moved(context);
+        return (ssize_t)all;
+    }
     uint64_t tail = begin, shown = begin;
     uint64_t room = out->size - (tail - out->head_seen);
     for (int i = 0; i < count; i++) {
@@ -127,8 +176,7 @@ ssize_t ring_write(struct ring_view *view, const struct iovec *vector, int count
                 left -= part;
             }
             if (tail - shown >= CHUNK || (part == 0 && tail != shown)) {
-                atomic_store_explicit(&out->tail, tail, memory_order_relaxed);
-                atomic_store_explicit(&out->control->tail, tail, memory_order_seq_cst);
+                show_tail(view, tail);
                 shown = tail;
                 moved(context);
             }
@@ -137,11 +185,7 @@ ssize_t ring_write(struct ring_view *view, const struct iovec *vector, int count
         }
     }
     if (tail != shown) {
-        /* relaxed: for threads of our own that wait for room, which look again */
-        atomic_store_explicit(&out->tail, tail, memory_order_relaxed);
-        /* Release would do for the bytes. seq_cst, because `moved` looks at the sleep word next: of two sides that each
-           write their word and then read the other's, at least one must see what the other wrote. */
-        atomic_store_explicit(&out->control->tail, tail, memory_order_seq_cst);
+        show_tail(view, tail);
         moved(context);
     }
     return (ssize_t)(tail - begin);
@@ -155,6 +199,27 @@ static void copy_out(const struct ring_reader *in, uint64_t head, uint8_t *to, s
     size_t first = size < in->size - at ? size : (size_t)(in->size - at);
     memcpy(to, in->data + at, first);
     memcpy(to + first, in->data, size - first);
+}
+
+/* Copies the next bytes, at most `size` and not more than are there. How many; -EPROTO. */
+static ssize_t take(const struct ring_reader *in, uint64_t head, uint8_t *to, size_t size)
+{
+    uint64_t there = in->tail_seen - head;
+    size = there < size ? (size_t)there : size;
+    size = size < CHUNK ? size : CHUNK;
+    /* relaxed: they are of before the tail that was seen, and stay until we have read what they speak of. One of
+       earlier bytes is of no interest: positions never come again. */
+    uint64_t offset = head - atomic_load_explicit(&in->control->near_begin, memory_order_relaxed);
+    uint32_t near = offset < RING_NEAR ? atomic_load_explicit(&in->control->near_size, memory_order_relaxed) : 0;
+    if (offset >= near) {
+        copy_out(in, head, to, size);
+        return (ssize_t)size;
+    }
+    if (near > RING_NEAR || near - offset > there)
+        return -EPROTO;
+    size = near - offset < size ? near - (size_t)offset : size;
+    memcpy(to, in->control->near + offset, size);
+    return (ssize_t)size;
 }
 
 ssize_t ring_read(struct ring_view *view, void *buffer, size_t size, void (*moved)(void *), void *context)
@@ -173,21 +238,51 @@ ssize_t ring_read(struct ring_view *view, void *buffer, size_t size, void (*move
             if (tail == head)
                 break;
         }
-        size_t part = (size_t)(in->tail_seen - head);
-        part = part < size ? part : size;
-        part = part < CHUNK ? part : CHUNK;
-        copy_out(in, head, to, part);
-        head += part;
+        ssize_t part = take(in, head, to, size);
+        if (part < 0)
+            return part;
+        uint64_t before = head;
+        head += (uint64_t)part;
         to += part;
-        size -= part;
-        atomic_store_explicit(&in->head, head, memory_order_relaxed);       /* as for tail in ring_write */
-        /* Release would do to keep our reads before it; seq_cst for the sleep word, as in ring_write. */
+        size -= (size_t)part;
+        /* release: for show_tail */
+        atomic_store_explicit(&in->head, head, memory_order_release);
+        if (before / (in->size / TELL_SHARE) == head / (in->size / TELL_SHARE)) {
+            /* release: our reads of the bytes come before it */
+            atomic_store_explicit(&in->control->head, head, memory_order_release);
+            continue;
+        }
+        /* seq_cst for the sleep word, as in show_tail. A writer sleeps until there is a ROOM_SHARE of room; before all that it
+           has written is read, a place like this comes at which there is. */
         atomic_store_explicit(&in->control->head, head, memory_order_seq_cst);
         /* tail_seen is at most what was written, so this is never less than the room that there is */
         if (in->size - (in->tail_seen - head) >= in->size / ROOM_SHARE)
             moved(context);
     }
     return (ssize_t)(head - begin);
+}
+
+static inline void pause_cpu(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+bool ring_look(struct ring_view *view, unsigned looks)
+{
+    const struct ring_reader *in = &view->in;
+    uint64_t head = atomic_load_explicit(&in->head, memory_order_relaxed);
+    for (; looks > 0; looks--) {
+        (void)*(volatile const uint8_t *)&in->control->near[60];
+        /* relaxed: ring_read looks again */
+        if (atomic_load_explicit(&in->control->tail, memory_order_relaxed) != head)
+            return true;
+        pause_cpu();
+    }
+    return false;
 }
 
 /* ---- before sleeping: seq_cst, the counterpart of the stores above ---- */

@@ -17,11 +17,12 @@
 
 #define RING_MAGIC UINT64_C(0x676e697274796c66)         /* "flytring" */
 enum {
-    RING_VERSION = 1,
+    RING_VERSION = 2,
     RING_LINE    = 128,         /* two cache lines: neighbours are fetched in pairs */
     RING_SIZE    = 1024 * 1024, /* of each ring; a power of two */
     RING_HEAD    = 4096,        /* header and control words */
-    RING_NUMBERS = 4096         /* completed numbers, 8 bytes each */
+    RING_NUMBERS = 4096,        /* completed numbers, 8 bytes each */
+    RING_NEAR    = 100          /* so many bytes find room beside their tail */
 };
 
 enum ring_direction { RING_COMMANDS, RING_REPLIES, RING_COUNT };
@@ -40,10 +41,16 @@ struct ring_header {
     uint64_t          payload, payload_size;            /* memory that copies read and write in place; 0: none */
 };
 
-/* Bytes written and read since the beginning; never wrap. Each is written by one side only. */
+/* Bytes written and read since the beginning; never wrap. Each line is written by one side only. */
 struct ring_control {
-    _Alignas(RING_LINE) _Atomic uint64_t tail;          /* the writer's */
-    _Alignas(RING_LINE) _Atomic uint64_t head;          /* the reader's */
+    /* the writer's */
+    _Alignas(RING_LINE) _Atomic uint64_t tail;
+    _Atomic uint64_t taken;                             /* what the writer of this ring has read of the other one: a hint */
+    _Atomic uint64_t near_begin;                        /* the bytes of the stream from here on … */
+    _Atomic uint32_t near_size;                         /* … so many, stand in `near` and not in the ring */
+    uint8_t          near[RING_NEAR];
+    /* the reader's */
+    _Alignas(RING_LINE) _Atomic uint64_t head;
 };
 
 /* Which sleepers of this side there are. Set by that side, taken (exchanged for 0) by the other, which wakes them. */
@@ -87,10 +94,14 @@ void   ring_format(void *memory, size_t payload);
 int    ring_attach(void *memory, size_t mapped, size_t size, enum ring_side, struct ring_view *);
 
 /* Copies what fits, a chunk at a time, so that the other side can begin; after each chunk `moved` is called.
-   Bytes written, 0: full, -EPROTO: the reader's position cannot be. */
+   Bytes written, 0: full, -EPROTO: the reader's position cannot be. What fits into the tail's line goes there (near) if
+   the reader has read all before it. */
 ssize_t ring_write(struct ring_view *, const struct iovec *, int count, void (*moved)(void *context), void *context);
 /* Copies at most `size` bytes out. Bytes read, 0: empty, -EPROTO. `moved` is called when much room has come. */
 ssize_t ring_read(struct ring_view *, void *to, size_t size, void (*moved)(void *context), void *context);
+
+/* Asks so often, with a pause between, whether there is anything to read. */
+bool ring_look(struct ring_view *, unsigned looks);
 
 /* For those who are about to sleep: anything to read, worthwhile room to write (or nonsense, which reading and writing
    will report). */

@@ -181,14 +181,21 @@ int rpc_server_create(rpc_channel *, const struct rpc_program *, rpc_server **ou
 /* On by default; set before the first call: see rpc_client_set_spinning. */
 void rpc_server_set_spinning(rpc_server *, bool);
 
-/* Next call, in the order sent. Blocks at most timeout_ms (-1: for ever). *out NULL and 0 on timeout;
+/* Next call, in the order sent; *out is the server's own and is good until this is called again. Blocks at most timeout_ms (-1: for ever). *out NULL and 0 on timeout;
    -ECONNRESET when the peer is gone; -EPROTO when it does not speak the protocol (the caller ends the
    session). A record over max_record is -EMSGSIZE before memory is taken for it. */
 int rpc_server_next(rpc_server *, int timeout_ms, rpc_request **out, char *error);
 
+/* The same, of what has been received already: never blocks, *out NULL and 0 when there is no whole call. */
+int rpc_server_take(rpc_server *, rpc_request **out, char *error);
+/* One that lives until rpc_request_free, in whichever thread. NULL: no memory; the other is as it was. */
+rpc_request *rpc_request_keep(rpc_request *);
+
 uint32_t rpc_request_procedure(const rpc_request *);
 uint32_t rpc_request_xid(const rpc_request *);
 size_t   rpc_request_size(const rpc_request *);
+/* The arguments as they came. */
+const uint8_t *rpc_request_body(const rpc_request *, size_t *size);
 
 /* Decodes the arguments of the request and calls rpcgen's dispatch function with it. What dispatch
    answers at once (service function returned TRUE) is sent; a SYNC call whose service function returned
@@ -212,7 +219,7 @@ int rpc_server_reject(rpc_server *, uint32_t xid, enum accept_stat);     /* PROC
 const char *rpc_server_transport(const rpc_server *);   /* settled once a call has come */
 bool rpc_server_shared_memory(const rpc_server *, struct rpc_shared_memory *);
 
-void rpc_request_free(rpc_request *);
+void rpc_request_free(rpc_request *);                   /* one that was not kept: may be called, need not */
 void rpc_server_shutdown(rpc_server *);
 void rpc_server_destroy(rpc_server *);
 

@@ -10,6 +10,7 @@ enum {
     BATCH_KEEP  = 1024 * 1024,      /* a larger buffer is given back after use */
     BATCH_MAX   = 256 * 1024,       /* more waiting bytes than this, and submitters wait */
     GATHER_MIN  = 32 * 1024,        /* copying less than this is cheaper than an early system call */
+    DIRECT_MAX  = 4 * 1024,         /* copying less than this into memory takes less than others may have to wait for the lock */
     VECTOR_MAX  = 64                /* pieces per system call */
 };
 
@@ -236,9 +237,32 @@ static int batch_write(struct rpc_sender *sender, uint64_t *writes)
     return 0;
 }
 
+/* Where sending is only a copy of a few bytes, it is done with the lock held. What did not fit remains in the batch. */
+static void write_directly(struct rpc_sender *sender)
+{
+    struct rpc_batch *batch = &sender->filling;
+    if (batch->total == 0 || batch->total > DIRECT_MAX || batch->segment_count > 0 || sender->error != 0 ||
+        !atomic_load_explicit(&sender->channel->direct, memory_order_relaxed))
+        return;
+    struct iovec vector = { batch->bytes, batch->used };
+    ssize_t sent = rpc_channel_send(sender->channel, &vector, 1);
+    if (sent <= 0)
+        return;                     /* whatever it is, it comes again */
+    sender->writes++;
+    sender->bytes += (size_t)sent;
+    batch->used = batch->total -= (size_t)sent;
+    if (batch->used > 0)
+        memmove(batch->bytes, batch->bytes + sent, batch->used);
+    else
+        sender->written = sender->number++;
+}
+
 int rpc_sender_write_some(struct rpc_sender *sender, unsigned batches)
 {
     if (sender->writing)
+        return sender->error;
+    write_directly(sender);
+    if (sender->filling.total == 0)
         return sender->error;
     sender->writing = true;
     for (; batches > 0 && sender->filling.total > 0 && sender->error == 0; batches--) {

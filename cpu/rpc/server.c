@@ -1,6 +1,7 @@
 /*
  * server.c: the serving end of a connection. One thread at a time takes calls from it (rpc_server_next); any
- * thread may answer. A call is used where it was received: a request holds a reference to its block.
+ * thread may answer. A call is used where it was received: the request that rpc_server_next gives is the server's own,
+ * and what it refers to lies in the inbox; rpc_request_keep makes one that holds a reference to its block.
  *
  * What does not concern the service is answered here: unknown programs, versions and procedures, foreign
  * credentials. What is no call at all ends the session.
@@ -16,20 +17,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct rpc_request {
+    struct rpc_server   *server;
+    struct rpc_record    record;
+    struct rpc_wire_call call;
+};
+
 struct rpc_server {
     rpc_channel              *channel;
     const struct rpc_program *program;
     struct rpc_inbox          inbox;        /* of the thread that is in rpc_server_next */
     struct rpc_spin           spin;         /* likewise */
+    struct rpc_request        taken;        /* likewise: the call that was given last */
     pthread_mutex_t           lock;
     struct rpc_sender         sender;
-};
-
-struct rpc_request {
-    struct rpc_server   *server;
-    struct rpc_block    *block;
-    size_t               size;
-    struct rpc_wire_call call;
 };
 
 /* rpc_sender's `blocked`: the client reads its replies, also while it sends, so waiting is enough. */
@@ -85,6 +86,7 @@ void rpc_server_destroy(rpc_server *server)
     if (!server)
         return;
     rpc_channel_destroy(server->channel);
+    rpc_block_release(server->taken.record.block);
     rpc_inbox_clear(&server->inbox);
     rpc_sender_destroy(&server->sender);
     pthread_mutex_destroy(&server->lock);
@@ -184,25 +186,19 @@ static int examine(rpc_server *server, const struct rpc_record *record, struct r
     return 1;
 }
 
-/* Takes over the record's block. */
+/* Takes over the record. 1: *out is a call for the service. */
 static int make_request(rpc_server *server, const struct rpc_record *record, rpc_request **out, char *error)
 {
-    struct rpc_wire_call call;
-    int status = examine(server, record, &call);
-    if (status == 1) {
-        rpc_request *request = malloc(sizeof *request);
-        if (request) {
-            *request = (rpc_request){ .server = server, .block = record->block, .size = record->size, .call = call };
-            *out = request;
-            return 1;
-        }
-        status = -ENOMEM;
-    }
-    rpc_block_release(record->block);
-    if (status == -EPROTO)
+    rpc_request *request = &server->taken;
+    rpc_block_release(request->record.block);
+    *request = (rpc_request){ .server = server, .record = *record };
+    int status = examine(server, record, &request->call);
+    if (status == 1)
+        *out = request;
+    else if (status == -EPROTO)
         rpc_explain(error, status, "the client sent %zu bytes that are no call", record->size);
     else if (status < 0)
-        rpc_explain(error, status, "answering or keeping a call: %s", strerror(-status));
+        rpc_explain(error, status, "answering a call: %s", strerror(-status));
     return status;
 }
 
@@ -219,22 +215,30 @@ static int receive(rpc_server *server, bool spin, char *error)
                        got < 0 ? ": " : "", got < 0 ? strerror((int)-got) : "");
 }
 
+int rpc_server_take(rpc_server *server, rpc_request **out, char *error)
+{
+    struct rpc_record record;
+    int status;
+    *out = NULL;
+    while ((status = rpc_inbox_next(&server->inbox, &record)) == 1) {
+        status = make_request(server, &record, out, error);
+        if (status != 0)
+            return status < 0 ? status : 0;
+    }
+    if (status < 0)
+        return rpc_explain(error, status, status == -EMSGSIZE ? "the client announced a message longer than %zu bytes"
+                                                              : "no memory for a message (at most %zu bytes)",
+                           server->program->max_record);
+    return 0;
+}
+
 int rpc_server_next(rpc_server *server, int timeout_ms, rpc_request **out, char *error)
 {
     uint64_t deadline = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS : 0;
-    *out = NULL;
     for (;;) {
-        struct rpc_record record;
-        int status;
-        while ((status = rpc_inbox_next(&server->inbox, &record)) == 1) {
-            status = make_request(server, &record, out, error);
-            if (status != 0)
-                return status < 0 ? status : 0;
-        }
-        if (status < 0)
-            return rpc_explain(error, status, status == -EMSGSIZE ? "the client announced a message longer than %zu bytes"
-                                                                  : "no memory for a message (at most %zu bytes)",
-                               server->program->max_record);
+        int status = rpc_server_take(server, out, error);
+        if (status < 0 || *out)
+            return status;
         status = receive(server, timeout_ms != 0, error);
         if (status == 0)
             continue;
@@ -261,7 +265,13 @@ uint32_t rpc_request_xid(const rpc_request *request)
 
 size_t rpc_request_size(const rpc_request *request)
 {
-    return request->size;
+    return request->record.size;
+}
+
+const uint8_t *rpc_request_body(const rpc_request *request, size_t *size)
+{
+    *size = request->call.body_size;
+    return request->call.body;
 }
 
 int rpc_request_arguments(rpc_request *request, xdrproc_t decode, void *args)
@@ -269,12 +279,25 @@ int rpc_request_arguments(rpc_request *request, xdrproc_t decode, void *args)
     return rpc_wire_decode(request->call.body, request->call.body_size, decode, args) ? 0 : -EPROTO;
 }
 
+rpc_request *rpc_request_keep(rpc_request *request)
+{
+    rpc_request *kept = malloc(sizeof *kept);
+    if (!kept)
+        return NULL;
+    rpc_record_keep(&request->server->inbox, &request->record);
+    *kept = *request;
+    request->record.block = NULL;
+    return kept;
+}
+
 void rpc_request_free(rpc_request *request)
 {
     if (!request)
         return;
-    rpc_block_release(request->block);
-    free(request);
+    rpc_block_release(request->record.block);
+    request->record.block = NULL;
+    if (request != &request->server->taken)
+        free(request);
 }
 
 /* ---- rpcgen's dispatch: a transport that lives as long as one call of it ---- */

@@ -45,8 +45,10 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
     call.group = NULL;
     call.transfer = 0;
     call.next = NULL;
-    memset(&call.args, 0, procedure->size);
-    if (rpc_request_arguments(request, procedure->arguments, &call.args) != 0) {
+    bool decoded = procedure->serve == serve_launch && launch_decode(&call, request);
+    if (!decoded)
+        memset(&call.args, 0, procedure->size);
+    if (!decoded && rpc_request_arguments(request, procedure->arguments, &call.args) != 0) {
         char why[128];
         snprintf(why, sizeof why, "the arguments of its %s cannot be decoded", procedure->name);
         session_end(session, why);
@@ -58,12 +60,17 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
         return -EPROTO;
     }
     if (!procedure->quick)
-        atomic_fetch_add(&session->executor.in_driver, 1);
+        executor_driver_enter(session);
     procedure->serve(session, &call);
     if (!procedure->quick)
-        atomic_fetch_sub(&session->executor.in_driver, 1);
+        executor_driver_leave(session);
     call_clear(&call);
     return 0;
+}
+
+static bool call_in_room(const struct call *call)
+{
+    return call->procedure->serve == serve_launch && call->args.launch.params.params_val == (const char *)call->room;
 }
 
 struct call *call_keep(struct call *call)
@@ -73,6 +80,8 @@ struct call *call_keep(struct call *call)
         return NULL;
     *kept = *call;
     kept->next = NULL;
+    if (call_in_room(call))
+        kept->args.launch.params.params_val = (char *)kept->room;
     call->moved = true;
     return kept;
 }
@@ -81,7 +90,8 @@ void call_clear(struct call *call)
 {
     if (call->moved)
         return;
-    xdr_free(call->procedure->arguments, (char *)&call->args);
+    if (!call_in_room(call))                  /* a launch whose parameters are there has nothing else to be freed */
+        xdr_free(call->procedure->arguments, (char *)&call->args);
     call->moved = true;
 }
 

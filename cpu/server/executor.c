@@ -13,7 +13,8 @@
 
 #include "cpu/common/clock.h"
 
-/* No beat is sent when a call has been in our own code for so long: the client then finds the session dead. */
+/* No beat is sent when a call has been in our own code for so long: the client then finds the session dead. Serving a call
+   costs no look at the clock: who beats sees that the number of calls served does not move. */
 #define EXECUTOR_STUCK_NS (8 * CLOCK_NS_PER_SECOND)
 
 struct queued {
@@ -33,8 +34,9 @@ int executor_push(struct session *session, const struct procedure *procedure, rp
 {
     struct executor *e = &session->executor;
     struct queued *queued = malloc(sizeof *queued);
-    if (!queued) {
-        rpc_request_free(request);
+    request = queued ? rpc_request_keep(request) : NULL;
+    if (!request) {
+        free(queued);
         return -1;
     }
     *queued = (struct queued){ .procedure = procedure, .request = request };
@@ -69,8 +71,35 @@ void executor_kick(struct session *session)
 
 bool executor_sound(struct session *session, uint64_t now)
 {
-    uint64_t since = atomic_load(&session->executor.busy_since);
-    return since == 0 || now - since < EXECUTOR_STUCK_NS || atomic_load(&session->executor.in_driver) > 0;
+    struct executor *e = &session->executor;
+    uint64_t served = atomic_load_explicit(&e->served, memory_order_relaxed);
+    if (served % 2 == 0 || served != e->served_seen) {
+        e->served_seen = served;
+        e->served_since = now;
+        return true;
+    }
+    return now - e->served_since < EXECUTOR_STUCK_NS || atomic_load_explicit(&e->in_driver, memory_order_relaxed) > 0;
+}
+
+/* Only under session.lock, so no locked instruction is needed; relaxed: nothing else is concluded from the numbers. */
+static void add(_Atomic uint64_t *number)
+{
+    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+void executor_serving(struct session *session) { add(&session->executor.served); }
+void executor_served(struct session *session) { add(&session->executor.served); }
+
+void executor_driver_enter(struct session *session)
+{
+    _Atomic unsigned *in = &session->executor.in_driver;
+    atomic_store_explicit(in, atomic_load_explicit(in, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+void executor_driver_leave(struct session *session)
+{
+    _Atomic unsigned *in = &session->executor.in_driver;
+    atomic_store_explicit(in, atomic_load_explicit(in, memory_order_relaxed) - 1, memory_order_relaxed);
 }
 
 /* Next queued call; NULL: none now, but the deferred ones want a look, or the end. */
@@ -115,13 +144,13 @@ static void *executor_main(void *context)
             }
             return NULL;
         }
-        atomic_store(&e->busy_since, clock_now());
+        executor_serving(session);
         if (atomic_exchange(&e->kick, false))
             stream_issue_deferred(session);
         if (queued)
             call_serve(session, queued->procedure, queued->request);
         stalled = e->deferred_calls >= SESSION_QUEUE_CALLS || e->deferred_bytes >= SESSION_QUEUE_BYTES;
-        atomic_store(&e->busy_since, 0);
+        executor_served(session);
         pthread_mutex_unlock(&session->lock);
         if (queued) {
             rpc_request_free(queued->request);

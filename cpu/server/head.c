@@ -3,7 +3,8 @@
  *
  * A latched error goes with the first reply after it and is gone. A sticky one goes with every reply. A stream's
  * completed number goes once per change, never in a reply that leaves an error behind. All under ledger.lock, so that
- * any thread may answer.
+ * any thread may answer; `news` says whether there is anything to tell, so that most replies need no lock. Who answers has
+ * seen what happened before its call by whatever orders the two.
  *
  * Over shared memory the completed numbers of the first ids are also published there, for clients that look instead of
  * asking; and only while no error is waiting to be told, because a client that finds its work ended asks no more. When the
@@ -32,6 +33,13 @@ bool code_is_sticky(CUresult code)
     }
 }
 
+/* ledger.lock is held. */
+static void ledger_news(struct ledger *ledger)
+{
+    /* release, with the acquire in reply_send: whoever sees it takes the lock and finds what it speaks of */
+    atomic_store_explicit(&ledger->news, ledger->latched || ledger->sticky || ledger->dirty, memory_order_release);
+}
+
 void ledger_note(struct session *session, CUresult code)
 {
     if (!code_is_sticky(code))
@@ -39,6 +47,7 @@ void ledger_note(struct session *session, CUresult code)
     pthread_mutex_lock(&session->ledger.lock);
     if (!session->ledger.sticky)
         session->ledger.sticky = code;
+    ledger_news(&session->ledger);
     pthread_mutex_unlock(&session->ledger.lock);
 }
 
@@ -47,6 +56,7 @@ void ledger_latch(struct session *session, CUresult code)
     pthread_mutex_lock(&session->ledger.lock);
     if (!session->ledger.latched)
         session->ledger.latched = code;
+    ledger_news(&session->ledger);
     pthread_mutex_unlock(&session->ledger.lock);
 }
 
@@ -63,6 +73,7 @@ void ledger_clear_sticky(struct session *session, CUresult which)
     pthread_mutex_lock(&session->ledger.lock);
     if (session->ledger.sticky == which)
         session->ledger.sticky = CUDA_SUCCESS;
+    ledger_news(&session->ledger);
     pthread_mutex_unlock(&session->ledger.lock);
 }
 
@@ -94,6 +105,7 @@ void ledger_progress(struct session *session, struct stream *stream)
         stream_hold(stream);
         stream->next_dirty = session->ledger.dirty;
         session->ledger.dirty = stream;
+        ledger_news(&session->ledger);
     }
     pthread_mutex_unlock(&session->ledger.lock);
 }
@@ -116,19 +128,11 @@ void ledger_forget(struct session *session, struct stream *stream)
         stream_drop(session, stream);
 }
 
-static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code, bool speaks, bool latched)
+/* Fills the head; the streams that it speaks of are to be dropped once it was sent. */
+static unsigned head_fill(struct ledger *ledger, flyt_head *head, bool latched, flyt_progress progress[FLYT_MAX_PROGRESS],
+                          struct stream *said[FLYT_MAX_PROGRESS])
 {
-    struct ledger *ledger = &session->ledger;
-    flyt_head *head = result;
-    flyt_progress progress[FLYT_MAX_PROGRESS];
-    struct stream *said[FLYT_MAX_PROGRESS];
     unsigned count = 0;
-
-    ledger_note(session, code);
-    head->result = (int)code;
-    speaks = speaks && ledger->text;
-    if (speaks)
-        pthread_mutex_lock(&ledger->speak);
     pthread_mutex_lock(&ledger->lock);
     if (latched) {
         head->latched = (int)ledger->latched;
@@ -142,7 +146,26 @@ static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, 
         said[count] = stream;
         progress[count++] = (flyt_progress){ .stream = stream->id, .done = atomic_load(&stream->done) };
     }
+    ledger_news(ledger);
     pthread_mutex_unlock(&ledger->lock);
+    return count;
+}
+
+static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code, bool speaks, bool latched)
+{
+    struct ledger *ledger = &session->ledger;
+    flyt_head *head = result;
+    flyt_progress progress[FLYT_MAX_PROGRESS];
+    struct stream *said[FLYT_MAX_PROGRESS];
+    unsigned count = 0;
+
+    ledger_note(session, code);
+    head->result = (int)code;
+    speaks = speaks && ledger->text;
+    if (speaks)
+        pthread_mutex_lock(&ledger->speak);
+    if (atomic_load_explicit(&ledger->news, memory_order_acquire))
+        count = head_fill(ledger, head, latched, progress, said);
     head->progress.progress_val = progress;
     head->progress.progress_len = count;
     if (speaks)

@@ -18,7 +18,8 @@
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
 #define READER_LINGER_NS 40000
-enum { SESSION_GREETING_MS = 10000 };
+/* So many calls the reader serves before it gives session.lock up for a moment. */
+enum { SESSION_GREETING_MS = 10000, READER_BATCH = 64 };
 
 static _Atomic uint64_t session_count;
 
@@ -191,29 +192,53 @@ void serve_hello(struct session *session, struct call *call)
 
 /* ---- the reader ---- */
 
-/* Serves the call here and now if nothing is before it. */
-static bool reader_serves(struct session *session, const struct procedure *procedure, rpc_request *request)
+/* May the reader serve the call, as nothing is before it? Nobody but the reader adds to the queue, so it stays idle. */
+static bool reader_may(struct session *session, const struct procedure *procedure)
 {
-    if (!procedure->quick || !executor_idle(session) || atomic_load(&session->executor.deferred_calls))
-        return false;
-    if (pthread_mutex_trylock(&session->lock) != 0)
-        return false;
-    /* Nobody but this thread adds to the queue, so it is still idle. */
-    atomic_store(&session->executor.busy_since, clock_now());
-    call_serve(session, procedure, request);
-    atomic_store(&session->executor.busy_since, 0);
-    pthread_mutex_unlock(&session->lock);
-    if (procedure->answers && atomic_load(&session->completion.watching)) {
-        uint64_t until = clock_now() + READER_LINGER_NS;
-        while (completion_poll(session) && clock_now() < until)
-            ;
-    }
-    completion_wake(session);
-    return true;
+    return procedure && procedure->quick && executor_idle(session) && !atomic_load(&session->executor.deferred_calls);
 }
 
-static int reader_take(struct session *session, rpc_request *request)
+/* Serves the call here and now if nothing is before it, and with it those behind it that have come already and that nobody
+   waits for: *next is the first that is none of them, or NULL. 1: not served; 0; or -errno. */
+static int reader_serves(struct session *session, const struct procedure *procedure, rpc_request *request, rpc_request **next, char *error)
 {
+    int r = 0;
+    *next = NULL;
+    if (!reader_may(session, procedure) || pthread_mutex_trylock(&session->lock) != 0)
+        return 1;
+    bool watched = atomic_load(&session->completion.watching);
+    for (unsigned count = 1;; count++) {
+        executor_serving(session);
+        r = call_serve(session, procedure, request);
+        executor_served(session);
+        if (r != 0 || procedure->answers || count == READER_BATCH)
+            break;
+        r = rpc_server_take(session->server, next, error);
+        if (r != 0 || !*next)
+            break;
+        const struct procedure *following = procedure_find(rpc_request_procedure(*next));
+        if (!reader_may(session, following) || following->answers)
+            break;
+        procedure = following;
+        request = *next;
+        *next = NULL;
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (atomic_load(&session->completion.watching)) {
+        bool awaited = !*next && procedure->answers;
+        uint64_t until = awaited ? clock_now() + READER_LINGER_NS : 0;
+        /* Once where a marker is the first for a while: work that is over already need not wake anybody. */
+        for (bool look = awaited || !watched; look;)
+            look = completion_poll(session) && awaited && clock_now() < until;
+        completion_wake(session);
+    }
+    return r;
+}
+
+/* *next is one that has come already, if it was looked for. */
+static int reader_take(struct session *session, rpc_request *request, rpc_request **next, char *error)
+{
+    *next = NULL;
     uint32_t number = rpc_request_procedure(request);
     int r = 0;
     if (number == NULLPROC) {
@@ -232,11 +257,12 @@ static int reader_take(struct session *session, rpc_request *request)
         const struct procedure *procedure = procedure_find(number);
         if (!procedure) {
             r = rpc_server_reject(session->server, rpc_request_xid(request), PROC_UNAVAIL);
-        } else if (!reader_serves(session, procedure, request)) {
-            return executor_push(session, procedure, request);
+        } else {
+            r = reader_serves(session, procedure, request, next, error);
+            if (r == 1)
+                r = executor_push(session, procedure, request);
         }
     }
-    rpc_request_free(request);
     return r;
 }
 
@@ -270,11 +296,12 @@ void session_run(struct session *session)
     int r = 0;
     if (executor_start(session) != 0 || completion_start(session) != 0 || loader_start(session) != 0)
         session_end(session, "threads cannot be started");
+    rpc_request *request = NULL;
     while (!atomic_load(&session->ended) && r == 0) {
-        rpc_request *request = NULL;
-        r = rpc_server_next(session->server, atomic_load(&session->greeted) ? -1 : SESSION_GREETING_MS, &request, error);
+        if (!request)
+            r = rpc_server_next(session->server, atomic_load(&session->greeted) ? -1 : SESSION_GREETING_MS, &request, error);
         if (r == 0 && request)
-            r = reader_take(session, request);
+            r = reader_take(session, request, &request, error);
         else if (r == 0 && !atomic_load(&session->greeted))
             session_end(session, "it did not say HELLO in time");
     }

@@ -54,6 +54,7 @@ enum {
 
 /* ---- calls ---- */
 
+enum { CALL_ROOM = 256 };
 union call_args {
     hello_args hello; window_args window; device_args device; limit_args limit; map_args map; unmap_args unmap;
     copy_in_args copy_in; copy_out_args copy_out; copy_args copy; copy_box_in_args copy_box_in;
@@ -104,11 +105,13 @@ struct call {
     uint64_t transfer_size;
     struct call *next;
     union call_args args;
+    _Alignas(16) uint8_t room[CALL_ROOM]; /* parameters of a launch, if they fit; args points here then */
 };
 
 const struct procedure *procedure_find(uint32_t number);          /* calls.c */
 /* Decodes and serves under session.lock. 0, or -EPROTO. */
 int  call_serve(struct session *, const struct procedure *, rpc_request *);
+bool launch_decode(struct call *, rpc_request *);                 /* launch.c; false: not this way */
 /* Serves the call in a thread of its own, which answers it. False: none can be had, the call is unchanged (patient.c). */
 bool patient_serve(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 struct call *call_keep(struct call *);                            /* NULL: no memory, the call is unchanged */
@@ -319,6 +322,7 @@ void long_waits_stop(struct session *);                           /* after compl
 
 struct ledger {
     pthread_mutex_t lock;
+    _Atomic bool news;                    /* any of the next three is set; else a reply needs no lock */
     CUresult latched, sticky;
     struct stream *dirty;
     _Atomic uint64_t *numbers;            /* published, by stream id, in shared memory; NULL: nowhere */
@@ -442,8 +446,10 @@ struct executor {
     pthread_t       thread;
     size_t          deferred_bytes;       /* under session.lock */
     _Atomic unsigned deferred_calls;
-    _Atomic uint64_t busy_since;          /* 0: idle */
+    /* Changed under session.lock only, read by anybody. */
+    _Atomic uint64_t served;              /* odd: a call is being served */
     _Atomic unsigned in_driver;
+    uint64_t        served_seen, served_since;  /* by executor_sound, in the thread that beats */
 };
 
 int  executor_start(struct session *);
@@ -452,7 +458,13 @@ void executor_free(struct session *);
 int  executor_push(struct session *, const struct procedure *, rpc_request *);   /* takes the request */
 bool executor_idle(struct session *);                             /* nothing queued, nothing being served */
 void executor_kick(struct session *);                             /* look at the deferred operations again */
-bool executor_sound(struct session *, uint64_t now);              /* not stuck in our own code */
+bool executor_sound(struct session *, uint64_t now);              /* not stuck in our own code, as seen from beat to beat */
+/* A call is being served from the first to the second; session.lock is held. */
+void executor_serving(struct session *);
+void executor_served(struct session *);
+/* The driver may block from the first to the second; session.lock is held at both. */
+void executor_driver_enter(struct session *);
+void executor_driver_leave(struct session *);
 
 /* ---- session ---- */
 

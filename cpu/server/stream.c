@@ -140,9 +140,9 @@ static bool stream_issue(struct session *session, struct call *call)
         stream_mark(session, legacy);
     int result = (int)r;
     if (r == CUDA_SUCCESS) {
-        atomic_fetch_add(&session->executor.in_driver, 1);
+        executor_driver_enter(session);
         result = call->operation->issue(session, call);
-        atomic_fetch_sub(&session->executor.in_driver, 1);
+        executor_driver_leave(session);
     }
     if (result == OPERATION_LATER)
         return false;

@@ -6,6 +6,7 @@
  */
 #include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
+#include "cpu/rpc/quick.h"
 #include "cpu/rpc/sender.h"
 #include "cpu/rpc/wire.h"
 
@@ -193,11 +194,81 @@ static void large_opaque(void **state)
     wire_close(&wire);
 }
 
+/* What quick.c makes of a value is what rpcgen's code makes of it, and the other way round. */
+static void hand_made_launches(void **state)
+{
+    (void)state;
+    struct wire wire;
+    uint8_t room[64];
+    unsigned taken = 0, refused = 0;
+    wire_open(&wire);
+    for (unsigned round = 0; round < 20 * ROUNDS; round++) {
+        launch_args args, copy;
+        if (!make((xdrproc_t)xdr_launch_args, &args, sizeof args))
+            fail_msg("no value came up");
+        if (round % 2) {                                /* most have none */
+            xdr_free((xdrproc_t)xdr_launch_args, &args);
+            char *params = malloc(round % 100 + 1);
+            random_bytes(NULL, params, round % 100);
+            args = (launch_args){ .function = random_number(), .stream = round, .grid = { 1, random_number(), 3 },
+                                  .block = { 4, 5, random_number() }, .shared = round, .flags = round % 3,
+                                  .params = { round % 100, params } };
+        }
+        size_t size = encode_theirs((xdrproc_t)xdr_launch_args, &args, theirs);
+        assert_int_equal(encode_theirs((xdrproc_t)quick_xdr_launch, &args, ours), size);
+        assert_memory_equal(theirs, ours, size);
+        assert_int_equal(send_ours(&wire, (xdrproc_t)quick_xdr_launch, &args), size);
+        assert_memory_equal(theirs, ours, size);
+
+        bool simple = args.attributes.attributes_len == 0 && args.params.params_len <= sizeof room;
+        assert_int_equal(quick_launch_decode(ours, size, &copy, room, sizeof room), simple);
+        if (simple) {
+            assert_int_equal(encode_theirs((xdrproc_t)xdr_launch_args, &copy, ours), size);
+            assert_memory_equal(theirs, ours, size);
+            for (size_t cut = 0; cut < size; cut++)
+                assert_false(quick_launch_decode(theirs, cut, &copy, room, sizeof room));
+        }
+        taken += simple;
+        refused += !simple;
+        xdr_free((xdrproc_t)xdr_launch_args, &args);
+    }
+    assert_true(taken > ROUNDS && refused > ROUNDS);
+    wire_close(&wire);
+}
+
+static void hand_made_heads(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 5 * ROUNDS; round++) {
+        flyt_head head = { .result = (int)random_number(), .latched = (int)round, .sticky = -1 }, copy, other;
+        if (round % 2 && !make((xdrproc_t)xdr_flyt_head_rpcgen, &head, sizeof head))
+            fail_msg("no value came up");
+        size_t size = encode_theirs((xdrproc_t)xdr_flyt_head_rpcgen, &head, theirs);
+        assert_int_equal(encode_theirs((xdrproc_t)xdr_flyt_head, &head, ours), size);
+        assert_memory_equal(theirs, ours, size);
+        for (size_t cut = 0; cut <= size; cut += 4) {   /* the same value, or both refuse */
+            memset(&copy, 0, sizeof copy);
+            memset(&other, 0, sizeof other);
+            bool read = rpc_wire_decode(ours, cut, (xdrproc_t)xdr_flyt_head, &copy);
+            assert_int_equal(read, rpc_wire_decode(ours, cut, (xdrproc_t)xdr_flyt_head_rpcgen, &other));
+            assert_int_equal(read, cut == size);
+            if (read) {
+                assert_int_equal(encode_theirs((xdrproc_t)xdr_flyt_head_rpcgen, &copy, theirs), size);
+                assert_memory_equal(theirs, ours, size);
+            }
+            xdr_free((xdrproc_t)xdr_flyt_head, &copy);
+            xdr_free((xdrproc_t)xdr_flyt_head_rpcgen, &other);
+        }
+        xdr_free((xdrproc_t)xdr_flyt_head, &head);
+    }
+}
+
 #define LIST(number, NAME, name, class, arguments, result) cmocka_unit_test(trip_##name),
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { FLYT_PROCEDURES(LIST) cmocka_unit_test(large_opaque) };
+    const struct CMUnitTest tests[] = { FLYT_PROCEDURES(LIST) cmocka_unit_test(large_opaque),
+                                        cmocka_unit_test(hand_made_launches), cmocka_unit_test(hand_made_heads) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

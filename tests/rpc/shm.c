@@ -322,9 +322,9 @@ static void strange_offers(void **state)
     for (unsigned round = 0; round < 3; round++) {
         int fds[2];
         rpc_channel *served;
-        uint32_t words[] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, 1, 1, 0, 0, 0, 0 }, answer[9] = { 0 };
+        uint32_t words[] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, RING_VERSION, 1, 0, 0, 0, 0 }, answer[9] = { 0 };
         if (round == 1)
-            words[5] = 2;                               /* a later version: no program of ours */
+            words[5] = RING_VERSION + 1;                /* a later version: no program of ours */
         for (size_t i = 0; i < 11; i++)
             words[i] = htonl(words[i]);
         pair_of_sockets(fds);
@@ -365,7 +365,7 @@ static struct service *raw_client(struct raw *raw)
 {
     int fds[2], memory = -1;
     rpc_channel *served;
-    uint32_t words[] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, 1, 1, 0, 0, 0, 0 }, answer[9];
+    uint32_t words[] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, RING_VERSION, 1, 0, 0, 0, 0 }, answer[9];
     for (size_t i = 0; i < 11; i++)
         words[i] = htonl(words[i]);
     pair_of_sockets(fds);
@@ -471,6 +471,9 @@ static void scribbles(void **state)
             case 0: atomic_store(positions[dice / 16 % (round % 2 ? 4 : 2)], round % 3 ? value : value % (4 * RING_SIZE)); break;
             case 1: atomic_fetch_add(positions[dice / 16 % 4], value % 4096); break;
             case 2: atomic_store(&raw.view.theirs->word, (uint32_t)value); break;
+            case 8: atomic_store(&raw.view.out.control->taken, value % 1024); break;
+            case 9: atomic_store(&raw.view.out.control->near_size, (uint32_t)value); break;
+            case 10: atomic_store(&raw.view.out.control->near_begin, raw.view.out.tail - value % 200); break;
             case 3: atomic_store(&raw.view.mine->word, (uint32_t)value); break;
             case 4: memset(raw.memory, (int)value, 512); break;     /* the header: nobody looks at it again */
             case 5: ((volatile uint8_t *)raw.memory)[RING_HEAD + value % (raw.size - RING_HEAD)] = (uint8_t)dice; break;
@@ -773,10 +776,178 @@ static void streams_of_bytes(void **state)
     munmap(memory, size);
 }
 
+/* A conversation: each side writes and reads pieces of all sizes, so that small ones find room beside the tail; and for
+   rounds of the ring nothing but small ones. */
+static void conversation(void **state)
+{
+    (void)state;
+    enum { MOST = 1 << 16, TURNS = 800000, PHASE = 200000 };
+    size_t size = ring_memory_size(0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    ring_format(memory, 0);
+    struct ring_view view[2];
+    uint8_t *pattern = malloc(2 * MOST), *to = malloc(2 * MOST);
+    uint64_t sent[2] = { 0 }, got[2] = { 0 };
+    unsigned near = 0;
+    assert_int_equal(ring_attach(memory, size, size, RING_CLIENT, &view[0]), 0);
+    assert_int_equal(ring_attach(memory, size, size, RING_SERVER, &view[1]), 0);
+    test_pattern(2, pattern, MOST);
+    memcpy(pattern + MOST, pattern, MOST);
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        uint64_t dice = random_number();
+        unsigned side = dice & 1;
+        size_t part = (size_t)((dice >> 8) % (turn / PHASE % 2 ? RING_NEAR : dice % 16 == 1 ? 50000 : dice % 4 == 0 ? 1000 : RING_NEAR + 10));
+        if (dice & 2) {
+            struct iovec data[2] = { { pattern + sent[side] % MOST, part / 2 }, { pattern + sent[side] % MOST + part / 2, part - part / 2 } };
+            ssize_t wrote = ring_write(&view[side], data, 2, nothing, NULL);
+            assert_true((size_t)wrote == part || sent[side] + (uint64_t)wrote - got[side] == RING_SIZE);
+            near += part > 0 && atomic_load(&view[side].out.control->near_begin) == sent[side] && sent[side] > 0;
+            sent[side] += (uint64_t)wrote;
+        } else {
+            ssize_t read_now = ring_read(&view[1 - side], to, part, nothing, NULL);
+            assert_int_equal(read_now, part < sent[side] - got[side] ? part : sent[side] - got[side]);
+            assert_memory_equal(to, pattern + got[side] % MOST, (size_t)read_now);
+            got[side] += (uint64_t)read_now;
+        }
+        assert_int_equal(ring_readable(&view[1 - side]), sent[side] != got[side]);
+        assert_int_equal(ring_look(&view[1 - side], 1), sent[side] != got[side]);
+    }
+    assert_true(near > TURNS / 1000);
+    free(pattern);
+    free(to);
+    munmap(memory, size);
+}
+
+/* Small writes move the positions too: after rounds of the ring with nothing else, a long write still takes what fits. */
+static void near_then_full(void **state)
+{
+    (void)state;
+    size_t size = ring_memory_size(0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    ring_format(memory, 0);
+    struct ring_view side[2];
+    uint8_t small[48] = { 0 }, *big = calloc(1, 2 * RING_SIZE);
+    struct iovec one = { small, sizeof small }, much = { big, 2 * RING_SIZE };
+    assert_int_equal(ring_attach(memory, size, size, RING_CLIENT, &side[0]), 0);
+    assert_int_equal(ring_attach(memory, size, size, RING_SERVER, &side[1]), 0);
+    for (unsigned i = 0; i < 3 * RING_SIZE / sizeof small; i++)
+        for (unsigned who = 0; who < 2; who++) {
+            assert_int_equal(ring_write(&side[who], &one, 1, nothing, NULL), sizeof small);
+            assert_true(i == 0 || atomic_load(&side[who].out.control->near_begin) == i * sizeof small);
+            assert_int_equal(ring_read(&side[1 - who], small, sizeof small, nothing, NULL), sizeof small);
+        }
+    assert_int_equal(ring_write(&side[0], &much, 1, nothing, NULL), RING_SIZE);
+    assert_int_equal(ring_read(&side[1], big, 2 * RING_SIZE, nothing, NULL), RING_SIZE);
+    free(big);
+    munmap(memory, size);
+}
+
+/* What a hostile writer says of the bytes beside its tail is refused, or costs it its own bytes. */
+static void near_lies(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = { 0, 1, 3, RING_NEAR, RING_NEAR + 1, 4096, UINT32_MAX };
+    size_t size = ring_memory_size(0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (uint64_t begin = 0; begin < 20; begin++) {
+            void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+            struct ring_view client, server;
+            uint8_t to[64];
+            assert_true(memory != MAP_FAILED);
+            ring_format(memory, 0);
+            assert_int_equal(ring_attach(memory, size, size, RING_CLIENT, &client), 0);
+            assert_int_equal(ring_attach(memory, size, size, RING_SERVER, &server), 0);
+            atomic_store(&client.out.control->near_begin, begin);
+            atomic_store(&client.out.control->near_size, sizes[i]);
+            atomic_store(&client.out.control->tail, 16);
+            ssize_t got = 0, all = 0;
+            while ((got = ring_read(&server, to, sizeof to, nothing, NULL)) > 0)
+                all += got;
+            assert_true((got == 0 && all == 16) || got == -EPROTO);
+            munmap(memory, size);
+        }
+    }
+}
+
+/* The bytes beside the tail, all interleavings of a writer's steps with those of a reader that also writes (which is when it
+   tells what it has taken): four messages, each of one unit, near when that is free, else in the ring. Each access to
+   shared memory is a step; the orders in ring.c are those that make them appear in this order. */
+struct near_model {
+    int writer, sent;               /* next step; messages shown */
+    int reader, got;
+    int tail, taken, near_begin, near_value, ring[4];       /* shared */
+    bool near;                      /* the writer's */
+    int tail_seen;                  /* the reader's */
+};
+
+static void explore_near(struct near_model m, unsigned *ends, unsigned *near)
+{
+    enum { MESSAGES = 4 };
+    bool stuck = true;
+    if (m.sent < MESSAGES) {
+        struct near_model next = m;
+        next.writer++;
+        switch (m.writer) {
+        case 0: next.near = m.taken == m.sent; break;
+        case 1:
+            if (m.near) {
+                assert_true(m.got == m.sent);           /* what stood there has been read */
+                next.near_value = m.sent;
+                ++*near;
+            } else {
+                next.ring[m.sent] = m.sent;
+            }
+            break;
+        case 2: next.near_begin = m.near ? m.sent : m.near_begin; break;
+        case 3: next.tail = ++next.sent; next.writer = 0; break;
+        }
+        explore_near(next, ends, near);
+        stuck = false;
+    }
+    if (m.reader < 4 && (m.reader > 0 || m.got < m.tail || m.taken < m.got)) {
+        struct near_model next = m;
+        next.reader++;
+        switch (m.reader) {
+        case 0: next.tail_seen = m.tail; break;
+        case 1:                                         /* reads the next message, if there is one */
+            if (m.got < m.tail_seen) {
+                assert_int_equal(m.near_begin == m.got ? m.near_value : m.ring[m.got], m.got);
+                next.got++;
+            }
+            break;
+        case 2: next.taken = m.got; next.reader = 0; break;     /* with a write of its own */
+        }
+        explore_near(next, ends, near);
+        if (m.reader == 2) {                            /* or it reads on without one */
+            next = m;
+            next.reader = 0;
+            if (next.got < next.tail)
+                explore_near(next, ends, near);
+        }
+        stuck = false;
+    }
+    if (stuck) {
+        ++*ends;
+        assert_int_equal(m.got, MESSAGES);
+    }
+}
+
+static void near_interleavings(void **state)
+{
+    (void)state;
+    unsigned ends = 0, near = 0;
+    explore_near((struct near_model){ .near_begin = -1, .ring = { -1, -1, -1, -1 } }, &ends, &near);
+    print_message("# %u interleavings, %u writes beside the tail\n", ends, near);
+    assert_true(ends > 1000 && near > 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams_of_bytes), cmocka_unit_test(all_interleavings),
+        cmocka_unit_test(streams_of_bytes), cmocka_unit_test(conversation), cmocka_unit_test(near_then_full), cmocka_unit_test(near_lies),
+        cmocka_unit_test(all_interleavings), cmocka_unit_test(near_interleavings),
         cmocka_unit_test(both_new), cmocka_unit_test(old_server), cmocka_unit_test(old_client),
         cmocka_unit_test(handed_over), cmocka_unit_test(over_a_file), cmocka_unit_test(lying_servers),
         cmocka_unit_test(strange_offers), cmocka_unit_test(impossible_positions), cmocka_unit_test(scribbles),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/rpc/quick.h"
 #include "internal.h"
 
 enum { COOPERATIVE_TOO_LARGE = 720, PARAMETERS_ON_STACK = 4096 };
@@ -109,6 +110,31 @@ static uint32_t limit(int device, int attribute)
     return core_device_attribute(device, attribute, &value) || value < 0 ? UINT32_MAX : (uint32_t)value;
 }
 
+/* What each launch is compared with; devices do not change once they are known. */
+struct launch_limits { atomic_bool known; uint32_t grid[3], block[3], threads, shared; };
+
+static const struct launch_limits *limits_of(int device)
+{
+    static struct launch_limits all[FLYT_MAX_DEVICES];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct launch_limits *limits = &all[device];
+    /* acquire: who sees the flag sees the numbers */
+    if (atomic_load_explicit(&limits->known, memory_order_acquire))
+        return limits;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&limits->known)) {
+        for (int i = 0; i < 3; i++) {
+            limits->grid[i] = limit(device, MAX_GRID_X + i);
+            limits->block[i] = limit(device, MAX_BLOCK_X + i);
+        }
+        limits->threads = limit(device, MAX_THREADS);
+        limits->shared = limit(device, MAX_SHARED);
+        atomic_store_explicit(&limits->known, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return limits;
+}
+
 static int check_cooperative(int device, const struct core_launch *l, struct loaded_function *loaded, uint64_t threads)
 {
     int per_sm = 0;
@@ -124,18 +150,19 @@ static int check_cooperative(int device, const struct core_launch *l, struct loa
 
 static int check(int device, const struct core_launch *l, struct loaded_function *loaded)
 {
+    const struct launch_limits *limits = limits_of(device);
     uint64_t threads = 1;
     for (int i = 0; i < 3; i++) {
-        if (!l->grid[i] || l->grid[i] > limit(device, MAX_GRID_X + i) || !l->block[i] || l->block[i] > limit(device, MAX_BLOCK_X + i))
+        if (!l->grid[i] || l->grid[i] > limits->grid[i] || !l->block[i] || l->block[i] > limits->block[i])
             return CORE_INVALID_VALUE;
         threads *= l->block[i];               /* each is at most a few thousand by now */
     }
-    if (threads > limit(device, MAX_THREADS))
+    if (threads > limits->threads)
         return CORE_INVALID_VALUE;
     if (threads > (uint64_t)loaded->info.max_threads)
         return CORE_LAUNCH_OUT_OF_RESOURCES;
     uint64_t shared = loaded->info.max_dynamic_shared >= 0 ? (uint64_t)loaded->info.max_dynamic_shared
-                                                           : limit(device, MAX_SHARED) - (uint64_t)loaded->info.shared_bytes;
+                                                           : limits->shared - (uint64_t)loaded->info.shared_bytes;
     if (l->shared > shared)
         return CORE_INVALID_VALUE;
     return l->cooperative ? check_cooperative(device, l, loaded, threads) : CORE_OK;
@@ -186,7 +213,7 @@ static int launch_send(struct stream *s, const struct core_launch *l, struct loa
         .params = { loaded->info.parameter_bytes, (char *)parameters },
         .attributes = { l->attribute_count, attributes },
     };
-    return stream_send(s, FLYT_LAUNCH, (xdrproc_t)xdr_launch_args, &args, STREAM_WEIGHTY, NULL);
+    return stream_send(s, FLYT_LAUNCH, (xdrproc_t)quick_xdr_launch, &args, STREAM_WEIGHTY, NULL);
 }
 
 int core_launch(int device, const struct core_launch *l)

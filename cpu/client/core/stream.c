@@ -138,23 +138,25 @@ struct point stream_point(const struct stream *s)
 }
 
 /* `sent` and the device's count grow only after the call was submitted: who reads them, and then synchronises,
-   must not take for finished what is still on its way to the connection. Under the stream's lock. */
+   must not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
+   is only stored, and released: who learns of the call in any way finds its numbers. */
 static struct point number_begin(struct stream *s, enum stream_weight weight)
 {
-    struct point p = { .stream = s, .number = atomic_fetch_add(&s->numbered, 1) + 1 };
+    struct point p = { .stream = s, .number = atomic_load_explicit(&s->numbered, memory_order_relaxed) + 1 };
+    atomic_store_explicit(&s->numbered, p.number, memory_order_release);
     if (weight == STREAM_WEIGHTY)
-        atomic_store(&s->weighty, p.number);
+        atomic_store_explicit(&s->weighty, p.number, memory_order_release);
     if (stream_is_blocking(s) && !stream_is_legacy(s))
         p.legacy_before = atomic_load(&legacy[device_find(s->device)->wire].serial);
     p.serial = atomic_fetch_add(&serials, 1) + 1;
-    atomic_store(&s->legacy_before, p.legacy_before);
-    atomic_store(&s->serial, p.serial);
+    atomic_store_explicit(&s->legacy_before, p.legacy_before, memory_order_release);
+    atomic_store_explicit(&s->serial, p.serial, memory_order_release);
     return p;
 }
 
 static void number_end(struct stream *s, uint64_t number)
 {
-    atomic_store(&s->sent, number);
+    atomic_store_explicit(&s->sent, number, memory_order_release);
     atomic_fetch_add(&device_find(s->device)->sent, 1);
 }
 
