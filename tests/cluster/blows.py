@@ -6,7 +6,7 @@ import sqlite3
 import time
 
 from cluster import LOST, NODES, SUSPECT, VMS
-from machines import alive, descendants, send, until
+from machines import alive, descendants, processes, send, until
 
 SHORT = 2.5         # seconds: a cut or a stop that everything shall bear
 DEAD = 10           # FLYT_DEAD_SECONDS and the data plane's limit on silence
@@ -228,6 +228,46 @@ class KillProgram(Blow):
         self.target = f"program {program.number} of {program.vm}" if program else "none"
 
 
+# ---- machines ----
+
+class CrashNode(Blow):
+    """Everything on it ends at once, and the node manager starts again."""
+    name, choose = "node's machine crashed", KillNode.choose
+
+    def strike(self):
+        self.target = self.choose()
+        daemon, mark = self.cluster.daemons[self.target], f"/state/{self.target}/servers/"
+        self.note_victims(lambda p: p.place()[1] == self.target)
+        daemon.kill()
+        for pid, command in processes().items():
+            if mark in command:
+                send(pid, signal.SIGKILL)
+        self.pause()
+        daemon.start()
+
+    def loses(self, program):
+        return program.place()[1] == self.target
+
+    def refuses(self, program, why):
+        return program.place()[1] in (self.target, None) and why in ("server", "gone")
+
+
+class CrashVM(Blow):
+    """The same for a VM: what its programs held comes back."""
+    name, choose = "VM crashed", KillClient.choose
+
+    def strike(self):
+        self.target = self.choose()
+        daemon = self.cluster.daemons[self.target]
+        daemon.kill()
+        self.programs.kill_all(self.target)
+        self.pause()
+        daemon.start()
+
+    def refuses(self, program, why):
+        return program.vm == self.target and why == "manager"
+
+
 # ---- links ----
 
 class Cut(Blow):
@@ -359,5 +399,5 @@ class StartWithoutDatabase(Blow):
 
 
 KINDS = [KillCluster, StopCluster, KillNode, StopNode, KillClient, StopClient, RestartAny, KillMongo, StopMongo, KillServer, StopServer,
-         KillWorker, KillProgram, CutNode, CutVM, CutCluster, CutDatabase, CutNodeLong, LockDatabase, FillDisk, StartWithoutDatabase,
+         KillWorker, KillProgram, CrashNode, CrashVM, CutNode, CutVM, CutCluster, CutDatabase, CutNodeLong, LockDatabase, FillDisk, StartWithoutDatabase,
          StopClusterLong, CutClusterMedium, CutVMLong]

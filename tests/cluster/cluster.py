@@ -205,6 +205,25 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         assert listed <= running and (not steady or listed == running), f"the books have servers {sorted(listed)}, there are {sorted(running)}"
         return servers
 
+    def known(self, before, after):
+        """The books name every program that has had a server all the time between two looks at what runs, and none that is gone."""
+        rows = self.ctl("program", "list")
+        listed = {row["pid"] for row in rows}
+        steady = {p.pid for p in before if p.place()[0]} & {p.pid for p in after()}
+        strangers = {pid for pid in listed if not alive(pid)}
+        assert steady <= listed, f"programs {sorted(steady - listed)} run and are not in the books"
+        assert not strangers, f"programs {sorted(strangers)} are in the books and have ended"
+
+    def complaints(self):
+        """Lines of logs that must never be there, whatever was struck."""
+        never = re.compile(r"db-write-failed|db-write-refused|state-unsaved|keys-unwritten|report-lost|answer-lost|order-lost|program-not-terminated|"
+                           r"Sanitizer|runtime error|Assertion")
+        found = []
+        for log in glob.glob(f"{self.dir}/log/*.log") + glob.glob(f"{self.dir}/programs/*.log"):
+            with open(log, errors="replace") as file:
+                found += [f"{os.path.basename(log)}: {line.strip()}" for line in file if never.search(line)]
+        return found
+
     def rows(self):
         """How many rows the database has of servers, nodes and VMs; the cluster manager has ended. None: nothing here can ask."""
         if self.database == "sqlite":

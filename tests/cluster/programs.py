@@ -151,6 +151,13 @@ class Programs(threading.Thread):
             program.process.kill()
             return program
 
+    def kill_all(self, vm):
+        with self.lock:
+            for program in self.running:
+                if program.vm == vm and not program.poll():
+                    program.killed = True
+                    program.process.kill()
+
     # ---- verdicts ----
 
     def judge(self):
