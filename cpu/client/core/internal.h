@@ -309,7 +309,7 @@ struct loaded_function {                                    /* one function on o
     flyt_id  wire;
     atomic_uint_fast64_t generation;                        /* of the device; UINT64_MAX: its image was removed */
     struct core_function_info info;
-    atomic_uint_fast64_t fit;                               /* the last answer about occupancy; see launch.c */
+    atomic_uint_fast64_t fits[64];                          /* answers about occupancy; see launch.c */
     struct loaded_function *next;                           /* of the same module */
     struct loaded_function *older;                          /* the same function before a reset: infos may still be read */
 };

@@ -40,7 +40,8 @@ int core_function_set(int device, core_function *f, int attribute, int value)
                     &info->cluster_height, &info->cluster_depth, &info->non_portable_cluster };
     if (attribute >= 8 && attribute < (int)(sizeof kept / sizeof kept[0]))
         *kept[attribute] = value;
-    atomic_store(&loaded->fit, 0);
+    for (size_t i = 0; i < sizeof loaded->fits / sizeof loaded->fits[0]; i++)
+        atomic_store(&loaded->fits[i], 0);
     return CORE_OK;
 }
 
@@ -64,13 +65,14 @@ static int occupancy(struct loaded_function *loaded, occupancy_args args, uint64
     return code;
 }
 
-/* loaded->fit packs the last answer: block size 11 bits, flags 1, shared 20, valid 1, blocks 16; what does not fit
-   is not kept. */
+/* Each of loaded->fits packs an answer: block size 11 bits, flags 1, shared 20, valid 1, blocks 16; what does not fit is
+   not kept. cudaOccupancyMaxPotentialBlockSize asks for every multiple of 32, so those have places of their own. */
 static int occupancy_blocks(struct loaded_function *loaded, int block_size, size_t shared, unsigned flags, int *blocks)
 {
     bool keep = block_size >= 0 && block_size < 2048 && flags < 2 && shared < (1u << 20) && !core_perf.no_cache;
     uint64_t key = (((((uint64_t)block_size << 1) | flags) << 20 | shared) << 1 | 1) << 16, value;
-    uint64_t fit = atomic_load(&loaded->fit);
+    atomic_uint_fast64_t *place = &loaded->fits[((unsigned)block_size / 32 + 33 * flags + shared / 256) % 64];
+    uint64_t fit = atomic_load(place);
     if (keep && (fit & ~UINT64_C(0xFFFF)) == key) {
         *blocks = (int)(fit & 0xFFFF);
         return CORE_OK;
@@ -78,7 +80,7 @@ static int occupancy_blocks(struct loaded_function *loaded, int block_size, size
     int code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_BLOCKS, .block_size = block_size, .shared = shared,
                                                    .flags = flags }, &value);
     if (!code && keep && value < 0x10000)
-        atomic_store(&loaded->fit, key | value);
+        atomic_store(place, key | value);
     *blocks = code ? 0 : (int)value;
     return code;
 }
