@@ -41,6 +41,8 @@ TARGETS = [
     ("shm_pinned_64m_ratio", "64 MiB pinned ÷ memcpy", 0.95, 1),
     ("tcp_h2d_64m_ratio", "64 MiB to the device, TCP ÷ raw stream", 0.85, 1),
     ("tcp_d2h_64m_ratio", "64 MiB from the device, TCP ÷ raw stream", 0.85, 1),
+    ("tls_h2d_64m_ratio", "64 MiB to the device, TLS ÷ TCP", 0.5, 1),
+    ("tls_d2h_64m_ratio", "64 MiB from the device, TLS ÷ TCP", 0.5, 1),
     ("shm_h2d_64k_gbs", "64 KiB to the device, GB/s", 6, 1),
     ("other_client_p99_ratio", "waited call p99 beside a copying client ÷ alone", 5, -1),
     ("start_ratio", "process start to kernel result ÷ in process", 1.3, -1),
@@ -66,6 +68,7 @@ class Run:
         self.place, self.size, self.transports, self.servers = place, size, transports, servers
         self.values, self.notes, self.sweeps, self.problems = {}, [], {}, []
         self.device = servers["device"].gpu
+        self.encrypted = ["tls"] if "tcp" in transports else []     # beside TCP, in what encryption may slow down
 
     def keep(self, name, value):
         self.values.setdefault(name, []).append(float(value))
@@ -94,7 +97,7 @@ def calls(r):
         found = r.limit(what)
         r.keep(name, found["p50_ns"])
         r.keep(name + ".p99", found["p99_ns"])
-    for transport in r.transports + ["local"]:
+    for transport in r.transports + r.encrypted + ["local"]:
         found = r.program("null", transport, f"calls rtt {r.size['ms']}")
         r.keep(f"rtt.{transport}", found["p50_ns"])
         r.keep(f"rtt.{transport}.p99", found["p99_ns"])
@@ -115,7 +118,7 @@ def copies(r):
         found = r.limit(f"{name} {size}")
         r.keep(name, found["gbs"])
         r.keep(name + ".best", found["best_gbs"])
-    for transport in r.transports + ["local"]:
+    for transport in r.transports + r.encrypted + ["local"]:
         for way in ("h2d", "d2h"):
             for kind in ("pageable", "pinned"):
                 found = r.program("device", transport, f"calls copy {way} {kind} {size} {ms}")
@@ -354,6 +357,8 @@ def metrics(r):
         "shm_h2d_64m_ratio": r.ratio("copy.shm.h2d.pageable.best", "pipe.best"), "shm_d2h_64m_ratio": r.ratio("copy.shm.d2h.pageable.best", "pipe.best"),
         "shm_pinned_64m_ratio": r.ratio("copy.shm.h2d.pinned.best", "memcpy.best"),
         "tcp_h2d_64m_ratio": r.ratio("copy.tcp.h2d.pageable.best", "stream.h2d.best"), "tcp_d2h_64m_ratio": r.ratio("copy.tcp.d2h.pageable.best", "stream.d2h.best"),
+        "tls_h2d_64m_ratio": r.ratio("copy.tls.h2d.pageable.best", "copy.tcp.h2d.pageable.best"),
+        "tls_d2h_64m_ratio": r.ratio("copy.tls.d2h.pageable.best", "copy.tcp.d2h.pageable.best"),
         "shm_h2d_64k_gbs": m("copy64k.shm"), "other_client_p99_ratio": r.ratio("client.beside", "client.alone"),
         "start_ratio": m("start.shm") / m("start.local") if m("start.shm") and m("start.local") else None,
         "server_bytes_per_launch": m("grown"), "app_overhead_us_per_call": m("apps_us"), "app_overhead_ratio": m("apps"),
@@ -406,7 +411,7 @@ def draw(r, path, title):
     us = lambda name: r.median(name) / 1e3 if r.median(name) else None
     page.bars("A call that waits, median", "µs", [(label, us(name)) for label, name in (
         ("cache line", "line.spin"), ("shm", "rtt.shm"), ("raw unix", "raw.unix.spin"), ("unix", "rtt.unix"),
-        ("raw tcp", "raw.tcp.spin"), ("tcp", "rtt.tcp"), ("in process", "rtt.local"), ("futex", "line.futex"))])
+        ("raw tcp", "raw.tcp.spin"), ("tcp", "rtt.tcp"), ("tls", "rtt.tls"), ("in process", "rtt.local"), ("futex", "line.futex"))])
     page.bars("Launches", "per second", [(t, r.median(f"launch.{t}")) for t in r.transports + ["local"]])
     sizes = [(4096, "4K"), (65536, "64K"), (M, "1M"), (16 * M, "16M"), (256 * M, "256M"), (1 << 30, "1G")]
     for way, title_ in (("h2d", "To the device"), ("d2h", "From the device")):

@@ -48,23 +48,25 @@ class Place:
 
 
 class Server:
-    """A cricket-rpc-server on a unix socket and a TCP port, its log read as it comes."""
+    """A cricket-rpc-server on a unix socket and two TCP ports, one of them with TLS, its log read as it comes."""
 
     def __init__(self, place, gpu):
         self.place, self.gpu = place, gpu
         self.path = os.path.join(place.scratch, gpu + ".sock")
         self.lines, self.news = [], threading.Condition()
         self.process = subprocess.Popen(
-            [os.path.join(place.bin, "cricket-rpc-server"), "--listen", "unix://" + self.path, "--listen", "tcp://127.0.0.1:0", "--gpu", gpu],
+            [os.path.join(place.bin, "cricket-rpc-server"), "--listen", "unix://" + self.path, "--listen", "tcp://127.0.0.1:0",
+             "--listen", "tls://127.0.0.1:0", "--plain-tcp", "--gpu", gpu],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "FLYT_LOG": "info"}, preexec_fn=place.on_two_cpus)
         uris = []
-        while len(uris) < 2:
+        while len(uris) < 3:
             line = self.process.stdout.readline()
             if not line:
                 raise Problem("the server did not start: " + self.process.stderr.read().strip())
             if match := re.search(r"listening on (\S+)", line):
                 uris.append(match.group(1))
         self.port = int(uris[1].rsplit(":", 1)[1])
+        self.tls = uris[2]
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self):
@@ -86,7 +88,7 @@ class Server:
                     return None
 
     def uri(self, transport):
-        return {"shm": f"shm://{self.path}", "unix": f"unix://{self.path}", "tcp": f"tcp://127.0.0.1:{self.port}"}[transport]
+        return {"shm": f"shm://{self.path}", "unix": f"unix://{self.path}", "tcp": f"tcp://127.0.0.1:{self.port}", "tls": self.tls}[transport]
 
     def worker(self, client):
         """(process id of the worker that serves a client process, the transport they agreed on)."""
