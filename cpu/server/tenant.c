@@ -250,7 +250,7 @@ uint64_t tenant_limit(void) { return limit; }
 uint64_t tenant_left(uint64_t *idle)
 {
     *idle = 0;
-    if (!ledger_lock())
+    if ((limit == UINT64_MAX && !tenant_shared()) || !ledger_lock())
         return UINT64_MAX;
     uint64_t sum = ledger_sum(idle);
     ledger_unlock();
@@ -266,15 +266,17 @@ static bool slot_asked(const struct ledger_slot *slot)
     return slot->pid && slot->pid != self && slot->credit;
 }
 
+/* Without the lock, which is a system call: the answer may be old by the time it is used in any case. */
 bool tenant_shared(void)
 {
-    bool shared = false;
-    if (!ledger_lock())
-        return false;
-    for (uint32_t i = 0; i < ledger_high(); i++)
-        shared |= slot_asked(&ledger->slots[i]);
-    ledger_unlock();
-    return shared;
+    uint32_t high = ledger ? __atomic_load_n(&ledger->high, __ATOMIC_RELAXED) : 0;
+    for (uint32_t i = 0; i < high && i < LEDGER_SLOTS; i++) {
+        struct ledger_slot *slot = &ledger->slots[i];
+        int64_t pid = __atomic_load_n(&slot->pid, __ATOMIC_RELAXED);
+        if (pid && pid != self && __atomic_load_n(&slot->credit, __ATOMIC_RELAXED))
+            return true;
+    }
+    return false;
 }
 
 /* What of `bytes` lacks, from each who may have it. */
