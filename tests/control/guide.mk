@@ -1,0 +1,5 @@
+# docs/setup.md, command by command.
+ifeq ($(FLAVOUR),plain)
+TESTS += "tests/control/guide $(BIN) build/cuda/vector_add@200"
+test-programs: build/cuda/vector_add
+endif
