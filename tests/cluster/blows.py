@@ -8,7 +8,7 @@ import time
 from cluster import LOST, NODES, SUSPECT, VMS
 from machines import alive, descendants, processes, send, until
 
-SHORT = 2.5         # seconds: a cut or a stop that everything shall bear
+SHORT = 2.0         # seconds: a cut or a stop that everything shall bear
 DEAD = 10           # FLYT_DEAD_SECONDS and the data plane's limit on silence
 SLACK = 6           # seconds around a blow in which its effects may show
 
@@ -310,7 +310,7 @@ class CutDatabase(Cut):
 
 class CutNodeLong(Cut):
     """Longer than a node may be silent: its servers are given up, and their programs are told."""
-    name, seconds = "node's link cut for long", max(LOST, DEAD) + 3
+    name, seconds = "node's link cut for long", max(LOST, DEAD) + 2
 
     def choose(self):
         nodes = sorted({p.place()[1] for p in self.programs.snapshot() if p.place()[1]})

@@ -13,7 +13,7 @@ What programs may see of a blow:
     client manager stopped                          nothing                      wait, then run
     client manager killed                           nothing                      refused on that VM until it is back
     database killed, stopped, cut off, locked, full nothing                      wait, then run
-    GPU server stopped, link cut for 2.5 s          a delay                      a delay
+    GPU server stopped, link cut for 2 s            a delay                      a delay
     GPU server killed                               its programs: error 46       refused by that server until it is back
     worker killed                                   its program: error 46        nothing
     node's machine crashed                          its programs: error 46       refused if they had been sent there
@@ -188,6 +188,9 @@ def inside(options):
         ok(False, "the test came to its end")
     comment(f"{time.monotonic() - began:.0f} s; again with --seed {options.seed}")
     print(f"1..{done}", flush=True)
+    if not failed and not options.keep:
+        subprocess.run(["umount", f"{folder}/db"])
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main():

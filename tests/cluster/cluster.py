@@ -10,12 +10,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 from machines import Daemon, Machine, alive, descendants, processes, until
 
 NODES, VMS = ("node1", "node2", "node3"), ("vm1", "vm2")
 SMS, MEMORY = 2, 256 << 20                     # of each node's software GPU
-SUSPECT, LOST, GRACE = 3.0, 14.0, 3.0          # seconds: silence.suspect, silence.lost, grace period of unused servers
+SUSPECT, LOST, GRACE = 3.0, 12.0, 3.0          # seconds: silence.suspect, silence.lost, grace period of unused servers
 MONGO_PORT = 27017
 
 
@@ -227,7 +228,7 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
     def rows(self):
         """How many rows the database has of servers, nodes and VMs; the cluster manager has ended. None: nothing here can ask."""
         if self.database == "sqlite":
-            with sqlite3.connect(f"{self.dir}/db/flyt.db") as connection:
+            with closing(sqlite3.connect(f"{self.dir}/db/flyt.db")) as connection:
                 return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("servers", "nodes", "vms")}
         python = os.path.join(os.path.dirname(self.mongo), "python")       # of the environment that the server from PyPI lives in
         if not os.path.exists(python):

@@ -95,8 +95,8 @@ class Programs(threading.Thread):
                 self.next_long[vm] = now + 1
                 self.launch(vm, "long", round(self.random.uniform(4, 12), 1))
             if kinds.count("short") < 2 and now >= self.next_short[vm]:
-                self.launch(vm, "short", round(self.random.uniform(0.1, 0.8), 1))
-                self.next_short[vm] = now + self.random.uniform(0.5, 1.5)
+                self.launch(vm, "short", round(self.random.uniform(0.1, 0.6), 1))
+                self.next_short[vm] = now + self.random.uniform(0.3, 0.9)
 
     def run(self):
         try:
