@@ -2,12 +2,14 @@
 """tests/cuda/messages.py [--bin DIR]: what a user sees when something is wrong; TAP on stdout.
 
 shows: messages: a bad address, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
+shows: statistics: a table and JSON whose rows add up; switches of FLYT_PERF as documented
 shows: life and death: client or server killed, server stopped, a long kernel, a neighbour that faults
 
 Each case runs a real program and checks its error code and that the message names what was tried, on what, and why. Also: two
 programs of one server at once, one of which faults.
 """
 import argparse
+import json
 import os
 import re
 import signal
@@ -125,6 +127,54 @@ def two_programs_and_one_faults(server):
     if bad.returncode:
         return "the faulting one did not see its own errors as it should:\n" + bad.stdout + bad.stderr
     return None if good.returncode == 0 else "the other one was disturbed:\n" + output
+
+
+@case
+def statistics_as_a_table(server):
+    done = flyt(server.uri, f"{PROGRAMS}/memory", FLYT_STATS="1")
+    head = re.search(r"^flyt: (\d+) calls travelled, (\d+) of them waited for; (\d+) answered by the client alone; (\d+) bytes sent, "
+                     r"(\d+) received over \S+$", done.stderr, re.M)
+    rows = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)  FLYT_\w+$", done.stderr, re.M)
+    copies = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +[\d.]+ +[\d.]+ +[\d.]+  copies, (?:pageable|pinned) to device$", done.stderr, re.M)
+    if done.returncode or not head or not rows or not copies:
+        return "no statistics, or no copies in them:\n" + done.stderr
+    if sum(int(r[0]) for r in rows) != int(head[1]) or sum(int(r[1]) for r in rows) != int(head[2]):
+        return "the rows do not add up to the first line:\n" + done.stderr
+    return None if all(float(r[5]) <= float(r[6]) for r in rows) else "a p50 is above its p99:\n" + done.stderr
+
+
+@case
+def statistics_for_machines(server):
+    done = flyt(server.uri, f"{PROGRAMS}/vector_add", FLYT_STATS="json")
+    found = [line for line in done.stderr.splitlines() if line.startswith("{")]
+    if done.returncode or len(found) != 1:
+        return "not one line of JSON:\n" + done.stderr
+    all_of_it = json.loads(found[0])["flyt"]
+    rows = all_of_it["procedures"]
+    if sum(r["calls"] for r in rows.values()) != all_of_it["calls"] or rows["FLYT_LAUNCH"]["calls"] < 1 or rows["FLYT_LAUNCH"]["waited"]:
+        return found[0]
+    if rows["FLYT_HELLO"]["bytes_received"] < 500 or not 0 < rows["FLYT_HELLO"]["p50_us"] <= 1.1 * 1000 * rows["FLYT_HELLO"]["total_ms"]:
+        return found[0]
+    silent = flyt(server.uri, f"{PROGRAMS}/vector_add", FLYT_STATS="0")
+    return "FLYT_STATS=0 says something:\n" + silent.stderr if "flyt" in silent.stderr else None
+
+
+@case
+def a_switch_that_is_none_is_named_with_those_that_there_are(server):
+    done = flyt(server.uri, f"{PROGRAMS}/vector_add", FLYT_PERF="no_shm,no_brakes")
+    match = re.search(r"FLYT_PERF: no_brakes is not a switch of this version; it has ([\w, ]+)", done.stderr)
+    if done.returncode or not match:
+        return done.stdout + done.stderr
+    switches = set(match[1].split(", "))
+    with open(os.path.join(ROOT, "docs/settings.md")) as file:
+        row = next(line for line in file if line.startswith("| `FLYT_PERF`"))
+    if set(re.findall(r"`(no_\w+)`", row)) != switches:
+        return f"docs/settings.md has others than {sorted(switches)}"
+    text = subprocess.run([os.path.join(BIN, "flyt-run"), "--help"], capture_output=True, text=True).stdout
+    if set(re.findall(r"\bno_\w+", text)) != switches:
+        return f"flyt-run --help has others than {sorted(switches)}"
+    done = flyt(server.uri, f"{PROGRAMS}/vector_add", FLYT_PERF=",".join(switches))
+    return None if done.returncode == 0 else "with all of them it fails:\n" + done.stdout + done.stderr
 
 
 @case

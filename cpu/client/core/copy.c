@@ -151,7 +151,7 @@ static int copy_in_late(struct stream *s, uint64_t to, const void *from, size_t 
     return code;
 }
 
-int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
+static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
 {
     struct stream *s;
     int code = stream_enter(device, stream, &s);
@@ -175,6 +175,15 @@ int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, 
     bool wait = blocking && !stream_known_light(s);
     code = send_in(s, to, from, size);
     return code || !wait ? code : stream_wait_for(s);
+}
+
+int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
+{
+    uint64_t begun = stats_copy_begins();
+    int code = copy_in_uncounted(device, stream, to, from, size, blocking);
+    if (!code)
+        stats_copy_ends(begun, STATS_FROM_PAGEABLE, from, size);
+    return code;
 }
 
 /* ---- from the device ---- */
@@ -261,7 +270,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
     return first;
 }
 
-int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
+static int copy_out_uncounted(int device, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
 {
     struct stream *s;
     int code = stream_enter(device, stream, &s);
@@ -277,9 +286,18 @@ int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_
     return receive_out(s, to, from, size);
 }
 
+int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
+{
+    uint64_t begun = stats_copy_begins();
+    int code = copy_out_uncounted(device, stream, to, from, size, blocking);
+    if (!code)
+        stats_copy_ends(begun, STATS_TO_PAGEABLE, to, size);
+    return code;
+}
+
 /* ---- on the device, and in the program ---- */
 
-int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
+static int copy_uncounted(int device, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
 {
     (void)blocking;                           /* native does not wait for these either */
     struct stream *s;
@@ -289,6 +307,15 @@ int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t
     if (!address_on_device(to, size) || !address_on_device(from, size))
         return CORE_INVALID_VALUE;
     return send_shared(s, to, from, size, NULL);
+}
+
+int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
+{
+    uint64_t begun = stats_copy_begins();
+    int code = copy_uncounted(device, stream, to, from, size, blocking);
+    if (!code)
+        stats_copy_ends(begun, STATS_ON_DEVICE, NULL, size);
+    return code;
 }
 
 struct late_host { void *to; const void *from; size_t size; };
@@ -301,7 +328,7 @@ static void late_copy_host(void *user, int status)
     free(late);
 }
 
-int core_copy_host(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking)
+static int copy_host_uncounted(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking)
 {
     struct stream *s;
     int code = stream_enter(device, stream, &s);
@@ -326,4 +353,13 @@ int core_copy_host(int device, core_stream stream, void *to, const void *from, s
         return code;
     memmove(to, from, size);
     return CORE_OK;
+}
+
+int core_copy_host(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking)
+{
+    uint64_t begun = stats_copy_begins();
+    int code = copy_host_uncounted(device, stream, to, from, size, blocking);
+    if (!code)
+        stats_copy_ends(begun, STATS_ON_HOST, NULL, size);
+    return code;
 }

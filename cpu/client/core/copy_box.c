@@ -117,8 +117,8 @@ static int copy_in_late(struct stream *s, const struct core_box *to, const struc
     return code;
 }
 
-int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
-                     const struct core_extent *e, bool blocking)
+static int copy_box_in_uncounted(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                                 const struct core_extent *e, bool blocking)
 {
     struct stream *s;
     uint64_t bytes;
@@ -141,6 +141,16 @@ int core_copy_box_in(int device, core_stream stream, const struct core_box *to, 
     bool wait = blocking && !stream_known_light(s);
     code = send_in(s, to, from, e);
     return code || !wait ? code : stream_wait_for(s);
+}
+
+int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                     const struct core_extent *e, bool blocking)
+{
+    uint64_t begun = stats_copy_begins();
+    int code = copy_box_in_uncounted(device, stream, to, from, e, blocking);
+    if (!code)
+        stats_copy_ends(begun, STATS_FROM_PAGEABLE, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth);
+    return code;
 }
 
 /* ---- from the device ---- */
@@ -197,8 +207,8 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     return first;
 }
 
-int core_copy_box_out(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
-                      const struct core_extent *e, bool blocking)
+static int copy_box_out_uncounted(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                                  const struct core_extent *e, bool blocking)
 {
     struct stream *s;
     uint64_t bytes;
@@ -217,10 +227,20 @@ int core_copy_box_out(int device, core_stream stream, const struct core_box *to,
     return receive_out(s, to, from, e);
 }
 
+int core_copy_box_out(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                      const struct core_extent *e, bool blocking)
+{
+    uint64_t begun = stats_copy_begins();
+    int code = copy_box_out_uncounted(device, stream, to, from, e, blocking);
+    if (!code)
+        stats_copy_ends(begun, STATS_TO_PAGEABLE, (const void *)(uintptr_t)to->address, e->width * e->height * e->depth);
+    return code;
+}
+
 /* ---- on the device ---- */
 
-int core_copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
-                  const struct core_extent *e, bool blocking)
+static int copy_box_uncounted(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                              const struct core_extent *e, bool blocking)
 {
     (void)blocking;
     struct stream *s;
@@ -232,6 +252,16 @@ int core_copy_box(int device, core_stream stream, const struct core_box *to, con
         || !address_on_device(from->address, bytes))
         return CORE_INVALID_VALUE;
     return copy_shared(s, to, from, e, false);
+}
+
+int core_copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                  const struct core_extent *e, bool blocking)
+{
+    uint64_t begun = stats_copy_begins();
+    int code = copy_box_uncounted(device, stream, to, from, e, blocking);
+    if (!code)
+        stats_copy_ends(begun, STATS_ON_DEVICE, NULL, e->width * e->height * e->depth);
+    return code;
 }
 
 int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,

@@ -26,6 +26,7 @@ struct perf {
     bool no_shm;        /* a unix socket stays one */
     bool no_lanes;      /* large copies share the connection with the calls */
     bool no_payload;    /* no host memory is shared: bytes of copies travel inside the calls */
+    bool no_spin;       /* who waits for an answer sleeps at once */
 };
 void perf_parse(struct perf *, const char *text);
 extern struct perf core_perf;
@@ -72,17 +73,18 @@ void local_close(void);
 
 /* ---- stats.c: $FLYT_STATS ---- */
 
-extern bool stats_on;                 /* set at attach, before the first call; off, none of these is called */
+extern atomic_bool stats_on;          /* set at attach, before the first call; off, none of these is called */
 void stats_open(const char *wanted);
 void stats_report(void);
 /* Counts a call that travels; what it gives goes to stats_call_ends. decode NULL: never answered. */
 uint64_t stats_call_begins(uint32_t procedure, xdrproc_t encode, void *args);
 void stats_call_ends(uint32_t procedure, uint64_t begun, xdrproc_t decode, void *result);
 void stats_call_waited(uint32_t procedure);
-/* Copies as the program asked for them, however many calls they took; these two do nothing without FLYT_STATS. */
+/* Copies as the program asked for them, however many calls they took. The kind is that of pageable memory, if `host` (NULL:
+   none) turns out to be pinned the one after it. Without FLYT_STATS these two do nothing. */
 enum stats_copy { STATS_FROM_PAGEABLE, STATS_FROM_PINNED, STATS_TO_PAGEABLE, STATS_TO_PINNED, STATS_ON_DEVICE, STATS_ON_HOST, STATS_COPIES };
 uint64_t stats_copy_begins(void);
-void stats_copy_ends(enum stats_copy, uint64_t begun, uint64_t bytes);
+void stats_copy_ends(uint64_t begun, enum stats_copy, const void *host, uint64_t bytes);
 
 /* ---- wire.c: calls ---- */
 

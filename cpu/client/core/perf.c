@@ -1,4 +1,5 @@
-/* perf.c: the switches of $FLYT_PERF, a comma-separated list of no_… words. Unknown words are named once. */
+/* perf.c: the switches of $FLYT_PERF, a comma-separated list of no_… words. Unknown words are named, with those that there are. */
+#include <stddef.h>
 #include <string.h>
 
 #include "cpu/common/log.h"
@@ -6,9 +7,35 @@
 
 struct perf core_perf;
 
-static bool word_is(const char *word, size_t length, const char *name)
+static const struct { const char *name; size_t at; } words[] = {
+    { "no_async", offsetof(struct perf, no_async) },
+    { "no_batch", offsetof(struct perf, no_batch) },
+    { "no_cache", offsetof(struct perf, no_cache) },
+    { "no_pipeline", offsetof(struct perf, no_pipeline) },
+    { "no_shm", offsetof(struct perf, no_shm) },
+    { "no_payload", offsetof(struct perf, no_payload) },
+    { "no_lanes", offsetof(struct perf, no_lanes) },
+    { "no_spin", offsetof(struct perf, no_spin) },
+};
+enum { WORDS = sizeof words / sizeof words[0] };
+_Static_assert(sizeof(struct perf) == WORDS * sizeof(bool), "each switch has a word");
+
+static bool *switch_of(struct perf *perf, const char *word, size_t length)
 {
-    return strlen(name) == length && memcmp(word, name, length) == 0;
+    for (int i = 0; i < WORDS; i++)
+        if (strlen(words[i].name) == length && memcmp(word, words[i].name, length) == 0)
+            return (bool *)((char *)perf + words[i].at);
+    return NULL;
+}
+
+static void say_unknown(const char *word, size_t length)
+{
+    char all[WORDS * 16] = "";
+    for (int i = 0; i < WORDS; i++) {
+        strcat(all, i ? ", " : "");
+        strcat(all, words[i].name);
+    }
+    log_warning("FLYT_PERF: %.*s is not a switch of this version; it has %s", (int)length, word, all);
 }
 
 void perf_parse(struct perf *perf, const char *text)
@@ -16,24 +43,11 @@ void perf_parse(struct perf *perf, const char *text)
     *perf = (struct perf){ 0 };
     while (text && *text) {
         size_t length = strcspn(text, ",");
-        if (word_is(text, length, "no_async"))
-            perf->no_async = true;
-        else if (word_is(text, length, "no_batch"))
-            perf->no_batch = true;
-        else if (word_is(text, length, "no_cache"))
-            perf->no_cache = true;
-        else if (word_is(text, length, "no_pipeline"))
-            perf->no_pipeline = true;
-        else if (word_is(text, length, "no_shm"))
-            perf->no_shm = true;
-        else if (word_is(text, length, "no_payload"))
-            perf->no_payload = true;
-        else if (word_is(text, length, "no_lanes"))
-            perf->no_lanes = true;
+        bool *found = switch_of(perf, text, length);
+        if (found)
+            *found = true;
         else if (length)
-            log_warning("FLYT_PERF: %.*s is not a switch of this version; it has no_async, no_batch, no_cache, no_pipeline, no_shm, no_payload, "
-                        "no_lanes",
-                        (int)length, text);
+            say_unknown(text, length);
         text += length;
         text += *text == ',';
     }

@@ -292,6 +292,8 @@ static int attach_session(const struct manager_place *place)
     }
     if (core_perf.no_batch)
         rpc_client_set_batching(core_session.client, false);
+    if (core_perf.no_spin)
+        rpc_client_set_spinning(core_session.client, false);
     if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) || (code = device_snapshot())
         || (code = stream_open()) || (code = event_open()) || (code = helper_start()))
         rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */

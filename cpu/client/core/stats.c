@@ -39,14 +39,16 @@ static struct {
     atomic_uint_fast64_t travelled, waited, local;
 } stats;
 
-bool stats_on;
+atomic_bool stats_on;
 
 void stats_open(const char *wanted)
 {
-    stats_on = wanted && *wanted && strcmp(wanted, "0") != 0;
-    stats.json = stats_on && strcmp(wanted, "json") == 0;
-    if (stats_on && !stats.json && strcmp(wanted, "1") != 0)
+    if (!wanted || !*wanted || strcmp(wanted, "0") == 0)
+        return;
+    stats.json = strcmp(wanted, "json") == 0;
+    if (!stats.json && strcmp(wanted, "1") != 0)
         log_warning("FLYT_STATS: %s is neither 1 (a table) nor json; taken as 1", wanted);
+    stats_on = true;
 }
 
 /* ---- counting ---- */
@@ -112,12 +114,12 @@ uint64_t stats_copy_begins(void)
     return stats_on ? clock_now() : 0;
 }
 
-void stats_copy_ends(enum stats_copy kind, uint64_t begun, uint64_t bytes)
+void stats_copy_ends(uint64_t begun, enum stats_copy kind, const void *host, uint64_t bytes)
 {
-    if (!stats_on)
+    if (!stats_on || !begun)
         return;
-    struct row *row = &stats.copies[kind];
-    bool out = kind == STATS_TO_PAGEABLE || kind == STATS_TO_PINNED;
+    bool out = kind == STATS_TO_PAGEABLE;
+    struct row *row = &stats.copies[kind + (host && bytes && address_pinned(host, bytes))];
     add(&row->calls, 1);
     add(out ? &row->received : &row->sent, bytes);
     row_time(row, begun);
