@@ -173,7 +173,8 @@ void admin_handle_node(struct conn *conn, struct call *call, void *object)
         line_retry(cluster);
     }
     if (drain && node->server_count)
-        snprintf(text, sizeof text, "nothing new is placed there; %zu servers go on until their programs have ended", node->server_count);
+        snprintf(text, sizeof text, "nothing new is placed there; %zu server%s on until the programs have ended", node->server_count,
+                 node->server_count == 1 ? " goes" : "s go");
     reply_plain(call, CTL_OK, text);
 }
 

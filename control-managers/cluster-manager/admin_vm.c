@@ -223,7 +223,8 @@ void admin_handle_vm_set(struct conn *conn, struct call *call, void *object)
         return;
     }
     if (vm->server_count && args->set & (ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_SHARING | ADMIN_VM_SET_GROUPING))
-        snprintf(text, sizeof text, "%zu servers of %s keep what they have until they end", vm->server_count, row.name);
+        snprintf(text, sizeof text, "%zu server%s of %s %s until the end", vm->server_count, vm->server_count == 1 ? "" : "s", row.name,
+                 vm->server_count == 1 ? "keeps what it has" : "keep what they have");
     store(conn, call, false, DB_PUT, &row, secret, text);
     memset(secret, 0, sizeof secret);
     if (cluster->db_up && args->set & ADMIN_VM_SET_SECRET && vm->session)

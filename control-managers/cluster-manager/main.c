@@ -2,10 +2,8 @@
 #include "control-managers/cluster-manager/cluster.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <grp.h>
 #include <openssl/rand.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +11,12 @@
 #include <unistd.h>
 
 #include "cpu/common/explain.h"
+#include "control-managers/common/daemon.h"
 #include "control-managers/common/notify.h"
 #include "control-managers/common/tls.h"
 #include "cpu/common/log.h"
 
-enum { EXIT_OK = 0, EXIT_CANNOT = 1, EXIT_USAGE = 2, EXIT_CONFIG = 3, DB_STOP_MS = 5000 };
+enum { DB_STOP_MS = 5000 };
 
 static const char help[] =
     "Usage: flyt-cluster-manager [options]\n"
@@ -25,12 +24,15 @@ static const char help[] =
     "Knows the nodes and GPUs of a Flyt cluster and gives each VM its share.\n"
     "\n"
     "  -c, --config FILE  configuration (default /etc/flyt/cluster-manager.conf if there is one)\n"
-    "      --check        check the configuration and end\n"
-    "      --print-keys   print all keys with their initial values\n"
-    "      --version, --help\n"
+    DAEMON_HELP_OPTIONS
     "\n"
-    "Each address really listened on is printed. SIGHUP reads the configuration again, SIGTERM and SIGINT end it; GPU\n"
-    "servers and programs go on. Exit status: 0 ended as asked, 1 cannot run, 2 wrong usage, 3 mistakes in the configuration.\n";
+    "Each address really listened on is printed. GPU servers and programs go on when it ends.\n"
+    DAEMON_HELP_END;
+
+static const struct daemon_about about = {
+    .name = "flyt-cluster-manager", .software = CLUSTER_SOFTWARE, .help = help, .schema = &cluster_config_schema,
+    .default_config = "/etc/flyt/cluster-manager.conf",
+};
 
 /* ---- parts ---- */
 
@@ -181,10 +183,9 @@ static int start(struct cluster *cluster, char *error)
     cluster->events.events = calloc(cluster->events.capacity, sizeof *cluster->events.events);
     if (!cluster->events.events)
         return explain(error, -ENOMEM, "no memory for %zu events", cluster->events.capacity);
-    if (loop_signal(cluster->loop, SIGTERM, on_end, cluster) || loop_signal(cluster->loop, SIGINT, on_end, cluster) ||
-        loop_signal(cluster->loop, SIGHUP, on_hangup, cluster))
-        return explain(error, -ENOMEM, "signals cannot be handled");
-    failure = listen_everywhere(cluster, error);
+    failure = daemon_signals(cluster->loop, on_end, on_hangup, cluster, error);
+    if (failure == 0)
+        failure = listen_everywhere(cluster, error);
     if (failure == 0)
         failure = store_start(cluster, error);
     if (failure == 0)
@@ -244,49 +245,17 @@ static int run(struct cluster *cluster)
     else
         loop_run(cluster->loop);
     free_everything(cluster);
-    return failure || cluster->replaced ? EXIT_CANNOT : EXIT_OK;
+    return failure || cluster->replaced ? DAEMON_CANNOT : DAEMON_ENDED;
 }
 
 int main(int argc, char **argv)
 {
-    enum { OPTION_CHECK = 256, OPTION_KEYS, OPTION_VERSION };
-    static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' },     { "check", no_argument, NULL, OPTION_CHECK },
-        { "print-keys", no_argument, NULL, OPTION_KEYS }, { "version", no_argument, NULL, OPTION_VERSION },
-        { "help", no_argument, NULL, 'h' },             { 0 },
-    };
     static const char *const levels[] = { "error", "warning", "info", "debug" };
     static struct cluster cluster;
-    const char *path = access("/etc/flyt/cluster-manager.conf", F_OK) == 0 ? "/etc/flyt/cluster-manager.conf" : NULL;
-    bool check = false;
-    char *problems;
-    int option;
-    while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1)
-        switch (option) {
-        case 'c': path = optarg; break;
-        case OPTION_CHECK: check = true; break;
-        case OPTION_KEYS: config_print_schema(&cluster_config_schema, stdout); return EXIT_OK;
-        case OPTION_VERSION: puts(CLUSTER_SOFTWARE); return EXIT_OK;
-        case 'h': fputs(help, stdout); return EXIT_OK;
-        default: return EXIT_USAGE;
-        }
-    if (optind < argc) {
-        fprintf(stderr, "flyt-cluster-manager: it takes options only\nTry: flyt-cluster-manager --help\n");
-        return EXIT_USAGE;
-    }
-    cluster.config_path = path;
-    cluster.config = config_load(&cluster_config_schema, path, &problems);
-    if (!cluster.config) {
-        fprintf(stderr, "%s", problems ? problems : "flyt-cluster-manager: no memory\n");
-        free(problems);
-        return EXIT_CONFIG;
-    }
-    if (check) {
-        config_free(cluster.config);
-        return EXIT_OK;
-    }
+    int status = daemon_begin(&about, argc, argv, &cluster.config, &cluster.config_path);
+    if (status != DAEMON_GO_ON)
+        return status;
     apply_values(&cluster);
-    log_set_name("flyt-cluster-manager");
     raise_file_limit();
     setenv("FLYT_LOG", levels[cluster.values->log_level], 0);
     return run(&cluster);

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -15,39 +14,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "cpu/common/explain.h"
+#include "control-managers/common/daemon.h"
 #include "control-managers/common/notify.h"
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
 
 static const char help[] =
-    "Usage: flyt-node-manager [--config FILE] [--check] [--stop-servers]\n"
+    "Usage: flyt-node-manager [options]\n"
     "\n"
     "Offers this machine's GPUs to a Flyt cluster: starts, limits and supervises the GPU servers that the\n"
     "cluster manager orders.\n"
     "\n"
-    "  --config FILE   configuration (default: /etc/flyt/node-manager.conf if it is there)\n"
-    "  --check         only check the configuration\n"
-    "  --schema        print all keys of the configuration with their meaning\n"
-    "  --stop-servers  when it is told to end, stop its GPU servers too; without, they go on and are taken\n"
-    "                  over by the next node manager\n"
-    "  --version, --help\n"
+    "  -c, --config FILE  configuration (default /etc/flyt/node-manager.conf if there is one)\n"
+    "      --stop-servers when it is told to end, stop its GPU servers too; without, they go on and are taken over by\n"
+    "                     the next node manager\n"
+    DAEMON_HELP_OPTIONS
     "\n"
-    "Messages go to stderr; FLYT_LOG=error|warning|info|debug says how many. SIGTERM ends it, SIGHUP reads the\n"
-    "configuration again. Exit status: 0 ended as asked, 1 it cannot run, 2 wrong usage or configuration.\n";
+    DAEMON_HELP_END;
 
-static const char *const default_config = "/etc/flyt/node-manager.conf";
+static bool stop_servers;
+static const struct daemon_about about = {
+    .name = "flyt-node-manager", .software = NODE_SOFTWARE, .help = help, .schema = &node_schema,
+    .default_config = "/etc/flyt/node-manager.conf", .flag = "stop-servers", .flag_given = &stop_servers,
+};
 
 struct daemon {
     struct node    node;
     struct config *config;
     const char    *path;
     int            lock;
-    bool           stop_servers, stopping;
+    bool           stopping;
     struct loop_timer stop;
 };
 
@@ -117,30 +117,15 @@ static int find_program(struct node *node, char *error)
 /* One node manager for one state folder. */
 static int take_lock(struct daemon *daemon, char *error)
 {
-    char path[NODE_PATH_SIZE];
     const char *state = daemon->node.config->state;
     int failure = state_make_folder(state, 0755, error);
+    if (!failure && snprintf(daemon->node.servers_path, sizeof daemon->node.servers_path, "%s/servers", state) >= NODE_PATH_SIZE)
+        failure = explain(error, -ENAMETOOLONG, "%s is too long", state);
+    if (!failure)
+        failure = daemon_lock(&about, state, "node.state-directory", &daemon->lock, error);
     if (failure)
         return failure;
-    if ((size_t)snprintf(path, sizeof path, "%s/lock", state) >= sizeof path ||
-        (size_t)snprintf(daemon->node.servers_path, sizeof daemon->node.servers_path, "%s/servers", state) >= sizeof path)
-        return explain(error, -ENAMETOOLONG, "%s is too long", state);
-    daemon->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (daemon->lock < 0)
-        return explain(error, -errno, "opening %s: %s", path, strerror(errno));
-    if (flock(daemon->lock, LOCK_EX | LOCK_NB) != 0)
-        return explain(error, -EBUSY, "another flyt-node-manager uses %s; give this one a node.state-directory of its own", state);
     return state_make_folder(daemon->node.servers_path, 0711, error);
-}
-
-static int open_tls(const struct node_config *config, struct tls_context **out, char *error)
-{
-    const struct tls_files files = { .ca = config->tls_ca, .certificate = config->tls_certificate, .key = config->tls_key };
-    *out = NULL;
-    if (!*config->tls_ca)
-        return 0;
-    int failure = tls_context_create(&files, out, error);
-    return failure == -ENOENT ? 0 : failure;
 }
 
 static int prepare(struct daemon *daemon, char *error)
@@ -167,7 +152,7 @@ static int prepare(struct daemon *daemon, char *error)
     if (!failure)
         failure = launch_probe(node->servers_path, (enum node_sandbox)config->sandbox, error);
     if (!failure)
-        failure = open_tls(config, &node->tls, error);
+        failure = daemon_tls(config->tls_ca, config->tls_certificate, config->tls_key, &node->tls, error);
     if (!failure)
         failure = gpu_discover(node, error);
     return failure;
@@ -189,7 +174,7 @@ static void on_stop(int number, void *context)
     struct daemon *daemon = context;
     log_info("event=stopping why=\"%s\"", strsignal(number));
     notify_send("STOPPING=1");
-    if (!daemon->stop_servers || daemon->stopping) {
+    if (!stop_servers || daemon->stopping) {
         loop_stop(daemon->node.loop);
         return;
     }
@@ -204,19 +189,10 @@ static void on_stop(int number, void *context)
 static void on_reload(int number, void *context)
 {
     struct daemon *daemon = context;
-    char *problems, keys[512];
     (void)number;
-    notify_send("RELOADING=1");
-    struct config *config = config_load(&node_schema, daemon->path, &problems);
-    if (!config) {
-        log_error("event=reload-refused why=\"%s\": the old configuration holds", problems ? problems : "");
-        free(problems);
-        notify_send("READY=1");
+    struct config *config = daemon_reload(&about, daemon->path, daemon->config);
+    if (!config)
         return;
-    }
-    free(problems);
-    if (config_needs_restart(daemon->config, config, keys, sizeof keys))
-        log_warning("event=reload-partly keys=\"%s\": these hold after a restart", keys);
     /* Values that others point to must not move: only those that may change are taken over. */
     struct node_config *now = (struct node_config *)(uintptr_t)daemon->node.config;
     const struct node_config *wanted = config_values(config);
@@ -224,9 +200,7 @@ static void on_reload(int number, void *context)
     now->report_period = wanted->report_period;
     now->start_timeout = wanted->start_timeout;
     now->stop_timeout = wanted->stop_timeout;
-    config_free(config);
-    log_info("event=reloaded");
-    notify_send("READY=1");
+    daemon_reloaded(config);
 }
 
 /* ---- the command line ---- */
@@ -238,12 +212,10 @@ static int run(struct daemon *daemon)
     node->config = config_values(daemon->config);
     node->loop = loop_create();
     int failure = node->loop ? prepare(daemon, error) : explain(error, -ENOMEM, "no memory or descriptors for an event loop");
-    if (!failure) {
-        loop_signal(node->loop, SIGTERM, on_stop, daemon);
-        loop_signal(node->loop, SIGINT, on_stop, daemon);
-        loop_signal(node->loop, SIGHUP, on_reload, daemon);
+    if (!failure)
+        failure = daemon_signals(node->loop, on_stop, on_reload, daemon, error);
+    if (!failure)
         failure = node_open(node, error);
-    }
     if (!failure) {
         log_info("event=started node=%s gpus=%u", node->name, node->gpu_count);
         notify_send("READY=1");
@@ -260,63 +232,16 @@ static int run(struct daemon *daemon)
     secret_wipe(&node->secret);
     if (daemon->lock >= 0)
         close(daemon->lock);
-    return failure ? 1 : 0;
-}
-
-static int usage(const char *what)
-{
-    fprintf(stderr, "flyt-node-manager: %s\nTry: flyt-node-manager --help\n", what);
-    return 2;
+    return failure ? DAEMON_CANNOT : DAEMON_ENDED;
 }
 
 int main(int argc, char **argv)
 {
-    enum { OPTION_CHECK = 256, OPTION_SCHEMA, OPTION_STOP, OPTION_VERSION };
-    static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' }, { "check", no_argument, NULL, OPTION_CHECK },
-        { "schema", no_argument, NULL, OPTION_SCHEMA }, { "stop-servers", no_argument, NULL, OPTION_STOP },
-        { "version", no_argument, NULL, OPTION_VERSION }, { "help", no_argument, NULL, 'h' }, { 0 },
-    };
     static struct daemon daemon = { .lock = -1 };
-    bool check = false;
-    int option;
-    while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1)
-        switch (option) {
-        case 'c':
-            daemon.path = optarg;
-            break;
-        case OPTION_CHECK:
-            check = true;
-            break;
-        case OPTION_SCHEMA:
-            config_print_schema(&node_schema, stdout);
-            return 0;
-        case OPTION_STOP:
-            daemon.stop_servers = true;
-            break;
-        case OPTION_VERSION:
-            puts(NODE_SOFTWARE);
-            return 0;
-        case 'h':
-            fputs(help, stdout);
-            return 0;
-        default:
-            return 2;
-        }
-    if (optind < argc)
-        return usage("it takes options only");
-    log_set_name("flyt-node-manager");
-    if (!daemon.path && access(default_config, F_OK) == 0)
-        daemon.path = default_config;
-    char *problems;
-    daemon.config = config_load(&node_schema, daemon.path, &problems);
-    if (!daemon.config) {
-        fprintf(stderr, "%s%s", problems ? problems : "no memory", problems && problems[strlen(problems) - 1] == '\n' ? "" : "\n");
-        free(problems);
-        return 2;
-    }
-    free(problems);
-    int status = check ? 0 : run(&daemon);
+    int status = daemon_begin(&about, argc, argv, &daemon.config, &daemon.path);
+    if (status != DAEMON_GO_ON)
+        return status;
+    status = run(&daemon);
     config_free(daemon.config);
     return status;
 }

@@ -256,6 +256,19 @@ def mistakes_are_named_with_file_and_line():
     need(done.returncode == 10 and f"{loose}:1" in done.stdout and "chmod" in done.stdout, done)
 
 
+def daemons_take_the_same_options():
+    bad = write("bad-daemon.conf", "nonsense = { };\n")
+    for daemon in ("flyt-cluster-manager", "flyt-node-manager", "flyt-client-manager"):
+        run = lambda *arguments: subprocess.run([os.path.join(BIN, daemon), *arguments], capture_output=True, text=True, env=environment, timeout=20)
+        need(run("--config", bad).returncode == 3 and "nonsense" in run("-c", bad).stderr, f"{daemon} runs with mistakes in its configuration")
+        need(run("--check", "-c", path("strange")).returncode == 0, f"{daemon} --check")
+        need(run("stray").returncode == 2 and run("--frobnicate").returncode == 2, f"{daemon} takes everything")
+        need(run("--print-keys").stdout.startswith(f"# {daemon}:") and run("--version").stdout.startswith(daemon), daemon)
+        for option in re.findall(r"--[a-z-]+", run("--help").stdout):
+            page = open(os.path.join(TOP, f"docs/man/{daemon}.8")).read().replace("\\-", "-")
+            need(option in page, f"the manual of {daemon} does not know {option}")
+
+
 def ports_in_use_are_named():
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
@@ -497,7 +510,7 @@ security = {{ ticket-key = "{work}/false.key"; tls-folder = "{work}/false"; }};
 
 
 TESTS = [words_that_make_no_sense, help_for_everything, manual_has_everything, manuals_are_well_formed, nobody_there, silent_and_senseless_peers,
-         shipped_configurations_are_good, mistakes_are_named_with_file_and_line, keys_without_effect_are_refused, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
+         shipped_configurations_are_good, mistakes_are_named_with_file_and_line, keys_without_effect_are_refused, daemons_take_the_same_options, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
          export_and_import, many_pages, nodes, the_state_of_it_all, the_key_that_signs_is_changed, events_as_they_come, what_comes_later_says_so, words_for_the_shell, from_another_machine,
          with_certificates]
 

@@ -1,0 +1,128 @@
+#include "control-managers/common/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "control-managers/common/notify.h"
+#include "cpu/common/explain.h"
+#include "cpu/common/log.h"
+
+/* ---- the command line ---- */
+
+static int usage(const struct daemon_about *about)
+{
+    fprintf(stderr, "%s: it takes options only\nTry: %s --help\n", about->name, about->name);
+    return DAEMON_USAGE;
+}
+
+static struct config *load(const struct daemon_about *about, const char *path)
+{
+    char *problems;
+    struct config *config = config_load(about->schema, path, &problems);
+    if (!config)
+        fprintf(stderr, "%s%s", problems ? problems : "no memory", problems && problems[strlen(problems) - 1] == '\n' ? "" : "\n");
+    free(problems);
+    return config;
+}
+
+int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct config **config, const char **path)
+{
+    enum { OPTION_CHECK = 256, OPTION_KEYS, OPTION_VERSION, OPTION_FLAG };
+    const struct option options[] = {
+        { "config", required_argument, NULL, 'c' },
+        { "check", no_argument, NULL, OPTION_CHECK },
+        { "print-keys", no_argument, NULL, OPTION_KEYS },
+        { "version", no_argument, NULL, OPTION_VERSION },
+        { "help", no_argument, NULL, 'h' },
+        { about->flag, no_argument, NULL, OPTION_FLAG },        /* without a name it is the end */
+        { 0 },
+    };
+    bool check = false;
+    int option;
+    *path = access(about->default_config, F_OK) == 0 ? about->default_config : NULL;
+    while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1)
+        switch (option) {
+        case 'c': *path = optarg; break;
+        case OPTION_CHECK: check = true; break;
+        case OPTION_FLAG: *about->flag_given = true; break;
+        case OPTION_KEYS: config_print_schema(about->schema, stdout); return DAEMON_ENDED;
+        case OPTION_VERSION: puts(about->software); return DAEMON_ENDED;
+        case 'h': fputs(about->help, stdout); return DAEMON_ENDED;
+        default: return DAEMON_USAGE;
+        }
+    if (optind < argc)
+        return usage(about);
+    log_set_name(about->name);
+    *config = load(about, *path);
+    if (!*config)
+        return DAEMON_BAD_CONFIG;
+    if (!check)
+        return DAEMON_GO_ON;
+    config_free(*config);
+    *config = NULL;
+    return DAEMON_ENDED;
+}
+
+/* ---- what is settled once ---- */
+
+int daemon_lock(const struct daemon_about *about, const char *folder, const char *key, int *fd, char *error)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/lock", folder) >= (int)sizeof path)
+        return explain(error, -ENAMETOOLONG, "%s is too long", folder);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0)
+        return explain(error, -errno, "opening %s: %s", path, strerror(errno));
+    if (flock(*fd, LOCK_EX | LOCK_NB) != 0)
+        return explain(error, -EBUSY, "another %s uses %s; give this one a %s of its own", about->name, folder, key);
+    return 0;
+}
+
+int daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error)
+{
+    const struct tls_files files = { .ca = ca, .certificate = certificate, .key = key };
+    *out = NULL;
+    if (!*ca)
+        return 0;
+    int failure = tls_context_create(&files, out, error);
+    return failure == -ENOENT ? 0 : failure;
+}
+
+int daemon_signals(struct loop *loop, void (*end)(int, void *), void (*reload)(int, void *), void *context, char *error)
+{
+    if (loop_signal(loop, SIGTERM, end, context) || loop_signal(loop, SIGINT, end, context) ||
+        loop_signal(loop, SIGHUP, reload, context))
+        return explain(error, -ENOMEM, "signals cannot be handled");
+    return 0;
+}
+
+/* ---- reloading ---- */
+
+struct config *daemon_reload(const struct daemon_about *about, const char *path, const struct config *old)
+{
+    char *problems, keys[512];
+    notify_send("RELOADING=1");
+    struct config *config = config_load(about->schema, path, &problems);
+    if (!config) {
+        log_error("event=reload-refused why=\"%s\": the old configuration holds", problems ? problems : "");
+        notify_send("READY=1");
+    } else if (config_needs_restart(old, config, keys, sizeof keys)) {
+        log_warning("event=reload-partly keys=\"%s\": these hold after a restart", keys);
+    }
+    free(problems);
+    return config;
+}
+
+void daemon_reloaded(struct config *fresh)
+{
+    config_free(fresh);
+    log_info("event=reloaded");
+    notify_send("READY=1");
+}

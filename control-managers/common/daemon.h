@@ -1,0 +1,50 @@
+/*
+ * daemon.h: what the three daemons do alike: the command line, the configuration, the lock on the state folder, TLS by
+ * three files, signals and reloading.
+ */
+#ifndef FLYT_CONTROL_DAEMON_H
+#define FLYT_CONTROL_DAEMON_H
+
+#include "control-managers/common/config.h"
+#include "control-managers/common/loop.h"
+#include "control-managers/common/tls.h"
+
+enum daemon_exit { DAEMON_ENDED = 0, DAEMON_CANNOT = 1, DAEMON_USAGE = 2, DAEMON_BAD_CONFIG = 3, DAEMON_GO_ON = -1 };
+
+/* Of every daemon's --help. */
+#define DAEMON_HELP_OPTIONS                                                                                          \
+    "      --check        check the configuration and end\n"                                                         \
+    "      --print-keys   print all keys with their initial values\n"                                                \
+    "      --version, --help\n"
+#define DAEMON_HELP_END                                                                                              \
+    "Messages go to stderr; FLYT_LOG=error|warning|info|debug says how many. SIGHUP reads the configuration again,\n" \
+    "SIGTERM and SIGINT end it. Exit status: 0 ended as asked, 1 cannot run, 2 wrong usage, 3 mistakes in the\n"      \
+    "configuration.\n"
+
+struct daemon_about {
+    const char *name, *software, *help;
+    const char *default_config;         /* used if it is there */
+    const struct config_schema *schema;
+    const char *flag;                   /* one more option without a value, or NULL */
+    bool       *flag_given;
+};
+
+/* Reads the command line and the configuration; names the log. DAEMON_GO_ON: *config is loaded from *path (NULL: from
+   nowhere), else the process is to end with this status, and everything is said. */
+int  daemon_begin(const struct daemon_about *, int argc, char **argv, struct config **config, const char **path);
+
+/* One daemon for one state folder: `folder`/lock, which must be possible to make. *fd stays open. key: names the folder. */
+int  daemon_lock(const struct daemon_about *, const char *folder, const char *key, int *fd, char *error);
+
+/* By the keys of a group `tls`. *out NULL: there is to be none, or the files are not there yet. */
+int  daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error);
+
+/* SIGTERM and SIGINT call end, SIGHUP calls reload. */
+int  daemon_signals(struct loop *, void (*end)(int, void *), void (*reload)(int, void *), void *context, char *error);
+
+/* For SIGHUP: the configuration as it is now, to be freed; NULL: it has mistakes, which are logged, and the old one holds. Keys
+   that need a restart are logged. Between daemon_reload and daemon_reloaded the daemon takes over what may change. */
+struct config *daemon_reload(const struct daemon_about *, const char *path, const struct config *old);
+void daemon_reloaded(struct config *fresh);
+
+#endif
