@@ -23,7 +23,8 @@ static const struct column server_columns[] = {
     { "ID", "id", COLUMN_NUMBER, NULL },             { "VM", "vm", COLUMN_TEXT, NULL },                { "NODE", "node", COLUMN_TEXT, NULL },
     { "GPU", "gpu", COLUMN_TEXT, NULL },             { "STATE", "state", COLUMN_TEXT, NULL },          { "SHARING", "sharing", COLUMN_TEXT, NULL },
     { "SMS", "sms_granted", COLUMN_PART, "sms" },    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory" }, { "PROGRAMS", "programs", COLUMN_NUMBER, NULL },
-    { "PID", "pid", COLUMN_NUMBER, NULL },           { "RESTARTS", "restarts", COLUMN_NUMBER, NULL },  { "REMARK", "text", COLUMN_TEXT, NULL },
+    { "PID", "pid", COLUMN_NUMBER, NULL },           { "BY", "transports", COLUMN_LIST, NULL },        { "RESTARTS", "restarts", COLUMN_NUMBER, NULL },
+    { "REMARK", "text", COLUMN_TEXT, NULL },
 };
 static const struct column program_columns[] = {
     { "ID", "id", COLUMN_NUMBER, NULL },             { "VM", "vm", COLUMN_TEXT, NULL },                { "PID", "pid", COLUMN_NUMBER, NULL },

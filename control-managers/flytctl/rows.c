@@ -114,9 +114,12 @@ json_t *row_node(const admin_node *node)
 json_t *row_server(const admin_server *server)
 {
     char text[PROTOCOL_SHARING_SIZE];
-    json_t *row = json_object(), *addresses = json_array();
-    for (unsigned i = 0; i < server->report.addresses.addresses_len; i++)
-        json_array_append_new(addresses, json_text(server->report.addresses.addresses_val[i]));
+    json_t *row = json_object(), *addresses = json_array(), *transports = json_array();
+    for (unsigned i = 0; i < server->report.addresses.addresses_len; i++) {
+        const char *uri = server->report.addresses.addresses_val[i];
+        json_array_append_new(addresses, json_text(uri));
+        json_array_append_new(transports, json_stringn(uri, strcspn(uri, ":")));
+    }
     add(row, "id", json_u64(server->id));
     add(row, "vm", json_text(server->vm));
     add(row, "node", json_text(server->node));
@@ -136,6 +139,7 @@ json_t *row_server(const admin_server *server)
     add(row, "restarts", json_u64(server->report.restarts));
     add(row, "created", json_time(server->created));
     add(row, "addresses", addresses);
+    add(row, "transports", transports);
     add(row, "text", json_text(server->report.status.text));
     return row;
 }

@@ -6,6 +6,7 @@
 shows: TLS between programs and GPU servers: in a cluster with certificates it is on by itself; a GPU server that comes back has a new key; nobody without
 """
 import glob
+import json
 import os
 import re
 import shutil
@@ -86,7 +87,9 @@ def with_certificates(env):
     for name in ("node-1", "client-manager"):
         with open(f"{FOLDER}/log/{name}.log") as log:
             need("tls=1" in log.read(), f"{name} is not connected by TLS")
-    ok("a program that is started through the managers goes over TLS")
+    servers = json.loads(subprocess.run([f"{BIN}/flytctl", "--json", "server", "list"], env=env, capture_output=True, text=True, timeout=30).stdout)
+    need([server["transports"] for server in servers] == [["tls"]], f"flytctl shows {servers}")
+    ok("a program that is started through the managers goes over TLS, and flytctl shows it")
 
     uris = addresses()
     need(len(uris) == 1 and re.fullmatch(r"tls://127\.0\.0\.1:\d+\?sha256=[0-9a-f]{64}", uris[0]), f"{uris}")
