@@ -18,7 +18,7 @@
  *
  * Near. A short message that crosses to a reader who waits for it costs the way of the cache lines it stands on. So where
  * the reader has read all before it, up to RING_NEAR bytes stand in the tail's own line instead of the ring (the positions count
- * them all the same): who waits for the tail has them with it. The reader says how far it has come (taken) in the line of
+ * them all the same): who waits for the tail has them with it. The reader says how far it has come (`beside`) in the line of
  * its own tail, with each write of its own: so a conversation of calls and answers is near, and of a burst the first. What
  * stands there is written over only when all of it has been read; so it is always the first of what is unread, if it is unread.
  *
@@ -330,8 +330,7 @@ static int hear_answer(struct shm_channel *s)
     return 0;
 }
 
-/* The state, once decided; -EAGAIN; or another -errno. */
-static int settle(struct shm_channel *s)
+static int settle_slowly(struct shm_channel *s)
 {
     int state = state_of(s);
     if (state == SHM_ASKING) {
@@ -344,6 +343,13 @@ static int settle(struct shm_channel *s)
         state = state_of(s);
     }
     return state == SHM_BROKEN ? atomic_load(&s->failure) : state;
+}
+
+/* The state, once decided; -EAGAIN; or another -errno. */
+static inline int settle(struct shm_channel *s)
+{
+    int state = state_of(s);
+    return state == SHM_RINGS ? state : settle_slowly(s);
 }
 
 /* ---- waking ---- */

@@ -105,13 +105,21 @@ static void copy_in(struct ring_writer *out, uint64_t tail, const uint8_t *from,
     memcpy(out->data, from + first, size - first);
 }
 
+enum { BESIDE_SIZE = 32, BESIDE_BEGIN = 40 };          /* shifts in ring_control.beside */
+#define BEGIN_BITS UINT64_C(0xFFFFFF)
+_Static_assert(RING_NEAR < 256 && (int)RING_SIZE + (int)CHUNK < (int)BEGIN_BITS, "what `beside` says cannot be of an earlier round");
+
 /* Shows the tail to the other side, and how far we have read its ring. */
 static void show_tail(struct ring_view *view, uint64_t tail)
 {
     struct ring_writer *out = &view->out;
+    /* What stood near is read by now, or the ring would be over-full; said before its position's bits come again. */
+    if (out->near_size > 0 && tail - out->near_begin > out->size)
+        out->near_size = 0;
     /* acquire, then release: what the reading thread of ours has read it has done with, before the other side writes there again */
     uint64_t taken = atomic_load_explicit(&view->in.head, memory_order_acquire);
-    atomic_store_explicit(&out->control->taken, taken, memory_order_release);
+    uint64_t beside = (uint32_t)taken | (uint64_t)out->near_size << BESIDE_SIZE | out->near_begin << BESIDE_BEGIN;
+    atomic_store_explicit(&out->control->beside, beside, memory_order_release);
     /* relaxed: for threads of our own that wait for room, which look again */
     atomic_store_explicit(&out->tail, tail, memory_order_relaxed);
     /* Release would do for the bytes. seq_cst, because `moved` looks at the sleep word next: of two sides that each
@@ -124,7 +132,7 @@ static void show_tail(struct ring_view *view, uint64_t tail)
 static bool near_free(struct ring_view *view, uint64_t tail)
 {
     /* acquire: the reader has finished reading them, before we write over them */
-    return atomic_load_explicit(&view->in.control->taken, memory_order_acquire) == tail;
+    return (uint32_t)atomic_load_explicit(&view->in.control->beside, memory_order_acquire) == (uint32_t)tail;
 }
 
 static void write_near(struct ring_view *view, uint64_t tail, const struct iovec *vector, int count, size_t size)
@@ -136,9 +144,8 @@ static void write_near(struct ring_view *view, uint64_t tail, const struct iovec
         to += vector[i].iov_len;
     }
     view->out.head_seen = tail;                         /* the reader showed its head before it said so */
-    /* relaxed: shown by the tail */
-    atomic_store_explicit(&control->near_begin, tail, memory_order_relaxed);
-    atomic_store_explicit(&control->near_size, (uint32_t)size, memory_order_relaxed);
+    view->out.near_begin = tail;
+    view->out.near_size = (uint32_t)size;
     show_tail(view, tail + size);
 }
 
@@ -207,10 +214,10 @@ static ssize_t take(const struct ring_reader *in, uint64_t head, uint8_t *to, si
     uint64_t there = in->tail_seen - head;
     size = there < size ? (size_t)there : size;
     size = size < CHUNK ? size : CHUNK;
-    /* relaxed: they are of before the tail that was seen, and stay until we have read what they speak of. One of
-       earlier bytes is of no interest: positions never come again. */
-    uint64_t offset = head - atomic_load_explicit(&in->control->near_begin, memory_order_relaxed);
-    uint32_t near = offset < RING_NEAR ? atomic_load_explicit(&in->control->near_size, memory_order_relaxed) : 0;
+    /* relaxed: what it says is of before the tail that was seen, and stays until we have read the bytes it speaks of */
+    uint64_t beside = atomic_load_explicit(&in->control->beside, memory_order_relaxed);
+    uint64_t offset = (head - (beside >> BESIDE_BEGIN)) & BEGIN_BITS;
+    uint8_t near = (uint8_t)(beside >> BESIDE_SIZE);
     if (offset >= near) {
         copy_out(in, head, to, size);
         return (ssize_t)size;
@@ -262,6 +269,8 @@ ssize_t ring_read(struct ring_view *view, void *buffer, size_t size, void (*move
     return (ssize_t)(head - begin);
 }
 
+enum { NEAR_SECOND = RING_NEAR - RING_LINE / 2 };
+
 static inline void pause_cpu(void)
 {
 #if defined __x86_64__ || defined __i386__
@@ -276,7 +285,7 @@ bool ring_look(struct ring_view *view, unsigned looks)
     const struct ring_reader *in = &view->in;
     uint64_t head = atomic_load_explicit(&in->head, memory_order_relaxed);
     for (; looks > 0; looks--) {
-        (void)*(volatile const uint8_t *)&in->control->near[60];
+        __builtin_prefetch(&in->control->near[NEAR_SECOND]);      /* its second half comes with it */
         /* relaxed: ring_read looks again */
         if (atomic_load_explicit(&in->control->tail, memory_order_relaxed) != head)
             return true;

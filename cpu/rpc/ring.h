@@ -22,7 +22,7 @@ enum {
     RING_SIZE    = 1024 * 1024, /* of each ring; a power of two */
     RING_HEAD    = 4096,        /* header and control words */
     RING_NUMBERS = 4096,        /* completed numbers, 8 bytes each */
-    RING_NEAR    = 100          /* so many bytes find room beside their tail */
+    RING_NEAR    = 112          /* so many bytes find room beside their tail; 48 on its own cache line */
 };
 
 enum ring_direction { RING_COMMANDS, RING_REPLIES, RING_COUNT };
@@ -45,9 +45,9 @@ struct ring_header {
 struct ring_control {
     /* the writer's */
     _Alignas(RING_LINE) _Atomic uint64_t tail;
-    _Atomic uint64_t taken;                             /* what the writer of this ring has read of the other one: a hint */
-    _Atomic uint64_t near_begin;                        /* the bytes of the stream from here on … */
-    _Atomic uint32_t near_size;                         /* … so many, stand in `near` and not in the ring */
+    /* Lowest 32 bits: of the position up to which the writer of this ring has read the other one, a hint. Next 8: so many
+       bytes of the stream, from the position whose lowest bits are the highest 24 of these, stand in `near` and not in the ring. */
+    _Atomic uint64_t beside;
     uint8_t          near[RING_NEAR];
     /* the reader's */
     _Alignas(RING_LINE) _Atomic uint64_t head;
@@ -66,7 +66,9 @@ struct ring_writer {
     uint8_t             *data;
     uint64_t             size;
     _Atomic uint64_t     tail;
-    uint64_t             head_seen;                     /* the sending thread's */
+    uint64_t             head_seen;                     /* the sending thread's; this and the rest */
+    uint64_t             near_begin;
+    uint32_t             near_size;                     /* 0: none that might be unread */
 };
 struct ring_reader {
     struct ring_control *control;

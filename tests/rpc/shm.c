@@ -471,9 +471,9 @@ static void scribbles(void **state)
             case 0: atomic_store(positions[dice / 16 % (round % 2 ? 4 : 2)], round % 3 ? value : value % (4 * RING_SIZE)); break;
             case 1: atomic_fetch_add(positions[dice / 16 % 4], value % 4096); break;
             case 2: atomic_store(&raw.view.theirs->word, (uint32_t)value); break;
-            case 8: atomic_store(&raw.view.out.control->taken, value % 1024); break;
-            case 9: atomic_store(&raw.view.out.control->near_size, (uint32_t)value); break;
-            case 10: atomic_store(&raw.view.out.control->near_begin, raw.view.out.tail - value % 200); break;
+            case 8: atomic_store(&raw.view.out.control->beside, value % 1024); break;
+            case 9: atomic_store(&raw.view.out.control->beside, value); break;
+            case 10: atomic_store(&raw.view.out.control->beside, (raw.view.out.tail - value % 200) << 40 | (value % 256) << 32); break;
             case 3: atomic_store(&raw.view.mine->word, (uint32_t)value); break;
             case 4: memset(raw.memory, (int)value, 512); break;     /* the header: nobody looks at it again */
             case 5: ((volatile uint8_t *)raw.memory)[RING_HEAD + value % (raw.size - RING_HEAD)] = (uint8_t)dice; break;
@@ -802,7 +802,7 @@ static void conversation(void **state)
             struct iovec data[2] = { { pattern + sent[side] % MOST, part / 2 }, { pattern + sent[side] % MOST + part / 2, part - part / 2 } };
             ssize_t wrote = ring_write(&view[side], data, 2, nothing, NULL);
             assert_true((size_t)wrote == part || sent[side] + (uint64_t)wrote - got[side] == RING_SIZE);
-            near += part > 0 && atomic_load(&view[side].out.control->near_begin) == sent[side] && sent[side] > 0;
+            near += part > 0 && view[side].out.near_begin == sent[side] && sent[side] > 0;
             sent[side] += (uint64_t)wrote;
         } else {
             ssize_t read_now = ring_read(&view[1 - side], to, part, nothing, NULL);
@@ -835,11 +835,23 @@ static void near_then_full(void **state)
     for (unsigned i = 0; i < 3 * RING_SIZE / sizeof small; i++)
         for (unsigned who = 0; who < 2; who++) {
             assert_int_equal(ring_write(&side[who], &one, 1, nothing, NULL), sizeof small);
-            assert_true(i == 0 || atomic_load(&side[who].out.control->near_begin) == i * sizeof small);
+            assert_true(i == 0 || side[who].out.near_begin == i * sizeof small);
             assert_int_equal(ring_read(&side[1 - who], small, sizeof small, nothing, NULL), sizeof small);
         }
     assert_int_equal(ring_write(&side[0], &much, 1, nothing, NULL), RING_SIZE);
     assert_int_equal(ring_read(&side[1], big, 2 * RING_SIZE, nothing, NULL), RING_SIZE);
+
+    /* The position's lowest bits, which tell where the bytes beside the tail begin, come again: with other bytes. */
+    uint64_t begin = side[0].out.near_begin, at;
+    memset(big, 7, 2 * RING_SIZE);
+    while ((at = atomic_load(&side[0].out.tail)) < begin + 3 * (UINT64_C(1) << 24)) {
+        uint64_t next = begin + ((at - begin) / (UINT64_C(1) << 24) + 1) * (UINT64_C(1) << 24);
+        much.iov_len = next - at < RING_SIZE ? (size_t)(next - at) : RING_SIZE / 2 + 1;
+        assert_int_equal(ring_write(&side[0], &much, 1, nothing, NULL), much.iov_len);
+        assert_int_equal(ring_read(&side[1], big + RING_SIZE, RING_SIZE, nothing, NULL), much.iov_len);
+        for (size_t i = 0; i < much.iov_len; i++)
+            assert_true(big[RING_SIZE + i] == 7);
+    }
     free(big);
     munmap(memory, size);
 }
@@ -848,7 +860,7 @@ static void near_then_full(void **state)
 static void near_lies(void **state)
 {
     (void)state;
-    static const uint32_t sizes[] = { 0, 1, 3, RING_NEAR, RING_NEAR + 1, 4096, UINT32_MAX };
+    static const uint32_t sizes[] = { 0, 1, 3, 16, 17, RING_NEAR, RING_NEAR + 1, 255 };
     size_t size = ring_memory_size(0);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (uint64_t begin = 0; begin < 20; begin++) {
@@ -859,8 +871,7 @@ static void near_lies(void **state)
             ring_format(memory, 0);
             assert_int_equal(ring_attach(memory, size, size, RING_CLIENT, &client), 0);
             assert_int_equal(ring_attach(memory, size, size, RING_SERVER, &server), 0);
-            atomic_store(&client.out.control->near_begin, begin);
-            atomic_store(&client.out.control->near_size, sizes[i]);
+            atomic_store(&client.out.control->beside, begin << 40 | (uint64_t)sizes[i] << 32);
             atomic_store(&client.out.control->tail, 16);
             ssize_t got = 0, all = 0;
             while ((got = ring_read(&server, to, sizeof to, nothing, NULL)) > 0)

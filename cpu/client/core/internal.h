@@ -108,7 +108,7 @@ int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decod
 int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
 int  wire_round_trip(void);                                 /* of FLYT_PERF=no_async */
 uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
-uint64_t wire_confirmed(void);                              /* greatest serial that was answered */
+uint64_t wire_confirmed(void);                              /* a serial that was answered, in time the greatest */
 /* When somebody was last told "not ready" by the server, and what had been heard before that. */
 struct asked { atomic_uint_fast64_t at, news; };
 /* Queries. What is not known to have ended is asked about at most once in QUERY_INTERVAL_NS per stream or event; in

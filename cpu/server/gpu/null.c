@@ -28,7 +28,7 @@ struct null_range { uint64_t base, size; struct null_memory **memory; };
 
 static pthread_mutex_t null_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct null_range null_ranges[NULL_MAX_RANGES];
-static uint64_t null_used;                                  /* bytes of memory created */
+static _Atomic uint64_t null_used;                          /* bytes of memory created; changed under null_lock */
 static size_t null_limits[16] = { [CU_LIMIT_STACK_SIZE] = 1024, [CU_LIMIT_PRINTF_FIFO_SIZE] = 1048576,
                                   [CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608 };
 static _Atomic unsigned long null_copies, null_sets, null_waits;
@@ -172,9 +172,7 @@ static CUresult null_CtxSetLimit(CUlimit limit, size_t value)
 
 static CUresult null_MemGetInfo(size_t *free_bytes, size_t *total)
 {
-    pthread_mutex_lock(&null_lock);
-    *free_bytes = NULL_TOTAL_MEMORY - null_used;
-    pthread_mutex_unlock(&null_lock);
+    *free_bytes = NULL_TOTAL_MEMORY - atomic_load_explicit(&null_used, memory_order_relaxed);
     *total = NULL_TOTAL_MEMORY;
     return null_check();
 }
