@@ -251,7 +251,9 @@ void client_handle_renew(struct conn *conn, struct call *call, void *object)
 static void adopt(struct cluster *cluster, struct vm *vm, const client_running *running)
 {
     char text[CTL_MAX_TEXT + 1] = "";
-    struct program *program = running->id ? map_get_id(&cluster->programs, running->id) : NULL;
+    /* An id that was never given out is not taken over: it will be somebody else's. */
+    uint64_t id = running->id < cluster->next_id ? running->id : 0;
+    struct program *program = id ? map_get_id(&cluster->programs, id) : NULL;
     bool known = program && program->vm == vm;
     if (program && !known)
         return;                                 /* another VM's: not this one's to name */
@@ -259,10 +261,12 @@ static void adopt(struct cluster *cluster, struct vm *vm, const client_running *
     if (server && server->vm != vm)
         server = NULL;
     if (known) {
+        if (map_get_id(&vm->by_key, program->key) == program)
+            map_remove_id(&vm->by_key, program->key);       /* named twice: the last key counts */
         map_put_id(&vm->by_key, running->prog.key, program);
         program->key = running->prog.key;
     } else {
-        program = program_create(cluster, vm, &running->prog, running->id);
+        program = program_create(cluster, vm, &running->prog, id);
         if (!program)
             return;
         if (server) {

@@ -2,6 +2,7 @@
  * cluster_address.c: entitlements of existing installations have no secret; security.address-identity lets such a VM in
  * by its address.
  *
+ * shows: hostile peers: a client manager that claims programs, servers and ids of others gets no grant, and nobody notices
  * shows: credentials: a VM without a secret is known by its address where that is configured, and only there, only from that address, never where it has a secret
  */
 #include "tests/control/cluster_rig.h"
@@ -96,9 +97,110 @@ static void test_off_by_default(void **state)
     rig_destroy();
 }
 
+/* A client manager that claims what belongs to others, or to nobody yet. */
+
+struct claims { struct link *link; client_running running[4]; u_int count; int results, error; };
+
+static void claimed(void *context, int error, const char *why, void *object)
+{
+    struct claims *claims = context;
+    (void)why, (void)object;
+    claims->results++;
+    claims->error = error;
+}
+
+static void claim_up(struct link *link, struct conn *conn, const ctl_hello_result *hello)
+{
+    struct claims *claims = link_context(link);
+    client_register_args args = { .host = (char *)"h", .programs = { claims->count, claims->running } };
+    (void)hello;
+    conn_call(conn, CLIENT_REGISTER, &args, 5000, claimed, claims, NULL);
+}
+
+static client_answer last;
+static bool answered;
+static void renewed(void *context, int error, const char *why, void *object)
+{
+    (void)context, (void)why;
+    answered = true;
+    last = (client_answer){ 0 };
+    if (!error)
+        last.status.code = ((client_answer *)object)->status.code;
+}
+
+static void test_claims_of_others(void **state)
+{
+    static struct fake_node node;
+    static struct fake_client owner, thief;
+    struct claims claims = { 0 };
+    (void)state;
+    rig_security = "";
+    rig_create("");
+    node_open(&node, "n1", 1, 16, UINT64_C(8) << 30, CTL_SHARING_TIME_SLICE);
+    client_create(&owner, "owner", 4, 1 << 30, 0, true, "");
+    client_create(&thief, "thief", 4, 1 << 30, 0, true, "");
+    struct fake_program *mine = client_run(&owner, CLIENT_WAIT_YES);
+    rig_until(mine->running, 5000);
+    client_close(&thief);
+    /* The owner's program and server; the server only; and ids that are to be given out next. */
+    const uint64_t ids[] = { mine->id, 0, mine->id + 1, mine->id + 2 }, servers[] = { mine->server, mine->server, 0, 0 };
+    for (u_int i = 0; i < 4; i++)
+        claims.running[claims.count++] = (client_running){ .prog = { .key = i + 1, .executable = (char *)"x" }, .id = ids[i], .server = servers[i] };
+    const char *uris[] = { rig.client_uri, NULL };
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_CLIENT, .name = "thief", .secret = &thief.secret,
+                                          .context = &claims, .up = claim_up };
+    assert_int_equal(link_open(rig.loop, &options, &claims.link, NULL), 0);
+    rig_until(claims.results, 5000);
+    assert_int_equal(claims.error, 0);
+    rig_run_ms(200);
+    /* No grant for the owner's server. */
+    for (uint64_t key = 1; key <= 2; key++) {
+        client_renew_args renew = { key };
+        answered = false;
+        assert_int_equal(link_call(claims.link, CLIENT_RENEW, &renew, 5000, renewed, NULL, NULL), 0);
+        rig_until(answered, 5000);
+        assert_int_not_equal(last.status.code, CTL_OK);
+    }
+    /* The owner notices nothing, and further programs of its get ids of their own. */
+    assert_false(mine->lost || mine->end_asked);
+    for (int i = 0; i < 4; i++) {
+        struct fake_program *next = client_run(&owner, CLIENT_WAIT_YES);
+        rig_until(next->running, 5000);
+        assert_int_equal(next->server, mine->server);
+    }
+    link_close(claims.link);
+    /* One program of its own under two keys: when it ends, neither leads anywhere. */
+    client_open(&thief);
+    rig_until(thief.registered, 5000);
+    struct fake_program *own = client_run(&thief, CLIENT_WAIT_YES);
+    rig_until(own->running, 5000);
+    client_close(&thief);
+    claims.count = 2;
+    claims.results = 0;
+    for (u_int i = 0; i < 2; i++)
+        claims.running[i] = (client_running){ .prog = { .key = 50 + i, .executable = (char *)"x" }, .id = own->id, .server = own->server };
+    assert_int_equal(link_open(rig.loop, &options, &claims.link, NULL), 0);
+    rig_until(claims.results, 5000);
+    u_quad_t ended = 51;
+    client_ended_args end = { { 1, &ended } };
+    assert_int_equal(link_call(claims.link, CLIENT_ENDED, &end, 5000, NULL, NULL, NULL), 0);
+    for (uint64_t key = 50; key <= 51; key++) {
+        client_renew_args renew = { key };
+        answered = false;
+        assert_int_equal(link_call(claims.link, CLIENT_RENEW, &renew, 5000, renewed, NULL, NULL), 0);
+        rig_until(answered, 5000);
+        assert_int_equal(last.status.code, CTL_NOT_FOUND);
+    }
+    assert_int_equal(admin_status().programs, 5);
+    link_close(claims.link);
+    client_close(&owner);
+    node_close(&node);
+    rig_destroy();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_by_address), cmocka_unit_test(test_off_by_default) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_by_address), cmocka_unit_test(test_off_by_default), cmocka_unit_test(test_claims_of_others) };
     setvbuf(stdout, NULL, _IOLBF, 0);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
