@@ -87,6 +87,7 @@ void host_memory_open(struct session *session, uint64_t at)
     if (!memory)
         return;
     madvise(memory, size, MADV_HUGEPAGE);         /* where the system gives them for shared memory */
+    madvise(memory, size, MADV_DONTDUMP);         /* writing a core would make every page of it */
     host->at = calloc(size / FLYT_HOST_GRANULE, sizeof(struct host_range *));
     if (!host->at) {
         munmap(memory, size);

@@ -24,11 +24,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Server:
     """A cricket-rpc-server of our own, ready when it says where it listens."""
 
-    def __init__(self, bindir, transport, gpu, folder, extra_env, also=None):
+    def __init__(self, bindir, transport, gpu, folder, extra_env, also=None, more=()):
         uri = f"{transport}://127.0.0.1:0" if transport in ("tcp", "tls") else f"{transport}://{folder}/server.sock"
         self.log = open(os.path.join(folder, "server.log"), "w+")
         self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--listen", uri, "--gpu", gpu,
-                                         *(["--listen", also] if also else [])],
+                                         *(["--listen", also] if also else []), *more],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **extra_env})
         self.uri = None
         for line in self.process.stdout:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/cuda/messages.py [--bin DIR]: what a user sees when something is wrong; TAP on stdout.
 
-shows: messages: a bad address, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
+shows: messages: a bad address, page-locked memory that does not suffice, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
 shows: statistics: a table and JSON whose rows add up; switches of FLYT_PERF as documented
 shows: life and death: client or server killed, server stopped, a long kernel, a neighbour that faults
 
@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -53,6 +54,23 @@ def says(done, *patterns):
         if not re.search(pattern, text):
             return f"no /{pattern}/ in:\n{text}"
     return None
+
+
+@case
+def host_memory_that_does_not_suffice(_):
+    """Everything still works; that some of it became ordinary memory is said once."""
+    folder = tempfile.mkdtemp(prefix="flyt-host.")
+    small = Server(BIN, "shm", "software", folder, {}, more=["--host-memory", "26M"])
+    try:
+        done = subprocess.run([os.path.join(BIN, "flyt-run"), "--server", small.uri, f"{PROGRAMS}/pinned", "small"], capture_output=True,
+                              text=True, errors="replace", timeout=110, env=ENVIRONMENT)
+        status, log = small.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if done.returncode or status:
+        return f"exit status {done.returncode}, server {status}:\n{done.stdout}{done.stderr}{log}"
+    told = done.stderr.count("of page-locked memory do not fit in the 26 MiB")
+    return None if told == 1 and "--host-memory" in done.stderr else f"said {told} times:\n{done.stderr}"
 
 
 @case

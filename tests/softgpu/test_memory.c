@@ -1,5 +1,7 @@
 /* shows: Software GPU memory: cuMemAlloc, copies of one to three dimensions, memsets, pinned, registered and managed memory, pointer attributes */
 /* test_memory.c: cuMemAlloc, copies, memsets, pinned and managed memory, pointer attributes. */
+#include <sys/mman.h>
+
 #include "softgpu_test.h"
 
 static void alloc_and_free(void **state)
@@ -251,11 +253,49 @@ static void pointer_attributes(void **state)
     OK(cuMemFree(d));
 }
 
+/* Registered ranges of whole granules that adjoin share a window: hundreds of them fit, and none can be touched once it is gone. */
+static void many_registered(void **state)
+{
+    (void)state;
+    enum { RANGES = 600 };
+    const size_t granule = 2 << 20;
+    char *area = mmap(NULL, (RANGES + 2) * granule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(area, MAP_FAILED);
+    char *base = (char *)(((uintptr_t)area + granule - 1) & ~(uintptr_t)(granule - 1));
+    CUdeviceptr d;
+    OK(cuMemAlloc(&d, 64));
+    for (int i = 0; i < RANGES; i++) {
+        OK(cuMemHostRegister(base + (size_t)i * granule, granule, CU_MEMHOSTREGISTER_DEVICEMAP));
+        base[(size_t)i * granule] = (char)i;
+    }
+    FAILS(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, cuMemHostRegister(base + 5 * granule, granule, 0));
+    for (int i = 0; i < RANGES; i += 3)
+        OK(cuMemHostUnregister(base + (size_t)i * granule));
+    for (int i = 0; i < RANGES; i++) {
+        CUdeviceptr from = (CUdeviceptr)(uintptr_t)base + (size_t)i * granule;
+        char got = 0;
+        if (i % 3 == 0) {
+            FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD(d, from, 1));
+            continue;
+        }
+        OK(cuMemcpyDtoD(d, from, 1));
+        OK(cuMemcpyDtoH(&got, d, 1));
+        assert_int_equal(got, (char)i);
+    }
+    for (int i = 0; i < RANGES; i += 3)                      /* into the gaps */
+        OK(cuMemHostRegister(base + (size_t)i * granule, granule, 0));
+    for (int i = 0; i < RANGES; i++)
+        OK(cuMemHostUnregister(base + (size_t)i * granule));
+    FAILS(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(base));
+    OK(cuMemFree(d));
+    munmap(area, (RANGES + 2) * granule);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alloc_and_free), cmocka_unit_test(stacks), cmocka_unit_test(copies_1d), cmocka_unit_test(memsets), cmocka_unit_test(copies_2d_3d),
-        cmocka_unit_test(pinned_and_registered), cmocka_unit_test(managed), cmocka_unit_test(pointer_attributes),
+        cmocka_unit_test(pinned_and_registered), cmocka_unit_test(many_registered), cmocka_unit_test(managed), cmocka_unit_test(pointer_attributes),
     };
     return RUN(tests);
 }

@@ -79,6 +79,7 @@ static bool run_end(struct run *run)
     if (wire_plain(FLYT_HOST_REMOVE, (xdrproc_t)xdr_host_args, &args))
         return false;
     madvise((void *)(uintptr_t)run->address, run->size, MADV_REMOVE);
+    madvise((void *)(uintptr_t)run->address, run->size, MADV_DONTDUMP);
     place(run, NULL);
     free(run);
     return true;
@@ -152,6 +153,7 @@ static struct run *run_begin(size_t wanted)
         free(run);
         return NULL;
     }
+    madvise((void *)(uintptr_t)run->address, run->size, MADV_DODUMP);         /* the program's data belong in its core */
     place(run, run);
     return run;
 }

@@ -220,6 +220,7 @@ static void attach_host(uint64_t at, uint64_t size)
     }
     madvise(memory, size, MADV_DONTFORK);
     madvise(memory, size, MADV_HUGEPAGE);       /* where the system gives them for shared memory */
+    madvise(memory, size, MADV_DONTDUMP);       /* writing a core would make every page of it */
     host_space_open(at, size);
 }
 
