@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cpu/client/core/internal.h"
+#include "cpu/common/clock.h"
 #include "fake.h"
 
 #define MIB UINT64_C(1048576)
@@ -518,9 +519,74 @@ static void body_events(void)
     CHECK(core_event_query(f) == 0 && fake_calls[FLYT_EVENT_QUERY] == asked);
 }
 
+/* Who polls does not flood the server, whatever else is going on; the errors that it waits for come all the same. */
+static void body_polling(void)
+{
+    fake_start();
+    core_event e;
+    core_stream s, t;
+    uint64_t a = allocate(4);
+    CHECK(core_event_create(0, 0, &e) == 0 && core_stream_create(0, 1, 0, &s) == 0 && core_stream_create(0, 1, 0, &t) == 0);
+    CHECK(launch("hold", s, NULL) == 0 && core_event_record(0, e, s, 0) == 0);
+    uint64_t began = clock_now(), polls = 0;
+    for (; clock_now() - began < 30000000; polls++)
+        CHECK((polls & 8 ? core_event_query(e) : core_stream_query(0, s)) == 600);
+    uint64_t most = 2 * ((clock_now() - began) / 10000 + 1), asked = fake_calls[FLYT_EVENT_QUERY] + fake_calls[FLYT_STREAM_QUERY];
+    CHECK(asked >= 2 && asked <= most && polls > asked);
+    /* Anything heard from the server makes the next query ask: it may be known by now that the work has ended. */
+    for (int i = 0; i < 20; i++) {
+        CHECK(core_event_query(e) == 600);
+        asked = fake_calls[FLYT_EVENT_QUERY];
+        CHECK(fill(t, a, 1, 1) == 0 && core_stream_synchronize(0, t) == 0 && core_event_query(e) == 600);
+        CHECK(fake_calls[FLYT_EVENT_QUERY] == asked + 1);
+    }
+    CHECK(launch("fault", s, NULL) == 0 && core_event_record(0, e, s, 0) == 0 && core_event_query(e) == 600);
+    fake_release();
+    int code;
+    while ((code = core_event_query(e)) == 600)
+        ;
+    CHECK(code == 700 && core_stream_query(0, s) == 700 && core_sticky() == 700);
+}
+
+/* A synchronisation asks though the work is known to have ended, while what a kernel printed has not come. */
+static void body_heard(void)
+{
+    fake_options.print = "text";
+    fake_start();
+    core_event e;
+    core_stream s;
+    uint64_t a = allocate(4);
+    CHECK(core_event_create(0, 0, &e) == 0 && core_stream_create(0, 1, 0, &s) == 0);
+    CHECK(fill(s, a, 1, 1) == 0 && core_event_record(0, e, s, 0) == 0);
+    while (core_event_query(e) == 600)
+        ;
+    uint64_t asked = fake_calls[FLYT_STREAM_SYNC];
+    CHECK(core_stream_synchronize(0, s) == 0 && fake_calls[FLYT_STREAM_SYNC] == asked + 1);
+    CHECK(core_stream_synchronize(0, s) == 0 && core_event_synchronize(e) == 0);
+    CHECK(fake_calls[FLYT_STREAM_SYNC] == asked + 1 && fake_calls[FLYT_EVENT_SYNC] == 0);
+    CHECK(core_event_record(0, e, s, 0) == 0 && core_device_synchronize(0) == 0);
+    asked = fake_calls[FLYT_DEVICE_SYNC];
+    CHECK(core_device_synchronize(0) == 0 && fake_calls[FLYT_DEVICE_SYNC] == asked);
+}
+
+static void body_always_asks(void)
+{
+    setenv("FLYT_PERF", "no_cache", 1);
+    fake_start();
+    core_event e;
+    CHECK(core_event_create(0, 0, &e) == 0 && core_event_record(0, e, 0, 0) == 0 && core_device_synchronize(0) == 0);
+    uint64_t asked = fake_calls[FLYT_EVENT_QUERY];
+    for (int i = 0; i < 10; i++)
+        CHECK(core_event_query(e) == 0);
+    CHECK(fake_calls[FLYT_EVENT_QUERY] == asked + 10);
+}
+
 static void streams_events(void **unused)
 {
     (void)unused;
+    run(body_polling);
+    run(body_heard);
+    run(body_always_asks);
     run(body_streams);
     run(body_events);
 }
