@@ -102,6 +102,7 @@ struct vm {
     size_t   program_count, waiting;
     struct map by_key;              /* programs by their client manager's key */
     struct session *session;
+    bool     named;                 /* its client manager is there and has said which programs run */
     struct mailbox events;
     struct loop_timer silence;      /* since its client manager went */
 };

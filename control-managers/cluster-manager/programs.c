@@ -324,6 +324,7 @@ void client_handle_register(struct conn *conn, struct call *call, void *object)
     map_free(&vm->by_key);                      /* a client manager that began anew counts anew */
     for (u_int i = 0; i < args->programs.programs_len; i++)
         adopt(cluster, vm, &args->programs.programs_val[i]);
+    vm->named = true;
     for (struct server *server = vm->servers, *next; server; server = next) {
         next = server->vm_next;
         server_check_idle(cluster, server);
@@ -363,6 +364,7 @@ void client_silence_begin(struct cluster *cluster, struct vm *vm)
 void client_session_gone(struct cluster *cluster, struct vm *vm)
 {
     struct event_about which = { .vm = vm->row.name };
+    vm->named = false;
     mailbox_clear(&vm->events);
     if (cluster->stopping)
         return;

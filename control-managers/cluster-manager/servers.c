@@ -295,7 +295,9 @@ void server_check_idle(struct cluster *cluster, struct server *server)
 {
     if (server->program_count || server->stopping || cluster->stopping)
         return;
-    if (server->row.program && !server->adopted)
+    /* Of an adopted one it is known that its program has ended once both the node and the VM have said what runs. */
+    bool told = server->state == CTL_SERVER_RUNNING && !server->workers && server->vm && server->vm->named;
+    if (server->row.program && (!server->adopted || told))
         grace_over(&server->timer, server);
     else if (server->row.program || cluster->values->deallocate)
         loop_timer_start(cluster->loop, &server->timer,

@@ -5,7 +5,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys

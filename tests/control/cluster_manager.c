@@ -355,6 +355,32 @@ static void test_changes_while_down(void **state)
     rig_destroy();
 }
 
+/* With a server for each program: those whose programs ended meanwhile are given back as soon as node and VM have said what runs. */
+static void test_ended_while_down(void **state)
+{
+    struct fake_program *programs[4];
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, GIB, 0, false, "");
+    for (int i = 0; i < 4; i++)
+        programs[i] = client_run(&a, CLIENT_WAIT_YES);
+    for (int i = 0; i < 4; i++)
+        rig_until(programs[i]->running, 5000);
+    rig_signal(SIGKILL);
+    rig_run_ms(100);
+    client_end(&a, programs[0]);
+    client_end(&a, programs[1]);
+    rig_start();
+    rig_until(n1.registered && a.registered, 10000);
+    rig_until(n1.server_count == 2, 2500);      /* not after the seconds for which one that is unknown would be kept */
+    rig_until(admin_check_books() == 2, 3000);
+    assert_false(programs[2]->lost || programs[3]->lost);
+    client_close(&a);
+    node_close(&n1);
+    rig_destroy();
+}
+
 /* A client manager that is away for a moment changes nothing; one that stays away has lost its programs. */
 static void test_silent_client(void **state)
 {
@@ -633,7 +659,8 @@ int main(void)
         cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped), cmocka_unit_test(test_failed_start),
         cmocka_unit_test(test_silent_node), cmocka_unit_test(test_node_speaks_again),
         cmocka_unit_test(test_manager_stopped), cmocka_unit_test(test_node_reconnects), cmocka_unit_test(test_crash),
-        cmocka_unit_test(test_restart), cmocka_unit_test(test_changes_while_down), cmocka_unit_test(test_silent_client),
+        cmocka_unit_test(test_restart), cmocka_unit_test(test_changes_while_down), cmocka_unit_test(test_ended_while_down),
+        cmocka_unit_test(test_silent_client),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_admin), cmocka_unit_test(test_storm), cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_reload),
     };
