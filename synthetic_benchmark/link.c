@@ -6,7 +6,8 @@
  *
  * As a switch does it: each connection has a small queue each way; the queues take turns, a quantum at a time (deficit round
  * robin), and a byte leaves when the link is free for it. A full queue is not read, so TCP holds the sender up; nothing is
- * dropped. With a delay every byte also arrives so much later. One thread, epoll, a timer for the link.
+ * dropped. With a delay every byte also arrives so much later, over every fourth connection; over those between them two,
+ * three and four times as much, as if they took different ways. One thread, epoll, a timer for the link.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +42,7 @@ struct way {
 struct connection {
     int        ends[2];
     struct way ways[2];                 /* ways[i] flows from ends[i] to ends[1 - i] */
+    uint64_t   delay;
     bool       dead;
 };
 
@@ -50,7 +52,7 @@ static struct {
     uint64_t delay, free_at[2];         /* when the link has sent what it was given */
     unsigned turn[2];                   /* whose it is */
     struct connection *all[CONNECTIONS];
-    unsigned count;
+    unsigned count, taken;
 } relay;
 
 static uint64_t now(void)
@@ -99,6 +101,7 @@ static void take_connection(void)
     }
     c->ends[0] = near;
     c->ends[1] = far;
+    c->delay = relay.delay * (1 + relay.taken++ % 4);
     relay.all[relay.count++] = c;
     watch(c, 0);
     watch(c, 1);
@@ -130,14 +133,14 @@ static void fill(struct connection *c, int i)
 }
 
 /* Bytes that may leave as far as the delay is concerned; else *due is when the next may. */
-static size_t ripe(const struct way *w, uint64_t time, uint64_t *due)
+static size_t ripe(const struct way *w, uint64_t delay, uint64_t time, uint64_t *due)
 {
     size_t count = 0;
     for (unsigned i = 0; i < w->mark_count; i++) {
         unsigned mark = (w->first_mark + i) % MARKS;
-        if (w->arrived[mark] + relay.delay > time) {
-            if (!count && w->arrived[mark] + relay.delay < *due)
-                *due = w->arrived[mark] + relay.delay;
+        if (w->arrived[mark] + delay > time) {
+            if (!count && w->arrived[mark] + delay < *due)
+                *due = w->arrived[mark] + delay;
             break;
         }
         count += w->marked[mark];
@@ -163,7 +166,7 @@ static void unmark(struct way *w, size_t count)
 static size_t send_some(struct connection *c, int i, uint64_t time, uint64_t *due)
 {
     struct way *w = &c->ways[i];
-    size_t sent = 0, may = ripe(w, time, due);
+    size_t sent = 0, may = ripe(w, c->delay, time, due);
     if (may > QUANTUM)
         may = QUANTUM;
     while (sent < may && w->writable) {

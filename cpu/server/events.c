@@ -4,6 +4,7 @@
  */
 #include "cpu/server/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,8 @@ static void events_answer(struct session *session)
         events->recall = 0;
         events->recall_bytes = 0;
     }
+    if (*events->lost && result.events.events_len < FLYT_MAX_EVENTS)
+        said[result.events.events_len++] = (flyt_event){ .kind = FLYT_EVENT_LOST, .flyt_event_u = { .why = events->lost } };
     result.events.events_val = said;
     events->outstanding = false;
     session_say(session, events->xid, &result);
@@ -116,6 +119,16 @@ void events_recall(void *context, uint32_t number, uint64_t bytes)
     pthread_mutex_lock(&events->lock);
     events->recall = number;
     events->recall_bytes = bytes > events->recall_bytes ? bytes : events->recall_bytes;
+    if (events->outstanding)
+        events_answer(session);
+    pthread_mutex_unlock(&events->lock);
+}
+
+void events_lost(struct session *session, const char *why)
+{
+    struct events *events = &session->speaker;
+    pthread_mutex_lock(&events->lock);
+    snprintf(events->lost, sizeof events->lost, "%s", why);
     if (events->outstanding)
         events_answer(session);
     pthread_mutex_unlock(&events->lock);

@@ -34,7 +34,7 @@
 #include "cpu/common/log.h"
 #include "cpu/rpc/lane.h"
 
-enum { LANE_CHUNK = FLYT_MAX_INLINE, LANE_WINDOW = 16, LANE_WRITING = 16, LANE_DISCARDED = 256, LANE_GREETING_MS = 5000 };
+enum { LANE_CHUNK = FLYT_MAX_INLINE, LANE_WINDOW = 16, LANE_WRITING = 16, LANE_DISCARDED = 256, LANE_GREETING_MS = 5000, LANE_FAREWELL_MS = 500 };
 
 enum lane_state { LANE_CLOSED, LANE_ASKED, LANE_OPEN };
 
@@ -309,6 +309,20 @@ static int reader_record(struct lanes *lanes, uint32_t number, rpc_channel *chan
     return 0;
 }
 
+/* A lane ended as it should not. The client is told why, and given a moment to hear it and to end the session itself. */
+static void lane_broke(struct lanes *lanes, uint32_t number, const char *why)
+{
+    struct timespec until = clock_timespec(clock_now() + LANE_FAREWELL_MS * CLOCK_NS_PER_MS);
+    char text[160];
+    snprintf(text, sizeof text, "lane %u, one of its connections for large copies, broke: %s", number, why);
+    events_lost(lanes->session, text);
+    pthread_mutex_lock(&lanes->lock);
+    while (!lanes->stop && pthread_cond_clockwait(&lanes->changed, &lanes->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&lanes->lock);
+    session_end(lanes->session, text);
+}
+
 /* ---- from the device ---- */
 
 bool lanes_known(struct session *session, uint32_t lane)
@@ -350,9 +364,10 @@ static void *writer_main(void *context)
         uint8_t head[RPC_LANE_HEAD];
         rpc_lane_put(head, &(struct rpc_lane_record){ .transfer = job->transfer, .lane = number, .length = job->size });
         struct iovec vector[2] = { { head, sizeof head }, { job->slot->memory, job->size } };
-        if (!broken && rpc_lane_send(channel, vector, 2, 0) < 0) {
+        int status = broken ? 0 : rpc_lane_send(channel, vector, 2, 0);
+        if (status < 0) {
             broken = true;
-            session_end(lanes->session, "a lane of its broke");
+            lane_broke(lanes, number, strerror(-status));
         }
         staging_give(lanes->session, job->slot);
         pthread_mutex_lock(&lanes->lock);
@@ -526,11 +541,8 @@ static void visitor_read(struct lanes *lanes, uint32_t number, rpc_channel *chan
     pthread_mutex_lock(&lanes->lock);
     bool pending = lanes->lanes[number - 1].first != NULL;
     pthread_mutex_unlock(&lanes->lock);
-    if ((status != -ENODATA || pending) && status != -ECANCELED) {
-        char text[160];
-        snprintf(text, sizeof text, "lane %u broke: %s", number, why ? why : status == -ENODATA ? "closed with bytes under way" : strerror(-status));
-        session_end(lanes->session, text);
-    }
+    if ((status != -ENODATA || pending) && status != -ECANCELED)
+        lane_broke(lanes, number, why ? why : status == -ENODATA ? "it was closed with bytes under way" : strerror(-status));
 }
 
 static void *visitor_main(void *context)

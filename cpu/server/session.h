@@ -357,6 +357,7 @@ struct events {
     unsigned count;
     uint32_t recall;                      /* number of a recall that is to be told; 0: none */
     uint64_t recall_bytes;
+    char lost[FLYT_MAX_SHORT];            /* why the session is about to end; "": it is not */
 };
 
 int  events_start(struct session *);
@@ -364,6 +365,7 @@ void events_stop(struct session *);
 int  events_serve(struct session *, rpc_request *);               /* by the reader */
 void events_due(struct session *, uint32_t id, int status);       /* a host function's turn */
 void events_recall(void *session, uint32_t number, uint64_t bytes);      /* tenant.h asks for unused credit */
+void events_lost(struct session *, const char *why);               /* it is about to end: the client should know why */
 void events_beat(struct session *, uint64_t now);                 /* by the completion thread */
 
 /* ---- host functions (host_function.c) ---- */

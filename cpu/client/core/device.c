@@ -267,6 +267,9 @@ int core_device_reset(int device)
     struct device *d = device_find(device);
     if (!d)
         return CORE_INVALID_DEVICE;
+    /* The server waits for the work too, but knows nothing of copies that functions of ours will yet send (copy.c). */
+    if (!sticky && atomic_load(&d->active))
+        device_settle(device);
     pthread_mutex_lock(&d->lock);
     if (atomic_load(&d->active)) {
         device_args args = { .device = d->wire };

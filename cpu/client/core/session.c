@@ -69,11 +69,11 @@ void session_lost(void *unused, const char *reason)
     if (!loss_reason[0])
         snprintf(loss_reason, sizeof loss_reason, "%s", reason);
     pthread_mutex_unlock(&loss_lock);
-    session_set_sticky(CORE_DEVICE_UNAVAILABLE);
-    lanes_lost();
-    if (first)
+    if (first)                                /* before any call fails: the program may end with that */
         log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the program again",
                   core_session.uri, reason);
+    session_set_sticky(CORE_DEVICE_UNAVAILABLE);
+    lanes_lost();
     if (first)
         manager_tell_why();
 }

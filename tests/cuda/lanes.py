@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# shows: lanes: the number of connections is what was asked for; FLYT_PERF=no_lanes and FLYT_LANES=0 leave one
+# shows: lanes: over a slow link whose connections take different times, so that bytes and calls pass each other, all results are right
+# shows: lanes: killed in the middle of copies with -9, a client leaves no worker, and the end of a worker ends its client with an error
+# shows: lanes: a lane that breaks ends its session, with a sentence that says so, and nobody else's
+"""tests/cuda/lanes.py: large copies over TCP on connections of their own; TAP on stdout.
+
+    lanes.py [--bin DIR] [--link PROGRAM]
+"""
+import argparse
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import e2e
+
+PROGRAM = "build/cuda/lanes"
+SPARES = 2                              # workers that a server keeps ready
+
+
+def start(bindir, uri, lanes, *words, perf=""):
+    env = {**os.environ, **e2e.sanitizer_environment(bindir), "FLYT_LANES": lanes}
+    if perf:
+        env["FLYT_PERF"] = perf
+    return subprocess.Popen([os.path.join(bindir, "flyt-run"), "--server", uri, PROGRAM, *words], env=env, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+
+
+def workers(server):
+    with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children") as file:
+        return file.read().split()
+
+
+def until(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def connections(port):
+    """Established connections to a port of this machine, as the clients see them."""
+    with open("/proc/net/tcp") as table:
+        words = [line.split() for line in table]
+    return sum(1 for w in words if len(w) > 3 and w[3] == "01" and int(w[2].split(":")[1], 16) == port)
+
+
+class Breaker:
+    """Passes connections on; the second one, the first lane, ends with a reset after so many bytes."""
+
+    def __init__(self, port, after):
+        self.target, self.after, self.count = port, after, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near, _ = self.listener.accept()
+            far = socket.create_connection(("127.0.0.1", self.target))
+            self.count += 1
+            left = [self.after if self.count == 2 else 1 << 60]
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self.relay, args=(source, sink, left), daemon=True).start()
+
+    @staticmethod
+    def relay(source, sink, left):
+        try:
+            while left[0] > 0 and (data := source.recv(65536)):
+                sink.sendall(data)
+                left[0] -= len(data)
+            if left[0] <= 0:
+                for end in (source, sink):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    end.close()
+            else:
+                sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="bin")
+    parser.add_argument("--link", default="build/plain/tests/bench_link")
+    arguments = parser.parse_args()
+    bindir, folder, failed, number = os.path.abspath(arguments.bin), tempfile.mkdtemp(prefix="flyt-lanes."), 0, 0
+
+    def say(good, name, details=""):
+        nonlocal failed, number
+        failed += not good
+        number += 1
+        print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
+        if not good:
+            print("\n".join("# " + line for line in details.splitlines()[-20:]), flush=True)
+
+    link = None
+    try:
+        print("1..11")
+        server = e2e.Server(bindir, "tcp", "software", folder, {"FLYT_LOG": "info"})
+        port = int(server.uri.rsplit(":", 1)[1])
+        for lanes, perf, expected in (("3:4096", "", 4), ("0", "", 1), ("3", "no_lanes", 1)):
+            program = start(bindir, server.uri, lanes, "100000", perf=perf)
+            seen = until(lambda: connections(port) >= expected, 20)
+            time.sleep(0.3)
+            say(seen and connections(port) == expected, f"FLYT_LANES={lanes}, FLYT_PERF={perf}: {expected} connections", f"{connections(port)} seen")
+            program.kill()
+            program.communicate()
+            until(lambda: connections(port) == 0, 10)
+
+        link = subprocess.Popen([arguments.link, str(port), "400000000", "700"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        slow = "tcp://127.0.0.1:" + link.stdout.readline().split()[1]
+        for lanes in ("3:4096", "1"):
+            program = start(bindir, slow, lanes, "2", "12")
+            try:
+                output, _ = program.communicate(timeout=150)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                output = "ran past 150 s\n" + program.communicate()[0]
+            say(program.returncode == 0, f"a slow link, FLYT_LANES={lanes}", output)
+
+        program = start(bindir, server.uri, "3:4096", "100000")
+        say(until(lambda: connections(port) == 4, 20), "a client copies")
+        program.send_signal(signal.SIGKILL)
+        program.communicate()
+        say(until(lambda: len(workers(server)) <= SPARES, 10), "it is killed, and leaves no worker", str(workers(server)))
+
+        spare = set(workers(server))
+        program = start(bindir, server.uri, "3:4096", "100000")
+        until(lambda: connections(port) == 4, 20)
+        time.sleep(0.2)
+        server.log.seek(0)
+        owner = [line for line in server.log.read().splitlines() if " over tcp" in line][-1].split("[")[1].split("]")[0]
+        os.kill(int(owner), signal.SIGKILL)
+        try:
+            output, _ = program.communicate(timeout=15)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            output = "still there after 15 s\n" + program.communicate()[0]
+        say(program.returncode == 1 and "is lost" in output, f"the worker is killed, of {len(spare)} that there were: the client says so and ends", output)
+
+        breaker = Breaker(port, 40_000_000)
+        beside = start(bindir, server.uri, "2:4096", "20")
+        program = start(bindir, f"tcp://127.0.0.1:{breaker.port}", "1:4096", "100000")
+        try:
+            output, _ = program.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            output = "still there after 30 s\n" + program.communicate()[0]
+        say(program.returncode == 1 and "lane 1" in output and "broke" in output, "a lane breaks: the client says so and ends", output)
+        try:
+            output, _ = beside.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            beside.kill()
+            output = beside.communicate()[0]
+        say(beside.returncode == 0, "a program beside it does not notice", output)
+        status, log = server.stop()
+        say(status == 0 and "ended by signal 11" not in log and "ended by signal 6" not in log, "the server stops cleanly", f"{status}\n{log}")
+    finally:
+        if link:
+            link.stdin.close()
+            link.wait(10)
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
