@@ -1,4 +1,5 @@
-// A kernel that never ends, for messages.py, which kills the client or the server; not run by itself.
+// A kernel that never ends, for messages.py, which kills the client or the server; not run by itself. With a number: first so
+// many MiB are copied there and back, over lanes where there are some.
 #include "check.h"
 
 __global__ void forever(volatile int *stop)
@@ -7,8 +8,16 @@ __global__ void forever(volatile int *stop)
         ;
 }
 
-int main()
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        size_t size = (size_t)atoi(argv[1]) << 20;
+        void *there, *here = malloc(size);
+        MUST(cudaMalloc(&there, size));
+        MUST(cudaMemcpy(there, here, size, cudaMemcpyHostToDevice));
+        MUST(cudaMemcpy(here, there, size, cudaMemcpyDeviceToHost));
+        free(here);
+    }
     int *stop;
     MUST(cudaMalloc((void **)&stop, sizeof *stop));
     MUST(cudaMemset(stop, 0, sizeof *stop));

@@ -88,7 +88,7 @@ LONG_TESTS += $(foreach where,shm unix tcp,$(foreach seed,1 2 3,"$(CUDA_TEST_STR
 endif
 
 # Over TLS, with certificates.
-$(BUILD)/tests/cuda_tls: tests/cuda/tls.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/forever | $(PROGRAMS)
+$(BUILD)/tests/cuda_tls: tests/cuda/tls.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/forever build/cuda/memory | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/tls.py --bin %s\n' $(BIN) > $@
 	@chmod +x $@

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
 BIN = os.path.abspath(parser.parse_args().bin)
 SANITIZED = "build" in BIN
-VECTOR_ADD, FOREVER = (os.path.join(ROOT, "build/cuda", name) for name in ("vector_add", "forever"))
+VECTOR_ADD, FOREVER, MEMORY = (os.path.join(ROOT, "build/cuda", name) for name in ("vector_add", "forever", "memory"))
 FOLDER = tempfile.mkdtemp(prefix="flyt-tls.")
 cases = []
 
@@ -78,12 +79,14 @@ class Server:
     def workers(self):
         return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()]
 
+    def lanes(self):
+        """Established connections to the server."""
+        with open("/proc/net/tcp") as table:
+            return sum(words[3] == "01" and int(words[2].split(":")[1], 16) == self.port for words in map(str.split, table) if words[0] != "sl")
+
     def fingerprint(self):
         """Of the certificate that a new connection is shown."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        with socket.create_connection(("127.0.0.1", self.port), 20) as plain, context.wrap_socket(plain) as tls:
+        with socket.create_connection(("127.0.0.1", self.port), 20) as plain, unchecked().wrap_socket(plain) as tls:
             return hashlib.sha256(tls.getpeercert(True)).hexdigest(), tls.version()
 
     def __enter__(self):
@@ -232,9 +235,7 @@ def certificates_are_renewed():
     pair = issue("gpu3", "--host", "127.0.0.1")
     with Server(*shows(pair)) as server:
         before = server.fingerprint()
-        program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER], stdout=subprocess.PIPE, text=True,
-                                   env={**os.environ, **sanitizer_environment(BIN), "FLYT_TLS_CA": path("ca/ca.crt")})
-        need(program.stdout.readline() == "running\n", "no kernel runs")
+        program, _ = running(server, FLYT_TLS_CA=path("ca/ca.crt"))
         with open(pair[0]) as file:
             good = file.read()
         with open(pair[0], "w") as file:
@@ -282,6 +283,58 @@ def memory_holds(pid, needles):
     return found
 
 
+def running(server, **env):
+    """A program that stays, and the number of its session."""
+    program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER, "64"], stdout=subprocess.PIPE, text=True,
+                               env={**os.environ, **sanitizer_environment(BIN), **env})
+    need(program.stdout.readline() == "running\n", "no kernel runs")
+    server.wait_for(r"session \d+: \S*forever")
+    return program, int(re.findall(r"session (\d+): \S*forever", server.said())[-1])
+
+
+def lane(server, session, number=1):
+    """A connection that says it is a lane of the session."""
+    connection = socket.create_connection(("127.0.0.1", server.port), 20)
+    connection.sendall(b"FlytLane" + struct.pack(">QII", session, number, 0))
+    return connection
+
+
+def closed(connection):
+    try:
+        while connection.recv(4096):
+            pass
+    except (ConnectionError, ssl.SSLError):
+        pass
+    connection.close()
+
+
+def unchecked():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+@case
+def lanes_are_encrypted_too():
+    with Server() as server:
+        program, session = running(server)
+        need(server.lanes() > 1, "there are no lanes")
+        for number, there in ((1, session), (9, session), (1, session + (1 << 32))):       # the last is nobody's
+            for wrap in (lambda plain: plain, unchecked().wrap_socket):
+                try:
+                    with lane(server, there, number) as stranger, wrap(stranger) as way:
+                        way.sendall(bytes(32))                            # no key that was given
+                        closed(way)
+                except (ConnectionError, ssl.SSLError):
+                    pass
+        server.wait_for("none is expected now")
+        server.wait_for("there is no session")
+        need(program.poll() is None, f"strangers ended the session: {server.said()}")
+        program.kill()
+        program.wait()
+        passes(flyt(server.uri, MEMORY))
+
+
 @case
 def no_key_is_left_in_a_worker_that_runs_a_program():
     if SANITIZED:
@@ -295,9 +348,8 @@ def no_key_is_left_in_a_worker_that_runs_a_program():
     secret = der[at:at + 32]
     needles = {"PEM": text.splitlines()[1].encode(), "number": secret, "number, turned round": secret[::-1]}
     with Server(*shows(pair)) as server:
-        program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER], stdout=subprocess.PIPE, text=True,
-                                   env={**os.environ, "FLYT_TLS_CA": path("ca/ca.crt")})
-        need(program.stdout.readline() == "running\n", "no kernel runs")
+        program, session = running(server, FLYT_TLS_CA=path("ca/ca.crt"))
+        need(server.lanes() > 1, "there are no lanes, for each of which the worker gets the key once more")
         need("PEM" in memory_holds(server.process.pid, needles), "the listener, which has the key, does not show it: this test sees nothing")
         for worker in server.workers():
             found = memory_holds(worker, needles)
