@@ -17,6 +17,11 @@ void charge_unlock(struct session *session) { pthread_mutex_unlock(&session->boo
 
 bool charge_private(const struct session *session) { return strcmp(session->gpu->kind, "nvidia") != 0; }
 
+bool charge_shared(const struct session *session)
+{
+    return (tenant_limit() != UINT64_MAX || !charge_private(session)) && tenant_shared();
+}
+
 /* What of the device is taken beside our credit; the lock is held. */
 static uint64_t charge_measure(struct session *session, struct device *device, uint64_t otherwise)
 {
@@ -37,7 +42,7 @@ struct charge charge_begin(struct session *session, struct device *device)
     return charge;
 }
 
-CUresult charge_end(struct session *session, struct charge *charge)
+static CUresult charge_settle(struct session *session, struct charge *charge, bool own)
 {
     struct device *device = charge->device;
     charge_lock(session);
@@ -48,7 +53,7 @@ CUresult charge_end(struct session *session, struct charge *charge)
     if (given)
         tenant_release(TENANT_FIXED, given);
     if (now > charge->before) {
-        if (!tenant_charge_waiting(TENANT_FIXED, now - charge->before))
+        if (!tenant_charge_waiting(TENANT_FIXED, now - charge->before, own))
             return CUDA_ERROR_OUT_OF_MEMORY;
         charge_lock(session);
         device->charged += now - charge->before;
@@ -58,6 +63,8 @@ CUresult charge_end(struct session *session, struct charge *charge)
     return CUDA_SUCCESS;
 }
 
+CUresult charge_end(struct session *session, struct charge *charge) { return charge_settle(session, charge, true); }
+
 void charge_finish(struct session *session) { pthread_mutex_unlock(&session->measuring); }
 
 CUresult charge_context(struct session *session, struct device *device)
@@ -65,7 +72,7 @@ CUresult charge_context(struct session *session, struct device *device)
     if (!charge_private(session))
         return CUDA_SUCCESS;
     struct charge charge = charge_begin(session, device);
-    CUresult r = charge_end(session, &charge);
+    CUresult r = charge_settle(session, &charge, false);
     charge_finish(session);
     return r;
 }

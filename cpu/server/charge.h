@@ -8,6 +8,9 @@
 
 #include "cpu/server/session.h"
 
+/* Other programs of the tenant hold credit, and we could have it. */
+bool charge_shared(const struct session *);
+
 /* What changes device->mapped or asks the driver how much is free holds this lock: they belong together. */
 void charge_lock(struct session *);
 void charge_unlock(struct session *);
@@ -18,7 +21,8 @@ bool charge_private(const struct session *);
 struct charge { struct device *device; uint64_t before; };
 struct charge charge_begin(struct session *, struct device *);
 /* What was taken is charged, what was given back is released. CUDA_ERROR_OUT_OF_MEMORY: the tenant has not that much left:
-   the caller undoes it, and calls charge_end again. May wait for other programs' unused credit. */
+   the caller undoes it, and calls charge_end again. Without session.lock: it may wait for credit that this or other
+   programs do not use. */
 CUresult charge_end(struct session *, struct charge *);
 void charge_finish(struct session *);
 /* The context has just been made: what it takes. */

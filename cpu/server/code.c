@@ -89,6 +89,8 @@ void serve_module_load(struct session *session, struct call *call)
         call_fail(session, call, r);
         return;
     }
+    if (module->state == CODE_FAILED && module->result == CUDA_ERROR_OUT_OF_MEMORY)
+        module->state = CODE_LOADING;                     /* there may be enough now */
     module->references++;                                 /* the job's */
     loader_load(session, call, module);
 }
@@ -148,6 +150,8 @@ void serve_function_get(struct session *session, struct call *call)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && module->state == CODE_FAILED)
         r = module->result;
+    if (r == CUDA_SUCCESS && function && function->state == CODE_FAILED && function->result == CUDA_ERROR_OUT_OF_MEMORY)
+        function->state = CODE_LOADING;
     if (r == CUDA_SUCCESS && function && function->state != CODE_LOADING) {
         function_reply(session, call->xid, function, NULL);         /* asked twice */
         return;

@@ -72,6 +72,8 @@ void loader_stop(struct session *);
 /* Takes the call's arguments (call_keep); the loader answers it. */
 void loader_load(struct session *, struct call *, struct module *);
 void loader_get(struct session *, struct call *, struct function *);
+/* Has the call served by the loader, which answers it. False: no memory, the call is unchanged. */
+bool loader_serve(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 void loader_unload(struct session *, struct module *);     /* frees it */
 /* Waits until no job for the device is left. session.lock is held, and is given up meanwhile. */
 void loader_drain(struct session *, struct device *);

@@ -296,7 +296,8 @@ static CUresult limit_set_charged(struct session *session, struct device *device
     return r;
 }
 
-void serve_limit_set(struct session *session, struct call *call)
+/* By the loader. */
+static void limit_set(struct session *session, struct call *call)
 {
     const limit_args *args = &call->args.limit;
     struct device *device = device_find(session, args->device);
@@ -310,6 +311,13 @@ void serve_limit_set(struct session *session, struct call *call)
         r = session->gpu->CtxGetLimit(&value, (CUlimit)args->limit);      /* what was really set */
     result.value = value;
     session_reply(session, call->xid, (xdrproc_t)xdr_limit_result, &result, r, false);
+}
+
+/* In order with the modules, which need heaps and stacks. */
+void serve_limit_set(struct session *session, struct call *call)
+{
+    if (!loader_serve(session, call, limit_set))
+        call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 /* What the tenant's other programs use is not free; what they hold unused is. */
@@ -330,23 +338,18 @@ static void memory_info_reply(struct session *session, struct call *call)
     session_reply(session, call->xid, (xdrproc_t)xdr_memory_info_result, &result, r, false);
 }
 
-/* What the others hold unused is asked for at most so often: a program that asks in a loop waits for them once in a while. */
-#define DEVICE_SURVEY_EVERY_NS CLOCK_NS_PER_MS
 #define DEVICE_SURVEY_NS (50 * CLOCK_NS_PER_MS)
-static _Atomic uint64_t device_surveyed;
-
 static void memory_info_patiently(struct session *session, struct call *call)
 {
     tenant_survey(DEVICE_SURVEY_NS);
-    atomic_store(&device_surveyed, clock_now());
     pthread_mutex_lock(&session->lock);
     memory_info_reply(session, call);
     pthread_mutex_unlock(&session->lock);
 }
 
+/* Where a limit is shared each question asks the others: what one program is told by another to have freed, is free. */
 void serve_memory_info(struct session *session, struct call *call)
 {
-    bool survey = tenant_shared() && clock_now() - atomic_load(&device_surveyed) >= DEVICE_SURVEY_EVERY_NS;
-    if (!survey || !patient_serve(session, call, memory_info_patiently))
+    if (!charge_shared(session) || !patient_serve(session, call, memory_info_patiently))
         memory_info_reply(session, call);
 }

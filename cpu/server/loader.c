@@ -10,7 +10,7 @@
 
 #include "cpu/common/log.h"
 
-enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD };
+enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD, JOB_SERVE };
 
 struct job {
     struct job *next;
@@ -19,6 +19,7 @@ struct job {
     struct call *call;                    /* kept; LOAD and GET */
     struct module *module;
     struct function *function;
+    void (*serve)(struct session *, struct call *);       /* SERVE */
 };
 
 static int loader_push(struct session *session, struct job job)
@@ -59,6 +60,18 @@ void loader_get(struct session *session, struct call *call, struct function *fun
     if (kept)
         call_free(kept);
     module_drop(session, module);
+}
+
+bool loader_serve(struct session *session, struct call *call, void (*serve)(struct session *, struct call *))
+{
+    struct call *kept = call_keep(call);
+    if (kept && loader_push(session, (struct job){ .kind = JOB_SERVE, .call = kept, .serve = serve }) == 0)
+        return true;
+    if (kept) {
+        call->moved = false;
+        free(kept);
+    }
+    return false;
 }
 
 /* ---- the jobs ---- */
@@ -208,6 +221,7 @@ static void *loader_main(void *context)
         case JOB_LOAD: loader_load_job(session, job); break;
         case JOB_GET: loader_get_job(session, job); break;
         case JOB_UNLOAD: loader_unload_job(session, job->module); break;
+        case JOB_SERVE: job->serve(session, job->call); break;
         }
         if (job->call)
             call_free(job->call);

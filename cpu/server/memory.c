@@ -251,7 +251,7 @@ static void map_reply(struct session *session, struct call *call, uint64_t size,
 static void map_patiently(struct session *session, struct call *call)
 {
     const map_args *args = &call->args.map;
-    struct tenant_try try = tenant_try_begin(args->least, TENANT_PATIENCE_NS);
+    struct tenant_try try = tenant_try_begin(args->least, TENANT_PATIENCE_NS, false);
     CUresult r;
     do {
         pthread_mutex_lock(&session->lock);
@@ -285,7 +285,7 @@ void serve_map(struct session *session, struct call *call)
         size = args->least;
         r = pieces_make(session, device, args->address, size, args->piece);
     }
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && args->recall && tenant_shared() && patient_serve(session, call, map_patiently))
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && args->recall && charge_shared(session) && patient_serve(session, call, map_patiently))
         return;
     map_reply(session, call, size, r);
 }

@@ -226,9 +226,9 @@ void tenant_release(enum tenant_kind kind, uint64_t bytes)
     ledger_changed();
 }
 
-bool tenant_charge_waiting(enum tenant_kind kind, uint64_t bytes)
+bool tenant_charge_waiting(enum tenant_kind kind, uint64_t bytes, bool own)
 {
-    struct tenant_try try = tenant_try_begin(bytes, TENANT_PATIENCE_NS);
+    struct tenant_try try = tenant_try_begin(bytes, TENANT_PATIENCE_NS, own);
     bool fits;
     do
         fits = tenant_charge(kind, bytes);
@@ -260,10 +260,10 @@ uint64_t tenant_left(uint64_t *idle)
 
 /* ---- recall ---- */
 
-/* Of another worker, whose client may hold something unused. */
-static bool slot_asked(const struct ledger_slot *slot)
+/* Of a worker, other than ours or not, whose client may hold something unused. */
+static bool slot_asked(const struct ledger_slot *slot, bool own)
 {
-    return slot->pid && slot->pid != self && slot->credit;
+    return slot->pid && (own || slot->pid != self) && slot->credit;
 }
 
 /* Without the lock, which is a system call: the answer may be old by the time it is used in any case. */
@@ -280,7 +280,7 @@ bool tenant_shared(void)
 }
 
 /* What of `bytes` lacks, from each who may have it. */
-static void tenant_ask(uint64_t bytes)
+static void tenant_ask(uint64_t bytes, bool own)
 {
     if (!ledger_lock())
         return;
@@ -288,7 +288,7 @@ static void tenant_ask(uint64_t bytes)
     uint64_t lacking = limit == UINT64_MAX || left >= bytes ? bytes : bytes - left;
     for (uint32_t i = 0; i < ledger_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
-        if (!slot_asked(slot))
+        if (!slot_asked(slot, own))
             continue;
         slot->wanted = lacking > slot->wanted ? lacking : slot->wanted;
         atomic_fetch_add(&slot->asked, 1);
@@ -297,7 +297,7 @@ static void tenant_ask(uint64_t bytes)
     ledger_unlock();
 }
 
-static bool tenant_awaited(void)
+static bool tenant_awaited(bool own)
 {
     bool awaited = false;
     if (!ledger_lock())
@@ -305,27 +305,27 @@ static bool tenant_awaited(void)
     ledger_sum(NULL);                                     /* who has died answers no more */
     for (uint32_t i = 0; i < ledger_high(); i++) {
         const struct ledger_slot *slot = &ledger->slots[i];
-        awaited |= slot_asked(slot) && !slot->deaf && slot->answered != atomic_load(&slot->asked);
+        awaited |= slot_asked(slot, own) && !slot->deaf && slot->answered != atomic_load(&slot->asked);
     }
     ledger_unlock();
     return awaited;
 }
 
-static void tenant_give_up(void)
+static void tenant_give_up(bool own)
 {
     if (!ledger_lock())
         return;
     for (uint32_t i = 0; i < ledger_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
-        if (slot_asked(slot) && slot->answered != atomic_load(&slot->asked))
+        if (slot_asked(slot, own) && slot->answered != atomic_load(&slot->asked))
             slot->deaf = 1;
     }
     ledger_unlock();
 }
 
-struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns)
+struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns, bool own)
 {
-    return (struct tenant_try){ .bytes = bytes, .until = clock_now() + patience_ns,
+    return (struct tenant_try){ .bytes = bytes, .own = own, .until = clock_now() + patience_ns,
                                 .seen = ledger ? atomic_load(&ledger->changed) : 0, .last = !ledger };
 }
 
@@ -334,15 +334,15 @@ bool tenant_try_again(struct tenant_try *try)
     if (try->last)
         return false;
     if (!try->asked)
-        tenant_ask(try->bytes);
+        tenant_ask(try->bytes, try->own);
     try->asked = true;
-    if (!tenant_awaited()) {
+    if (!tenant_awaited(try->own)) {
         try->last = true;                                 /* the last answer may have come after the try */
         return true;
     }
     uint64_t now = clock_now(), left = try->until > now ? try->until - now : 0;
     if (!left) {
-        tenant_give_up();
+        tenant_give_up(try->own);
         try->last = true;
         return true;
     }
@@ -353,7 +353,7 @@ bool tenant_try_again(struct tenant_try *try)
 
 void tenant_survey(uint64_t patience_ns)
 {
-    struct tenant_try try = tenant_try_begin(0, patience_ns);
+    struct tenant_try try = tenant_try_begin(0, patience_ns, false);
     while (tenant_try_again(&try))
         ;
 }

@@ -27,8 +27,9 @@ enum tenant_kind { TENANT_CREDIT, TENANT_FIXED };
    that much left. */
 bool tenant_charge(enum tenant_kind, uint64_t bytes);
 void tenant_release(enum tenant_kind, uint64_t bytes);
-/* The same, asking the other programs for what they hold unused, and waiting for them up to TENANT_PATIENCE. */
-bool tenant_charge_waiting(enum tenant_kind, uint64_t bytes);
+/* The same, asking the other programs, and our own client if told so, for what they hold unused, and waiting for them up
+   to TENANT_PATIENCE_NS. Our own answers only while nobody holds session.lock. */
+bool tenant_charge_waiting(enum tenant_kind, uint64_t bytes, bool own);
 /* There will be plenty left besides: credit may be given ahead of need. */
 bool tenant_roomy(uint64_t bytes);
 
@@ -41,10 +42,10 @@ uint64_t tenant_left(uint64_t *idle);
 
 #define TENANT_PATIENCE_NS (200 * UINT64_C(1000000))
 /* A try of something that may lack memory:
-     struct tenant_try t = tenant_try_begin(bytes);
+     struct tenant_try t = tenant_try_begin(bytes, …);
      do r = …; while (r == CUDA_ERROR_OUT_OF_MEMORY && tenant_try_again(&t)); */
-struct tenant_try { uint64_t bytes, until; uint32_t seen; bool asked, last; };
-struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns);
+struct tenant_try { uint64_t bytes, until; uint32_t seen; bool own, asked, last; };
+struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns, bool own);
 bool tenant_try_again(struct tenant_try *);
 /* Other programs hold credit. */
 bool tenant_shared(void);

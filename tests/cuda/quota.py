@@ -159,6 +159,8 @@ def all_kinds(tenant, path):
     assert a.ask("stack", 32 << 10) == [2, stack]
     assert tenant.ledger.sum() <= tenant.memory
     assert b.ask("free") == [0, "wrong", 0]
+    answer = b.ask("big")
+    assert answer == [0], answer                                     # now there is room
     before = tenant.ledger.sum()
     assert a.ask("stack", 6 << 10) == [0, 6 << 10]
     assert tenant.ledger.sum() + 16 * MIB >= before + 14 * MIB       # two SMs of 1,536 threads, 5 KiB more each

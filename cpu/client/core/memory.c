@@ -19,7 +19,7 @@
 #include "cpu/common/clock.h"
 #include "internal.h"
 
-enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16 };
+enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16, RECALL_TRIES = 200 };
 #define PIECE_MOST (UINT64_C(64) << 20)
 #define TEND_NS CLOCK_NS_PER_SECOND
 uint64_t memory_grow_at_least = UINT64_C(32) << 20;
@@ -374,11 +374,12 @@ int core_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
     return code;
 }
 
-/* Takes the lock, unless its holder is at the very end of its credit: then there is nothing to give. */
+/* Takes the lock, unless its holder is at the very end of its credit: then there is nothing to give. The helper has other
+   duties, on which a MAP may depend that the holder waits for: it does not wait for long. */
 static bool heap_lock_for_recall(struct heap *heap)
 {
-    while (pthread_mutex_trylock(&heap->lock)) {
-        if (atomic_load(&heap->bare))
+    for (int tries = 0; pthread_mutex_trylock(&heap->lock); tries++) {
+        if (atomic_load(&heap->bare) || tries == RECALL_TRIES)
             return false;
         usleep(20);                           /* an allocation, or a MAP that is answered at once */
     }
