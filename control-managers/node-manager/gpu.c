@@ -7,6 +7,24 @@
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
 
+/* node.sharing leaves nothing of what the GPUs offer: no program could ever run here, which is to be known at once. */
+static bool nothing_offered(const struct node *node, char *error)
+{
+    char allowed[PROTOCOL_SHARING_SIZE], offered[PROTOCOL_SHARING_SIZE];
+    unsigned kinds = 0, ready = 0;
+    const char *why = "";
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        kinds |= node->gpus[i].sharing;
+        ready += node->gpus[i].state == CTL_GPU_READY;
+        why = node->gpus[i].text[0] ? node->gpus[i].text : why;
+    }
+    if (!ready || kinds & node->config->sharing)
+        return false;
+    explain(error, 0, "node.sharing allows %s, and the GPUs of this machine offer %s only%s%.600s: nothing could run here",
+            protocol_sharing_text(node->config->sharing, allowed), protocol_sharing_text(kinds, offered), *why ? "; " : "", why);
+    return true;
+}
+
 int gpu_discover(struct node *node, char *error)
 {
     int kind = node->config->gpu, found = -ENOENT;
@@ -21,6 +39,8 @@ int gpu_discover(struct node *node, char *error)
         found = gpu_software_discover(node, error);
     if (found == 0)
         found = explain(error, -ENODEV, "this machine has no GPU: flyt-node-manager is for machines with one (or set node.gpu = \"software\")");
+    if (found > 0 && nothing_offered(node, error))
+        return -ENOTSUP;
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct gpu *gpu = &node->gpus[i];
         char kinds[PROTOCOL_SHARING_SIZE];

@@ -269,6 +269,12 @@ def daemons_take_the_same_options():
             need(option in page, f"the manual of {daemon} does not know {option}")
 
 
+def a_node_that_could_offer_nothing_says_so():
+    config = write("mig-node-manager.conf", f'node = {{ gpu = "software"; sharing = ("mig"); state-directory = "{work}/mig"; }};\n')
+    done = subprocess.run([os.path.join(BIN, "flyt-node-manager"), "-c", config], capture_output=True, text=True, env=environment, timeout=20)
+    need(done.returncode == 1 and "node.sharing allows mig, and the GPUs of this machine offer exclusive,time-slice,mps only" in done.stderr, done)
+
+
 def ports_in_use_are_named():
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
@@ -510,7 +516,7 @@ security = {{ ticket-key = "{work}/false.key"; tls-folder = "{work}/false"; }};
 
 
 TESTS = [words_that_make_no_sense, help_for_everything, manual_has_everything, manuals_are_well_formed, nobody_there, silent_and_senseless_peers,
-         shipped_configurations_are_good, mistakes_are_named_with_file_and_line, keys_without_effect_are_refused, daemons_take_the_same_options, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
+         shipped_configurations_are_good, mistakes_are_named_with_file_and_line, keys_without_effect_are_refused, daemons_take_the_same_options, a_node_that_could_offer_nothing_says_so, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
          export_and_import, many_pages, nodes, the_state_of_it_all, the_key_that_signs_is_changed, events_as_they_come, what_comes_later_says_so, words_for_the_shell, from_another_machine,
          with_certificates]
 

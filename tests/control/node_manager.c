@@ -424,6 +424,20 @@ static void test_nvidia(void **state)
     assert_int_equal(fake_done(number)->code, CTL_NOT_SUPPORTED);
     assert_non_null(strstr(fake_done(number)->text, "start_mps.sh"));
     end_node(node);
+    /* In MIG mode, whose instances cannot be used yet: out of service, and why. */
+    environment[1] = (char *)(uintptr_t)"FLYT_TEST_MIG=1";
+    node = start_node();
+    gpu = &fake.node_args.gpus.gpus_val[0];
+    assert_int_equal(gpu->state, CTL_GPU_FAULTY);
+    assert_int_equal(gpu->sharing, 0);
+    assert_non_null(strstr(gpu->text, "MIG mode"));
+    spec.sharing = CTL_SHARING_MIG;
+    spec.id = 2;
+    number = order_start(&spec);
+    fake_until(fake_done(number), SOON_MS);
+    assert_int_equal(fake_done(number)->code, CTL_BUSY);
+    assert_non_null(strstr(fake_done(number)->text, "MIG mode"));
+    end_node(node);
 }
 
 int main(int argc, char **argv)

@@ -1,8 +1,9 @@
 /*
  * node_nvml.c: stands in for libnvidia-ml.so.1 and libcuda.so.1 in the test of the node manager: one GPU with 132 SMs and 80 GiB,
- * of which 1 GiB is in use.
+ * of which 1 GiB is in use; in MIG mode where FLYT_TEST_MIG is set.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHOWN __attribute__((visibility("default")))
@@ -30,7 +31,7 @@ SHOWN int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *info)
 }
 SHOWN int nvmlDeviceGetMaxClockInfo(void *device, int kind, unsigned *mhz) { (void)device; (void)kind; *mhz = 1980; return 0; }
 SHOWN int nvmlDeviceGetComputeMode(void *device, int *mode) { (void)device; *mode = 0; return 0; }
-SHOWN int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *later) { (void)device; *now = *later = 0; return 0; }
+SHOWN int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *later) { (void)device; *now = *later = getenv("FLYT_TEST_MIG") != NULL; return 0; }
 
 SHOWN int cuInit(unsigned flags) { return flags != 0; }
 SHOWN int cuDeviceGetCount(int *count) { *count = 1; return 0; }
