@@ -680,7 +680,8 @@ static void *serve(void *unused)
     while ((fd = rpc_listener_accept(fake.listener)) < 0)
         usleep(1000);
     rpc_channel *channel;
-    if (rpc_channel_from_fd(fd, &channel, error) || rpc_server_create(channel, &rpc_flyt_program, &fake.server, error))
+    int status = fake_options.shared ? rpc_channel_accept(fd, 0, &channel, error) : rpc_channel_from_fd(fd, &channel, error);
+    if (status || rpc_server_create(channel, &rpc_flyt_program, &fake.server, error))
         _exit(98);
     for (;;) {
         rpc_request *r = NULL;
@@ -725,6 +726,14 @@ void fake_start(void)
     pthread_create(&thread, NULL, serve, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_detach(thread);
+}
+
+void fake_publish(uint32_t stream, uint64_t done)
+{
+    struct rpc_shared_memory shared;
+    if (!rpc_server_shared_memory(fake.server, &shared) || stream >= shared.number_count)
+        fake_failed("numbers can be published", __FILE__, __LINE__);
+    atomic_store_explicit(&shared.numbers[stream], done, memory_order_release);
 }
 
 void fake_release(void)

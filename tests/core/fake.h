@@ -22,6 +22,7 @@ struct fake_options {
     int         devices;              /* 0: 2 */
     uint64_t    memory;               /* per device; 0: 1 GiB */
     const char *print;                /* text printed by every "fill" */
+    bool        shared;               /* goes on through shared memory if the client wants to */
 };
 
 extern struct fake_options fake_options;
@@ -34,6 +35,7 @@ void fake_start(void);                          /* listens and sets FLYT_SERVER 
 void fake_release(void);                        /* ends every "hold", also future ones */
 void fake_cut(void);                            /* closes the connection now */
 void fake_recall(uint64_t bytes);
+void fake_publish(uint32_t stream, uint64_t done);      /* in shared memory, true or not */
 void fake_say(const char *text);                /* an EVENTS text */
 void fake_latch(int code);                      /* what the next reply's head says */
 bool fake_peek(uint64_t address, void *to, uint64_t size);      /* device memory, behind the client's back */

@@ -569,6 +569,35 @@ static void body_heard(void)
     CHECK(core_device_synchronize(0) == 0 && fake_calls[FLYT_DEVICE_SYNC] == asked);
 }
 
+/* What the server publishes is believed without a message, unless it cannot be; a new stream of an id begins at 0. */
+static void body_published(void)
+{
+    fake_options.shared = true;
+    fake_start();
+    core_event e, f;
+    core_stream s;
+    CHECK(core_event_create(0, 0, &e) == 0 && core_event_create(0, 0, &f) == 0 && core_stream_create(0, 1, 0, &s) == 0);
+    CHECK(launch("hold", s, NULL) == 0 && core_event_record(0, e, s, 0) == 0);
+    CHECK(launch("hold", s, NULL) == 0 && core_event_record(0, f, s, 0) == 0);
+    uint32_t id = FLYT_FIRST_STREAM;                  /* the first one made */
+    CHECK(core_event_query(e) == 600 && core_event_query(f) == 600);
+    fake_publish(id, 5);                              /* four were sent */
+    CHECK(core_event_query(e) == 600);
+    fake_publish(id, UINT64_MAX);
+    CHECK(core_event_query(e) == 600 && core_stream_query(0, s) == 600);
+    fake_publish(id, 2);
+    uint64_t asked = fake_calls[FLYT_EVENT_QUERY];
+    CHECK(core_event_query(e) == 0 && fake_calls[FLYT_EVENT_QUERY] == asked && core_event_query(f) == 600);
+    fake_publish(id, 1);                              /* nothing that has ended begins again */
+    CHECK(core_event_query(e) == 0);
+    fake_publish(id, 4);
+    CHECK(core_event_query(f) == 0 && core_stream_query(0, s) == 0);
+    fake_publish(id, 0);                              /* as the server does at the stream's end */
+    fake_release();
+    CHECK(core_stream_destroy(s) == 0 && core_device_synchronize(0) == 0);
+    CHECK(core_stream_create(0, 1, 0, &s) == 0 && core_event_record(0, e, s, 0) == 0 && core_event_synchronize(e) == 0);
+}
+
 static void body_always_asks(void)
 {
     setenv("FLYT_PERF", "no_cache", 1);
@@ -587,6 +616,7 @@ static void streams_events(void **unused)
     run(body_polling);
     run(body_heard);
     run(body_always_asks);
+    run(body_published);
     run(body_streams);
     run(body_events);
 }
