@@ -21,7 +21,7 @@ struct ledger_slot {
     uint64_t wanted;                  /* asked for and not yet passed on to the client */
     _Atomic uint32_t asked;           /* number of the last question; the worker waits for it to change */
     uint32_t answered;                /* and of the last one that was answered */
-    uint32_t deaf;                    /* it did not answer in time: nobody waits for it until it has answered */
+    uint32_t deaf;                    /* so often in a row it did not answer in time */
     uint32_t unused[3];
 };
 

@@ -8,7 +8,8 @@
  * Recall. Clients hold credit: memory that was mapped for them and that they do not use. Who lacks memory raises `asked` in
  * the slots of the others; a thread in each worker waits for that word and passes the question on to its client, which
  * unmaps what it does not need and answers (RECALLED, in order behind its UNMAPs). Whoever lacks memory tries again at each
- * change, until all have answered or its patience ends. Who has not answered by then is not waited for again until it has.
+ * change, until all have answered or its patience ends. Who has not answered by then is waited for half as long the next time,
+ * until it has.
  */
 #include "cpu/server/tenant.h"
 
@@ -30,9 +31,9 @@
 #include "cpu/common/tenant_ledger.h"
 
 /* A worker that died is not always reaped at once; who waits looks again so often. */
-#define TENANT_SLICE_NS (20 * CLOCK_NS_PER_MS)
+#define TENANT_SLICE_NS (5 * CLOCK_NS_PER_MS)
 /* Credit is given ahead of need while an eighth of the limit stays free. */
-enum { TENANT_ROOMY_PART = 8 };
+enum { TENANT_ROOMY_PART = 8, TENANT_DEAF_MOST = 8 };
 
 static struct ledger *ledger;
 static int ledger_fd = -1;
@@ -297,15 +298,17 @@ static void tenant_ask(uint64_t bytes, bool own)
     ledger_unlock();
 }
 
-static bool tenant_awaited(bool own)
+/* Whose answer is worth waiting for. Who did not answer in time before is waited for half as long each time. */
+static bool tenant_awaited(const struct tenant_try *try)
 {
     bool awaited = false;
+    uint64_t waited = clock_now() - try->since;
     if (!ledger_lock())
         return false;
     ledger_sum(NULL);                                     /* who has died answers no more */
     for (uint32_t i = 0; i < ledger_high(); i++) {
         const struct ledger_slot *slot = &ledger->slots[i];
-        awaited |= slot_asked(slot, own) && !slot->deaf && slot->answered != atomic_load(&slot->asked);
+        awaited |= slot_asked(slot, try->own) && slot->answered != atomic_load(&slot->asked) && waited < try->patience >> slot->deaf;
     }
     ledger_unlock();
     return awaited;
@@ -317,15 +320,15 @@ static void tenant_give_up(bool own)
         return;
     for (uint32_t i = 0; i < ledger_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
-        if (slot_asked(slot, own) && slot->answered != atomic_load(&slot->asked))
-            slot->deaf = 1;
+        if (slot_asked(slot, own) && slot->answered != atomic_load(&slot->asked) && slot->deaf < TENANT_DEAF_MOST)
+            slot->deaf++;
     }
     ledger_unlock();
 }
 
 struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns, bool own)
 {
-    return (struct tenant_try){ .bytes = bytes, .own = own, .until = clock_now() + patience_ns,
+    return (struct tenant_try){ .bytes = bytes, .own = own, .since = clock_now(), .patience = patience_ns,
                                 .seen = ledger ? atomic_load(&ledger->changed) : 0, .last = !ledger };
 }
 
@@ -336,18 +339,14 @@ bool tenant_try_again(struct tenant_try *try)
     if (!try->asked)
         tenant_ask(try->bytes, try->own);
     try->asked = true;
-    if (!tenant_awaited(try->own)) {
-        try->last = true;                                 /* the last answer may have come after the try */
+    if (tenant_awaited(try)) {
+        wait_for(&ledger->changed, try->seen, TENANT_SLICE_NS);
+        try->seen = atomic_load(&ledger->changed);
         return true;
     }
-    uint64_t now = clock_now(), left = try->until > now ? try->until - now : 0;
-    if (!left) {
+    if (try->bytes)
         tenant_give_up(try->own);
-        try->last = true;
-        return true;
-    }
-    wait_for(&ledger->changed, try->seen, left < TENANT_SLICE_NS ? left : TENANT_SLICE_NS);
-    try->seen = atomic_load(&ledger->changed);
+    try->last = true;                                     /* the last answer may have come after the try */
     return true;
 }
 

@@ -40,11 +40,11 @@ uint64_t tenant_left(uint64_t *idle);
 
 /* ---- recall ---- */
 
-#define TENANT_PATIENCE_NS (200 * UINT64_C(1000000))
+#define TENANT_PATIENCE_NS (500 * UINT64_C(1000000))
 /* A try of something that may lack memory:
      struct tenant_try t = tenant_try_begin(bytes, …);
      do r = …; while (r == CUDA_ERROR_OUT_OF_MEMORY && tenant_try_again(&t)); */
-struct tenant_try { uint64_t bytes, until; uint32_t seen; bool own, asked, last; };
+struct tenant_try { uint64_t bytes, since, patience; uint32_t seen; bool own, asked, last; };
 struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns, bool own);
 bool tenant_try_again(struct tenant_try *);
 /* Other programs hold credit. */

@@ -179,7 +179,7 @@ static void recall_moves_credit(void **state)
     answer(&giver);
     uint64_t start = clock_now();
     assert_int_equal(map(&f->b, 32 * MIB, PIECE, PIECE, true), 0);
-    assert_true(clock_now() - start < 190 * CLOCK_NS_PER_MS);
+    assert_true(clock_now() - start < 450 * CLOCK_NS_PER_MS);
     answered(&giver);
     /* What is free is asked for as well: what a holds unused is free to b. */
     giver = (struct answerer){ .peer = &f->a, .idle = 20 * MIB, .answers = 1 };
@@ -195,15 +195,15 @@ static void the_deaf_and_the_liars(void **state)
     assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
     recalled(&f->a, 77, 60 * MIB);                        /* nobody asked */
     assert_int_equal(peer_device_sync(&f->a), 0);
-    /* It does not answer: a little patience, and then none. */
+    /* It does not answer: a little patience, and less each time. */
     uint64_t start = clock_now();
     assert_int_equal(map(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
     uint64_t first = clock_now() - start;
-    assert_true(first > 150 * CLOCK_NS_PER_MS && first < CLOCK_NS_PER_SECOND);
+    assert_true(first > 400 * CLOCK_NS_PER_MS && first < 5 * CLOCK_NS_PER_SECOND);
     start = clock_now();
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 100; i++)
         assert_int_equal(map(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
-    assert_true(clock_now() - start < CLOCK_NS_PER_SECOND);
+    assert_true(clock_now() - start < 20 * CLOCK_NS_PER_SECOND);
     assert_true(told_free(&f->b) == 4 * MIB);
     /* It claims more than it has. */
     struct answerer liar = { .peer = &f->a, .idle = UINT64_MAX, .answers = 1 };
