@@ -115,8 +115,7 @@ static bool copy_in_enter(struct session *session, struct call *call, uint32_t s
 static int copy_in_slot(struct session *session, struct call *call, const uint8_t *bytes, uint64_t size, struct slot **slot, bool *scarce)
 {
     if (!bytes) {
-        *scarce = false;                      /* the client sees to it that lanes' slots come back */
-        if (!(*slot = lanes_claim(session, call->transfer, size)))
+        if (!(*slot = lanes_claim(session, call->transfer, size, scarce)))
             return OPERATION_LATER;
         call->transfer = 0;
         return CUDA_SUCCESS;

@@ -82,6 +82,7 @@ struct lanes {
     struct device *registered;            /* under session.lock */
     struct arrival arrivals[LANE_WINDOW];
     struct slot *unused;
+    unsigned unused_count;
     struct { uint32_t transfer; uint64_t left; } discarded[LANE_DISCARDED];
     unsigned discarded_count;
     _Atomic unsigned jobs;                /* written by lock holders only */
@@ -106,6 +107,7 @@ struct lanes *lanes_create(struct session *session, lanes_open_function *open)
         lanes->arrivals[i].slot = (struct slot){ .memory = lanes->memory + (size_t)i * LANE_CHUNK, .size = LANE_CHUNK, .lane = true,
                                                  .next = lanes->unused };
         lanes->unused = &lanes->arrivals[i].slot;
+        lanes->unused_count++;
     }
     for (unsigned i = 0; i < FLYT_MAX_LANES; i++) {
         lanes->lanes[i].last = &lanes->lanes[i].first;
@@ -192,6 +194,7 @@ static void arrival_free(struct lanes *lanes, struct arrival *arrival)
     arrival->received = 0;
     arrival->slot.next = lanes->unused;
     lanes->unused = &arrival->slot;
+    lanes->unused_count++;
     pthread_cond_broadcast(&lanes->changed);
 }
 
@@ -210,7 +213,7 @@ static bool discarded_take(struct lanes *lanes, uint32_t transfer, uint64_t leng
     return false;
 }
 
-struct slot *lanes_claim(struct session *session, uint32_t transfer, uint64_t size)
+struct slot *lanes_claim(struct session *session, uint32_t transfer, uint64_t size, bool *scarce)
 {
     struct lanes *lanes = session->lanes;
     pthread_mutex_lock(&lanes->lock);
@@ -219,6 +222,7 @@ struct slot *lanes_claim(struct session *session, uint32_t transfer, uint64_t si
         arrival = NULL;
     if (arrival)
         arrival->transfer = 0;
+    *scarce = lanes->unused_count <= LANE_WINDOW / 2;
     pthread_mutex_unlock(&lanes->lock);
     return arrival ? &arrival->slot : NULL;
 }
@@ -261,6 +265,7 @@ static struct arrival *reader_place(struct lanes *lanes, uint32_t transfer)
     if (!lanes->stop && !arrival) {
         arrival = arrival_of(lanes->unused);
         lanes->unused = arrival->slot.next;
+        lanes->unused_count--;
         arrival->slot.next = NULL;
         arrival->transfer = transfer;
     }
