@@ -20,8 +20,10 @@ static bool still_kept(struct cluster *cluster, const struct program *program)
 
 void line_let_go(struct cluster *cluster, struct program *program)
 {
-    if (still_kept(cluster, program))
+    if (still_kept(cluster, program)) {
         cluster->pool.gpus[program->kept].keeper = NULL;
+        line_retry(cluster);                    /* others may have what it did not need */
+    }
     program->keeps = false;
 }
 
