@@ -50,6 +50,9 @@ bool session_ready(void);             /* attached, not forked (sticky or not) */
 void session_set_sticky(int code);
 void session_latch(int code);
 void session_lost(void *unused, const char *reason);
+/* Gives the code back when another thread has said why the server is lost (the client manager is asked, for seconds at
+   most): a program ends with the first error that it sees, and would take the reason with it. */
+int  session_loss_wait(int code);
 extern int session_dead_seconds;      /* tests shorten it */
 extern int session_connect_ms;
 
@@ -109,15 +112,15 @@ int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);              
 int  wire_round_trip(void);                                 /* of FLYT_PERF=no_async */
 uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
 uint64_t wire_confirmed(void);                              /* a serial that was answered, in time the greatest */
-/* When somebody was last told "not ready" by the server, and what had been heard before that. */
-struct asked { atomic_uint_fast64_t at, news; };
-/* Queries. What is not known to have ended is asked about at most once in QUERY_INTERVAL_NS per stream or event; in
-   between "not ready" is said here, but only while nothing whatever has been heard from the server since: a program may
+/* When somebody was last told "not ready" by the server, since when nothing else, and what had been heard before that. */
+struct asked { atomic_uint_fast64_t at, since, news; };
+/* Queries. What is not known to have ended is asked about at most once in 10 µs per stream or event, and where the end
+   is published more and more rarely (who waits for a reply does not see it meanwhile), down to once in 500 µs; in between "not ready" is said here, but only while nothing whatever has been heard from the server since: a program may
    know from any other answer that the work has ended, and must not be told otherwise. */
 uint64_t wire_news(void);             /* taken before asking */
 void wire_heard(void);
 void wire_not_ready(struct asked *, uint64_t news);         /* the server said so */
-bool wire_not_ready_yet(struct asked *);                    /* and it need not be asked again */
+bool wire_not_ready_yet(struct asked *, bool published);    /* and it need not be asked again */
 void wire_take_head(const flyt_head *);
 void wire_print_texts(void);
 void wire_queue_text(const flyt_text *);
@@ -232,6 +235,7 @@ uint64_t stream_serial(void);                               /* of the last call 
 void stream_ended(struct stream *, uint64_t number);        /* everything up to number has ended */
 void stream_finished(struct stream *, uint64_t number);     /* so says the answer to a call that waited for it */
 void stream_progress(flyt_id wire, uint64_t done);
+bool stream_is_published(const struct stream *);
 uint64_t stream_done(struct stream *);                      /* everything up to it has ended: heard in heads, or published */
 /* Nothing unfinished precedes a new call in it (the legacy stream: nor in the device's blocking streams). */
 bool stream_known_idle(struct stream *);

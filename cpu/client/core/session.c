@@ -30,7 +30,8 @@ static atomic_int state;
 static int failure;
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t loss_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool loss_told;
+static pthread_cond_t loss_said = PTHREAD_COND_INITIALIZER;
+static bool loss_told, loss_telling;
 static char loss_reason[RPC_ERROR_SIZE];
 
 /* ---- errors that stay ---- */
@@ -49,7 +50,8 @@ void session_latch(int code)
 
 int core_sticky(void)
 {
-    return session_ready() ? atomic_load_explicit(&core_session.sticky, memory_order_relaxed) : CORE_OK;
+    int code = session_ready() ? atomic_load_explicit(&core_session.sticky, memory_order_relaxed) : CORE_OK;
+    return code == CORE_DEVICE_UNAVAILABLE ? session_loss_wait(code) : code;
 }
 
 int core_take_latched(void)
@@ -74,8 +76,25 @@ void session_lost(void *unused, const char *reason)
                   core_session.uri, reason);
     session_set_sticky(CORE_DEVICE_UNAVAILABLE);
     lanes_lost();
-    if (first)
-        manager_tell_why();
+    if (!first)
+        return;
+    pthread_mutex_lock(&loss_lock);
+    loss_telling = true;                        /* no lock of the lanes is wanted any more: who waits may hold one */
+    pthread_mutex_unlock(&loss_lock);
+    manager_tell_why();
+    pthread_mutex_lock(&loss_lock);
+    loss_telling = false;
+    pthread_cond_broadcast(&loss_said);
+    pthread_mutex_unlock(&loss_lock);
+}
+
+int session_loss_wait(int code)
+{
+    pthread_mutex_lock(&loss_lock);
+    while (loss_telling)
+        pthread_cond_wait(&loss_said, &loss_lock);
+    pthread_mutex_unlock(&loss_lock);
+    return code;
 }
 
 /* ---- fork ---- */

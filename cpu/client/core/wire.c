@@ -14,7 +14,8 @@
 #include "cpu/common/log.h"
 #include "internal.h"
 
-#define QUERY_INTERVAL_NS UINT64_C(10000)
+#define QUERY_LEAST_NS UINT64_C(10000)
+#define QUERY_MOST_NS  UINT64_C(500000)
 
 static struct {
     atomic_uint_fast64_t serial, confirmed, news;
@@ -92,17 +93,23 @@ void wire_heard(void)
 
 void wire_not_ready(struct asked *asked, uint64_t news)
 {
+    uint64_t now = clock_now();
+    if (!atomic_load_explicit(&asked->at, memory_order_relaxed) || atomic_load_explicit(&asked->news, memory_order_relaxed) != news)
+        atomic_store_explicit(&asked->since, now, memory_order_relaxed);
     atomic_store_explicit(&asked->news, news, memory_order_relaxed);
-    atomic_store_explicit(&asked->at, clock_now(), memory_order_relaxed);
+    atomic_store_explicit(&asked->at, now, memory_order_relaxed);
 }
 
 /* Threads that query the same object may mix their two words: then one of them asks once more, or what it says here was
    true when the other was told so, a moment ago and with nothing heard since either. */
-bool wire_not_ready_yet(struct asked *asked)
+bool wire_not_ready_yet(struct asked *asked, bool published)
 {
-    uint64_t at = atomic_load_explicit(&asked->at, memory_order_relaxed);
-    if (!at || core_perf.no_cache || atomic_load_explicit(&asked->news, memory_order_relaxed) != wire_news()
-        || clock_now() - at >= QUERY_INTERVAL_NS)
+    uint64_t at = atomic_load_explicit(&asked->at, memory_order_relaxed), since = atomic_load_explicit(&asked->since, memory_order_relaxed);
+    if (!at || core_perf.no_cache || atomic_load_explicit(&asked->news, memory_order_relaxed) != wire_news())
+        return false;
+    uint64_t interval = published && at > since ? (at - since) / 8 : 0;
+    interval = interval < QUERY_LEAST_NS ? QUERY_LEAST_NS : interval > QUERY_MOST_NS ? QUERY_MOST_NS : interval;
+    if (clock_now() - at >= interval)
         return false;
     core_count_local();
     return true;
@@ -127,7 +134,7 @@ static int wire_failure(enum clnt_stat status)
 {
     int sticky = atomic_load(&core_session.sticky);
     if (rpc_client_lost(core_session.client))
-        return sticky ? sticky : CORE_DEVICE_UNAVAILABLE;
+        return session_loss_wait(sticky ? sticky : CORE_DEVICE_UNAVAILABLE);
     switch (status) {
     case RPC_CANTENCODEARGS:
         return CORE_INVALID_VALUE;
