@@ -198,7 +198,7 @@ int core_event_query(core_event token)
         core_count_local();
         return CORE_OK;
     }
-    if (wire_not_ready_yet(&e->asked))
+    if (wire_not_ready_yet(&e->asked, stream_is_published(r.stream) && atomic_load(&r.stream->token) == r.stream_token))
         return CORE_NOT_READY;
     uint64_t news = wire_news();
     code = event_ask(e, FLYT_EVENT_QUERY);

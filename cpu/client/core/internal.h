@@ -114,9 +114,10 @@ uint64_t wire_next_serial(void);                            /* which the next SY
 uint64_t wire_confirmed(void);                              /* a serial that was answered, in time the greatest */
 /* When somebody was last told "not ready" by the server, since when nothing else, and what had been heard before that. */
 struct asked { atomic_uint_fast64_t at, since, news; };
-/* Queries. What is not known to have ended is asked about at most once in 10 µs per stream or event, and where the end
-   is published more and more rarely (who waits for a reply does not see it meanwhile), down to once in 500 µs; in between "not ready" is said here, but only while nothing whatever has been heard from the server since: a program may
-   know from any other answer that the work has ended, and must not be told otherwise. */
+/* Queries. What is not known to have ended is asked about at most once in 10 µs per stream or event, and where its end is
+   published more and more rarely, down to once in 200 µs, since who waits for a reply does not see it meanwhile. In between
+   "not ready" is said here, but only while nothing whatever has been heard from the server since: a program may know from
+   any other answer that the work has ended, and must not be told otherwise. */
 uint64_t wire_news(void);             /* taken before asking */
 void wire_heard(void);
 void wire_not_ready(struct asked *, uint64_t news);         /* the server said so */

@@ -84,6 +84,11 @@ void stream_finished(struct stream *s, uint64_t number)
     raise_to(&s->heard, number);
 }
 
+bool stream_is_published(const struct stream *s)
+{
+    return s->published != &unpublished;
+}
+
 /* The acquire pairs with the server's release: who learns here that a copy has ended may look at what it wrote into shared
    memory. The other side may write anything there: a number that was never given out is not believed. */
 uint64_t stream_done(struct stream *s)
@@ -518,7 +523,8 @@ int core_stream_query(int device, core_stream token)
         core_count_local();
         return CORE_OK;
     }
-    if (wire_not_ready_yet(&s->asked))
+    /* What the legacy stream waits for in others is not in its own number. */
+    if (wire_not_ready_yet(&s->asked, stream_is_published(s) && !stream_is_legacy(s)))
         return CORE_NOT_READY;
     uint64_t news = wire_news();
     struct point point = stream_point(s);

@@ -15,7 +15,7 @@
 #include "internal.h"
 
 #define QUERY_LEAST_NS UINT64_C(10000)
-#define QUERY_MOST_NS  UINT64_C(500000)
+#define QUERY_MOST_NS  UINT64_C(200000)
 
 static struct {
     atomic_uint_fast64_t serial, confirmed, news;
