@@ -179,7 +179,7 @@ static void boxes_cover(size_t width, size_t height, size_t depth)
     struct core_extent e = { width, height, depth }, part;
     struct box_cursor cursor = { 0 };
     size_t origin[3], covered = 0, next = 0;
-    while (box_next(&e, &cursor, origin, &part)) {
+    while (box_next(&e, &cursor, FLYT_MAX_INLINE, origin, &part)) {
         assert_true(part.width && part.height && part.depth);
         assert_true(part.width * part.height * part.depth <= FLYT_MAX_INLINE);
         assert_true(origin[0] + part.width <= width && origin[1] + part.height <= height && origin[2] + part.depth <= depth);

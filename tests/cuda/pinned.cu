@@ -142,6 +142,47 @@ static void boxes()
     free(pageable);
 }
 
+// Ordinary memory, several chunks: slices with gaps between rows and between each other. A row may be longer than a chunk.
+static void large_boxes()
+{
+    static const size_t all[][4] = { { 3000, 400, 3, 3100 }, { 700000, 3, 2, 700001 }, { 20, 2000, 4, 64 } };     // width, rows, slices, pitch
+    for (auto &b : all) {
+        size_t width = b[0], rows = b[1], slices = b[2], pitch = b[3], high = rows + 2, bytes = pitch * high * slices;
+        unsigned char *from = (unsigned char *)malloc(bytes), *back = (unsigned char *)malloc(bytes);
+        cudaPitchedPtr d;
+        MUST(cudaMalloc3D(&d, make_cudaExtent(width, high, slices)));
+        for (int registered = 0; registered < 2; registered++) {
+            fill(from, bytes, 11 + registered);
+            memset(back, 0, bytes);
+            if (registered)
+                MUST(cudaHostRegister(back, bytes, 0));
+            cudaMemcpy3DParms in = {}, out = {};
+            in.srcPtr = make_cudaPitchedPtr(from, pitch, width, high);
+            in.dstPtr = d;
+            in.extent = out.extent = make_cudaExtent(width, rows, slices);
+            in.kind = cudaMemcpyHostToDevice;
+            out.srcPtr = d;
+            out.dstPtr = make_cudaPitchedPtr(back, pitch, width, high);
+            out.kind = cudaMemcpyDeviceToHost;
+            MUST(cudaMemcpy3DAsync(&in, 0));
+            memset(from, 0, bytes);          // it has been taken
+            MUST(cudaMemcpy3DAsync(&out, 0));
+            MUST(cudaDeviceSynchronize());
+            size_t wrong = 0;
+            for (size_t i = 0; i < bytes; i++) {
+                bool inside = i % pitch < width && i / pitch % high < rows;
+                wrong += back[i] != (inside ? pattern(i, 11 + registered) : 0);
+            }
+            HOLDS(wrong == 0);
+            if (registered)
+                MUST(cudaHostUnregister(back));
+        }
+        MUST(cudaFree(d.ptr));
+        free(from);
+        free(back);
+    }
+}
+
 static void zero_copy()
 {
     enum { N = 3 << 20 };
@@ -282,21 +323,30 @@ static void remapped()
     unsetenv("FLYT_REGISTER");
 }
 
-struct late { unsigned char *to, *back; size_t n; cudaStream_t stream; };
+enum { COPIES = 48, PART = 512 << 10 };      // more than there are chunks
+struct behind { unsigned char *to, *back; cudaStream_t stream; int queued; };
 
-static void *copy_out_late(void *argument)
+// Copies behind what holds the stream, each of which may have to wait for it, and back.
+static void *copy_behind(void *argument)
 {
-    struct late *late = (struct late *)argument;
-    MUST(cudaMemcpyAsync(late->back, late->to, late->n, cudaMemcpyDeviceToHost, late->stream));
-    MUST(cudaStreamSynchronize(late->stream));
+    struct behind *behind = (struct behind *)argument;
+    unsigned char *source = (unsigned char *)malloc(PART);
+    for (int i = 0; i < COPIES; i++) {
+        fill(source, PART, 100 + i);
+        MUST(cudaMemcpyAsync(behind->to + (size_t)i * PART, source, PART, cudaMemcpyHostToDevice, behind->stream));
+        __atomic_store_n(&behind->queued, i + 1, __ATOMIC_RELEASE);
+    }
+    MUST(cudaMemcpyAsync(behind->back, behind->to, (size_t)COPIES * PART, cudaMemcpyDeviceToHost, behind->stream));
+    MUST(cudaStreamSynchronize(behind->stream));
+    free(source);
     return NULL;
 }
 
-// Held by a kernel: 48 copies of 512 KiB behind it (more than there are chunks), and a thread that copies back from there.
+// A kernel in one stream waits for the last bytes of a copy in another, and takes all chunks with what is queued behind it.
 static void all_chunks_held()
 {
-    enum { COPIES = 48, PART = 512 << 10, OTHER = 9 << 20, END = 3 << 20 };
-    unsigned char *source = (unsigned char *)malloc(PART), *back = (unsigned char *)malloc((size_t)COPIES * PART), *a, *b;
+    enum { OTHER = 9 << 20, END = 3 << 20 };
+    unsigned char *back = (unsigned char *)malloc((size_t)COPIES * PART), *a, *b;
     unsigned char *big = (unsigned char *)malloc(OTHER), *again = (unsigned char *)malloc(OTHER);
     int *flags;                              // the last one ends the wait
     cudaStream_t held, other;
@@ -308,13 +358,14 @@ static void all_chunks_held()
     MUST(cudaMemset(flags, 0, END));
     MUST(cudaDeviceSynchronize());
     wait_for<<<1, 1, 0, held>>>(flags + END / sizeof(int) - 1);
-    for (int i = 0; i < COPIES; i++) {
-        fill(source, PART, 100 + i);
-        MUST(cudaMemcpyAsync(a + (size_t)i * PART, source, PART, cudaMemcpyHostToDevice, held));
-    }
-    struct late late = { a, back, (size_t)COPIES * PART, held };
+    struct behind behind = { a, back, held, 0 };
     pthread_t thread;
-    pthread_create(&thread, NULL, copy_out_late, &late);
+    pthread_create(&thread, NULL, copy_behind, &behind);
+    for (int queued = 0, still = 0; queued < COPIES && still < 20; usleep(10000)) {      // all of them, or as many as may be queued
+        int now = __atomic_load_n(&behind.queued, __ATOMIC_ACQUIRE);
+        still = now == queued ? still + 1 : 0;
+        queued = now;
+    }
     fill(big, OTHER, 77);
     MUST(cudaMemcpyAsync(b, big, OTHER, cudaMemcpyHostToDevice, other));
     MUST(cudaMemcpyAsync(again, b, OTHER, cudaMemcpyDeviceToHost, other));
@@ -338,7 +389,6 @@ static void all_chunks_held()
     MUST(cudaFree(b));
     MUST(cudaFree(flags));
     free(word);
-    free(source);
     free(back);
     free(big);
     free(again);
@@ -455,6 +505,7 @@ int main(int argc, char **argv)
         HOLDS(mapped == (strncmp(server, "shm:", 4) == 0 || strncmp(server, "local:", 6) == 0 || small_room));
     sizes();
     boxes();
+    large_boxes();
     zero_copy();
     read_in_turn();
     registered();

@@ -1,4 +1,7 @@
-/* copy_box.c: copies of boxes in pitched memory, and memset. The same rules as in copy.c; host sides travel packed. */
+/*
+ * copy_box.c: copies of boxes in pitched memory, and memset. The same rules as in copy.c; host sides travel packed. In chunks too: a
+ * COPY_BOX names the chunk, and an empty copy behind it carries the mark, or is waited for.
+ */
 #include <stdlib.h>
 
 #include "host.h"
@@ -70,9 +73,24 @@ static void next_box(void *context, size_t most, struct lane_in *in)
     struct core_extent part;
     size_t origin[3];
     (void)most;                               /* lanes_want_boxes: it is as much as box_next gives */
-    box_next(left->extent, &left->cursor, origin, &part);
+    box_next(left->extent, &left->cursor, FLYT_MAX_INLINE, origin, &part);
     *in = (struct lane_in){ .from = rows_at(left->from, origin, &part), .send = send_box, .box = wire_box(left->to, box_offset(left->to, origin)),
                             .extent = wire_extent(&part) };
+}
+
+/* Packed in a chunk, which is free again when an empty copy behind it has come to its turn. */
+static int send_chunk(struct stream *s, const struct core_box *to, const size_t origin[3], const struct core_extent *part,
+                      const struct host_rows *from, struct chunk *chunk)
+{
+    const struct core_box target = { to->address + box_offset(to, origin), to->pitch, to->height };
+    const struct core_box source = { chunk->address, part->width, part->height };
+    copy_args behind = { .stream = s->wire, .mark = (uint64_t)(uintptr_t)chunk->mark };
+    rows_pack((void *)(uintptr_t)chunk->address, from);
+    host_function_throttle(s, 0);
+    chunk_send(chunk, s->device);
+    int code = copy_shared(s, &target, &source, part, false);
+    int marked = stream_send(s, FLYT_COPY, (xdrproc_t)xdr_copy_args, &behind, STREAM_LIGHT, NULL);
+    return code ? code : marked;
 }
 
 static int send_in(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
@@ -82,7 +100,15 @@ static int send_in(struct stream *s, const struct core_box *to, const struct cor
     size_t origin[3], bytes = bytes_of(e);
     int code = lanes_want_boxes(bytes) ? lanes_send(s, next_box, &left, &bytes, true) : CORE_OK;
     struct box_cursor cursor = left.cursor;
-    while (!code && box_next(e, &cursor, origin, &part)) {
+    for (;;) {
+        struct chunk *shared = chunks_serve(bytes) && cursor.slice < e->depth && !code ? chunk_take(true) : NULL;
+        if (code || !box_next(e, &cursor, shared ? CHUNK_SIZE : FLYT_MAX_INLINE, origin, &part))
+            break;
+        if (shared) {
+            struct host_rows rows = rows_at(from, origin, &part);
+            code = send_chunk(s, to, origin, &part, &rows, shared);
+            continue;
+        }
         struct chunk_in chunk = { .stream = s->wire, .to = wire_box(to, box_offset(to, origin)), .extent = wire_extent(&part),
                                   .from = rows_at(from, origin, &part) };
         host_function_throttle(s, bytes_of(&part));
@@ -160,7 +186,32 @@ struct part_out {
     copy_box_out_args       args;
     struct chunk_out_result result;
     struct lane_out         lane;
+    struct chunk           *chunk;    /* NULL: the bytes come with the reply or on a lane */
+    copy_args               behind;   /* else this is what is waited for */
+    plain_result            waited;
 };
+
+static void part_begin_chunk(struct part_out *p, struct stream *s, const struct core_box *to, const struct core_box *from, const size_t origin[3],
+                             const struct core_extent *part, atomic_uint_fast64_t *number)
+{
+    const struct core_box source = { from->address + box_offset(from, origin), from->pitch, from->height };
+    p->result.to = rows_at(to, origin, part);
+    p->behind = (copy_args){ .stream = s->wire };
+    p->waited = (plain_result){ 0 };
+    copy_shared(s, &(struct core_box){ p->chunk->address, part->width, part->height }, &source, part, false);
+    wire_prepare(&p->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &p->behind, (xdrproc_t)xdr_plain_result, &p->waited);
+    stream_submit(s, &p->wire, NULL, number, NULL);
+}
+
+static int part_wait_chunk(struct part_out *p)
+{
+    int code = wire_wait(&p->wire);
+    xdr_free((xdrproc_t)xdr_plain_result, &p->waited);
+    if (!code)
+        rows_unpack(&p->result.to, (const void *)(uintptr_t)p->chunk->address);
+    chunk_give(p->chunk);
+    return code;
+}
 
 static int receive_out(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
 {
@@ -178,11 +229,19 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     int first = CORE_OK;
     bool on_lanes = lanes_want_boxes(bytes_of(e));
     for (bool more = true; more || ended < begun;) {
-        if (more && begun - ended < window && (more = !first && box_next(e, &cursor, origin, &part))) {
+        struct chunk *chunk = more && begun - ended < window && !first && chunks_serve(bytes_of(e)) && cursor.slice < e->depth
+                                  ? chunk_take(begun == ended) : NULL;
+        if (more && begun - ended < window &&
+            (more = !first && box_next(e, &cursor, chunk ? CHUNK_SIZE : FLYT_MAX_INLINE, origin, &part))) {
             struct part_out *p = &parts[begun++ % IN_FLIGHT];
+            p->chunk = chunk;
+            p->lane.via.lane = 0;
+            if (chunk) {
+                part_begin_chunk(p, s, to, from, origin, &part, &number);
+                continue;
+            }
             p->args = (copy_box_out_args){ .stream = s->wire, .from = wire_box(from, box_offset(from, origin)), .extent = wire_extent(&part) };
             p->result = (struct chunk_out_result){ .to = rows_at(to, origin, &part) };
-            p->lane.via.lane = 0;
             if (on_lanes)
                 p->args.via = p->result.via = lane_out_begin(&p->lane, &p->result.to, false);
             wire_prepare(&p->wire, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &p->args,
@@ -193,6 +252,11 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
         if (ended == begun)
             break;
         struct part_out *p = &parts[ended++ % IN_FLIGHT];
+        if (p->chunk) {
+            int code = part_wait_chunk(p);
+            first = first ? first : code;
+            continue;
+        }
         int code = wire_wait(&p->wire);
         if (p->lane.via.lane && !code && p->result.on_lane)
             code = lane_out_wait(&p->lane);

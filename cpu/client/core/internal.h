@@ -267,9 +267,12 @@ struct chunk_out_result {
 bool_t xdr_chunk_in(XDR *, struct chunk_in *);              /* as copy_box_in_args */
 bool_t xdr_chunk_out_result(XDR *, struct chunk_out_result *);      /* as copy_out_result, into `to` */
 
-/* Cuts a box into chunks of at most FLYT_MAX_INLINE, packed. Start with a zeroed cursor. */
+void rows_pack(void *to, const struct host_rows *from);     /* the rows without gaps, and back */
+void rows_unpack(const struct host_rows *to, const void *from);
+
+/* Cuts a box into chunks of at most `most` bytes, packed. Start with a zeroed cursor. */
 struct box_cursor { size_t slice, row, column; };
-bool box_next(const struct core_extent *, struct box_cursor *, size_t origin[3], struct core_extent *chunk);
+bool box_next(const struct core_extent *, struct box_cursor *, size_t most, size_t origin[3], struct core_extent *chunk);
 /* 0, or 1: pitch or height smaller than the extent, or the end overflows. *bytes: from the first to the last byte. */
 int  box_check(const struct core_box *, const struct core_extent *, uint64_t *bytes);
 uint64_t box_offset(const struct core_box *, const size_t origin[3]);

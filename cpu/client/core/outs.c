@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host.h"
 #include "lanes.h"
 
 struct mark { const struct stream *stream; uint64_t number, serial; };
@@ -27,11 +28,14 @@ struct out {
     union {
         copy_out_args     line;
         copy_box_out_args box;
+        copy_args         chunk;
     } args;
     struct chunk_out_result result;
     struct lane_out      lane;
     struct host_rows     place;       /* where the bytes belong; result.to may be a buffer instead */
     uint8_t             *buffer;      /* NULL: received in place */
+    struct chunk        *chunk;       /* the device writes there; NULL: the bytes come with the reply or on a lane */
+    plain_result         waited;      /* the reply, then */
     bool                 here;        /* in its buffer, waiting for an earlier one */
     struct out          *next, **from;
 };
@@ -79,14 +83,6 @@ static bool blocked(const struct out *out)
     return false;
 }
 
-static void move_rows(const struct out *out)
-{
-    const uint8_t *from = out->buffer;
-    for (size_t z = 0; z < out->place.slices; z++)
-        for (size_t y = 0; y < out->place.rows; y++, from += out->place.width)
-            memcpy(out->place.address + z * out->place.slice_pitch + y * out->place.pitch, from, out->place.width);
-}
-
 static void out_end(struct out *out)
 {
     *out->from = out->next;
@@ -109,7 +105,7 @@ static void settle_buffered(void)
             next = o->next;
             if (!o->here || blocked(o))
                 continue;
-            move_rows(o);
+            rows_unpack(&o->place, o->buffer);
             out_end(o);
             moved = true;
         }
@@ -274,6 +270,16 @@ static void out_arrived(struct wire_call *call)
     out_landed(out, call->result);
 }
 
+static void out_in_chunk(struct wire_call *call)
+{
+    struct out *out = (struct out *)call;
+    xdr_free((xdrproc_t)xdr_plain_result, &out->waited);
+    if (!call->result)
+        rows_unpack(&out->result.to, (const void *)(uintptr_t)out->chunk->address);
+    chunk_give(out->chunk);
+    out_landed(out, call->result);
+}
+
 static struct out *out_new(struct stream *stream, const struct host_rows *place)
 {
     struct out *out = calloc(1, sizeof *out);
@@ -315,11 +321,22 @@ static void out_send(struct out *out, uint32_t procedure, xdrproc_t encode, void
 int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
 {
     bool on_lanes = lanes_wanted(size);
-    for (size_t at = 0; at < size; at += FLYT_MAX_INLINE) {
-        size_t part = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
+    for (size_t at = 0, part; at < size; at += part) {
+        struct chunk *chunk = chunks_serve(size - at) ? chunk_take(false) : NULL;
+        size_t most = chunk ? CHUNK_SIZE : FLYT_MAX_INLINE;
+        part = size - at < most ? size - at : most;
         struct out *out = out_new(stream, &(struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1, .slices = 1 });
+        if (!out && chunk)
+            chunk_give(chunk);
         if (!out)
             return CORE_OUT_OF_MEMORY;
+        out->chunk = chunk;
+        if (chunk) {
+            out->args.chunk = (copy_args){ .stream = stream->wire, .to = chunk->address, .from = from + at, .size = part };
+            wire_prepare(&out->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &out->args.chunk, (xdrproc_t)xdr_plain_result, &out->waited);
+            stream_submit(stream, &out->wire, out_in_chunk, &out->number, &out->serial);
+            continue;
+        }
         out->args.line = (copy_out_args){ .stream = stream->wire, .from = from + at, .size = part };
         if (on_lanes)
             out->args.line.via = out->result.via = lane_out_begin(&out->lane, &out->result.to, true);
@@ -334,7 +351,7 @@ int outs_start_box(struct stream *stream, const struct core_box *to, const struc
     size_t origin[3];
     struct core_extent part;
     bool on_lanes = lanes_want_boxes(extent->width * extent->height * extent->depth);
-    while (box_next(extent, &cursor, origin, &part)) {
+    while (box_next(extent, &cursor, FLYT_MAX_INLINE, origin, &part)) {
         struct host_rows place = { .address = (uint8_t *)(uintptr_t)(to->address + box_offset(to, origin)), .width = part.width,
                                    .rows = part.height, .slices = part.depth, .pitch = to->pitch, .slice_pitch = to->pitch * to->height };
         struct out *out = out_new(stream, &place);

@@ -3,6 +3,8 @@
  * program's own memory. The layout on the wire is that of copy_box_in_args and copy_out_result; these functions
  * stand in for rpcgen's, which would want the rows packed in one buffer.
  */
+#include <string.h>
+
 #include "internal.h"
 
 static size_t rows_bytes(const struct host_rows *r)
@@ -61,6 +63,22 @@ bool_t xdr_chunk_out_result(XDR *xdrs, struct chunk_out_result *result)
 
 /* ---- boxes ---- */
 
+void rows_pack(void *to, const struct host_rows *from)
+{
+    uint8_t *at = to;
+    for (size_t z = 0; z < from->slices; z++)
+        for (size_t y = 0; y < from->rows; y++, at += from->width)
+            memcpy(at, from->address + z * from->slice_pitch + y * from->pitch, from->width);
+}
+
+void rows_unpack(const struct host_rows *to, const void *from)
+{
+    const uint8_t *at = from;
+    for (size_t z = 0; z < to->slices; z++)
+        for (size_t y = 0; y < to->rows; y++, at += to->width)
+            memcpy(to->address + z * to->slice_pitch + y * to->pitch, at, to->width);
+}
+
 int box_check(const struct core_box *box, const struct core_extent *e, uint64_t *bytes)
 {
     uint64_t rows, slices, end;
@@ -86,7 +104,7 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* Whole slices if they fit a chunk, else whole rows, else pieces of rows. */
-bool box_next(const struct core_extent *e, struct box_cursor *at, size_t origin[3], struct core_extent *chunk)
+bool box_next(const struct core_extent *e, struct box_cursor *at, size_t most, size_t origin[3], struct core_extent *chunk)
 {
     if (at->slice == e->depth)
         return false;
@@ -94,14 +112,14 @@ bool box_next(const struct core_extent *e, struct box_cursor *at, size_t origin[
     origin[1] = at->row;
     origin[2] = at->slice;
     *chunk = (struct core_extent){ e->width, 1, 1 };
-    if (e->width > FLYT_MAX_INLINE) {
-        chunk->width = smaller(e->width - at->column, FLYT_MAX_INLINE);
+    if (e->width > most) {
+        chunk->width = smaller(e->width - at->column, most);
         at->column += chunk->width;
         if (at->column < e->width)
             return true;
         at->column = 0;
     } else {
-        size_t rows = FLYT_MAX_INLINE / e->width;
+        size_t rows = most / e->width;
         chunk->height = smaller(e->height - at->row, rows);
         if (rows >= e->height) {
             chunk->depth = smaller(e->depth - at->slice, rows / e->height);
