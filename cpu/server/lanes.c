@@ -66,7 +66,8 @@ struct arrival {
     struct slot slot;
     uint32_t transfer;                    /* 0: free, or claimed */
     uint64_t received;
-    unsigned receiving;                   /* readers that write into it */
+    unsigned receiving;                   /* readers that write into it, and where */
+    struct rpc_lane_record records[FLYT_MAX_LANES];
 };
 
 struct lanes {
@@ -255,10 +256,20 @@ void lanes_discard(struct session *session, uint32_t transfer, uint64_t size)
         session_end(session, "too many of its copies could not be made");
 }
 
-/* Where the record's bytes go. NULL: the end. */
-static struct arrival *reader_place(struct lanes *lanes, uint32_t transfer)
+/* Another lane is bringing some of the same bytes at the moment. lanes.lock is held. */
+static bool arrival_overlaps(const struct arrival *arrival, const struct rpc_lane_record *record)
+{
+    for (unsigned i = 0; i < arrival->receiving; i++)
+        if (arrival->records[i].offset < record->offset + record->length && record->offset < arrival->records[i].offset + arrival->records[i].length)
+            return true;
+    return false;
+}
+
+/* Where the record's bytes go. NULL: the end, or *why. */
+static struct arrival *reader_place(struct lanes *lanes, const struct rpc_lane_record *record, const char **why)
 {
     struct arrival *arrival = NULL;
+    uint32_t transfer = record->transfer;
     pthread_mutex_lock(&lanes->lock);
     while (!lanes->stop && !(arrival = arrival_find(lanes, transfer)) && !lanes->unused)
         pthread_cond_wait(&lanes->changed, &lanes->lock);
@@ -271,8 +282,12 @@ static struct arrival *reader_place(struct lanes *lanes, uint32_t transfer)
     }
     if (lanes->stop)
         arrival = NULL;
+    if (arrival && arrival_overlaps(arrival, record)) {
+        *why = "it sends the same bytes over two lanes";
+        arrival = NULL;
+    }
     if (arrival)
-        arrival->receiving++;
+        arrival->records[arrival->receiving++] = *record;
     pthread_mutex_unlock(&lanes->lock);
     return arrival;
 }
@@ -280,7 +295,10 @@ static struct arrival *reader_place(struct lanes *lanes, uint32_t transfer)
 static void reader_placed(struct lanes *lanes, struct arrival *arrival, const struct rpc_lane_record *record)
 {
     pthread_mutex_lock(&lanes->lock);
-    arrival->receiving--;
+    unsigned mine = 0;
+    while (arrival->records[mine].lane != record->lane)
+        mine++;
+    arrival->records[mine] = arrival->records[--arrival->receiving];
     arrival->received += record->length;
     if (discarded_take(lanes, record->transfer, record->length) && !arrival->receiving)
         arrival_free(lanes, arrival);
@@ -304,9 +322,9 @@ static int reader_record(struct lanes *lanes, uint32_t number, rpc_channel *chan
     }
     if (!record.length)
         return 0;
-    struct arrival *arrival = reader_place(lanes, record.transfer);
+    struct arrival *arrival = reader_place(lanes, &record, why);
     if (!arrival)
-        return -ECANCELED;
+        return *why ? -EPROTO : -ECANCELED;
     status = rpc_lane_receive(channel, arrival->slot.memory + record.offset, record.length, 0);
     if (status < 0)
         return status == -ENODATA ? -ECONNRESET : status;

@@ -269,7 +269,6 @@ static int reader_take(struct session *session, rpc_request *request, rpc_reques
 /* Gives everything back, in the order in which one thing needs another. */
 static void session_close(struct session *session)
 {
-    lanes_stop(session);
     pthread_mutex_lock(&session->lock);
     host_functions_release_all(session, NULL);
     pthread_mutex_unlock(&session->lock);
@@ -306,6 +305,7 @@ void session_run(struct session *session)
             session_end(session, "it did not say HELLO in time");
     }
     session_end(session, r == -ECONNRESET ? "the connection is closed" : error[0] ? error : "protocol error");
+    lanes_stop(session);                                  /* none of its threads is ever in the driver */
     if (!session->disposable)
         session_close(session);
 }

@@ -24,3 +24,5 @@ $(BUILD)/tests/core_served: $(call objects,tests/core/test_served.c) | $(BIN)/li
 # ThreadSanitizer leaves a process hardly a range of 1 TiB, so two processes find none in common.
 TESTS_CORE_MODES  := local $(if $(findstring thread,$(SANITIZE)),,unix tcp)
 TESTS += $(foreach m,$(TESTS_CORE_MODES),"$(TESTS_CORE_SERVED) $m $(BIN)/cricket-rpc-server")
+# The same with every copy over lanes.
+TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),"env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")

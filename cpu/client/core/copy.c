@@ -97,16 +97,16 @@ static void next_span(void *context, size_t most, struct lane_in *in)
 }
 
 /* What is not sent stays in the span. */
-static int send_on_lanes(struct stream *s, struct span *span, bool patient)
+static int send_on_lanes(struct stream *s, struct span *span, enum lanes_patience patience)
 {
     size_t left = span->size;
-    return lanes_send(s, next_span, span, &left, patient);
+    return lanes_send(s, next_span, span, &left, patience);
 }
 
-static int send_in(struct stream *s, uint64_t to, const void *from, size_t size)
+static int send_in(struct stream *s, uint64_t to, const void *from, size_t size, bool may_wait)
 {
     struct span span = { to, from, size };
-    int code = lanes_wanted(size) ? send_on_lanes(s, &span, true) : CORE_OK;
+    int code = lanes_wanted(size) ? send_on_lanes(s, &span, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT) : CORE_OK;
     for (size_t at = size - span.size, part; at < size && !code; at += part) {
         struct chunk *chunk = chunks_serve(size - at) ? chunk_take(true) : NULL;
         if (chunk) {
@@ -132,7 +132,7 @@ static void late_copy_in(void *user, int status)
     struct late_in *late = user;
     struct stream *s;
     int code = status ? CORE_OK : stream_transfer(late->device, &s);
-    if (!status && !code && !(code = send_in(s, late->to, late->from, late->size)))
+    if (!status && !code && !(code = send_in(s, late->to, late->from, late->size, true)))
         code = stream_wait_for(s);
     if (code)
         session_latch(code);
@@ -169,11 +169,11 @@ static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const 
         return code;
     if (!blocking && lanes_wanted(size) && address_pinned(from, size)) {
         struct span span = { to, from, size };            /* what cannot be sent without waiting for the stream goes in its turn */
-        code = send_on_lanes(s, &span, false);
+        code = send_on_lanes(s, &span, LANES_WAIT_NEVER);
         return code || !span.size ? code : copy_in_late(s, span.to, span.from, span.size);
     }
     bool wait = blocking && !stream_known_light(s);
-    code = send_in(s, to, from, size);
+    code = send_in(s, to, from, size, blocking);
     return code || !wait ? code : stream_wait_for(s);
 }
 

@@ -93,12 +93,12 @@ static int send_chunk(struct stream *s, const struct core_box *to, const size_t 
     return code ? code : marked;
 }
 
-static int send_in(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
+static int send_in(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e, bool may_wait)
 {
     struct box_left left = { to, from, e, { 0 } };
     struct core_extent part;
     size_t origin[3], bytes = bytes_of(e);
-    int code = lanes_want_boxes(bytes) ? lanes_send(s, next_box, &left, &bytes, true) : CORE_OK;
+    int code = lanes_want_boxes(bytes) ? lanes_send(s, next_box, &left, &bytes, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT) : CORE_OK;
     struct box_cursor cursor = left.cursor;
     for (;;) {
         struct chunk *shared = chunks_serve(bytes) && cursor.slice < e->depth && !code ? chunk_take(true) : NULL;
@@ -124,7 +124,7 @@ static void late_copy_in(void *user, int status)
     struct late_in *late = user;
     struct stream *s;
     int code = status ? CORE_OK : stream_transfer(late->device, &s);
-    if (!status && !code && !(code = send_in(s, &late->to, &late->from, &late->extent)))
+    if (!status && !code && !(code = send_in(s, &late->to, &late->from, &late->extent, true)))
         code = stream_wait_for(s);
     if (code)
         session_latch(code);
@@ -165,7 +165,7 @@ static int copy_box_in_uncounted(int device, core_stream stream, const struct co
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;
     bool wait = blocking && !stream_known_light(s);
-    code = send_in(s, to, from, e);
+    code = send_in(s, to, from, e, blocking);
     return code || !wait ? code : stream_wait_for(s);
 }
 

@@ -312,8 +312,7 @@ static struct held *held_by(const struct stream *stream)
     return none;
 }
 
-/* wait: as long as it takes, if this stream has some that will come back, else only for a moment. */
-static bool credit_take(const struct stream *stream, bool wait)
+static bool credit_take(const struct stream *stream, enum lanes_patience patience)
 {
     struct timespec until = clock_timespec(clock_now() + LANES_CREDIT_MS * CLOCK_NS_PER_MS);
     bool late = false, taken = false;
@@ -326,9 +325,9 @@ static bool credit_take(const struct stream *stream, bool wait)
             taken = true;
             break;
         }
-        if (!wait || late || lost())
+        if (patience == LANES_WAIT_NEVER || late || lost())
             break;
-        if (held && held->count)
+        if (patience == LANES_WAIT && held && held->count)
             pthread_cond_wait(&lanes.changed, &lanes.lock);
         else
             late = pthread_cond_clockwait(&lanes.changed, &lanes.lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
@@ -400,7 +399,8 @@ struct sending {
     unsigned       begun, ended;
     unsigned       unasked;           /* transfers sent whose credit has not been asked back */
     size_t         left;              /* bytes that are not begun */
-    bool           patient, dead;     /* dead: the connection is lost */
+    enum lanes_patience patience;
+    bool           dead;              /* the connection is lost */
     int            code;
 };
 
@@ -443,7 +443,7 @@ static void sending_wait(struct sending *s)
 /* Sends for the credit of what was sent. Near the end nobody waits for the answer. */
 static void sending_ask(struct sending *s)
 {
-    bool waited = s->patient && s->left > lanes.window / 2 * lanes.chunk && s->begun - s->ended < RING;
+    bool waited = s->patience == LANES_WAIT && s->left > lanes.window / 2 * lanes.chunk && s->begun - s->ended < RING;
     struct batch *batch = waited ? &s->ring[s->begun % RING] : malloc(sizeof *batch);
     unsigned count = s->unasked;
     s->unasked = 0;
@@ -493,7 +493,7 @@ static void sending_call(struct sending *s, unsigned at_least)
 /* True: a record has been begun. */
 static bool sending_begin(struct sending *s, lanes_next_function *next, void *context)
 {
-    if (!credit_take(s->stream, false)) {
+    if (!credit_take(s->stream, LANES_WAIT_NEVER)) {
         if (s->count || s->code)
             return false;
         sending_call(s, 1);
@@ -501,7 +501,7 @@ static bool sending_begin(struct sending *s, lanes_next_function *next, void *co
             sending_ask(s);
         if (s->ended < s->begun)
             sending_wait(s);
-        if (s->code || !credit_take(s->stream, s->patient))
+        if (s->code || !credit_take(s->stream, s->patience))
             return false;
     }
     struct lane *lane = lane_grab(s->count == 0);
@@ -590,7 +590,7 @@ static void sending_poll(struct sending *s)
     s->dead |= lost();
 }
 
-int lanes_send(struct stream *stream, lanes_next_function *next, void *context, size_t *size, bool patient)
+int lanes_send(struct stream *stream, lanes_next_function *next, void *context, size_t *size, enum lanes_patience patience)
 {
     struct sending *s = malloc(sizeof *s);
     uint64_t start = clock_now(), whole = *size;
@@ -599,7 +599,7 @@ int lanes_send(struct stream *stream, lanes_next_function *next, void *context, 
     s->stream = stream;
     s->count = s->begun = s->ended = s->unasked = s->pushed_begun = s->pushed_ended = 0;
     s->left = *size;
-    s->patient = patient;
+    s->patience = patience;
     s->dead = false;
     s->code = CORE_OK;
     bool more = true;

@@ -27,10 +27,12 @@ struct lane_in {
 };
 typedef void lanes_next_function(void *context, size_t most, struct lane_in *);
 
-/* Sends *size bytes, in parts that `next` gives, each followed by its call. *size becomes what is left: more than 0 where
-   there is no credit for it now, and waiting for some would be waiting for the stream (patient: that is waited for; then it is left
-   only where other streams have all credit). */
-int  lanes_send(struct stream *, lanes_next_function *next, void *context, size_t *size, bool patient);
+/* What to do where there is no credit because the stream does not get on: leave the rest at once, after a moment, or wait
+   for the stream, as a synchronous copy does anyway. (Where other streams have all credit, only a moment is waited.) */
+enum lanes_patience { LANES_WAIT_NEVER, LANES_WAIT_A_MOMENT, LANES_WAIT };
+
+/* Sends *size bytes, in parts that `next` gives, each followed by its call. *size becomes what is left. */
+int  lanes_send(struct stream *, lanes_next_function *next, void *context, size_t *size, enum lanes_patience);
 
 /* ---- from the device ---- */
 
