@@ -179,6 +179,10 @@ class KillServer(OnServer):
         send(row["pid"], signal.SIGKILL)
         until(lambda: not alive(row["pid"]), "the server ends", 5)
 
+    def missing(self, done):
+        untold = [p.number for p in self.victims if p.ended is not None and p.outcome() == "lost" and "why, as the cluster says" not in p.text()]
+        return super().missing(done) + ([f"programs {untold} lost {self.target} and were not told why"] if untold else [])
+
 
 class StopServer(OnServer):
     """With its workers, as when its machine has no time for it."""
@@ -395,7 +399,7 @@ class StartWithoutDatabase(Blow):
 
     def said(self):
         result = self.cluster.ctl_raw("status", timeout=2)
-        return result.returncode in (4, 11) and "waits for the resource DB" in result.stderr
+        return result.returncode == 11 and "waits for the resource DB" in result.stderr
 
 
 KINDS = [KillCluster, StopCluster, KillNode, StopNode, KillClient, StopClient, RestartAny, KillMongo, StopMongo, KillServer, StopServer,
