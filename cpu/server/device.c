@@ -338,10 +338,9 @@ static void memory_info_reply(struct session *session, struct call *call)
     session_reply(session, call->xid, (xdrproc_t)xdr_memory_info_result, &result, r, false);
 }
 
-#define DEVICE_SURVEY_NS (50 * CLOCK_NS_PER_MS)
 static void memory_info_patiently(struct session *session, struct call *call)
 {
-    tenant_survey(DEVICE_SURVEY_NS);
+    tenant_survey(TENANT_PATIENCE_NS);
     pthread_mutex_lock(&session->lock);
     memory_info_reply(session, call);
     pthread_mutex_unlock(&session->lock);

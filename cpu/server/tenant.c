@@ -344,8 +344,7 @@ bool tenant_try_again(struct tenant_try *try)
         try->seen = atomic_load(&ledger->changed);
         return true;
     }
-    if (try->bytes)
-        tenant_give_up(try->own);
+    tenant_give_up(try->own);
     try->last = true;                                     /* the last answer may have come after the try */
     return true;
 }
