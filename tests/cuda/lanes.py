@@ -3,12 +3,13 @@
 # shows: lanes: over a slow link whose connections take different times, so that bytes and calls pass each other, all results are right
 # shows: lanes: killed in the middle of copies with -9, a client leaves no worker, and the end of a worker ends its client with an error
 # shows: lanes: a lane that breaks ends its session, with a sentence that says so, and nobody else's
-"""tests/cuda/lanes.py: large copies over TCP on connections of their own; TAP on stdout.
+"""tests/cuda/lanes.py: large copies over TCP on connections of their own, plain or with TLS; TAP on stdout.
 
-    lanes.py [--bin DIR] [--link PROGRAM]
+    lanes.py [--bin DIR] [--link PROGRAM] [--transport tcp|tls]
 """
 import argparse
 import os
+import re
 import shutil
 import signal
 import socket
@@ -53,6 +54,11 @@ def connections(port):
     return sum(1 for w in words if len(w) > 3 and w[3] == "01" and int(w[2].split(":")[1], 16) == port)
 
 
+def through(uri, port):
+    """The same server, by way of another port: its certificate's fingerprint stays."""
+    return re.sub(r":\d+(?=$|\?)", f":{port}", uri)
+
+
 class Breaker:
     """Passes connections on; the second one, the first lane, ends with a reset after so many bytes."""
 
@@ -91,6 +97,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="bin")
     parser.add_argument("--link", default="build/plain/tests/bench_link")
+    parser.add_argument("--transport", choices=["tcp", "tls"], default="tcp")
     arguments = parser.parse_args()
     bindir, folder, failed, number = os.path.abspath(arguments.bin), tempfile.mkdtemp(prefix="flyt-lanes."), 0, 0
 
@@ -105,8 +112,8 @@ def main():
     link = None
     try:
         print("1..11")
-        server = e2e.Server(bindir, "tcp", "software", folder, {"FLYT_LOG": "info"})
-        port = int(server.uri.rsplit(":", 1)[1])
+        server = e2e.Server(bindir, arguments.transport, "software", folder, {"FLYT_LOG": "info"})
+        port = int(re.search(r":(\d+)(\?|$)", server.uri).group(1))
         for lanes, perf, expected in (("3:4096", "", 4), ("0", "", 1), ("3", "no_lanes", 1)):
             program = start(bindir, server.uri, lanes, "100000", perf=perf)
             seen = until(lambda: connections(port) >= expected, 20)
@@ -117,7 +124,7 @@ def main():
             until(lambda: connections(port) == 0, 10)
 
         link = subprocess.Popen([arguments.link, str(port), "400000000", "700"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        slow = "tcp://127.0.0.1:" + link.stdout.readline().split()[1]
+        slow = through(server.uri, link.stdout.readline().split()[1])
         for lanes in ("3:4096", "1"):
             program = start(bindir, slow, lanes, "2", "12")
             try:
@@ -138,7 +145,7 @@ def main():
         until(lambda: connections(port) == 4, 20)
         time.sleep(0.2)
         server.log.seek(0)
-        owner = [line for line in server.log.read().splitlines() if " over tcp" in line][-1].split("[")[1].split("]")[0]
+        owner = [line for line in server.log.read().splitlines() if f" over {arguments.transport}" in line][-1].split("[")[1].split("]")[0]
         os.kill(int(owner), signal.SIGKILL)
         try:
             output, _ = program.communicate(timeout=15)
@@ -149,7 +156,7 @@ def main():
 
         breaker = Breaker(port, 40_000_000)
         beside = start(bindir, server.uri, "2:4096", "20")
-        program = start(bindir, f"tcp://127.0.0.1:{breaker.port}", "1:4096", "100000")
+        program = start(bindir, through(server.uri, breaker.port), "1:4096", "100000")
         try:
             output, _ = program.communicate(timeout=30)
         except subprocess.TimeoutExpired:

@@ -97,6 +97,7 @@ TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_tls@200)
 # Large copies over connections of their own.
 $(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lanes $(BUILD)/tests/bench_link | $(PROGRAMS)
 	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/lanes.py --bin %s --link %s\n' $(BIN) $(BUILD)/tests/bench_link > $@
+	@printf '#!/bin/sh\nexec tests/cuda/lanes.py --bin %s --link %s "$$@"\n' $(BIN) $(BUILD)/tests/bench_link > $@
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_lanes@300)
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_lanes --transport tls")
