@@ -48,7 +48,7 @@ CORE_API int core_take_latched(void);
 /* Calls that were answered without the server; who answers counts. All is counted with FLYT_STATS only. */
 CORE_API void core_count_local(void);
 
-struct core_statistics { uint64_t travelled, waited, local, bytes_sent, bytes_received; };
+struct core_statistics { uint64_t travelled, waited, local, bytes_sent, bytes_received; unsigned lanes; };
 CORE_API void core_statistics(struct core_statistics *);
 
 /* ---- devices (device.c): a snapshot taken at connect, filtered by CUDA_VISIBLE_DEVICES and ordered by

@@ -15,7 +15,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "lanes.h"
 
 enum {
     PROCEDURES = 128,
@@ -136,9 +136,11 @@ void core_statistics(struct core_statistics *out)
     struct rpc_client_statistics rpc = { 0 };
     if (session_ready())
         rpc_client_statistics(core_session.client, &rpc);
+    struct lanes_statistics lanes;
+    lanes_statistics(&lanes);
     *out = (struct core_statistics){
         .travelled = atomic_load(&stats.travelled), .waited = atomic_load(&stats.waited), .local = atomic_load(&stats.local),
-        .bytes_sent = rpc.bytes_sent, .bytes_received = rpc.bytes_received,
+        .bytes_sent = rpc.bytes_sent + lanes.sent, .bytes_received = rpc.bytes_received + lanes.received, .lanes = lanes.open,
     };
 }
 
@@ -197,6 +199,11 @@ static void report_table(const struct core_statistics *s, const char *transport)
     fprintf(stderr, "flyt: %llu calls travelled, %llu of them waited for; %llu answered by the client alone; "
             "%llu bytes sent, %llu received over %s\n", (unsigned long long)s->travelled, (unsigned long long)s->waited,
             (unsigned long long)s->local, (unsigned long long)s->bytes_sent, (unsigned long long)s->bytes_received, transport);
+    struct lanes_statistics lanes;
+    lanes_statistics(&lanes);
+    if (lanes.open)
+        fprintf(stderr, "flyt: of these %llu bytes sent, %llu received over %u further connection%s for large copies\n",
+                (unsigned long long)lanes.sent, (unsigned long long)lanes.received, lanes.open, lanes.open == 1 ? "" : "s");
     fprintf(stderr, "flyt: %10s %10s %13s %13s %11s %10s %10s\n", "calls", "waited", "bytes sent", "received", "total ms", "p50 us", "p99 us");
     for (unsigned i = 0; i < PROCEDURES; i++)
         print_row(procedure_name(i), &stats.procedures[i], true);
@@ -209,8 +216,8 @@ static void report_json(const struct core_statistics *s, const char *transport)
 {
     const char *comma = "";
     fprintf(stderr, "{\"flyt\": {\"transport\": \"%s\", \"calls\": %llu, \"waited\": %llu, \"local\": %llu, \"bytes_sent\": %llu, "
-            "\"bytes_received\": %llu, \"procedures\": {", transport, (unsigned long long)s->travelled, (unsigned long long)s->waited,
-            (unsigned long long)s->local, (unsigned long long)s->bytes_sent, (unsigned long long)s->bytes_received);
+            "\"bytes_received\": %llu, \"lanes\": %u, \"procedures\": {", transport, (unsigned long long)s->travelled, (unsigned long long)s->waited,
+            (unsigned long long)s->local, (unsigned long long)s->bytes_sent, (unsigned long long)s->bytes_received, s->lanes);
     for (unsigned i = 0; i < PROCEDURES; i++)
         json_row(procedure_name(i), &stats.procedures[i], &comma);
     comma = "";

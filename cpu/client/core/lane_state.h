@@ -1,0 +1,77 @@
+/* lane_state.h: what lanes.c (opening, how many), lanes_in.c (to the device) and lanes_out.c (from the device) share. */
+#ifndef FLYT_CLIENT_CORE_LANE_STATE_H
+#define FLYT_CLIENT_CORE_LANE_STATE_H
+
+#include <sys/uio.h>
+
+#include "cpu/rpc/lane.h"
+#include "lanes.h"
+
+enum {
+    LANES_MOST = 4,                   /* unless FLYT_LANES says otherwise */
+    LANES_MIN = 256 * 1024,           /* smaller copies go with their calls */
+    LANES_CHUNK = FLYT_MAX_INLINE,
+    LANES_VECTOR = 64,
+    LANES_UNSENT = 512 * 1024,        /* bytes in a socket that have not been sent, when there are more to come */
+    LANES_BATCH = 2,                  /* transfers behind which credit is asked back */
+    LANES_OPEN_MS = 5000,
+    LANES_CREDIT_MS = 20,             /* so long a stream that has none of the credit waits for some */
+    LANES_LOOK_MS = 1000,
+    LANES_OUTS = 256,                 /* buckets */
+    TUNE_BYTES = 16 << 20,            /* copies of this size are measured */
+    TUNE_SAMPLES = 3
+};
+
+struct lane {
+    unsigned         number;
+    rpc_channel     *channel;
+    pthread_mutex_t  sending;
+    atomic_uint_fast64_t written;     /* by who sends: bytes that are in the socket or beyond */
+    /* under lanes.lock */
+    bool             open, reading, receiving;
+    unsigned         outs;            /* copies from the device that will come over it */
+    /* of who is reading */
+    uint8_t          head[RPC_LANE_HEAD];
+    size_t           head_got;
+    struct rpc_lane_record record;
+    struct lane_out *current;         /* also under lanes.lock */
+    uint64_t         got;             /* of the record */
+};
+
+struct lanes_state {
+    pthread_mutex_t  opening, lock;
+    pthread_cond_t   changed;
+    bool             offered, failed, fixed;
+    atomic_uint      used;            /* lanes 1 to used are open */
+    unsigned         most;
+    size_t           least;           /* bytes of a copy that uses lanes */
+    struct lane      lanes[FLYT_MAX_LANES];
+    atomic_uint      turn;
+    /* credit */
+    size_t           chunk;
+    unsigned         window, free;
+    struct held { const struct stream *stream; unsigned count; } held[64];
+    /* from the device */
+    atomic_uint      transfer;
+    struct lane_out *outs[LANES_OUTS];
+    struct lane_out *late, **late_last;
+    pthread_cond_t   late_wake;
+    bool             late_runs;
+    /* which number of lanes is best */
+    struct { double best[FLYT_MAX_LANES + 1]; unsigned samples[FLYT_MAX_LANES + 1]; } rate[2];
+    bool             settled;
+    atomic_uint_fast64_t sent, received;
+};
+extern struct lanes_state lanes;
+
+bool lanes_gone(void);                        /* the connection is lost */
+/* A lane failed: status 0 or -errno while `doing` something. The session is lost. */
+void lanes_broken(const struct lane *, int status, const char *doing);
+/* One way, 0 to the device, 1 from it, so many bytes took so long. */
+void lanes_tune(unsigned way, uint64_t bytes, uint64_t ns);
+
+size_t rows_size(const struct host_rows *);
+/* The pieces of at most `size` bytes, from byte `at` on. */
+int    rows_vector(const struct host_rows *, size_t at, size_t size, struct iovec vector[LANES_VECTOR]);
+
+#endif
