@@ -335,7 +335,7 @@ class CutVMLong(Cut):
     name, choose, seconds, slow = "VM's link cut for long", KillClient.choose, DEAD + 4, True
 
     def struck(self):
-        self.note_victims(lambda p: p.vm == self.machine)
+        self.note_victims(lambda p: p.vm == self.machine and not p.near())
 
     def loses(self, program):
         return program.vm == self.machine

@@ -137,6 +137,7 @@ def finish(cluster, programs, before):
         comment(problem)
     ok(not programs.problems and counts.get("passed", 0) > 0, "no program saw what it should not have: " +
        ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
+    comment("transports of programs: " + ", ".join(f"{count} {name}" for name, count in Counter(p.transport() for p in programs.done).most_common()))
     longest = max((p.longest() for p in programs.done), default=0)
     comment(f"the longest that a program waited for one round: {longest} ms")
     try:

@@ -10,6 +10,8 @@ import subprocess
 import threading
 import time
 
+from cluster import HOST
+
 LOST = "the connection to the GPU server"
 # What is written in docs/setup.md, "When a program gets no GPU", and of GPU servers that went away between the grant and the call.
 REFUSALS = {
@@ -27,7 +29,7 @@ class Program:
         self.vm, self.kind, self.seconds, self.number = vm, kind, seconds, number
         self.log = f"{cluster.dir}/programs/{number}-{vm}-{kind}.log"
         environment = {k: v for k, v in os.environ.items() if k not in ("FLYT_SERVER", "LD_PRELOAD")}
-        environment |= {"FLYT_MANAGER": f"{cluster.dir}/run/{vm}.sock", "FLYT_LOG": "info"} | cluster.program_environment
+        environment |= {"FLYT_MANAGER": f"{cluster.dir}/run/{vm}.sock", "FLYT_LOG": "info", "FLYT_STATS": "1"} | cluster.program_environment
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(cluster.machines[vm].command(f"{cluster.bin}/flyt-run", cluster.worker, str(seconds), str(number)),
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True)
@@ -42,6 +44,10 @@ class Program:
         """(server, node) that it was given; (None, None) before."""
         found = re.search(r"GPU server (\d+) on node (\S+?):", self.text())
         return (int(found.group(1)), found.group(2)) if found else (None, None)
+
+    def near(self):
+        """Whether it uses shared memory."""
+        return self.vm == "vm1" and self.place()[1] == HOST
 
     def poll(self):
         if self.ended is None and self.process.poll() is not None:
@@ -62,6 +68,10 @@ class Program:
                 if re.search(pattern, text):
                     return ("refused", why)
         return f"ended with {status}: {text.strip()[-1500:]}"
+
+    def transport(self):
+        found = re.search(r"received over (\w+)", self.text())
+        return found.group(1) if found else "none"
 
     def longest(self):
         """Milliseconds of the longest round."""
