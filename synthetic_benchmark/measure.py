@@ -186,11 +186,12 @@ def run(place, server, transport, words, perf="", limit=60, env=None):
 
 
 def resident(pid):
-    """Bytes of private memory of a process."""
+    """Bytes of memory that a process has for itself and has written. (Unwritten pages of its libraries count as private or
+    shared by who else happens to run.)"""
     total = 0
     with open(f"/proc/{pid}/smaps_rollup") as rollup:
         for line in rollup:
-            if line.startswith(("Private_Clean:", "Private_Dirty:", "Swap:")):
+            if line.startswith(("Private_Dirty:", "Swap:")):
                 total += int(line.split()[1]) * 1024
     return total
 

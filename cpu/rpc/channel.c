@@ -9,12 +9,13 @@
 
 /*
  * LOOKS_MAX: so often one looks into memory before one gives way: some microseconds, in which a peer on another processor
- * answers a short call (of system calls that ask, each counts for LOOKS_OF_A_CALL). A peer on this processor cannot, until we do give way: so LOOKS_MIN when somebody else was
- * here. SWITCH_NS: giving way to nobody takes a third of it. LONG_NS: whoever was here had more to do than to answer.
- * SHARED_MAX: so often one gives way to the peer before one sleeps instead.
+ * answers a short call. (A system call that asks counts for LOOKS_OF_A_CALL.) A peer on this processor cannot, until we do
+ * give way: so LOOKS_MIN when somebody else was here. SWITCH_NS: giving way to nobody takes a third of it. SHARED_MAX: so
+ * often one gives way to the peer before one sleeps instead. LONG_NS: whoever was here had more to do than to answer,
+ * and for the next CROWDED times one looks and then sleeps.
  */
-enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6, LOOKS_MAX = 128, LOOKS_MIN = 4, LOOKS_OF_A_CALL = 16, SWITCH_NS = 900, LONG_NS = 50 * 1000, LONG_SKIP = 16,
-       SHARED_MAX = 16 };
+enum { LOOKS_MAX = 128, LOOKS_MIN = 4, LOOKS_OF_A_CALL = 16, SHARED_MAX = 16, CROWDED = 16, SPIN_SKIP_MAX = 6 };
+enum { SPIN_NS = 30 * 1000, SWITCH_NS = 900, LONG_NS = 50 * 1000 };
 
 void rpc_channel_shutdown(rpc_channel *channel)
 {
@@ -64,11 +65,12 @@ static uint64_t give_way(struct rpc_spin *spin, uint64_t before)
         spin->shared -= spin->shared > 0;
         return now;
     }
-    spin->looks = LOOKS_MIN;
     if (now - before > LONG_NS) {
-        spin->skip = LONG_SKIP;
+        spin->looks = LOOKS_MAX;
+        spin->crowded = CROWDED;
         return 0;
     }
+    spin->looks = LOOKS_MIN;
     if (++spin->shared < SHARED_MAX)
         return now;
     spin->shared = 0;
@@ -97,6 +99,10 @@ ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inb
         return -EAGAIN;
     }
     got = ask(channel, inbox, spin);
+    if (got == -EAGAIN && spin->crowded > 0) {
+        spin->crowded--;
+        return -EAGAIN;
+    }
     uint64_t now = got == -EAGAIN ? clock_now() : 0, end = now + SPIN_NS;
     while (got == -EAGAIN && now < end) {
         now = give_way(spin, now);

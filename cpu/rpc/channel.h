@@ -79,6 +79,7 @@ struct rpc_spin {
     unsigned skip;              /* so often it is not tried now */
     unsigned looks;             /* into memory, before giving way */
     unsigned shared;            /* so often somebody else ran meanwhile, lately */
+    unsigned crowded;           /* so often one sleeps instead of giving way */
 };
 
 void    rpc_spin_init(struct rpc_spin *);

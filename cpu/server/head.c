@@ -18,6 +18,11 @@
 
 #include "cpu/server/text.h"
 
+/* So many streams a reply speaks of at most, others when the next one leaves: the stack of every thread that answers is
+   touched as far as that. */
+enum { HEAD_PROGRESS = 64 };
+_Static_assert((int)HEAD_PROGRESS <= (int)FLYT_MAX_PROGRESS, "more than the protocol carries");
+
 /* CUDA says of these that the process must end before CUDA can be used again, and 710 until a device reset. */
 bool code_is_sticky(CUresult code)
 {
@@ -129,8 +134,8 @@ void ledger_forget(struct session *session, struct stream *stream)
 }
 
 /* Fills the head; the streams that it speaks of are to be dropped once it was sent. */
-static unsigned head_fill(struct ledger *ledger, flyt_head *head, bool latched, flyt_progress progress[FLYT_MAX_PROGRESS],
-                          struct stream *said[FLYT_MAX_PROGRESS])
+static unsigned head_fill(struct ledger *ledger, flyt_head *head, bool latched, flyt_progress progress[HEAD_PROGRESS],
+                          struct stream *said[HEAD_PROGRESS])
 {
     unsigned count = 0;
     pthread_mutex_lock(&ledger->lock);
@@ -139,7 +144,7 @@ static unsigned head_fill(struct ledger *ledger, flyt_head *head, bool latched, 
         ledger->latched = CUDA_SUCCESS;
     }
     head->sticky = (int)ledger->sticky;
-    while (ledger->dirty && !ledger->latched && count < FLYT_MAX_PROGRESS) {
+    while (ledger->dirty && !ledger->latched && count < HEAD_PROGRESS) {
         struct stream *stream = ledger->dirty;
         ledger->dirty = stream->next_dirty;
         stream->dirty = false;
@@ -155,8 +160,8 @@ static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, 
 {
     struct ledger *ledger = &session->ledger;
     flyt_head *head = result;
-    flyt_progress progress[FLYT_MAX_PROGRESS];
-    struct stream *said[FLYT_MAX_PROGRESS];
+    flyt_progress progress[HEAD_PROGRESS];
+    struct stream *said[HEAD_PROGRESS];
     unsigned count = 0;
 
     ledger_note(session, code);

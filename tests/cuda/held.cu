@@ -2,6 +2,7 @@
 // shows: order: memsets and launches of a stream never pass each other; cudaDeviceSynchronize waits for every stream
 // shows: order: a pageable source may be written again as soon as the copy has returned, also while its stream is held
 // shows: order: while a kernel runs, allocation, asynchronous copies and sets, events and other streams' work do not wait for it
+// shows: order: a synchronous copy that has returned comes before what is begun afterwards, also on streams that wait for no other
 // shows: memory: cudaFree waits for queued work, and the address it gave back is not touched by what was queued before
 #include "check.h"
 #include <pthread.h>
@@ -107,6 +108,7 @@ static void device_synchronize_waits_for_all()
     int *p, seen[STREAMS];
     MUST(cudaMalloc((void **)&p, sizeof seen));
     MUST(cudaMemset(p, 0, sizeof seen));
+    MUST(cudaDeviceSynchronize());                          // streams that do not wait for the default one do not wait for that
     for (int i = 0; i < STREAMS; i++) {
         MUST(cudaStreamCreateWithFlags(&streams[i], i % 2 ? cudaStreamNonBlocking : cudaStreamDefault));
         fill_slowly<<<1, 1, 0, streams[i]>>>(p + i, 1, i + 1, 100000 * (STREAMS - i));
@@ -228,6 +230,44 @@ static void nothing_waits_for_a_held_stream()
     MUST(cudaFree(flag));
 }
 
+__global__ void expect_all(const char *p, int n, char expected, int *wrong)
+{
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        if (p[i] != expected)
+            atomicAdd(wrong, 1);
+}
+
+static void copies_that_returned_come_first()
+{
+    enum { ROUNDS = 60, MOST = 300000 };
+    static const int sizes[] = { 100, 3000, 70000, MOST };
+    cudaStream_t stream;
+    char *source = (char *)malloc(MOST), *device;
+    int *wrong, seen;
+    MUST(cudaMalloc((void **)&device, MOST));
+    MUST(cudaMalloc((void **)&wrong, sizeof *wrong));
+    MUST(cudaMemset(wrong, 0, sizeof *wrong));
+    MUST(cudaDeviceSynchronize());
+    for (int i = 0; i < ROUNDS; i++) {
+        int size = sizes[i % 4];
+        bool early = i % 3;                             // the stream is made before the copy, or after it
+        memset(source, i + 1, size);
+        if (early)
+            MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        MUST(cudaMemcpy(device, source, size, cudaMemcpyHostToDevice));
+        if (!early)
+            MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        expect_all<<<1, 256, 0, stream>>>(device, size, (char)(i + 1), wrong);
+        MUST(cudaStreamSynchronize(stream));
+        MUST(cudaStreamDestroy(stream));
+    }
+    MUST(cudaMemcpy(&seen, wrong, sizeof seen, cudaMemcpyDeviceToHost));
+    HOLDS(seen == 0);
+    MUST(cudaFree(device));
+    MUST(cudaFree(wrong));
+    free(source);
+}
+
 static void free_waits()
 {
     enum { N = 20000 };
@@ -260,6 +300,7 @@ int main()
     device_synchronize_waits_for_all();
     sources_are_taken();
     nothing_waits_for_a_held_stream();
+    copies_that_returned_come_first();
     free_waits();
     return check_result("held");
 }
