@@ -9,10 +9,11 @@
  *   inline    inside the calls and replies: all else, and while no chunk can be had
  *
  * To the device. The source is copied to a chunk or encoded into the calls, so it has been taken when the function returns. A
- * synchronous copy also waits, but only if something that may run long or fail precedes it: then native would
- * wait there, and report there. A source that queued work may still write (a pinned buffer that an earlier copy
- * from the device fills, or a host function) must not be taken early: a synchronous copy waits for its stream
- * first; an asynchronous one is done in its turn by a host function, through a stream of the core's own.
+ * synchronous copy also waits where native would wait and report: if something that may run long or fail precedes it, or if
+ * the source is pinned; and if there is a stream that would not wait for the copy's (stream_may_return). A source that queued
+ * work may still write (a pinned buffer that an earlier copy from the device fills, or a host function) must not be taken
+ * early: a synchronous copy waits for its stream first; an asynchronous one is done in its turn by a host function, through a
+ * stream of the core's own.
  *
  * From the device. Several calls are in flight, each writes its part of the destination as it arrives.
  */
@@ -172,9 +173,9 @@ static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const 
         code = send_on_lanes(s, &span, LANES_WAIT_NEVER);
         return code || !span.size ? code : copy_in_late(s, span.to, span.from, span.size);
     }
-    bool wait = blocking && !stream_known_light(s);
+    bool wait = !stream_known_light(s) || address_pinned(from, size) || lanes_wanted(size);
     code = send_in(s, to, from, size, blocking);
-    return code || !wait ? code : stream_wait_for(s);
+    return code || !blocking || (stream_may_return(s) && !wait) ? code : stream_wait_for(s);
 }
 
 int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)

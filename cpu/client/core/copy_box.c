@@ -164,9 +164,9 @@ static int copy_box_in_uncounted(int device, core_stream stream, const struct co
         return copy_in_late(s, to, from, e);
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;
-    bool wait = blocking && !stream_known_light(s);
+    bool wait = !stream_known_light(s) || address_pinned((const void *)(uintptr_t)from->address, bytes) || lanes_wanted(bytes_of(e));
     code = send_in(s, to, from, e, blocking);
-    return code || !wait ? code : stream_wait_for(s);
+    return code || !blocking || (stream_may_return(s) && !wait) ? code : stream_wait_for(s);
 }
 
 int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from,

@@ -214,6 +214,7 @@ struct stream {
     atomic_uint_fast64_t heard;       /* up to where a synchronisation has been answered, and what kernels printed came with it */
     struct asked asked;
     atomic_uint_fast64_t serial, legacy_before;     /* of the last call: see struct point */
+    atomic_uint_fast64_t returned;    /* a synchronous copy up to here was not waited for; 0: none */
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
     flyt_id  wire;
     int      device;
@@ -246,6 +247,8 @@ bool stream_known_heard(struct stream *);
 bool stream_device_idle(int device);
 void stream_forget_device(int device);
 int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */
+/* A synchronous copy was sent, and nothing that may run long precedes it: may it return before it is done? */
+bool stream_may_return(struct stream *);
 int  stream_transfer(int device, struct stream **out);      /* the core's own non-blocking stream */
 
 /* ---- event.c ---- */

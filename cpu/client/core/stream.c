@@ -165,6 +165,62 @@ static void number_end(struct stream *s, uint64_t number)
     atomic_fetch_add(&device_find(s->device)->sent, 1);
 }
 
+/* ---- copies that have returned ---- */
+
+/*
+ * A synchronous copy to the device that has returned comes before whatever the program begins afterwards, on whatever stream.
+ * Where every stream waits for the copy's, the copy need not be waited for. A stream that would not wait may be made later:
+ * then that is caught up with. All seq_cst: of a copy that returns and a stream that is made, one sees the other.
+ */
+static atomic_uint streams_live, streams_apart;           /* apart: those that do not wait for the legacy streams */
+
+static void count_stream(const struct stream *s, unsigned change)
+{
+    atomic_fetch_add(&streams_live, change);
+    if (!stream_is_blocking(s))
+        atomic_fetch_add(&streams_apart, change);
+}
+
+bool stream_may_return(struct stream *s)
+{
+    atomic_store(&s->returned, atomic_load(&s->sent));
+    return stream_is_legacy(s) ? !atomic_load(&streams_apart) : stream_is_blocking(s) && atomic_load(&streams_live) == 1;
+}
+
+/* Waits for the copies that have returned from s, but not for kernels behind them: these may wait for the new stream. */
+static void catch_up(struct stream *s)
+{
+    uint64_t number = atomic_exchange(&s->returned, 0);
+    if (!number || stream_done(s) >= number)
+        return;
+    if (atomic_load(&s->weighty) < number) {
+        stream_wait_for(s);
+        return;
+    }
+    /* Nothing tells when what stands before a kernel has ended. But the device has it, and had nothing to do in that stream. */
+    struct timespec pause = { 0, 1000000 };
+    stream_args args = { .stream = s->wire };
+    wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
+    nanosleep(&pause, NULL);
+}
+
+/* For a new stream: those that it does not wait for. */
+static void catch_up_all(const struct stream *new)
+{
+    struct device *d = device_find(new->device);
+    struct stream *some[16];
+    unsigned count = 0;
+    if (!stream_is_blocking(new))
+        some[count++] = &legacy[d->wire];
+    pthread_mutex_lock(&lists.lock);
+    for (struct stream *s = lists.live[new->device]; s && count < sizeof some / sizeof some[0]; s = s->next)
+        if (s != new && atomic_load(&s->returned))
+            some[count++] = s;
+    pthread_mutex_unlock(&lists.lock);
+    while (count > 0)
+        catch_up(some[--count]);
+}
+
 int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, struct point *point)
 {
     host_function_throttle(s, 0);
@@ -351,7 +407,9 @@ static struct stream *stream_new(int device, unsigned flags, int priority)
     atomic_store(&s->weighty, 0);
     atomic_store(&s->serial, 0);
     atomic_store(&s->legacy_before, 0);
+    atomic_store(&s->returned, 0);
     atomic_store(&s->token, token);
+    count_stream(s, 1);
     s->next = lists.live[device];
     lists.live[device] = s;
     pthread_mutex_unlock(&lists.lock);
@@ -362,6 +420,7 @@ static struct stream *stream_new(int device, unsigned flags, int priority)
 static void stream_retire(struct stream *s)
 {
     struct retired *r = malloc(sizeof *r);    /* without memory the id is never used again */
+    count_stream(s, -1u);
     pthread_mutex_lock(&lists.lock);
     atomic_store(&s->token, 0);
     if (r) {
@@ -382,6 +441,7 @@ static int stream_create(int device, unsigned flags, int priority, struct stream
         return code;
     if (!(*out = stream_new(device, flags, priority)))
         return CORE_OUT_OF_MEMORY;
+    catch_up_all(*out);
     stream_create_args args = { .stream = (*out)->wire, .device = d->wire, .flags = flags, .priority = priority };
     return wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
 }
