@@ -21,7 +21,7 @@ What programs may see of a blow:
     node cut off for longer than silence.lost       its programs: error 46       refused if they had been sent there
     VM cut off for longer than the dead time        the VM's: error 46           refused on that VM
 
-Error 46 is cudaErrorDevicesUnavailable, with the reason on stderr. At the end everything is ended in order, and nothing may be
+Error 46 is cudaErrorDevicesUnavailable, with the reason on stderr (unless the program has outlived its client manager). At the end everything is ended in order, and nothing may be
 left: no process, file in /dev/shm, socket, folder of a server, row of a server in the database, descriptor in a daemon.
 
 Speaks TAP; exit status 77 where neither root nor user namespaces give us network namespaces.
