@@ -2,6 +2,7 @@
 # shows: lanes: the number of connections is what was asked for; FLYT_PERF=no_lanes and FLYT_LANES=0 leave one
 # shows: lanes: over a slow link whose connections take different times, so that bytes and calls pass each other, all results are right
 # shows: lanes: killed in the middle of copies with -9, a client leaves no worker, and the end of a worker ends its client with an error
+# shows: lanes: records that make no sense, on either side, end their session with a sentence that says so
 # shows: lanes: a lane that breaks ends its session, with a sentence that says so, and nobody else's
 """tests/cuda/lanes.py: large copies over TCP on connections of their own, plain or with TLS; TAP on stdout.
 
@@ -60,10 +61,11 @@ def through(uri, port):
 
 
 class Breaker:
-    """Passes connections on; the second one, the first lane, ends with a reset after so many bytes."""
+    """Passes connections on; the second one, the first lane, ends with a reset after so many bytes, or has one byte changed:
+    (0: to the server, 1: to the client; which)."""
 
-    def __init__(self, port, after):
-        self.target, self.after, self.count = port, after, 0
+    def __init__(self, port, after=1 << 60, change=(2, 0)):
+        self.target, self.after, self.change, self.count = port, after, change, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -74,13 +76,17 @@ class Breaker:
             far = socket.create_connection(("127.0.0.1", self.target))
             self.count += 1
             left = [self.after if self.count == 2 else 1 << 60]
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self.relay, args=(source, sink, left), daemon=True).start()
+            for way, (source, sink) in enumerate(((near, far), (far, near))):
+                change = self.change[1] if self.count == 2 and way == self.change[0] else -1
+                threading.Thread(target=self.relay, args=(source, sink, left, change), daemon=True).start()
 
     @staticmethod
-    def relay(source, sink, left):
+    def relay(source, sink, left, change):
         try:
             while left[0] > 0 and (data := source.recv(65536)):
+                if 0 <= change < len(data):
+                    data = data[:change] + bytes([data[change] ^ 0x40]) + data[change + 1:]
+                change -= len(data)
                 sink.sendall(data)
                 left[0] -= len(data)
             if left[0] <= 0:
@@ -111,7 +117,7 @@ def main():
 
     link = None
     try:
-        print("1..11")
+        print("1..13")
         server = e2e.Server(bindir, arguments.transport, "software", folder, {"FLYT_LOG": "info"})
         port = int(re.search(r":(\d+)(\?|$)", server.uri).group(1))
         for lanes, perf, expected in (("3:4096", "", 4), ("0", "", 1), ("3", "no_lanes", 1)):
@@ -169,6 +175,16 @@ def main():
             beside.kill()
             output = beside.communicate()[0]
         say(beside.returncode == 0, "a program beside it does not notice", output)
+        # What each side says first, then the high byte of a record's length and of its transfer.
+        for change, sentence in (((0, 24 + 32 + 16), "what it says on a lane is no record"), ((1, 8), "what was not asked for")):
+            breaker = Breaker(port, change=change)
+            program = start(bindir, f"tcp://127.0.0.1:{breaker.port}", "1:4096", "100000")
+            try:
+                output, _ = program.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                output = "still there after 30 s\n" + program.communicate()[0]
+            say(program.returncode == 1 and sentence in output, f"a byte of a lane is changed: \"{sentence}\"", output)
         status, log = server.stop()
         say(status == 0 and "ended by signal 11" not in log and "ended by signal 6" not in log, "the server stops cleanly", f"{status}\n{log}")
     finally:
