@@ -1,4 +1,8 @@
-/* shm: shared memory: how two sides come to it, what a peer can do with it, death, and wake-ups. */
+/*
+ * shm: shared memory: how two sides come to it, what a peer can do with it, death, and wake-ups.
+ *
+ * shows: speed: short messages beside a ring's tail: every interleaving of writer and reader, lies, rounds of the ring with nothing else
+ */
 #include "tests/rpc/service.h"
 
 #include "cpu/rpc/channel.h"
