@@ -552,7 +552,7 @@ static void body_polling(void)
 /* A synchronisation asks though the work is known to have ended, while what a kernel printed has not come. */
 static void body_heard(void)
 {
-    fake_options.print = "text";
+    fake_options.print = "# text\n";
     fake_start();
     core_event e;
     core_stream s;
