@@ -204,7 +204,7 @@ static void catch_up(struct stream *s)
     nanosleep(&pause, NULL);
 }
 
-/* For a new stream: those that it does not wait for. */
+/* For a new stream of the program's: those that it does not wait for. */
 static void catch_up_all(const struct stream *new)
 {
     struct device *d = device_find(new->device);
@@ -441,7 +441,6 @@ static int stream_create(int device, unsigned flags, int priority, struct stream
         return code;
     if (!(*out = stream_new(device, flags, priority)))
         return CORE_OUT_OF_MEMORY;
-    catch_up_all(*out);
     stream_create_args args = { .stream = (*out)->wire, .device = d->wire, .flags = flags, .priority = priority };
     return wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
 }
@@ -460,6 +459,8 @@ int core_stream_create(int device, unsigned flags, int priority, core_stream *ou
     struct stream *s;
     code = stream_create(device, flags, priority, &s);
     *out = code ? 0 : s->token;
+    if (!code)
+        catch_up_all(s);
     return code;
 }
 
@@ -526,6 +527,8 @@ static int per_thread_stream(int device, struct stream **out)
         return CORE_OK;
     int code = stream_create(device, 0, 0, out);
     p->token[device] = code ? 0 : (*out)->token;
+    if (!code)
+        catch_up_all(*out);
     return code;
 }
 
@@ -537,7 +540,8 @@ int stream_transfer(int device, struct stream **out)
     *out = token ? id_table_find(table, token) : NULL;
     if (*out)
         return CORE_OK;
-    int code = stream_create(device, FLAG_NON_BLOCKING, 0, out);   /* only the host function thread comes here */
+    /* Only the host function thread comes here; what it would catch up with may wait for it. */
+    int code = stream_create(device, FLAG_NON_BLOCKING, 0, out);
     if (code)
         return code;
     pthread_mutex_lock(&lists.lock);
