@@ -39,7 +39,8 @@
  * read such a place comes at which it is). All four are seq_cst, so in their one order either the sleeper's second look sees the move, or the
  * mover sees the bit: no wake-up is lost. The mover takes all bits (exchange) and wakes whom they name:
  *   FUTEX   threads that wait for something in flight. They wake up by themselves every FUTEX_MS, to see whether the
- *           peer has gone.
+ *           peer has gone. Where the two sides may be on two kernels (rpc_channel_shared), which no futex joins, they look again
+ *           after naps of 2 us to 1 ms instead.
  *   BELL    the one thread of a side that may sleep for hours (the client's attender, the server's reader): it polls
  *           the socket, on which the mover sends a byte. It sees the peer's end in the same poll.
  * While the peer is awake its word is 0, and sending is a copy without any system call.
@@ -67,7 +68,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { FUTEX_MS = 20 };
+enum { FUTEX_MS = 20, NAP_LEAST_NS = 2000, NAP_MOST_NS = 1000000 };
 enum { OFFER_PROGRAM = 0x20F17008, OFFER_VERSION = RING_VERSION, OFFER_PROCEDURE = 1 };
 enum { OFFER_SIZE = RPC_MARK_SIZE + 40, ANSWER_BODY = 24, ANSWER_MAX = 64, DESCRIPTORS_MAX = 4 };
 
@@ -84,6 +85,7 @@ struct shm_channel {
     int              fd;                /* the socket's */
     enum ring_side   side;
     bool             required;          /* client: shm://, a plain socket will not do */
+    bool             apart;             /* the two sides may be on two kernels */
     atomic_int       state;             /* written under the lock */
     atomic_int       failure;           /* -errno, with SHM_BROKEN */
     atomic_bool      ended;             /* the peer has gone, or we have shut it down */
@@ -508,9 +510,28 @@ static int shorter(int timeout_ms, int most)
     return timeout_ms < 0 || timeout_ms > most ? most : timeout_ms;
 }
 
+/* The same where no futex reaches: looks again and again, more and more rarely. */
+static void sleep_in_naps(struct shm_channel *s, int events, int timeout_ms)
+{
+    uint64_t until = clock_now() + (uint64_t)shorter(timeout_ms, FUTEX_MS) * CLOCK_NS_PER_MS, nap = NAP_LEAST_NS;
+    while (!ready(s, events) && !atomic_load_explicit(&s->shut, memory_order_relaxed)) {
+        if (clock_now() >= until) {
+            check_peer(s);
+            return;
+        }
+        struct timespec pause = { 0, (long)nap };
+        nanosleep(&pause, NULL);
+        nap = nap < NAP_MOST_NS / 2 ? 2 * nap : NAP_MOST_NS;
+    }
+}
+
 /* One sleep in the futex, at most FUTEX_MS long. */
 static void sleep_in_futex(struct shm_channel *s, int events, int timeout_ms)
 {
+    if (s->apart) {
+        sleep_in_naps(s, events, timeout_ms);
+        return;
+    }
     uint32_t bits = (events & POLLIN ? RING_FUTEX_IN : 0u) | (events & POLLOUT ? RING_FUTEX_OUT : 0u);
     arm(s, bits);
     /* The value to sleep on; whoever takes the bits changes it. */
@@ -705,6 +726,7 @@ int rpc_channel_shared(int fd, int memory_fd, size_t size, bool server, rpc_chan
         rpc_channel_destroy(socket);
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
     }
+    s->apart = true;
     s->memory_fd = fcntl(memory_fd, F_DUPFD_CLOEXEC, 0);
     status = s->memory_fd < 0 ? -errno : use_memory(s, size);
     if (status < 0) {
