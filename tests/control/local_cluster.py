@@ -120,14 +120,20 @@ class Cluster:
         return found
 
 
+def until_attached(process):
+    """Reads what a holder prints; before "attached" that may be what it waits for."""
+    text = ""
+    while (line := process.stdout.readline()) != "attached\n":
+        text += line
+        assert line, text
+
+
 class Holder:
     """A program that uses its GPU when it is told to."""
 
     def __init__(self, cluster):
         self.process = subprocess.Popen([HOLDER], env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        line = self.process.stdout.readline()
-        if line != "attached\n":
-            raise AssertionError(line + self.process.stdout.read())
+        until_attached(self.process)
 
     def finish(self, status=0):
         text, _ = self.process.communicate("\n", timeout=PATIENCE)
@@ -176,8 +182,7 @@ def scenario(cluster):
     time.sleep(0.3)
     waiting = subprocess.Popen([HOLDER], env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     again()
-    line = waiting.stdout.readline()
-    assert line == "attached\n", line + waiting.communicate()[0]
+    until_attached(waiting)
     assert cluster.server_pids() == before and all(alive(pid) for pid in before)
     program.finish()
     text, _ = waiting.communicate("\n", timeout=PATIENCE)
