@@ -159,6 +159,7 @@ struct exec_group {
     uint8_t state;
     bool gave_way;                    /* had its share while others wait: they go first */
     uint32_t spent;                   /* slices in a row */
+    uint32_t waited;                  /* how often others gave way and this one, though it could, did not run */
     uint8_t barrier;                  /* AT_BARRIER: which */
     uint32_t wanted;                  /* AT_SYNC: lanes that it waits for */
     const struct exec_insn *at;       /* the instruction that it waits in */

@@ -5,14 +5,16 @@
  * to arrive behind them waits there for the rest. That is for speed. For progress (lanes that wait for one another), a
  * group that has used up its slice while others could run is set aside until each of them has had its turn: at once if it
  * did what loops wait with (volatile, relaxed or acquiring loads, compare-and-swap, clocks …), after PATIENCE slices
- * if not, since lanes that left a long loop early had better wait for the rest.
+ * if not, since lanes that left a long loop early had better wait for the rest. Groups that part and meet again within a slice
+ * are new ones each time, and none of them ever seems to have had its share; so who has waited while others gave way
+ * FORGOTTEN times goes first, whatever they are.
  */
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/exec.h"
 
 #include <cuda.h>
 
-enum { PATIENCE = 64 };
+enum { PATIENCE = 64, FORGOTTEN = 8 };
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 
@@ -90,12 +92,24 @@ static void group_remove(struct exec_warp *w, uint32_t i)
     w->groups[i] = w->groups[--w->group_count];
 }
 
+/* The group that has waited longest, if that is too long; else -1. */
+static int forgotten(const struct exec_warp *w)
+{
+    int longest = -1;
+    for (uint32_t i = 0; i < w->group_count; i++) {
+        const struct exec_group *g = &w->groups[i];
+        if (g->state == EXEC_RUNNABLE && g->waited >= FORGOTTEN && (longest < 0 || g->waited > w->groups[longest].waited))
+            longest = (int)i;
+    }
+    return longest;
+}
+
 /* The group to run next, merged with those that stand at the same place; its index, or -1. */
 static int pick(struct exec_warp *w)
 {
     if (w->group_count == 1)
         return w->groups[0].state == EXEC_RUNNABLE ? 0 : -1;
-    int best = -1;
+    int best = forgotten(w);
     for (int round = 0; round < 2 && best < 0; round++) {
         for (uint32_t i = 0; i < w->group_count; i++) {
             struct exec_group *g = &w->groups[i];
@@ -154,6 +168,14 @@ static void run(struct exec_warp *w)
     } while (w->pc != w->stop);
 }
 
+/* The group that ran has given way. */
+static void count_waits(struct exec_warp *w)
+{
+    for (uint32_t i = 0; i < w->group_count; i++)
+        if (i != w->current && w->groups[i].state == EXEC_RUNNABLE)
+            w->groups[i].waited++;
+}
+
 /* Is there a group that has not had its share? */
 static bool another(const struct exec_warp *w)
 {
@@ -189,6 +211,7 @@ void exec_warp_slice(struct exec_warp *w, int32_t budget)
         if (!g->gave_way)
             return;
         g->spent = 0;
+        count_waits(w);
         if (!more-- || !another(w))
             return;
         w->budget = budget;           /* what it waits for may well be in its own warp */

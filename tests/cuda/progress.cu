@@ -1,4 +1,5 @@
 // shows: forward progress: spin lock in a warp, ring of flags, shuffles in both arms, __syncwarp from different lines, early exits,
+// shows: forward progress: cells of a graph, each of a lane, that wait for others of the same warp and of other blocks
 // shows: forward progress: ticket lock over 1,000 blocks, hand-made grid barrier, decoupled look-back
 #include "check.h"
 
@@ -128,6 +129,68 @@ __global__ void look_back(const int *in, int *out, volatile unsigned long long *
     out[blockIdx.x * blockDim.x + threadIdx.x] = prefix + sum;
 }
 
+// The lanes of a warp wait for one another in a loop in which they part and meet all the time; none may be forgotten.
+enum { CELLS = 20000, CHILDREN = 8, GRAPHS = 4 };
+
+__global__ void wait_in_graph(volatile unsigned *value, const int *child)
+{
+    int missing = 0, cached[CHILDREN];
+    for (int k = blockIdx.x * blockDim.x + threadIdx.x; k < CELLS;) {
+        int i;
+        if (missing == 0) {
+            missing = CHILDREN;
+            for (i = 0; i < CHILDREN; i++) {
+                cached[i] = child[k * CHILDREN + i];
+                if (cached[i] < 0 || value[cached[i]] != 0)
+                    missing--;
+            }
+        } else {
+            missing = CHILDREN;
+            for (i = 0; i < CHILDREN; i++)
+                if (cached[i] < 0 || value[cached[i]] != 0)
+                    missing--;
+        }
+        if (missing == 0) {
+            unsigned sum = k;
+            for (i = 0; i < CHILDREN; i++)
+                if (cached[i] >= 0)
+                    sum = sum * 3 + value[cached[i]];
+            value[k] = sum | 1;
+            k += gridDim.x * blockDim.x;
+        }
+    }
+}
+
+static void graphs()
+{
+    static int child[CELLS * CHILDREN];
+    static unsigned expected[CELLS], got[CELLS];
+    int *child_d;
+    unsigned *value, random = 1;
+    MUST(cudaMalloc((void **)&child_d, sizeof child));
+    MUST(cudaMalloc((void **)&value, sizeof got));
+    for (int graph = 0; graph < GRAPHS; graph++) {
+        for (int k = 0; k < CELLS; k++) {
+            unsigned sum = k;
+            for (int i = 0; i < CHILDREN; i++) {
+                random = random * 1664525 + 1013904223;
+                int near = 1 + (random >> 16) % (graph % 2 ? 400 : 4000), ch = random & 0x300 ? -1 : k - near;
+                child[k * CHILDREN + i] = ch = ch < 0 ? -1 : ch;
+                if (ch >= 0)
+                    sum = sum * 3 + expected[ch];
+            }
+            expected[k] = sum | 1;
+        }
+        MUST(cudaMemcpy(child_d, child, sizeof child, cudaMemcpyHostToDevice));
+        MUST(cudaMemset(value, 0, sizeof got));
+        wait_in_graph<<<8, 256>>>(value, child_d);
+        MUST(cudaMemcpy(got, value, sizeof got, cudaMemcpyDeviceToHost));
+        HOLDS(memcmp(got, expected, sizeof got) == 0);
+    }
+    MUST(cudaFree(child_d));
+    MUST(cudaFree(value));
+}
+
 int main()
 {
     int *d, *e, h[1024];
@@ -137,6 +200,8 @@ int main()
     spin_lock<<<4, 64>>>();
     MUST(cudaMemcpyFromSymbol(h, locked_sum, sizeof(int)));
     HOLDS(h[0] == 256);
+
+    graphs();
 
     MUST(cudaMemset(d, 0, 4096));
     ring<<<1, 32>>>(d, e);
