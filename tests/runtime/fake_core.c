@@ -4,6 +4,7 @@
  */
 #include "tests/runtime/fake_core.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,15 @@ static int answer(const char *call) {
     return error;
 }
 
+static pthread_once_t window_once = PTHREAD_ONCE_INIT;
+
+static void window_make(void) {
+    window = mmap(NULL, FAKE_MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    shadow = mmap(NULL, FAKE_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (window == MAP_FAILED || shadow == MAP_FAILED)
+        abort();
+}
+
 int core_attach(void) {
     if (getenv("FAKE_CORE_TRACE"))
         fprintf(stderr, "attached\n");
@@ -56,12 +66,8 @@ int core_attach(void) {
         return CORE_NOT_INITIALIZED;
     if (fake.attach_error)
         return fake.attach_error;
-    if (!fake.attached++ && !window) {
-        window = mmap(NULL, FAKE_MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        shadow = mmap(NULL, FAKE_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (window == MAP_FAILED || shadow == MAP_FAILED)
-            abort();
-    }
+    __atomic_fetch_add(&fake.attached, 1, __ATOMIC_RELAXED);     /* any thread may be the first, as with the real core */
+    pthread_once(&window_once, window_make);
     return CORE_OK;
 }
 bool core_forked(void) { return fake.forked; }
