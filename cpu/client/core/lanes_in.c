@@ -332,7 +332,7 @@ int lanes_send(struct stream *stream, lanes_next_function *next, void *context, 
         sending_ask(s);
     while (s->ended < s->begun)
         sending_wait(s);
-    int code = s->dead ? CORE_DEVICE_UNAVAILABLE : s->code;
+    int code = s->dead ? session_loss_wait(CORE_DEVICE_UNAVAILABLE) : s->code;
     *size = s->left;
     free(s);
     if (!code)

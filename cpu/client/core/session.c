@@ -13,12 +13,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "host.h"
 #include "lanes.h"
 
 enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD };
 enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
+#define LOSS_SAID_NS CLOCK_NS_PER_SECOND      /* from the end of the calls to what session_lost says: microseconds, on an idle machine */
 
 static const char *const default_uri = "unix:///run/flyt/server.sock";
 
@@ -31,7 +33,7 @@ static int failure;
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t loss_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t loss_said = PTHREAD_COND_INITIALIZER;
-static bool loss_told, loss_telling;
+static bool loss_told, loss_untold, loss_telling;
 static char loss_reason[RPC_ERROR_SIZE];
 
 /* ---- errors that stay ---- */
@@ -67,13 +69,15 @@ void session_lost(void *unused, const char *reason)
     (void)unused;
     pthread_mutex_lock(&loss_lock);
     bool first = !loss_told && atomic_load(&state) == STATE_READY;
-    loss_told |= first;
     if (!loss_reason[0])
         snprintf(loss_reason, sizeof loss_reason, "%s", reason);
-    pthread_mutex_unlock(&loss_lock);
-    if (first)                                /* before any call fails: the program may end with that */
+    if (first) {                              /* under the lock: another thread that finds the loss fails no call before this is said */
         log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the program again",
                   core_session.uri, reason);
+        loss_told = true;
+        pthread_cond_broadcast(&loss_said);
+    }
+    pthread_mutex_unlock(&loss_lock);
     session_set_sticky(CORE_DEVICE_UNAVAILABLE);
     lanes_lost();
     if (!first)
@@ -91,6 +95,10 @@ void session_lost(void *unused, const char *reason)
 int session_loss_wait(int code)
 {
     pthread_mutex_lock(&loss_lock);
+    /* The transport ends its calls before it calls session_lost. After an end that was meant nobody does: once, then, in vain. */
+    struct timespec until = clock_timespec(clock_now() + LOSS_SAID_NS);
+    while (!loss_told && !loss_untold && atomic_load(&state) == STATE_READY && rpc_client_lost(core_session.client))
+        loss_untold = pthread_cond_clockwait(&loss_said, &loss_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
     while (loss_telling)
         pthread_cond_wait(&loss_said, &loss_lock);
     pthread_mutex_unlock(&loss_lock);

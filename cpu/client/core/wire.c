@@ -173,7 +173,11 @@ static void wire_done(struct rpc_call *rpc, void *context)
 {
     (void)rpc;
     struct wire_call *call = context;
-    wire_settle(call);
+    int sticky = atomic_load(&core_session.sticky);
+    if (call->rpc.status != RPC_SUCCESS && rpc_client_lost(core_session.client))    /* this thread may be about to say why, and does not wait for it */
+        call->result = sticky ? sticky : CORE_DEVICE_UNAVAILABLE;
+    else
+        wire_settle(call);
     call->arrived(call);
 }
 
