@@ -53,7 +53,12 @@ static void test_round(void **state)
     (void)state;
     size_t size = make(bytes, &in);
     assert_int_equal(ticket_verify(key, 1, bytes, size, now, 42, &out, error), 0);
-    assert_memory_equal(&in, &out, sizeof in);
+    assert_string_equal(in.tenant, out.tenant);        /* field by field: what is between them is nobody's */
+    assert_string_equal(in.node, out.node);
+    assert_string_equal(in.gpu, out.gpu);
+    assert_true(in.server == out.server && in.program == out.program && in.sms == out.sms && in.memory == out.memory);
+    assert_true(in.issued == out.issued && in.expires == out.expires);
+    assert_memory_equal(in.nonce, out.nonce, sizeof in.nonce);
     assert_int_equal(ticket_verify(key, 1, bytes, size, now, 0, &out, error), 0);
 }
 
