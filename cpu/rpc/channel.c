@@ -11,7 +11,7 @@
  * LOOKS_MAX: so often one looks into memory before one gives way: some microseconds, in which a peer on another processor
  * answers a short call. (A system call that asks counts for LOOKS_OF_A_CALL.) A peer on this processor cannot, until we do
  * give way: so LOOKS_MIN when somebody else was here. SWITCH_NS: giving way to nobody takes a third of it. SHARED_MAX: so
- * often one gives way to the peer before one sleeps instead. LONG_NS: whoever was here had more to do than to answer,
+ * often one gives way to the peer before one sleeps instead, or moves away. LONG_NS: whoever was here had more to do than to answer,
  * and for the next CROWDED times one looks and then sleeps.
  */
 enum { LOOKS_MAX = 128, LOOKS_MIN = 4, LOOKS_OF_A_CALL = 16, SHARED_MAX = 16, CROWDED = 16, SPIN_SKIP_MAX = 6 };
@@ -55,6 +55,18 @@ void rpc_spin_init(struct rpc_spin *spin)
     *spin = (struct rpc_spin){ .on = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1, .looks = LOOKS_MAX };
 }
 
+/* To any other processor that it may use: the peer answers on this one, and the system would leave both here. */
+static bool move_away(void)
+{
+    cpu_set_t all, others;
+    int here = sched_getcpu();
+    if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) != 0)
+        return false;
+    others = all;
+    CPU_CLR(here, &others);
+    return CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0 && sched_setaffinity(0, sizeof all, &all) == 0;
+}
+
 /* Gives way once, and learns from how long that took. The time afterwards; 0: better sleep. */
 static uint64_t give_way(struct rpc_spin *spin, uint64_t before)
 {
@@ -74,7 +86,7 @@ static uint64_t give_way(struct rpc_spin *spin, uint64_t before)
     if (++spin->shared < SHARED_MAX)
         return now;
     spin->shared = 0;
-    return 0;
+    return spin->moves && move_away() ? clock_now() : 0;
 }
 
 /* Asks for a while without giving way: by looking into memory, or with a few system calls. As receive. */

@@ -80,6 +80,7 @@ struct rpc_spin {
     unsigned looks;             /* into memory, before giving way */
     unsigned shared;            /* so often somebody else ran meanwhile, lately */
     unsigned crowded;           /* so often one sleeps instead of giving way */
+    bool     moves;             /* the thread is ours to move to another processor: a server's */
 };
 
 void    rpc_spin_init(struct rpc_spin *);

@@ -52,6 +52,7 @@ int rpc_server_create(rpc_channel *channel, const struct rpc_program *program, r
     server->program = program;
     rpc_inbox_init(&server->inbox, program->max_record);
     rpc_spin_init(&server->spin);
+    server->spin.moves = true;
     pthread_mutex_init(&server->lock, NULL);
     rpc_sender_init(&server->sender, &server->lock, channel, program->max_record, server_blocked, server);
     *out = server;
