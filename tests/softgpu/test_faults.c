@@ -79,7 +79,7 @@ static int case_trap(void)
 
 static CUresult told = CUDA_SUCCESS;
 static int host_function_ran;
-static void CUDA_CB tell(CUstream s, CUresult status, void *data) { (void)s; (void)data; told = status; }
+static void CUDA_CB tell(CUstream s, CUresult status, void *data) { (void)s; (void)data; __atomic_store_n(&told, status, __ATOMIC_SEQ_CST); }
 static void CUDA_CB ran(void *data) { (void)data; host_function_ran = 1; }
 
 static int case_callback(void)               /* callbacks are told, host functions are not called */
@@ -95,6 +95,9 @@ static int case_callback(void)               /* callbacks are told, host functio
     __atomic_store_n(gate, 1, __ATOMIC_SEQ_CST);
     if (cuStreamSynchronize(s) != CUDA_ERROR_LAUNCH_FAILED)
         return 4;
+    /* The fault ends the wait above; the callback has a thread of its own, which may not have run yet. */
+    for (int ms = 0; __atomic_load_n(&told, __ATOMIC_SEQ_CST) == CUDA_SUCCESS && ms < 10000; ms++)
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     return told == CUDA_ERROR_LAUNCH_FAILED && !host_function_ran ? 0 : 5;
 }
 
