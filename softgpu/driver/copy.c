@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STAGE_MOST = 64 << 10, HERE_MOST = 64 << 10 };
+enum { STAGE_MOST = 64 << 10, HERE_MOST = 512 << 10 };
 
 struct copy { struct sgd_side to, from; size_t width, rows, slices; };
 
@@ -90,7 +90,7 @@ static CUresult push(struct sgd_stream *s, const struct copy *c, bool asynchrono
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
     }
-    /* A small one whose turn it is costs less than waking the thread that would do it. */
+    /* One whose turn it is, unless it is long: waking the thread that would do it costs as much, and a processor. */
     if (!wait && to_bytes <= HERE_MOST && from_bytes <= HERE_MOST && !sgd_config.chaos)
         return sgd_queue_push_here(s, op, NULL);
     if (!wait)
