@@ -123,6 +123,8 @@ static bool stream_ready(struct session *session, struct call *call)
         if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP)
             return false;
     }
+    if (stream->dead && !stream->handle)      /* what stands behind STREAM_DESTROY asks for the stream's end, and this list is not looked at again */
+        return true;
     if (stream->device->deferred && !stream_legacy_order(stream, call->order))
         return false;
     if (call->record && call->record->recorded && !call->record->issued && call->record->stream != stream)

@@ -53,6 +53,13 @@ static void group_wait(struct session *session, struct group *group, struct stre
 static int group_issue(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream;
+    if (stream->dead && !stream->handle) {      /* STREAM_DESTROY went before and set a marker; no handle would be the legacy stream */
+        if (atomic_load(&stream->done) < stream->issued && stream->marked == stream->issued)
+            group_wait(session, call->group, stream);
+        else
+            group_part(session, call->group, CUDA_SUCCESS);
+        return CUDA_SUCCESS;
+    }
     CUresult r = session->gpu->StreamQuery(stream->handle);
     if (r == CUDA_SUCCESS) {
         r = session->gpu->StreamSynchronize(stream->handle);      /* idle: makes the driver print */
