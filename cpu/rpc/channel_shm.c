@@ -1,5 +1,6 @@
 /*
- * channel_shm.c: a channel through memory that two processes share, beside a unix socket that brought them together.
+ * channel_shm.c: a channel through memory that two processes share, beside a unix socket that brought them together
+ * (shm_offer.c says how).
  *
  * Layout (ring.h has the structures; all places are offsets, so each side maps it wherever it likes)
  *
@@ -22,17 +23,6 @@
  * its own tail, with each write of its own: so a conversation of calls and answers is near, and of a burst the first. What
  * stands there is written over only when all of it has been read; so it is always the first of what is unread, if it is unread.
  *
- * Who makes the memory. The server, which does not trust the client: a memfd sealed against shrinking, so that no
- * access can fault, and against growing, so that what it costs is known. A file that stands for a device's BAR cannot
- * be sealed: nobody but who made it may be able to cut it (a guest cannot cut a BAR); see rpc_channel_shared.
- *
- * Getting there. The client's first record is a call of program OFFER_PROGRAM, and nothing else is sent until its answer
- * has come. A server that knows it answers with SUCCESS, the memory's size, and the descriptor (SCM_RIGHTS); from then
- * on all records travel through the memory. One that does not know it answers PROG_UNAVAIL, as ONC RPC wants, and the
- * connection goes on as a plain socket; so it does where the server has no memory to give. A client that does
- * not offer begins with another record, and is served over the socket. Both decide inside send, receive and poll, so
- * nobody waits longer for a slow server than for its first answer.
- *
  * Waiting. Who finds nothing to do asks again and again for a moment (rpc_channel_receive_spinning), then sets a bit in
  * its side's sleep word, looks at the ring once more, and sleeps; who moves a position then looks at the other's
  * sleep word (who moves a head, once in each sixteenth of the ring: a writer sleeps until a quarter is free, and before all is
@@ -47,302 +37,39 @@
  *
  * The peer's death ends the socket. What it had written before is still read, then the stream ends.
  */
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/ring.h"
+#include "cpu/rpc/shm.h"
 
 #include "cpu/common/clock.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <linux/magic.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { FUTEX_MS = 20, NAP_LEAST_NS = 2000, NAP_MOST_NS = 1000000 };
-enum { OFFER_PROGRAM = 0x20F17008, OFFER_VERSION = RING_VERSION, OFFER_PROCEDURE = 1 };
-enum { OFFER_SIZE = RPC_MARK_SIZE + 40, ANSWER_BODY = 24, ANSWER_MAX = 64, DESCRIPTORS_MAX = 4 };
-
-enum shm_state {
-    SHM_ASKING,             /* client: the offer is out; server: the first bytes are awaited */
-    SHM_PLAIN,              /* the socket */
-    SHM_RINGS,
-    SHM_BROKEN              /* the peer broke the rules, or its memory cannot be used */
-};
-
-struct shm_channel {
-    rpc_channel      base;
-    rpc_channel     *socket;
-    int              fd;                /* the socket's */
-    enum ring_side   side;
-    bool             required;          /* client: shm://, a plain socket will not do */
-    bool             apart;             /* the two sides may be on two kernels */
-    atomic_int       state;             /* written under the lock */
-    atomic_int       failure;           /* -errno, with SHM_BROKEN */
-    atomic_bool      ended;             /* the peer has gone, or we have shut it down */
-    atomic_bool      shut;
-    pthread_mutex_t  lock;              /* of the handshake, and of the bits of our sleep word */
-    uint8_t          early[ANSWER_MAX]; /* handshake bytes so far */
-    size_t           early_size, early_given;
-    int              memory_fd;         /* -1: none. Client: came with the answer's first byte */
-    size_t           payload;           /* server: so many bytes are offered */
-    unsigned         sleepers_in, sleepers_out;     /* threads in futex */
-    void            *memory;            /* without the payload area */
-    size_t           memory_size;
-    struct ring_view view;
-};
 
 static struct shm_channel *of(rpc_channel *channel)
 {
     return (struct shm_channel *)channel;
 }
 
-static int state_of(struct shm_channel *s)
-{
-    /* acquire: who sees SHM_RINGS sees the view */
-    return atomic_load_explicit(&s->state, memory_order_acquire);
-}
-
-static void set_state(struct shm_channel *s, enum shm_state state)
-{
-    if (state == SHM_RINGS) {
-        atomic_store_explicit(&s->base.transport, "shm", memory_order_relaxed);
-        atomic_store_explicit(&s->base.direct, true, memory_order_release);       /* the view is complete: for look */
-    }
-    atomic_store_explicit(&s->state, state, memory_order_release);
-}
-
-static int breaks(struct shm_channel *s, int failure)
-{
-    atomic_store(&s->failure, failure);
-    set_state(s, SHM_BROKEN);
-    return failure;
-}
-
-/* ---- the memory ---- */
-
-/* Maps the memory behind s->memory_fd, which is of `size` bytes; the server lays it out. */
-static int use_memory(struct shm_channel *s, size_t size)
-{
-    size_t mapped = ring_memory_size(0);
-    if (size < mapped)
-        return -EPROTO;
-    void *memory = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory_fd, 0);
-    if (memory == MAP_FAILED)
-        return -errno;
-    s->memory = memory;
-    s->memory_size = mapped;
-    if (s->side == RING_SERVER)
-        ring_format(memory, (size - mapped) & ~((size_t)RING_HEAD - 1));
-    return ring_attach(memory, mapped, size, s->side, &s->view);
-}
-
-/* Sealed memory with the rings laid out, of *size bytes; 0, or -errno: there is none. */
-static int make_memory(struct shm_channel *s, size_t *size)
-{
-    *size = ring_memory_size(s->payload);
-    s->memory_fd = memfd_create("flyt-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (s->memory_fd < 0)
-        return -errno;
-    int status = 0;
-    if (ftruncate(s->memory_fd, (off_t)*size) != 0 || fcntl(s->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        status = -errno;
-    if (status == 0)
-        status = use_memory(s, *size);
-    if (status < 0) {
-        close(s->memory_fd);
-        s->memory_fd = -1;
-    }
-    return status;
-}
-
-/* A descriptor that came from the server: memory of at least that size, which nobody can make shorter. */
-static int check_memory(int fd, uint64_t size)
-{
-    struct stat is;
-    struct statfs of_what;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &is) != 0 || fstatfs(fd, &of_what) != 0)
-        return -EPROTO;
-    /* not huge pages either: they can be missing when they are touched */
-    bool good = of_what.f_type == TMPFS_MAGIC && is.st_size > 0 && size == (uint64_t)is.st_size && size <= SIZE_MAX / 2;
-    return good ? 0 : -EPROTO;
-}
-
-/* ---- the handshake ---- */
-
-static void put_word(uint8_t *at, uint32_t word)
-{
-    word = htonl(word);
-    memcpy(at, &word, sizeof word);
-}
-
-static uint32_t word_at(const uint8_t *at)
-{
-    uint32_t word;
-    memcpy(&word, at, sizeof word);
-    return ntohl(word);
-}
-
-static void make_offer(uint8_t offer[OFFER_SIZE])
-{
-    const uint32_t words[OFFER_SIZE / 4] = {
-        RPC_MARK_LAST | (OFFER_SIZE - RPC_MARK_SIZE), 0 /* xid */, CALL, RPC_MSG_VERSION, OFFER_PROGRAM, OFFER_VERSION,
-        OFFER_PROCEDURE, AUTH_NONE, 0, AUTH_NONE, 0,
-    };
-    for (size_t i = 0; i < OFFER_SIZE / 4; i++)
-        put_word(offer + 4 * i, words[i]);
-}
-
-/* The answer, with fd (-1: there is no memory) attached to its first byte. */
-static int send_answer(int socket, int fd, uint64_t size)
-{
-    const uint32_t words[] = {
-        RPC_MARK_LAST | (ANSWER_BODY + (fd >= 0 ? 8 : 0)), 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0,
-        fd >= 0 ? SUCCESS : PROG_UNAVAIL, (uint32_t)(size >> 32), (uint32_t)size,
-    };
-    uint8_t bytes[sizeof words];
-    size_t length = sizeof words - (fd >= 0 ? 0 : 8);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        put_word(bytes + 4 * i, words[i]);
-    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
-    struct iovec data = { bytes, length };
-    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
-    if (fd >= 0) {
-        memset(&control, 0, sizeof control);
-        message.msg_control = &control;
-        message.msg_controllen = sizeof control;
-        struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-        part->cmsg_level = SOL_SOCKET;
-        part->cmsg_type = SCM_RIGHTS;
-        part->cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(part), &fd, sizeof fd);
-    }
-    /* the first bytes of ours on this connection: they fit, or it is of no use */
-    ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return sent == (ssize_t)length ? 0 : sent < 0 ? -errno : -EPROTO;
-}
-
-/* Server: takes what has come of the first record. The lock is held. 0: decided; -EAGAIN; or -errno. */
-static int hear_offer(struct shm_channel *s)
-{
-    uint8_t offer[OFFER_SIZE];
-    make_offer(offer);
-    while (s->early_size < OFFER_SIZE) {
-        ssize_t got = recv(s->fd, s->early + s->early_size, OFFER_SIZE - s->early_size, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return -EAGAIN;
-        s->early_size += got > 0 ? (size_t)got : 0;
-        if (got <= 0 || memcmp(s->early, offer, s->early_size) != 0) {
-            set_state(s, SHM_PLAIN);            /* the bytes are given to the inbox first; an end or error comes again */
-            return 0;
-        }
-    }
-    s->early_size = 0;
-    size_t size;
-    bool made = make_memory(s, &size) == 0;
-    int status = send_answer(s->fd, s->memory_fd, size);
-    if (status < 0)
-        return breaks(s, status);
-    set_state(s, made ? SHM_RINGS : SHM_PLAIN);
-    return 0;
-}
-
-/* Keeps the first descriptor of a message, closes the others. */
-static void take_descriptors(struct shm_channel *s, struct msghdr *message)
-{
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-            if (s->memory_fd < 0)
-                s->memory_fd = fd;
-            else
-                close(fd);
-        }
-    }
-}
-
-/* Receives until `size` bytes of the answer are there, and no byte more: the next belong to the stream. */
-static int receive_early(struct shm_channel *s, size_t size)
-{
-    while (s->early_size < size) {
-        union { struct cmsghdr header; char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))]; } control;
-        struct iovec data = { s->early + s->early_size, size - s->early_size };
-        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
-        ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-        take_descriptors(s, &message);
-        if (got == 0)
-            return -ECONNRESET;
-        s->early_size += (size_t)got;
-    }
-    return 0;
-}
-
-/* Client: takes what has come of the answer. The lock is held. 0: decided; -EAGAIN; or -errno. */
-static int hear_answer(struct shm_channel *s)
-{
-    int status = receive_early(s, RPC_MARK_SIZE);
-    if (status == 0) {
-        uint32_t mark = word_at(s->early), length = mark & ~RPC_MARK_LAST;
-        if (!(mark & RPC_MARK_LAST) || length < ANSWER_BODY || length > ANSWER_MAX - RPC_MARK_SIZE)
-            return breaks(s, -EPROTO);
-        status = receive_early(s, RPC_MARK_SIZE + length);
-    }
-    if (status < 0)
-        return status == -EAGAIN ? status : breaks(s, status);
-
-    const uint8_t *body = s->early + RPC_MARK_SIZE;
-    size_t length = s->early_size - RPC_MARK_SIZE;
-    if (word_at(body) != 0 || word_at(body + 4) != REPLY)
-        return breaks(s, -EPROTO);
-    if (word_at(body + 8) != MSG_ACCEPTED || word_at(body + 20) != SUCCESS) {
-        if (s->required)
-            return breaks(s, -EPROTONOSUPPORT);
-        set_state(s, SHM_PLAIN);
-        return 0;
-    }
-    if (length != ANSWER_BODY + 8 || s->memory_fd < 0)
-        return breaks(s, -EPROTO);
-    uint64_t size = (uint64_t)word_at(body + ANSWER_BODY) << 32 | word_at(body + ANSWER_BODY + 4);
-    status = check_memory(s->memory_fd, size);
-    if (status == 0)
-        status = use_memory(s, (size_t)size);
-    if (status < 0)
-        return breaks(s, status);
-    set_state(s, SHM_RINGS);
-    return 0;
-}
-
 static int settle_slowly(struct shm_channel *s)
 {
-    int state = state_of(s);
+    int state = shm_state(s);
     if (state == SHM_ASKING) {
         pthread_mutex_lock(&s->lock);
-        state = state_of(s);
-        int status = state != SHM_ASKING ? 0 : s->side == RING_SERVER ? hear_offer(s) : hear_answer(s);
+        state = shm_state(s);
+        int status = state != SHM_ASKING ? 0 : shm_hear(s);
         pthread_mutex_unlock(&s->lock);
         if (status < 0)
             return status;
-        state = state_of(s);
+        state = shm_state(s);
     }
     return state == SHM_BROKEN ? atomic_load(&s->failure) : state;
 }
@@ -350,7 +77,7 @@ static int settle_slowly(struct shm_channel *s)
 /* The state, once decided; -EAGAIN; or another -errno. */
 static inline int settle(struct shm_channel *s)
 {
-    int state = state_of(s);
+    int state = shm_state(s);
     return state == SHM_RINGS ? state : settle_slowly(s);
 }
 
@@ -616,7 +343,7 @@ static void shm_shutdown(rpc_channel *channel)
     atomic_store(&s->shut, true);
     atomic_store(&s->ended, true);
     rpc_channel_shutdown(s->socket);        /* the peer sees it, and who polls here */
-    if (state_of(s) == SHM_RINGS) {
+    if (shm_state(s) == SHM_RINGS) {
         /* Threads of ours in the futex. The word must change, or one that is about to sleep would. */
         atomic_exchange(&s->view.mine->word, 0);
         futex(&s->view.mine->word, FUTEX_WAKE, INT_MAX, NULL);
@@ -676,17 +403,14 @@ static struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side)
 
 int rpc_channel_offer(rpc_channel *socket, bool required, rpc_channel **out, char *error)
 {
-    uint8_t offer[OFFER_SIZE];
     struct shm_channel *s = shm_create(socket, RING_CLIENT);
     if (!s) {
         rpc_channel_destroy(socket);
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
     }
     s->required = required;
-    make_offer(offer);
-    ssize_t sent = send(s->fd, offer, sizeof offer, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent != OFFER_SIZE) {
-        int status = sent < 0 ? -errno : -EPROTO;
+    int status = shm_offer(s);
+    if (status < 0) {
         shm_destroy(&s->base);
         return rpc_explain(error, status, "offering shared memory to the server: %s", strerror(-status));
     }
@@ -728,12 +452,12 @@ int rpc_channel_shared(int fd, int memory_fd, size_t size, bool server, rpc_chan
     }
     s->apart = true;
     s->memory_fd = fcntl(memory_fd, F_DUPFD_CLOEXEC, 0);
-    status = s->memory_fd < 0 ? -errno : use_memory(s, size);
+    status = s->memory_fd < 0 ? -errno : shm_use_memory(s, size);
     if (status < 0) {
         shm_destroy(&s->base);
         return rpc_explain(error, status, "%zu bytes of shared memory cannot be used: %s", size, strerror(-status));
     }
-    set_state(s, SHM_RINGS);
+    shm_set_state(s, SHM_RINGS);
     *out = &s->base;
     return 0;
 }
@@ -742,7 +466,7 @@ bool rpc_channel_shared_memory(rpc_channel *channel, struct rpc_shared_memory *o
 {
     struct shm_channel *s = of(channel);
     *out = (struct rpc_shared_memory){ .fd = -1 };
-    if (channel->operations != &shm_operations || state_of(s) != SHM_RINGS)
+    if (channel->operations != &shm_operations || shm_state(s) != SHM_RINGS)
         return false;
     *out = (struct rpc_shared_memory){ .numbers = s->view.numbers, .number_count = s->view.number_count, .fd = s->memory_fd,
                                        .payload = s->view.payload, .payload_size = s->view.payload_size };

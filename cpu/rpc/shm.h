@@ -1,0 +1,68 @@
+/*
+ * shm.h: what the two files of the shared-memory channel have in common: shm_offer.c, which brings client and server to
+ * the same memory, and channel_shm.c, which is the channel from then on. Nobody else sees it.
+ */
+#ifndef FLYT_RPC_SHM_H
+#define FLYT_RPC_SHM_H
+
+#include "cpu/rpc/channel.h"
+#include "cpu/rpc/ring.h"
+
+#include <pthread.h>
+
+enum { SHM_EARLY_MAX = 64 };
+
+enum shm_state {
+    SHM_ASKING,             /* client: the offer is out; server: the first bytes are awaited */
+    SHM_PLAIN,              /* the socket */
+    SHM_RINGS,
+    SHM_BROKEN              /* the peer broke the rules, or its memory cannot be used */
+};
+
+struct shm_channel {
+    rpc_channel      base;
+    rpc_channel     *socket;
+    int              fd;                /* the socket's */
+    enum ring_side   side;
+    bool             required;          /* client: shm://, a plain socket will not do */
+    bool             apart;             /* the two sides may be on two kernels */
+    atomic_int       state;             /* written under the lock */
+    atomic_int       failure;           /* -errno, with SHM_BROKEN */
+    atomic_bool      ended;             /* the peer has gone, or we have shut it down */
+    atomic_bool      shut;
+    pthread_mutex_t  lock;              /* of the handshake, and of the bits of our sleep word */
+    uint8_t          early[SHM_EARLY_MAX]; /* handshake bytes so far */
+    size_t           early_size, early_given;
+    int              memory_fd;         /* -1: none. Client: came with the answer's first byte */
+    size_t           payload;           /* server: so many bytes are offered */
+    unsigned         sleepers_in, sleepers_out;     /* threads in futex */
+    void            *memory;            /* without the payload area */
+    size_t           memory_size;
+    struct ring_view view;
+};
+
+static inline int shm_state(struct shm_channel *s)
+{
+    /* acquire: who sees SHM_RINGS sees the view */
+    return atomic_load_explicit(&s->state, memory_order_acquire);
+}
+
+static inline void shm_set_state(struct shm_channel *s, enum shm_state state)
+{
+    if (state == SHM_RINGS) {
+        atomic_store_explicit(&s->base.transport, "shm", memory_order_relaxed);
+        atomic_store_explicit(&s->base.direct, true, memory_order_release);       /* the view is complete: for look */
+    }
+    atomic_store_explicit(&s->state, state, memory_order_release);
+}
+
+/* Maps the memory behind s->memory_fd, which is of `size` bytes; the server lays it out. 0, or -errno. */
+int shm_use_memory(struct shm_channel *, size_t size);
+
+/* Client: asks the server to go on through memory. 0, or -errno. */
+int shm_offer(struct shm_channel *);
+/* Takes what has come of the offer (server) or of its answer (client). The lock is held. 0: the state is decided; -EAGAIN; or
+   -errno: it is SHM_BROKEN, or will be found so. */
+int shm_hear(struct shm_channel *);
+
+#endif

@@ -1,0 +1,252 @@
+/*
+ * shm_offer.c: how client and server come to the same memory.
+ *
+ * Who makes the memory. The server, which does not trust the client: a memfd sealed against shrinking, so that no
+ * access can fault, and against growing, so that what it costs is known. A file that stands for a device's BAR cannot
+ * be sealed: nobody but who made it may be able to cut it (a guest cannot cut a BAR); see rpc_channel_shared.
+ *
+ * Getting there. The client's first record is a call of program OFFER_PROGRAM, and nothing else is sent until its answer
+ * has come. A server that knows it answers with SUCCESS, the memory's size, and the descriptor (SCM_RIGHTS); from then
+ * on all records travel through the memory. One that does not know it answers PROG_UNAVAIL, as ONC RPC wants, and the
+ * connection goes on as a plain socket; so it does where the server has no memory to give. A client that does
+ * not offer begins with another record, and is served over the socket. Both decide inside send, receive and poll, so
+ * nobody waits longer for a slow server than for its first answer.
+ */
+#include "cpu/rpc/shm.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { OFFER_PROGRAM = 0x20F17008, OFFER_VERSION = RING_VERSION, OFFER_PROCEDURE = 1 };
+enum { OFFER_SIZE = RPC_MARK_SIZE + 40, ANSWER_BODY = 24, DESCRIPTORS_MAX = 4 };
+
+static int breaks(struct shm_channel *s, int failure)
+{
+    atomic_store(&s->failure, failure);
+    shm_set_state(s, SHM_BROKEN);
+    return failure;
+}
+
+/* ---- the memory ---- */
+
+int shm_use_memory(struct shm_channel *s, size_t size)
+{
+    size_t mapped = ring_memory_size(0);
+    if (size < mapped)
+        return -EPROTO;
+    void *memory = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory_fd, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    s->memory = memory;
+    s->memory_size = mapped;
+    if (s->side == RING_SERVER)
+        ring_format(memory, (size - mapped) & ~((size_t)RING_HEAD - 1));
+    return ring_attach(memory, mapped, size, s->side, &s->view);
+}
+
+/* Sealed memory with the rings laid out, of *size bytes; 0, or -errno: there is none. */
+static int make_memory(struct shm_channel *s, size_t *size)
+{
+    *size = ring_memory_size(s->payload);
+    s->memory_fd = memfd_create("flyt-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (s->memory_fd < 0)
+        return -errno;
+    int status = 0;
+    if (ftruncate(s->memory_fd, (off_t)*size) != 0 || fcntl(s->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        status = -errno;
+    if (status == 0)
+        status = shm_use_memory(s, *size);
+    if (status < 0) {
+        close(s->memory_fd);
+        s->memory_fd = -1;
+    }
+    return status;
+}
+
+/* A descriptor that came from the server: memory of at least that size, which nobody can make shorter. */
+static int check_memory(int fd, uint64_t size)
+{
+    struct stat is;
+    struct statfs of_what;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &is) != 0 || fstatfs(fd, &of_what) != 0)
+        return -EPROTO;
+    /* not huge pages either: they can be missing when they are touched */
+    bool good = of_what.f_type == TMPFS_MAGIC && is.st_size > 0 && size == (uint64_t)is.st_size && size <= SIZE_MAX / 2;
+    return good ? 0 : -EPROTO;
+}
+
+/* ---- the handshake ---- */
+
+static void put_word(uint8_t *at, uint32_t word)
+{
+    word = htonl(word);
+    memcpy(at, &word, sizeof word);
+}
+
+static uint32_t word_at(const uint8_t *at)
+{
+    uint32_t word;
+    memcpy(&word, at, sizeof word);
+    return ntohl(word);
+}
+
+static void make_offer(uint8_t offer[OFFER_SIZE])
+{
+    const uint32_t words[OFFER_SIZE / 4] = {
+        RPC_MARK_LAST | (OFFER_SIZE - RPC_MARK_SIZE), 0 /* xid */, CALL, RPC_MSG_VERSION, OFFER_PROGRAM, OFFER_VERSION,
+        OFFER_PROCEDURE, AUTH_NONE, 0, AUTH_NONE, 0,
+    };
+    for (size_t i = 0; i < OFFER_SIZE / 4; i++)
+        put_word(offer + 4 * i, words[i]);
+}
+
+/* The answer, with fd (-1: there is no memory) attached to its first byte. */
+static int send_answer(int socket, int fd, uint64_t size)
+{
+    const uint32_t words[] = {
+        RPC_MARK_LAST | (ANSWER_BODY + (fd >= 0 ? 8 : 0)), 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0,
+        fd >= 0 ? SUCCESS : PROG_UNAVAIL, (uint32_t)(size >> 32), (uint32_t)size,
+    };
+    uint8_t bytes[sizeof words];
+    size_t length = sizeof words - (fd >= 0 ? 0 : 8);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        put_word(bytes + 4 * i, words[i]);
+    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
+    struct iovec data = { bytes, length };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+    if (fd >= 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+        struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(part), &fd, sizeof fd);
+    }
+    /* the first bytes of ours on this connection: they fit, or it is of no use */
+    ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent == (ssize_t)length ? 0 : sent < 0 ? -errno : -EPROTO;
+}
+
+/* Server: takes what has come of the first record. The lock is held. 0: decided; -EAGAIN; or -errno. */
+static int hear_offer(struct shm_channel *s)
+{
+    uint8_t offer[OFFER_SIZE];
+    make_offer(offer);
+    while (s->early_size < OFFER_SIZE) {
+        ssize_t got = recv(s->fd, s->early + s->early_size, OFFER_SIZE - s->early_size, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return -EAGAIN;
+        s->early_size += got > 0 ? (size_t)got : 0;
+        if (got <= 0 || memcmp(s->early, offer, s->early_size) != 0) {
+            shm_set_state(s, SHM_PLAIN);            /* the bytes are given to the inbox first; an end or error comes again */
+            return 0;
+        }
+    }
+    s->early_size = 0;
+    size_t size;
+    bool made = make_memory(s, &size) == 0;
+    int status = send_answer(s->fd, s->memory_fd, size);
+    if (status < 0)
+        return breaks(s, status);
+    shm_set_state(s, made ? SHM_RINGS : SHM_PLAIN);
+    return 0;
+}
+
+/* Keeps the first descriptor of a message, closes the others. */
+static void take_descriptors(struct shm_channel *s, struct msghdr *message)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+            if (s->memory_fd < 0)
+                s->memory_fd = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
+/* Receives until `size` bytes of the answer are there, and no byte more: the next belong to the stream. */
+static int receive_early(struct shm_channel *s, size_t size)
+{
+    while (s->early_size < size) {
+        union { struct cmsghdr header; char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))]; } control;
+        struct iovec data = { s->early + s->early_size, size - s->early_size };
+        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+        ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+        take_descriptors(s, &message);
+        if (got == 0)
+            return -ECONNRESET;
+        s->early_size += (size_t)got;
+    }
+    return 0;
+}
+
+/* Client: takes what has come of the answer. The lock is held. 0: decided; -EAGAIN; or -errno. */
+static int hear_answer(struct shm_channel *s)
+{
+    int status = receive_early(s, RPC_MARK_SIZE);
+    if (status == 0) {
+        uint32_t mark = word_at(s->early), length = mark & ~RPC_MARK_LAST;
+        if (!(mark & RPC_MARK_LAST) || length < ANSWER_BODY || length > SHM_EARLY_MAX - RPC_MARK_SIZE)
+            return breaks(s, -EPROTO);
+        status = receive_early(s, RPC_MARK_SIZE + length);
+    }
+    if (status < 0)
+        return status == -EAGAIN ? status : breaks(s, status);
+
+    const uint8_t *body = s->early + RPC_MARK_SIZE;
+    size_t length = s->early_size - RPC_MARK_SIZE;
+    if (word_at(body) != 0 || word_at(body + 4) != REPLY)
+        return breaks(s, -EPROTO);
+    if (word_at(body + 8) != MSG_ACCEPTED || word_at(body + 20) != SUCCESS) {
+        if (s->required)
+            return breaks(s, -EPROTONOSUPPORT);
+        shm_set_state(s, SHM_PLAIN);
+        return 0;
+    }
+    if (length != ANSWER_BODY + 8 || s->memory_fd < 0)
+        return breaks(s, -EPROTO);
+    uint64_t size = (uint64_t)word_at(body + ANSWER_BODY) << 32 | word_at(body + ANSWER_BODY + 4);
+    status = check_memory(s->memory_fd, size);
+    if (status == 0)
+        status = shm_use_memory(s, (size_t)size);
+    if (status < 0)
+        return breaks(s, status);
+    shm_set_state(s, SHM_RINGS);
+    return 0;
+}
+
+int shm_hear(struct shm_channel *s)
+{
+    return s->side == RING_SERVER ? hear_offer(s) : hear_answer(s);
+}
+
+int shm_offer(struct shm_channel *s)
+{
+    uint8_t offer[OFFER_SIZE];
+    make_offer(offer);
+    ssize_t sent = send(s->fd, offer, sizeof offer, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent == OFFER_SIZE ? 0 : sent < 0 ? -errno : -EPROTO;
+}
