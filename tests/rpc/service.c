@@ -21,6 +21,14 @@ const char *__tsan_default_suppressions(void)
     return "race:libtirpc.so\n";
 }
 
+uint64_t test_random(void)
+{
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
 void test_pattern(uint64_t seed, void *bytes, size_t size)
 {
     uint8_t *at = bytes;
@@ -240,6 +248,28 @@ static bool tls_channels(rpc_channel *out[2], char *error)
     rpc_tls_identity_wipe(&identity);
     out[1] = accept.channel;
     return status == 0 && out[1];
+}
+
+void test_socket_pair(int fds[2])
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+        perror("socketpair");
+        abort();
+    }
+}
+
+enum clnt_stat test_call(rpc_client *client, int device)
+{
+    device_args args = { .device = device };
+    plain_result result = { 0 };
+    return flyt_device_sync_1(&args, &result, rpc_client_stub(client));
+}
+
+void test_loss_note(void *context, const char *reason)
+{
+    struct test_loss *loss = context;
+    loss->count++;
+    snprintf(loss->reason, sizeof loss->reason, "%s", reason);
 }
 
 void test_channels(const char *kind, rpc_channel *out[2])

@@ -48,6 +48,9 @@ void service_destroy(struct service *);
 /* Answers the outstanding EVENTS call; waits for one to come. */
 void service_say(struct service *, uint32_t serial);
 
+/* The same numbers in each run; of one thread. */
+uint64_t test_random(void);
+
 void test_pattern(uint64_t seed, void *bytes, size_t size);
 bool test_pattern_matches(uint64_t seed, const void *bytes, size_t size);
 
@@ -55,5 +58,14 @@ bool test_pattern_matches(uint64_t seed, const void *bytes, size_t size);
    socketpair), "tcp" or "tls" (over the loopback; "tls-rekey": with new
    keys every 100 KB). */
 void test_channels(const char *kind, rpc_channel *out[2]);
+/* A pair of unix sockets. */
+void test_socket_pair(int fds[2]);
+
+/* DEVICE_SYNC and its answer. */
+enum clnt_stat test_call(rpc_client *, int device);
+
+/* What a client says of the loss of its server: test_loss_note with one of these. */
+struct test_loss { unsigned count; char reason[RPC_ERROR_SIZE]; };
+void test_loss_note(void *loss, const char *reason);
 
 #endif
