@@ -31,7 +31,7 @@ extern _Atomic uint64_t fake_mapped[8];         /* bytes, per device */
 extern _Atomic unsigned fake_recalled;          /* number of the last recall that was answered; they count from 1 */
 extern _Atomic uint64_t fake_idle;              /* what that answer said */
 
-void fake_start(void);                          /* listens and sets FLYT_SERVER */
+void fake_start(void);                          /* listens, in $TEST_FOLDER, and sets FLYT_SERVER; once a process */
 void fake_release(void);                        /* ends every "hold", also future ones */
 void fake_cut(void);                            /* closes the connection now */
 void fake_recall(uint64_t bytes);
@@ -39,13 +39,5 @@ void fake_publish(uint32_t stream, uint64_t done);      /* in shared memory, tru
 void fake_say(const char *text);                /* an EVENTS text */
 void fake_latch(int code);                      /* what the next reply's head says */
 bool fake_peek(uint64_t address, void *to, uint64_t size);      /* device memory, behind the client's back */
-
-/* Runs a test in a process of its own, because a process attaches once. Returns its exit status, or 128 + signal. */
-int  fake_isolated(void (*test)(void));
-/* What it wrote to stderr and stdout, when not NULL. */
-int  fake_isolated_output(void (*test)(void), char *output, unsigned long size);
-
-#define CHECK(condition) ((condition) ? (void)0 : fake_failed(#condition, __FILE__, __LINE__))
-void fake_failed(const char *what, const char *file, int line) __attribute__((noreturn));
 
 #endif

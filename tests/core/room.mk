@@ -1,11 +1,12 @@
-# Tests of the client core: its objects with a scripted server in the same process (fake.c).
-TESTS_CORE_NAMES   := test_parts test_session test_work
-TESTS_CORE_OBJECTS := $(call objects,$(TESTS_CORE_NAMES:%=tests/core/%.c) tests/core/fake.c)
+# Tests of the client core: its objects with a scripted server in the same process (fake.h).
+TESTS_CORE_NAMES   := test_parts test_session test_memory test_copies test_streams test_work
+TESTS_CORE_SHARED  := tests/core/isolated.c tests/core/fake.c tests/core/fake_device.c tests/core/work.c
+TESTS_CORE_OBJECTS := $(call objects,$(TESTS_CORE_NAMES:%=tests/core/%.c) $(TESTS_CORE_SHARED))
 TESTS              += $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%)
 
 $(TESTS_CORE_OBJECTS): | $(CPU_RPC_HEADERS)
 
-$(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o $(BUILD)/tests/core/fake.o $(CORE_OBJECTS) $(CPU_RPC_OBJECTS) $(CPU_COMMON_OBJECTS)
+$(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o $(call objects,$(TESTS_CORE_SHARED)) $(CORE_OBJECTS) $(CPU_RPC_OBJECTS) $(CPU_COMMON_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(CPU_COMMON_LIBS) $(CPU_RPC_LIBS) -lcmocka -ldl
 
@@ -18,7 +19,7 @@ TESTS += $(BUILD)/tests/flyt_run
 
 # The library, as front ends link it, against the real server.
 TESTS_CORE_SERVED := $(BUILD)/tests/core_served
-$(BUILD)/tests/core_served: $(call objects,tests/core/test_served.c) | $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+$(BUILD)/tests/core_served: $(call objects,tests/core/test_served.c tests/core/isolated.c) | $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
 # ThreadSanitizer leaves a process hardly a range of 1 TiB, so two processes find none in common.

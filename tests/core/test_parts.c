@@ -10,15 +10,7 @@
 #include "cpu/client/core/internal.h"
 #include "cpu/common/fatbin.h"
 #include "cpu/common/hash.h"
-
-static uint64_t random_next(void)
-{
-    static uint64_t x = 88172645463325252u;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return x;
-}
+#include "work.h"
 
 static void perf_words(void **unused)
 {

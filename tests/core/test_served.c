@@ -19,16 +19,9 @@
 #include <cmocka.h>
 
 #include "cpu/client/core/core.h"
+#include "isolated.h"
 
 #define MIB ((size_t)1 << 20)
-#define CHECK(condition) ((condition) ? (void)0 : failed(#condition, __LINE__))
-
-static _Noreturn void failed(const char *what, int line)
-{
-    fprintf(stderr, "test_served.c:%d: failed: %s\n", line, what);
-    fflush(NULL);
-    _exit(99);
-}
 
 /* fill(address, count, value): one block of 32 threads; forever(); fault(): writes to address 16. */
 static const char code[] =
@@ -71,20 +64,6 @@ static core_stream stream_new(unsigned flags)
     core_stream s = 0;
     CHECK(core_stream_create(0, flags, 0, &s) == 0);
     return s;
-}
-
-static int isolated(void (*body)(void), unsigned limit)
-{
-    fflush(NULL);
-    pid_t child = fork();
-    if (!child) {
-        alarm(limit);
-        body();
-        exit(0);
-    }
-    int status;
-    waitpid(child, &status, 0);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /* ---- everything once ---- */
@@ -372,7 +351,7 @@ static void random_program(uint64_t seed)
     CHECK(core_event_destroy(world.event) == 0);
 }
 
-static void body_random(void)
+static void body_random_programs(void)
 {
     const char *seeds = getenv("FLYT_TEST_SEEDS");
     for (int i = 1; i <= (seeds ? atoi(seeds) : 8); i++) {
@@ -435,7 +414,7 @@ TEST(work, 60)
 TEST(held, 60)
 TEST(chain, 60)
 TEST(threads, 60)
-static void random_programs(void **unused) { (void)unused; assert_int_equal(isolated(body_random, 110), 0); }
+TEST(random_programs, 110)
 TEST(memory, 60)
 TEST(fault, 30)
 TEST(forever, 15)
@@ -496,6 +475,7 @@ int main(int argc, char **argv)
         kill(server, SIGTERM);
         waitpid(server, NULL, 0);
         unlink(socket_path);
+        unlink(strncat(socket_path, ".lock", 6));
     }
     return failures;
 }

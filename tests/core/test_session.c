@@ -16,6 +16,7 @@
 
 #include "cpu/client/core/internal.h"
 #include "fake.h"
+#include "isolated.h"
 
 static double seconds(void)
 {
@@ -28,7 +29,7 @@ static double seconds(void)
 static void says(void (*test)(void), const char *sentence)
 {
     static char output[65536];
-    assert_int_equal(fake_isolated_output(test, output, sizeof output), 0);
+    assert_int_equal(isolated_output(test, 60, output, sizeof output), 0);
     const char *at = strstr(output, sentence);
     if (!at)
         fail_msg("\"%s\" does not contain \"%s\"", output, sentence);
@@ -172,10 +173,10 @@ static void body_invisible(void)
 static void attaching(void **unused)
 {
     (void)unused;
-    assert_int_equal(fake_isolated(body_attach), 0);
-    assert_int_equal(fake_isolated(body_window), 0);
-    assert_int_equal(fake_isolated(body_visible), 0);
-    assert_int_equal(fake_isolated(body_invisible), 0);
+    assert_int_equal(isolated(body_attach, 60), 0);
+    assert_int_equal(isolated(body_window, 60), 0);
+    assert_int_equal(isolated(body_visible, 60), 0);
+    assert_int_equal(isolated(body_invisible, 60), 0);
 }
 
 /* ---- fork ---- */
@@ -267,10 +268,10 @@ static void body_fork_first(void)
 static void forking(void **unused)
 {
     (void)unused;
-    assert_int_equal(fake_isolated(body_fork), 0);
-    assert_int_equal(fake_isolated(body_fork_first), 0);
+    assert_int_equal(isolated(body_fork, 60), 0);
+    assert_int_equal(isolated(body_fork_first, 60), 0);
 #ifndef __SANITIZE_ADDRESS__                      /* whose allocator may stay locked in the child of a process with threads */
-    assert_int_equal(fake_isolated(body_fork_busy), 0);
+    assert_int_equal(isolated(body_fork_busy, 60), 0);
 #endif
 }
 
@@ -318,7 +319,7 @@ static void body_signals(void)
 static void signals(void **unused)
 {
     (void)unused;
-    assert_int_equal(fake_isolated(body_signals), 0);
+    assert_int_equal(isolated(body_signals, 60), 0);
 }
 
 /* ---- loss ---- */
@@ -370,7 +371,7 @@ static void loss_at_each_stage(void **unused)
     for (unsigned i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         static char output[65536];
         fake_options = (struct fake_options){ .close_at = stages[i] };
-        assert_int_equal(fake_isolated_output(use_until_lost, output, sizeof output), 0);
+        assert_int_equal(isolated_output(use_until_lost, 60, output, sizeof output), 0);
         assert_true(strstr(output, "is lost") || strstr(output, "went away"));
     }
     static const uint32_t mute[] = { FLYT_DEVICE_INIT, FLYT_STREAM_SYNC, FLYT_LAUNCH };
@@ -381,7 +382,7 @@ static void loss_at_each_stage(void **unused)
     static const uint32_t garbage[] = { FLYT_DEVICE_INIT, FLYT_MAP, FLYT_COPY_OUT, FLYT_EVENTS, FLYT_MODULE_LOAD };
     for (unsigned i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
         fake_options = (struct fake_options){ .garbage_at = garbage[i] };
-        assert_int_equal(fake_isolated(use_until_lost), 0);
+        assert_int_equal(isolated(use_until_lost, 60), 0);
     }
     fake_options = (struct fake_options){ 0 };
 }
