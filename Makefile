@@ -101,9 +101,9 @@ check-programs:
 	@tools/check-programs $(DIR)
 
 # An item of TESTS is a command: a word, or several in quotes; `command@300` has a limit of 300 s. The programs under build/
-# that it names are built first.
+# that it names are built first; $(BIN), which a flavour has there too, is what `all` fills.
 quote := "
-tests_need = $(sort $(filter-out $(BUILD)/fuzz/corpus/%,$(filter $(BUILD)/%,$(foreach word,$(subst @, ,$(subst $(quote),,$(1))),$(word)))))
+tests_need = $(sort $(filter-out $(BIN) $(BUILD)/fuzz/corpus/%,$(filter $(BUILD)/%,$(foreach word,$(subst @, ,$(subst $(quote),,$(1))),$(word)))))
 test-programs: $(call tests_need,$(TESTS))
 run-tests: test-programs all
 	@tests/run $(TESTS)
