@@ -1,6 +1,7 @@
 # flyt-cluster-manager with scripted peers.
-$(call objects,tests/control/cluster_rig.c tests/control/cluster_manager.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_manager: $(call objects,tests/control/cluster_manager.c tests/control/cluster_rig.c) \
+TESTS_CLUSTER_RIG := $(call objects,tests/control/cluster_rig.c tests/control/cluster_parties.c)
+$(TESTS_CLUSTER_RIG) $(call objects,tests/control/cluster_manager.c): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/control_cluster_manager: $(call objects,tests/control/cluster_manager.c) $(TESTS_CLUSTER_RIG) \
                                          $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
@@ -16,7 +17,7 @@ $(BUILD)/tests/control_cluster_place: $(call objects,tests/control/cluster_place
 TESTS += $(BUILD)/tests/control_cluster_place
 
 $(call objects,tests/control/cluster_scale.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale.c tests/control/cluster_rig.c) \
+$(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale.c) $(TESTS_CLUSTER_RIG) \
                                       $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager $(BIN)/flytctl
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)

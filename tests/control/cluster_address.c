@@ -80,7 +80,6 @@ static void test_by_address(void **state)
     protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
     client_open(&client);
     rig_until(client.registered, 5000);
-    client_close(&client);
     rig_destroy();
 }
 
@@ -93,7 +92,6 @@ static void test_off_by_default(void **state)
     try("127.0.0.1");
     assert_false(client.registered);
     assert_int_equal(client.error, -EACCES);
-    client_close(&client);
     rig_destroy();
 }
 
@@ -193,8 +191,6 @@ static void test_claims_of_others(void **state)
     }
     assert_int_equal(admin_status().programs, 5);
     link_close(claims.link);
-    client_close(&owner);
-    node_close(&node);
     rig_destroy();
 }
 

@@ -1,6 +1,6 @@
 # The key that signs tickets, changed.
 $(call objects,tests/control/cluster_keys.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_keys: $(call objects,tests/control/cluster_keys.c tests/control/cluster_rig.c) \
+$(BUILD)/tests/control_cluster_keys: $(call objects,tests/control/cluster_keys.c) $(TESTS_CLUSTER_RIG) \
                                      $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)

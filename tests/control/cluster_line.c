@@ -74,16 +74,6 @@ static struct fake_program *begin(struct fake_program *programs[SMALL])
     return waiting;
 }
 
-static void end(void)
-{
-    for (int i = 0; i < SMALL; i++)
-        if (small[i].link)
-            client_close(&small[i]);
-    client_close(&large);
-    node_close(&n1);
-    rig_destroy();
-}
-
 static void test_large_is_served(void **state)
 {
     struct fake_program *programs[SMALL] = { NULL };
@@ -107,7 +97,7 @@ static void test_large_is_served(void **state)
     rig_until(programs[held]->running, 5000);
     assert_int_equal(n1.overcommits, 0);
     admin_check_books();
-    end();
+    rig_destroy();
 }
 
 /* It has waited for long enough: what was kept for it is free again at once. */
@@ -120,7 +110,7 @@ static void test_change_of_mind(void **state)
     assert_true(held > 0);
     client_end(&large, waiting);
     rig_until(programs[held]->running, 5000);
-    end();
+    rig_destroy();
 }
 
 /* The kept GPU's node goes: another that could hold it is kept. */
@@ -138,8 +128,7 @@ static void test_another_gpu(void **state)
     assert_string_equal(waiting->node, "n2");
     node_reopen(&n1);
     rig_until(programs[held]->running, 5000);   /* n1 is kept for nobody */
-    node_close(&n2);
-    end();
+    rig_destroy();
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 # The line of programs that wait.
 $(call objects,tests/control/cluster_line.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_line: $(call objects,tests/control/cluster_line.c tests/control/cluster_rig.c) \
+$(BUILD)/tests/control_cluster_line: $(call objects,tests/control/cluster_line.c) $(TESTS_CLUSTER_RIG) \
                                      $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)

@@ -13,7 +13,18 @@ static const char quick[] = "virt-server-auto-deallocate = { grace-period = 0.3;
                             "silence = { suspect = 1.0; lost = 3.0; client-lost = 2.0; start = 5.0; };\n";
 
 static struct fake_node n1, n2;
-static struct fake_client a, b;
+static struct fake_client a, b, c;
+
+/* What most tests begin with: a node with one GPU of 16 SMs, shared in time, and so many VMs entitled to 8 of them. */
+static void begin(unsigned vms)
+{
+    struct fake_client *const clients[] = { &a, &b, &c };
+    static const char *const names[] = { "vm-a", "vm-b", "vm-c" };
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    for (unsigned i = 0; i < vms; i++)
+        client_create(clients[i], names[i], 8, GIB, 0, true, "");
+}
 
 /* A program starts, another joins its server, both end, the grace period passes, everything is back. */
 static void test_life(void **state)
@@ -42,8 +53,6 @@ static void test_life(void **state)
     assert_int_equal(status.programs, 0);
     assert_int_equal(status.sms_used, 0);
     assert_int_equal(status.memory_used, 0);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -66,14 +75,11 @@ static void test_tickets(void **state)
     /* Another server does not take it. */
     assert_int_equal(ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server + 1, &ticket, error),
                      -EACCES);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
 static void test_host_preferred_and_best_fit(void **state)
 {
-    struct fake_client c;
     (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 8, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -88,18 +94,12 @@ static void test_host_preferred_and_best_fit(void **state)
     assert_string_equal(one->node, "n2");
     assert_string_equal(two->node, "n1");
     assert_string_equal(three->node, "n2");
-    client_close(&a);
-    client_close(&b);
-    client_close(&c);
-    node_close(&n1);
-    node_close(&n2);
     rig_destroy();
 }
 
 /* Waiting in line, failing at once, and what can never be. */
 static void test_line(void **state)
 {
-    struct fake_client c;
     (void)state;
     rig_create(quick);
     client_create(&c, "vm-c", 64, GIB, 0, true, "");
@@ -128,10 +128,6 @@ static void test_line(void **state)
     rig_until(two->running, 5000);
     assert_int_equal(n1.overcommits, 0);
     assert_int_equal(admin_status().waiting, 0);
-    client_close(&a);
-    client_close(&b);
-    client_close(&c);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -155,8 +151,6 @@ static void test_ungrouped(void **state)
     client_end(&a, programs[2]);
     rig_until(programs[4]->running, 5000);
     assert_int_equal(n1.server_count, 4);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -164,16 +158,12 @@ static void test_ungrouped(void **state)
 static void test_failed_start(void **state)
 {
     (void)state;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    begin(1);
     n1.fail_starts = true;
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->code != CTL_OK && one->code != CTL_WAITING, 8000);
     assert_non_null(strstr(one->text, "told to fail"));
     rig_until(admin_check_books() == 0, 3000);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -181,9 +171,7 @@ static void test_failed_start(void **state)
 static void test_silent_node(void **state)
 {
     (void)state;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
     n1.mute = true;
@@ -198,8 +186,6 @@ static void test_silent_node(void **state)
     client_end(&a, one);
     struct fake_program *two = client_run(&a, CLIENT_WAIT_YES);
     rig_until(two->running, 5000);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -207,10 +193,7 @@ static void test_silent_node(void **state)
 static void test_node_speaks_again(void **state)
 {
     (void)state;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
-    client_create(&b, "vm-b", 8, GIB, 0, true, "");
+    begin(2);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
     n1.mute = true;
@@ -224,9 +207,6 @@ static void test_node_speaks_again(void **state)
     rig_until(two->running, 5000);
     assert_false(one->lost);
     assert_int_equal(admin_check_books(), 2);
-    client_close(&a);
-    client_close(&b);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -234,9 +214,7 @@ static void test_node_speaks_again(void **state)
 static void test_manager_stopped(void **state)
 {
     (void)state;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
     kill(rig.pid, SIGSTOP);
@@ -246,8 +224,6 @@ static void test_manager_stopped(void **state)
     assert_false(one->lost);
     assert_int_equal(n1.stops, 0);
     assert_int_equal(admin_check_books(), 1);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -255,9 +231,7 @@ static void test_manager_stopped(void **state)
 static void test_node_reconnects(void **state)
 {
     (void)state;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
     node_close(&n1);
@@ -269,20 +243,13 @@ static void test_node_reconnects(void **state)
     assert_false(one->lost);
     assert_int_equal(n1.stops, 0);
     assert_int_equal(admin_check_books(), 1);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
 /* kill -9: what ran goes on, and is the manager's again; what waited waits again. */
 static void crash(int number)
 {
-    struct fake_client c;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
-    client_create(&b, "vm-b", 8, GIB, 0, true, "");
-    client_create(&c, "vm-c", 8, GIB, 0, true, "");
+    begin(3);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES), *two = client_run(&b, CLIENT_WAIT_YES);
     rig_until(one->running && two->running, 5000);
     struct fake_program *three = client_run(&c, CLIENT_WAIT_YES);
@@ -309,10 +276,6 @@ static void crash(int number)
     client_end(&c, three);
     rig_until(n1.server_count == 0, 8000);
     rig_until(admin_check_books() == 0, 3000);
-    client_close(&a);
-    client_close(&b);
-    client_close(&c);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -349,9 +312,6 @@ static void test_changes_while_down(void **state)
     rig_until(two->lost, 10000);
     rig_until(n1.server_count == 0, 10000);
     rig_until(admin_check_books() == 0, 3000);
-    client_close(&a);
-    client_close(&b);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -376,8 +336,6 @@ static void test_ended_while_down(void **state)
     rig_until(n1.server_count == 2, 2500);      /* not after the seconds for which one that is unknown would be kept */
     rig_until(admin_check_books() == 2, 3000);
     assert_false(programs[2]->lost || programs[3]->lost);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -385,9 +343,7 @@ static void test_ended_while_down(void **state)
 static void test_silent_client(void **state)
 {
     (void)state;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
     client_close(&a);
@@ -401,7 +357,6 @@ static void test_silent_client(void **state)
     client_close(&a);
     rig_until(n1.server_count == 0, 8000);
     assert_int_equal(admin_status().programs, 0);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -438,7 +393,6 @@ static void test_credentials(void **state)
     assert_non_null(strstr(thief.why, "ports.client"));
     client_close(&thief);
     memcpy(rig.client_uri, uri, sizeof uri);
-    client_close(&a);
     rig_destroy();
 }
 
@@ -448,9 +402,7 @@ static void test_admin(void **state)
     admin_vms_result vms;
     ctl_plain_result plain;
     (void)state;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    begin(1);
     /* The same name again; nonsense. */
     admin_vm_add_args again = { .vm = { .name = (char *)"vm-a", .sms = 1, .memory = GIB } };
     admin_call(ADMIN_VM_ADD, &again, &added);
@@ -510,8 +462,6 @@ static void test_admin(void **state)
     assert_int_equal(plain.status.code, CTL_OK);
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
     rig_until(!a.registered && a.error == -EACCES, 5000);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -521,9 +471,7 @@ static void test_hostile(void **state)
     enum { STRANGERS = 60 };
     int fds[STRANGERS];
     (void)state;
-    rig_create(quick);
-    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    client_create(&a, "vm-a", 8, GIB, 0, true, "");
+    begin(1);
     for (int i = 0; i < STRANGERS; i++) {
         const char *uri = i % 2 ? rig.node_uri : rig.client_uri;
         struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
@@ -546,8 +494,6 @@ static void test_hostile(void **state)
     assert_int_equal(a.downs, 0);
     for (int i = 0; i < STRANGERS; i++)
         close(fds[i]);
-    client_close(&a);
-    node_close(&n1);
     rig_destroy();
 }
 
@@ -644,11 +590,8 @@ static void test_storm(void **state)
         assert_int_equal(nodes[i].overcommits, 0);
         assert_int_equal(nodes[i].bad_orders, 0);
         starts += nodes[i].starts;
-        node_close(&nodes[i]);
     }
     assert_true(starts > 20);
-    for (int i = 0; i < CLIENTS; i++)
-        client_close(&clients[i]);
     rig_destroy();
 }
 

@@ -19,7 +19,7 @@
 #include "control-managers/common/loop.h"
 #include "cpu/common/ticket.h"
 
-enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512 };
+enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512, RIG_PARTIES = 32 };
 
 struct rig {
     char         folder[64], config[128], node_uri[128], client_uri[128], admin_uri[160];
@@ -28,6 +28,8 @@ struct rig {
     struct link *admin;
     struct secret node_secret;
     bool         patient;                       /* node managers wait before they connect again as the real ones do */
+    struct { struct fake_node *node; struct fake_client *client; } open[RIG_PARTIES];   /* one or the other each */
+    unsigned     open_count;
 };
 extern struct rig rig;
 extern const char *rig_address;                 /* where the manager listens; before rig_create */
@@ -37,7 +39,7 @@ extern const char *rig_security;                /* further keys of that group */
 void rig_create(const char *settings);          /* further settings of the configuration; starts the manager */
 void rig_start(void);                           /* (again, at the same addresses) */
 void rig_signal(int number);                    /* and waits until it has ended */
-void rig_destroy(void);
+void rig_destroy(void);                         /* closes what is open, and ends the manager */
 void rig_run_ms(unsigned ms);
 /* Runs the loop until the condition holds; fails the test after ms, saying `what`. */
 #define rig_until(condition, ms)                                                                                      \

@@ -1,0 +1,404 @@
+/* Node managers and client managers as a test plays them: see cluster_rig.h. */
+#include "tests/control/cluster_rig.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* ---- those that are open, for rig_destroy ---- */
+
+static void closed(const struct fake_node *node, const struct fake_client *client)
+{
+    for (unsigned i = 0; i < rig.open_count; i++)
+        if (rig.open[i].node == node && rig.open[i].client == client) {
+            rig.open[i] = rig.open[--rig.open_count];
+            return;
+        }
+}
+
+static void opened(struct fake_node *node, struct fake_client *client)
+{
+    closed(node, client);                       /* opened again */
+    assert_in_range(rig.open_count, 0, RIG_PARTIES - 1);
+    rig.open[rig.open_count].node = node;
+    rig.open[rig.open_count++].client = client;
+}
+
+/* ---- nodes ---- */
+
+struct fake_server *node_server(struct fake_node *node, uint64_t id)
+{
+    for (int i = 0; i < node->server_count; i++)
+        if (node->servers[i].id == id)
+            return &node->servers[i];
+    return NULL;
+}
+
+struct filled { ctl_server_report report; ctl_uri address; char uri[128]; };
+
+static void fill(const struct fake_node *node, const struct fake_server *server, struct filled *out)
+{
+    snprintf(out->uri, sizeof out->uri, "tcp://%s:%llu", node->name, (unsigned long long)server->id);
+    out->address = out->uri;
+    out->report = (ctl_server_report){
+        .id = server->id, .state = server->state, .addresses = { 1, &out->address }, .granted_sms = server->sms,
+        .memory_limit = server->memory, .pid = 1,
+        .status = { server->state == CTL_SERVER_FAILED ? CTL_INTERNAL : CTL_OK,
+                    (char *)(server->state == CTL_SERVER_FAILED ? "it was told to fail" : "") },
+    };
+}
+
+void node_report(struct fake_node *node, const struct fake_server *server)
+{
+    struct filled filled;
+    node_report_body body = { .kind = NODE_REPORT_SERVER };
+    node_report_args args = { { 1, &body } };
+    fill(node, server, &filled);
+    body.node_report_body_u.server = filled.report;
+    if (!node->mute)
+        link_call(node->link, NODE_REPORT, &args, 10000, NULL, NULL, NULL);
+}
+
+/* What this node would see of over-commitment. */
+static void check_gpu(struct fake_node *node, int gpu)
+{
+    uint64_t sms = 0, memory = 0;
+    unsigned kinds = 0;
+    int users = 0;
+    for (int i = 0; i < node->server_count; i++)
+        if (node->servers[i].gpu == gpu) {
+            sms += node->servers[i].sms;
+            memory += node->servers[i].memory;
+            kinds |= node->servers[i].sharing;
+            users++;
+        }
+    bool alone = kinds & (CTL_SHARING_EXCLUSIVE | CTL_SHARING_MIG);
+    if (sms > node->gpu_sms || memory > node->gpu_memory || (kinds & (kinds - 1)) || (alone && users > 1))
+        node->overcommits++;
+}
+
+static void do_start(struct fake_node *node, const ctl_server_spec *spec)
+{
+    if (node_server(node, spec->id)) {
+        node_report(node, node_server(node, spec->id));
+        return;
+    }
+    if (node->server_count == RIG_SERVERS) {
+        node->bad_orders++;
+        return;
+    }
+    struct fake_server *server = &node->servers[node->server_count++];
+    *server = (struct fake_server){ .id = spec->id, .sms = spec->sms, .memory = spec->memory, .sharing = spec->sharing,
+                                    .gpu = atoi(strrchr(spec->gpu, '-') + 1), .state = CTL_SERVER_STARTING };
+    node->starts++;
+    check_gpu(node, server->gpu);
+    if (node->hold_starts)
+        return;
+    server->state = node->fail_starts ? CTL_SERVER_FAILED : CTL_SERVER_RUNNING;
+    node_report(node, server);
+    if (node->fail_starts)
+        node->server_count--;
+}
+
+static void do_stop(struct fake_node *node, uint64_t id)
+{
+    struct fake_server *server = node_server(node, id);
+    node->stops++;
+    if (!server)
+        return;
+    server->state = CTL_SERVER_ENDED;
+    node_report(node, server);
+    *server = node->servers[--node->server_count];
+}
+
+static void take_keys(struct fake_node *node, const void *keys, size_t size)
+{
+    node->key_count = (unsigned)(size / TICKET_KEY_SIZE);
+    assert_true(node->key_count >= 1 && node->key_count <= TICKET_MAX_KEYS && size % TICKET_KEY_SIZE == 0);
+    memcpy(node->keys, keys, size);
+    memcpy(node->ticket_key, keys, TICKET_KEY_SIZE);
+}
+
+static void ask_orders(struct fake_node *);
+static void got_orders(void *context, int error, const char *why, void *object)
+{
+    struct fake_node *node = context;
+    const node_orders_result *result = object;
+    (void)why;
+    if (error || node->mute)
+        return;
+    for (u_int i = 0; i < result->orders.orders_len; i++) {
+        const node_order *order = &result->orders.orders_val[i];
+        if (order->number <= node->acknowledged)
+            continue;                           /* seen: once is enough */
+        node->acknowledged = order->number;
+        if (order->body.kind == NODE_ORDER_START)
+            do_start(node, &order->body.node_order_body_u.start);
+        else if (order->body.kind == NODE_ORDER_STOP)
+            do_stop(node, order->body.node_order_body_u.stop.server);
+        else if (order->body.kind == NODE_ORDER_KEYS) {
+            take_keys(node, order->body.node_order_body_u.ticket_key.ticket_key_val, order->body.node_order_body_u.ticket_key.ticket_key_len);
+            node->key_orders++;
+        }
+    }
+    ask_orders(node);
+}
+
+static void ask_orders(struct fake_node *node)
+{
+    node_orders_args args = { node->acknowledged };
+    if (link_conn(node->link))
+        link_call(node->link, NODE_ORDERS, &args, CTL_DEAD_SECONDS * 1000, got_orders, node, NULL);
+}
+
+static void registered(void *context, int error, const char *why, void *object)
+{
+    struct fake_node *node = context;
+    const node_register_result *result = object;
+    if (error) {
+        print_error("registering %s: %s\n", node->name, why);
+        return;
+    }
+    node->refused = result->status.code;
+    node->registered = result->status.code == CTL_OK;
+    take_keys(node, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
+    ask_orders(node);
+}
+
+static void node_up(struct link *link, struct conn *conn, const ctl_hello_result *hello)
+{
+    struct fake_node *node = link_context(link);
+    ctl_gpu gpus[RIG_GPUS];
+    char ids[RIG_GPUS][64];
+    static struct filled filled[RIG_SERVERS];
+    ctl_server_report reports[RIG_SERVERS];
+    ctl_host address = node->host;
+    (void)conn, (void)hello;
+    node->ups++;
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        snprintf(ids[i], sizeof ids[i], "%s-%u", node->name, i);
+        gpus[i] = (ctl_gpu){ .id = ids[i], .product = (char *)"fake", .index = i, .sms = node->gpu_sms,
+                             .memory = node->gpu_memory, .sharing = node->sharing, .sm_limits = 1, .text = (char *)"" };
+    }
+    for (int i = 0; i < node->server_count; i++) {
+        fill(node, &node->servers[i], &filled[i]);
+        reports[i] = filled[i].report;
+    }
+    node_register_args args = { .host = node->name, .addresses = { 1, &address }, .gpus = { node->gpu_count, gpus },
+                                .servers = { (u_int)node->server_count, reports } };
+    link_call(node->link, NODE_REGISTER, &args, 10000, registered, node, NULL);
+}
+
+static void node_down(struct link *link, bool was_up, int error, const char *why)
+{
+    struct fake_node *node = link_context(link);
+    (void)was_up, (void)error, (void)why;
+    node->registered = false;
+}
+
+void node_reopen(struct fake_node *node)
+{
+    const char *uris[] = { rig.node_uri, NULL };
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_NODE, .name = node->name, .software = "fake node",
+                                          .secret = &rig.node_secret, .retry_min_ms = rig.patient ? 0 : 20,
+                                          .retry_max_ms = rig.patient ? 0 : 100,
+                                          .context = node, .up = node_up, .down = node_down };
+    node->mute = false;
+    assert_int_equal(link_open(rig.loop, &options, &node->link, NULL), 0);
+    opened(node, NULL);
+}
+
+void node_open(struct fake_node *node, const char *name, unsigned gpus, unsigned sms, uint64_t memory, unsigned sharing)
+{
+    memset(node, 0, sizeof *node);
+    snprintf(node->name, sizeof node->name, "%s", name);
+    snprintf(node->host, sizeof node->host, "host-of-%s", name);
+    node->gpu_count = gpus;
+    node->gpu_sms = sms;
+    node->gpu_memory = memory;
+    node->sharing = sharing;
+    node_reopen(node);
+    rig_until(node->registered, 15000);
+}
+
+void node_close(struct fake_node *node)
+{
+    closed(node, NULL);
+    link_close(node->link);
+    node->link = NULL;
+    node->registered = false;
+}
+
+/* ---- clients ---- */
+
+static struct fake_program *program_of(struct fake_client *client, uint64_t key)
+{
+    return key >= 1 && key <= (uint64_t)client->program_count ? &client->programs[key - 1] : NULL;
+}
+
+static void take_answer(struct fake_client *client, const client_answer *answer)
+{
+    struct fake_program *program = program_of(client, answer->key);
+    if (!program)
+        return;
+    program->answers++;
+    program->code = answer->status.code;
+    program->id = answer->prog;
+    program->position = answer->position;
+    snprintf(program->text, sizeof program->text, "%.255s", answer->status.text);
+    if (answer->status.code != CTL_OK)
+        return;
+    program->running = true;
+    program->server = answer->grant.server;
+    program->sms = answer->grant.sms;
+    snprintf(program->node, sizeof program->node, "%s", answer->grant.node);
+    snprintf(program->address, sizeof program->address, "%s",
+             answer->grant.addresses.addresses_len ? answer->grant.addresses.addresses_val[0] : "");
+    program->ticket_size = answer->grant.ticket.ticket_len;
+    memcpy(program->ticket, answer->grant.ticket.ticket_val, program->ticket_size);
+}
+
+static void ask_events(struct fake_client *);
+static void got_events(void *context, int error, const char *why, void *object)
+{
+    struct fake_client *client = context;
+    const client_events_result *result = object;
+    (void)why;
+    if (error)
+        return;
+    for (u_int i = 0; i < result->events.events_len; i++) {
+        const client_event *event = &result->events.events_val[i];
+        if (event->number <= client->acknowledged)
+            continue;
+        client->acknowledged = event->number;
+        if (event->body.kind == CLIENT_EVENT_ANSWER) {
+            take_answer(client, &event->body.client_event_body_u.answer);
+            continue;
+        }
+        const client_notice *notice = &event->body.client_event_body_u.lost;
+        struct fake_program *program = program_of(client, notice->key);
+        if (!program)
+            continue;
+        program->lost |= event->body.kind == CLIENT_EVENT_LOST;
+        program->suspect |= event->body.kind == CLIENT_EVENT_SUSPECT;
+        program->back |= event->body.kind == CLIENT_EVENT_BACK;
+        program->end_asked |= event->body.kind == CLIENT_EVENT_END;
+        if (event->body.kind == CLIENT_EVENT_LOST) {
+            program->running = false;
+            program->code = notice->why.code;
+            snprintf(program->text, sizeof program->text, "%.255s", notice->why.text);
+        }
+    }
+    ask_events(client);
+}
+
+static void ask_events(struct fake_client *client)
+{
+    client_events_args args = { client->acknowledged };
+    if (link_conn(client->link))
+        link_call(client->link, CLIENT_EVENTS, &args, CTL_DEAD_SECONDS * 1000, got_events, client, NULL);
+}
+
+static void client_registered(void *context, int error, const char *why, void *object)
+{
+    struct fake_client *client = context;
+    (void)why, (void)object;
+    client->registered = error == 0;
+    if (!error)
+        ask_events(client);
+}
+
+static void client_up(struct link *link, struct conn *conn, const ctl_hello_result *hello)
+{
+    struct fake_client *client = link_context(link);
+    client_running running[RIG_PROGRAMS];
+    client_register_args args = { .host = client->name, .programs = { 0, running } };
+    (void)conn, (void)hello;
+    client->ups++;
+    for (int i = 0; i < client->program_count; i++) {
+        const struct fake_program *program = &client->programs[i];
+        if (program->key)
+            running[args.programs.programs_len++] = (client_running){
+                .prog = { .key = program->key, .pid = 100, .executable = (char *)"/bin/fake" }, .id = program->id,
+                .server = program->server };
+    }
+    link_call(client->link, CLIENT_REGISTER, &args, 10000, client_registered, client, NULL);
+}
+
+static void client_down(struct link *link, bool was_up, int error, const char *why)
+{
+    struct fake_client *client = link_context(link);
+    (void)was_up;
+    client->downs++;
+    client->error = error;
+    client->registered = false;
+    snprintf(client->why, sizeof client->why, "%.255s", why);
+}
+
+void client_open(struct fake_client *client)
+{
+    const char *uris[] = { rig.client_uri, NULL };
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_CLIENT, .name = client->name, .software = "fake client",
+                                          .secret = &client->secret, .retry_min_ms = 20, .retry_max_ms = 100,
+                                          .context = client, .up = client_up, .down = client_down };
+    assert_int_equal(link_open(rig.loop, &options, &client->link, NULL), 0);
+    opened(NULL, client);
+}
+
+void client_create(struct fake_client *client, const char *vm, unsigned sms, uint64_t memory, unsigned sharing, bool grouping,
+                   const char *host)
+{
+    admin_vm_add_args args = { .vm = { .name = (char *)vm, .address = (char *)"", .host = (char *)host, .sms = sms, .memory = memory,
+                                       .sharing = sharing, .grouping = grouping } };
+    admin_vm_add_result result;
+    memset(client, 0, sizeof *client);
+    snprintf(client->name, sizeof client->name, "%s", vm);
+    admin_call(ADMIN_VM_ADD, &args, &result);
+    if (result.status.code != CTL_OK)
+        fail_msg("adding VM %s: %s", vm, result.status.text);
+    client->secret.size = strlen(result.secret);
+    memcpy(client->secret.bytes, result.secret, client->secret.size);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    client_open(client);
+    rig_until(client->registered, 10000);
+}
+
+void client_close(struct fake_client *client)
+{
+    closed(NULL, client);
+    link_close(client->link);
+    client->link = NULL;
+    client->registered = false;
+}
+
+static void requested(void *context, int error, const char *why, void *object)
+{
+    (void)why;
+    if (!error)
+        take_answer(context, object);
+}
+
+struct fake_program *client_run(struct fake_client *client, client_wait wait)
+{
+    assert_true(client->program_count < RIG_PROGRAMS);
+    struct fake_program *program = &client->programs[client->program_count++];
+    *program = (struct fake_program){ .key = (uint64_t)client->program_count };
+    client_request_args args = { .prog = { .key = program->key, .pid = 100, .executable = (char *)"/bin/fake" }, .wait = wait };
+    assert_int_equal(link_call(client->link, CLIENT_REQUEST, &args, 10000, requested, client, NULL), 0);
+    return program;
+}
+
+void client_renew(struct fake_client *client, struct fake_program *program)
+{
+    client_renew_args args = { program->key };
+    assert_int_equal(link_call(client->link, CLIENT_RENEW, &args, 10000, requested, client, NULL), 0);
+}
+
+void client_end(struct fake_client *client, struct fake_program *program)
+{
+    u_quad_t key = program->key;
+    client_ended_args args = { { 1, &key } };
+    if (client->link)
+        link_call(client->link, CLIENT_ENDED, &args, 10000, NULL, NULL, NULL);
+    program->key = 0;
+    program->running = false;
+}
