@@ -1,0 +1,77 @@
+/* lane_state.h: what lanes.c (lanes come and go), lanes_in.c (to the device) and lanes_out.c (from the device) share. */
+#ifndef FLYT_SERVER_LANE_STATE_H
+#define FLYT_SERVER_LANE_STATE_H
+
+#include "cpu/rpc/lane.h"
+#include "cpu/server/lanes.h"
+
+enum { LANE_CHUNK = FLYT_MAX_INLINE, LANE_WINDOW = 16, LANE_WRITING = 16, LANE_DISCARDED = 256, LANE_GREETING_MS = 5000, LANE_FAREWELL_MS = 500 };
+
+enum lane_state { LANE_CLOSED, LANE_ASKED, LANE_OPEN };
+
+struct job { struct job *next; uint32_t transfer; struct slot *slot; uint64_t size; };
+
+struct lane {
+    enum lane_state state;
+    uint8_t key[FLYT_LANE_KEY_SIZE];
+    rpc_channel *channel;                 /* the visitor's */
+    pthread_t writer;
+    bool writing;                         /* the thread runs */
+    bool closing;
+    pthread_cond_t wake;
+    struct job *first, **last;
+};
+
+/* A connection that is or wants to be a lane; its thread. */
+struct visitor {
+    struct visitor *next;
+    struct session *session;
+    pthread_t thread;
+    int fd;                               /* -1: the channel has it */
+    void *context;                        /* for lanes.open */
+    rpc_channel *channel;
+    bool ended;                           /* may be joined */
+};
+
+struct arrival {
+    struct slot slot;
+    uint32_t transfer;                    /* 0: free, or claimed */
+    uint64_t received;
+    unsigned receiving;                   /* readers that write into it, and where */
+    struct rpc_lane_record records[FLYT_MAX_LANES];
+};
+
+struct lanes {
+    struct session *session;
+    lanes_open_function *open;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;               /* a slot has come back, a job is done, or the end */
+    bool stop;
+    struct lane lanes[FLYT_MAX_LANES];
+    struct visitor *visitors;
+    unsigned greeting;
+    uint8_t *memory;
+    struct device *registered;            /* under session.lock */
+    struct arrival arrivals[LANE_WINDOW];
+    struct slot *unused;
+    unsigned unused_count;
+    struct { uint32_t transfer; uint64_t left; } discarded[LANE_DISCARDED];
+    unsigned discarded_count;
+    _Atomic unsigned jobs;                /* written by lock holders only */
+};
+
+/* A lane ended as it should not: the client is told why, and given a moment to hear it and to end the session itself. */
+void lane_broke(struct lanes *, uint32_t number, const char *why);
+
+/* ---- lanes_in.c ---- */
+
+void arrivals_init(struct lanes *);
+/* One record of lane `number`. 0, or -errno; -ENODATA: the lane was closed between two. *why: what the client did wrong. */
+int  lanes_read(struct lanes *, uint32_t number, rpc_channel *, const char **why);
+
+/* ---- lanes_out.c ---- */
+
+/* Waits until no slot of the device is being written. */
+void lanes_wait_written(struct lanes *, const struct device *);
+
+#endif
