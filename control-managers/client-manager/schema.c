@@ -52,12 +52,7 @@ static bool check(const void *values, struct config *config)
         config_complain(config, "ipc.mode", "\"%s\" is no octal mode such as 0660", c->mode);
         good = false;
     }
-    int tls = (*c->tls_ca != 0) + (*c->tls_certificate != 0) + (*c->tls_key != 0);
-    if (tls != 0 && tls != 3) {
-        config_complain(config, "tls.ca", "ca, certificate and key belong together: give all three or none");
-        good = false;
-    }
-    return good;
+    return config_check_tls(config, c->tls_ca, c->tls_certificate, c->tls_key) && good;
 }
 
 const struct config_schema manager_schema = {

@@ -74,6 +74,15 @@ void config_complain(struct config *config, const char *path, const char *format
     va_end(list);
 }
 
+bool config_check_tls(struct config *config, const char *ca, const char *certificate, const char *key)
+{
+    int given = (*ca != 0) + (*certificate != 0) + (*key != 0);
+    if (given == 0 || given == 3)
+        return true;
+    config_complain(config, "tls.ca", "ca, certificate and key belong together: give all three or none");
+    return false;
+}
+
 const char *config_where(struct config *config, const char *path)
 {
     int index = key_index(config->schema, path);

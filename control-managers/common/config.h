@@ -65,6 +65,8 @@ const void    *config_values(const struct config *);    /* the daemon's struct; 
 const char    *config_where(struct config *, const char *path);
 void           config_complain(struct config *, const char *path, const char *format, ...)
                    __attribute__((format(printf, 3, 4)));
+/* For a check: the keys of a group `tls` are given all three or not at all; complains where not. */
+bool           config_check_tls(struct config *, const char *ca, const char *certificate, const char *key);
 /* Keys whose values differ and that are not `reload`: their paths, separated by ", "; "" when none. Buffer: size. */
 size_t         config_needs_restart(const struct config *old, const struct config *new_, char *buffer, size_t size);
 /* All keys with kind, initial value and help, as a commented file. */

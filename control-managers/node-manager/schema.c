@@ -67,12 +67,7 @@ static bool check(const void *values, struct config *config)
         config_complain(config, "node.name", "the name is longer than 40 characters, and names of GPUs are made from it");
         good = false;
     }
-    int tls = (*c->tls_ca != 0) + (*c->tls_certificate != 0) + (*c->tls_key != 0);
-    if (tls != 0 && tls != 3) {
-        config_complain(config, "tls.ca", "ca, certificate and key belong together: give all three or none");
-        good = false;
-    }
-    return good;
+    return config_check_tls(config, c->tls_ca, c->tls_certificate, c->tls_key) && good;
 }
 
 static const struct config_absent absent[] = {

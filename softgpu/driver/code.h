@@ -82,6 +82,8 @@ CUresult sgd_module_function(struct sgd_module *, const char *name, struct sgd_f
 CUresult sgd_library_module(struct sgd_library *, struct sgd_context *, struct sgd_module **);
 /* A CUfunction, or a CUkernel in the current context. Mutex held. */
 CUresult sgd_function_find(CUfunction, struct sgd_context *, struct sgd_function **);
+/* Enters (takes the mutex) and finds it; an error has left again. */
+CUresult sgd_enter_function(CUfunction, struct sgd_function **);
 CUresult sgd_kernel_function(struct sgd_kernel *, struct sgd_context *, struct sgd_function **);
 CUresult sgd_function_get_attribute(const struct sgd_function *, CUfunction_attribute, int *);
 CUresult sgd_function_set_attribute(struct sgd_function *, CUfunction_attribute, int);

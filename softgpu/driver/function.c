@@ -99,7 +99,7 @@ CUresult sgd_function_set_attribute(struct sgd_function *f, CUfunction_attribute
     }
 }
 
-static CUresult enter_function(CUfunction handle, struct sgd_function **f)
+CUresult sgd_enter_function(CUfunction handle, struct sgd_function **f)
 {
     struct sgd_context *c;
     CUresult r = sgd_enter_current(&c);
@@ -114,7 +114,7 @@ static CUresult enter_function(CUfunction handle, struct sgd_function **f)
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     r = value ? sgd_function_get_attribute(f, attribute, value) : CUDA_ERROR_INVALID_VALUE;
@@ -125,7 +125,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     r = sgd_function_set_attribute(f, attribute, value);
@@ -136,7 +136,7 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, i
 CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     sgd_leave();
@@ -146,7 +146,7 @@ CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     sgd_leave();
@@ -156,7 +156,7 @@ CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 CUresult cuFuncGetModule(CUmodule *out, CUfunction handle)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     if (out)
@@ -181,7 +181,7 @@ static CUresult enter_kernel(CUkernel handle, struct sgd_kernel **k)
 CUresult cuKernelGetFunction(CUfunction *out, CUkernel handle)
 {
     struct sgd_function *f;
-    CUresult r = enter_function((CUfunction)handle, &f);
+    CUresult r = sgd_enter_function((CUfunction)handle, &f);
     if (r)
         return r;
     if (out)
@@ -250,7 +250,7 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice d
 CUresult cuFuncGetName(const char **name, CUfunction handle)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     if (name)
@@ -276,7 +276,7 @@ CUresult cuKernelGetName(const char **name, CUkernel handle)
 CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     const struct ptx_prototype *p = &f->info.function->signature;
@@ -299,7 +299,7 @@ CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, siz
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     if (state)
@@ -311,7 +311,7 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 CUresult cuFuncLoad(CUfunction handle)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (!r)
         sgd_leave();
     return r;

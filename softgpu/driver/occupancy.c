@@ -3,22 +3,10 @@
 
 enum { SHARED_UNIT = 128 };                  /* shared memory is given out in units of so many bytes */
 
-static CUresult enter_function(CUfunction handle, struct sgd_function **f)
-{
-    struct sgd_context *c;
-    CUresult r = sgd_enter_current(&c);
-    if (r)
-        return r;
-    r = sgd_function_find(handle, c, f);
-    if (r)
-        sgd_leave();
-    return r;
-}
-
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction handle, int block_size, size_t dynamic, unsigned flags)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     if (!blocks || block_size <= 0 || flags & ~1u)
@@ -38,7 +26,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
                                                    int most, unsigned flags)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     if (!grid || !block || flags & ~1u || most < 0) {
@@ -74,7 +62,7 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction hand
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic, CUfunction handle, int blocks, int block_size)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     const struct sg_limits *l = &f->module->context->machine->limits;
@@ -96,7 +84,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic, CUfunction han
 CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction handle, const CUlaunchConfig *config)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     sgd_leave();
@@ -106,7 +94,7 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction handle, const 
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlaunchConfig *config)
 {
     struct sgd_function *f;
-    CUresult r = enter_function(handle, &f);
+    CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
     sgd_leave();

@@ -51,6 +51,20 @@ static inline void alu_get(struct alu_case *c, enum sg_cpu level, const char *te
         fail_msg("%s refused: %s", text, c->why);
 }
 
+/* What has to be refused, with a reason that names the cause. */
+struct alu_refused { const char *text; unsigned sources; const char *reason; };
+
+static inline void alu_check_refused(const struct alu_refused *refused, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct alu_case c;
+        if (alu_find(&c, SG_CPU_BASE, refused[i].text, refused[i].sources) != -1)
+            fail_msg("%s was accepted", refused[i].text);
+        if (!strstr(c.why, refused[i].reason))
+            fail_msg("%s: '%s' does not name '%s'", refused[i].text, c.why, refused[i].reason);
+    }
+}
+
 /* Rows of up to 64 bits. read and write by lane whatever the cell. */
 struct alu_row { _Alignas(64) union { uint32_t w[32]; uint64_t q[32]; } u; };
 

@@ -49,7 +49,7 @@ static bool check(const void *object, struct config *config)
     config_complain(config, "b.count", "seven is not liked");
     return false;
 }
-static const struct config_schema schema = { "test-daemon", keys, sizeof keys / sizeof keys[0], sizeof(struct values), check };
+static const struct config_schema schema = { "test-daemon", keys, sizeof keys / sizeof keys[0], sizeof(struct values), check, NULL };
 
 static char path[64];
 static struct config *load(const char *text, char **problems)

@@ -18,6 +18,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
+from e2e import sanitizer_environment  # noqa: E402
+
 sys.argv[1:] = [os.path.abspath(path) for path in sys.argv[1:]]
 BIN, PROGRAM, HOLDER = sys.argv[1:4]
 FOLDER = tempfile.mkdtemp(prefix="flyt-tls-")
@@ -43,14 +46,6 @@ def until(condition, what, seconds=60):
     return found
 
 
-def sanitizer():
-    for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
-        if f"build/{word}" in BIN:
-            path = subprocess.run(["gcc", "-print-file-name=" + library], capture_output=True, text=True).stdout.strip()
-            return {"LD_PRELOAD": path, "ASAN_OPTIONS": "detect_leaks=0"}
-    return {}
-
-
 def up(*options):
     text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, FOLDER], capture_output=True, text=True, timeout=120)
     need(text.returncode == 0, text.stderr)
@@ -60,7 +55,7 @@ def up(*options):
 
 def run(program, env, **more):
     result = subprocess.run([f"{BIN}/flyt-run", program], capture_output=True, text=True, timeout=100,
-                            env={**env, **sanitizer(), "FLYT_STATS": "1", **more})
+                            env={**env, **sanitizer_environment(BIN), "FLYT_STATS": "1", **more})
     return result.returncode, result.stdout + result.stderr
 
 
@@ -111,7 +106,7 @@ def with_certificates(env):
     need(status != 0 and "not the one whose fingerprint" in text, f"status {status}: {text}")
     ok("nobody gets in without TLS, without a ticket, or with another fingerprint")
 
-    holder = subprocess.Popen([f"{BIN}/flyt-run", HOLDER], env={**env, **sanitizer()}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    holder = subprocess.Popen([f"{BIN}/flyt-run", HOLDER], env={**env, **sanitizer_environment(BIN)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     need(holder.stdout.readline() == "running\n", "no kernel runs")
     pid = until(server_pid, "the GPU server's process id")
     before = addresses()

@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
+from e2e import sanitizer_environment  # noqa: E402
+
 BIN, HOLDER, VECTOR_ADD, FAULTY = (os.path.abspath(p) for p in sys.argv[1:5])
 PATIENCE = 30
 done = 0
@@ -49,15 +52,6 @@ def alive(pid):
             return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def sanitizer():
-    """A program that was built without one needs the runtime of a library that was built with it."""
-    for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
-        if f"build/{word}" in BIN:
-            path = subprocess.run(["gcc", "-print-file-name=" + library], capture_output=True, text=True).stdout.strip()
-            return {"LD_PRELOAD": path, "ASAN_OPTIONS": "detect_leaks=0"}
-    return {}
 
 
 class Cluster:
@@ -148,7 +142,7 @@ def quiet(cluster):
 def scenario(cluster):
     cluster.up("--nodes", "2", "--sms", "3", "--memory", "256M")
     ok("up with two nodes")
-    text = run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env | sanitizer())
+    text = run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env | sanitizer_environment(BIN))
     assert "passed" in text and "3 SMs" in text and "256 MiB" in text, text
     ok("a CUDA program runs and sees its slice")
 
@@ -161,7 +155,7 @@ def scenario(cluster):
     ok("flytctl and status show it; a second up refuses")
 
     run(f"{BIN}/flytctl", "key", "rotate", env=cluster.env)
-    assert "passed" in run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env | sanitizer())
+    assert "passed" in run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env | sanitizer_environment(BIN))
     ok("the key that signs tickets is changed: the next program runs on the server that is there")
 
     program = Holder(cluster)
@@ -247,12 +241,12 @@ def neighbours(cluster):
         until(lambda: cluster.ctl("status")["vms_connected"] == 2, "both VMs are connected")
         program = Holder(cluster)
         theirs = cluster.env | {"FLYT_MANAGER": f"{cluster.dir}/run/other.sock"}
-        run(f"{BIN}/flyt-run", FAULTY, status=None, env=theirs | sanitizer())
+        run(f"{BIN}/flyt-run", FAULTY, status=None, env=theirs | sanitizer_environment(BIN))
         until(lambda: "gpu-fault" in open(f"{cluster.dir}/log/node-1.log").read(), "the fault is noticed")
         until(lambda: "event=gpu-ready" in open(f"{cluster.dir}/log/node-1.log").read(), "the GPU is ready again", 10)
         assert "which several tenants share" in program.finish(2)
         Holder(cluster).finish()
-        assert "passed" in run(f"{BIN}/flyt-run", VECTOR_ADD, env=theirs | sanitizer())
+        assert "passed" in run(f"{BIN}/flyt-run", VECTOR_ADD, env=theirs | sanitizer_environment(BIN))
         ok("a neighbour's fault: the other tenant is told, and both work again")
     finally:
         other.terminate()

@@ -3,16 +3,23 @@
 
 #include <string.h>
 
-static int get_attributes(struct cudart_function_attributes *out, const void *key) {
+/* What is known of a kernel on the current device; `out` is where the caller wants it. */
+static int describe(const void *key, const void *out, const struct core_function_info **info) {
     int device;
     core_function *function;
-    const struct core_function_info *info;
     int error = runtime_enter(&device);
     if (error)
         return error;
     if (!out)
         return CUDART_INVALID_VALUE;
-    if ((error = runtime_function(key, &function)) || (error = core_function_info(device, function, &info)))
+    error = runtime_function(key, &function);
+    return error ? error : core_function_info(device, function, info);
+}
+
+static int get_attributes(struct cudart_function_attributes *out, const void *key) {
+    const struct core_function_info *info;
+    int error = describe(key, out, &info);
+    if (error)
         return error;
     memset(out, 0, sizeof *out);
     out->shared = (size_t)info->shared_bytes;
@@ -105,15 +112,9 @@ static int get_name(const char **name, const void *key) {
 }
 
 static int get_parameter(const void *key, size_t index, size_t *offset, size_t *size) {
-    int device;
-    core_function *function;
     const struct core_function_info *info;
-    int error = runtime_enter(&device);
+    int error = describe(key, offset, &info);
     if (error)
-        return error;
-    if (!offset)
-        return CUDART_INVALID_VALUE;
-    if ((error = runtime_function(key, &function)) || (error = core_function_info(device, function, &info)))
         return error;
     if (index >= info->parameter_count)
         return CUDART_INVALID_VALUE;
