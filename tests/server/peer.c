@@ -201,11 +201,14 @@ static void server_read_log(const struct server *server)
 int server_stop(struct server *server, int signal)
 {
     int status = 0;
+    char lock[280];
     kill(server->pid, signal);
     assert_int_equal(waitpid(server->pid, &status, 0), server->pid);
     close(server->out);
     server_read_log(server);
     close(server->log);
+    snprintf(lock, sizeof lock, "%s.lock", server->uri[0] + strlen("unix://"));     /* which the listener leaves */
+    unlink(lock);
     return status;
 }
 
