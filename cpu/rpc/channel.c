@@ -8,14 +8,20 @@
 #include <stdio.h>
 
 /*
- * LOOKS_MAX: so often one looks into memory before one gives way: some microseconds, in which a peer on another processor
- * answers a short call. (A system call that asks counts for LOOKS_OF_A_CALL.) A peer on this processor cannot, until we do
- * give way: so LOOKS_MIN when somebody else was here. SWITCH_NS: giving way to nobody takes a third of it. SHARED_MAX: so
- * often one gives way to the peer before one sleeps instead, or moves away. LONG_NS: whoever was here had more to do than to answer,
- * and for the next CROWDED times one looks and then sleeps.
+ * SPIN_NS: who has waited so long in vain sleeps. LOOKS: so often one looks into memory before one asks for the time and for
+ * the peer's place: some microseconds, in which a peer on another processor answers a short call. LOOKS_TOGETHER: the same where
+ * it was on this one, in case it no longer is.
  */
-enum { LOOKS_MAX = 128, LOOKS_MIN = 4, LOOKS_OF_A_CALL = 16, SHARED_MAX = 16, CROWDED = 16, SPIN_SKIP_MAX = 6 };
-enum { SPIN_NS = 30 * 1000, SWITCH_NS = 900, LONG_NS = 50 * 1000 };
+enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6, LOOKS = 128, LOOKS_TOGETHER = 16 };
+/* TOGETHER_MAX: a server that found its peer on its own processor for so many waits in a row moves away. */
+enum { TOGETHER_MAX = 4 };
+/*
+ * For sockets. ASKS_MAX system calls before one gives way; ASKS_MIN when somebody else was here, since a peer on this processor
+ * cannot answer until we do. SWITCH_NS: giving way to nobody takes a third of it. SHARED_MAX: so often one gives way to the peer
+ * before one sleeps instead, or moves away. LONG_NS: whoever was here had more to do than to answer, and for the next CROWDED
+ * times one asks and then sleeps.
+ */
+enum { ASKS_MAX = 8, ASKS_MIN = 1, SHARED_MAX = 16, CROWDED = 16, SWITCH_NS = 900, LONG_NS = 50 * 1000 };
 
 void rpc_channel_shutdown(rpc_channel *channel)
 {
@@ -52,7 +58,13 @@ int rpc_explain(char *error, int status, const char *format, ...)
 void rpc_spin_init(struct rpc_spin *spin)
 {
     cpu_set_t cpus;
-    *spin = (struct rpc_spin){ .on = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1, .looks = LOOKS_MAX };
+    *spin = (struct rpc_spin){ .on = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1, .asks = ASKS_MAX };
+}
+
+unsigned rpc_channel_here(void)
+{
+    int here = sched_getcpu();
+    return here < 0 ? 0 : (unsigned)here + 1;
 }
 
 /* To any other processor that it may use: the peer answers on this one, and the system would leave both here. */
@@ -67,50 +79,84 @@ static bool move_away(void)
     return CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0 && sched_setaffinity(0, sizeof all, &all) == 0;
 }
 
+/* As receive; afterwards it is not tried for a while if it was in vain. */
+static ssize_t note(struct rpc_spin *spin, ssize_t got)
+{
+    if (got != -EAGAIN) {
+        spin->vain = 0;
+        return got;
+    }
+    spin->skip = 1u << spin->vain;
+    if (spin->vain < SPIN_SKIP_MAX)
+        spin->vain++;
+    return got;
+}
+
+/* ---- through memory ---- */
+
+/* Is the peer, for all we know, on this processor? Then it does nothing before this thread leaves it. */
+static bool is_together(rpc_channel *channel)
+{
+    unsigned here = rpc_channel_here();
+    return here != 0 && channel->operations->place(channel, here) == here;
+}
+
+static ssize_t receive_looking(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin)
+{
+    bool together = is_together(channel);       /* asked first, since this also tells the peer where we are */
+    uint64_t begin = 0, now = 0;
+    while (!channel->operations->look(channel, together ? LOOKS_TOGETHER : LOOKS)) {
+        if (together && (!spin->moves || ++spin->together < TOGETHER_MAX || !move_away()))
+            return rpc_channel_receive(channel, inbox);
+        if (together)
+            spin->together = 0;
+        now = clock_now();
+        begin = begin > 0 ? begin : now;
+        if (now - begin >= SPIN_NS)
+            break;
+        together = is_together(channel);
+    }
+    if (!together)
+        spin->together = 0;
+    return note(spin, rpc_channel_receive(channel, inbox));
+}
+
+/* ---- through sockets ---- */
+
 /* Gives way once, and learns from how long that took. The time afterwards; 0: better sleep. */
 static uint64_t give_way(struct rpc_spin *spin, uint64_t before)
 {
     sched_yield();
     uint64_t now = clock_now();
     if (now - before < SWITCH_NS) {
-        spin->looks = LOOKS_MAX;
+        spin->asks = ASKS_MAX;
         spin->shared -= spin->shared > 0;
         return now;
     }
     if (now - before > LONG_NS) {
-        spin->looks = LOOKS_MAX;
+        spin->asks = ASKS_MAX;
         spin->crowded = CROWDED;
         return 0;
     }
-    spin->looks = LOOKS_MIN;
+    spin->asks = ASKS_MIN;
     if (++spin->shared < SHARED_MAX)
         return now;
     spin->shared = 0;
     return spin->moves && move_away() ? clock_now() : 0;
 }
 
-/* Asks for a while without giving way: by looking into memory, or with a few system calls. As receive. */
+/* A few system calls without giving way. As receive. */
 static ssize_t ask(rpc_channel *channel, struct rpc_inbox *inbox, const struct rpc_spin *spin)
 {
-    /* acquire: the memory is there to be looked at */
-    if (atomic_load_explicit(&channel->direct, memory_order_acquire))
-        return channel->operations->look(channel, spin->looks) ? rpc_channel_receive(channel, inbox) : -EAGAIN;
     ssize_t got = -EAGAIN;
-    for (unsigned i = 0; i < spin->looks && got == -EAGAIN; i += LOOKS_OF_A_CALL)
+    for (unsigned i = 0; i < spin->asks && got == -EAGAIN; i++)
         got = rpc_channel_receive(channel, inbox);
     return got;
 }
 
-ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin)
+static ssize_t receive_asking(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin)
 {
-    ssize_t got = rpc_channel_receive(channel, inbox);
-    if (got != -EAGAIN || !spin->on)
-        return got;
-    if (spin->skip > 0) {
-        spin->skip--;
-        return -EAGAIN;
-    }
-    got = ask(channel, inbox, spin);
+    ssize_t got = ask(channel, inbox, spin);
     if (got == -EAGAIN && spin->crowded > 0) {
         spin->crowded--;
         return -EAGAIN;
@@ -124,12 +170,19 @@ ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inb
         if (got == -EAGAIN)
             now = clock_now();
     }
-    if (got != -EAGAIN) {
-        spin->vain = 0;
-    } else {
-        spin->skip = 1u << spin->vain;
-        if (spin->vain < SPIN_SKIP_MAX)
-            spin->vain++;
+    return note(spin, got);
+}
+
+ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin)
+{
+    ssize_t got = rpc_channel_receive(channel, inbox);
+    if (got != -EAGAIN || !spin->on)
+        return got;
+    if (spin->skip > 0) {
+        spin->skip--;
+        return -EAGAIN;
     }
-    return got;
+    /* acquire: the memory is there to be looked at */
+    return atomic_load_explicit(&channel->direct, memory_order_acquire) ? receive_looking(channel, inbox, spin)
+                                                                         : receive_asking(channel, inbox, spin);
 }

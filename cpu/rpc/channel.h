@@ -29,8 +29,10 @@ struct rpc_channel_operations {
     /* Waits for POLLIN or POLLOUT, -1: for ever. What came (errors and the end count as what was asked for),
        0 on timeout, or -errno. */
     int     (*poll)(rpc_channel *, int events, int timeout_ms, bool wakeable);
-    /* Where asking is no system call, else NULL: asks so often whether receive would give anything, or the end. */
+    /* Only where asking is no system call (`direct`). Asks so often whether receive would give anything, or the end. */
     bool    (*look)(rpc_channel *, unsigned looks);
+    /* Likewise. Tells the peer where we wait, and gives where the peer waited last: processors of one kernel, 0: not known. */
+    unsigned (*place)(rpc_channel *, unsigned here);
     void    (*wake)(rpc_channel *);
     void    (*shutdown)(rpc_channel *);
     void    (*destroy)(rpc_channel *);
@@ -68,20 +70,30 @@ int rpc_channel_shared(int socket, int memory, size_t size, bool server, rpc_cha
  * again and again has them at once. So the thread that waits asks for a while before it sleeps, as long as that
  * has paid lately: each time in vain, it tries less often. Never on a single processor.
  *
- * Between its looks it gives way. If that takes long, somebody else has run here. Perhaps the peer itself: two that only
- * give way to each other stay on one processor for ever, though another is idle; so now and then the thread sleeps, because
- * who is woken is put on an idle processor. Perhaps somebody with much to do: then sleeping is better too, since the
- * scheduler prefers who has slept to who has given way.
+ * Two ends that spin need two processors at the same time.
+ *
+ * Through memory each says where it waits. Who finds the peer on its own processor sleeps at once, which lets the peer run, and
+ * who is woken is put on an idle processor if there is one; where there is none, a server moves away after a few times. Otherwise
+ * nobody gives way: who has little to do and sleeps as soon as the peer has been away for SPIN_NS is preferred by the
+ * scheduler when it wakes, and both meet again with most of their slices before them. Giving way (sched_yield) costs up to a
+ * slice of one's share (Linux 6.18), for each time.
+ *
+ * Through sockets nobody knows. Between its asks one gives way. If that takes long, somebody else has run here. Perhaps the peer
+ * itself: then now and then the thread sleeps, or moves. Perhaps somebody with much to do: then sleeping is better too.
  */
 struct rpc_spin {
     bool     on;
     unsigned vain;              /* times in a row */
     unsigned skip;              /* so often it is not tried now */
-    unsigned looks;             /* into memory, before giving way */
+    unsigned together;          /* memory: so many waits in a row the peer was on this processor */
+    unsigned asks;              /* sockets: before giving way; likewise the rest */
     unsigned shared;            /* so often somebody else ran meanwhile, lately */
     unsigned crowded;           /* so often one sleeps instead of giving way */
     bool     moves;             /* the thread is ours to move to another processor: a server's */
 };
+
+/* 1 + the number of the processor that this thread runs on; 0: not known. */
+unsigned rpc_channel_here(void);
 
 void    rpc_spin_init(struct rpc_spin *);
 ssize_t rpc_channel_receive_spinning(rpc_channel *, struct rpc_inbox *, struct rpc_spin *);

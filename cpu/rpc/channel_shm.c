@@ -7,7 +7,7 @@
  *   0       header: magic, version, total size, the places of all that follows
  *   512     commands (client to server): tail, head      each on a line of its own (128 bytes),
  *   768     replies  (server to client): tail, head      written by one side only; beside the tail see "Near" below
- *   1024    client sleeps; 1152 server sleeps            set by the sleeper, taken by who wakes it
+ *   1024    client sleeps; 1152 server sleeps            set by the sleeper, taken by who wakes it; beside it, where it waited
  *   4096    bytes of the command ring, then of the reply ring
  *   …       completed numbers of streams (8 bytes each, by stream id), written by the server, read by the client
  *   …       payload area: host memory that both sides may read and write, where the server gives any
@@ -378,8 +378,19 @@ static bool shm_look(rpc_channel *channel, unsigned looks)
     return ring_look(&of(channel)->view, looks);
 }
 
+static unsigned shm_place(rpc_channel *channel, unsigned here)
+{
+    struct shm_channel *s = of(channel);
+    if (s->apart)
+        return 0;                           /* the other kernel counts its own processors */
+    /* relaxed, both: nothing is concluded but whether looking is worth while */
+    if (s->place != here)
+        atomic_store_explicit(&s->view.mine->place, s->place = here, memory_order_relaxed);
+    return atomic_load_explicit(&s->view.theirs->place, memory_order_relaxed);
+}
+
 static const struct rpc_channel_operations shm_operations = {
-    .send = shm_send, .receive = shm_receive, .poll = shm_poll, .look = shm_look, .wake = shm_wake,
+    .send = shm_send, .receive = shm_receive, .poll = shm_poll, .look = shm_look, .place = shm_place, .wake = shm_wake,
     .shutdown = shm_shutdown, .destroy = shm_destroy, .abandon = shm_abandon,
 };
 

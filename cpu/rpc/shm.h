@@ -35,6 +35,7 @@ struct shm_channel {
     size_t           early_size, early_given;
     int              memory_fd;         /* -1: none. Client: came with the answer's first byte */
     size_t           payload;           /* server: so many bytes are offered */
+    unsigned         place;             /* the reader's: what it last told the peer */
     unsigned         sleepers_in, sleepers_out;     /* threads in futex */
     void            *memory;            /* without the payload area */
     size_t           memory_size;

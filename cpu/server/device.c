@@ -331,8 +331,9 @@ static void memory_info_reply(struct session *session, struct call *call)
     CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
     if (r == CUDA_SUCCESS)
         r = session->gpu->MemGetInfo(&free_bytes, &total);
-    uint64_t left = tenant_left(&idle), most = tenant_limit();
-    result.free = free_bytes + (charge_private(session) ? 0 : idle);
+    bool share = !charge_private(session);
+    uint64_t left = tenant_left(share, &idle), most = tenant_limit();
+    result.free = free_bytes + (share ? idle : 0);
     result.free = result.free < left ? result.free : left;
     result.total = total < most ? total : most;
     session_reply(session, call->xid, (xdrproc_t)xdr_memory_info_result, &result, r, false);

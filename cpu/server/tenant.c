@@ -248,10 +248,10 @@ bool tenant_roomy(uint64_t bytes)
 
 uint64_t tenant_limit(void) { return limit; }
 
-uint64_t tenant_left(uint64_t *idle)
+uint64_t tenant_left(bool share, uint64_t *idle)
 {
     *idle = 0;
-    if ((limit == UINT64_MAX && !tenant_shared()) || !ledger_lock())
+    if ((limit == UINT64_MAX && !(share && tenant_shared())) || !ledger_lock())
         return UINT64_MAX;
     uint64_t sum = ledger_sum(idle);
     ledger_unlock();

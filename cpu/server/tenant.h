@@ -35,8 +35,9 @@ bool tenant_roomy(uint64_t bytes);
 
 /* The limit in bytes, UINT64_MAX: none. */
 uint64_t tenant_limit(void);
-/* What is left of it, where what other programs hold unused, as far as is known, counts as left; and that, too. */
-uint64_t tenant_left(uint64_t *idle);
+/* What is left of it, where what other programs hold unused, as far as is known, counts as left; and that, too (0 unless there is
+   a limit, or `share`: they share the device's memory). */
+uint64_t tenant_left(bool share, uint64_t *idle);
 
 /* ---- recall ---- */
 
