@@ -319,17 +319,9 @@ int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t
     return code;
 }
 
-struct late_host { void *to; const void *from; size_t size; };
-
-static void late_copy_host(void *user, int status)
-{
-    struct late_host *late = user;
-    if (!status)
-        memmove(late->to, late->from, late->size);
-    free(late);
-}
-
-static int copy_host_uncounted(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking)
+/* Native is fully synchronous here, whatever the function is called and the memory is (reference, "API synchronization
+   behavior"): the source may be written again, and the copy read, as soon as the function has returned. */
+static int copy_host_uncounted(int device, core_stream stream, void *to, const void *from, size_t size)
 {
     struct stream *s;
     int code = stream_enter(device, stream, &s);
@@ -337,19 +329,6 @@ static int copy_host_uncounted(int device, core_stream stream, void *to, const v
         return code;
     if (!to || !from)
         return CORE_INVALID_VALUE;
-    uint64_t shared_to = blocking ? 0 : host_shared(to, size), shared_from = shared_to ? host_shared(from, size) : 0;
-    if (shared_from)
-        return send_shared(s, shared_to, shared_from, size, NULL);
-    if (!stream_known_idle(s) && !blocking) {
-        struct late_host *late = malloc(sizeof *late);
-        if (!late)
-            return CORE_OUT_OF_MEMORY;
-        *late = (struct late_host){ to, from, size };
-        code = host_function_put(s, late_copy_host, late, true, true);
-        if (code)
-            free(late);
-        return code;
-    }
     if ((code = stream_wait_for(s)))
         return code;
     memmove(to, from, size);
@@ -358,8 +337,9 @@ static int copy_host_uncounted(int device, core_stream stream, void *to, const v
 
 int core_copy_host(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking)
 {
+    (void)blocking;
     uint64_t begun = stats_copy_begins();
-    int code = copy_host_uncounted(device, stream, to, from, size, blocking);
+    int code = copy_host_uncounted(device, stream, to, from, size);
     if (!code)
         stats_copy_ends(begun, STATS_ON_HOST, NULL, size);
     return code;
