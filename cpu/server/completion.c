@@ -74,6 +74,14 @@ void completion_events_free(struct session *session, struct device *device)
 
 /* ---- markers and waiters ---- */
 
+/* completion.lock is held. event NULL: of every marker. */
+static void completion_passed(struct stream *stream, CUevent event)
+{
+    for (struct waiter *waiter = stream->waiters; waiter; waiter = waiter->next)
+        if (!event || waiter->behind == event)
+            waiter->behind = NULL;
+}
+
 /* completion.lock is held. */
 static void completion_watch(struct completion *completion, struct stream *stream)
 {
@@ -122,7 +130,7 @@ static void completion_reach(struct session *session, struct stream *stream, uin
     number = atomic_load(&stream->done);
     for (struct waiter **at = &stream->waiters; *at;) {
         struct waiter *waiter = *at;
-        if (waiter->number > number) {
+        if (waiter->number > number || waiter->behind) {
             at = &waiter->next;
             continue;
         }
@@ -176,7 +184,12 @@ void completion_wait(struct session *session, struct stream *stream, struct wait
         at = &(*at)->next;
     waiter->next = *at;
     *at = waiter;
-    if (waiter->number <= atomic_load(&stream->done)) {
+    const struct marker *behind = waiter->behind ? stream->markers : NULL;
+    while (behind && behind->event != waiter->behind)
+        behind = behind->next;
+    if (!behind)                                          /* it has been found complete already */
+        waiter->behind = NULL;
+    if (waiter->number <= atomic_load(&stream->done) && !waiter->behind) {
         completion_reach(session, stream, 0, ledger_sticky(session), &harvest);
     } else {
         session->completion.since = clock_now();          /* a long wait elsewhere must not slow this one down */
@@ -232,6 +245,7 @@ static bool completion_look(struct session *session, struct stream *stream, stru
         if (speaks)
             session->gpu->EventSynchronize(marker->event);      /* complete: this only makes the driver print */
         ledger_note(session, r);                      /* before it counts as done: a waiter that comes now must learn it too */
+        completion_passed(stream, marker->event);
         completion_reach(session, stream, marker->number, r, harvest);
         if (marker->record) {
             marker->next = harvest->markers;
@@ -303,6 +317,7 @@ static void completion_abort_stream(struct session *session, struct stream *stre
         marker->next = harvest->markers;
         harvest->markers = marker;
     }
+    completion_passed(stream, NULL);
     completion_reach(session, stream, stream->received, code, harvest);
 }
 

@@ -175,14 +175,19 @@ static int host_function_issue(struct session *session, struct call *call)
     const struct gpu *gpu = session->gpu;
     CUresult r = gpu->StreamWaitValue32 ? gate_take(session, stream) : CUDA_SUCCESS;
     struct host_function *function = r == CUDA_SUCCESS ? calloc(1, sizeof *function) : NULL;
+    if (r == CUDA_SUCCESS && !function)
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    /* Behind what is before it: that may be in other streams only, between the legacy stream and the blocking ones. */
+    CUevent behind = NULL;
     if (r == CUDA_SUCCESS)
-        r = function ? stream_mark(session, stream) : CUDA_ERROR_OUT_OF_MEMORY;      /* behind what is before it */
+        r = stream->flags & CU_STREAM_NON_BLOCKING ? stream_mark(session, stream) : stream_mark_again(session, stream, &behind);
     if (r != CUDA_SUCCESS) {
         free(function);
         events_due(session, call->args.host_function.id, (int)r);
         return (int)r;
     }
-    *function = (struct host_function){ .waiter = { .number = stream->issued, .finish = host_function_due },
+    *function = (struct host_function){ .waiter = { .number = stream->issued, .behind = behind,
+                                                    .finish = host_function_due },
                                         .session = session, .stream = stream, .id = call->args.host_function.id };
     pthread_cond_init(&function->go, NULL);
     stream_hold(stream);

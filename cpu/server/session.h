@@ -203,6 +203,7 @@ struct marker {
 struct waiter {
     struct waiter *next;
     uint64_t number;
+    CUevent behind;                       /* NULL, or of a marker that must be complete too */
     CUresult result;
     bool speaks;                          /* its reply carries what kernels printed */
     void (*finish)(struct session *, struct waiter *);
@@ -246,6 +247,7 @@ void stream_submit(struct session *, struct call *, const struct operation *);
 void stream_refuse(struct session *, struct call *, CUresult);
 /* Sees to it that a marker stands at what has been issued. */
 CUresult stream_mark(struct session *, struct stream *);
+CUresult stream_mark_again(struct session *, struct stream *, CUevent *);      /* a new one, also where nothing is new in the stream itself */
 void stream_issue_deferred(struct session *);
 /* Legacy streams of the devices, at HELLO. */
 int  streams_create_legacy(struct session *);
@@ -290,7 +292,8 @@ int  completion_start(struct session *);
 void completion_stop(struct session *);
 /* A place to watch. record NULL: the event is a spare one and returns to its device. Takes a reference to record. */
 CUresult completion_mark(struct session *, struct stream *, CUevent, struct record *, uint64_t number);
-/* finish runs when the stream's operations up to waiter->number are complete (perhaps at once, in this call). */
+/* finish runs when the stream's operations up to waiter->number are complete (perhaps at once, in this call), and the marker
+   with the event waiter->behind is, which this stream has been given since. */
 void completion_wait(struct session *, struct stream *, struct waiter *);
 void completion_slot(struct session *, struct stream *, struct slot *);
 /* Looks once; true while something is still being watched. Any thread with no lock but session.lock. */

@@ -76,8 +76,12 @@ struct stream *stream_find(struct session *session, uint32_t id)
 
 CUresult stream_mark(struct session *session, struct stream *stream)
 {
-    if (stream->marked >= stream->issued)
-        return CUDA_SUCCESS;
+    CUevent event;
+    return stream->marked >= stream->issued ? CUDA_SUCCESS : stream_mark_again(session, stream, &event);
+}
+
+CUresult stream_mark_again(struct session *session, struct stream *stream, CUevent *mark)
+{
     CUresult r = device_use(session, stream->device);
     if (r != CUDA_SUCCESS)
         return r;
@@ -94,6 +98,7 @@ CUresult stream_mark(struct session *session, struct stream *stream)
         return r;
     }
     stream->marked = stream->issued;
+    *mark = event;
     return CUDA_SUCCESS;
 }
 

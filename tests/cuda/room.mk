@@ -94,6 +94,15 @@ $(BUILD)/tests/cuda_tls: tests/cuda/tls.py tests/cuda/e2e.py build/cuda/vector_a
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_tls@200)
 
+# Random work, compared call by call between a run in process and every transport.
+$(BUILD)/tests/differ: tests/cuda/differ.py tests/cuda/e2e.py build/cuda/differ | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/differ.py --bin %s "$$@"\n' $(BIN) > $@
+	@chmod +x $@
+TESTS      += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/differ@300)
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --seeds 2-21 --steps 400" \
+                "$(BUILD)/tests/differ --seeds 22-31 --steps 400 --chaos 3" "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
+
 # Large copies over connections of their own.
 $(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lanes $(BUILD)/tests/bench_link | $(PROGRAMS)
 	@mkdir -p $(@D)

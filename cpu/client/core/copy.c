@@ -246,7 +246,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
     size_t piece = piece_of(size, PIECE_OUT_LEAST);
     atomic_uint_fast64_t number = 0;
     int first = CORE_OK;
-    struct point before = stream_point(s);
+    struct point before = stream_point_next(s);
     outs_wait_place(&before, to, size);
     for (size_t at = 0; at < size || ended < begun;) {
         if (at < size && !first && begun - ended < window) {

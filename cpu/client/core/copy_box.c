@@ -215,7 +215,7 @@ static int part_wait_chunk(struct part_out *p)
 
 static int receive_out(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
 {
-    struct point before = stream_point(s);
+    struct point before = stream_point_next(s);
     uint64_t bytes;
     if (box_check(to, e, &bytes) == CORE_OK)
         outs_wait_place(&before, (const void *)(uintptr_t)to->address, bytes);

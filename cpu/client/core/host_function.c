@@ -122,11 +122,14 @@ static flyt_id slot_take(void)
 
 int host_function_put(struct stream *s, void (*function)(void *, int), void *user, bool on_error, bool writes)
 {
+    outs_join_next(s);
+    struct point point = stream_point(s);
+    point.number++;                           /* its own, or of a call that another thread sends meanwhile */
     pthread_mutex_lock(&hosts.lock);
     int code = thread_start();
     flyt_id id = code ? 0 : slot_take();
     if (id)
-        hosts.slots[id] = (struct host_function){ function, user, on_error, writes, .used = true, .point = stream_point(s) };
+        hosts.slots[id] = (struct host_function){ function, user, on_error, writes, .used = true, .point = point };
     pthread_mutex_unlock(&hosts.lock);
     if (!id)
         return CORE_OUT_OF_MEMORY;

@@ -231,6 +231,7 @@ int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *ar
 void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
                    atomic_uint_fast64_t *serial);
 struct point stream_point(const struct stream *);           /* behind everything that it has been given */
+struct point stream_point_next(const struct stream *);      /* and behind what the next call will come after, by the rules of the legacy stream */
 bool stream_is_legacy(const struct stream *);
 bool stream_is_blocking(const struct stream *);             /* waits for the legacy stream, and it for this one */
 uint64_t stream_serial(void);                               /* of the last call of any stream */
@@ -288,6 +289,7 @@ void outs_wait_place(const struct point *, const void *address, size_t size);   
 bool outs_pending(const struct point *);
 bool outs_refer_to(const struct stream *);
 void outs_join(const struct point *before, const struct point *after);      /* a stream has been made to wait for another */
+void outs_join_next(const struct stream *);                 /* those that have been sent come before its next call by the rules of the legacy stream */
 unsigned outs_writers(void);                                /* host functions and copies that may yet write host memory */
 void outs_writer_begins(void);
 void outs_writer_ends(void);

@@ -142,20 +142,40 @@ static bool out_marked(const struct out *out, const struct stream *stream)
     return marked;
 }
 
+static void out_mark(struct out *out, const struct mark *mark)
+{
+    if (out_marked(out, mark->stream))
+        return;                               /* an earlier mark in the same stream says more */
+    struct mark *more = realloc(out->marks, (out->mark_count + 1) * sizeof *more);
+    if (!more)
+        return;
+    out->marks = more;
+    out->marks[out->mark_count++] = *mark;
+}
+
 void outs_join(const struct point *before, const struct point *after)
 {
     if (!atomic_load(&outs.count))
         return;
+    const struct mark mark = { after->stream, after->number, after->serial };
     pthread_mutex_lock(&outs.lock);
-    for (struct out *o = outs.first; o; o = o->next) {
-        if (!out_before(o, before) || out_marked(o, after->stream))
-            continue;                         /* an earlier mark in the same stream says more */
-        struct mark *more = realloc(o->marks, (o->mark_count + 1) * sizeof *more);
-        if (!more)
-            continue;
-        o->marks = more;
-        o->marks[o->mark_count++] = (struct mark){ after->stream, after->number, after->serial };
-    }
+    for (struct out *o = outs.first; o; o = o->next)
+        if (out_before(o, before))
+            out_mark(o, &mark);
+    pthread_mutex_unlock(&outs.lock);
+}
+
+/* Not those that another thread is still submitting: they may come behind the next call, and have to wait for it. */
+void outs_join_next(const struct stream *stream)
+{
+    if (!atomic_load(&outs.count) || !stream_is_blocking(stream))
+        return;
+    const struct point next = stream_point_next(stream);
+    const struct mark mark = { stream, next.number + 1, next.serial };
+    pthread_mutex_lock(&outs.lock);
+    for (struct out *o = outs.first; o; o = o->next)
+        if (atomic_load(&o->number) <= atomic_load(&o->stream->sent) && out_before(o, &next))
+            out_mark(o, &mark);
     pthread_mutex_unlock(&outs.lock);
 }
 

@@ -142,6 +142,17 @@ struct point stream_point(const struct stream *s)
     return p;
 }
 
+struct point stream_point_next(const struct stream *s)
+{
+    struct point p = stream_point(s);
+    if (!stream_is_blocking(s))
+        return p;
+    p.serial = stream_serial() + 1;
+    if (!stream_is_legacy(s))
+        p.legacy_before = atomic_load(&legacy[device_find(s->device)->wire].serial) + 1;
+    return p;
+}
+
 /* `sent` and the device's count grow only after the call was submitted: who reads them, and then synchronises,
    must not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
    is only stored, and released: who learns of the call in any way finds its numbers. */
