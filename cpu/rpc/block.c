@@ -159,11 +159,3 @@ void rpc_inbox_received(struct rpc_inbox *inbox, size_t bytes)
 {
     inbox->end += bytes;
 }
-
-void rpc_inbox_adopt(struct rpc_inbox *inbox, struct rpc_block *block, size_t bytes)
-{
-    rpc_block_release(inbox->block);
-    inbox->block = block;
-    inbox->start = 0;
-    inbox->end = bytes;
-}

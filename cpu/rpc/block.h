@@ -60,7 +60,4 @@ void rpc_record_keep(struct rpc_inbox *, struct rpc_record *);
 uint8_t *rpc_inbox_room(struct rpc_inbox *, size_t *room);
 void     rpc_inbox_received(struct rpc_inbox *, size_t bytes);
 
-/* Takes a block that came as a whole; its first `bytes` count. Only when the inbox is empty. */
-void     rpc_inbox_adopt(struct rpc_inbox *, struct rpc_block *, size_t bytes);
-
 #endif

@@ -47,7 +47,6 @@
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -266,7 +265,8 @@ static void sleep_in_futex(struct shm_channel *s, int events, int timeout_ms)
     if ((word & bits) == bits && !ready(s, events)) {
         int ms = shorter(timeout_ms, FUTEX_MS);
         struct timespec limit = { ms / 1000, (ms % 1000) * 1000000L };
-        if (futex(&s->view.mine->word, FUTEX_WAIT, word, &limit) != 0 && errno == ETIMEDOUT)
+        bool woken = futex(&s->view.mine->word, FUTEX_WAIT, word, &limit) == 0;
+        if (woken ? !ready(s, events) : errno == ETIMEDOUT)     /* woken for nothing: the peer has shut it down */
             check_peer(s);
     }
     disarm(s, bits);
@@ -344,6 +344,8 @@ static void shm_shutdown(rpc_channel *channel)
     atomic_store(&s->ended, true);
     rpc_channel_shutdown(s->socket);        /* the peer sees it, and who polls here */
     if (shm_state(s) == SHM_RINGS) {
+        /* the peer's threads in the futex need not sleep on until they look for us */
+        wake_peer(s, RING_FUTEX_IN | RING_FUTEX_OUT);
         /* Threads of ours in the futex. The word must change, or one that is about to sleep would. */
         atomic_exchange(&s->view.mine->word, 0);
         futex(&s->view.mine->word, FUTEX_WAKE, INT_MAX, NULL);
@@ -354,8 +356,7 @@ static void shm_abandon(rpc_channel *channel)
 {
     struct shm_channel *s = of(channel);
     rpc_channel_abandon(s->socket);
-    if (s->memory)
-        munmap(s->memory, s->memory_size);  /* the parent's session is none of the child's */
+    shm_memory_release(s->memory);          /* the parent's session is none of the child's */
     if (s->memory_fd >= 0)
         close(s->memory_fd);
 }
@@ -363,8 +364,7 @@ static void shm_abandon(rpc_channel *channel)
 static void shm_destroy(rpc_channel *channel)
 {
     struct shm_channel *s = of(channel);
-    if (s->memory)
-        munmap(s->memory, s->memory_size);
+    shm_memory_release(s->memory);
     if (s->memory_fd >= 0)
         close(s->memory_fd);
     rpc_channel_destroy(s->socket);
@@ -394,8 +394,7 @@ static const struct rpc_channel_operations shm_operations = {
     .shutdown = shm_shutdown, .destroy = shm_destroy, .abandon = shm_abandon,
 };
 
-/* Takes the socket over, unless there is no memory. */
-static struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side)
+struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side)
 {
     struct shm_channel *s = calloc(1, sizeof *s);
     if (!s)

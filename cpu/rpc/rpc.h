@@ -79,7 +79,7 @@ struct rpc_shared_memory {
 /* False (and fd -1): the channel is not over shared memory. The transport is settled once an answer or a call has come. */
 bool rpc_channel_shared_memory(rpc_channel *, struct rpc_shared_memory *);
 
-/* Two channels joined inside this process. */
+/* Two channels joined inside this process through memory: out[0] is for a client, out[1] for a server. */
 int rpc_channel_pair(rpc_channel *out[2], char *error);
 
 /* Both directions end at once; threads blocked in it return -ECONNRESET. Any thread, repeatedly. */

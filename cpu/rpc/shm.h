@@ -1,6 +1,7 @@
 /*
- * shm.h: what the two files of the shared-memory channel have in common: shm_offer.c, which brings client and server to
- * the same memory, and channel_shm.c, which is the channel from then on. Nobody else sees it.
+ * shm.h: what the files of the shared-memory channel have in common: shm_offer.c, which brings client and server to
+ * the same memory, channel_pair.c, which does it inside one process, and channel_shm.c, which is the channel from then on.
+ * Nobody else sees it.
  */
 #ifndef FLYT_RPC_SHM_H
 #define FLYT_RPC_SHM_H
@@ -18,6 +19,10 @@ enum shm_state {
     SHM_RINGS,
     SHM_BROKEN              /* the peer broke the rules, or its memory cannot be used */
 };
+
+/* What is mapped: all but the payload area. The two ends inside one process have one of these together, so that who watches
+   memory accesses (ThreadSanitizer) sees one memory. */
+struct shm_memory { void *at; size_t size; atomic_uint users; };
 
 struct shm_channel {
     rpc_channel      base;
@@ -37,8 +42,7 @@ struct shm_channel {
     size_t           payload;           /* server: so many bytes are offered */
     unsigned         place;             /* the reader's: what it last told the peer */
     unsigned         sleepers_in, sleepers_out;     /* threads in futex */
-    void            *memory;            /* without the payload area */
-    size_t           memory_size;
+    struct shm_memory *memory;          /* NULL: none yet */
     struct ring_view view;
 };
 
@@ -57,8 +61,13 @@ static inline void shm_set_state(struct shm_channel *s, enum shm_state state)
     atomic_store_explicit(&s->state, state, memory_order_release);
 }
 
+/* Takes the socket over, unless there is no memory for a channel (NULL). */
+struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side);
+/* Server: sealed memory with the rings laid out, of *size bytes; 0, or -errno: there is none. */
+int shm_make_memory(struct shm_channel *, size_t *size);
 /* Maps the memory behind s->memory_fd, which is of `size` bytes; the server lays it out. 0, or -errno. */
 int shm_use_memory(struct shm_channel *, size_t size);
+void shm_memory_release(struct shm_memory *);       /* NULL: nothing */
 
 /* Client: asks the server to go on through memory. 0, or -errno. */
 int shm_offer(struct shm_channel *);

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -42,18 +43,32 @@ int shm_use_memory(struct shm_channel *s, size_t size)
     size_t mapped = ring_memory_size(0);
     if (size < mapped)
         return -EPROTO;
-    void *memory = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory_fd, 0);
-    if (memory == MAP_FAILED)
-        return -errno;
+    struct shm_memory *memory = malloc(sizeof *memory);
+    if (!memory)
+        return -ENOMEM;
+    *memory = (struct shm_memory){ .size = mapped, .users = 1 };
+    memory->at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory_fd, 0);
+    if (memory->at == MAP_FAILED) {
+        int status = -errno;
+        free(memory);
+        return status;
+    }
     s->memory = memory;
-    s->memory_size = mapped;
     if (s->side == RING_SERVER)
-        ring_format(memory, (size - mapped) & ~((size_t)RING_HEAD - 1));
-    return ring_attach(memory, mapped, size, s->side, &s->view);
+        ring_format(memory->at, (size - mapped) & ~((size_t)RING_HEAD - 1));
+    return ring_attach(memory->at, mapped, size, s->side, &s->view);
 }
 
-/* Sealed memory with the rings laid out, of *size bytes; 0, or -errno: there is none. */
-static int make_memory(struct shm_channel *s, size_t *size)
+void shm_memory_release(struct shm_memory *memory)
+{
+    /* acq_rel: the last one unmaps it behind all uses of the others */
+    if (!memory || atomic_fetch_sub_explicit(&memory->users, 1, memory_order_acq_rel) > 1)
+        return;
+    munmap(memory->at, memory->size);
+    free(memory);
+}
+
+int shm_make_memory(struct shm_channel *s, size_t *size)
 {
     *size = ring_memory_size(s->payload);
     s->memory_fd = memfd_create("flyt-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -157,7 +172,7 @@ static int hear_offer(struct shm_channel *s)
     }
     s->early_size = 0;
     size_t size;
-    bool made = make_memory(s, &size) == 0;
+    bool made = shm_make_memory(s, &size) == 0;
     int status = send_answer(s->fd, s->memory_fd, size);
     if (status < 0)
         return breaks(s, status);

@@ -445,8 +445,8 @@ static void many_threads_both_full(void **state)
 }
 
 #define ON(test, kind) { #test " over " kind, test, NULL, NULL, (void *)kind }
-#define EVERYWHERE(test) ON(test, "unix"), ON(test, "tcp"), ON(test, "tls"), ON(test, "local")
-#define ALSO_SHM(test) EVERYWHERE(test), ON(test, "shm")           /* where a call costs no system call there are no batches */
+#define SOCKETS(test) ON(test, "unix"), ON(test, "tcp"), ON(test, "tls")
+#define EVERYWHERE(test) SOCKETS(test), ON(test, "local"), ON(test, "shm")
 
 int main(void)
 {
@@ -454,9 +454,9 @@ int main(void)
         cmocka_unit_test(threads_shm), cmocka_unit_test(threads_unix), cmocka_unit_test(threads_tcp), cmocka_unit_test(threads_tls),
         cmocka_unit_test(threads_local),
         ON(threads_without_helper, "unix"), ON(threads_without_helper, "shm"),
-        EVERYWHERE(batches), ALSO_SHM(flood_holds_nobody), ALSO_SHM(nothing_sits), ALSO_SHM(server_speaks),
-        ALSO_SHM(done_functions),
-        cmocka_unit_test(one_thread_both_full), ON(one_thread_both_full, "shm"), ALSO_SHM(many_threads_both_full),
+        SOCKETS(batches),                                           /* elsewhere a call costs no system call: there are none */
+        EVERYWHERE(flood_holds_nobody), EVERYWHERE(nothing_sits), EVERYWHERE(server_speaks), EVERYWHERE(done_functions),
+        cmocka_unit_test(one_thread_both_full), ON(one_thread_both_full, "shm"), EVERYWHERE(many_threads_both_full),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
