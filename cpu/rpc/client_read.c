@@ -401,6 +401,7 @@ enum clnt_stat rpc_client_attend(rpc_client *client, struct rpc_call *call)
     }
     pthread_cond_init(&attender.wake, &client->monotonic);
     client->attender = &attender;
+    uint64_t seen = client->role_serial;
     while (!call->complete) {
         if (client->kicked) {
             client->kicked = false;
@@ -411,9 +412,12 @@ enum clnt_stat rpc_client_attend(rpc_client *client, struct rpc_call *call)
         /* Also while others keep it busy sending, so that nobody waits for replies. */
         if (call->complete)
             break;
-        if (!client->reading && !client->waiters)
+        /* Who has read for himself since we looked will do so again: to watch now would only make the peer wake us. */
+        bool busy = client->reading || client->waiters || client->role_serial != seen;
+        if (!busy)
             watch(client, &attender);
-        else if (!client->kicked)
+        seen = client->role_serial;
+        if (busy && !client->kicked)
             rest(client, &attender);
     }
     client->attender = NULL;                    /* from here on everybody sends all there is */
