@@ -1,7 +1,8 @@
-/* small: log lines, hashes, time. */
+/* small: log lines, hashes, time, copies past the caches. */
 #include "cpu/common/clock.h"
 #include "cpu/common/hash.h"
 #include "cpu/common/log.h"
+#include "cpu/common/past_cache.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -145,12 +146,40 @@ static void times(void **state)
     assert_int_equal(when.tv_nsec, 7);
 }
 
+/* Every alignment of both ends, every size around the lines, and not a byte beside the target. */
+static void past_cache(void **state)
+{
+    (void)state;
+    enum { ROOM = 1024, MOST = 300, LARGE = 3 << 20 };
+    static uint8_t from[ROOM], to[ROOM], wanted[ROOM];
+    for (unsigned i = 0; i < ROOM; i++)
+        from[i] = (uint8_t)(i * 31 + i / 251 + 1);
+    for (size_t here = 0; here < 65; here += 1)
+        for (size_t size = 0; size < MOST; size += size < 140 ? 1 : 13)
+            for (size_t there = here % 3; there < 65; there += 3) {
+                memset(to, 0xee, ROOM);
+                memset(wanted, 0xee, ROOM);
+                memcpy(wanted + 64 + there, from + here, size);
+                past_cache_copy(to + 64 + there, from + here, size);
+                assert_memory_equal(to, wanted, ROOM);
+            }
+    uint8_t *source = malloc(LARGE), *target = calloc(LARGE, 1);
+    for (size_t i = 0; i < LARGE; i++)
+        source[i] = (uint8_t)(i * 7 + i / 255);
+    past_cache_copy_piece(target, source, LARGE / 3, PAST_CACHE_LEAST);
+    past_cache_copy_piece(target + LARGE / 3, source + LARGE / 3, LARGE - LARGE / 3, LARGE);
+    assert_memory_equal(target, source, LARGE);
+    free(source);
+    free(target);
+}
+
 int main(void)
 {
     unsetenv("FLYT_LOG");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(levels, log_set_up), cmocka_unit_test_setup(long_line, log_set_up),
         cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(hashes), cmocka_unit_test(times),
+        cmocka_unit_test(past_cache),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

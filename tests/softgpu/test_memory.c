@@ -105,6 +105,36 @@ static void copies_1d(void **state)
     free(in);
 }
 
+/* Large enough to go past the caches, from and to odd places; the bytes beside the target stay. */
+static void large_copies(void **state)
+{
+    (void)state;
+    enum { BYTES = 16 * MIB + 12345, ROOM = BYTES + 2 * GRANULE };
+    uint8_t *source = malloc(ROOM), *back = malloc(ROOM), *pinned;
+    CUdeviceptr a, b;
+    for (size_t i = 0; i < ROOM; i++)
+        source[i] = (uint8_t)(i * 29 + i / 253);
+    OK(cuMemHostAlloc((void **)&pinned, ROOM, 0));
+    memcpy(pinned, source, ROOM);
+    OK(cuMemAlloc(&a, ROOM));
+    OK(cuMemAlloc(&b, ROOM));
+    OK(cuMemsetD8(a, 0x77, ROOM));
+    OK(cuMemsetD8(b, 0x77, ROOM));
+    OK(cuMemcpyHtoDAsync(a + 13, pinned + 5, BYTES, NULL));
+    OK(cuMemcpyDtoDAsync(b + 101, a + 13, BYTES, NULL));
+    OK(cuMemcpyDtoH(back, b, ROOM));
+    for (size_t i = 0; i < 101; i++)
+        assert_int_equal(back[i], 0x77);
+    assert_memory_equal(back + 101, source + 5, BYTES);
+    for (size_t i = 101 + BYTES; i < ROOM; i++)
+        assert_int_equal(back[i], 0x77);
+    OK(cuMemFree(a));
+    OK(cuMemFree(b));
+    OK(cuMemFreeHost(pinned));
+    free(source);
+    free(back);
+}
+
 static void memsets(void **state)
 {
     (void)state;
@@ -294,7 +324,7 @@ static void many_registered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_and_free), cmocka_unit_test(stacks), cmocka_unit_test(copies_1d), cmocka_unit_test(memsets), cmocka_unit_test(copies_2d_3d),
+        cmocka_unit_test(alloc_and_free), cmocka_unit_test(stacks), cmocka_unit_test(copies_1d), cmocka_unit_test(large_copies), cmocka_unit_test(memsets), cmocka_unit_test(copies_2d_3d),
         cmocka_unit_test(pinned_and_registered), cmocka_unit_test(many_registered), cmocka_unit_test(managed), cmocka_unit_test(pointer_attributes),
     };
     return RUN(tests);

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/past_cache.h"
 #include "host.h"
 #include "lanes.h"
 
@@ -193,19 +194,20 @@ struct part_out {
     struct wire_call wire;
     struct chunk    *chunk;           /* NULL: the bytes come with the reply */
     uint8_t         *to;
-    size_t           size;
+    size_t           size, whole;     /* whole: of the copy that it is a part of */
     union { copy_out_args bytes; copy_args chunk; } args;
     union { struct chunk_out_result bytes; plain_result chunk; } result;
     struct lane_out  lane;
 };
 
-static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uint64_t from, size_t size, struct chunk *chunk,
+static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uint64_t from, size_t size, size_t whole, struct chunk *chunk,
                        bool on_lane, atomic_uint_fast64_t *number)
 {
     part->lane.via.lane = 0;
     part->chunk = chunk;
     part->to = to;
     part->size = size;
+    part->whole = whole;
     if (chunk) {
         part->args.chunk = (copy_args){ .stream = s->wire, .to = chunk->address, .from = from, .size = size };
         part->result.chunk = (plain_result){ 0 };
@@ -231,7 +233,7 @@ static int part_wait(struct part_out *part)
         lane_out_cancel(&part->lane);
     xdr_free(part->chunk ? (xdrproc_t)xdr_plain_result : (xdrproc_t)xdr_chunk_out_result, &part->result);
     if (part->chunk && !code)
-        memcpy(part->to, (const void *)(uintptr_t)part->chunk->address, part->size);
+        past_cache_copy_piece(part->to, (const void *)(uintptr_t)part->chunk->address, part->size, part->whole);
     if (part->chunk)
         chunk_give(part->chunk);
     return code;
@@ -253,7 +255,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
             struct chunk *chunk = chunks ? chunk_take(begun == ended) : NULL;
             if (chunk || !chunks || begun == ended) {
                 size_t bytes = smaller(size - at, chunk ? piece : FLYT_MAX_INLINE);
-                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, chunk, on_lanes, &number);
+                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, size, chunk, on_lanes, &number);
                 at += bytes;
                 continue;
             }
