@@ -26,6 +26,9 @@
 #endif
 enum { SILENCE_MS = 10000, AGAIN_MS = 1000, KEEPALIVE_IDLE_S = 3, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_PROBES = 3 };
 
+/* So much may lie unsent in a TCP socket: it is what others' calls have to stand behind. */
+enum { TCP_UNSENT = 512 * 1024 };
+
 /* What a unix socket should hold: a call with FLYT_MAX_INLINE bytes. The system may grant less. */
 enum { UNIX_BUFFER = 2 * 1024 * 1024 };
 
@@ -51,8 +54,10 @@ void rpc_address_tune(int fd)
             setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
         return;
     }
-    int silence = SILENCE_MS, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES, again = AGAIN_MS;
+    int silence = SILENCE_MS, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES, again = AGAIN_MS,
+        unsent = TCP_UNSENT;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);

@@ -259,8 +259,29 @@ static void reset()
     free(host);
 }
 
+// One thread, one stream, nothing else: what comes back is what was sent.
+static void plain(size_t words)
+{
+    unsigned *host = (unsigned *)malloc(words * 4), *back = (unsigned *)malloc(words * 4), *device;
+    MUST(cudaMalloc((void **)&device, words * 4));
+    for (unsigned round = 0; round < 3; round++) {
+        fill(host, words, round);
+        MUST(cudaMemcpy(device, host, words * 4, cudaMemcpyHostToDevice));
+        MUST(cudaMemcpy(back, device, words * 4, cudaMemcpyDeviceToHost));
+        if (size_t wrong = wrong_words(back, words, round))
+            failed("plain", 0, round, wrong);
+    }
+    MUST(cudaFree(device));
+    free(host);
+    free(back);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 2 && strcmp(argv[1], "plain") == 0) {
+        plain((size_t)atoi(argv[2]) * MIB / 4);
+        return check_result("lanes");
+    }
     unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 6;
     size_t words = (argc > 2 ? (size_t)atoi(argv[2]) : 24) * MIB / 4;     // 24 MiB: more than is kept anywhere for a stream
     MUST(cudaFree(0));

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # shows: lanes: the number of connections is what was asked for; FLYT_PERF=no_lanes and FLYT_LANES=0 leave one
 # shows: lanes: over a slow link whose connections take different times, so that bytes and calls pass each other, all results are right
+# shows: lanes: where nothing is said about them, a slow connection gets some in the middle of a copy, and what is copied is right
 # shows: lanes: killed in the middle of copies with -9, a client leaves no worker, and the end of a worker ends its client with an error
 # shows: lanes: records that make no sense, on either side, end their session with a sentence that says so
 # shows: lanes: a lane that breaks ends its session, with a sentence that says so, and nobody else's
@@ -29,7 +30,10 @@ SPARES = 2                              # workers that a server keeps ready
 
 
 def start(bindir, uri, lanes, *words, perf=""):
-    env = {**os.environ, **e2e.sanitizer_environment(bindir), "FLYT_LANES": lanes}
+    env = {**os.environ, **e2e.sanitizer_environment(bindir), "FLYT_LOG": "debug"}
+    env.pop("FLYT_LANES", None)
+    if lanes:
+        env["FLYT_LANES"] = lanes
     if perf:
         env["FLYT_PERF"] = perf
     return subprocess.Popen([os.path.join(bindir, "flyt-run"), "--server", uri, PROGRAM, *words], env=env, stdout=subprocess.PIPE,
@@ -117,7 +121,7 @@ def main():
 
     link = None
     try:
-        print("1..13")
+        print("1..14")
         server = e2e.Server(bindir, arguments.transport, "software", folder, {"FLYT_LOG": "info"})
         port = int(re.search(r":(\d+)(\?|$)", server.uri).group(1))
         for lanes, perf, expected in (("3:4096", "", 4), ("0", "", 1), ("3", "no_lanes", 1)):
@@ -129,7 +133,7 @@ def main():
             program.communicate()
             until(lambda: connections(port) == 0, 10)
 
-        link = subprocess.Popen([arguments.link, str(port), "400000000", "700"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        link = subprocess.Popen([arguments.link, str(port), "200000000", "700"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         slow = through(server.uri, link.stdout.readline().split()[1])
         for lanes in ("3:4096", "1"):
             program = start(bindir, slow, lanes, "2", "12")
@@ -139,6 +143,14 @@ def main():
                 program.kill()
                 output = "ran past 150 s\n" + program.communicate()[0]
             say(program.returncode == 0, f"a slow link, FLYT_LANES={lanes}", output)
+
+        program = start(bindir, slow, None, "plain", "32")
+        try:
+            output, _ = program.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            output = "ran past 100 s\n" + program.communicate()[0]
+        say(program.returncode == 0 and output.count("large copies get connections of their own") == 1, "a slow link, nothing said about lanes", output)
 
         program = start(bindir, server.uri, "3:4096", "100000")
         say(until(lambda: connections(port) == 4, 20), "a client copies")
@@ -177,6 +189,10 @@ def main():
         say(beside.returncode == 0, "a program beside it does not notice", output)
         # What each side says first, then the high byte of a record's length and of its transfer.
         for change, sentence in (((0, 24 + 32 + 16), "what it says on a lane is no record"), ((1, 8), "what was not asked for")):
+            if arguments.transport == "tls":
+                number += 1
+                print(f"ok {number} # SKIP a changed byte of a TLS connection is found by TLS")
+                continue
             breaker = Breaker(port, change=change)
             program = start(bindir, f"tcp://127.0.0.1:{breaker.port}", "1:4096", "100000")
             try:

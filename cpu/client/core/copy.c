@@ -5,8 +5,9 @@
  *   shared    the host's side is memory that the device reaches (pinned; host.h): one COPY names both sides, no byte passes
  *             through a CPU of ours
  *   chunk     through a piece of such memory (chunks.c): what is not small, where there is a host window
- *   lane      over a connection of their own (lanes.c): what is large, over TCP
- *   inline    inside the calls and replies: all else, and while no chunk can be had
+ *   lane      over a connection of their own (lanes.c): what is large, over TCP, where others would have to wait behind it or its
+ *             stream may stand still (lanes_choice.c)
+ *   inline    inside the calls and replies, in parts of CHUNK_SIZE: all else, and while no chunk can be had
  *
  * To the device. The source is copied to a chunk or encoded into the calls, so it has been taken when the function returns. A
  * synchronous copy also waits where native would wait and report: if something that may run long or fail precedes it, or if
@@ -107,9 +108,16 @@ static int send_on_lanes(struct stream *s, struct span *span, enum lanes_patienc
 
 static int send_in(struct stream *s, uint64_t to, const void *from, size_t size, bool may_wait)
 {
-    struct span span = { to, from, size };
-    int code = lanes_wanted(size) ? send_on_lanes(s, &span, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT) : CORE_OK;
-    for (size_t at = size - span.size, part; at < size && !code; at += part) {
+    struct span left = { to, from, size };
+    bool tried = false;
+    int code = CORE_OK;
+    for (size_t at = 0, part; at < size && !code; at += part) {
+        if (!tried && lanes_wanted(size - at, !stream_known_light(s))) {
+            tried = true;                     /* what has no credit goes with the calls */
+            code = send_on_lanes(s, &left, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT);
+            part = size - at - left.size;
+            continue;
+        }
         struct chunk *chunk = chunks_serve(size - at) ? chunk_take(true) : NULL;
         if (chunk) {
             part = smaller(size - at, CHUNK_SIZE);
@@ -117,12 +125,16 @@ static int send_in(struct stream *s, uint64_t to, const void *from, size_t size,
             code = send_chunk(s, to + at, (const uint8_t *)from + at, part, piece_of(size, PIECE_IN_LEAST), chunk);
             continue;
         }
-        part = smaller(size - at, FLYT_MAX_INLINE);
+        part = smaller(size - at, CHUNK_SIZE);
+        uint64_t begun = part == CHUNK_SIZE ? clock_now() : 0;
         copy_in_args args = { .stream = s->wire, .to = to + at, .data = { .kind = FLYT_BULK_INLINE } };
         args.data.flyt_bulk_u.bytes.bytes_len = (u_int)part;
         args.data.flyt_bulk_u.bytes.bytes_val = (char *)(uintptr_t)from + at;
         host_function_throttle(s, part);
         code = stream_send(s, FLYT_COPY_IN, (xdrproc_t)xdr_copy_in_args, &args, STREAM_LIGHT, NULL);
+        left = (struct span){ to + at + part, (const uint8_t *)from + at + part, size - at - part };
+        if (part == CHUNK_SIZE)
+            lanes_pace(part, clock_now() - begun);
     }
     return code;
 }
@@ -169,12 +181,12 @@ static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const 
         return copy_in_late(s, to, from, size);
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;
-    if (!blocking && lanes_wanted(size) && address_pinned(from, size)) {
+    if (!blocking && address_pinned(from, size) && lanes_wanted(size, !stream_known_light(s))) {
         struct span span = { to, from, size };            /* what cannot be sent without waiting for the stream goes in its turn */
         code = send_on_lanes(s, &span, LANES_WAIT_NEVER);
         return code || !span.size ? code : copy_in_late(s, span.to, span.from, span.size);
     }
-    bool wait = !stream_known_light(s) || address_pinned(from, size) || lanes_wanted(size);
+    bool wait = !stream_known_light(s) || address_pinned(from, size) || lanes_wanted(size, false);
     code = send_in(s, to, from, size, blocking);
     return code || !blocking || (stream_may_return(s) && !wait) ? code : stream_wait_for(s);
 }
@@ -242,8 +254,8 @@ static int part_wait(struct part_out *part)
 static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size)
 {
     struct part_out parts[PARTS_IN_FLIGHT];
-    bool chunks = chunks_serve(size), on_lanes = lanes_wanted(size);
-    uint64_t start = on_lanes ? clock_now() : 0;
+    bool chunks = chunks_serve(size), on_lanes = lanes_wanted(size, false), all_on_lanes = on_lanes;
+    uint64_t start = clock_now(), heard = 0;
     unsigned window = core_perf.no_pipeline ? 1 : chunks ? CHUNKS_IN_FLIGHT : PARTS_IN_FLIGHT, begun = 0, ended = 0;
     size_t piece = piece_of(size, PIECE_OUT_LEAST);
     atomic_uint_fast64_t number = 0;
@@ -254,7 +266,8 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
         if (at < size && !first && begun - ended < window) {
             struct chunk *chunk = chunks ? chunk_take(begun == ended) : NULL;
             if (chunk || !chunks || begun == ended) {
-                size_t bytes = smaller(size - at, chunk ? piece : FLYT_MAX_INLINE);
+                size_t bytes = smaller(size - at, chunk ? piece : CHUNK_SIZE);
+                on_lanes = on_lanes || lanes_wanted(size - at, false);
                 part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, size, chunk, on_lanes, &number);
                 at += bytes;
                 continue;
@@ -262,13 +275,18 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
         }
         if (ended == begun)
             break;                            /* a part failed: the rest is not asked for */
-        int code = part_wait(&parts[ended++ % PARTS_IN_FLIGHT]);
+        struct part_out *part = &parts[ended++ % PARTS_IN_FLIGHT];
+        int code = part_wait(part);
         if (!first)
             first = code;
+        uint64_t now = on_lanes ? 0 : clock_now();
+        if (heard && now && part->size == CHUNK_SIZE)     /* the first part may have waited for its stream */
+            lanes_pace(part->size, now - heard);
+        heard = now;
     }
     if (!first)
         stream_finished(s, atomic_load(&number));
-    if (!first && on_lanes)
+    if (!first && all_on_lanes)
         lanes_copied_out(size, clock_now() - start);
     return first;
 }

@@ -73,7 +73,7 @@ static void next_box(void *context, size_t most, struct lane_in *in)
     struct core_extent part;
     size_t origin[3];
     (void)most;                               /* lanes_want_boxes: it is as much as box_next gives */
-    box_next(left->extent, &left->cursor, FLYT_MAX_INLINE, origin, &part);
+    box_next(left->extent, &left->cursor, CHUNK_SIZE, origin, &part);
     *in = (struct lane_in){ .from = rows_at(left->from, origin, &part), .send = send_box, .box = wire_box(left->to, box_offset(left->to, origin)),
                             .extent = wire_extent(&part) };
 }
@@ -98,11 +98,11 @@ static int send_in(struct stream *s, const struct core_box *to, const struct cor
     struct box_left left = { to, from, e, { 0 } };
     struct core_extent part;
     size_t origin[3], bytes = bytes_of(e);
-    int code = lanes_want_boxes(bytes) ? lanes_send(s, next_box, &left, &bytes, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT) : CORE_OK;
+    int code = lanes_want_boxes(bytes, !stream_known_light(s)) ? lanes_send(s, next_box, &left, &bytes, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT) : CORE_OK;
     struct box_cursor cursor = left.cursor;
     for (;;) {
         struct chunk *shared = chunks_serve(bytes) && cursor.slice < e->depth && !code ? chunk_take(true) : NULL;
-        if (code || !box_next(e, &cursor, shared ? CHUNK_SIZE : FLYT_MAX_INLINE, origin, &part))
+        if (code || !box_next(e, &cursor, CHUNK_SIZE, origin, &part))
             break;
         if (shared) {
             struct host_rows rows = rows_at(from, origin, &part);
@@ -159,12 +159,12 @@ static int copy_box_in_uncounted(int device, core_stream stream, const struct co
     if (shared)
         return copy_shared(s, to, &(struct core_box){ shared, from->pitch, from->height }, e, blocking);
     bool early = !outs_writers() || stream_known_idle(s);
-    bool stands = lanes_want_boxes(bytes_of(e)) && !stream_known_light(s);     /* and sending might wait for it */
+    bool stands = !stream_known_light(s) && lanes_want_boxes(bytes_of(e), true);     /* and sending might wait for it */
     if ((!early || stands) && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
         return copy_in_late(s, to, from, e);
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;
-    bool wait = !stream_known_light(s) || address_pinned((const void *)(uintptr_t)from->address, bytes) || lanes_wanted(bytes_of(e));
+    bool wait = !stream_known_light(s) || address_pinned((const void *)(uintptr_t)from->address, bytes) || lanes_wanted(bytes_of(e), false);
     code = send_in(s, to, from, e, blocking);
     return code || !blocking || (stream_may_return(s) && !wait) ? code : stream_wait_for(s);
 }
@@ -227,12 +227,12 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     struct core_extent part;
     size_t origin[3];
     int first = CORE_OK;
-    bool on_lanes = lanes_want_boxes(bytes_of(e));
+    bool on_lanes = lanes_want_boxes(bytes_of(e), false);
     for (bool more = true; more || ended < begun;) {
         struct chunk *chunk = more && begun - ended < window && !first && chunks_serve(bytes_of(e)) && cursor.slice < e->depth
                                   ? chunk_take(begun == ended) : NULL;
         if (more && begun - ended < window &&
-            (more = !first && box_next(e, &cursor, chunk ? CHUNK_SIZE : FLYT_MAX_INLINE, origin, &part))) {
+            (more = !first && box_next(e, &cursor, CHUNK_SIZE, origin, &part))) {
             struct part_out *p = &parts[begun++ % IN_FLIGHT];
             p->chunk = chunk;
             p->lane.via.lane = 0;

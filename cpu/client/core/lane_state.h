@@ -1,19 +1,19 @@
-/* lane_state.h: what lanes.c (opening, how many), lanes_in.c (to the device) and lanes_out.c (from the device) share. */
+/* lane_state.h: what lanes.c (opening), lanes_choice.c (whether, and how many), lanes_in.c (to the device) and lanes_out.c (from the device) share. */
 #ifndef FLYT_CLIENT_CORE_LANE_STATE_H
 #define FLYT_CLIENT_CORE_LANE_STATE_H
 
 #include <sys/uio.h>
 
 #include "cpu/rpc/lane.h"
+#include "host.h"
 #include "lanes.h"
 
 enum {
     LANES_MOST = 4,                   /* unless FLYT_LANES says otherwise */
     LANES_MIN = 256 * 1024,           /* smaller copies go with their calls */
-    LANES_CHUNK = FLYT_MAX_INLINE,
+    LANES_CHUNK = CHUNK_SIZE,
     LANES_VECTOR = 64,
-    LANES_UNSENT = 512 * 1024,        /* bytes in a socket that have not been sent, when there are more to come */
-    LANES_BATCH = 2,                  /* transfers behind which credit is asked back */
+    LANES_BATCH = 4,                  /* transfers behind which credit is asked back */
     LANES_OPEN_MS = 5000,
     LANES_CREDIT_MS = 20,             /* so long a stream that has none of the credit waits for some */
     LANES_LOOK_MS = 1000,
@@ -67,6 +67,11 @@ extern struct lanes_state lanes;
 bool lanes_gone(void);                        /* the connection is lost */
 /* A lane failed: status 0 or -errno while `doing` something. The session is lost. */
 void lanes_broken(const struct lane *, int status, const char *doing);
+bool lane_open(unsigned number);              /* lanes.opening is held */
+bool lane_close(struct lane *);               /* the last; likewise. False: it is in use */
+
+void lanes_choose(bool beside);
+bool lanes_beside(void);
 /* One way, 0 to the device, 1 from it, so many bytes took so long. */
 void lanes_tune(unsigned way, uint64_t bytes, uint64_t ns);
 

@@ -15,8 +15,7 @@
  * reply has come, and puts what it finds where it belongs, also others' bytes; one thread at a time per lane.
  * For copies into pinned memory, that nobody waits for, there is a thread (`late`).
  *
- * Lanes are opened by the first large copy. One more is tried when enough has been copied to know how fast it goes, and
- * kept if that gains a tenth (`tune`).
+ * Lanes are opened by the first large copy that is to use them (lanes_choice.c).
  *
  * Locks: opening > lanes.lock; a lane's `sending` is held for one record, and nothing but the network is waited for under it.
  */
@@ -24,9 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
@@ -63,6 +59,7 @@ void lanes_setup(void)
     lanes.most = (unsigned)count;
     lanes.least = bytes;
     lanes.fixed = true;
+    lanes_choose(true);
 }
 
 /* ---- loss ---- */
@@ -103,8 +100,8 @@ void lanes_abandon(void)
 
 /* ---- opening ---- */
 
-/* What fails is said once; then large copies go over the connection that there is. */
-static bool lane_open(unsigned number)
+/* What fails is said once; then large copies go over the connections that there are. */
+bool lane_open(unsigned number)
 {
     struct lane *lane = &lanes.lanes[number - 1];
     lane_args args = { .lane = number };
@@ -135,9 +132,6 @@ static bool lane_open(unsigned number)
         }
         pthread_mutex_lock(&lanes.lock);
         if (status == 0) {
-            int fd = channel->operations->descriptor ? channel->operations->descriptor(channel) : -1, unsent = LANES_UNSENT;
-            if (fd >= 0)
-                setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
             if (!lanes.window) {
                 lanes.chunk = result.chunk < LANES_CHUNK ? result.chunk : LANES_CHUNK;
                 lanes.window = lanes.free = result.window;
@@ -157,10 +151,9 @@ static bool lane_open(unsigned number)
     return !code;
 }
 
-bool lanes_wanted(size_t size)
+/* The first ones, if there are none. */
+static bool lanes_opened(void)
 {
-    if (!lanes.offered || size < lanes.least)
-        return false;
     if (atomic_load(&lanes.used))
         return true;
     pthread_mutex_lock(&lanes.opening);
@@ -171,15 +164,17 @@ bool lanes_wanted(size_t size)
     return atomic_load(&lanes.used) > 0;
 }
 
-bool lanes_want_boxes(size_t size)
+bool lanes_wanted(size_t size, bool stands)
 {
-    return lanes_wanted(size) && lanes.chunk >= FLYT_MAX_INLINE;
+    return lanes.offered && size >= lanes.least && (stands || lanes_beside()) && lanes_opened();
 }
 
-/* ---- how many ---- */
+bool lanes_want_boxes(size_t size, bool stands)
+{
+    return lanes_wanted(size, stands) && lanes.chunk >= CHUNK_SIZE;
+}
 
-/* Nobody sends or waits on it now, and nobody will. */
-static bool lane_close(struct lane *lane)
+bool lane_close(struct lane *lane)
 {
     pthread_mutex_lock(&lanes.lock);
     bool idle = !lane->outs && !lane->reading && pthread_mutex_trylock(&lane->sending) == 0;
@@ -192,25 +187,6 @@ static bool lane_close(struct lane *lane)
     }
     pthread_mutex_unlock(&lanes.lock);
     return idle;
-}
-
-void lanes_tune(unsigned way, uint64_t bytes, uint64_t ns)
-{
-    if (lanes.fixed || lanes.settled || bytes < TUNE_BYTES || !ns || pthread_mutex_trylock(&lanes.opening) != 0)
-        return;
-    unsigned now = atomic_load(&lanes.used);
-    double rate = (double)bytes / (double)ns, *best = lanes.rate[way].best;
-    if (rate > best[now])
-        best[now] = rate;
-    if (++lanes.rate[way].samples[now] >= TUNE_SAMPLES && !lanes.settled && now > 0) {
-        if (now > 1 && best[now] < 1.1 * best[now - 1])
-            lanes.settled = lane_close(&lanes.lanes[now - 1]);
-        else if (now == lanes.most)
-            lanes.settled = true;
-        else
-            lanes.settled = !lane_open(now + 1);
-    }
-    pthread_mutex_unlock(&lanes.opening);
 }
 
 /* ---- rows of the program's memory ---- */

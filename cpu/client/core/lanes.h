@@ -7,9 +7,12 @@
 void lanes_setup(void);                       /* at attach, after HELLO */
 void lanes_lost(void);                        /* the session is: nobody waits on a lane any more */
 void lanes_abandon(void);                     /* in the child of a fork */
-/* Is a copy of so many bytes to go over lanes? Opens them the first time. May wait. */
-bool lanes_wanted(size_t size);
-bool lanes_want_boxes(size_t size);           /* cut as box_next does */
+/* Is a copy of so many bytes to go over lanes? stands: it may stand still on its way, behind a kernel, say, or nobody waits for it:
+   then also where the connection is fast. Opens them the first time. May wait. */
+bool lanes_wanted(size_t size, bool stands);
+bool lanes_want_boxes(size_t size, bool stands);             /* cut as box_next does, by CHUNK_SIZE */
+/* So many bytes of a copy that could have used lanes went with its calls, and took so long on their way. */
+void lanes_pace(uint64_t bytes, uint64_t ns);
 
 struct lanes_statistics { unsigned open; uint64_t sent, received; };
 void lanes_statistics(struct lanes_statistics *);

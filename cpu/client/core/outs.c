@@ -340,11 +340,10 @@ static void out_send(struct out *out, uint32_t procedure, xdrproc_t encode, void
 
 int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
 {
-    bool on_lanes = lanes_wanted(size);
+    bool on_lanes = lanes_wanted(size, true);
     for (size_t at = 0, part; at < size; at += part) {
         struct chunk *chunk = chunks_serve(size - at) ? chunk_take(false) : NULL;
-        size_t most = chunk ? CHUNK_SIZE : FLYT_MAX_INLINE;
-        part = size - at < most ? size - at : most;
+        part = size - at < CHUNK_SIZE ? size - at : CHUNK_SIZE;
         struct out *out = out_new(stream, &(struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1, .slices = 1 });
         if (!out && chunk)
             chunk_give(chunk);
@@ -370,8 +369,8 @@ int outs_start_box(struct stream *stream, const struct core_box *to, const struc
     struct box_cursor cursor = { 0 };
     size_t origin[3];
     struct core_extent part;
-    bool on_lanes = lanes_want_boxes(extent->width * extent->height * extent->depth);
-    while (box_next(extent, &cursor, FLYT_MAX_INLINE, origin, &part)) {
+    bool on_lanes = lanes_want_boxes(extent->width * extent->height * extent->depth, true);
+    while (box_next(extent, &cursor, CHUNK_SIZE, origin, &part)) {
         struct host_rows place = { .address = (uint8_t *)(uintptr_t)(to->address + box_offset(to, origin)), .width = part.width,
                                    .rows = part.height, .slices = part.depth, .pitch = to->pitch, .slice_pitch = to->pitch * to->height };
         struct out *out = out_new(stream, &place);

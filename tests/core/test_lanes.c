@@ -1,0 +1,101 @@
+/*
+ * test_lanes.c: when large copies go with the calls and when on connections of their own (lanes_choice.c), told by what is said
+ * about their speed.
+ *
+ * shows: lanes: large copies go with the calls while a part takes less than a millisecond, and over lanes when it takes longer for a while
+ * shows: lanes: a copy that was held up once changes nothing; they go back to the calls after fast copies, after each mistake later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cpu/client/core/lane_state.h"
+
+enum { PART = 512 * 1024, LARGE = 64 << 20 };
+#define US UINT64_C(1000)
+
+static void parts(unsigned count, uint64_t ns)
+{
+    for (unsigned i = 0; i < count; i++)
+        lanes_pace(PART, ns);
+}
+
+static unsigned copies_until_back(uint64_t ns)
+{
+    unsigned count = 0;
+    while (lanes_beside() && count < 100000) {
+        lanes_tune(0, LARGE, ns);
+        count++;
+    }
+    return count;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    lanes.offered = true;
+    lanes.fixed = false;
+    lanes.settled = true;                 /* nothing to be opened here */
+    lanes_choose(false);
+    return 0;
+}
+
+static void follows_the_speed(void **state)
+{
+    (void)state;
+    parts(1000, 900 * US);
+    assert_false(lanes_beside());
+    parts(16, 1100 * US);
+    assert_true(lanes_beside());
+    assert_int_equal(copies_until_back(100 * 1000 * US), 100000);        /* 0.67 GB/s: fast enough for a start, not to go back */
+    unsigned first = copies_until_back(20 * 1000 * US);
+    assert_in_range(first, 1, 100);
+    parts(16, 5000 * US);
+    assert_true(lanes_beside());
+    assert_true(copies_until_back(20 * 1000 * US) > first);
+    assert_false(lanes_beside());
+}
+
+static void not_by_one(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 100; i++) {
+        lanes_pace(PART, 50 * 1000 * US);
+        parts(16, 200 * US);
+    }
+    assert_false(lanes_beside());
+    parts(1, 30 * 1000 * US);
+    parts(1, 30 * 1000 * US);             /* a very slow one: no need to see 4 MiB of it */
+    assert_true(lanes_beside());
+    for (unsigned i = 0; i < 50; i++) {   /* one slow copy in between, and the count begins anew */
+        lanes_tune(1, LARGE, 20 * 1000 * US);
+        lanes_tune(1, LARGE, 900 * 1000 * US);
+    }
+    assert_true(lanes_beside());
+}
+
+static void not_where_it_is_settled(void **state)
+{
+    (void)state;
+    lanes.fixed = true;
+    parts(100, 100 * 1000 * US);
+    assert_false(lanes_beside());
+    lanes.fixed = false;
+    lanes.offered = false;
+    parts(100, 100 * 1000 * US);
+    assert_false(lanes_beside());
+    assert_false(lanes_wanted(LARGE, true));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(follows_the_speed, begin), cmocka_unit_test_setup(not_by_one, begin),
+        cmocka_unit_test_setup(not_where_it_is_settled, begin),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
