@@ -1,7 +1,7 @@
 /*
  * main.c: the command line of flyt-client-manager.
  *
- * SIGTERM and SIGINT end it and leave programs alone; the next one knows them again. SIGHUP reads the configuration again.
+ * SIGTERM and SIGINT end it and leave programs alone; the next one knows them again. SIGHUP reads the configuration and the certificates again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -116,6 +116,7 @@ static void on_reload(int number, void *context)
     now->away_timeout = wanted->away_timeout;
     now->wait = wanted->wait;
     now->wait_timeout = wanted->wait_timeout;
+    daemon_tls_renew(now->tls_ca, now->tls_certificate, now->tls_key, &daemon->manager.tls, daemon->manager.link);
     daemon_reloaded(config);
 }
 

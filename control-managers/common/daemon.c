@@ -105,6 +105,24 @@ int daemon_signals(struct loop *loop, void (*end)(int, void *), void (*reload)(i
 
 /* ---- reloading ---- */
 
+void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now, struct link *link)
+{
+    char error[EXPLAIN_SIZE] = "";
+    struct tls_context *fresh;
+    if (daemon_tls(ca, certificate, key, &fresh, error) < 0) {
+        log_error("event=certificates-not-read why=\"%s\": the old ones stay", error);
+        return;
+    }
+    if (!fresh != !*now) {
+        log_warning("event=certificates-not-taken why=\"whether there is TLS takes a restart\"");
+        tls_context_release(fresh);
+        return;
+    }
+    tls_context_release(*now);
+    *now = fresh;
+    link_set_tls(link, fresh);
+}
+
 struct config *daemon_reload(const struct daemon_about *about, const char *path, const struct config *old)
 {
     char *problems, keys[512];

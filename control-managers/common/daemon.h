@@ -6,6 +6,7 @@
 #define FLYT_CONTROL_DAEMON_H
 
 #include "control-managers/common/config.h"
+#include "control-managers/common/link.h"
 #include "control-managers/common/loop.h"
 #include "control-managers/common/tls.h"
 
@@ -17,9 +18,9 @@ enum daemon_exit { DAEMON_ENDED = 0, DAEMON_CANNOT = 1, DAEMON_USAGE = 2, DAEMON
     "      --print-keys   print all keys with their initial values\n"                                                \
     "      --version, --help\n"
 #define DAEMON_HELP_END                                                                                              \
-    "Messages go to stderr; FLYT_LOG=error|warning|info|debug says how many. SIGHUP reads the configuration again,\n" \
-    "SIGTERM and SIGINT end it. Exit status: 0 ended as asked, 1 cannot run, 2 wrong usage, 3 mistakes in the\n"      \
-    "configuration.\n"
+    "Messages go to stderr; FLYT_LOG=error|warning|info|debug says how many. SIGHUP reads the configuration and the\n" \
+    "certificates again, SIGTERM and SIGINT end it. Exit status: 0 ended as asked, 1 cannot run, 2 wrong usage,\n"    \
+    "3 mistakes in the configuration.\n"
 
 struct daemon_about {
     const char *name, *software, *help;
@@ -38,6 +39,10 @@ int  daemon_lock(const struct daemon_about *, const char *folder, const char *ke
 
 /* By the keys of a group `tls`. *out NULL: there is to be none, or the files are not there yet. */
 int  daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error);
+
+/* For SIGHUP: reads the files again; *now and the link's are replaced, for connections from then on. If that cannot be, it is
+   logged, and the old ones stay. */
+void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now, struct link *);
 
 /* SIGTERM and SIGINT call end, SIGHUP calls reload. */
 int  daemon_signals(struct loop *, void (*end)(int, void *), void (*reload)(int, void *), void *context, char *error);

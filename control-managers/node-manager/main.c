@@ -2,7 +2,7 @@
  * main.c: the command line of flyt-node-manager, and what is settled once: names, addresses, files.
  *
  * SIGTERM and SIGINT end the node manager and leave GPU servers and programs alone; the next one takes them over. With
- * --stop-servers they are stopped first, as before a machine is shut down. SIGHUP reads the configuration again.
+ * --stop-servers they are stopped first, as before a machine is shut down. SIGHUP reads the configuration and the certificates again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -200,6 +200,7 @@ static void on_reload(int number, void *context)
     now->report_period = wanted->report_period;
     now->start_timeout = wanted->start_timeout;
     now->stop_timeout = wanted->stop_timeout;
+    daemon_tls_renew(now->tls_ca, now->tls_certificate, now->tls_key, &daemon->node.tls, daemon->node.link);
     daemon_reloaded(config);
 }
 

@@ -3,7 +3,7 @@
 
     data_tls.py BIN CUDA_PROGRAM HOLDER_PROGRAM
 
-shows: TLS between programs and GPU servers: in a cluster with certificates it is on by itself; a GPU server that comes back has a new key; nobody without
+shows: TLS between programs and GPU servers: in a cluster with certificates it is on by itself; a GPU server that comes back has a new key; new certificates are read on SIGHUP; nobody without
 """
 import glob
 import json
@@ -124,6 +124,49 @@ def with_certificates(env):
     ok("a GPU server that was killed comes back with another key, and programs are told it")
 
 
+def daemon(name):
+    with open(f"{FOLDER}/run/{name}.pid") as file:
+        return int(file.read().split()[0])
+
+
+def restart(name):
+    """Kills a daemon and starts it again as it was started, so that the others connect anew."""
+    pid = daemon(name)
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        command = file.read().decode().split("\0")[:-1]
+    os.kill(pid, signal.SIGKILL)
+    with open(f"{FOLDER}/log/{name}.log", "a") as log:
+        again = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "FLYT_LOG": "info"})
+    with open(f"/proc/{again.pid}/stat") as file:
+        started = file.read().rsplit(")", 1)[1].split()[19]
+    with open(f"{FOLDER}/run/{name}.pid", "w") as file:
+        file.write(f"{again.pid} {started}\n")
+
+
+def times_connected(name):
+    with open(f"{FOLDER}/log/{name}.log") as log:
+        return log.read().count("event=connected")
+
+
+def new_certificates(env):
+    """Of another authority, so that nobody can be let in with the old ones."""
+    peers = ("node-1", "client-manager")
+    ca = f"{FOLDER}/etc/another-ca"
+    for words in (["create", ca], ["issue", ca, "cluster", "main"], ["issue", ca, "node", "node-1"], ["issue", ca, "client", "local"]):
+        more = [] if words[0] == "create" else ["--host", "127.0.0.1", "--force", "--out", f"{FOLDER}/etc/tls"]
+        done = subprocess.run([f"{BIN}/flytctl", "ca"] + words + more, capture_output=True, text=True, timeout=30)
+        need(done.returncode == 0, done.stderr)
+    shutil.copy(f"{ca}/ca.crt", f"{FOLDER}/etc/tls/ca.crt")
+    before = {name: times_connected(name) for name in peers}
+    for name in peers:
+        os.kill(daemon(name), signal.SIGHUP)
+    restart("cluster-manager")
+    for name in peers:
+        until(lambda name=name: times_connected(name) > before[name], f"{name} is connected by its new certificate")
+    until(lambda: run(PROGRAM, env)[0] == 0, "programs run again")
+    ok("certificates of another authority are taken over on SIGHUP")
+
+
 def without_certificates(env):
     status, text = run(PROGRAM, env)
     need(status == 0 and "received over tls" not in text, f"status {status}: {text}")
@@ -133,7 +176,9 @@ def without_certificates(env):
 
 def main():
     try:
-        with_certificates(up("--tls"))
+        env = up("--tls")
+        with_certificates(env)
+        new_certificates(env)
         subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], check=True, capture_output=True, timeout=60)
         without_certificates(up())
     except Exception as error:
@@ -145,7 +190,7 @@ def main():
     finally:
         subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], capture_output=True, timeout=60)
         shutil.rmtree(FOLDER, ignore_errors=True)
-        print(f"1..{done}" if done == 5 else "", flush=True)
+        print(f"1..{done}" if done == 6 else "", flush=True)
     return 0
 
 
