@@ -1,6 +1,7 @@
 // shows: streams: order within a stream, independence of non-blocking ones, the legacy default stream joins the others
 // shows: events: record, wait, query, elapsed time, reuse
 // shows: host functions: in stream order, with callbacks, while the stream waits
+// shows: host functions: CUDA calls in them are refused (800) instead of waiting for ever, and disturb nothing
 #include "check.h"
 #include <unistd.h>
 
@@ -209,6 +210,54 @@ static void host_functions_see_copies()
     }
 }
 
+// Each of these natively gives this, and would wait for the function itself otherwise.
+struct refused { cudaStream_t stream; int *device, *pinned; cudaEvent_t event; int calls; };
+static void CUDART_CB try_calls(void *data)
+{
+    struct refused *r = (struct refused *)data;
+    int *more, word = 0;
+    GIVES(cudaErrorNotPermitted, cudaStreamSynchronize(r->stream));
+    GIVES(cudaErrorNotPermitted, cudaDeviceSynchronize());
+    GIVES(cudaErrorNotPermitted, cudaEventSynchronize(r->event));
+    GIVES(cudaErrorNotPermitted, cudaMalloc((void **)&more, 100));
+    GIVES(cudaErrorNotPermitted, cudaFree(r->device));
+    GIVES(cudaErrorNotPermitted, cudaFreeHost(r->pinned));
+    GIVES(cudaErrorNotPermitted, cudaMemcpy(&word, r->device, sizeof word, cudaMemcpyDeviceToHost));
+    GIVES(cudaErrorNotPermitted, cudaMemcpyAsync(r->device, &word, sizeof word, cudaMemcpyHostToDevice, r->stream));
+    GIVES(cudaErrorNotPermitted, cudaStreamQuery(r->stream));
+    GIVES(cudaErrorNotPermitted, cudaSetDevice(0));
+    GIVES(cudaErrorNotPermitted, cudaDeviceReset());
+    add<<<1, 1, 0, r->stream>>>(r->device, 100);
+    GIVES(cudaErrorNotPermitted, cudaGetLastError());
+    GIVES(cudaSuccess, cudaGetLastError());
+    r->calls++;
+}
+static void CUDART_CB try_calls_back(cudaStream_t, cudaError_t, void *data) { try_calls(data); }
+static void host_functions_call_nothing()
+{
+    struct refused r = {};
+    int h = 0;
+    MUST(cudaMalloc(&r.device, sizeof h));
+    MUST(cudaMallocHost(&r.pinned, sizeof h));
+    MUST(cudaMemset(r.device, 0, sizeof h));
+    MUST(cudaStreamCreate(&r.stream));
+    MUST(cudaEventCreate(&r.event));
+    add<<<1, 1, 0, r.stream>>>(r.device, 1);
+    MUST(cudaLaunchHostFunc(r.stream, try_calls, &r));
+    MUST(cudaStreamAddCallback(r.stream, try_calls_back, &r, 0));
+    MUST(cudaEventRecord(r.event, r.stream));
+    add<<<1, 1, 0, r.stream>>>(r.device, 1);
+    MUST(cudaStreamSynchronize(r.stream));
+    GIVES(cudaSuccess, cudaGetLastError());
+    HOLDS(r.calls == 2);
+    MUST(cudaMemcpy(&h, r.device, sizeof h, cudaMemcpyDeviceToHost));
+    HOLDS(h == 2);
+    MUST(cudaEventDestroy(r.event));
+    MUST(cudaStreamDestroy(r.stream));
+    MUST(cudaFreeHost(r.pinned));
+    MUST(cudaFree(r.device));
+}
+
 // Synchronising with a stream that waited for another's copy means that the copy has arrived.
 static void copies_of_other_streams_have_arrived()
 {
@@ -252,6 +301,7 @@ int main()
     order_in_a_stream();
     copies_of_other_streams_have_arrived();
     host_functions_see_copies();
+    host_functions_call_nothing();
     events_across_streams();
     a_kernel_waits_for_another_streams_copy();
     legacy_default_stream_joins();

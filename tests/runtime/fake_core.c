@@ -325,6 +325,7 @@ int core_stream_wait(int device, core_stream stream, core_event event, unsigned 
     (void)device, (void)event, (void)flags;
     return stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
+bool core_in_host_function(void) { return false; }
 int core_host_function(int device, core_stream stream, void (*function)(void *, int), void *user, bool on_error) {
     (void)device;
     int status = fake.latched;

@@ -140,6 +140,8 @@ CORE_API int core_stream_wait(int device, core_stream, core_event, unsigned flag
    the stream waits for it. on_error: also after an error, with it as status (cudaStreamAddCallback); else only
    after success (cudaLaunchHostFunc). */
 CORE_API int core_host_function(int device, core_stream, void (*function)(void *user, int status), void *user, bool on_error);
+/* Whether the caller is such a function. Its stream waits for it, so it must not wait for any: the front ends refuse (800). */
+CORE_API bool core_in_host_function(void);
 
 /* ---- code (code.c, image.c) ----------------------------------------------------------------------------------------
  * An image is one registered fat binary (wrapper or raw) of the process; loading it into a device happens at first

@@ -160,6 +160,11 @@ void host_function_due(flyt_id id, int status)
     pthread_mutex_unlock(&hosts.lock);
 }
 
+bool core_in_host_function(void)
+{
+    return host_thread;
+}
+
 int core_host_function(int device, core_stream stream, void (*function)(void *user, int status), void *user, bool on_error)
 {
     struct stream *s;

@@ -66,6 +66,8 @@ static int set_device(int device) {
     int error = runtime_attach_device(device);
     if (error)
         return error;
+    if (core_in_host_function())            /* whose thread never has a device */
+        return CUDART_NOT_PERMITTED;
     runtime_thread.device = device + 1;
     /* Since CUDA 12 the context is made here, before at the first use. */
     return FLYT_CUDART >= 12 && !core_device_active(device) ? core_device_activate(device) : CUDART_OK;
@@ -293,7 +295,7 @@ static int synchronize(void) {
 }
 
 static int reset(void) {
-    int error = runtime_attach(NULL);
+    int error = core_in_host_function() ? CUDART_NOT_PERMITTED : runtime_attach(NULL);
     if (error)
         return runtime_return(error);
     int device = runtime_device();

@@ -52,7 +52,7 @@ static int first_device(void) {
 int runtime_device(void) { return runtime_thread.device ? runtime_thread.device - 1 : first_device(); }
 
 int runtime_enter_slow(int *device) {
-    int error = runtime_attach(NULL);
+    int error = core_in_host_function() ? CUDART_NOT_PERMITTED : runtime_attach(NULL);
     if (error)
         return error;
     int wanted = runtime_device();
