@@ -69,7 +69,7 @@ static bool traced;                   // tell what each operation is about, on s
 
 static void note(Thread *t, const char *what, cudaError_t code)
 {
-    char line[100];
+    char line[240];
     snprintf(line, sizeof line, "%d.%d %s %d\n", t->who, t->step, what, (int)code);
     t->log += line;
 }
@@ -84,7 +84,7 @@ static void expect(Thread *t, const char *what, cudaError_t expected, cudaError_
 {
     note(t, what, got);
     if (got != expected) {
-        char why[100];
+        char why[160];
         snprintf(why, sizeof why, "%d (%s) instead of %d", (int)got, cudaGetErrorName(got), (int)expected);
         broken(t, what, why);
     }
@@ -156,6 +156,7 @@ static void order(Thread *t, int before, int after)
         GOOD(t, cudaSetDevice(t->stream_device[before]));
         GOOD(t, cudaEventCreateWithFlags(&once, cudaEventDisableTiming));
         GOOD(t, cudaEventRecord(once, t->streams[before]));
+        GOOD(t, cudaSetDevice(t->stream_device[after]));
         GOOD(t, cudaStreamWaitEvent(t->streams[after], once, 0));
         GOOD(t, cudaEventDestroy(once));
         break;
@@ -163,6 +164,7 @@ static void order(Thread *t, int before, int after)
     default:
         GOOD(t, cudaSetDevice(t->stream_device[before]));
         GOOD(t, cudaEventRecord(t->mark[t->stream_device[before]], t->streams[before]));
+        GOOD(t, cudaSetDevice(t->stream_device[after]));
         GOOD(t, cudaStreamWaitEvent(t->streams[after], t->mark[t->stream_device[before]], 0));
     }
     GOOD(t, cudaSetDevice(t->stream_device[after]));
@@ -438,6 +440,7 @@ static void set(Thread *t, Memory *m, int s)
     GOOD(t, cudaSetDevice(t->stream_device[s]));
     if (draw(t, 2)) {
         size_t n = draw_size(t, m->model.size()), at = draw(t, m->model.size() - n + 1);
+        TRACE(t, "  %zu at %zu to %d\n", n, at, value & 255);
         if (t->legacy[s] && draw(t, 2))
             GOOD(t, cudaMemset(m->at + at, value, n));
         else
@@ -449,6 +452,7 @@ static void set(Thread *t, Memory *m, int s)
     Box box;
     if (!draw_box(t, m, e, &box))
         return;
+    TRACE(t, "  %zu x %zu x %zu at %zu (%zu x %zu) to %d\n", e.width, e.height, e.depth, box.at, box.pitch, box.rows, value & 255);
     if (e.depth == 1 && draw(t, 2))
         GOOD(t, cudaMemset2DAsync(m->at + box.at, box.pitch, value, e.width, e.height, t->streams[s]));
     else

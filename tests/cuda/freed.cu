@@ -1,4 +1,5 @@
 // shows: memory: cudaFree waits for the work of every stream and for host functions, and no freed address is handed out before
+// shows: memory: cudaFree waits for copies of another device's streams that use the memory, and for no other work of that device
 #include "check.h"
 #include <atomic>
 #include <chrono>
@@ -105,9 +106,62 @@ static void nothing_late()
         MUST(cudaStreamDestroy(s));
 }
 
+// With two devices: a stream of the first is held, and has a copy from the second's memory behind that.
+static void waits_for_other_devices()
+{
+    const size_t size = 1 << 20;
+    int *flag, one = 1, count;
+    unsigned char *mine, *theirs, *again, last = 0;
+    cudaStream_t held, let_go;
+    std::atomic<bool> released(false), done(false);
+    MUST(cudaGetDeviceCount(&count));
+    if (count < 2)
+        return;
+    for (bool used : {false, true}) {
+        released = done = false;
+        MUST(cudaSetDevice(1));
+        MUST(cudaMalloc((void **)&theirs, size));
+        MUST(cudaMemset(theirs, 5, size));
+        MUST(cudaDeviceSynchronize());
+        MUST(cudaSetDevice(0));
+        MUST(cudaMalloc((void **)&mine, size));
+        MUST(cudaMalloc((void **)&flag, sizeof *flag));
+        MUST(cudaMemset(flag, 0, sizeof *flag));
+        MUST(cudaDeviceSynchronize());
+        MUST(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
+        MUST(cudaStreamCreateWithFlags(&let_go, cudaStreamNonBlocking));
+        hold_then_write<<<1, 32, 0, held>>>(flag, mine, size, 7);
+        if (used)
+            MUST(cudaMemcpyAsync(mine, theirs, size, cudaMemcpyDefault, held));
+        std::thread freer([&] {
+            MUST(cudaSetDevice(1));
+            MUST(cudaFree(theirs));
+            HOLDS(!used || released);
+            MUST(cudaMalloc((void **)&again, size));
+            MUST(cudaMemset(again, 9, size));
+            MUST(cudaDeviceSynchronize());
+            done = true;
+        });
+        for (int i = 0; i < 5000 && !done && (!used || i < 30); i++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        HOLDS(done == !used);
+        released = true;
+        MUST(cudaMemcpyAsync(flag, &one, sizeof one, cudaMemcpyHostToDevice, let_go));
+        freer.join();
+        MUST(cudaMemcpyAsync(&last, mine + size - 1, 1, cudaMemcpyDeviceToHost, held));
+        MUST(cudaStreamSynchronize(held));
+        HOLDS(last == (used ? 5 : 7));
+        for (cudaStream_t s : {held, let_go})
+            MUST(cudaStreamDestroy(s));
+        for (void *p : {(void *)mine, (void *)flag, (void *)again})
+            MUST(cudaFree(p));
+    }
+}
+
 int main()
 {
     waits_for_everything();
+    waits_for_other_devices();
     nothing_late();
     return check_result("freed");
 }

@@ -103,6 +103,10 @@ TESTS      += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/differ@300)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --seeds 2-21 --steps 400" \
                 "$(BUILD)/tests/differ --seeds 22-31 --steps 400 --chaos 3" "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
 
+# What needs two devices.
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp build/cuda/freed build/cuda/devices")
+$(BUILD)/tests/differ: build/cuda/freed build/cuda/devices
+
 # Large copies over connections of their own.
 $(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lanes $(BUILD)/tests/bench_link | $(PROGRAMS)
 	@mkdir -p $(@D)

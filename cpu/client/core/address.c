@@ -88,10 +88,14 @@ static bool inside(uint64_t address, uint64_t size, struct core_range *out)
     return core_address_lookup(address, out) && size <= out->size - (address - out->base);
 }
 
-bool address_on_device(uint64_t address, uint64_t size)
+bool address_on_device(const struct stream *s, uint64_t address, uint64_t size)
 {
     struct core_range r;
-    return inside(address, size, &r) && r.kind == CORE_DEVICE_MEMORY;
+    if (!inside(address, size, &r) || r.kind != CORE_DEVICE_MEMORY)
+        return false;
+    if (r.device != s->device)
+        atomic_store(&device_find(s->device)->abroad, true);
+    return true;
 }
 
 bool address_pinned(const void *host, size_t size)

@@ -171,7 +171,7 @@ static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const 
     int code = stream_enter(device, stream, &s);
     if (code || !size)
         return code;
-    if (!from || !address_on_device(to, size))
+    if (!from || !address_on_device(s, to, size))
         return CORE_INVALID_VALUE;
     uint64_t shared = host_shared(from, size);
     if (shared)
@@ -297,7 +297,7 @@ static int copy_out_uncounted(int device, core_stream stream, void *to, uint64_t
     int code = stream_enter(device, stream, &s);
     if (code || !size)
         return code;
-    if (!to || !address_on_device(from, size))
+    if (!to || !address_on_device(s, from, size))
         return CORE_INVALID_VALUE;
     uint64_t shared = host_shared(to, size);
     if (shared)
@@ -325,7 +325,7 @@ static int copy_uncounted(int device, core_stream stream, uint64_t to, uint64_t 
     int code = stream_enter(device, stream, &s);
     if (code || !size)
         return code;
-    if (!address_on_device(to, size) || !address_on_device(from, size))
+    if (!address_on_device(s, to, size) || !address_on_device(s, from, size))
         return CORE_INVALID_VALUE;
     return send_shared(s, to, from, size, NULL);
 }

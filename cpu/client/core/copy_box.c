@@ -35,10 +35,10 @@ static bool dense(const struct core_box *box, const struct core_extent *e)
     return (e->height == 1 && e->depth == 1) || (box->pitch == e->width && (e->depth == 1 || box->height == e->height));
 }
 
-static int check(const struct core_box *device_side, const struct core_box *host_side, const struct core_extent *e, uint64_t *host_bytes)
+static int check(const struct stream *s, const struct core_box *device_side, const struct core_box *host_side, const struct core_extent *e, uint64_t *host_bytes)
 {
     uint64_t bytes;
-    if (box_check(device_side, e, &bytes) || !address_on_device(device_side->address, bytes))
+    if (box_check(device_side, e, &bytes) || !address_on_device(s, device_side->address, bytes))
         return CORE_INVALID_VALUE;
     return !host_side->address || box_check(host_side, e, host_bytes) ? CORE_INVALID_VALUE : CORE_OK;
 }
@@ -151,7 +151,7 @@ static int copy_box_in_uncounted(int device, core_stream stream, const struct co
     int code = stream_enter(device, stream, &s);
     if (code || empty(e))
         return code;
-    if ((code = check(to, from, e, &bytes)))
+    if ((code = check(s, to, from, e, &bytes)))
         return code;
     if (dense(to, e) && dense(from, e))
         return core_copy_in(device, stream, to->address, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth, blocking);
@@ -279,7 +279,7 @@ static int copy_box_out_uncounted(int device, core_stream stream, const struct c
     int code = stream_enter(device, stream, &s);
     if (code || empty(e))
         return code;
-    if ((code = check(from, to, e, &bytes)))
+    if ((code = check(s, from, to, e, &bytes)))
         return code;
     if (dense(to, e) && dense(from, e))
         return core_copy_out(device, stream, (void *)(uintptr_t)to->address, from->address, e->width * e->height * e->depth, blocking);
@@ -312,8 +312,8 @@ static int copy_box_uncounted(int device, core_stream stream, const struct core_
     int code = stream_enter(device, stream, &s);
     if (code || empty(e))
         return code;
-    if (box_check(to, e, &bytes) || !address_on_device(to->address, bytes) || box_check(from, e, &bytes)
-        || !address_on_device(from->address, bytes))
+    if (box_check(to, e, &bytes) || !address_on_device(s, to->address, bytes) || box_check(from, e, &bytes)
+        || !address_on_device(s, from->address, bytes))
         return CORE_INVALID_VALUE;
     return copy_shared(s, to, from, e, false);
 }
@@ -342,7 +342,7 @@ int core_set(int device, core_stream stream, const struct core_box *to, const st
     if (__builtin_mul_overflow(e->width, element, &in_bytes.width) || box_check(to, &in_bytes, &bytes))
         return CORE_INVALID_VALUE;
     uint64_t shared = host_shared((const void *)(uintptr_t)to->address, bytes);
-    if (!shared && !address_on_device(to->address, bytes))
+    if (!shared && !address_on_device(s, to->address, bytes))
         return CORE_INVALID_VALUE;
     set_args args = { .stream = s->wire, .to = wire_box(to, 0), .extent = wire_extent(e), .value = value, .element = element };
     if (shared)

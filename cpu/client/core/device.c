@@ -329,6 +329,14 @@ static int device_wait(int device)
     return CORE_OK;
 }
 
+bool device_only_one(void)
+{
+    int active = 0;
+    for (int i = 0; i < device_count(); i++)
+        active += core_device_active(i);
+    return active <= 1;
+}
+
 int device_settle(int device)
 {
     return device_known_idle(device) ? CORE_OK : device_wait(device);

@@ -143,6 +143,7 @@ struct device {
     atomic_uint_fast64_t heard_at;    /* the same, as a synchronisation's answer said, with what kernels printed */
     atomic_uint_fast64_t orphaned;    /* value of sent when a stream was destroyed with work in it: unknown until a device sync */
     atomic_uint_fast64_t generation;  /* counts resets */
+    atomic_bool abroad;               /* its streams have been given copies or sets of other devices' memory */
     pthread_mutex_t lock;             /* activation and reset */
 };
 int  device_snapshot(void);                                 /* at attach */
@@ -150,6 +151,7 @@ struct device *device_find(int device);                     /* NULL: no such */
 int  device_count(void);
 int  device_enter(int device, struct device **out);         /* core_enter + find + activate */
 bool device_known_idle(int device);
+bool device_only_one(void);                                 /* in use */
 /* Waits unless everything is known to have ended. */
 int  device_settle(int device);
 /* Parses $CUDA_VISIBLE_DEVICES: writes at most `count` server numbers, in order, returns how many. */
@@ -175,7 +177,9 @@ int  address_add(enum core_memory_kind, int device, uint64_t base, size_t size, 
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
 void address_remove_device(int device);                     /* its device memory and symbols */
 /* [address, address + size) lies in one range of device memory. */
-bool address_on_device(uint64_t address, uint64_t size);
+struct stream;
+/* Whether a copy or set in the stream may use it; notes whose memory the stream's device works on. */
+bool address_on_device(const struct stream *, uint64_t address, uint64_t size);
 bool address_pinned(const void *, size_t);                  /* pinned or registered, all of it */
 
 /* ---- window.c: which parts of the window are taken, in granules ---- */

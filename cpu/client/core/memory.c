@@ -340,6 +340,8 @@ int core_memory_free(uint64_t address)
     if (!address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return CORE_INVALID_VALUE;            /* another thread was quicker */
     code = device_settle(range.device);
+    for (int i = 0; i < device_count() && !code; i++)       /* what copies of other devices may still use */
+        code = i != range.device && atomic_load(&device_find(i)->abroad) ? device_settle(i) : CORE_OK;
     struct heap *heap = &heaps[range.device];
     pthread_mutex_lock(&heap->lock);
     heap_give(heap, address);

@@ -195,6 +195,8 @@ static void count_stream(const struct stream *s, unsigned change)
 bool stream_may_return(struct stream *s)
 {
     atomic_store(&s->returned, atomic_load(&s->sent));
+    if (!device_only_one())                   /* no stream of another device waits for it */
+        return false;
     return stream_is_legacy(s) ? !atomic_load(&streams_apart) : stream_is_blocking(s) && atomic_load(&streams_live) == 1;
 }
 
