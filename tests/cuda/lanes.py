@@ -128,7 +128,8 @@ def main():
             program = start(bindir, server.uri, lanes, "100000", perf=perf)
             seen = until(lambda: connections(port) >= expected, 20)
             time.sleep(0.3)
-            say(seen and connections(port) == expected, f"FLYT_LANES={lanes}, FLYT_PERF={perf}: {expected} connections", f"{connections(port)} seen")
+            # the kernel's table is read in pieces: a line may be missed or come twice while others' sockets come and go
+            say(seen and until(lambda: connections(port) == expected, 2), f"FLYT_LANES={lanes}, FLYT_PERF={perf}: {expected} connections", f"{connections(port)} seen")
             program.kill()
             program.communicate()
             until(lambda: connections(port) == 0, 10)
