@@ -118,7 +118,7 @@ static int send_in(struct stream *s, uint64_t to, const void *from, size_t size,
             part = size - at - left.size;
             continue;
         }
-        struct chunk *chunk = chunks_serve(size - at) ? chunk_take(true) : NULL;
+        struct chunk *chunk = chunks_serve(size - at) ? chunk_take(size - at, true) : NULL;
         if (chunk) {
             part = smaller(size - at, CHUNK_SIZE);
             host_function_throttle(s, 0);
@@ -264,7 +264,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
     outs_wait_place(&before, to, size);
     for (size_t at = 0; at < size || ended < begun;) {
         if (at < size && !first && begun - ended < window) {
-            struct chunk *chunk = chunks ? chunk_take(begun == ended) : NULL;
+            struct chunk *chunk = chunks ? chunk_take(smaller(size - at, piece), begun == ended) : NULL;
             if (chunk || !chunks || begun == ended) {
                 size_t bytes = smaller(size - at, chunk ? piece : CHUNK_SIZE);
                 on_lanes = on_lanes || lanes_wanted(size - at, false);

@@ -101,7 +101,7 @@ static int send_in(struct stream *s, const struct core_box *to, const struct cor
     int code = lanes_want_boxes(bytes, !stream_known_light(s)) ? lanes_send(s, next_box, &left, &bytes, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT) : CORE_OK;
     struct box_cursor cursor = left.cursor;
     for (;;) {
-        struct chunk *shared = chunks_serve(bytes) && cursor.slice < e->depth && !code ? chunk_take(true) : NULL;
+        struct chunk *shared = chunks_serve(bytes) && cursor.slice < e->depth && !code ? chunk_take(bytes, true) : NULL;
         if (code || !box_next(e, &cursor, CHUNK_SIZE, origin, &part))
             break;
         if (shared) {
@@ -230,7 +230,7 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     bool on_lanes = lanes_want_boxes(bytes_of(e), false);
     for (bool more = true; more || ended < begun;) {
         struct chunk *chunk = more && begun - ended < window && !first && chunks_serve(bytes_of(e)) && cursor.slice < e->depth
-                                  ? chunk_take(begun == ended) : NULL;
+                                  ? chunk_take(bytes_of(e), begun == ended) : NULL;
         if (more && begun - ended < window &&
             (more = !first && box_next(e, &cursor, CHUNK_SIZE, origin, &part))) {
             struct part_out *p = &parts[begun++ % IN_FLIGHT];

@@ -29,12 +29,13 @@ struct chunk {
     uint64_t          address;        /* CHUNK_SIZE bytes of it */
     _Atomic uint32_t *mark;           /* copy_args.mark: not 0 once the device has done with a chunk that was sent */
     int               device;
-    struct chunk     *next;
+    enum { CHUNK_SPARE, CHUNK_HELD, CHUNK_SENT } state;
 };
 
 bool chunks_serve(size_t size);                             /* worth a chunk, and there are some */
-/* One chunk, or NULL. With patience a moment is waited for one, unless that was in vain just now. */
-struct chunk *chunk_take(bool patience);
+/* One chunk, or NULL. So many bytes are to be moved, in it the first of them. With patience a moment is waited for one, unless
+   that was in vain just now. */
+struct chunk *chunk_take(size_t size, bool patience);
 void chunk_send(struct chunk *, int device);                /* before the call that names its mark: it comes back by itself */
 void chunk_give(struct chunk *);                            /* nothing uses it */
 void chunks_forget_device(int device);                      /* after a reset */

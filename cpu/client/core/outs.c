@@ -342,7 +342,7 @@ int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
 {
     bool on_lanes = lanes_wanted(size, true);
     for (size_t at = 0, part; at < size; at += part) {
-        struct chunk *chunk = chunks_serve(size - at) ? chunk_take(false) : NULL;
+        struct chunk *chunk = chunks_serve(size - at) ? chunk_take(size - at, false) : NULL;
         part = size - at < CHUNK_SIZE ? size - at : CHUNK_SIZE;
         struct out *out = out_new(stream, &(struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1, .slices = 1 });
         if (!out && chunk)
