@@ -77,8 +77,8 @@ void session_lost(void *unused, const char *reason)
         loss_told = true;
         pthread_cond_broadcast(&loss_said);
     }
+    session_set_sticky(CORE_DEVICE_UNAVAILABLE);          /* before anybody's call fails */
     pthread_mutex_unlock(&loss_lock);
-    session_set_sticky(CORE_DEVICE_UNAVAILABLE);
     lanes_lost();
     if (!first)
         return;
