@@ -6,6 +6,7 @@
  * shows: lanes: who connects and says nothing, or half of it, is closed in time and in nobody's way
  * shows: lanes: bytes before their call, after it, in pieces over several lanes in any order make the same copy
  * shows: lanes: a copy whose bytes do not come holds its stream and no other
+ * shows: lanes: a device's synchronisation is answered behind a stream destroyed while the legacy stream waits for bytes
  * shows: lanes: bytes of copies that cannot be made are dropped, and their places used again
  * shows: lanes: a client that sends more than the window is not read further; the server's memory does not grow; the rest of its session works
  * shows: lanes: a client that asks for bytes and does not read them holds up copies only, and leaves nothing behind
@@ -291,6 +292,49 @@ static void holds_its_stream(void **state)
     rpc_channel_destroy(one);
 }
 
+static void arrived(struct rpc_call *call, void *context)
+{
+    (void)call;
+    *(bool *)context = true;
+}
+
+/* Behind the copy that waits for its bytes stand the end of a blocking stream, then more of the legacy stream's, then a
+   synchronisation of both: its part of the stream that has ended comes to its turn when the stream is in no list any more. */
+static void synchronised_behind_an_end(void **state)
+{
+    (void)state;
+    struct peer peer;
+    begin(&peer);
+    rpc_channel *one = lane(&peer, 1);
+    const uint32_t a = FLYT_FIRST_STREAM, b = a + 1;
+    uint8_t *bytes = pattern(CHUNK, 6);
+    peer_stream_create(&peer, a, CU_STREAM_DEFAULT);
+    peer_stream_create(&peer, b, CU_STREAM_NON_BLOCKING);
+    call_in(&peer, 0, peer.base, 5, CHUNK);
+    stream_args ended = { .stream = a };
+    flyt_stream_destroy_1(&ended, NULL, peer.stub);
+    peer_set(&peer, 0, peer.base, 100, 0x22, 1);
+    bool answered = false;
+    device_args args = { 0 };
+    plain_result result = { 0 };
+    struct rpc_call sync = { .procedure = FLYT_DEVICE_SYNC, .encode = (xdrproc_t)xdr_device_args, .args = &args,
+                             .decode = (xdrproc_t)xdr_plain_result, .result = &result, .done = arrived, .context = &answered };
+    assert_int_equal(rpc_client_submit(peer.client, &sync), RPC_SUCCESS);
+    assert_int_equal(peer_stream_query(&peer, 0), CUDA_ERROR_NOT_READY);
+    assert_false(answered);
+    assert_int_equal(put_record(one, 1, 5, 0, bytes, CHUNK, 0), 0);
+    for (uint64_t until = soon(10000); !answered && clock_now() < until; usleep(1000))
+        assert_int_equal(peer_stream_sync(&peer, b), 0);         /* who waits for this reads the other answer */
+    assert_true(answered);
+    assert_int_equal(result.head.result, 0);
+    xdr_free((xdrproc_t)xdr_plain_result, &result);
+    memset(bytes, 0x22, 100);
+    expect(&peer, 0, peer.base, bytes, CHUNK);
+    free(bytes);
+    peer_close(&peer);
+    rpc_channel_destroy(one);
+}
+
 static void cannot_be_made(void **state)
 {
     (void)state;
@@ -485,6 +529,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_gets_one), cmocka_unit_test(silent_ones), cmocka_unit_test(any_order), cmocka_unit_test(holds_its_stream),
+        cmocka_unit_test(synchronised_behind_an_end),
         cmocka_unit_test(cannot_be_made), cmocka_unit_test(beyond_the_window), cmocka_unit_test(does_not_read), cmocka_unit_test(random_things),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
