@@ -120,14 +120,14 @@ class Local:
         self.gpu = gpu
 
     def uri(self, transport):
-        return "local:"
+        return f"local:{self.gpu}"
 
 
 def environment(place, server, transport, perf):
     """A plain unix socket or TCP is asked for by switching shared memory off."""
     switches = ([] if transport in ("shm", "local", "best") else ["no_shm"]) + ([perf] if perf else [])
     env = {k: v for k, v in os.environ.items() if not k.startswith("FLYT_") or k.startswith("FLYT_SOFTGPU")}
-    env.update(FLYT_SERVER=server.uri("unix" if transport == "best" else transport), FLYT_GPU=server.gpu,
+    env.update(FLYT_SERVER=server.uri("unix" if transport == "best" else transport),
                LD_LIBRARY_PATH=os.path.join(place.bin, "cudart"))
     if switches:
         env["FLYT_PERF"] = ",".join(switches)

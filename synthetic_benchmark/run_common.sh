@@ -1,5 +1,5 @@
 # run_common.sh: what the run scripts share. RUN is what a program is started with: nothing (default) runs it natively on
-# this machine's GPU, RUN=local in process on the device of $FLYT_GPU, RUN=URI through the Flyt server there.
+# this machine's GPU, RUN=local in process (RUN=local:software on the software GPU), RUN=URI through the Flyt server there.
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 programs=${PROGRAMS:-$top/build/bench}

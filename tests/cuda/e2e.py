@@ -113,8 +113,6 @@ def main():
     extra = {"FLYT_SOFTGPU_CHAOS": arguments.chaos} if arguments.chaos else {}
     if arguments.transport == "unix":
         extra["FLYT_PERF"] = "no_shm"           # or it would be shared memory: shm:// insists on that
-    if arguments.transport == "local":
-        extra["FLYT_GPU"] = arguments.gpu
     where = f"{arguments.transport}, {arguments.way}" + (f", chaos {arguments.chaos}" if arguments.chaos else "")
     number = failed = 0
     try:
@@ -122,7 +120,7 @@ def main():
         print(f"1..{len(arguments.program) + (server is not None)}")
         for program in arguments.program:
             number += 1
-            problem, output, seconds = run(os.path.abspath(program), arguments, server.uri if server else "local:", extra)
+            problem, output, seconds = run(os.path.abspath(program), arguments, server.uri if server else f"local:{arguments.gpu}", extra)
             name = f"{number} - {os.path.basename(program)} ({where})"
             if problem == "SKIP":
                 print(f"ok {name} # SKIP {output.strip().splitlines()[-1] if output.strip() else ''}", flush=True)
