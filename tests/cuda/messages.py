@@ -151,7 +151,7 @@ def two_programs_and_one_faults(server):
 def statistics_as_a_table(server):
     done = flyt(server.uri, f"{PROGRAMS}/memory", FLYT_STATS="1")
     head = re.search(r"^flyt: (\d+) calls travelled, (\d+) of them waited for; (\d+) answered by the client alone; (\d+) bytes sent, "
-                     r"(\d+) received over \S+$", done.stderr, re.M)
+                     r"(\d+) received over shm$", done.stderr, re.M)      # by itself, behind a unix socket
     rows = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)  FLYT_\w+$", done.stderr, re.M)
     copies = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +[\d.]+ +[\d.]+ +[\d.]+  copies, (?:pageable|pinned) to device$", done.stderr, re.M)
     if done.returncode or not head or not rows or not copies:
@@ -193,6 +193,15 @@ def a_switch_that_is_none_is_named_with_those_that_there_are(server):
         return f"flyt-run --help has others than {sorted(switches)}"
     done = flyt(server.uri, f"{PROGRAMS}/vector_add", FLYT_PERF=",".join(switches))
     return None if done.returncode == 0 else "with all of them it fails:\n" + done.stdout + done.stderr
+
+
+@case
+def a_way_to_register_that_is_none_or_of_no_use_is_said_once(server):
+    for value, switches, words in (("1", "", "remap is the only value"), ("remap", "no_payload", "share no host memory")):
+        done = flyt(server.uri, f"{PROGRAMS}/joined", FLYT_REGISTER=value, FLYT_PERF=switches)
+        if done.returncode or done.stderr.count("FLYT_REGISTER") != 1 or words not in done.stderr:
+            return done.stdout + done.stderr
+    return None
 
 
 @case

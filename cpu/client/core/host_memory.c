@@ -57,8 +57,17 @@ static struct {
 
 static bool remap_wanted(void)
 {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     const char *text = getenv("FLYT_REGISTER");
-    return text && strcmp(text, "remap") == 0 && host_space_any();
+    if (!text || !*text)
+        return false;
+    bool wanted = strcmp(text, "remap") == 0;
+    if (wanted && host_space_any())
+        return true;
+    if (!atomic_flag_test_and_set(&told))
+        log_warning(wanted ? "FLYT_REGISTER=%s changes nothing here: this program and its GPU server share no host memory"
+                           : "FLYT_REGISTER=%s is ignored: remap is the only value", text);
+    return false;
 }
 
 static bool remap_overlaps(uint64_t first, uint64_t length)
