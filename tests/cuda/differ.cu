@@ -435,17 +435,24 @@ static void copy_box(Thread *t, Memory *to, Memory *from, int s)
 static void set(Thread *t, Memory *m, int s)
 {
     int value = (int)draw(t, 1000);
+    if (m->kind == PAGEABLE)
+        return;
     TRACE(t, "set in stream %d of memory %zu\n", s, m - &t->memories[0]);
     writes(t, m, s);
     GOOD(t, cudaSetDevice(t->stream_device[s]));
     if (draw(t, 2)) {
         size_t n = draw_size(t, m->model.size()), at = draw(t, m->model.size() - n + 1);
         TRACE(t, "  %zu at %zu to %d\n", n, at, value & 255);
-        if (t->legacy[s] && draw(t, 2))
-            GOOD(t, cudaMemset(m->at + at, value, n));
-        else
-            GOOD(t, cudaMemsetAsync(m->at + at, value, n, t->streams[s]));
         memset(&m->model[at], value, n);
+        if (!t->legacy[s] || draw(t, 2)) {
+            GOOD(t, cudaMemsetAsync(m->at + at, value, n, t->streams[s]));
+            return;
+        }
+        GOOD(t, cudaMemset(m->at + at, value, n));
+        if (of_host(m)) {                                // it is done when it returns
+            m->users = 0;
+            m->writer = -1;
+        }
         return;
     }
     cudaExtent e = {1 + draw(t, 300), 1 + draw(t, 40), draw(t, 2) ? 1 : 1 + draw(t, 4)};
@@ -728,7 +735,7 @@ static void step(Thread *t)
             copy_box(t, m, other, s);
         break;
     case 10: case 11:
-        set(t, any(t, true, false), s);
+        set(t, draw(t, 4) ? any(t, true, false) : any(t, false, true), s);
         break;
     case 12: case 13: case 14:
         launch(t, any(t, true, false), other, s);

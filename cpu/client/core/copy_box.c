@@ -3,6 +3,7 @@
  * COPY_BOX names the chunk, and an empty copy behind it carries the mark, or is waited for.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "host.h"
 #include "lanes.h"
@@ -328,6 +329,47 @@ int core_copy_box(int device, core_stream stream, const struct core_box *to, con
     return code;
 }
 
+/* ---- set ---- */
+
+/* Pinned memory that the device does not reach. */
+struct late_set { struct core_box to; struct core_extent extent; uint32_t value; unsigned element; };
+
+static void set_here(const struct late_set *set)
+{
+    uint8_t bytes[4];
+    memcpy(bytes, &set->value, sizeof bytes);             /* both sides are little-endian, as every machine with a GPU is */
+    for (size_t z = 0; z < set->extent.depth; z++)
+        for (size_t y = 0; y < set->extent.height; y++) {
+            uint8_t *row = (uint8_t *)(uintptr_t)(set->to.address + (z * set->to.height + y) * set->to.pitch);
+            for (size_t x = 0; x < set->extent.width; x++)
+                memcpy(row + x * set->element, bytes, set->element);
+        }
+}
+
+static void late_set(void *user, int status)
+{
+    if (!status)
+        set_here(user);
+    free(user);
+}
+
+static int set_pinned(struct stream *s, const struct late_set *set, bool blocking)
+{
+    int code;
+    if (blocking) {
+        if (!(code = stream_wait_for(s)))
+            set_here(set);
+        return code;
+    }
+    struct late_set *late = malloc(sizeof *late);
+    if (!late)
+        return CORE_OUT_OF_MEMORY;
+    *late = *set;
+    if ((code = host_function_put(s, late_set, late, true, true)))
+        free(late);
+    return code;
+}
+
 int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,
              unsigned element, bool blocking)
 {
@@ -343,7 +385,8 @@ int core_set(int device, core_stream stream, const struct core_box *to, const st
         return CORE_INVALID_VALUE;
     uint64_t shared = host_shared((const void *)(uintptr_t)to->address, bytes);
     if (!shared && !address_on_device(s, to->address, bytes))
-        return CORE_INVALID_VALUE;
+        return address_pinned((const void *)(uintptr_t)to->address, bytes)
+                   ? set_pinned(s, &(struct late_set){ *to, *e, value, element }, blocking) : CORE_INVALID_VALUE;
     set_args args = { .stream = s->wire, .to = wire_box(to, 0), .extent = wire_extent(e), .value = value, .element = element };
     if (shared)
         args.to.address = shared;
