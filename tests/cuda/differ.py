@@ -77,7 +77,7 @@ def main():
             servers[where] = e2e.Server(bindir, where, "software", own, device)
         for seed in seeds:
             words = [str(seed), arguments.steps, arguments.threads]
-            status, text, here = run(bindir, "local:", words, {**device, "FLYT_GPU": "software"})
+            status, text, here = run(bindir, "local:software", words, device)
             text_here = text if status else ""
             say(text_here, f"in process, seed {seed}")
             for name, (where, environment) in places.items():

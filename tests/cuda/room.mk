@@ -107,6 +107,13 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --see
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp build/cuda/freed build/cuda/devices")
 $(BUILD)/tests/differ: build/cuda/freed build/cuda/devices
 
+# Programs in containers.
+$(BUILD)/tests/containers: tests/cuda/containers.py tests/cuda/e2e.py build/cuda/pinned | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/containers.py --bin %s\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/containers@200)
+
 # Large copies over connections of their own.
 $(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lanes $(BUILD)/tests/bench_link | $(PROGRAMS)
 	@mkdir -p $(@D)
