@@ -3,6 +3,7 @@
 // shows: order: a pageable source may be written again as soon as the copy has returned, also while its stream is held
 // shows: order: while a kernel runs, allocation, asynchronous copies and sets, events and other streams' work do not wait for it
 // shows: order: a synchronous copy that has returned comes before what is begun afterwards, also on streams that wait for no other
+// shows: order: the same with a kernel behind the copy that waits for that stream
 // shows: memory: cudaFree waits for queued work, and the address it gave back is not touched by what was queued before
 #include "check.h"
 #include <pthread.h>
@@ -268,6 +269,51 @@ static void copies_that_returned_come_first()
     free(source);
 }
 
+__global__ void set(volatile int *flag)
+{
+    *flag = 1;
+}
+
+// A stream that would not wait for the copy is made when a kernel behind the copy waits for what that stream does.
+static void kernels_behind_returned_copies_are_not_waited_for()
+{
+    enum { ROUNDS = 24, MOST = 1000000 };
+    static const int sizes[] = { 100, 3000, 70000, MOST };
+    cudaStream_t blocking, apart;
+    char *source = (char *)malloc(MOST), *device;
+    int *wrong, *flag, seen;
+    MUST(cudaMalloc((void **)&device, MOST));
+    MUST(cudaMalloc((void **)&wrong, sizeof *wrong));
+    MUST(cudaMalloc((void **)&flag, sizeof *flag));
+    MUST(cudaMemset(wrong, 0, sizeof *wrong));
+    for (int i = 0; i < ROUNDS; i++) {
+        int size = sizes[i % 4], where = i / 4 % 3;         // both in the legacy stream; the kernel in another; the stream gone before
+        memset(source, i + 1, size);
+        MUST(cudaMemset(flag, 0, sizeof *flag));
+        if (where)
+            MUST(cudaStreamCreate(&blocking));
+        MUST(cudaDeviceSynchronize());
+        MUST(cudaMemcpy(device, source, size, cudaMemcpyHostToDevice));
+        wait_for<<<1, 1, 0, where ? blocking : NULL>>>(flag);
+        MUST(cudaGetLastError());
+        if (where == 2)
+            MUST(cudaStreamDestroy(blocking));
+        MUST(cudaStreamCreateWithFlags(&apart, cudaStreamNonBlocking));
+        expect_all<<<1, 256, 0, apart>>>(device, size, (char)(i + 1), wrong);
+        set<<<1, 1, 0, apart>>>(flag);
+        MUST(cudaDeviceSynchronize());
+        MUST(cudaStreamDestroy(apart));
+        if (where == 1)
+            MUST(cudaStreamDestroy(blocking));
+    }
+    MUST(cudaMemcpy(&seen, wrong, sizeof seen, cudaMemcpyDeviceToHost));
+    HOLDS(seen == 0);
+    MUST(cudaFree(device));
+    MUST(cudaFree(wrong));
+    MUST(cudaFree(flag));
+    free(source);
+}
+
 static void free_waits()
 {
     enum { N = 20000 };
@@ -301,6 +347,7 @@ int main()
     sources_are_taken();
     nothing_waits_for_a_held_stream();
     copies_that_returned_come_first();
+    kernels_behind_returned_copies_are_not_waited_for();
     free_waits();
     return check_result("held");
 }

@@ -11,7 +11,7 @@
  *
  * To the device. The source is copied to a chunk or encoded into the calls, so it has been taken when the function returns. A
  * synchronous copy also waits where native would wait and report: if something that may run long or fail precedes it, or if
- * the source is pinned; and if there is a stream that would not wait for the copy's (stream_may_return). A source that queued
+ * the source is pinned; and if there is a stream that would not wait for the copy's (returned.c). A source that queued
  * work may still write (a pinned buffer that an earlier copy from the device fills, or a host function) must not be taken
  * early: a synchronous copy waits for its stream first; an asynchronous one is done in its turn by a host function, through a
  * stream of the core's own.
@@ -188,7 +188,7 @@ static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const 
     }
     bool wait = !stream_known_light(s) || address_pinned(from, size) || lanes_wanted(size, false);
     code = send_in(s, to, from, size, blocking);
-    return code || !blocking || (stream_may_return(s) && !wait) ? code : stream_wait_for(s);
+    return code || !blocking || (!wait && returned_may(s)) ? code : stream_wait_for(s);
 }
 
 int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)

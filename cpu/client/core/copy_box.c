@@ -167,7 +167,7 @@ static int copy_box_in_uncounted(int device, core_stream stream, const struct co
         return code;
     bool wait = !stream_known_light(s) || address_pinned((const void *)(uintptr_t)from->address, bytes) || lanes_wanted(bytes_of(e), false);
     code = send_in(s, to, from, e, blocking);
-    return code || !blocking || (stream_may_return(s) && !wait) ? code : stream_wait_for(s);
+    return code || !blocking || (!wait && returned_may(s)) ? code : stream_wait_for(s);
 }
 
 int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from,

@@ -143,6 +143,7 @@ struct device {
     atomic_uint_fast64_t heard_at;    /* the same, as a synchronisation's answer said, with what kernels printed */
     atomic_uint_fast64_t orphaned;    /* value of sent when a stream was destroyed with work in it: unknown until a device sync */
     atomic_uint_fast64_t generation;  /* counts resets */
+    atomic_uint_fast64_t returned, marked;     /* returned.c */
     atomic_bool abroad;               /* its streams have been given copies or sets of other devices' memory */
     pthread_mutex_t lock;             /* activation and reset */
 };
@@ -218,7 +219,8 @@ struct stream {
     atomic_uint_fast64_t heard;       /* up to where a synchronisation has been answered, and what kernels printed came with it */
     struct asked asked;
     atomic_uint_fast64_t serial, legacy_before;     /* of the last call: see struct point */
-    atomic_uint_fast64_t returned;    /* a synchronous copy up to here was not waited for; 0: none */
+    atomic_uint_fast64_t returned;    /* a synchronous copy up to here was not waited for; 0: none, or see behind */
+    struct { core_event event; atomic_uint_fast64_t number; } behind;   /* returned.c: an event behind such copies, and up to which; 0: none */
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
     flyt_id  wire;
     int      device;
@@ -252,9 +254,25 @@ bool stream_known_heard(struct stream *);
 bool stream_device_idle(int device);
 void stream_forget_device(int device);
 int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */
-/* A synchronous copy was sent, and nothing that may run long precedes it: may it return before it is done? */
-bool stream_may_return(struct stream *);
+/* The device's streams for which test says yes: writes at most `room` of them, returns how many. Destroyed ones too, for a while. */
+unsigned stream_select(int device, bool (*test)(const struct stream *), struct stream **out, unsigned room);
 int  stream_transfer(int device, struct stream **out);      /* the core's own non-blocking stream */
+
+/* ---- returned.c: copies to the device that have returned before the device has done them ---- */
+
+void returned_count(const struct stream *, int change);     /* a stream was made (1), or has ended (-1) */
+/* A synchronous copy was sent, and nothing that may run long precedes it: may it return before it is done? */
+bool returned_may(struct stream *);
+void returned_mark(int device);
+void returned_settle(const struct stream *new);             /* before the program has the stream: waits for the copies that it would not wait for */
+
+/* Before a call of a blocking stream that may run long. acquire: what has been marked has been sent. */
+static inline void returned_before(int device)
+{
+    const struct device *d = device_find(device);
+    if (atomic_load_explicit(&d->returned, memory_order_relaxed) != atomic_load_explicit(&d->marked, memory_order_acquire))
+        returned_mark(device);
+}
 
 /* ---- event.c ---- */
 

@@ -176,67 +176,13 @@ static void number_end(struct stream *s, uint64_t number)
     atomic_fetch_add(&device_find(s->device)->sent, 1);
 }
 
-/* ---- copies that have returned ---- */
-
-/*
- * A synchronous copy to the device that has returned comes before whatever the program begins afterwards, on whatever stream.
- * Where every stream waits for the copy's, the copy need not be waited for. A stream that would not wait may be made later:
- * then that is caught up with. All seq_cst: of a copy that returns and a stream that is made, one sees the other.
- */
-static atomic_uint streams_live, streams_apart;           /* apart: those that do not wait for the legacy streams */
-
-static void count_stream(const struct stream *s, unsigned change)
-{
-    atomic_fetch_add(&streams_live, change);
-    if (!stream_is_blocking(s))
-        atomic_fetch_add(&streams_apart, change);
-}
-
-bool stream_may_return(struct stream *s)
-{
-    atomic_store(&s->returned, atomic_load(&s->sent));
-    if (!device_only_one())                   /* no stream of another device waits for it */
-        return false;
-    return stream_is_legacy(s) ? !atomic_load(&streams_apart) : stream_is_blocking(s) && atomic_load(&streams_live) == 1;
-}
-
-/* Waits for the copies that have returned from s, but not for kernels behind them: these may wait for the new stream. */
-static void catch_up(struct stream *s)
-{
-    uint64_t number = atomic_exchange(&s->returned, 0);
-    if (!number || stream_done(s) >= number)
-        return;
-    if (atomic_load(&s->weighty) < number) {
-        stream_wait_for(s);
-        return;
-    }
-    /* Nothing tells when what stands before a kernel has ended. But the device has it, and had nothing to do in that stream. */
-    struct timespec pause = { 0, 1000000 };
-    stream_args args = { .stream = s->wire };
-    wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
-    nanosleep(&pause, NULL);
-}
-
-/* For a new stream of the program's: those that it does not wait for. */
-static void catch_up_all(const struct stream *new)
-{
-    struct device *d = device_find(new->device);
-    struct stream *some[16];
-    unsigned count = 0;
-    if (!stream_is_blocking(new))
-        some[count++] = &legacy[d->wire];
-    pthread_mutex_lock(&lists.lock);
-    for (struct stream *s = lists.live[new->device]; s && count < sizeof some / sizeof some[0]; s = s->next)
-        if (s != new && atomic_load(&s->returned))
-            some[count++] = s;
-    pthread_mutex_unlock(&lists.lock);
-    while (count > 0)
-        catch_up(some[--count]);
-}
+/* ---- sending ---- */
 
 int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, struct point *point)
 {
     host_function_throttle(s, 0);
+    if (weight == STREAM_WEIGHTY && stream_is_blocking(s))
+        returned_before(s->device);
     pthread_mutex_lock(&s->lock);
     struct point mine = number_begin(s, weight);
     int code = wire_send(procedure, encode, args);
@@ -330,6 +276,20 @@ bool stream_device_idle(int device)
     return all(device, false, alone_idle);
 }
 
+unsigned stream_select(int device, bool (*test)(const struct stream *), struct stream **out, unsigned room)
+{
+    struct stream *first = &legacy[device_find(device)->wire];
+    unsigned count = 0;
+    if (test(first))
+        out[count++] = first;
+    pthread_mutex_lock(&lists.lock);
+    for (struct stream *s = lists.live[device]; s && count < room; s = s->next)
+        if (test(s))
+            out[count++] = s;
+    pthread_mutex_unlock(&lists.lock);
+    return count;
+}
+
 int stream_wait_for(struct stream *s)
 {
     if (!core_perf.no_cache && stream_known_heard(s)) {
@@ -421,8 +381,9 @@ static struct stream *stream_new(int device, unsigned flags, int priority)
     atomic_store(&s->serial, 0);
     atomic_store(&s->legacy_before, 0);
     atomic_store(&s->returned, 0);
+    atomic_store(&s->behind.number, 0);
     atomic_store(&s->token, token);
-    count_stream(s, 1);
+    returned_count(s, 1);
     s->next = lists.live[device];
     lists.live[device] = s;
     pthread_mutex_unlock(&lists.lock);
@@ -433,7 +394,7 @@ static struct stream *stream_new(int device, unsigned flags, int priority)
 static void stream_retire(struct stream *s)
 {
     struct retired *r = malloc(sizeof *r);    /* without memory the id is never used again */
-    count_stream(s, -1u);
+    returned_count(s, -1);
     pthread_mutex_lock(&lists.lock);
     atomic_store(&s->token, 0);
     if (r) {
@@ -473,14 +434,16 @@ int core_stream_create(int device, unsigned flags, int priority, core_stream *ou
     code = stream_create(device, flags, priority, &s);
     *out = code ? 0 : s->token;
     if (!code)
-        catch_up_all(s);
+        returned_settle(s);
     return code;
 }
 
 static int stream_destroy(uint64_t token)
 {
-    struct stream *s = id_table_remove(table, token);
-    if (!s)
+    struct stream *s = id_table_find(table, token);
+    if (s && atomic_load(&s->returned))
+        returned_mark(s->device);             /* it can be recorded only while it has a name */
+    if (!(s = id_table_remove(table, token)))
         return CORE_INVALID_HANDLE;
     struct device *d = device_find(s->device);
     if (!alone_idle(s))
@@ -541,7 +504,7 @@ static int per_thread_stream(int device, struct stream **out)
     int code = stream_create(device, 0, 0, out);
     p->token[device] = code ? 0 : (*out)->token;
     if (!code)
-        catch_up_all(*out);
+        returned_settle(*out);
     return code;
 }
 
