@@ -260,14 +260,13 @@ static void sleep_in_futex(struct shm_channel *s, int events, int timeout_ms)
     }
     uint32_t bits = (events & POLLIN ? RING_FUTEX_IN : 0u) | (events & POLLOUT ? RING_FUTEX_OUT : 0u);
     arm(s, bits);
+    check_peer(s);                          /* who ends it from here on sees the bits */
     /* The value to sleep on; whoever takes the bits changes it. */
     uint32_t word = atomic_load_explicit(&s->view.mine->word, memory_order_seq_cst);
     if ((word & bits) == bits && !ready(s, events)) {
         int ms = shorter(timeout_ms, FUTEX_MS);
         struct timespec limit = { ms / 1000, (ms % 1000) * 1000000L };
-        bool woken = futex(&s->view.mine->word, FUTEX_WAIT, word, &limit) == 0;
-        if (woken ? !ready(s, events) : errno == ETIMEDOUT)     /* woken for nothing: the peer has shut it down */
-            check_peer(s);
+        futex(&s->view.mine->word, FUTEX_WAIT, word, &limit);
     }
     disarm(s, bits);
 }
