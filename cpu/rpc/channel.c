@@ -21,7 +21,7 @@ enum { TOGETHER_MAX = 4 };
  * before one sleeps instead, or moves away. LONG_NS: whoever was here had more to do than to answer, and for the next CROWDED
  * times one asks and then sleeps.
  */
-enum { ASKS_MAX = 8, ASKS_MIN = 1, SHARED_MAX = 16, CROWDED = 16, SWITCH_NS = 900, LONG_NS = 50 * 1000 };
+enum { ASKS_MAX = 32, ASKS_MIN = 1, SHARED_MAX = 16, CROWDED = 16, SWITCH_NS = 900, LONG_NS = 50 * 1000 };
 
 void rpc_channel_shutdown(rpc_channel *channel)
 {

@@ -77,7 +77,7 @@ static int settle_slowly(struct shm_channel *s)
 static inline int settle(struct shm_channel *s)
 {
     int state = shm_state(s);
-    return state == SHM_RINGS ? state : settle_slowly(s);
+    return state == SHM_RINGS || state == SHM_PLAIN ? state : settle_slowly(s);
 }
 
 /* ---- waking ---- */
