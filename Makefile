@@ -39,7 +39,13 @@ OPTIMISE  := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2)
 CFLAGS    ?= -g
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden -ffp-contract=off $(OPTIMISE) $(WARNINGS) \
              $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) -I. -I$(BUILD)/generated -isystem /usr/include/tirpc -isystem $(CUDA_INCLUDE) $(CFLAGS)
-ALL_LDFLAGS = -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+ALL_LDFLAGS = -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LINK_LTO) $(LDFLAGS)
+# A call passes many small functions of many files, so the client's library and the server are optimised as a whole, by gcc. The
+# same objects are linked one by one into the tests.
+LTO        := $(if $(SANITIZE),,$(if $(filter gcc cc,$(notdir $(CC))),-flto=auto))
+LINK_LTO    = $(if $(LTO),-fno-lto)
+WHOLE_LTO   = $(if $(LTO),$(LTO) $(OPTIMISE) -Wno-stringop-overflow)
+$(foreach room,common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += $(if $(LTO),$(LTO) -ffat-lto-objects)
 
 JOBS       ?= $(shell nproc)
 
