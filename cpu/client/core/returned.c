@@ -27,6 +27,8 @@ void returned_count(const struct stream *s, int change)
 bool returned_may(struct stream *s)
 {
     atomic_store(&s->returned, atomic_load(&s->sent));
+    if (!device_only_one())                   /* no stream of another device waits for it */
+        return false;
     if (stream_is_legacy(s) ? atomic_load(&apart) : !stream_is_blocking(s) || atomic_load(&live) != 1)
         return false;
     atomic_fetch_add(&device_find(s->device)->returned, 1);
