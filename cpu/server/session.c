@@ -4,6 +4,7 @@
 #include "cpu/server/session.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,8 +229,11 @@ static int reader_serves(struct session *session, const struct procedure *proced
         bool awaited = !*next && procedure->answers;
         uint64_t until = awaited ? clock_now() + READER_LINGER_NS : 0;
         /* Once where a marker is the first for a while: work that is over already need not wake anybody. */
-        for (bool look = awaited || !watched; look;)
+        for (bool look = awaited || !watched; look;) {
             look = completion_poll(session) && awaited && clock_now() < until;
+            if (look)
+                sched_yield();                        /* the device's own threads, where it has any, may want this processor */
+        }
         completion_wake(session);
     }
     return r;
