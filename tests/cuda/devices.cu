@@ -1,15 +1,45 @@
-// shows: devices: count, properties against attributes, limits, memory information, PCI bus id, flags, reset
+// shows: devices: count, properties against attributes, limits, memory information, PCI bus id, flags, reset; with two, a synchronous copy comes before the other's work
 #include "check.h"
 
 __global__ void one(int *p) { *p = 1; }
 __device__ int kept = 11;
 __global__ void read_kept(int *p) { *p = kept++; }
 
+// A synchronous copy that has returned comes before what another device's stream does, which waits for no stream of the first.
+static void copies_before_other_devices()
+{
+    const size_t size = 256 << 10;
+    static unsigned char host[size], back[size];
+    unsigned char *first, *second;
+    cudaStream_t stream;
+    MUST(cudaSetDevice(1));
+    MUST(cudaMalloc((void **)&second, size));
+    MUST(cudaStreamCreate(&stream));
+    MUST(cudaSetDevice(0));
+    MUST(cudaMalloc((void **)&first, size));
+    for (int round = 1; round <= 100; round++) {
+        memset(host, round, size);
+        MUST(cudaSetDevice(0));
+        MUST(cudaMemcpy(first, host, size, cudaMemcpyHostToDevice));
+        MUST(cudaSetDevice(1));
+        MUST(cudaMemcpyAsync(second, first, size, cudaMemcpyDefault, stream));
+        MUST(cudaMemcpyAsync(back, second, size, cudaMemcpyDeviceToHost, stream));
+        MUST(cudaStreamSynchronize(stream));
+        HOLDS(memcmp(back, host, size) == 0);
+    }
+    MUST(cudaStreamDestroy(stream));
+    MUST(cudaFree(second));
+    MUST(cudaSetDevice(0));
+    MUST(cudaFree(first));
+}
+
 int main()
 {
     int count = 0, device = -1, value = 0, runtime = 0, driver = 0;
     MUST(cudaGetDeviceCount(&count));
     HOLDS(count >= 1);
+    if (count > 1)
+        copies_before_other_devices();
     MUST(cudaGetDevice(&device));
     HOLDS(device == 0);
     MUST(cudaRuntimeGetVersion(&runtime));

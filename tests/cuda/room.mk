@@ -104,7 +104,8 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --see
                 "$(BUILD)/tests/differ --seeds 22-31 --steps 400 --chaos 3" "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
 
 # What needs two devices.
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp build/cuda/freed build/cuda/devices")
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp build/cuda/freed build/cuda/devices" \
+                "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm --chaos 1 build/cuda/freed build/cuda/devices")
 $(BUILD)/tests/differ: build/cuda/freed build/cuda/devices
 
 # Programs in containers.
