@@ -101,9 +101,8 @@ static bool is_together(rpc_channel *channel)
     return here != 0 && channel->operations->place(channel, here) == here;
 }
 
-static ssize_t receive_looking(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin)
+static ssize_t receive_looking(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin, bool together)
 {
-    bool together = is_together(channel);       /* asked first, since this also tells the peer where we are */
     uint64_t begin = 0, now = 0;
     while (!channel->operations->look(channel, together ? LOOKS_TOGETHER : LOOKS)) {
         if (together && (!spin->moves || ++spin->together < TOGETHER_MAX || !move_away()))
@@ -176,13 +175,16 @@ static ssize_t receive_asking(rpc_channel *channel, struct rpc_inbox *inbox, str
 ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inbox, struct rpc_spin *spin)
 {
     ssize_t got = rpc_channel_receive(channel, inbox);
-    if (got != -EAGAIN || !spin->on)
+    if (got != -EAGAIN)
         return got;
+    /* acquire: the memory is there to be looked at */
+    bool direct = atomic_load_explicit(&channel->direct, memory_order_acquire);
+    bool together = direct && is_together(channel);         /* in any case: it also tells the peer where we are */
+    if (!spin->on)
+        return -EAGAIN;
     if (spin->skip > 0) {
         spin->skip--;
         return -EAGAIN;
     }
-    /* acquire: the memory is there to be looked at */
-    return atomic_load_explicit(&channel->direct, memory_order_acquire) ? receive_looking(channel, inbox, spin)
-                                                                         : receive_asking(channel, inbox, spin);
+    return direct ? receive_looking(channel, inbox, spin, together) : receive_asking(channel, inbox, spin);
 }

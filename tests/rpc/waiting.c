@@ -115,6 +115,18 @@ static void peer_here(void **state)
     assert_int_equal(wait_once(&c, &spin), 1);
 }
 
+/* A program bound to one processor never looks; its server shall know that it is there. */
+static void may_not_look(void **state)
+{
+    (void)state;
+    struct counted c = counted(false);
+    struct rpc_spin spin = spinning();
+    spin.on = false;
+    assert_int_equal(wait_once(&c, &spin), -EAGAIN);
+    assert_int_equal(c.looked, 0);
+    assert_int_not_equal(c.here, 0);
+}
+
 static void server_moves(void **state)
 {
     (void)state;
@@ -139,7 +151,8 @@ static void server_moves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peer_elsewhere), cmocka_unit_test(peer_here), cmocka_unit_test(server_moves),
+        cmocka_unit_test(peer_elsewhere), cmocka_unit_test(peer_here), cmocka_unit_test(may_not_look),
+        cmocka_unit_test(server_moves),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
