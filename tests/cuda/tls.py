@@ -26,7 +26,7 @@ from e2e import sanitizer_environment  # noqa: E402
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
 BIN = os.path.abspath(parser.parse_args().bin)
-SANITIZED = "build" in BIN
+SANITIZED = bool(sanitizer_environment(BIN))
 VECTOR_ADD, FOREVER, MEMORY = (os.path.join(ROOT, "build/cuda", name) for name in ("vector_add", "forever", "memory"))
 FOLDER = tempfile.mkdtemp(prefix="flyt-tls.")
 cases = []
