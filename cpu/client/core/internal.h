@@ -254,7 +254,7 @@ bool stream_known_heard(struct stream *);
 bool stream_device_idle(int device);
 void stream_forget_device(int device);
 int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */
-/* The device's streams for which test says yes: writes at most `room` of them, returns how many. Destroyed ones too, for a while. */
+/* The device's streams for which test says yes: writes at most `room` of them, returns how many. For a while destroyed ones too. */
 unsigned stream_select(int device, bool (*test)(const struct stream *), struct stream **out, unsigned room);
 int  stream_transfer(int device, struct stream **out);      /* the core's own non-blocking stream */
 
@@ -264,7 +264,7 @@ void returned_count(const struct stream *, int change);     /* a stream was made
 /* A synchronous copy was sent, and nothing that may run long precedes it: may it return before it is done? */
 bool returned_may(struct stream *);
 void returned_mark(int device);
-void returned_settle(const struct stream *new);             /* before the program has the stream: waits for the copies that it would not wait for */
+void returned_settle(const struct stream *new);             /* before the program has it: waits for the copies that it would not wait for */
 
 /* Before a call of a blocking stream that may run long. acquire: what has been marked has been sent. */
 static inline void returned_before(int device)

@@ -2,13 +2,14 @@
  * returned.c: copies to the device that have returned before the device has done them.
  *
  * A synchronous copy that has returned comes before whatever the program begins afterwards, on whatever stream. Where every
- * stream waits for the copy's, the copy need not be waited for (returned_may). A stream that would not wait may be made later: who
- * makes it waits for the copy then (returned_settle). Not for kernels behind the copy: they may wait for the new stream. So an event
- * is recorded directly behind the copy, at the latest before the first call that may run long in any stream that waits for the
- * copy's or that the copy's waits for (returned_before, internal.h). Nothing that may run long stood before the copy, or it had been waited for.
+ * stream waits for the copy's, the copy need not be waited for (returned_may). A stream that would not wait may be made later:
+ * then who makes it waits for the copy (returned_settle), but not for kernels behind it, which may wait for the new stream. So
+ * an event is recorded directly behind the copy, at the latest before the first call that may run long in any blocking stream
+ * (returned_before, internal.h). Before the copy stood nothing of the kind, or the copy was waited for.
  *
- * A device counts the copies that have returned so (`returned`), and up to which of them there are events (`marked`): mostly the two
- * are equal, which is all that a launch looks at. Of a copy that returns and a stream that is made, one sees the other: seq_cst.
+ * A device counts the copies that have returned so (`returned`), and up to which of them there are events (`marked`): mostly
+ * the two are equal, and a launch looks at no more. Of a copy that returns and a stream that is made, one sees the other:
+ * seq_cst.
  */
 #include "internal.h"
 
