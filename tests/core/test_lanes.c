@@ -48,12 +48,14 @@ static void follows_the_speed(void **state)
     (void)state;
     parts(1000, 900 * US);
     assert_false(lanes_beside());
-    parts(16, 1100 * US);
+    parts(40, 1100 * US);
+    assert_false(lanes_beside());
+    parts(8, 1100 * US);
     assert_true(lanes_beside());
     assert_int_equal(copies_until_back(100 * 1000 * US), 100000);        /* 0.67 GB/s: fast enough for a start, not to go back */
     unsigned first = copies_until_back(20 * 1000 * US);
     assert_in_range(first, 1, 100);
-    parts(16, 5000 * US);
+    parts(60, 5000 * US);
     assert_true(lanes_beside());
     assert_true(copies_until_back(20 * 1000 * US) > first);
     assert_false(lanes_beside());

@@ -7,21 +7,20 @@
  * connection, as between containers of a machine or over a fast network, large copies go inside their calls, unless their stream
  * may stand still: then their bytes would fill the queue of the session (lanes have their credit against that).
  *
- * A connection counts as fast until copies find otherwise. The parts of each are timed; SLOW_WINDOWS windows of WINDOW_NS or
- * WINDOW_BYTES in succession that were too slow, or what TCP itself has measured, and large copies use lanes, the rest of the
- * one that is under way too. They go back to the calls when AGAIN copies of TUNE_BYTES in succession went more than twice as fast
- * as need be; each time that turns out wrong it takes twice as many.
+ * A connection counts as fast until copies find otherwise. The parts of each are timed, in windows of WINDOW_NS or WINDOW_BYTES.
+ * When as much time as SLOW_WINDOWS have passed in succession that were too slow, large copies use lanes, the rest of the
+ * one that is under way too. (Not sooner: memory that is written for the first time, at either end, takes its time too. One
+ * window counts for SLOW_ONE at most, however long somebody was held up.) They go back to the calls when AGAIN copies of TUNE_BYTES in succession went more than twice as fast
+ * as need be; each time that turns out wrong it takes twice as many. The lanes stay open: the server might not have noticed
+ * the end of one when it is asked for it again, and refuse.
  *
  * One lane more is tried when enough has been copied over lanes to know how fast it goes, and kept if that gains a tenth.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
 
-enum { FAST_PART_NS = 1000 * 1000, WINDOW_BYTES = 4 << 20, WINDOW_NS = WINDOW_BYTES / CHUNK_SIZE * FAST_PART_NS, SLOW_WINDOWS = 2,
+enum { FAST_PART_NS = 1000 * 1000, WINDOW_BYTES = 4 << 20, WINDOW_NS = WINDOW_BYTES / CHUNK_SIZE * FAST_PART_NS, SLOW_WINDOWS = 6, SLOW_ONE = 3,
        AGAIN = 4, AGAIN_MAX = 1024 };
 
 static struct {
@@ -29,7 +28,7 @@ static struct {
     pthread_mutex_t      lock;
     /* under the lock: the window, of all copies together */
     uint64_t             bytes, ns;
-    unsigned             slow;            /* windows in succession */
+    unsigned             slow;            /* as many windows in succession */
     unsigned             fast, again;     /* copies over lanes in succession; so many are wanted */
 } choice = { .lock = PTHREAD_MUTEX_INITIALIZER, .again = AGAIN };
 
@@ -59,7 +58,8 @@ void lanes_pace(uint64_t bytes, uint64_t ns)
     choice.bytes += bytes;
     choice.ns += ns;
     if (choice.bytes >= WINDOW_BYTES || choice.ns >= WINDOW_NS) {
-        choice.slow = slow(choice.bytes, choice.ns) ? choice.slow + 1 : 0;
+        unsigned windows = choice.ns / WINDOW_NS < SLOW_ONE ? (unsigned)(choice.ns / WINDOW_NS) : SLOW_ONE;
+        choice.slow = slow(choice.bytes, choice.ns) ? choice.slow + windows : 0;
         choice.bytes = choice.ns = 0;
     }
     bool turn = choice.slow >= SLOW_WINDOWS && !lanes_beside();
@@ -84,13 +84,8 @@ static void pace_on_lanes(uint64_t bytes, uint64_t ns)
         lanes_choose(false);
     }
     pthread_mutex_unlock(&choice.lock);
-    if (!turn)
-        return;
-    log_debug("large copies go with the calls: the connection is fast");
-    for (unsigned i = atomic_load(&lanes.used); i > 0 && lane_close(&lanes.lanes[i - 1]); i--)
-        ;
-    lanes.settled = false;
-    memset(lanes.rate, 0, sizeof lanes.rate);
+    if (turn)
+        log_debug("large copies go with the calls: the connection is fast");
 }
 
 /* ---- how many lanes ---- */
