@@ -214,8 +214,13 @@ static void visitor_read(struct lanes *lanes, uint32_t number, rpc_channel *chan
     log_debug("lane %u of session %llu is open", number, (unsigned long long)lanes->session->id);
     while (status == 0)
         status = lanes_read(lanes, number, channel, &why);
+    /* A client that has all that it was sent may close the lane before the writer has put away its last job. */
+    struct timespec until = clock_timespec(clock_now() + LANE_FAREWELL_MS * CLOCK_NS_PER_MS);
     pthread_mutex_lock(&lanes->lock);
-    bool pending = lanes->lanes[number - 1].first != NULL;
+    bool pending;
+    while ((pending = lanes->lanes[number - 1].first != NULL) && status == -ENODATA && !lanes->stop)
+        if (pthread_cond_clockwait(&lanes->changed, &lanes->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT)
+            break;
     pthread_mutex_unlock(&lanes->lock);
     if ((status != -ENODATA || pending) && status != -ECANCELED)
         lane_broke(lanes, number, why ? why : status == -ENODATA ? "it was closed with bytes under way" : strerror(-status));

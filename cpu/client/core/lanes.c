@@ -107,7 +107,14 @@ bool lane_open(unsigned number)
     lane_args args = { .lane = number };
     lane_result result = { 0 };
     char error[RPC_ERROR_SIZE] = "";
-    int code = wire_call(FLYT_LANE, (xdrproc_t)xdr_lane_args, &args, (xdrproc_t)xdr_lane_result, &result);
+    uint64_t deadline = clock_now() + (uint64_t)LANES_OPEN_MS * CLOCK_NS_PER_MS;
+    int code;
+    while ((code = wire_call(FLYT_LANE, (xdrproc_t)xdr_lane_args, &args, (xdrproc_t)xdr_lane_result, &result)) == CORE_INVALID_VALUE &&
+           clock_now() < deadline) {
+        xdr_free((xdrproc_t)xdr_lane_result, &result);
+        memset(&result, 0, sizeof result);
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);       /* it was closed just now, and the server has not yet seen that */
+    }
     if (!code && (!result.chunk || !result.window)) {
         code = CORE_SYSTEM_NOT_READY;
         snprintf(error, sizeof error, "it gives no credit");
@@ -115,7 +122,6 @@ bool lane_open(unsigned number)
     if (!code) {
         uint8_t hello[RPC_LANE_HEAD];
         char welcome[RPC_LANE_MAGIC];
-        uint64_t deadline = clock_now() + (uint64_t)LANES_OPEN_MS * CLOCK_NS_PER_MS;
         struct iovec key = { result.key, sizeof result.key };
         rpc_channel *channel = NULL;
         rpc_lane_put_hello(hello, core_session.hello.session, number);
