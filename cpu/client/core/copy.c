@@ -26,7 +26,8 @@
 #include "host.h"
 #include "lanes.h"
 
-enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECES = 4, PIECE_IN_LEAST = 32 * 1024, PIECE_OUT_LEAST = 64 * 1024 };
+enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECES = 4, PIECE_IN_LEAST = 32 * 1024, PIECE_OUT_LEAST = 64 * 1024,
+       LATE_LEAST = 256 * 1024, LATE_LEAST_SHARED = 16 << 20 };
 
 /* ---- in memory that the device reaches ---- */
 
@@ -165,6 +166,12 @@ static int copy_in_late(struct stream *s, uint64_t to, const void *from, size_t 
     return code;
 }
 
+/* Without lanes: behind what may stand still the session takes only so many bytes, and a pinned copy must not wait. */
+bool copy_waits_its_turn(struct stream *s, size_t size)
+{
+    return size >= (host_space_any() ? LATE_LEAST_SHARED : LATE_LEAST) && !stream_known_light(s);
+}
+
 static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
 {
     struct stream *s;
@@ -186,6 +193,8 @@ static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const 
         code = send_on_lanes(s, &span, LANES_WAIT_NEVER);
         return code || !span.size ? code : copy_in_late(s, span.to, span.from, span.size);
     }
+    if (!blocking && copy_waits_its_turn(s, size) && address_pinned(from, size))
+        return copy_in_late(s, to, from, size);
     bool wait = !stream_known_light(s) || address_pinned(from, size) || lanes_wanted(size, false);
     code = send_in(s, to, from, size, blocking);
     return code || !blocking || (!wait && returned_may(s)) ? code : stream_wait_for(s);

@@ -161,7 +161,7 @@ static int copy_box_in_uncounted(int device, core_stream stream, const struct co
         return copy_shared(s, to, &(struct core_box){ shared, from->pitch, from->height }, e, blocking);
     bool early = !outs_writers() || stream_known_idle(s);
     bool stands = !stream_known_light(s) && lanes_want_boxes(bytes_of(e), true);     /* and sending might wait for it */
-    if ((!early || stands) && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
+    if ((!early || stands || copy_waits_its_turn(s, bytes_of(e))) && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
         return copy_in_late(s, to, from, e);
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;

@@ -21,6 +21,10 @@ void host_space_give(uint64_t address);                     /* nothing uses it a
 /* Where the device finds the program's memory [host, host + size); 0: nowhere, it must be copied. */
 uint64_t host_shared(const void *host, size_t size);
 
+/* ---- copy.c ---- */
+
+bool copy_waits_its_turn(struct stream *, size_t size);          /* for an asynchronous copy of pinned memory: to be sent in its turn */
+
 /* ---- chunks.c: pieces of the window through which the bytes of ordinary memory pass ---- */
 
 enum { CHUNK_SIZE = 512 * 1024 };
