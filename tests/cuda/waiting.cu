@@ -1,4 +1,5 @@
 // shows: waiting and order: who polls an event or a stream sees its end soon, and a fault of its kernel; who waits long wakes soon
+// shows: speed: over shared memory a program that polls an event sees its end within 20 us
 // shows: life and death: a kernel that runs for seconds is waited for and polled without a time limit
 //
 // With an argument it measures: waiting N prints, for kernels of 0.1 ms to 1 s (N of each), how long after a kernel's end
@@ -124,6 +125,20 @@ static void returns_soon()
         }
 }
 
+/* The best of many: the machine may be busy, but a pause anywhere on the way would be in each of them. */
+static void seen_at_once()
+{
+    const char *server = getenv("FLYT_SERVER");
+    if (!server || strncmp(server, "shm:", 4) != 0 || getenv("FLYT_SOFTGPU_CHAOS") || getenv("FLYT_PERF") || getenv("ASAN_OPTIONS"))
+        return;
+    long long best = 1ll << 60;
+    for (int i = 0; i < 1000 && best > 20000; i++)
+        best = std::min(best, late(POLL_EVENT, 50000 + i % 10 * 10000));
+    if (best > 20000)
+        fprintf(stderr, "a program that polls an event sees its end %.1f us late at best\n", best / 1e3);
+    HOLDS(best <= 20000);
+}
+
 /* An event that was found complete stays so, whatever is learnt elsewhere; a stream that waited for it proves it too. */
 static void never_behind()
 {
@@ -187,6 +202,7 @@ int main(int argc, char **argv)
         return 0;
     }
     returns_soon();
+    seen_at_once();
     never_behind();
     used_again();
     late(POLL_EVENT, 2000000000);
