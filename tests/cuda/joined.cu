@@ -1,4 +1,5 @@
 // shows: order: what is put into an idle blocking stream waits for the legacy stream, and the other way round: kernels, sets, copies of every kind of memory, host functions, callbacks, events
+// shows: order: thousands of launches that wait for their turn on the server come before the legacy stream's work behind them, and the other way round
 // shows: order: a copy from host to host, also an "asynchronous" one, has been done when it returns, and comes behind its stream
 //
 // For each kind of operation: one stream is held by a kernel that spins on a flag and then writes 1; the operation, in the other
@@ -171,6 +172,41 @@ static void chain(cudaStream_t a, cudaStream_t b, int *host, const char *which)
     all_are(seen, WORDS, expected, "chain", which);
 }
 
+// More than a driver takes at once: what waits elsewhere for its turn keeps its place before the other stream's work.
+__global__ void count_up(int *p) { atomicAdd(p, 1); }
+
+static int issued;
+static void *release_when_issued(void *)
+{
+    for (int i = 0; i < 300 && !__atomic_load_n(&issued, __ATOMIC_SEQ_CST); i++)
+        usleep(1000);                                    // natively a launch may wait: then it is let go all the same
+    return release(NULL);
+}
+
+static void behind_many(cudaStream_t first, cudaStream_t second, const char *which)
+{
+    enum { LAUNCHES = 3000 };
+    pthread_t thread;
+    issued = 0;
+    MUST(cudaMemset(flag, 0, sizeof *flag));
+    MUST(cudaMemset(device, 0, WORDS * sizeof(int)));
+    MUST(cudaDeviceSynchronize());
+    pinned[0] = -1;
+    wait_then_write<<<1, 1, 0, first>>>(flag, device + 1, 1);
+    pthread_create(&thread, NULL, release_when_issued, NULL);
+    for (int i = 0; i < LAUNCHES; i++)
+        count_up<<<1, 1, 0, first>>>(device);
+    MUST(cudaMemcpyAsync(pinned, device, sizeof *pinned, cudaMemcpyDeviceToHost, second));
+    __atomic_store_n(&issued, 1, __ATOMIC_SEQ_CST);
+    MUST(cudaStreamSynchronize(second));
+    if (pinned[0] != LAUNCHES) {
+        fprintf(stderr, "%s: a copy behind %d launches sees %d of them\n", which, LAUNCHES, pinned[0]);
+        check_failures++;
+    }
+    pthread_join(thread, NULL);
+    MUST(cudaDeviceSynchronize());
+}
+
 static void host_to_host(cudaStream_t stream, int *to, int *from, const char *which)
 {
     pthread_t thread;
@@ -224,6 +260,9 @@ int main()
         chain(0, blocking, host, host == pinned ? "pinned" : "registered");
         chain(cudaStreamPerThread, 0, host, host == pinned ? "pinned, per thread" : "registered, per thread");
     }
+    behind_many(blocking, 0, "a blocking stream, then legacy");
+    behind_many(0, blocking, "legacy, then a blocking stream");
+    behind_many(cudaStreamPerThread, 0, "the per-thread stream, then legacy");
     host_to_host(blocking, pageable, pinned, "pinned to pageable");
     host_to_host(blocking, pinned, registered, "registered to pinned");
     host_to_host(0, registered, pageable, "pageable to registered");
