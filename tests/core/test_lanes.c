@@ -4,6 +4,7 @@
  *
  * shows: lanes: large copies go with the calls while a part takes less than a millisecond, and over lanes when it takes longer for a while
  * shows: lanes: a copy that was held up once changes nothing; they go back to the calls after fast copies, after each mistake later
+ * shows: lanes: a program that may use four processors keeps them
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +38,7 @@ static int begin(void **state)
 {
     (void)state;
     lanes.offered = true;
-    lanes.fixed = false;
+    lanes.fixed = lanes.many = false;
     lanes.settled = true;                 /* nothing to be opened here */
     lanes_choose(false);
     return 0;
@@ -79,6 +80,14 @@ static void not_by_one(void **state)
     assert_true(lanes_beside());
 }
 
+static void always_where_there_are_processors(void **state)
+{
+    (void)state;
+    lanes.many = true;
+    lanes_choose(true);
+    assert_int_equal(copies_until_back(5 * 1000 * US), 100000);
+}
+
 static void not_where_it_is_settled(void **state)
 {
     (void)state;
@@ -96,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(follows_the_speed, begin), cmocka_unit_test_setup(not_by_one, begin),
+        cmocka_unit_test_setup(always_where_there_are_processors, begin),
         cmocka_unit_test_setup(not_where_it_is_settled, begin),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -10,6 +10,7 @@
 
 enum {
     LANES_MOST = 4,                   /* unless FLYT_LANES says otherwise */
+    LANES_PROCESSORS = 4,             /* a program that may use so many always has lanes */
     LANES_MIN = 256 * 1024,           /* smaller copies go with their calls */
     LANES_CHUNK = CHUNK_SIZE,
     LANES_VECTOR = 64,
@@ -41,7 +42,7 @@ struct lane {
 struct lanes_state {
     pthread_mutex_t  opening, lock;
     pthread_cond_t   changed;
-    bool             offered, failed, fixed;
+    bool             offered, failed, fixed, many;
     atomic_uint      used;            /* lanes 1 to used are open */
     unsigned         most;
     size_t           least;           /* bytes of a copy that uses lanes */

@@ -44,6 +44,8 @@ void lanes_setup(void)
     }
     lanes.most = LANES_MOST;
     lanes.least = LANES_MIN;
+    lanes.many = sysconf(_SC_NPROCESSORS_ONLN) >= LANES_PROCESSORS;
+    lanes_choose(lanes.many);
     if (!text || !*text)
         return;
     char *end;

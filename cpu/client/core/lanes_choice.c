@@ -14,6 +14,9 @@
  * as need be; each time that turns out wrong it takes twice as many. The lanes stay open: the server might not have noticed
  * the end of one when it is asked for it again, and refuse.
  *
+ * Where the program may use LANES_PROCESSORS or more (`many`) large copies always use lanes: what several connections cost, above
+ * all of encryption, is divided between processors, and one connection alone would be slower.
+ *
  * One lane more is tried when enough has been copied over lanes to know how fast it goes, and kept if that gains a tenth.
  */
 #include "cpu/common/clock.h"
@@ -77,7 +80,7 @@ static void pace_on_lanes(uint64_t bytes, uint64_t ns)
 {
     pthread_mutex_lock(&choice.lock);
     choice.fast = slow(bytes, 2 * ns) ? 0 : choice.fast + 1;
-    bool turn = lanes_beside() && choice.fast >= choice.again;
+    bool turn = lanes_beside() && !lanes.many && choice.fast >= choice.again;
     if (turn) {
         choice.again = choice.again < AGAIN_MAX ? 2 * choice.again : AGAIN_MAX;
         choice.fast = 0;
