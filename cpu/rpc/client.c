@@ -163,6 +163,45 @@ static enum clnt_stat refuse(struct rpc_call *call, enum clnt_stat status)
     return status;
 }
 
+/* A call may be added: waits for room. 0 or -errno. The lock is held. */
+static int enter(rpc_client *client, bool inside_done)
+{
+    int failure = inside_done ? 0 : rpc_sender_wait_room(&client->sender);
+    return failure ? failure : client->sender.error;
+}
+
+enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, uint8_t *record, size_t size)
+{
+    if (class_of(client->program, procedure) != RPC_CLASS_ASYNC)
+        return RPC_PROCUNAVAIL;
+    if (rpc_client_lost(client))                /* in the child of a fork the lock may not be touched */
+        return RPC_CANTSEND;
+
+    enum clnt_stat status = RPC_SUCCESS;
+    pthread_mutex_lock(&client->lock);
+    bool inside_done = rpc_client_inside_done(client);
+    int failure = enter(client, inside_done);
+    if (failure < 0 || atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
+        status = RPC_CANTSEND;
+    } else {
+        rpc_wire_call_room(record, next_xid(client), client->program, procedure, size);
+        if (rpc_sender_put(&client->sender, record, RPC_CALL_ROOM + size, !inside_done) < 0) {
+            status = RPC_CANTENCODEARGS;
+        } else {
+            client->statistics.calls++;
+            if (rpc_sender_pending(&client->sender) > 0)
+                failure = send_or_batch(client);
+        }
+    }
+    pthread_mutex_unlock(&client->lock);
+
+    if (failure < 0) {
+        rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+        return RPC_CANTSEND;
+    }
+    return status;
+}
+
 enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
 {
     enum rpc_class class = class_of(client->program, call->procedure);
@@ -172,12 +211,8 @@ enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
         return refuse(call, RPC_CANTSEND);
 
     bool gathered = false;
-    int failure = 0;
     pthread_mutex_lock(&client->lock);
-    if (!rpc_client_inside_done(client))
-        failure = rpc_sender_wait_room(&client->sender);
-    if (failure == 0)
-        failure = client->sender.error;
+    int failure = enter(client, rpc_client_inside_done(client));
     if (failure < 0 || atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
         pthread_mutex_unlock(&client->lock);
         if (failure < 0)

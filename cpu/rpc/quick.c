@@ -64,27 +64,18 @@ bool_t xdr_flyt_head(XDR *xdr, flyt_head *head)
 
 /* ---- launches ---- */
 
-bool_t quick_xdr_launch(XDR *xdr, launch_args *args)
+_Static_assert(QUICK_LAUNCH_PARAMETERS == LAUNCH_WORDS * WORD, "the words stand before the parameters");
+
+size_t quick_launch_put(const launch_args *args, uint8_t *at)
 {
-    u_int size = args->params.params_len, padded = RNDUP(size);
-    int32_t *at = NULL;
-    if (xdr->x_op == XDR_ENCODE && args->attributes.attributes_len == 0 && size <= FLYT_MAX_PARAMS)
-        at = XDR_INLINE(xdr, LAUNCH_WORDS * WORD + padded + WORD);
-    if (!at)
-        return xdr_launch_args(xdr, args);
-    const uint32_t words[LAUNCH_WORDS] = {
-        args->function, args->stream, args->grid.x, args->grid.y, args->grid.z, args->block.x, args->block.y, args->block.z,
-        args->shared, args->flags, size,
+    const uint32_t size = args->params.params_len, words[LAUNCH_WORDS] = {
+        htonl(args->function), htonl(args->stream), htonl(args->grid.x), htonl(args->grid.y), htonl(args->grid.z),
+        htonl(args->block.x), htonl(args->block.y), htonl(args->block.z), htonl(args->shared), htonl(args->flags), htonl(size),
     };
-    for (int i = 0; i < LAUNCH_WORDS; i++)
-        at[i] = (int32_t)htonl(words[i]);
-    uint8_t *bytes = (uint8_t *)(at + LAUNCH_WORDS);
-    if (size > 0) {
-        memset(bytes + padded - WORD, 0, WORD);             /* what fills up the last word */
-        memcpy(bytes, args->params.params_val, size);
-    }
-    memset(bytes + padded, 0, WORD);                        /* no attributes */
-    return TRUE;
+    memcpy(at, words, sizeof words);
+    uint8_t *behind = at + QUICK_LAUNCH_PARAMETERS + size;
+    memset(behind, 0, 2 * WORD);                            /* what fills up the last word, and no attributes */
+    return QUICK_LAUNCH_PARAMETERS + RNDUP(size) + WORD;
 }
 
 bool quick_launch_decode(const uint8_t *body, size_t size, launch_args *args, void *room, size_t room_size)

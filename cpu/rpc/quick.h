@@ -16,8 +16,10 @@
 
 bool_t xdr_flyt_head_rpcgen(XDR *, flyt_head *);
 
-/* As xdr_launch_args. */
-bool_t quick_xdr_launch(XDR *, launch_args *);
+/* A launch without attributes: its parameters (at most FLYT_MAX_PARAMS bytes) stand QUICK_LAUNCH_PARAMETERS behind `at` already;
+   puts everything else around them, QUICK_LAUNCH_ROOM bytes beside the parameters at most. The size in all. */
+enum { QUICK_LAUNCH_PARAMETERS = 44, QUICK_LAUNCH_ROOM = QUICK_LAUNCH_PARAMETERS + 8 };
+size_t quick_launch_put(const launch_args *args, uint8_t *at);
 
 /* Decodes the arguments of a launch without attributes whose parameters fit into `room`, where they are put. False: it is
    another one, or nonsense: xdr_launch_args will tell; *args is as it was. */

@@ -102,7 +102,8 @@ static void copy_in(struct ring_writer *out, uint64_t tail, const uint8_t *from,
     uint64_t at = tail & (out->size - 1);
     size_t first = size < out->size - at ? size : (size_t)(out->size - at);
     memcpy(out->data + at, from, first);
-    memcpy(out->data, from + first, size - first);
+    if (first < size)
+        memcpy(out->data, from + first, size - first);
 }
 
 enum { BESIDE_SIZE = 32, BESIDE_BEGIN = 40 };          /* shifts in ring_control.beside */
@@ -205,7 +206,8 @@ static void copy_out(const struct ring_reader *in, uint64_t head, uint8_t *to, s
     uint64_t at = head & (in->size - 1);
     size_t first = size < in->size - at ? size : (size_t)(in->size - at);
     memcpy(to, in->data + at, first);
-    memcpy(to + first, in->data, size - first);
+    if (first < size)
+        memcpy(to + first, in->data, size - first);
 }
 
 /* Copies the next bytes, at most `size` and not more than are there. How many; -EPROTO. */

@@ -148,6 +148,11 @@ CLIENT *rpc_client_stub(rpc_client *);
    else: it was not sent, is complete with that status, and done does not run. */
 enum clnt_stat rpc_client_submit(rpc_client *, struct rpc_call *);
 
+/* The same for an ASYNC call whose arguments stand there as they travel: `record` is RPC_CALL_ROOM bytes, which are written to,
+   and `size` bytes of arguments, whole words. What is sent most need not pass through XDR. */
+enum { RPC_CALL_ROOM = 44 };
+enum clnt_stat rpc_client_submit_ready(rpc_client *, uint32_t procedure, uint8_t *record, size_t size);
+
 /* Waits for a submitted SYNC call; reads the connection meanwhile and completes the others' calls. */
 enum clnt_stat rpc_client_wait(rpc_client *, struct rpc_call *);
 

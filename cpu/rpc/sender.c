@@ -257,6 +257,34 @@ static void write_directly(struct rpc_sender *sender)
         sender->written = sender->number++;
 }
 
+int rpc_sender_put(struct rpc_sender *sender, const uint8_t *record, size_t size, bool now)
+{
+    struct rpc_batch *batch = &sender->filling;
+    if (size - RPC_MARK_SIZE > sender->max_record)
+        return -EMSGSIZE;
+    uint8_t *at = batch_room(batch, size);          /* first: what is sent in part must find room for the rest */
+    if (!at)
+        return -ENOMEM;
+    if (now && batch->total == 0 && !sender->writing && size <= DIRECT_MAX && sender->error == 0 &&
+        atomic_load_explicit(&sender->channel->direct, memory_order_relaxed)) {
+        struct iovec vector = { (uint8_t *)record, size };
+        ssize_t sent = rpc_channel_send(sender->channel, &vector, 1);
+        if (sent > 0) {                             /* else, whatever it is, it comes again */
+            sender->writes++;
+            sender->bytes += (size_t)sent;
+            record += sent;
+            size -= (size_t)sent;
+            if (size == 0) {
+                sender->written = sender->number++;
+                return 0;
+            }
+        }
+    }
+    memcpy(at, record, size);
+    batch_use(batch, size);
+    return 0;
+}
+
 int rpc_sender_write_some(struct rpc_sender *sender, unsigned batches)
 {
     if (sender->writing)

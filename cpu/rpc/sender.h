@@ -67,6 +67,10 @@ int  rpc_sender_begin(struct rpc_sender *, struct rpc_encoding *, bool may_gathe
 int  rpc_sender_end(struct rpc_sender *, struct rpc_encoding *);        /* 0, or -EMSGSIZE (then cancelled) */
 void rpc_sender_cancel(struct rpc_sender *, struct rpc_encoding *);
 
+/* Adds a whole record, mark and all; where the batch is empty and sending is only a copy of a few bytes, it is sent instead of
+   added, if `now` allows. 0, or -ENOMEM or -EMSGSIZE: nothing of it was sent. */
+int  rpc_sender_put(struct rpc_sender *, const uint8_t *record, size_t size, bool now);
+
 /* Sends the batch, and what is added meanwhile, unless another thread is writing: that one will send it. 0 or the
    sticky error. */
 int  rpc_sender_write(struct rpc_sender *);

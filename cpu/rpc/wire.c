@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { RPC_VERSION = 2 };
+_Static_assert(AUTH_NONE == 0, "get_usual_call compares with zeros");
 
 static bool_t put_words(XDR *xdr, const uint32_t *words, size_t count)
 {
@@ -28,6 +29,16 @@ bool_t rpc_wire_put_call(XDR *xdr, uint32_t xid, const struct rpc_program *progr
         AUTH_NONE, 0, AUTH_NONE, 0,             /* credential, verifier: flavor, length */
     };
     return put_words(xdr, words, RPC_WIRE_CALL_WORDS);
+}
+
+void rpc_wire_call_room(uint8_t *room, uint32_t xid, const struct rpc_program *program, uint32_t procedure, size_t size)
+{
+    const uint32_t words[] = {
+        htonl((uint32_t)(RPC_WIRE_CALL_WORDS * 4 + size) | RPC_MARK_LAST), htonl(xid), htonl(CALL), htonl(RPC_VERSION),
+        htonl(program->program), htonl(program->version), htonl(procedure), htonl(AUTH_NONE), 0, htonl(AUTH_NONE), 0,
+    };
+    _Static_assert(sizeof words == RPC_CALL_ROOM, "a mark, and the head of a call");
+    memcpy(room, words, sizeof words);
 }
 
 bool_t rpc_wire_put_accepted(XDR *xdr, uint32_t xid, enum accept_stat status)
@@ -77,8 +88,26 @@ static uint32_t get_auth(struct reader *reader)
     return flavor;
 }
 
+/* Nearly every call: no credentials. The credential's flavor and length and the verifier's are zeros. */
+static bool get_usual_call(const struct rpc_record *record, struct rpc_wire_call *call)
+{
+    uint32_t words[RPC_WIRE_CALL_WORDS];
+    if (record->size < sizeof words)
+        return false;
+    memcpy(words, record->bytes, sizeof words);
+    if (words[1] != htonl(CALL) || words[2] != htonl(RPC_VERSION) || (words[6] | words[7] | words[8] | words[9]) != 0)
+        return false;
+    *call = (struct rpc_wire_call){
+        .xid = ntohl(words[0]), .rpc_version = RPC_VERSION, .program = ntohl(words[3]), .version = ntohl(words[4]),
+        .procedure = ntohl(words[5]), .flavor = AUTH_NONE, .body = record->bytes + sizeof words, .body_size = record->size - sizeof words,
+    };
+    return true;
+}
+
 int rpc_wire_get_call(const struct rpc_record *record, struct rpc_wire_call *call)
 {
+    if (get_usual_call(record, call))
+        return 0;
     struct reader reader = { record->bytes, record->bytes + record->size, false };
     *call = (struct rpc_wire_call){ .xid = get(&reader) };
     if (get(&reader) != CALL || reader.failed)

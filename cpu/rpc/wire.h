@@ -26,6 +26,8 @@ struct rpc_wire_reply {
 
 /* Puts the head of a call with AUTH_NONE. */
 bool_t rpc_wire_put_call(XDR *, uint32_t xid, const struct rpc_program *, uint32_t procedure);
+/* The same with the record's mark before it, for a call with `size` bytes of arguments behind it: RPC_CALL_ROOM bytes. */
+void rpc_wire_call_room(uint8_t *room, uint32_t xid, const struct rpc_program *, uint32_t procedure, size_t size);
 /* Puts the head of an accepted reply; what follows depends on the status. */
 bool_t rpc_wire_put_accepted(XDR *, uint32_t xid, enum accept_stat);
 /* Whole replies that deny a call. */

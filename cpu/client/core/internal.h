@@ -107,6 +107,7 @@ bool wire_attend(struct wire_call *);                       /* the helper's wait
 /* SYNC, not waited for: `arrived` runs once, in any thread, owns the call, and must not wait. */
 void wire_submit_detached(struct wire_call *, void (*arrived)(struct wire_call *));
 int  wire_send(uint32_t procedure, xdrproc_t encode, void *args);                                /* ASYNC */
+int  wire_send_ready(uint32_t procedure, uint8_t *record, size_t size);     /* see rpc_client_submit_ready; not while stats_on */
 int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result); /* both */
 int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
 int  wire_round_trip(void);                                 /* of FLYT_PERF=no_async */
@@ -233,6 +234,7 @@ int  stream_enter(int device, core_stream, struct stream **out);  /* core_enter,
 enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
 /* An ASYNC call that the stream counts; *point (may be NULL) is its place. */
 int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight, struct point *point);
+int  stream_send_ready(struct stream *, uint32_t procedure, uint8_t *record, size_t size);      /* as wire_send_ready; weighty */
 /* SYNC; detached if arrived is not NULL. number and serial (may be NULL) are set before the call can complete. */
 void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
                    atomic_uint_fast64_t *serial);

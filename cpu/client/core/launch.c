@@ -1,7 +1,7 @@
 /*
  * launch.c: kernel launches, and what is asked about functions.
  *
- * A launch takes no lock but its stream's, allocates nothing (parameters beyond 4 KiB excepted) and sends one
+ * A launch takes no lock but its stream's, allocates nothing (parameters beyond 4 KiB and attributes excepted) and sends one
  * call. What native checks at the launch is checked here: attributes of the device and the function are local.
  */
 #include <stdlib.h>
@@ -172,6 +172,17 @@ static int check(int device, const struct core_launch *l, struct loaded_function
 
 /* ---- the launch ---- */
 
+/* Most are pointers and numbers: no call for those. */
+static inline void parameter_copy(uint8_t *to, const void *from, size_t size)
+{
+    if (size == 8)
+        memcpy(to, from, 8);
+    else if (size == 4)
+        memcpy(to, from, 4);
+    else
+        memcpy(to, from, size);
+}
+
 static int pack(const struct core_launch *l, const struct core_function_info *info, uint8_t *to)
 {
     if (!info->parameter_count)
@@ -191,31 +202,55 @@ static int pack(const struct core_launch *l, const struct core_function_info *in
             return CORE_INVALID_VALUE;
         if (p->offset > end)
             memset(to + end, 0, p->offset - end);     /* nothing of our stack travels */
-        memcpy(to + p->offset, l->arguments[i], p->size);
+        parameter_copy(to + p->offset, l->arguments[i], p->size);
         end = p->offset + p->size;
     }
     return CORE_OK;
 }
 
-static int launch_send(struct stream *s, const struct core_launch *l, struct loaded_function *loaded, uint8_t *parameters)
+static launch_args launch_arguments(const struct stream *s, const struct core_launch *l, const struct loaded_function *loaded)
 {
-    flyt_launch_attribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES];
-    int code = pack(l, &loaded->info, parameters);
-    if (code)
-        return code;
-    if (l->attribute_count > FLYT_MAX_LAUNCH_ATTRIBUTES)
-        return CORE_INVALID_VALUE;
-    for (uint32_t i = 0; i < l->attribute_count; i++) {
-        attributes[i].id = l->attributes[i].id;
-        memcpy(attributes[i].value, l->attributes[i].value, sizeof attributes[i].value);
-    }
-    launch_args args = {
+    return (launch_args){
         .function = loaded->wire, .stream = s->wire, .shared = (u_int)l->shared, .flags = l->cooperative ? FLYT_LAUNCH_COOPERATIVE : 0,
         .grid = { l->grid[0], l->grid[1], l->grid[2] }, .block = { l->block[0], l->block[1], l->block[2] },
-        .params = { loaded->info.parameter_bytes, (char *)parameters },
-        .attributes = { l->attribute_count, attributes },
+        .params = { .params_len = loaded->info.parameter_bytes },
     };
-    return stream_send(s, FLYT_LAUNCH, (xdrproc_t)quick_xdr_launch, &args, STREAM_WEIGHTY, NULL);
+}
+
+/* The usual launch goes as it will travel, its parameters packed where they will stand. */
+static int launch_send(struct stream *s, const struct core_launch *l, const struct loaded_function *loaded)
+{
+    uint8_t record[RPC_CALL_ROOM + QUICK_LAUNCH_ROOM + PARAMETERS_ON_STACK], *body = record + RPC_CALL_ROOM;
+    int code = pack(l, &loaded->info, body + QUICK_LAUNCH_PARAMETERS);
+    if (code)
+        return code;
+    const launch_args args = launch_arguments(s, l, loaded);
+    return stream_send_ready(s, FLYT_LAUNCH, record, quick_launch_put(&args, body));
+}
+
+/* Any launch. */
+static int launch_send_whole(struct stream *s, const struct core_launch *l, const struct loaded_function *loaded)
+{
+    flyt_launch_attribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES];
+    if (l->attribute_count > FLYT_MAX_LAUNCH_ATTRIBUTES)
+        return CORE_INVALID_VALUE;
+    uint8_t *parameters = malloc(loaded->info.parameter_bytes + 1);
+    if (!parameters)
+        return CORE_OUT_OF_MEMORY;
+    int code = pack(l, &loaded->info, parameters);
+    if (!code) {
+        for (uint32_t i = 0; i < l->attribute_count; i++) {
+            attributes[i].id = l->attributes[i].id;
+            memcpy(attributes[i].value, l->attributes[i].value, sizeof attributes[i].value);
+        }
+        launch_args args = launch_arguments(s, l, loaded);
+        args.params.params_val = (char *)parameters;
+        args.attributes.attributes_len = l->attribute_count;
+        args.attributes.attributes_val = attributes;
+        code = stream_send(s, FLYT_LAUNCH, (xdrproc_t)xdr_launch_args, &args, STREAM_WEIGHTY, NULL);
+    }
+    free(parameters);
+    return code;
 }
 
 int core_launch(int device, const struct core_launch *l)
@@ -229,10 +264,7 @@ int core_launch(int device, const struct core_launch *l)
         return CORE_INVALID_HANDLE;           /* a stream of another context */
     if ((code = check(device, l, loaded)))
         return code;
-    uint8_t few[PARAMETERS_ON_STACK], *many = NULL;
-    if (loaded->info.parameter_bytes > sizeof few && !(many = malloc(loaded->info.parameter_bytes)))
-        return CORE_OUT_OF_MEMORY;
-    code = launch_send(s, l, loaded, many ? many : few);
-    free(many);
-    return code;
+    if (l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || stats_on)
+        return launch_send_whole(s, l, loaded);
+    return launch_send(s, l, loaded);
 }

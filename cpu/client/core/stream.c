@@ -193,6 +193,19 @@ int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *ar
     return code;
 }
 
+int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, size_t size)
+{
+    host_function_throttle(s, 0);
+    if (stream_is_blocking(s))
+        returned_before(s->device);
+    pthread_mutex_lock(&s->lock);
+    struct point mine = number_begin(s, STREAM_WEIGHTY);
+    int code = wire_send_ready(procedure, record, size);
+    number_end(s, mine.number);
+    pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
 void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
                    atomic_uint_fast64_t *serial)
 {

@@ -260,6 +260,14 @@ int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
     return core_perf.no_async ? wire_round_trip() : CORE_OK;
 }
 
+int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size)
+{
+    enum clnt_stat status = rpc_client_submit_ready(core_session.client, procedure, record, size);
+    if (status != RPC_SUCCESS)
+        return wire_failure(status);
+    return core_perf.no_async ? wire_round_trip() : CORE_OK;
+}
+
 int wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
 {
     struct wire_call call;
