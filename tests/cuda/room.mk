@@ -5,7 +5,7 @@ CUDA_TEST_FLAGS    := -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets
 CUDA_TEST_NAMES    := $(filter-out forever,$(sort $(basename $(notdir $(wildcard tests/cuda/*.cu)))))
 CUDA_TEST_VARIANTS := memory-rdc memory-plain memory-size vector_add-legacy streams-debug threads-perthread
 CUDA_TEST_VARIANTS += $(if $(shell $(NVCC) --help 2>/dev/null | grep -e --compress-mode),memory-lz4)      # CUDA 12.8 and later
-CUDA_TEST_PROGRAMS := $(addprefix build/cuda/,$(CUDA_TEST_NAMES) $(CUDA_TEST_VARIANTS) linked libraries)
+CUDA_TEST_PROGRAMS := $(addprefix build/cuda/,$(CUDA_TEST_NAMES) $(CUDA_TEST_VARIANTS) linked libraries differ)
 
 cuda_flags_rdc       := -rdc=true
 cuda_flags_plain     := -Xfatbin --compress=false
@@ -29,6 +29,10 @@ $(foreach variant,$(CUDA_TEST_VARIANTS),$(eval $(call cuda_variant_rule,$(varian
 build/cuda/linked: tests/cuda/linked/main.cu tests/cuda/linked/other.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -rdc=true -o $@ tests/cuda/linked/main.cu tests/cuda/linked/other.cu
+
+build/cuda/differ: $(addprefix tests/cuda/differ/,main.cu model.h wrong.h) tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
 # Two files of the program, a library that it is linked with, and one that it loads.
 build/cuda/libraries: $(addprefix tests/cuda/libraries/,main.cu part.cu) tests/cuda/check.h
