@@ -1,6 +1,6 @@
 /*
  * channel_shm.c: a channel through memory that two processes share, beside a unix socket that brought them together
- * (shm_offer.c says how).
+ * (shm_offer.c and shm_bar.c say how).
  *
  * Layout (ring.h has the structures; all places are offsets, so each side maps it wherever it likes)
  *
@@ -478,6 +478,6 @@ bool rpc_channel_shared_memory(rpc_channel *channel, struct rpc_shared_memory *o
     if (channel->operations != &shm_operations || shm_state(s) != SHM_RINGS)
         return false;
     *out = (struct rpc_shared_memory){ .numbers = s->view.numbers, .number_count = s->view.number_count, .fd = s->memory_fd,
-                                       .payload = s->view.payload, .payload_size = s->view.payload_size };
+                                       .payload = s->memory_at + s->view.payload, .payload_size = s->view.payload_size };
     return true;
 }

@@ -69,6 +69,16 @@ int rpc_channel_accept(int fd, size_t payload, rpc_channel **out, char *error);
    nothing has been sent; a server that does not know of it goes on over the socket. On failure *channel is gone. */
 int rpc_channel_share(rpc_channel **channel, char *error);
 
+/* For a client in a virtual machine: offers the server to go on through the file `path`, the memory of an ivshmem device
+   that the server's host shares with it (shm_bar.c), if nothing has been sent. 0 and *error (not NULL) not empty: the connection goes on as it
+   was, and why. On failure *channel is gone. */
+int rpc_channel_share_bar(rpc_channel **channel, const char *path, char *error);
+/* For a server, `bar` is FILE or FILE,SESSIONS. Check: it can be used, and its memory is there. Offered: the client's first bytes
+   are that offer. Accept then takes fd over, also on failure; otherwise as rpc_channel_accept, and *error as above. */
+int  rpc_bar_check(const char *bar, char *error);
+bool rpc_bar_offered(int fd, int timeout_ms);
+int  rpc_bar_accept(int fd, const char *bar, size_t payload, int timeout_ms, rpc_channel **out, char *error);
+
 /* What lies beside the rings of shared memory. It lives as long as the channel; the descriptor is the channel's. */
 struct rpc_shared_memory {
     _Atomic uint64_t *numbers;          /* the server writes, the client reads; any use that both agree on */

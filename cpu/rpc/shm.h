@@ -1,6 +1,6 @@
 /*
- * shm.h: what the files of the shared-memory channel have in common: shm_offer.c, which brings client and server to
- * the same memory, channel_pair.c, which does it inside one process, and channel_shm.c, which is the channel from then on.
+ * shm.h: what the files of the shared-memory channel have in common: shm_offer.c and shm_bar.c, which bring client and server
+ * to the same memory, channel_pair.c, which does it inside one process, and channel_shm.c, which is the channel from then on.
  * Nobody else sees it.
  */
 #ifndef FLYT_RPC_SHM_H
@@ -12,6 +12,8 @@
 #include <pthread.h>
 
 enum { SHM_EARLY_MAX = 64 };
+/* What is said about the memory, before anything else. */
+enum { SHM_PROGRAM = 0x20F17008, SHM_PROGRAM_VERSION = RING_VERSION };
 
 enum shm_state {
     SHM_ASKING,             /* client: the offer is out; server: the first bytes are awaited */
@@ -39,6 +41,7 @@ struct shm_channel {
     uint8_t          early[SHM_EARLY_MAX]; /* handshake bytes so far */
     size_t           early_size, early_given;
     int              memory_fd;         /* -1: none. Client: came with the answer's first byte */
+    uint64_t         memory_at;         /* where in the file behind memory_fd the memory begins */
     size_t           payload;           /* server: so many bytes are offered */
     unsigned         place;             /* the reader's: what it last told the peer */
     unsigned         sleepers_in, sleepers_out;     /* threads in futex */
@@ -65,7 +68,7 @@ static inline void shm_set_state(struct shm_channel *s, enum shm_state state)
 struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side);
 /* Server: sealed memory with the rings laid out, of *size bytes; 0, or -errno: there is none. */
 int shm_make_memory(struct shm_channel *, size_t *size);
-/* Maps the memory behind s->memory_fd, which is of `size` bytes; the server lays it out. 0, or -errno. */
+/* Maps the memory behind s->memory_fd at s->memory_at, which is of `size` bytes; the server lays it out. 0, or -errno. */
 int shm_use_memory(struct shm_channel *, size_t size);
 void shm_memory_release(struct shm_memory *);       /* NULL: nothing */
 

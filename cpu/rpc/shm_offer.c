@@ -1,11 +1,11 @@
 /*
- * shm_offer.c: how client and server come to the same memory.
+ * shm_offer.c: how client and server on one machine come to the same memory. (A virtual machine and its host: shm_bar.c.)
  *
  * Who makes the memory. The server, which does not trust the client: a memfd sealed against shrinking, so that no
  * access can fault, and against growing, so that what it costs is known. A file that stands for a device's BAR cannot
- * be sealed: nobody but who made it may be able to cut it (a guest cannot cut a BAR); see rpc_channel_shared.
+ * be sealed: nobody but who made it may be able to cut it (a guest cannot cut a BAR); see rpc_channel_shared, shm_bar.c.
  *
- * Getting there. The client's first record is a call of program OFFER_PROGRAM, and nothing else is sent until its answer
+ * Getting there. The client's first record is a call of program SHM_PROGRAM, and nothing else is sent until its answer
  * has come. A server that knows it answers with SUCCESS, the memory's size, and the descriptor (SCM_RIGHTS); from then
  * on all records travel through the memory. One that does not know it answers PROG_UNAVAIL, as ONC RPC wants, and the
  * connection goes on as a plain socket; so it does where the server has no memory to give. A client that does
@@ -26,7 +26,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { OFFER_PROGRAM = 0x20F17008, OFFER_VERSION = RING_VERSION, OFFER_PROCEDURE = 1 };
+enum { OFFER_PROCEDURE = 1 };
 enum { OFFER_SIZE = RPC_MARK_SIZE + 40, ANSWER_BODY = 24, DESCRIPTORS_MAX = 4 };
 
 static int breaks(struct shm_channel *s, int failure)
@@ -47,13 +47,15 @@ int shm_use_memory(struct shm_channel *s, size_t size)
     if (!memory)
         return -ENOMEM;
     *memory = (struct shm_memory){ .size = mapped, .users = 1 };
-    memory->at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory_fd, 0);
+    memory->at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory_fd, (off_t)s->memory_at);
     if (memory->at == MAP_FAILED) {
         int status = -errno;
         free(memory);
         return status;
     }
     s->memory = memory;
+    if (s->side == RING_SERVER && s->apart)
+        memset(memory->at, 0, mapped);      /* what others have left there */
     if (s->side == RING_SERVER)
         ring_format(memory->at, (size - mapped) & ~((size_t)RING_HEAD - 1));
     return ring_attach(memory->at, mapped, size, s->side, &s->view);
@@ -117,7 +119,7 @@ static uint32_t word_at(const uint8_t *at)
 static void make_offer(uint8_t offer[OFFER_SIZE])
 {
     const uint32_t words[OFFER_SIZE / 4] = {
-        RPC_MARK_LAST | (OFFER_SIZE - RPC_MARK_SIZE), 0 /* xid */, CALL, RPC_MSG_VERSION, OFFER_PROGRAM, OFFER_VERSION,
+        RPC_MARK_LAST | (OFFER_SIZE - RPC_MARK_SIZE), 0 /* xid */, CALL, RPC_MSG_VERSION, SHM_PROGRAM, SHM_PROGRAM_VERSION,
         OFFER_PROCEDURE, AUTH_NONE, 0, AUTH_NONE, 0,
     };
     for (size_t i = 0; i < OFFER_SIZE / 4; i++)

@@ -80,7 +80,7 @@ struct listener {
 /* In the child, between fork and exec. */
 static void worker_exec(const struct listener *l, int socket, pid_t parent)
 {
-    char *arguments[10] = { (char *)(uintptr_t)"cricket-rpc-server", (char *)(uintptr_t)"--worker", (char *)(uintptr_t)"--gpu",
+    char *arguments[12] = { (char *)(uintptr_t)"cricket-rpc-server", (char *)(uintptr_t)"--worker", (char *)(uintptr_t)"--gpu",
                            (char *)(uintptr_t)l->options->gpu };
     int count = 4;
     sigset_t none;
@@ -93,6 +93,10 @@ static void worker_exec(const struct listener *l, int socket, pid_t parent)
     if (l->options->host_memory) {
         arguments[count++] = (char *)(uintptr_t)"--host-memory";
         arguments[count++] = (char *)(uintptr_t)l->options->host_memory;
+    }
+    if (l->options->bar) {
+        arguments[count++] = (char *)(uintptr_t)"--bar";
+        arguments[count++] = (char *)(uintptr_t)l->options->bar;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)

@@ -18,6 +18,7 @@ struct listener_options {
     bool tls, plain_tcp;                  /* some of uris is tls://; tcp:// beside it is meant */
     struct rpc_tls_files tls_files;       /* certificate NULL: one is made; ca: of clients, or NULL */
     const char *host_memory;              /* as given on the command line, NULL: the default */
+    const char *bar;                      /* FILE[,SESSIONS], or NULL */
 };
 
 /* Listens until SIGTERM or SIGINT. The process's exit code: 0 stopped as asked, 1 it cannot listen or run,
@@ -32,7 +33,7 @@ struct worker_message { int word, multiprocessors; char text[512]; };      /* mu
 enum { WORKER_SOCKET = 3 };               /* the worker's end */
 
 /* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it; host_memory:
-   bytes that it may share with a client on this machine. Returns the exit code. */
-int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory);
+   bytes that it may share with a client on this machine; bar: memory of virtual machines on it (FILE[,SESSIONS]), or NULL. Returns the exit code. */
+int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar);
 
 #endif

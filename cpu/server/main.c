@@ -15,7 +15,7 @@
 
 enum { OPTION_LISTEN = 256, OPTION_GPU, OPTION_WORKERS, OPTION_VERSION, OPTION_WORKER, OPTION_CACHE, OPTION_TICKET_KEY,
        OPTION_TICKET_STATE, OPTION_TICKET_SERVER, OPTION_SHOW_DEVICE, OPTION_TLS, OPTION_TLS_CERTIFICATE, OPTION_TLS_KEY, OPTION_TLS_CA, OPTION_PLAIN_TCP,
-       OPTION_HOST_MEMORY };
+       OPTION_HOST_MEMORY, OPTION_BAR };
 
 static const char help[] =
     "Usage: cricket-rpc-server --listen URI [--listen URI ...] [options]\n"
@@ -30,6 +30,9 @@ static const char help[] =
     "  --host-memory SIZE  most page-locked memory that a program on this machine shares with\n"
     "                    the device, in bytes or with K, M, G behind (default: half of the\n"
     "                    machine's memory; only what is used costs any; 0: none)\n"
+    "  --bar FILE[,SESSIONS]  the memory of a virtual machine's ivshmem device, here: programs there\n"
+    "                    with FLYT_BAR that come over tcp:// go on through it, as many at a time\n"
+    "                    as SESSIONS says (default 4)\n"
     "  --ticket-key FILE serve only clients with a ticket signed by one of the keys in FILE\n"
     "                    (lines of 64 hexadecimal digits; flyt-node-manager writes it)\n"
     "  --show-device     prints how many multiprocessors the driver shows, before the addresses\n"
@@ -75,6 +78,7 @@ int main(int argc, char **argv)
         { "gpu", required_argument, NULL, OPTION_GPU },
         { "workers", required_argument, NULL, OPTION_WORKERS },
         { "host-memory", required_argument, NULL, OPTION_HOST_MEMORY },
+        { "bar", required_argument, NULL, OPTION_BAR },
         { "ticket-key", required_argument, NULL, OPTION_TICKET_KEY },
         { "ticket-state", required_argument, NULL, OPTION_TICKET_STATE },
         { "ticket-server", required_argument, NULL, OPTION_TICKET_SERVER },
@@ -122,6 +126,9 @@ int main(int argc, char **argv)
                 return usage("--host-memory is a number of bytes, or one with K, M or G behind it");
             listener.host_memory = optarg;
             break;
+        case OPTION_BAR:
+            listener.bar = optarg;
+            break;
         case OPTION_TICKET_KEY:
             ticket_key = optarg;
             break;
@@ -167,7 +174,7 @@ int main(int argc, char **argv)
     if (optind < argc)
         return usage("it takes options only");
     if (worker)
-        return worker_main(listener.gpu, cache, listener.tls, host_memory);
+        return worker_main(listener.gpu, cache, listener.tls, host_memory, listener.bar);
     if (!listener.uri_count)
         return usage("--listen is missing: say where, for example --listen unix:///tmp/flyt.sock");
     const struct rpc_tls_files *files = &listener.tls_files;
@@ -177,6 +184,13 @@ int main(int argc, char **argv)
         return usage("certificates are for tls://HOST:PORT, and no --listen has such an address");
     if (listener.tls && tcp && !listener.plain_tcp)
         return usage("tcp:// beside tls:// would leave the way open that TLS is to close; --plain-tcp says that it is meant");
+    if (listener.bar && !tcp)
+        return usage("--bar is for clients at tcp://HOST:PORT, and no --listen has such an address (what goes through it is not encrypted)");
+    char why[RPC_ERROR_SIZE], said[RPC_ERROR_SIZE + 16];
+    if (listener.bar && rpc_bar_check(listener.bar, why) < 0) {
+        snprintf(said, sizeof said, "--bar: %s", why);
+        return usage(said);
+    }
     log_set_name("cricket-rpc-server");
     if (!ticket_key && (ticket_state || ticket_server))
         return usage("--ticket-state and --ticket-server go with --ticket-key");

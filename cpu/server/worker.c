@@ -95,9 +95,9 @@ static int worker_refuse_plain(const void *ticket, size_t size, char *refusal)
 }
 
 /* Takes over fd. identity: of a connection to a tls:// address; it is not needed afterwards. */
-static int worker_open(int fd, struct rpc_tls_identity *identity, size_t host_memory, struct session_options *options, rpc_channel **out)
+static int worker_open(int fd, struct rpc_tls_identity *identity, size_t host_memory, const char *bar, struct session_options *options, rpc_channel **out)
 {
-    char error[RPC_ERROR_SIZE];
+    char error[RPC_ERROR_SIZE] = "";
     bool wanted = identity->key != NULL, spoken = rpc_tls_spoken(fd);
     int status;
     if (wanted && spoken) {
@@ -116,6 +116,14 @@ static int worker_open(int fd, struct rpc_tls_identity *identity, size_t host_me
     if (wanted) {
         log_warning("a client is refused: it does not speak TLS, and came to a tls:// address; it has to say tls://");
         options->admit = worker_refuse_plain;
+    }
+    if (bar && !wanted && rpc_bar_offered(fd, WORKER_HANDSHAKE_MS)) {
+        status = rpc_bar_accept(fd, bar, host_memory, WORKER_HANDSHAKE_MS, out, error);
+        if (status < 0)
+            log_warning("a client is not served: %s", error);
+        else if (*error)
+            log_info("a client that wants to share memory does not get it: %s", error);
+        return status;
     }
     status = wanted ? rpc_channel_from_fd(fd, out, error) : rpc_channel_accept(fd, host_memory, out, error);
     if (status < 0) {
@@ -163,7 +171,7 @@ static void worker_tell_counts(const struct gpu *gpu)
     log_info("null device: %lu launches, %lu copies, %lu memsets", count.launches, count.copies, count.sets);
 }
 
-int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory)
+int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar)
 {
     struct session_options options = { .disposable = true, .admit = ticket_check, .lane_open = worker_lane_open };
     char error[RPC_ERROR_SIZE] = "";
@@ -198,7 +206,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         return 0;
     rpc_channel *channel;
     struct session *session;
-    if (worker_open(fd, &identity, host_memory, &options, &channel) != 0)
+    if (worker_open(fd, &identity, host_memory, bar, &options, &channel) != 0)
         return 1;
     if (session_create(channel, &options, &session, error) != 0) {
         log_error("a connection cannot be served: %s", error);

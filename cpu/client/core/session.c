@@ -147,6 +147,22 @@ static bool begins_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* Goes on through memory where there is any, before anything is said. */
+static int attach_memory(const char *uri, rpc_channel **channel, char *error)
+{
+    const char *bar = getenv("FLYT_BAR");
+    if (!bar || !*bar || begins_with(uri, "unix://") || begins_with(uri, "shm://"))
+        return rpc_channel_share(channel, error);
+    if (!begins_with(uri, "tcp://")) {
+        log_warning("FLYT_BAR is not used with a server at tls://: what goes through that memory is not encrypted");
+        return 0;
+    }
+    int status = rpc_channel_share_bar(channel, bar, error);
+    if (status == 0 && *error)
+        log_warning("FLYT_BAR is not used, and calls go over the network: %s", error);
+    return status;
+}
+
 static int attach_connect(const char *uri, rpc_channel **channel)
 {
     char error[RPC_ERROR_SIZE] = "";
@@ -162,7 +178,7 @@ static int attach_connect(const char *uri, rpc_channel **channel)
         return CORE_SYSTEM_NOT_READY;
     }
     int status = rpc_channel_connect(uri, session_connect_ms, channel, error);
-    if (status == 0 && (core_perf.no_shm || (status = rpc_channel_share(channel, error)) == 0))
+    if (status == 0 && (core_perf.no_shm || (status = attach_memory(uri, channel, error)) == 0))
         return CORE_OK;
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
         log_error("the GPU server is not used: %s", error);         /* TLS: somebody is there, or nothing was tried */
