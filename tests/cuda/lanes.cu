@@ -2,6 +2,7 @@
 // shows: lanes: while a kernel holds a stream and large copies stand behind it, another stream's large copies pass, and end it
 // shows: lanes: pinned copies of any size, queued behind a kernel without end, do not keep their caller waiting
 // shows: lanes: a pageable source may be overwritten as soon as a copy of many parts has returned
+// shows: lanes: an event behind a copy to pinned memory is not complete before the bytes are there
 // shows: lanes: a device reset with copies under way, and copies after it
 #include "check.h"
 #include <pthread.h>
@@ -276,8 +277,39 @@ static void plain(size_t words)
     free(back);
 }
 
+// An event behind a copy to pinned memory is not complete before its bytes are there, however often one asks.
+static void event_behind(size_t words)
+{
+    unsigned *filled = (unsigned *)malloc(words * 4), *host, *device;
+    cudaEvent_t event;
+    cudaError_t code;
+    MUST(cudaMalloc((void **)&device, words * 4));
+    MUST(cudaMallocHost((void **)&host, words * 4));
+    MUST(cudaEventCreate(&event));
+    for (unsigned round = 0; round < 3; round++) {
+        fill(filled, words, round);
+        MUST(cudaMemcpy(device, filled, words * 4, cudaMemcpyHostToDevice));
+        memset(host, 0, words * 4);
+        MUST(cudaMemcpyAsync(host, device, words * 4, cudaMemcpyDeviceToHost, 0));
+        MUST(cudaEventRecord(event, 0));
+        while ((code = cudaEventQuery(event)) == cudaErrorNotReady)
+            ;
+        HOLDS(code == cudaSuccess);
+        if (size_t wrong = wrong_words(host, words, round))
+            failed("event", 0, round, wrong);
+    }
+    MUST(cudaEventDestroy(event));
+    MUST(cudaFreeHost(host));
+    MUST(cudaFree(device));
+    free(filled);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 2 && strcmp(argv[1], "event") == 0) {
+        event_behind((size_t)atoi(argv[2]) * MIB / 4);
+        return check_result("lanes");
+    }
     if (argc > 2 && strcmp(argv[1], "plain") == 0) {
         plain((size_t)atoi(argv[2]) * MIB / 4);
         return check_result("lanes");

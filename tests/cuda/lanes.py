@@ -121,7 +121,7 @@ def main():
 
     link = None
     try:
-        print("1..14")
+        print("1..15")
         server = e2e.Server(bindir, arguments.transport, "software", folder, {"FLYT_LOG": "info"})
         port = int(re.search(r":(\d+)(\?|$)", server.uri).group(1))
         for lanes, perf, expected in (("3:4096", "", 4), ("0", "", 1), ("3", "no_lanes", 1)):
@@ -144,6 +144,14 @@ def main():
                 program.kill()
                 output = "ran past 150 s\n" + program.communicate()[0]
             say(program.returncode == 0, f"a slow link, FLYT_LANES={lanes}", output)
+
+        program = start(bindir, slow, "1", "event", "8")
+        try:
+            output, _ = program.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            output = "ran past 100 s\n" + program.communicate()[0]
+        say(program.returncode == 0, "a slow link, and an event that is asked for", output)
 
         program = start(bindir, slow, None, "plain", "32")
         try:
