@@ -50,7 +50,7 @@ enum {
     SESSION_MARK_EVERY = 128,             /* operations between two markers */
     SESSION_QUEUE_CALLS = 65536,          /* waiting between reader and executor, and again deferred in streams */
 };
-#define SESSION_QUEUE_BYTES ((size_t)64 << 20)
+#define SESSION_QUEUE_BYTES ((size_t)80 << 20)      /* bytes, likewise */
 
 /* ---- calls ---- */
 
