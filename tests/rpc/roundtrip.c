@@ -95,11 +95,17 @@ struct wire {
 /* The same bytes, as libtirpc's encoder and ours make them. */
 static uint8_t theirs[WIRE_MAX], ours[WIRE_MAX];
 
+static int blocked(void *context)
+{
+    struct wire *wire = context;
+    return rpc_channel_poll(wire->channels[0], POLLOUT, -1, false) < 0 ? -EPIPE : 0;
+}
+
 static void wire_open(struct wire *wire)
 {
     assert_int_equal(rpc_channel_pair(wire->channels, NULL), 0);
     pthread_mutex_init(&wire->lock, NULL);
-    assert_int_equal(rpc_sender_init(&wire->sender, &wire->lock, wire->channels[0], WIRE_MAX, NULL, NULL), 0);
+    assert_int_equal(rpc_sender_init(&wire->sender, &wire->lock, wire->channels[0], WIRE_MAX, blocked, wire), 0);
     rpc_inbox_init(&wire->inbox, WIRE_MAX);
 }
 
