@@ -79,7 +79,7 @@ class Server:
     def workers(self):
         return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()]
 
-    def lanes(self):
+    def connections(self):
         """Established connections to the server."""
         with open("/proc/net/tcp") as table:
             return sum(words[3] == "01" and int(words[2].split(":")[1], 16) == self.port for words in map(str.split, table) if words[0] != "sl")
@@ -284,9 +284,9 @@ def memory_holds(pid, needles):
 
 
 def running(server, **env):
-    """A program that stays, and the number of its session."""
+    """A program that stays and has lanes, and the number of its session."""
     program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER, "64"], stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, **sanitizer_environment(BIN), **env})
+                               env={**os.environ, **sanitizer_environment(BIN), "FLYT_LANES": "2", **env})
     need(program.stdout.readline() == "running\n", "no kernel runs")
     server.wait_for(r"session \d+: \S*forever")
     return program, int(re.findall(r"session (\d+): \S*forever", server.said())[-1])
@@ -318,7 +318,7 @@ def unchecked():
 def lanes_are_encrypted_too():
     with Server() as server:
         program, session = running(server)
-        need(server.lanes() > 1, "there are no lanes")
+        need(server.connections() > 1, "there are no lanes")
         for number, there in ((1, session), (9, session), (1, session + (1 << 32))):       # the last is nobody's
             for wrap in (lambda plain: plain, unchecked().wrap_socket):
                 try:
@@ -349,7 +349,7 @@ def no_key_is_left_in_a_worker_that_runs_a_program():
     needles = {"PEM": text.splitlines()[1].encode(), "number": secret, "number, turned round": secret[::-1]}
     with Server(*shows(pair)) as server:
         program, session = running(server, FLYT_TLS_CA=path("ca/ca.crt"))
-        need(server.lanes() > 1, "there are no lanes, for each of which the worker gets the key once more")
+        need(server.connections() > 1, "there are no lanes, for each of which the worker gets the key once more")
         need("PEM" in memory_holds(server.process.pid, needles), "the listener, which has the key, does not show it: this test sees nothing")
         for worker in server.workers():
             found = memory_holds(worker, needles)
