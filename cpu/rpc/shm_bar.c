@@ -142,6 +142,19 @@ static void bar_plain(struct shm_channel *s)
     shm_set_state(s, SHM_PLAIN);
 }
 
+/* Both have said yes, or not. What stands in error then says why not. */
+static rpc_channel *bar_decided(struct shm_channel *s, bool agreed, char *error)
+{
+    if (!agreed) {
+        bar_plain(s);
+        return &s->base;
+    }
+    shm_set_state(s, SHM_RINGS);
+    if (error)
+        *error = 0;
+    return &s->base;
+}
+
 /* A file that both may map: not a pipe, and no device's registers. Its size: of a BAR too. */
 static int bar_open(const char *path, uint64_t *size, char *error)
 {
@@ -228,13 +241,7 @@ int rpc_channel_share_bar(rpc_channel **channel, const char *path, char *error)
         rpc_channel_destroy(&s->base);
         return rpc_explain(error, status, "asking the server to go on through %s: %s", path, strerror(-status));
     }
-    if (status > 0)
-        shm_set_state(s, SHM_RINGS);
-    else
-        bar_plain(s);
-    *channel = &s->base;
-    if (status > 0 && error)
-        *error = 0;
+    *channel = bar_decided(s, status > 0, error);
     return 0;
 }
 
@@ -402,12 +409,6 @@ int rpc_bar_accept(int fd, const char *text, size_t payload, int timeout_ms, rpc
         rpc_channel_destroy(&s->base);
         return rpc_explain(error, status, "agreeing with a client on memory: %s", strerror(-status));
     }
-    if (status > 0)
-        shm_set_state(s, SHM_RINGS);
-    else
-        bar_plain(s);
-    *out = &s->base;
-    if (status > 0 && error)
-        *error = 0;
+    *out = bar_decided(s, status > 0, error);
     return 0;
 }

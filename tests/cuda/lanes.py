@@ -40,6 +40,14 @@ def start(bindir, uri, lanes, *words, perf=""):
                             stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
 
 
+def said_by(program, seconds):
+    try:
+        return program.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        program.kill()
+        return f"ran past {seconds} s\n" + program.communicate()[0]
+
+
 def workers(server):
     with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children") as file:
         return file.read().split()
@@ -138,27 +146,15 @@ def main():
         slow = through(server.uri, link.stdout.readline().split()[1])
         for lanes in ("3:4096", "1"):
             program = start(bindir, slow, lanes, "2", "12")
-            try:
-                output, _ = program.communicate(timeout=150)
-            except subprocess.TimeoutExpired:
-                program.kill()
-                output = "ran past 150 s\n" + program.communicate()[0]
+            output = said_by(program, 150)
             say(program.returncode == 0, f"a slow link, FLYT_LANES={lanes}", output)
 
         program = start(bindir, slow, "1", "event", "8")
-        try:
-            output, _ = program.communicate(timeout=100)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            output = "ran past 100 s\n" + program.communicate()[0]
+        output = said_by(program, 100)
         say(program.returncode == 0, "a slow link, and an event that is asked for", output)
 
         program = start(bindir, slow, None, "plain", "32")
-        try:
-            output, _ = program.communicate(timeout=100)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            output = "ran past 100 s\n" + program.communicate()[0]
+        output = said_by(program, 100)
         say(program.returncode == 0 and output.count("large copies get connections of their own") == 1, "a slow link, nothing said about lanes", output)
 
         program = start(bindir, server.uri, "3:4096", "100000")
