@@ -111,6 +111,7 @@ struct core_extent { size_t width, height, depth; };            /* bytes, rows, 
 CORE_API int core_copy_in(int device, core_stream, uint64_t to, const void *from, size_t size, bool blocking);
 CORE_API int core_copy_out(int device, core_stream, void *to, uint64_t from, size_t size, bool blocking);
 CORE_API int core_copy(int device, core_stream, uint64_t to, uint64_t from, size_t size, bool blocking);
+/* Done when it returns, blocking or not, as native. */
 CORE_API int core_copy_host(int device, core_stream, void *to, const void *from, size_t size, bool blocking);
 CORE_API int core_copy_box_in(int device, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
 CORE_API int core_copy_box_out(int device, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
