@@ -106,8 +106,12 @@ ROW3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, uint32_t,
      saturate_s32((int64_t)(int32_t)(uint32_t)(product24_s32(a, b) >> 16) + (int32_t)c))
 
 /*
- * Extended precision. `in` is each lane's carry (borrow for subtraction), 0 or 1; the new one goes to bit i
- * of the carry, where WRITES says so. VALUE sees a, b, c, in and gives the result; CARRY sees also x.
+ * Extended precision. `in` is each lane's carry flag, 0 or 1; the new one goes to bit i of the carry, where WRITES says
+ * so. VALUE sees a, b, c, in and gives the result; CARRY sees also x.
+ *
+ * Hardware subtracts by adding the complement: a - b is a + ~b + 1, and the flag is the carry of that sum, so 1 means
+ * "no borrow". PTX speaks of a borrow instead, and the two agree as long as subc follows sub. They differ where addc reads the
+ * flag of subc, or subc that of add; nvcc's 128-bit division does the first.
  */
 #define CARRY_ROW(name, CELL, SOURCES, READS, WRITES, VALUE, CARRY)                                                   \
     static void name(const struct sg_rows *r)                                                                         \
@@ -135,9 +139,9 @@ ROW3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, uint32_t,
     CARRY_ROW(add_cc_##N, CELL, 2, 0, 1, a + b, x < a)                                                                \
     CARRY_ROW(addc_##N, CELL, 2, 1, 0, a + b + in, 0)                                                                 \
     CARRY_ROW(addc_cc_##N, CELL, 2, 1, 1, a + b + in, CARRY_OF_SUM(CELL, a))                                                \
-    CARRY_ROW(sub_cc_##N, CELL, 2, 0, 1, a - b, a < b)                                                                \
-    CARRY_ROW(subc_##N, CELL, 2, 1, 0, a - b - in, 0)                                                                 \
-    CARRY_ROW(subc_cc_##N, CELL, 2, 1, 1, a - b - in, (CELL)(a < b) | ((CELL)(a == b) & in))
+    CARRY_ROW(sub_cc_##N, CELL, 2, 0, 1, a - b, a >= b)                                                               \
+    CARRY_ROW(subc_##N, CELL, 2, 1, 0, a + ~b + in, 0)                                                                \
+    CARRY_ROW(subc_cc_##N, CELL, 2, 1, 1, a + ~b + in, (CELL)(a > b) | ((CELL)(a == b) & in))
 #define MAD_CARRY_ROWS(N, CELL, LO, HI)                                                                               \
     CARRY_ROW(mad_lo_cc_##N, CELL, 3, 0, 1, LO + c, x < c)                                                            \
     CARRY_ROW(mad_hi_cc_##N, CELL, 3, 0, 1, HI + c, x < c)                                                            \

@@ -106,7 +106,7 @@ static void test_operations(void **state)
         }
 }
 
-/* Carry: value and carry out as the definition in PTX says, from one wider sum. */
+/* Carry: value and carry out from one wider sum. Subtraction adds the complement, so its carry is 1 where nothing is borrowed. */
 static const struct { const char *opcode; bool product, hi, subtract, reads, writes; } carries[] = {
     { "add.cc", 0, 0, 0, 0, 1 },    { "addc", 0, 0, 0, 1, 0 },    { "addc.cc", 0, 0, 0, 1, 1 },
     { "sub.cc", 0, 0, 1, 0, 1 },    { "subc", 0, 0, 1, 1, 0 },    { "subc.cc", 0, 0, 1, 1, 1 },
@@ -136,11 +136,11 @@ static void test_carry(void **state)
                     run.carry = in;
                     alu_execute(&c, &run);
                     for (unsigned i = 0; i < 32; i++) {
-                        const unsigned carry = carries[o].reads ? in >> i & 1 : 0;
+                        const unsigned carry = carries[o].reads ? in >> i & 1 : carries[o].subtract;
                         const wide product = (wide)reference(carries[o].hi ? MUL_HI : MUL_LO, t, v[0][i], v[1][i], 0);
                         const uwide first = carries[o].product ? cut((uwide)product, t.bits) : v[0][i];
-                        const uwide second = carries[o].product ? v[2][i] : v[1][i];
-                        const uwide sum = carries[o].subtract ? first - second - carry : first + second + carry;
+                        const uwide second = carries[o].product ? v[2][i] : carries[o].subtract ? cut(~(uwide)v[1][i], t.bits) : v[1][i];
+                        const uwide sum = first + second + carry;
                         assert_true(row_get(&run.d, c.alu.destination, i) == cut(sum, t.bits));
                         if (carries[o].writes)
                             assert_int_equal(run.carry >> i & 1, sum >> t.bits & 1);
