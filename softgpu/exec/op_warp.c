@@ -148,11 +148,19 @@ static void perform(struct exec_warp *w, const struct exec_insn *i, uint32_t mas
     *pred = (*pred & ~mask) | (p & mask);
 }
 
+/* A shuffle from a lane that does not execute it is undefined in PTX. Hardware gives 0, and programs rely on that. */
 static void at_once(struct exec_warp *w, const struct exec_insn *i, uint32_t mask)
 {
     if (i->kind <= SHFL_IDX) {        /* the one that is often in inner loops */
         uint32_t *d = (uint32_t *)(void *)w->temp[0], *pred = exec_pred(w, i->p);
-        uint32_t p = w->row->shuffle[i->kind](d, exec_row(w, i->s[0]), exec_row(w, i->s[1]), exec_row(w, i->s[2]));
+        const uint32_t *from = exec_row(w, i->s[0]);
+        if (w->mask != UINT32_MAX) {
+            uint32_t *present = (uint32_t *)(void *)w->temp[1];
+            w->row->fill32(present, 0);
+            w->row->blend32(present, from, w->mask);
+            from = present;
+        }
+        uint32_t p = w->row->shuffle[i->kind](d, from, exec_row(w, i->s[1]), exec_row(w, i->s[2]));
         w->row->blend32((uint32_t *)(void *)(w->rows + i->d), d, mask);
         *pred = (*pred & ~mask) | (p & mask);
         return;

@@ -54,6 +54,40 @@ static void shuffles(void **state)
     }
 }
 
+/* A lane that does not execute the shuffle gives 0, whatever its register holds: lanes in the other arm of a branch, lanes
+   that the mask names but that have exited, and lanes that meet in two arms. */
+static void shuffles_from_absent_lanes(void **state)
+{
+    (void)state;
+    gpu_load(KERNEL("k", ".reg .b64 mine; mul.wide.u32 mine, r1, 32; add.u64 mine, mine, a0; add.u32 r6, r1, 1000; setp.lt.u32 p1, r1, 8;\n"
+                    "mov.u32 r7, 7; mov.u32 r8, 7; mov.u32 r9, 7; mov.u32 r10, 7;\n@!p1 bra BEHIND;\n"
+                    "shfl.sync.down.b32 r7|p2, r6, 4, 31, 0xff; shfl.sync.bfly.b32 r8, r6, 16, 31, 0xff; shfl.sync.idx.b32 r9, r6, 9, 31, 0xff;\n"
+                    "shfl.down.b32 r10, r6, 2, 31; @p2 add.u32 r10, r10, 10000;\n"
+                    "BEHIND: st.global.v4.u32 [mine], {r7, r8, r9, r10};")
+             /* of 16 lanes that remain, all are named; lanes 16 and up have exited */
+             KERNEL("exited", MINE "add.u32 r6, r1, 1000; setp.ge.u32 p1, r1, 16;\n@p1 ret;\n"
+                    "shfl.sync.down.b32 r7, r6, 8, 31, -1; st.global.u32 [mine], r7;")
+             /* lanes 0..7 and 8..15 come from two arms, 16 and up never do */
+             KERNEL("arms", MINE "add.u32 r6, r1, 1000; setp.ge.u32 p1, r1, 16; setp.ge.u32 p2, r1, 8;\n@p1 bra END;\n@p2 bra UPPER;\n"
+                    "shfl.sync.down.b32 r7, r6, 12, 31, 0xffff; bra STORE;\n"
+                    "UPPER: shfl.sync.down.b32 r7, r6, 4, 31, 0xffff;\nSTORE: st.global.u32 [mine], r7;\nEND:"));
+    uint32_t *out = gpu_alloc(32 * 32);
+    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t l = 0; l < 32; l++) {
+        const uint32_t e[] = { l < 8 ? l < 4 ? 1000 + l + 4 : 0 : 7, l < 8 ? 0 : 7, l < 8 ? 0 : 7,
+                               l < 8 ? (l < 6 ? 1000 + l + 2 : 0) + 10000 : 7 };
+        assert_memory_equal(out + 8 * l, e, sizeof e);
+    }
+    memset(out, 0, 128);
+    assert_int_equal(gpu_run("exited", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t l = 0; l < 32; l++)
+        assert_int_equal(out[l], l < 8 ? 1000 + l + 8 : 0);
+    memset(out, 0, 128);
+    assert_int_equal(gpu_run("arms", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t l = 0; l < 32; l++)
+        assert_int_equal(out[l], l < 4 ? 1000 + l + 12 : l >= 8 && l < 12 ? 1000 + l + 4 : 0);
+}
+
 static void votes_and_matches(void **state)
 {
     (void)state;
@@ -198,7 +232,7 @@ static void atomics_return_the_old_value(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(shuffles), EXEC_TEST(votes_and_matches), EXEC_TEST(reductions), EXEC_TEST(block_reductions_and_barrier_counts),
+        EXEC_TEST(shuffles), EXEC_TEST(shuffles_from_absent_lanes), EXEC_TEST(votes_and_matches), EXEC_TEST(reductions), EXEC_TEST(block_reductions_and_barrier_counts),
         EXEC_TEST(special_registers), EXEC_TEST(atomics), EXEC_TEST(atomics_return_the_old_value),
     };
     return EXEC_MAIN(tests);
