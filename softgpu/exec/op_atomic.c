@@ -32,11 +32,20 @@ static uint32_t small_two(enum op op, uint32_t a, uint32_t b, struct small_float
     return (op == MIN) == less ? a : b;
 }
 
-static uint64_t two(enum op op, enum ptx_type type, uint64_t a, uint64_t b)
+static uint32_t without_subnormal(uint32_t bits) { return bits & 0x7f800000 ? bits : bits & 0x80000000; }
+
+/* flush: of f32, subnormal operands and results become zeros of their sign. */
+static uint32_t add_f32(uint32_t a, uint32_t b, bool flush)
+{
+    if (!flush)
+        return of_f32(f32_of(a) + f32_of(b));
+    return without_subnormal(of_f32(f32_of(without_subnormal(a)) + f32_of(without_subnormal(b))));
+}
+
+static uint64_t two(enum op op, enum ptx_type type, uint64_t a, uint64_t b, bool flush)
 {
     switch (type) {
-    case PTX_F32:
-        return of_f32(f32_of((uint32_t)a) + f32_of((uint32_t)b));
+    case PTX_F32:  return add_f32((uint32_t)a, (uint32_t)b, flush);
     case PTX_F64: {
         union { uint64_t u; double f; } x = { .u = a }, y = { .u = b };
         x.f += y.f;
@@ -65,7 +74,8 @@ static uint64_t two(enum op op, enum ptx_type type, uint64_t a, uint64_t b)
 
 /* One lane. Relaxed and stronger differ for the compiler only in constants, hence the macro. */
 #define ATOMIC(bits)                                                                                                            \
-    EXEC_RACY static uint##bits##_t atomic##bits(enum op op, enum ptx_type type, void *at, uint##bits##_t b, uint##bits##_t c)   \
+    EXEC_RACY static uint##bits##_t atomic##bits(enum op op, enum ptx_type type, bool flush, void *at, uint##bits##_t b,        \
+                                                 uint##bits##_t c)                                                              \
     {                                                                                                                           \
         uint##bits##_t *p = at, old;                                                                                            \
         bool real = type >= PTX_F16 && type <= PTX_F64;                                                                         \
@@ -85,7 +95,8 @@ static uint64_t two(enum op op, enum ptx_type type, uint64_t a, uint64_t b)
             return old;                                                                                                         \
         }                                                                                                                       \
         old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                                             \
-        while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)two(op, type, old, b), true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) \
+        while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)two(op, type, old, b, flush), true, __ATOMIC_ACQ_REL,      \
+                                            __ATOMIC_RELAXED))                                                                  \
             ;                                                                                                                   \
         return old;                                                                                                             \
     }
@@ -101,13 +112,13 @@ static uint64_t shared_one(const struct exec_insn *i, void *at, uint64_t b, uint
     uint64_t old = i->size == 8 ? *(uint64_t *)at : i->size == 4 ? *(uint32_t *)at : *(uint16_t *)at, v;
     bool real = type >= PTX_F16 && type <= PTX_F64;
     switch (op) {
-    case ADD:  v = real ? two(op, type, old, b) : old + b; break;
+    case ADD:  v = real ? two(op, type, old, b, false) : old + b; break;
     case AND:  v = old & b; break;
     case OR:   v = old | b; break;
     case XOR:  v = old ^ b; break;
     case EXCH: v = b; break;
     case CAS:  v = old == b ? c : old; break;
-    default:   v = two(op, type, old, b);
+    default:   v = two(op, type, old, b, false);
     }
     if (i->size == 8)
         *(uint64_t *)at = v;
@@ -116,6 +127,16 @@ static uint64_t shared_one(const struct exec_insn *i, void *at, uint64_t b, uint
     else
         *(uint16_t *)at = (uint16_t)v;
     return old;
+}
+
+/* atom.add.f32 and red.add.f32 flush subnormals on global memory and keep them on shared memory: by where the address
+   leads, so for a generic one too. f16, bf16 (.noftz) and f64 keep them everywhere. */
+static bool flushes(const struct exec_warp *w, const struct exec_insn *i, const void *at)
+{
+    if (i->type != PTX_F32 || i->space == PTX_SPACE_SHARED)
+        return false;
+    const struct exec_block *b = w->block;
+    return (uintptr_t)at - (uintptr_t)b->shared >= b->shared_size;
 }
 
 static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
@@ -138,15 +159,17 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
             else if (to)
                 ((uint32_t *)(void *)to)[l] = (uint32_t)old;
         } else if (size == 8) {
-            uint64_t old = atomic64((enum op)i->kind, (enum ptx_type)i->type, at, ((const uint64_t *)b)[l], ((const uint64_t *)c)[l]);
+            uint64_t old = atomic64((enum op)i->kind, (enum ptx_type)i->type, false, at, ((const uint64_t *)b)[l], ((const uint64_t *)c)[l]);
             if (to)
                 ((uint64_t *)(void *)to)[l] = old;
         } else if (size == 4) {
-            uint32_t old = atomic32((enum op)i->kind, (enum ptx_type)i->type, at, ((const uint32_t *)b)[l], ((const uint32_t *)c)[l]);
+            uint32_t old = atomic32((enum op)i->kind, (enum ptx_type)i->type, flushes(w, i, at), at, ((const uint32_t *)b)[l],
+                                    ((const uint32_t *)c)[l]);
             if (to)
                 ((uint32_t *)(void *)to)[l] = old;
         } else {
-            uint16_t old = atomic16((enum op)i->kind, (enum ptx_type)i->type, at, (uint16_t)((const uint32_t *)b)[l], (uint16_t)((const uint32_t *)c)[l]);
+            uint16_t old = atomic16((enum op)i->kind, (enum ptx_type)i->type, false, at, (uint16_t)((const uint32_t *)b)[l],
+                                    (uint16_t)((const uint32_t *)c)[l]);
             if (to)
                 ((uint32_t *)(void *)to)[l] = old;
         }
@@ -170,8 +193,8 @@ static void run_atomic_vector(struct exec_warp *w, const struct exec_insn *i)
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
             void *at = (void *)(exec_found_address(w, found, l, size * n) + k * size);
-            uint32_t old = size == 4 ? atomic32((enum op)i->kind, (enum ptx_type)i->type, at, b[l], 0)
-                                     : atomic16((enum op)i->kind, (enum ptx_type)i->type, at, (uint16_t)b[l], 0);
+            uint32_t old = size == 4 ? atomic32((enum op)i->kind, (enum ptx_type)i->type, flushes(w, i, at), at, b[l], 0)
+                                     : atomic16((enum op)i->kind, (enum ptx_type)i->type, false, at, (uint16_t)b[l], 0);
             if (!v->sink[k])
                 ((uint32_t *)(void *)(w->rows + v->to[k]))[l] = old;
         }

@@ -229,11 +229,59 @@ static void atomics_return_the_old_value(void **state)
     assert_int_equal(out[1041], 0x44000000);
 }
 
+/* atom.add.f32 and red.add.f32 flush subnormals on global memory, whatever the address is called, and not on shared memory. */
+static void float_atomics_flush_on_global_memory_only(void **state)
+{
+    (void)state;
+    static const struct { uint32_t old, operand, flushed, kept; } cases[] = {
+        { 1, 1, 0, 2 }, { 0x80000001, 0x80000001, 0x80000000, 0x80000002 },           /* both subnormal: zeros of their sign */
+        { 0x007fffff, 0x3f800000, 0x3f800000, 0x3f800000 }, { 0x3f800000, 5, 0x3f800000, 0x3f800000 },
+        { 0x00800001, 0x80800000, 0, 1 }, { 0x80800001, 0x00800000, 0x80000000, 0x80000001 },   /* only the result is */
+        { 0x00400000, 0x00400000, 0, 0x00800000 }, { 0x00800000, 0x80400000, 0x00800000, 0x00400000 },
+        { 0x3f800000, 0x40000000, 0x40400000, 0x40400000 },
+    };
+    gpu_load(".shared .align 8 .b32 s[16];\n"
+             ".visible .entry k(.param .u64 out, .param .u32 old, .param .u32 operand)\n{\n" HEAD
+             ".reg .b64 g<8>; ld.param.u32 r4, [old]; ld.param.u32 r5, [operand];\n"
+             "mov.u64 g1, s; cvta.shared.u64 g2, g1; cvta.to.global.u64 g3, a0;\n"
+             "st.global.v4.u32 [a0], {r4, r4, r4, r4}; st.global.v4.u32 [a0+16], {r4, r4, r4, r4};\n"
+             "st.shared.u32 [s], r4; st.shared.u32 [s+4], r4; st.shared.u32 [s+8], r4; st.shared.u32 [s+12], r4;\n"
+             "red.global.add.f32 [g3], r5; atom.global.add.f32 r6, [g3+4], r5; red.add.f32 [a0+8], r5; atom.relaxed.gpu.add.f32 r7, [a0+12], r5;\n"
+             "red.global.add.v2.f32 [g3+16], {r5, r5}; atom.global.add.v2.f32 {r8, r9}, [g3+24], {r5, r5};\n"
+             "red.shared.add.f32 [s], r5; atom.shared.add.f32 r10, [s+4], r5; red.add.f32 [g2+8], r5; atom.add.f32 r11, [g2+12], r5;\n"
+             "st.global.v4.u32 [a0+32], {r6, r7, r8, r9}; st.global.v2.u32 [a0+48], {r10, r11};\n"
+             "ld.shared.v4.u32 {r12, r13, r14, r15}, [s]; st.global.v4.u32 [a0+64], {r12, r13, r14, r15};\nret;\n}\n");
+    uint32_t *out = gpu_alloc(128);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        assert_int_equal(gpu_run("k", 1, 1, 3, ARG(out), (uint64_t)cases[c].old, (uint64_t)cases[c].operand), CUDA_SUCCESS);
+        for (unsigned k = 0; k < 8; k++)
+            assert_int_equal(out[k], cases[c].flushed);
+        for (unsigned k = 8; k < 14; k++)
+            assert_int_equal(out[k], cases[c].old);                   /* what was there before, as it was */
+        for (unsigned k = 16; k < 20; k++)
+            assert_int_equal(out[k], cases[c].kept);
+    }
+}
+
+/* The other types keep subnormals everywhere. */
+static void other_float_atomics_keep_subnormals(void **state)
+{
+    (void)state;
+    gpu_load(KERNEL("k", "red.global.add.noftz.f16x2 [a0], 0x00010001; red.global.add.noftz.bf16x2 [a0+4], 0x00010001;\n"
+                    "mov.u64 a1, 1; red.global.add.f64 [a0+8], a1; mov.b16 h1, 1; red.global.add.noftz.f16 [a0+16], h1; red.global.add.noftz.bf16 [a0+18], h1;"));
+    uint32_t *out = gpu_alloc(64);
+    const uint32_t start[] = { 0x00020001, 0x00020001, 2, 0, 0x00010002 }, e[] = { 0x00030002, 0x00030002, 3, 0, 0x00020003 };
+    memcpy(out, start, sizeof start);
+    assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+    assert_memory_equal(out, e, sizeof e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         EXEC_TEST(shuffles), EXEC_TEST(shuffles_from_absent_lanes), EXEC_TEST(votes_and_matches), EXEC_TEST(reductions), EXEC_TEST(block_reductions_and_barrier_counts),
         EXEC_TEST(special_registers), EXEC_TEST(atomics), EXEC_TEST(atomics_return_the_old_value),
+        EXEC_TEST(float_atomics_flush_on_global_memory_only), EXEC_TEST(other_float_atomics_keep_subnormals),
     };
     return EXEC_MAIN(tests);
 }
