@@ -22,8 +22,8 @@ static bool block_memory(struct exec_block *b)
             return false;
         memset(b->warps, 0, g->warps_per_block * sizeof *b->warps);
         b->warp_count = g->warps_per_block;
-        b->shared_size = g->shared_size;
-        b->shared = aligned_alloc(128, (g->shared_size + 255) / 128 * 128);
+        b->shared_size = g->engine->limits.shared_reserved + g->shared_size;
+        b->shared = aligned_alloc(128, (b->shared_size + 255) / 128 * 128);
         if (!b->shared)
             return false;
         b->local_size = local * g->warps_per_block;
@@ -53,6 +53,7 @@ static void block_start(struct exec_block *b)
         return;
     }
     memset(b->barriers, 0, sizeof b->barriers);
+    memset(b->shared, 0, g->engine->limits.shared_reserved);     /* cooperative groups finds its barriers in rest there */
     b->live_threads = g->threads_per_block;
     b->live_warps = b->warp_count;
     for (uint32_t i = 0; i < b->warp_count; i++) {

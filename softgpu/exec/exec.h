@@ -115,7 +115,7 @@ struct sg_kernel {
     _Atomic(struct exec_function *) *functions;   /* per ptx function of the module: NULL until decoded */
     uint64_t *shared_offset;          /* per module variable: its place in shared memory, UINT64_MAX: none */
     uint32_t **function_shared;       /* per function: per variable of it, likewise 32 bits */
-    size_t static_shared;             /* where dynamic shared memory begins */
+    size_t static_shared;             /* without what is reserved: dynamic shared memory begins behind both */
     unsigned shared_align;
     bool recursive;                   /* or calls that are not known before */
     uint32_t local_static;            /* bytes per lane of the deepest chain of calls, if not recursive */
@@ -214,7 +214,7 @@ struct exec_block {
     uint64_t chaos;
     uint32_t warp_count, live_threads, live_warps;
     struct exec_warp *warps;
-    unsigned char *shared; size_t shared_size;
+    unsigned char *shared; size_t shared_size;   /* reserved, static, dynamic */
     unsigned char *local; size_t local_size;
     struct exec_barrier barriers[EXEC_BARRIERS];
 };

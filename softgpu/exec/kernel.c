@@ -235,10 +235,12 @@ static uint64_t place(uint64_t *top, const struct ptx_variable *v, unsigned *max
     return at;
 }
 
+/* The block's shared memory begins with what the system reserves, as on hardware; the kernel's own comes behind. */
 static int layout_shared(sg_kernel *k, const struct reach *r)
 {
     const struct ptx_module *m = r->module;
-    uint64_t top = 0;
+    const uint64_t reserved = k->program->engine->limits.shared_reserved;
+    uint64_t top = reserved;
     unsigned align = 16;
     for (uint32_t v = 0; v < m->variable_count; v++)
         if (m->variables[v].space == PTX_SPACE_SHARED && r->variable[v] && !m->variables[v].unsized)
@@ -271,7 +273,7 @@ static int layout_shared(sg_kernel *k, const struct reach *r)
         for (uint32_t v = 0; k->function_shared[f] && v < m->functions[f].variable_count; v++)
             if (m->functions[f].variables[v].space == PTX_SPACE_SHARED && m->functions[f].variables[v].unsized)
                 k->function_shared[f][v] = (uint32_t)((top + 15) / 16 * 16);
-    k->static_shared = (size_t)top;
+    k->static_shared = (size_t)(top - reserved);
     k->shared_align = align;
     return 0;
 }

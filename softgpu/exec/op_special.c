@@ -8,8 +8,8 @@ enum {
     SPECIAL_WARPID = EXEC_ROW_COUNT, SPECIAL_NWARPID, SPECIAL_SMID, SPECIAL_NSMID, SPECIAL_GRIDID,
     SPECIAL_MASK_EQ, SPECIAL_MASK_LE, SPECIAL_MASK_LT, SPECIAL_MASK_GE, SPECIAL_MASK_GT,
     SPECIAL_CLOCK, SPECIAL_CLOCK_HI, SPECIAL_CLOCK64, SPECIAL_TIMER, SPECIAL_TIMER_LO, SPECIAL_TIMER_HI,
-    SPECIAL_SMEM_TOTAL, SPECIAL_SMEM_AGGREGATE, SPECIAL_SMEM_DYNAMIC, SPECIAL_ENVREG1, SPECIAL_ENVREG2, SPECIAL_ZERO,
-    SPECIAL_ONE
+    SPECIAL_SMEM_TOTAL, SPECIAL_SMEM_AGGREGATE, SPECIAL_SMEM_DYNAMIC, SPECIAL_SMEM_RESERVED, SPECIAL_SMEM_GROUPS,
+    SPECIAL_ENVREG1, SPECIAL_ENVREG2, SPECIAL_ZERO, SPECIAL_ONE
 };
 
 int exec_special_find(const char *name, int component, unsigned *kind, bool *wide)
@@ -28,8 +28,11 @@ int exec_special_find(const char *name, int component, unsigned *kind, bool *wid
         { "globaltimer", SPECIAL_TIMER, false, true }, { "globaltimer_lo", SPECIAL_TIMER_LO, false, false },
         { "globaltimer_hi", SPECIAL_TIMER_HI, false, false },
         { "total_smem_size", SPECIAL_SMEM_TOTAL, false, false }, { "aggr_smem_size", SPECIAL_SMEM_AGGREGATE, false, false },
-        { "dynamic_smem_size", SPECIAL_SMEM_DYNAMIC, false, false }, { "reserved_smem_offset_begin", SPECIAL_ZERO, false, false },
-        { "reserved_smem_offset_end", SPECIAL_ZERO, false, false }, { "reserved_smem_offset_cap", SPECIAL_ZERO, false, false },
+        { "dynamic_smem_size", SPECIAL_SMEM_DYNAMIC, false, false },
+        /* what the system reserves of a block's shared memory is its beginning */
+        { "reserved_smem_offset_begin", SPECIAL_ZERO, false, false }, { "reserved_smem_offset_end", SPECIAL_SMEM_RESERVED, false, false },
+        { "reserved_smem_offset_cap", SPECIAL_SMEM_RESERVED, false, false },
+        { "reserved_smem_offset_0", SPECIAL_ZERO, false, false }, { "reserved_smem_offset_1", SPECIAL_SMEM_GROUPS, false, false },
         { "envreg1", SPECIAL_ENVREG1, false, false }, { "envreg2", SPECIAL_ENVREG2, false, false },
         { "current_graph_exec", SPECIAL_ZERO, false, true },
     };
@@ -48,7 +51,7 @@ int exec_special_find(const char *name, int component, unsigned *kind, bool *wid
         }
     *wide = false;
     *kind = SPECIAL_ZERO;
-    if (!strncmp(name, "envreg", 6) || !strncmp(name, "reserved_smem_offset", 20))
+    if (!strncmp(name, "envreg", 6))
         return 0;
     if (!strncmp(name, "pm", 2)) {
         *wide = strlen(name) > 3 && !strcmp(name + strlen(name) - 3, "_64");
@@ -95,6 +98,9 @@ static uint64_t uniform(struct exec_warp *w, unsigned kind)
     case SPECIAL_SMEM_TOTAL:     return g->shared_size;
     case SPECIAL_SMEM_AGGREGATE: return g->shared_size + g->engine->limits.shared_reserved;
     case SPECIAL_SMEM_DYNAMIC:   return g->launch.dynamic_shared;
+    case SPECIAL_SMEM_RESERVED:  return g->engine->limits.shared_reserved;
+    /* where cooperative groups keeps what tiles of several warps need, 288 bytes */
+    case SPECIAL_SMEM_GROUPS:    return g->engine->limits.shared_reserved / 2;
     /* where cooperative groups keeps the grid's barrier; high and low word */
     case SPECIAL_ENVREG1:        return g->launch.flags & SG_GRID_COOPERATIVE ? EXEC_WINDOW_BASE(EXEC_WINDOW_GRID) >> 32 : 0;
     case SPECIAL_ENVREG2:        return g->launch.flags & SG_GRID_COOPERATIVE ? 256 : 0;

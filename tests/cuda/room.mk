@@ -19,6 +19,9 @@ build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
+# Tiles of several warps need what code for compute capability 8.0 and later may use.
+build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))
+
 define cuda_variant_rule
 build/cuda/$(1): tests/cuda/$(firstword $(subst -, ,$(1))).cu tests/cuda/check.h
 	@mkdir -p $$(@D)
