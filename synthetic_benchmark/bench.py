@@ -455,8 +455,14 @@ def available(place, servers):
     return found
 
 
+def version():
+    with open(os.path.join(HERE, "..", "cpu", "common", "version.h"), encoding="utf-8") as header:
+        return re.search(r'FLYT_VERSION "(.*)"', header.read()).group(1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"bench.py, Flyt {version()}")
     parser.add_argument("--bin", default="bin")
     parser.add_argument("--limits", default="build/plain/tests/bench_limits")
     parser.add_argument("--programs", default="build/bench")

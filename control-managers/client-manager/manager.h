@@ -22,10 +22,11 @@
 #include "control-managers/common/link.h"
 #include "control-managers/common/loop.h"
 #include "control-managers/common/process.h"
-#include "cpu/common/secret.h"
 #include "control-managers/common/tls.h"
+#include "cpu/common/secret.h"
+#include "cpu/common/version.h"
 
-#define MANAGER_SOFTWARE "flyt-client-manager 0.1"
+#define MANAGER_SOFTWARE "flyt-client-manager " FLYT_VERSION
 
 enum program_state { PROGRAM_ASKING, PROGRAM_RUNNING, PROGRAM_REFUSED };
 

@@ -22,8 +22,9 @@
 #include "control-managers/common/loop.h"
 #include "control-managers/common/map.h"
 #include "cpu/common/ticket.h"
+#include "cpu/common/version.h"
 
-#define CLUSTER_SOFTWARE "flyt-cluster-manager 1.0"
+#define CLUSTER_SOFTWARE "flyt-cluster-manager " FLYT_VERSION
 
 /* ---- mailboxes: what is pushed to a node or a client manager until it is acknowledged ---- */
 

@@ -10,10 +10,7 @@
 
 #include "control-managers/common/config.h"
 #include "control-managers/flytctl/flytctl.h"
-
-#ifndef FLYT_VERSION
-#define FLYT_VERSION "1.0"
-#endif
+#include "cpu/common/version.h"
 
 static int option_index(const struct option_row *options, const char *name)
 {

@@ -10,6 +10,7 @@
 #include "control-managers/common/tls.h"
 #include "control-managers/flytctl/flytctl.h"
 #include "control-managers/flytctl/schema.h"
+#include "cpu/common/version.h"
 
 static const char default_settings[] = "/etc/flyt/flytctl.conf";
 
@@ -129,7 +130,7 @@ static int open_link(struct flytctl *ctl, const struct target *target)
     }
     const char *const uris[] = { target->manager, NULL };
     const struct link_options options = {
-        .uris = uris, .tls = tls, .role = CTL_ROLE_ADMIN, .name = target->name, .software = "flytctl 1.0",
+        .uris = uris, .tls = tls, .role = CTL_ROLE_ADMIN, .name = target->name, .software = "flytctl " FLYT_VERSION,
         .secret = has_secret ? &secret : NULL, .once = true,
     };
     ctl->loop = loop_create();

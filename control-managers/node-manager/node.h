@@ -23,11 +23,12 @@
 #include "control-managers/common/loop.h"
 #include "control-managers/common/process.h"
 #include "control-managers/common/protocol.h"
-#include "cpu/common/secret.h"
 #include "control-managers/common/tls.h"
 #include "control-managers/node-manager/schema.h"
+#include "cpu/common/secret.h"
+#include "cpu/common/version.h"
 
-#define NODE_SOFTWARE "flyt-node-manager 0.1"
+#define NODE_SOFTWARE "flyt-node-manager " FLYT_VERSION
 
 enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096 };
 

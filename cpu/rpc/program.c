@@ -15,7 +15,7 @@ static const struct rpc_procedure procedures[] = {
 };
 
 const struct rpc_program rpc_flyt_program = {
-    .program = FLYT_PROGRAM, .version = FLYT_VERSION,
+    .program = FLYT_PROGRAM, .version = FLYT_VERSION_1,
     .count = sizeof procedures / sizeof procedures[0], .procedures = procedures,
     .max_record = MAX_RECORD,
 };

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "cpu/common/log.h"
+#include "cpu/common/version.h"
 #include "cpu/server/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/ticket.h"
-#include "cpu/server/version.h"
 
 enum { OPTION_LISTEN = 256, OPTION_GPU, OPTION_WORKERS, OPTION_VERSION, OPTION_WORKER, OPTION_CACHE, OPTION_TICKET_KEY,
        OPTION_TICKET_STATE, OPTION_TICKET_SERVER, OPTION_SHOW_DEVICE, OPTION_TLS, OPTION_TLS_CERTIFICATE, OPTION_TLS_KEY, OPTION_TLS_CA, OPTION_PLAIN_TCP,
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
             listener.tls = true;
             break;
         case OPTION_VERSION:
-            puts("cricket-rpc-server, " FLYT_SERVER_VERSION);
+            puts("cricket-rpc-server " FLYT_VERSION);
             return 0;
         case 'h':
             fputs(help, stdout);

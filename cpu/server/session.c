@@ -13,9 +13,9 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/common/version.h"
 #include "cpu/server/code.h"
 #include "cpu/server/lanes.h"
-#include "cpu/server/version.h"
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
 #define READER_LINGER_NS 40000
@@ -116,7 +116,7 @@ static void hello_refuse(struct session *session, struct call *call, CUresult co
     memset(&result, 0, sizeof result);
     result.major = FLYT_PROTOCOL_MAJOR;
     result.minor = FLYT_PROTOCOL_MINOR;
-    result.server = (char *)(uintptr_t)FLYT_SERVER_VERSION;
+    result.server = (char *)(uintptr_t)"Flyt " FLYT_VERSION;
     result.refusal = (char *)(uintptr_t)refusal;
     log_warning("%s refused: %s", session->client, refusal);
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, code, false);
@@ -167,7 +167,7 @@ void serve_hello(struct session *session, struct call *call)
         return;
     }
     session->gpu->DriverGetVersion(&session->driver_version);
-    snprintf(server, sizeof server, "%s, %s", FLYT_SERVER_VERSION, session->gpu->kind);
+    snprintf(server, sizeof server, "Flyt %s, %s", FLYT_VERSION, session->gpu->kind);
     hello_result result;
     memset(&result, 0, sizeof result);
     result.major = FLYT_PROTOCOL_MAJOR;

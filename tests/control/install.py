@@ -15,6 +15,7 @@ BIN = os.path.abspath(sys.argv[1])
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGING = os.path.join(TOP, "control-managers/packaging")
 work = tempfile.mkdtemp(prefix="flyt-install-")
+version = subprocess.run([os.path.join(PACKAGING, "version")], capture_output=True, text=True).stdout.strip()
 number = failures = 0
 # No unit may be weaker than this by `systemd-analyze security` (0: nothing can be reached, 10: everything).
 EXPOSURE = {"cluster-manager": 20, "client-manager": 25, "node-manager": 60}
@@ -164,6 +165,7 @@ def a_debian_package():
             return f"no {tool} here"
     package = run(os.path.join(PACKAGING, "make-deb"), BIN, work).stdout.strip()
     depends = run("dpkg-deb", "-f", package, "Depends").stdout
+    need(run("dpkg-deb", "-f", package, "Version").stdout.strip() == version and f"_{version}_" in package, package)
     need(all(name in depends for name in ("libuv1", "libmongoc-1.0-0", "libsqlite3-0", "libtirpc3")) and "flyt" not in depends, depends)
     root = os.path.join(work, "deb")
     run("dpkg-deb", "-x", package, root)

@@ -94,7 +94,7 @@ static void call(const struct proc *proc, const uint8_t *args, size_t size)
     size_t whole = 44 + size;
     uint8_t *record = malloc(whole);
     const uint32_t head[] = { htonl(0x80000000u | (uint32_t)(40 + size)), htonl(1), 0, htonl(2), htonl(FLYT_PROGRAM),
-                              htonl(FLYT_VERSION), htonl(proc->number), 0, 0, 0, 0 };
+                              htonl(FLYT_VERSION_1), htonl(proc->number), 0, 0, 0, 0 };
     memcpy(record, head, sizeof head);
     if (size > 0)
         memcpy(record + sizeof head, args, size);

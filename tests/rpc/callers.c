@@ -55,7 +55,7 @@ static void wrong_calls(void **state)
     char why[RPC_ERROR_SIZE];
     struct words call, reply;
 
-    call = call_head(1, 3, FLYT_PROGRAM, FLYT_VERSION, 0);              /* RPC version */
+    call = call_head(1, 3, FLYT_PROGRAM, FLYT_VERSION_1, 0);              /* RPC version */
     words_send(fd, &call);
     assert_true(words_receive(fd, &reply));
     static const uint32_t rpc_mismatch[] = { 1, 1, 1, 0, 2, 2 };
@@ -70,29 +70,29 @@ static void wrong_calls(void **state)
     assert_int_equal(words_at(&reply, 5), PROG_UNAVAIL);
     assert_int_equal(reply.count, 6);
 
-    call = call_head(3, 2, FLYT_PROGRAM, FLYT_VERSION + 1, 0);          /* version, with the range */
+    call = call_head(3, 2, FLYT_PROGRAM, FLYT_VERSION_1 + 1, 0);          /* version, with the range */
     words_send(fd, &call);
     assert_true(words_receive(fd, &reply));
     assert_int_equal(words_at(&reply, 5), PROG_MISMATCH);
-    assert_int_equal(words_at(&reply, 6), FLYT_VERSION);
-    assert_int_equal(words_at(&reply, 7), FLYT_VERSION);
+    assert_int_equal(words_at(&reply, 6), FLYT_VERSION_1);
+    assert_int_equal(words_at(&reply, 7), FLYT_VERSION_1);
 
     static const uint32_t unknown[] = { 9, 9999, 0xffffffff };          /* procedures */
     for (size_t i = 0; i < 3; i++) {
-        call = call_head(4, 2, FLYT_PROGRAM, FLYT_VERSION, unknown[i]);
+        call = call_head(4, 2, FLYT_PROGRAM, FLYT_VERSION_1, unknown[i]);
         words_send(fd, &call);
         assert_true(words_receive(fd, &reply));
         assert_int_equal(words_at(&reply, 5), PROC_UNAVAIL);
     }
 
-    call = call_head(7, 2, FLYT_PROGRAM, FLYT_VERSION, 0);              /* a credential of another kind */
+    call = call_head(7, 2, FLYT_PROGRAM, FLYT_VERSION_1, 0);              /* a credential of another kind */
     call.word[6] = htonl(AUTH_SYS);
     words_send(fd, &call);
     assert_true(words_receive(fd, &reply));
     assert_int_equal(words_at(&reply, 2), MSG_DENIED);
     assert_int_equal(words_at(&reply, 3), AUTH_ERROR);
 
-    call = call_head(8, 2, FLYT_PROGRAM, FLYT_VERSION, 0);              /* NULL works all the same */
+    call = call_head(8, 2, FLYT_PROGRAM, FLYT_VERSION_1, 0);              /* NULL works all the same */
     words_send(fd, &call);
     assert_true(words_receive(fd, &reply));
     assert_int_equal(words_at(&reply, 0), 8);
@@ -109,7 +109,7 @@ static void garbage_arguments(void **state)
     char why[RPC_ERROR_SIZE];
     struct words reply;
     struct service *service = server_side(&fd);
-    struct words call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION, FLYT_MODULE_LOAD);
+    struct words call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION_1, FLYT_MODULE_LOAD);
     words_add(&call, 1);                                                      /* module */
     words_add(&call, 0);                                                      /* device */
     for (unsigned i = 0; i < FLYT_HASH_SIZE / 4; i++)
@@ -123,7 +123,7 @@ static void garbage_arguments(void **state)
     assert_int_equal(server_side_end(service, fd, why), -EPROTO);
 
     service = server_side(&fd);                                         /* bytes left over */
-    call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION, FLYT_DEVICE_SYNC);
+    call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION_1, FLYT_DEVICE_SYNC);
     words_add(&call, 1);
     words_add(&call, 1);
     words_send(fd, &call);
@@ -132,7 +132,7 @@ static void garbage_arguments(void **state)
     assert_int_equal(server_side_end(service, fd, why), -EPROTO);
 
     service = server_side(&fd);                                         /* ASYNC: no answer, but the end */
-    call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION, FLYT_UNMAP);
+    call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION_1, FLYT_UNMAP);
     words_send(fd, &call);
     assert_false(words_receive(fd, &reply));
     assert_int_equal(server_side_end(service, fd, why), -EPROTO);
@@ -193,7 +193,7 @@ static void long_messages(void **state)
 static void half_a_call(void **state)
 {
     (void)state;
-    struct words call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION, 0);
+    struct words call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION_1, 0);
     uint32_t mark = htonl(0x80000000u | (uint32_t)(call.count * 4));
     for (size_t cut = 1; cut < 4 + call.count * 4; cut += 5) {
         int fd;
@@ -214,7 +214,7 @@ static void slow_call(void **state)
     char why[RPC_ERROR_SIZE];
     struct words reply;
     struct service *service = server_side(&fd);
-    struct words_slow slow = { fd, call_head(9, 2, FLYT_PROGRAM, FLYT_VERSION, 0) };
+    struct words_slow slow = { fd, call_head(9, 2, FLYT_PROGRAM, FLYT_VERSION_1, 0) };
     words_trickle(&slow);
     assert_true(words_receive(fd, &reply));
     assert_int_equal(words_at(&reply, 0), 9);

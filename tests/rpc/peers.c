@@ -73,7 +73,7 @@ static uint32_t ask(struct client_side *side, struct asked *asked)
     assert_int_equal(words_at(&words, 1), 0);                 /* CALL */
     assert_int_equal(words_at(&words, 2), 2);
     assert_int_equal(words_at(&words, 3), FLYT_PROGRAM);
-    assert_int_equal(words_at(&words, 4), FLYT_VERSION);
+    assert_int_equal(words_at(&words, 4), FLYT_VERSION_1);
     assert_int_equal(words_at(&words, 5), FLYT_STREAM_SYNC);
     return words_at(&words, 0);
 }

@@ -79,7 +79,7 @@ static void raw_end(struct raw *raw, struct service *service, bool close_first)
 
 static size_t put_call(struct raw *raw, uint32_t procedure, uint32_t argument, size_t bytes)
 {
-    uint32_t words[] = { 0x80000000 | 44, 9, 0, 2, FLYT_PROGRAM, FLYT_VERSION, procedure, 0, 0, 0, 0, argument };
+    uint32_t words[] = { 0x80000000 | 44, 9, 0, 2, FLYT_PROGRAM, FLYT_VERSION_1, procedure, 0, 0, 0, 0, argument };
     for (size_t i = 0; i < 12; i++)
         words[i] = htonl(words[i]);
     struct iovec data = { words, bytes };

@@ -1,2 +1,3 @@
 # What belongs to the project as a whole.
 TESTS += "tests/tools/man.sh $(BIN)"
+TESTS += "tests/tools/version.sh $(BIN)"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cpu/common/log.h"
+#include "cpu/common/version.h"
 #include "cpu/rpc/manager_prot.h"
 #include "internal.h"
 
@@ -71,7 +72,7 @@ static int manager_connect(void)
 
 static int manager_hello(void)
 {
-    char name[32], software[] = "libflyt-client";
+    char name[32], software[] = "libflyt-client " FLYT_VERSION;
     snprintf(name, sizeof name, "pid-%d", (int)getpid());
     manager_hello_args args = { .major = MANAGER_MAJOR, .minor = MANAGER_MINOR, .role = MANAGER_ROLE_PROGRAM, .name = name,
                                 .software = software, .incarnation = (u_quad_t)getpid() };

@@ -15,6 +15,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/common/version.h"
 #include "host.h"
 #include "lanes.h"
 
@@ -207,8 +208,9 @@ static int attach_hello(const struct manager_place *place)
         return CORE_SYSTEM_NOT_READY;
     }
     if (hello->major != FLYT_PROTOCOL_MAJOR) {
-        log_error("the GPU server %s speaks protocol %u.%u, this program's Flyt %d.%d; install the same version on both sides",
-                  core_session.uri, hello->major, hello->minor, FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
+        log_error("the GPU server %s (%s) speaks protocol %u.%u, this program's Flyt %s speaks %d.%d; install the same version on "
+                  "both sides", core_session.uri, hello->server ? hello->server : "", hello->major, hello->minor, FLYT_VERSION,
+                  FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
         return VERSION_MISMATCH;
     }
     if (code) {
@@ -216,6 +218,7 @@ static int attach_hello(const struct manager_place *place)
                   hello->refusal && *hello->refusal ? hello->refusal : "it gives no reason", code);
         return code;
     }
+    log_info("Flyt %s is connected to %s (%s)", FLYT_VERSION, core_session.uri, hello->server ? hello->server : "");
     core_session.in_process = hello->in_process;
     core_session.driver_version = hello->driver_version;
     core_session.window_size = hello->window_size;

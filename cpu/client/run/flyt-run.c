@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu/common/version.h"
+
 enum { EXIT_USAGE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 static const char help[] =
@@ -18,7 +20,7 @@ static const char help[] =
     "\n"
     "SYNOPSIS\n"
     "    flyt-run [--server URI] [--stats] [--] PROGRAM [ARGUMENT...]\n"
-    "    flyt-run --help\n"
+    "    flyt-run --help | --version\n"
     "\n"
     "DESCRIPTION\n"
     "    Runs PROGRAM, unchanged, with Flyt's CUDA libraries, which send its CUDA calls to a GPU server. The program\n"
@@ -32,6 +34,7 @@ static const char help[] =
     "    --stats        When the program ends, say on stderr how many calls travelled, waited, and were answered\n"
     "                   on this side; and for each operation its calls, bytes and times.\n"
     "    --help         Print this page.\n"
+    "    --version      Print the version.\n"
     "\n"
     "ENVIRONMENT\n"
     "    FLYT_SERVER    The GPU server.\n"
@@ -105,6 +108,10 @@ int main(int argc, char **argv)
         }
         if (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0) {
             fputs(help, stdout);
+            return fflush(stdout) ? EXIT_USAGE : 0;
+        }
+        if (strcmp(option, "--version") == 0) {
+            puts("flyt-run " FLYT_VERSION);
             return fflush(stdout) ? EXIT_USAGE : 0;
         }
         if (strcmp(option, "--stats") == 0)
