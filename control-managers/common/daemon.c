@@ -12,6 +12,7 @@
 
 #include "control-managers/common/notify.h"
 #include "cpu/common/explain.h"
+#include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 
 /* ---- the command line ---- */
@@ -46,6 +47,10 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
     };
     bool check = false;
     int option;
+    if (fd_open_standard() != 0) {
+        fprintf(stderr, "%s: /dev/null cannot be opened in place of a closed stdin, stdout or stderr: %s\n", about->name, strerror(errno));
+        return DAEMON_CANNOT;
+    }
     *path = access(about->default_config, F_OK) == 0 ? about->default_config : NULL;
     while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1)
         switch (option) {

@@ -4,12 +4,17 @@
 #include <stdlib.h>
 
 #include "control-managers/flytctl/flytctl.h"
+#include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 
 int main(int argc, char **argv)
 {
     static struct flytctl ctl = { .timeout_ms = CTL_CALL_SECONDS * 1000 };
     log_set_name("flytctl");
+    if (fd_open_standard() != 0) {      /* else the connection could be what is printed to */
+        perror("flytctl: /dev/null cannot be opened in place of a closed stdin, stdout or stderr");
+        return EXIT_FAILED;
+    }
     signal(SIGPIPE, SIG_IGN);           /* `flytctl … | head` ends by the failed write below */
     int code = options_parse(&ctl, argc, argv);
     if (code == EXIT_FINE)

@@ -7,6 +7,7 @@
 #include "cpu/rpc/channel_tls.h"
 
 #include "cpu/common/clock.h"
+#include "cpu/common/fd.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -190,7 +191,7 @@ static int connect_finish(int fd, uint64_t deadline)
 /* A connected socket, or -errno. */
 static int connect_to(const struct sockaddr *to, socklen_t size, uint64_t deadline)
 {
-    int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = fd_keep(socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0)
         return -errno;
     int status = 0;

@@ -4,6 +4,8 @@
  */
 #include "cpu/rpc/shm.h"
 
+#include "cpu/common/fd.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -48,7 +50,7 @@ int rpc_channel_pair(rpc_channel *out[2], char *error)
 {
     int fds[2];
     struct shm_channel *client = NULL, *server = NULL;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0 || fd_keep_pair(fds) != 0)
         return rpc_explain(error, -errno, "a connection inside the process: %s", strerror(errno));
     int status = make_end(fds[0], RING_CLIENT, &client, error);
     if (status < 0)

@@ -40,6 +40,7 @@
 #include "cpu/rpc/shm.h"
 
 #include "cpu/common/clock.h"
+#include "cpu/common/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -460,7 +461,7 @@ int rpc_channel_shared(int fd, int memory_fd, size_t size, bool server, rpc_chan
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
     }
     s->apart = true;
-    s->memory_fd = fcntl(memory_fd, F_DUPFD_CLOEXEC, 0);
+    s->memory_fd = fcntl(memory_fd, F_DUPFD_CLOEXEC, FD_FIRST);
     status = s->memory_fd < 0 ? -errno : shm_use_memory(s, size);
     if (status < 0) {
         shm_destroy(&s->base);

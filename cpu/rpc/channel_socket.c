@@ -6,6 +6,7 @@
 #include "cpu/rpc/address.h"
 
 #include "cpu/common/clock.h"
+#include "cpu/common/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +145,7 @@ int rpc_channel_from_fd(int fd, rpc_channel **out, char *error)
     struct socket_channel *channel = malloc(sizeof *channel);
     if (!channel)
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
-    int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int wake = fd_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wake < 0) {
         int status = -errno;
         free(channel);

@@ -9,6 +9,8 @@
 #include "cpu/rpc/address.h"
 #include "cpu/rpc/channel.h"
 
+#include "cpu/common/fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -36,7 +38,7 @@ static int lock_path(const char *path)
 {
     char name[RPC_PATH_SIZE + 8];
     snprintf(name, sizeof name, "%s.lock", path);
-    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = fd_keep(open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (fd < 0)
         return -errno;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
@@ -85,7 +87,7 @@ static int listen_unix(const struct rpc_address *address, struct rpc_listener *l
     int lock = lock_path(address->path);
     if (lock < 0)
         return lock;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = fd_keep(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     int status = fd < 0 ? -errno : bind_unix(fd, &at, address->mode);
     if (status < 0) {
         if (fd >= 0)
@@ -103,7 +105,7 @@ static int listen_unix(const struct rpc_address *address, struct rpc_listener *l
 static int listen_on(const struct addrinfo *one)
 {
     int on = 1;
-    int fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = fd_keep(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return -errno;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);   /* a restarted server need not wait a minute */
@@ -184,7 +186,7 @@ const char *rpc_listener_uri(const rpc_listener *listener)
 int rpc_listener_accept(rpc_listener *listener)
 {
     for (;;) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+        int fd = fd_keep(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC));
         if (fd >= 0) {
             rpc_address_tune(fd);
             return fd;

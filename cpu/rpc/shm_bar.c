@@ -23,6 +23,7 @@
 #include "cpu/rpc/shm.h"
 
 #include "cpu/common/clock.h"
+#include "cpu/common/fd.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -162,7 +163,7 @@ static int bar_open(const char *path, uint64_t *size, char *error)
     size_t length = strlen(path);
     if (length > 3 && strcmp(path + length - 3, "_wc") == 0)
         return rpc_explain(error, -EINVAL, "%s reorders stores (write combining): take resource2 without _wc", path);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    int fd = fd_keep(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0)
         return rpc_explain(error, -errno, "%s cannot be opened for reading and writing: %s", path, strerror(errno));
     if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0) {

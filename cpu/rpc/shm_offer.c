@@ -14,6 +14,8 @@
  */
 #include "cpu/rpc/shm.h"
 
+#include "cpu/common/fd.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +75,7 @@ void shm_memory_release(struct shm_memory *memory)
 int shm_make_memory(struct shm_channel *s, size_t *size)
 {
     *size = ring_memory_size(s->payload);
-    s->memory_fd = memfd_create("flyt-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    s->memory_fd = fd_keep(memfd_create("flyt-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (s->memory_fd < 0)
         return -errno;
     int status = 0;
@@ -193,7 +195,7 @@ static void take_descriptors(struct shm_channel *s, struct msghdr *message)
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
             if (s->memory_fd < 0)
-                s->memory_fd = fd;
+                s->memory_fd = fd_keep(fd);
             else
                 close(fd);
         }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cpu/common/fd.h"
 #include "cpu/common/hash.h"
 
 #define IMAGE_CACHE_LIMIT ((off_t)2 << 30)
@@ -24,7 +25,7 @@ struct image_cache *image_cache_open(const char *path)
     if (!cache)
         return NULL;
     snprintf(cache->path, sizeof cache->path, "%s", path);
-    cache->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    cache->directory = fd_keep(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (cache->directory < 0) {
         free(cache);
         return NULL;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/server/listener.h"
@@ -100,6 +101,10 @@ int main(int argc, char **argv)
     char *end;
     bool tcp = false;
     int worker = 0, option;
+    if (fd_open_standard() != 0) {
+        perror("cricket-rpc-server: /dev/null cannot be opened in place of a closed stdin, stdout or stderr");
+        return 1;
+    }
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1)
         switch (option) {
         case OPTION_LISTEN:

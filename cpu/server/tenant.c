@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 #include "cpu/common/tenant_ledger.h"
 
@@ -127,7 +128,7 @@ static struct ledger_slot *ledger_own(void)
 
 static int ledger_open(const char *path, int flags)
 {
-    ledger_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    ledger_fd = fd_keep(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
     if (ledger_fd < 0 || ftruncate(ledger_fd, sizeof *ledger) != 0)
         return -errno;
     void *at = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED, ledger_fd, 0);

@@ -1,6 +1,8 @@
 /* text.c: see text.h. */
 #include "cpu/server/text.h"
 
+#include "cpu/common/fd.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,7 +19,7 @@ struct text {
 struct text *text_capture(int *log_fd)
 {
     struct text *text = calloc(1, sizeof *text);
-    int saved = fcntl(2, F_DUPFD_CLOEXEC, 3);
+    int saved = fcntl(2, F_DUPFD_CLOEXEC, FD_FIRST);
     if (!text || saved < 0)
         goto failed;
     text->file[0].fd = memfd_create("flyt-stdout", MFD_CLOEXEC);

@@ -6,6 +6,7 @@
  * for himself alone is the only one there and clears it; a process that comes while a fault stands waits for that.
  */
 #include "softgpu/driver/driver.h"
+#include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 
 #include <ctype.h>
@@ -35,7 +36,7 @@ static int card_open(void)
             return -1;
         }
     snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(), name);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = fd_keep(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     struct stat st;
     if (fd < 0 || fstat(fd, &st) || st.st_uid != geteuid()) {
         log_error("software GPU: cannot share a card through %s: %s", path, fd < 0 ? strerror(errno) : "it is another user's");

@@ -7,6 +7,7 @@
  * punched; offsets are not used again (the file is sparse and 8 EiB long).
  */
 #include "softgpu/driver/driver.h"
+#include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 
 #include <errno.h>
@@ -76,7 +77,7 @@ static CUresult file_new(const struct sgd_device *d, size_t size, int *fd)
 {
     char name[64];
     snprintf(name, sizeof name, "flyt-softgpu-%d", d->ordinal);     /* import reads the device from the name */
-    *fd = memfd_create(name, MFD_CLOEXEC);
+    *fd = fd_keep(memfd_create(name, MFD_CLOEXEC));
     if (*fd < 0 || ftruncate(*fd, (off_t)size)) {
         log_error("software GPU: no file for %zu bytes of device memory: %s", size, strerror(errno));
         if (*fd >= 0)
@@ -308,7 +309,7 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
     if (!out || !p || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !p->own_fd) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else {
-        int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
+        int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, FD_FIRST);
         if (fd < 0)
             r = CUDA_ERROR_OPERATING_SYSTEM;
         else
@@ -332,7 +333,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
         || sscanf(target, "/memfd:flyt-softgpu-%d", &ordinal) != 1 || !(d = sgd_device(ordinal)) || fstat(fd, &st)
         || st.st_size <= 0 || !whole_granules((uint64_t)st.st_size)) {
         r = CUDA_ERROR_INVALID_VALUE;
-    } else if ((fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
+    } else if ((fd = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST)) < 0) {
         r = CUDA_ERROR_OPERATING_SYSTEM;
     } else {
         CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,

@@ -1,10 +1,12 @@
-/* small: log lines, hashes, time, copies past the caches. */
+/* small: log lines, hashes, time, copies past the caches, descriptors. */
 #include "cpu/common/clock.h"
+#include "cpu/common/fd.h"
 #include "cpu/common/hash.h"
 #include "cpu/common/log.h"
 #include "cpu/common/past_cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -173,13 +177,49 @@ static void past_cache(void **state)
     free(target);
 }
 
+/* In a process of its own, whose descriptors may be closed. The exit status says which step went wrong. */
+static int descriptors_child(void)
+{
+    for (int fd = 0; fd < FD_FIRST; fd++)
+        close(fd);
+    int kept = fd_keep(open("/dev/null", O_RDONLY)), pair[2];
+    if (kept < FD_FIRST || !(fcntl(kept, F_GETFD) & FD_CLOEXEC) || fcntl(0, F_GETFD) >= 0)
+        return 1;
+    if (fd_keep(kept) != kept)
+        return 2;
+    errno = ENOENT;
+    if (fd_keep(-1) != -1 || errno != ENOENT)
+        return 3;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0 || fd_keep_pair(pair) != 0 || pair[0] < FD_FIRST || pair[1] < FD_FIRST ||
+        write(pair[0], "x", 1) != 1)
+        return 4;
+    int first = open("/dev/null", O_RDONLY);
+    if (first != 0 || fd_open_standard() != 0)
+        return 5;
+    for (int fd = 0; fd < FD_FIRST; fd++)
+        if (fcntl(fd, F_GETFD) != 0)                     /* open, and inherited by what is started */
+            return 6;
+    return 0;
+}
+
+static void descriptors(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(descriptors_child());
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     unsetenv("FLYT_LOG");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(levels, log_set_up), cmocka_unit_test_setup(long_line, log_set_up),
         cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(hashes), cmocka_unit_test(times),
-        cmocka_unit_test(past_cache),
+        cmocka_unit_test(past_cache), cmocka_unit_test(descriptors),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

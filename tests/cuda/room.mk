@@ -136,3 +136,10 @@ $(BUILD)/tests/cuda_bar: tests/cuda/bar.py tests/cuda/e2e.py build/cuda/vector_a
 	@printf '#!/bin/sh\nexec tests/cuda/bar.py --bin %s "$$@"\n' $(BIN) > $@
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_bar@200)
+
+# Programs and servers in unusual states.
+$(BUILD)/tests/cuda_guest: tests/cuda/guest.py tests/cuda/e2e.py build/cuda/vector_add | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/guest.py --bin %s\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_guest@200)
