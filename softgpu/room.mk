@@ -5,7 +5,7 @@ SOFTGPU_DRIVER_FILES := array.c attributes.c config.c context.c copy.c current.c
 SOFTGPU_DRIVER_GENERATED := $(BUILD)/generated/softgpu
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(addprefix softgpu/driver/,$(SOFTGPU_DRIVER_FILES))) $(SOFTGPU_DRIVER_GENERATED)/symbols.o
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
-                   $(call objects,$(addprefix cpu/common/,fd.c fatbin.c log.c past_cache.c))
+                   $(call objects,$(addprefix cpu/common/,env.c fd.c fatbin.c log.c past_cache.c))
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
 
 $(SOFTGPU_DRIVER_GENERATED)/symbols.c: softgpu/driver/symbols.awk softgpu/driver/symbols.txt $(CUDA_INCLUDE)/cudaTypedefs.h

@@ -4,6 +4,7 @@
  * reported too.
  */
 #include "cpu/common/log.h"
+#include "cpu/common/env.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -33,7 +34,7 @@ void log_set_fd(int fd)
 
 static int level_from_environment(void)
 {
-    const char *wanted = getenv("FLYT_LOG");
+    const char *wanted = env_get("FLYT_LOG");
     if (!wanted)
         return LOG_LEVEL_WARNING;
     for (int level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_DEBUG; level++)

@@ -7,6 +7,7 @@
 #include "cpu/rpc/channel_tls.h"
 
 #include "cpu/common/clock.h"
+#include "cpu/common/env.h"
 #include "cpu/common/fd.h"
 
 #include <errno.h>
@@ -265,7 +266,7 @@ static int connect_tls(const char *uri, int fd, const struct rpc_address *addres
 
 static const char *setting(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = env_get(name);
     return value && *value ? value : NULL;
 }
 

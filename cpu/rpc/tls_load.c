@@ -6,6 +6,8 @@
 #include "cpu/rpc/channel.h"
 #include "cpu/rpc/channel_tls.h"
 
+#include "cpu/common/env.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -29,6 +31,8 @@ static rpc_tls_connect_function *load(char *error)
     if (!library)
         library = dlopen("libflyt-tls.so", RTLD_NOW | RTLD_LOCAL);
     rpc_tls_connect_function *connect = NULL;
+    if (library)
+        env_share(library);
     if (library)
         *(void **)&connect = dlsym(library, "rpc_channel_tls_connect");
     if (!connect)

@@ -11,6 +11,7 @@
  *   FLYT_SOFTGPU_CHAOS_OOM=0          1: with a seed, allocations fail now and then
  */
 #include "softgpu/driver/driver.h"
+#include "cpu/common/env.h"
 #include "cpu/common/log.h"
 
 #include <ctype.h>
@@ -23,7 +24,7 @@ struct sgd_config sgd_config;
 
 static uint64_t number(const char *name, uint64_t standard, uint64_t least, uint64_t most)
 {
-    const char *text = getenv(name);
+    const char *text = env_get(name);
     if (!text || !*text)
         return standard;
     char *end;
@@ -40,7 +41,7 @@ static uint64_t number(const char *name, uint64_t standard, uint64_t least, uint
 /* "2G", "512M", "4096K", or bytes. */
 static size_t size_of(const char *name, size_t standard, size_t most)
 {
-    const char *text = getenv(name);
+    const char *text = env_get(name);
     if (text && *text) {
         char *end;
         errno = 0;
@@ -65,7 +66,7 @@ static void capability(struct sgd_config *c)
 {
     c->cc_major = 12;
     c->cc_minor = 1;
-    const char *text = getenv("FLYT_SOFTGPU_CC");
+    const char *text = env_get("FLYT_SOFTGPU_CC");
     if (!text || !*text)
         return;
     char *end;
@@ -96,7 +97,7 @@ void sgd_config_read(void)
     size_t host = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
     c->memory = size_of("FLYT_SOFTGPU_MEMORY", (size_t)4 << 30, host / 4 * 3);
     capability(c);
-    const char *domain = getenv("FLYT_SOFTGPU_FAULT_DOMAIN");
+    const char *domain = env_get("FLYT_SOFTGPU_FAULT_DOMAIN");
     c->fault_gpu = domain && !strcmp(domain, "gpu");
     if (domain && *domain && !c->fault_gpu && strcmp(domain, "process"))
         log_warning("software GPU: FLYT_SOFTGPU_FAULT_DOMAIN=%s is neither process nor gpu; using process", domain);

@@ -6,6 +6,7 @@
  * for himself alone is the only one there and clears it; a process that comes while a fault stands waits for that.
  */
 #include "softgpu/driver/driver.h"
+#include "cpu/common/env.h"
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 
@@ -26,7 +27,7 @@ static struct card *card;
 
 static int card_open(void)
 {
-    const char *name = getenv("FLYT_SOFTGPU_CARD");
+    const char *name = env_get("FLYT_SOFTGPU_CARD");
     char path[128];
     if (!name || !*name)
         name = "0";

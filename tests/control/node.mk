@@ -23,7 +23,7 @@ $(call objects,tests/control/client_wire.c): | $(CONTROL_COMMON_HEADERS) $(CPU_R
 $(BUILD)/tests/control_client_wire: $(call objects,tests/control/client_wire.c) $(CPU_RPC_MANAGER_OBJECTS) $(TESTS_CONTROL_NODE_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
-$(BUILD)/tests/control_node_ticket: $(call objects,tests/control/node_ticket.c cpu/server/ticket.c) $(CPU_COMMON_TICKET_OBJECTS) $(call objects,cpu/common/log.c)
+$(BUILD)/tests/control_node_ticket: $(call objects,tests/control/node_ticket.c cpu/server/ticket.c) $(CPU_COMMON_TICKET_OBJECTS) $(call objects,cpu/common/env.c cpu/common/log.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka -lcrypto
 TESTS += $(BUILD)/tests/control_client_wire $(BUILD)/tests/control_node_ticket

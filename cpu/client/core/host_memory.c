@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "host.h"
 
@@ -58,7 +59,7 @@ static struct {
 static bool remap_wanted(void)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
-    const char *text = getenv("FLYT_REGISTER");
+    const char *text = env_get("FLYT_REGISTER");
     if (!text || !*text)
         return false;
     bool wanted = strcmp(text, "remap") == 0;

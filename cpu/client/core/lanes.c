@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
 
@@ -36,7 +37,7 @@ struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHRE
 /* FLYT_LANES=COUNT or COUNT:BYTES. */
 void lanes_setup(void)
 {
-    const char *text = getenv("FLYT_LANES");
+    const char *text = env_get("FLYT_LANES");
     lanes.offered = (core_session.hello.capabilities & FLYT_CAP_LANES) != 0 && !core_perf.no_lanes;
     for (unsigned i = 0; i < FLYT_MAX_LANES; i++) {
         lanes.lanes[i].number = i + 1;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/env.h"
 #include "cpu/server/local.h"
 #include "internal.h"
 
@@ -45,6 +46,7 @@ int local_open(const char *gpu, rpc_channel **out, char *error)
         snprintf(error, RPC_ERROR_SIZE, "libflyt-server.so lacks flyt_server_local; it is of another version");
         return -1;
     }
+    env_share(library);
     rpc_channel *pair[2];
     if (rpc_channel_pair(pair, error) < 0)
         return -1;

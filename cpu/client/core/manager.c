@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/manager_prot.h"
@@ -34,13 +35,13 @@ static const struct rpc_program manager_program = {
 
 static const char *manager_socket(void)
 {
-    const char *given = getenv("FLYT_MANAGER");
+    const char *given = env_get("FLYT_MANAGER");
     return given && *given ? given : default_socket;
 }
 
 bool manager_wanted(void)
 {
-    const char *given = getenv("FLYT_MANAGER");
+    const char *given = env_get("FLYT_MANAGER");
     return (given && *given) || access(default_socket, F_OK) == 0;
 }
 
@@ -92,7 +93,7 @@ static int manager_hello(void)
 /* FLYT_WAIT: no: fail at once while no GPU is free; yes: wait in line; a number: so many seconds. */
 static void manager_wait_wish(manager_attach_args *args)
 {
-    const char *wish = getenv("FLYT_WAIT");
+    const char *wish = env_get("FLYT_WAIT");
     char *end;
     if (!wish || !*wish)
         return;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "host.h"
@@ -151,7 +152,7 @@ static bool begins_with(const char *text, const char *with)
 /* Goes on through memory where there is any, before anything is said. */
 static int attach_memory(const char *uri, rpc_channel **channel, char *error)
 {
-    const char *bar = getenv("FLYT_BAR");
+    const char *bar = env_get("FLYT_BAR");
     if (!bar || !*bar || begins_with(uri, "unix://") || begins_with(uri, "shm://"))
         return rpc_channel_share(channel, error);
     if (!begins_with(uri, "tcp://")) {
@@ -349,15 +350,15 @@ static int attach_session(const struct manager_place *place)
 
 static int attach_first(void)
 {
-    const char *uri = getenv("FLYT_SERVER");
+    const char *uri = env_get("FLYT_SERVER");
     bool managed = !(uri && *uri) && manager_wanted();
     struct manager_place place = { 0 };
     core_session.uri = managed ? NULL : strdup(uri && *uri ? uri : default_uri);
     if (!managed && !core_session.uri)
         return CORE_OUT_OF_MEMORY;
     log_set_name("flyt");
-    perf_parse(&core_perf, getenv("FLYT_PERF"));
-    stats_open(getenv("FLYT_STATS"));
+    perf_parse(&core_perf, env_get("FLYT_PERF"));
+    stats_open(env_get("FLYT_STATS"));
     pthread_atfork(fork_prepare, fork_parent, fork_child);
     int code = managed ? manager_ask(&place) : CORE_OK;
     if (!code)

@@ -22,9 +22,10 @@ static bool dimensions_fit(int device, const struct cudart_dim3 *grid, const str
     return (uint64_t)block->x * block->y * block->z <= limits->threads;      /* each at most 1024: no overflow */
 }
 
-/* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has ended, with its error. Read once, before main. */
+/* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has ended, with its error. */
 static bool launches_block;
-__attribute__((constructor)) static void read_environment(void) {
+
+void runtime_read_launch_blocking(void) {
     const char *text = getenv("CUDA_LAUNCH_BLOCKING");
     launches_block = text && atoi(text) != 0;
 }

@@ -116,6 +116,11 @@ struct runtime_function *runtime_function_record(const void *key);
 /* A variable's place on the device: 13 when there is none. */
 int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size);
 
+/* ---- launches (execution.c) ---- */
+
+/* Called once, at the first connection: NVIDIA's driver reads this setting when it is initialised. */
+void runtime_read_launch_blocking(void);
+
 /* ---- copies (copy.c), used by memory, symbols and peer ---- */
 
 int runtime_copy(int device, core_stream, void *to, const void *from, size_t size, int kind, bool blocking);

@@ -19,8 +19,10 @@ static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static void make_thread_key(void) { pthread_key_create(&thread_key, free); }
 
 int runtime_attach(int *device_count) {
+    static pthread_once_t settings = PTHREAD_ONCE_INIT;
     int count = 0;
     int error = core_attach();
+    pthread_once(&settings, runtime_read_launch_blocking);
     if (!error)
         error = core_device_count(&count);
     if (!error && count == 0)

@@ -1,6 +1,8 @@
 /* gpu.c: finds and loads the driver. See gpu.h. */
 #include "cpu/server/gpu/gpu.h"
 
+#include "cpu/common/env.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
@@ -52,6 +54,7 @@ static int gpu_load(const char *path, const char *kind, struct gpu *gpu, char *e
         dlclose(library);
         return -1;
     }
+    env_share(library);
     gpu->kind = kind;
     const char *missing = NULL;
 #define X(field, symbol, arguments) \
