@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""tests/tools/circles.py: tools/circles on small trees that this script makes and compiles. TAP on stdout.
+
+shows: structure: a circle of files that use each other, and an arrow between folders that is not allowed, are found
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TABLE = """\
+# A document
+
+| other | table |
+|---|---|
+| `cpu/rpc` | anything |
+
+| folder | what | may use |
+|---|---|---|
+| `cpu/common` | below all | – |
+| `cpu/rpc/` | above it | `cpu/common/` |
+| `cpu/api` (planned) | does not exist | `cpu/rpc` |
+"""
+# Three files in a circle, a fourth that the circle uses, and an arrow that is allowed.
+PLAIN = {
+    "docs/architecture.md": TABLE,
+    "cpu/common/log.c": "void log_it(void) {}",
+    "cpu/rpc/a.c": "void b(void); void a(void) { b(); }",
+    "cpu/rpc/b.c": "void c(void); void d(void); void b(void) { c(); d(); }",
+    "cpu/rpc/c.c": "void a(void); void log_it(void); void c(void) { a(); log_it(); }",
+    "cpu/rpc/d.c": "void d(void) {}",
+}
+count = 0
+failed = 0
+
+
+def check(name, files, status, *words, lacking=(), arguments=(), unbuilt=(), after=None):
+    """Makes the tree, runs tools/circles on it, and compares its exit status and what it prints."""
+    global count, failed
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), "w") as file:
+                file.write(text + "\n")
+        for path in files:
+            if path.endswith(".c") and path not in unbuilt:
+                output = os.path.join(root, "build/plain", path[:-2] + ".o")
+                os.makedirs(os.path.dirname(output), exist_ok=True)
+                compiler = os.environ.get("CC", "cc")
+                subprocess.run([compiler, "-c", "-I" + root, "-w", os.path.join(root, path), "-o", output], check=True)
+        done = subprocess.run([os.path.join(ROOT, "tools/circles"), "--root", root, *arguments],
+                              capture_output=True, text=True)
+        said = done.stdout + done.stderr
+        problems = [f"exit status {done.returncode}, not {status}"] if done.returncode != status else []
+        problems += [f"does not say: {word}" for word in words if word not in said]
+        problems += [f"says: {word}" for word in lacking if word in said]
+        if after:
+            problems += after(root)
+    count += 1
+    print(f"{'not ok' if problems else 'ok'} {count} - {name}")
+    if problems:
+        failed += 1
+        print("\n".join("# " + line for line in problems + said.splitlines()))
+
+
+def ring(size):
+    return {f"cpu/rpc/r{i}.c": f"void r{(i + 1) % size}(void); void r{i}(void) {{ r{(i + 1) % size}(); }}"
+            for i in range(size)}
+
+
+def debt_is(*lines):
+    def compare(root):
+        with open(os.path.join(root, "tools/circles.debt")) as file:
+            found = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+        return [] if found == list(lines) else [f"the debt is {found}, not {list(lines)}"]
+    return compare
+
+
+def main():
+    debt = "tools/circles.debt"
+    document = "docs/architecture.md"
+    against = {"cpu/common/log.c": "void a(void); void log_it(void) { a(); }"}
+    header = {"cpu/rpc/a.h": "enum { A };", "cpu/common/log.c": '#include "cpu/rpc/a.h"\nvoid log_it(void) {}'}
+    second = {"cpu/rpc/e.c": "void f(void); void e(void) { f(); }", "cpu/rpc/f.c": "void e(void); void f(void) { e(); }"}
+
+    check("a small circle is counted, and passes", PLAIN, 0,
+          "3 of  4 files of cpu/rpc in one circle", lacking=("debt",))
+    check("which files are in the circle, through which symbols, and where to cut", PLAIN, 0,
+          "3 files: a b c", "a → b: b", "c → a: a", "1 files if b did not use c (c)",
+          lacking=("b → d",), arguments=("cpu/rpc",))
+    check("two circles of one room are told apart", PLAIN | second, 0,
+          "3 files: a b c", "2 files: e f", arguments=("cpu/rpc",))
+    check("a circle above the goal fails", PLAIN | ring(6), 1,
+          "the circle in cpu/rpc has 6 files; at most 5 are allowed")
+    check("a circle that the debt names passes", PLAIN | ring(6) | {debt: "circle cpu/rpc 6"}, 0,
+          "debt: at most 6; goal: 5")
+    check("a circle that has grown beyond its debt fails", PLAIN | ring(7) | {debt: "circle cpu/rpc 6"}, 1,
+          "has 7 files; at most 6")
+    check("a debt that is paid is named", PLAIN | ring(6) | {debt: "circle cpu/rpc 9"}, 0,
+          "has 6 files, no longer 9")
+    check("--lower takes out what is paid", PLAIN | ring(6) | {debt: "circle cpu/rpc 9\narrow cpu/rpc/a.c cpu/none"}, 0,
+          arguments=("--lower",), after=debt_is("circle cpu/rpc 6"))
+    check("--lower takes out a room that has reached the goal", PLAIN | {debt: "circle cpu/rpc 9"}, 0,
+          arguments=("--lower",), after=debt_is())
+    check("--lower never raises", PLAIN | ring(7) | {debt: "circle cpu/rpc 6"}, 1,
+          arguments=("--lower",), after=debt_is("circle cpu/rpc 6"))
+
+    check("an arrow that the table does not allow fails", PLAIN | against, 1,
+          "cpu/common/log.c uses cpu/rpc, which docs/architecture.md does not allow: a")
+    check("an arrow that the debt names passes", PLAIN | against | {debt: "arrow cpu/common/log.c cpu/rpc"}, 0,
+          "(debt)")
+    check("a header is an arrow too", PLAIN | header, 1,
+          "cpu/common/log.c uses cpu/rpc", "cpu/rpc/a.h")
+    check("a single header can be allowed", PLAIN | header | {document: TABLE.replace("| – |", "| `cpu/rpc/a.h` |")}, 0)
+    check("a folder without a row fails", PLAIN | {"cpu/new/x.c": "void x(void) {}"}, 1,
+          "cpu/new has no row")
+    check("a folder belongs to the row of the folder above it",
+          PLAIN | {"cpu/rpc/call/x.c": "void log_it(void); void x(void) { log_it(); }"}, 0)
+    check("a row without files fails", PLAIN | {document: TABLE + "| `cpu/gone` | – | – |\n"}, 1,
+          "cpu/gone has a row, but no C file")
+    check("an allowed arrow that no file uses fails",
+          PLAIN | {"cpu/rpc/c.c": "void a(void); void c(void) { a(); }"}, 1, "cpu/rpc may use cpu/common, but does not")
+    check("allowed arrows in a circle fail", PLAIN | against | {document: TABLE.replace("| – |", "| `cpu/rpc` |")}, 1,
+          "the allowed arrows run in a circle: cpu/common cpu/rpc")
+
+    check("no table: no answer", PLAIN | {document: "nothing"}, 2, "has no table")
+    check("no object files: no answer", {document: TABLE}, 2, "build first")
+    check("a file that was not built is named", PLAIN, 0, "no object file: cpu/rpc/d.c", unbuilt=("cpu/rpc/d.c",))
+    print(f"1..{count}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
