@@ -4,7 +4,7 @@
  * Device memory is host memory of this process at the device address itself: a pointer is checked and
  * used. Addresses lie in a few windows (cuMemAddressReserve, cuMemAlloc, pinned and managed memory); within a
  * window each 2 MiB granule has one byte of rights, so the check of an access is a subtraction, a compare
- * and a load. softgpu/driver/ owns and changes the table; softgpu/exec/ only reads it.
+ * and a load. The table is defined in softgpu/exec/address.c, which reads it; softgpu/driver/ fills it in and changes it.
  *
  * Slots are used again after a window went: a reader that loses that race sees a wrong window for an
  * address that was invalid anyway, never memory outside a rights array (those only grow and are kept).

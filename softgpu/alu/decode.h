@@ -2,9 +2,9 @@
  * decode.h: from the text of an instruction to a row function.
  *
  * An instruction is an opcode, a set of words (rounding, comparison, flags: order does not matter) and a list of
- * types. decode.c splits it and looks up the opcode, which names a decoder and what tells its opcodes
- * apart; the decoders (decode_*.c) say which words and types go together, choose the row function
- * from the tables of the processor's level, and describe the operands.
+ * types. decode.c looks up the opcode, which names a decoder and what tells its opcodes apart. The decoders
+ * (decode_integer.c, decode_float.c …) say which words and types go together, choose the row function from the tables of
+ * the processor's level, and describe the operands. decode_words.c is what they share.
  */
 #ifndef SOFTGPU_ALU_DECODE_H
 #define SOFTGPU_ALU_DECODE_H
@@ -77,8 +77,9 @@ int sg_alu_find_for(enum sg_cpu, const struct ptx_instruction *, struct sg_alu *
 static inline bool sg_has(const struct sg_decode *d, sg_words any) { return (d->words & any) != 0; }
 
 int sg_fail(struct sg_decode *, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Fails unless every word is in `allowed` and there are
-   min to max types. */
+/* Sorts one modifier of the instruction into types or words. */
+int sg_modifier(struct sg_decode *, const char *text);
+/* Fails unless every word is in `allowed` and there are min to max types. */
 int sg_allow(struct sg_decode *, sg_words allowed, unsigned min_types, unsigned max_types);
 int sg_at_most_one(struct sg_decode *, sg_words of, const char *kind);
 /* Exactly one of the set. */

@@ -18,7 +18,7 @@ endef
 $(foreach level,$(SOFTGPU_CLONE_LEVELS),$(eval $(call softgpu_clone_rule,$(level))))
 
 # Users of these objects link with $(SOFTGPU_ALU_LIBS).
-SOFTGPU_ALU_OBJECTS := $(call objects,$(addprefix softgpu/alu/,clones.c decode.c decode_integer.c decode_float.c decode_compare.c decode_convert.c decode_video.c)) \
+SOFTGPU_ALU_OBJECTS := $(call objects,$(addprefix softgpu/alu/,clones.c decode.c decode_integer.c decode_float.c decode_compare.c decode_convert.c decode_video.c decode_words.c)) \
                        $(call softgpu_clone_objects,$(addprefix softgpu/alu/,integer.c bits.c float.c double.c half.c approx.c compare.c video.c convert_int.c convert_to_int.c convert_float.c))
 SOFTGPU_ALU_LIBS := -lm
 .PHONY: softgpu-alu

@@ -15,7 +15,7 @@
 #include <immintrin.h>
 #endif
 #include "softgpu/alu/clones.h"
-#include "softgpu/exec/alu.h"
+#include "softgpu/alu/alu.h"
 
 #define ROW_ALIGN 64
 #define ROW_ARRAY(T, name) _Alignas(ROW_ALIGN) T name[SG_LANES]

@@ -8,7 +8,7 @@
 #define SOFTGPU_ALU_TABLES_H
 
 #include "softgpu/alu/clones.h"
-#include "softgpu/exec/alu.h"
+#include "softgpu/alu/alu.h"
 
 enum sg_round { SG_RN, SG_RZ, SG_RM, SG_RP, SG_ROUND_COUNT };     /* to nearest even, to zero, down, up */
 

@@ -39,7 +39,6 @@
 /* Address space is free, but ThreadSanitizer leaves little of it. */
 static const uint64_t main_sizes[] = { UNDER_TSAN ? 64ull << 30 : 1ull << 40, 256ull << 30, 32ull << 30, 4ull << 30 };
 
-struct sg_memory sg_memory;
 /* room: bytes of rights[]; sharers: registered ranges in a window that grows, 0: it is another kind of window */
 static struct { uint64_t room; bool used; unsigned sharers; } slots[SG_MAX_WINDOWS];
 enum { SHARED_ROOM = 1 << 15 };             /* granules that a shared window can grow to, at least: 64 GiB */

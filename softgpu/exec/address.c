@@ -11,6 +11,8 @@
 
 #include "softgpu/memory.h"
 
+struct sg_memory sg_memory;
+
 enum { SPREAD_SHIFT = 26 };
 
 static inline uint64_t window_of(uint64_t a) { return a >> 32; }

@@ -16,8 +16,6 @@
 #include "softgpu/engine.h"
 #include "softgpu/memory.h"
 
-struct sg_memory sg_memory;
-
 enum { BLOCKS = 8, THREADS = 256, REPEAT = 32, RUNS = 5 };
 static const double GOAL = 1e9;
 

@@ -34,7 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "softgpu/engine.h"
-#include "softgpu/exec/alu.h"
+#include "softgpu/alu/alu.h"
 
 struct exec_warp;
 struct exec_insn;

@@ -11,10 +11,6 @@
 
 #include "softgpu/memory.h"
 
-#ifndef HARNESS_NO_MEMORY
-struct sg_memory sg_memory;
-#endif
-
 enum { WINDOW = 256 << 20, MAPPED = 192 << 20, MODULES = 64 };
 
 static struct {
