@@ -82,15 +82,18 @@ def main():
     document = "docs/architecture.md"
     against = {"cpu/common/log.c": "void a(void); void log_it(void) { a(); }"}
     header = {"cpu/rpc/a.h": "enum { A };", "cpu/common/log.c": '#include "cpu/rpc/a.h"\nvoid log_it(void) {}'}
-    second = {"cpu/rpc/e.c": "void f(void); void e(void) { f(); }", "cpu/rpc/f.c": "void e(void); void f(void) { e(); }"}
+    second = {"cpu/rpc/e.c": "void f(void); void e(void) { f(); }",
+              "cpu/rpc/f.c": "void e(void); void f(void) { e(); }"}
 
     check("a small circle is counted, and passes", PLAIN, 0,
           "3 of  4 files of cpu/rpc in one circle", lacking=("debt",))
     check("which files are in the circle, through which symbols, and where to cut", PLAIN, 0,
-          "3 files: a b c", "a → b: b", "c → a: a", "1 files if b did not use c (c)",
+          "3 files: a b c", "a → b: b", "c → a: a", "1 files if b did not call c (c)",
           lacking=("b → d",), arguments=("cpu/rpc",))
     check("two circles of one room are told apart", PLAIN | second, 0,
           "3 files: a b c", "2 files: e f", arguments=("cpu/rpc",))
+    check("a table of functions makes no circle", PLAIN | {"cpu/rpc/b.c": "void c(void); void (*const b[])(void) = { c };",
+          "cpu/rpc/a.c": "extern void (*const b[])(void); void a(void) { b[0](); }"}, 0, lacking=("in one circle",))
     check("a circle above the goal fails", PLAIN | ring(6), 1,
           "the circle in cpu/rpc has 6 files; at most 5 are allowed")
     check("a circle that the debt names passes", PLAIN | ring(6) | {debt: "circle cpu/rpc 6"}, 0,
@@ -112,7 +115,13 @@ def main():
           "(debt)")
     check("a header is an arrow too", PLAIN | header, 1,
           "cpu/common/log.c uses cpu/rpc", "cpu/rpc/a.h")
-    check("a single header can be allowed", PLAIN | header | {document: TABLE.replace("| – |", "| `cpu/rpc/a.h` |")}, 0)
+    only = {document: TABLE.replace("| – |", "| `cpu/rpc/a.h` |")}
+    check("a single header can be allowed", PLAIN | header | only, 0)
+    declares = {"cpu/rpc/a.h": "void a(void);", "cpu/common/log.c": '#include "cpu/rpc/a.h"\nvoid log_it(void) { a(); }'}
+    check("with it, what the header declares", PLAIN | declares | only, 0)
+    more = {"cpu/common/log.c": '#include "cpu/rpc/a.h"\nvoid b(void); void log_it(void) { a(); b(); }'}
+    check("with it, nothing else of the folder", PLAIN | declares | more | only, 1,
+          "cpu/common/log.c uses cpu/rpc, which docs/architecture.md does not allow: b")
     check("a folder without a row fails", PLAIN | {"cpu/new/x.c": "void x(void) {}"}, 1,
           "cpu/new has no row")
     check("a folder belongs to the row of the folder above it",
