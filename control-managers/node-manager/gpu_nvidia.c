@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cpu/common/driver_library.h"
 #include "cpu/common/explain.h"
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
@@ -69,7 +70,7 @@ struct cuda_answer { char uuid[48]; int sms; };
 static void cuda_child(int out)
 {
     enum { ATTRIBUTE_MULTIPROCESSOR_COUNT = 16 };
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = driver_library_open(NULL, 0);
     int (*init)(unsigned), (*count)(int *), (*get)(int *, int), (*attribute)(int *, int, int), (*uuid)(unsigned char *, int);
     if (!library)
         _exit(1);

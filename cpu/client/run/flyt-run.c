@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "cpu/client/run/program.h"
 #include "cpu/common/version.h"
 
 enum { EXIT_USAGE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -24,7 +26,9 @@ static const char help[] =
     "\n"
     "DESCRIPTION\n"
     "    Runs PROGRAM, unchanged, with Flyt's CUDA libraries, which send its CUDA calls to a GPU server. The program\n"
-    "    must use the shared CUDA runtime (nvcc -cudart shared).\n"
+    "    must use the shared CUDA runtime (nvcc -cudart shared). One with the static runtime, or one that uses the CUDA\n"
+    "    driver API itself, finds no GPU and says why. Programs that are fully static, setuid, or built for musl\n"
+    "    cannot be given these libraries: flyt-run warns, and starts them.\n"
     "\n"
     "OPTIONS\n"
     "    --server URI   The GPU server: tls://HOST:PORT?sha256=..., tcp://HOST:PORT, unix:///PATH, shm:///PATH, or\n"
@@ -48,6 +52,8 @@ static const char help[] =
     "                   As with NVIDIA's driver.\n"
     "    LD_LIBRARY_PATH\n"
     "                   Flyt's folders are put in front of it.\n"
+    "    LD_PRELOAD     Flyt's libcudart is put in front of it for a program with a DT_RPATH, which the system\n"
+    "                   would search before LD_LIBRARY_PATH.\n"
     "\n"
     "EXIT STATUS\n"
     "    The program's own; 125 for a wrong command line, 126 if PROGRAM cannot be executed, 127 if it is not found.\n"
@@ -75,30 +81,92 @@ static int own_folder(char folder[PATH_MAX])
     return 0;
 }
 
-static int set_library_path(void)
+/* Puts `first` in front of a variable that is a list of paths. 0, or -1. */
+static int put_first(const char *variable, const char *first)
 {
-    char folder[PATH_MAX], path[4 * PATH_MAX], library[PATH_MAX + 32];
-    if (own_folder(folder)) {
-        fprintf(stderr, "flyt-run: cannot find its own folder (/proc/self/exe): %s\n", strerror(errno));
+    char paths[4 * PATH_MAX];
+    const char *before = getenv(variable);
+    bool more = before && *before;
+    int length = snprintf(paths, sizeof paths, "%s%s%s", first, more ? ":" : "", more ? before : "");
+    if (length < 0 || (size_t)length >= sizeof paths) {
+        fprintf(stderr, "flyt-run: %s is too long\n", variable);
         return -1;
     }
+    return setenv(variable, paths, 1);
+}
+
+static int set_library_path(const char *folder)
+{
+    char path[2 * PATH_MAX + 16], library[PATH_MAX + 32];
     snprintf(library, sizeof library, "%s/libflyt-client.so", folder);
     if (access(library, R_OK)) {
         fprintf(stderr, "flyt-run: %s: %s; install Flyt's libraries beside flyt-run, or run make\n", library, strerror(errno));
         return -1;
     }
-    const char *before = getenv("LD_LIBRARY_PATH");
-    bool more = before && *before;
-    int length = snprintf(path, sizeof path, "%s/cudart:%s%s%s", folder, folder, more ? ":" : "", more ? before : "");
-    if (length < 0 || (size_t)length >= sizeof path) {
-        fprintf(stderr, "flyt-run: LD_LIBRARY_PATH is too long\n");
-        return -1;
+    snprintf(path, sizeof path, "%s/cudart:%s", folder, folder);
+    return put_first("LD_LIBRARY_PATH", path);
+}
+
+/* The loader takes a library that is loaded already for the one that a program names: so the program's own path
+   (DT_RPATH) is not searched for it. */
+static int set_preload(const char *folder, const struct program *program)
+{
+    char library[PATH_MAX + 64];
+    if (!program->rpath || !*program->runtime)
+        return 0;
+    snprintf(library, sizeof library, "%s/cudart/%s", folder, program->runtime);
+    if (access(library, R_OK))
+        return 0;                   /* a version that Flyt does not have */
+    if (strpbrk(library, " :")) {
+        fprintf(stderr, "flyt-run: warning: %s has a DT_RPATH, which hides Flyt's libraries, and LD_PRELOAD cannot name %s, because of"
+                " the space or colon in it. Put Flyt into another folder\n", program->path, library);
+        return 0;
     }
-    return setenv("LD_LIBRARY_PATH", path, 1);
+    return put_first("LD_PRELOAD", library);
+}
+
+/* One line for each kind of program that Flyt's libraries cannot be loaded into. It is started all the same: it may be no CUDA
+   program, or start others that Flyt can serve. */
+static void warn(const struct program *program)
+{
+    const char *path = program->path;
+    if (program->foreign)
+        fprintf(stderr, "flyt-run: warning: %s is not a program for 64-bit x86, and Flyt's libraries are: it will not use Flyt. Build it"
+                " for x86-64\n", path);
+    else if (program->no_loader)
+        fprintf(stderr, "flyt-run: warning: %s is fully static (linked with -static), so Flyt's libraries cannot be loaded into it: it"
+                " will not use Flyt. Link it without -static, and with nvcc -cudart shared\n", path);
+    else if (strstr(program->interpreter, "ld-musl"))
+        fprintf(stderr, "flyt-run: warning: %s was built for musl (Alpine Linux), and Flyt's libraries for glibc: it will not use Flyt."
+                " Build it on a system with glibc, such as Debian\n", path);
+    else if (program->privileged)
+        fprintf(stderr, "flyt-run: warning: %s runs with other rights than yours (setuid, setgid or file capabilities), so the system"
+                " ignores LD_LIBRARY_PATH and it will not use Flyt. Run a copy without these rights, or install Flyt's libraries for all"
+                " programs with `sudo make install-client-lib`\n", path);
+}
+
+static int explain_failure(const char *name, const struct program *program, int error)
+{
+    struct stat is;
+    char here[PATH_MAX];
+    snprintf(here, sizeof here, "./%s", name);
+    if (error == ENOENT && *program->path && *program->interpreter)
+        fprintf(stderr, "flyt-run: %s: it is started by %s, which is not there\n", name, program->interpreter);
+    else if (error == ENOENT && !strchr(name, '/') && access(here, X_OK) == 0)
+        fprintf(stderr, "flyt-run: %s: not found in PATH; for the file in this folder say %s\n", name, here);
+    else if (error == EACCES && strchr(name, '/') && stat(name, &is) == 0 && S_ISDIR(is.st_mode))
+        fprintf(stderr, "flyt-run: %s: it is a folder\n", name);
+    else if (error == EACCES && strchr(name, '/') && stat(name, &is) == 0 && !(is.st_mode & 0111))
+        fprintf(stderr, "flyt-run: %s: the file is not executable; if it is a program, chmod +x makes it so\n", name);
+    else
+        fprintf(stderr, "flyt-run: %s: %s\n", name, strerror(error));
+    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
 int main(int argc, char **argv)
 {
+    static struct program program;
+    char folder[PATH_MAX];
     int at = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         const char *option = argv[at];
@@ -127,10 +195,14 @@ int main(int argc, char **argv)
     }
     if (at >= argc)
         return usage("no program given", NULL);
-    if (set_library_path())
+    if (own_folder(folder)) {
+        fprintf(stderr, "flyt-run: cannot find its own folder (/proc/self/exe): %s\n", strerror(errno));
         return EXIT_USAGE;
+    }
+    program_read(argv[at], &program);
+    if (set_library_path(folder) || set_preload(folder, &program))
+        return EXIT_USAGE;
+    warn(&program);
     execvp(argv[at], argv + at);
-    int error = errno;
-    fprintf(stderr, "flyt-run: %s: %s\n", argv[at], strerror(error));
-    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    return explain_failure(argv[at], &program, errno);
 }

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu/common/driver_library.h"
+
 /* The one driver of this process. */
 static pthread_mutex_t gpu_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpu gpu_table;
@@ -41,19 +43,9 @@ static void gpu_software_path(char *path, size_t size)
     snprintf(path, size, "libsoftgpu.so");
 }
 
-static int gpu_load(const char *path, const char *kind, struct gpu *gpu, char *error)
+/* Fills the table from the driver that dlopen gave; path is for messages. */
+static int gpu_fill(void *library, const char *path, const char *kind, struct gpu *gpu, char *error)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        snprintf(error, GPU_ERROR_SIZE, "cannot load the driver %s: %s", path, dlerror());
-        return -1;
-    }
-    /* Flyt's own front end bears the same name as NVIDIA's driver; serving from it would go round in circles. */
-    if (dlsym(library, "core_attach")) {
-        snprintf(error, GPU_ERROR_SIZE, "%s is Flyt's client library, not a GPU's driver", path);
-        dlclose(library);
-        return -1;
-    }
     env_share(library);
     gpu->kind = kind;
     const char *missing = NULL;
@@ -103,14 +95,20 @@ static int gpu_open_kind(const char *kind, struct gpu *gpu, char *error)
         return gpu_start(gpu, error);
     }
     if (strcmp(kind, "nvidia") == 0) {
-        if (gpu_load("libcuda.so.1", "nvidia", gpu, error) < 0)
+        void *library = driver_library_open(error, GPU_ERROR_SIZE);
+        if (!library || gpu_fill(library, "libcuda.so.1", "nvidia", gpu, error) < 0)
             return -1;
         return gpu_start(gpu, error);
     }
     if (strcmp(kind, "software") == 0) {
         char path[PATH_MAX + 32];
         gpu_software_path(path, sizeof path);
-        if (gpu_load(path, "software", gpu, error) < 0)
+        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!library) {
+            snprintf(error, GPU_ERROR_SIZE, "cannot load the software GPU: %s", dlerror());
+            return -1;
+        }
+        if (gpu_fill(library, path, "software", gpu, error) < 0)
             return -1;
         return gpu_start(gpu, error);
     }
