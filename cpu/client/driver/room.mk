@@ -2,7 +2,7 @@
 DRIVER_DIR      := cpu/client/driver
 DRIVER_LIBRARY  := $(BIN)/cudart/libcuda.so.1
 DRIVER_ANSWERED := cuInit cuDriverGetVersion cuGetExportTable cuGetErrorName cuGetErrorString cuGetProcAddress cuGetProcAddress_v2
-DRIVER_OBJECTS  := $(call objects,$(DRIVER_DIR)/refusal.c cpu/common/log.c)
+DRIVER_OBJECTS  := $(call objects,$(DRIVER_DIR)/refusal.c cpu/common/env.c cpu/common/log.c)
 PROGRAMS        += $(DRIVER_LIBRARY)
 
 # exports.txt has the names that the driver of CUDA 13.0 exports.

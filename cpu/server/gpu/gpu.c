@@ -1,8 +1,6 @@
 /* gpu.c: finds and loads the driver. See gpu.h. */
 #include "cpu/server/gpu/gpu.h"
 
-#include "cpu/common/env.h"
-
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include "cpu/common/driver_library.h"
+#include "cpu/common/env.h"
 
 /* The one driver of this process. */
 static pthread_mutex_t gpu_lock = PTHREAD_MUTEX_INITIALIZER;
