@@ -37,6 +37,11 @@ build/cuda/differ: $(addprefix tests/cuda/differ/,main.cu model.h wrong.h) tests
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
+# Clusters need the architecture that has them.
+build/cuda/clusters: tests/cuda/clusters.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=compute_90 -o $@ $<
+
 # Two files of the program, a library that it is linked with, and one that it loads.
 build/cuda/libraries: $(addprefix tests/cuda/libraries/,main.cu part.cu) tests/cuda/check.h
 	@mkdir -p $(@D)

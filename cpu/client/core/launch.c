@@ -4,6 +4,7 @@
  * A launch takes no lock but its stream's, allocates nothing (parameters beyond 4 KiB and attributes excepted) and sends one
  * call. What native checks at the launch is checked here: attributes of the device and the function are local.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,13 @@
 enum { COOPERATIVE_TOO_LARGE = 720, PARAMETERS_ON_STACK = 4096 };
 
 /* CUdevice_attribute numbers */
-enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MULTIPROCESSORS = 16, COOPERATIVE_LAUNCH = 95 };
+enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MULTIPROCESSORS = 16, COOPERATIVE_LAUNCH = 95,
+       POLICY_WINDOW_MOST = 109, CLUSTER_LAUNCH = 120 };
+
+/* CUlaunchAttributeID numbers */
+enum { ATTRIBUTE_IGNORE = 0, ATTRIBUTE_POLICY_WINDOW = 1, ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_CLUSTER_POLICY = 5,
+       ATTRIBUTE_STREAM_SERIALIZATION = 6, ATTRIBUTE_PRIORITY = 8, ATTRIBUTE_SYNC_DOMAIN_MAP = 9, ATTRIBUTE_SYNC_DOMAIN = 10,
+       ATTRIBUTE_CARVEOUT = 14 };
 
 /* ---- what is asked about functions ---- */
 
@@ -150,6 +157,67 @@ static int check_cooperative(int device, const struct core_launch *l, struct loa
     return blocks > room ? COOPERATIVE_TOO_LARGE : CORE_OK;
 }
 
+static bool has(int device, int attribute)
+{
+    int value = 0;
+    return !core_device_attribute(device, attribute, &value) && value > 0;
+}
+
+static int clusters_lacking(void)
+{
+    core_unsupported("a launch with clusters of more than one block, on a GPU that has none,");
+    return CORE_NOT_SUPPORTED;
+}
+
+static int check_cluster(int device, const struct core_launch *l, const uint8_t *value)
+{
+    uint32_t cluster[3];
+    memcpy(cluster, value, sizeof cluster);
+    for (int i = 0; i < 3; i++)
+        if (!cluster[i] || l->grid[i] % cluster[i])
+            return CORE_INVALID_VALUE;
+    bool several = cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1;
+    return several && !has(device, CLUSTER_LAUNCH) ? clusters_lacking() : CORE_OK;
+}
+
+static int check_policy_window(int device, const uint8_t *value)
+{
+    struct { void *base; size_t bytes; } window;          /* as CUaccessPolicyWindow begins */
+    memcpy(&window, value, sizeof window);
+    return window.bytes && !has(device, POLICY_WINDOW_MOST) ? CORE_NOT_SUPPORTED : CORE_OK;
+}
+
+static int check_priority(int device, const uint8_t *value)
+{
+    const struct core_device *public = &device_find(device)->public;
+    int priority;
+    memcpy(&priority, value, sizeof priority);
+    return priority <= public->priority_least && priority >= public->priority_greatest ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+/* What the driver would refuse is refused here, since the program expects the error from the launch. The server takes no
+   attribute that holds a handle or a pointer of this process. */
+static int check_attribute(int device, const struct core_launch *l, const struct core_launch_attribute *attribute)
+{
+    switch (attribute->id) {
+    case ATTRIBUTE_IGNORE: case ATTRIBUTE_COOPERATIVE: case ATTRIBUTE_CLUSTER_POLICY: case ATTRIBUTE_STREAM_SERIALIZATION:
+    case ATTRIBUTE_SYNC_DOMAIN_MAP: case ATTRIBUTE_SYNC_DOMAIN: case ATTRIBUTE_CARVEOUT:
+        return CORE_OK;
+    case ATTRIBUTE_CLUSTER:
+        return check_cluster(device, l, attribute->value);
+    case ATTRIBUTE_POLICY_WINDOW:
+        return check_policy_window(device, attribute->value);
+    case ATTRIBUTE_PRIORITY:
+        return check_priority(device, attribute->value);
+    default:
+        break;
+    }
+    char name[64];
+    snprintf(name, sizeof name, "a launch with cudaLaunchAttributeID %d", attribute->id);
+    core_unsupported(name);
+    return CORE_NOT_SUPPORTED;
+}
+
 static int check(int device, const struct core_launch *l, struct loaded_function *loaded)
 {
     const struct launch_limits *limits = limits_of(device);
@@ -167,6 +235,14 @@ static int check(int device, const struct core_launch *l, struct loaded_function
                                                            : limits->shared - (uint64_t)loaded->info.shared_bytes;
     if (l->shared > shared)
         return CORE_INVALID_VALUE;
+    const struct core_function_info *info = &loaded->info;
+    if ((info->cluster_width > 1 || info->cluster_height > 1 || info->cluster_depth > 1) && !has(device, CLUSTER_LAUNCH))
+        return clusters_lacking();
+    for (uint32_t i = 0; i < l->attribute_count; i++) {
+        int code = check_attribute(device, l, &l->attributes[i]);
+        if (code)
+            return code;
+    }
     return l->cooperative ? check_cooperative(device, l, loaded, threads) : CORE_OK;
 }
 
