@@ -70,6 +70,7 @@ all: $(PROGRAMS)
 help:
 	@echo 'make demo            install what is missing, build, run a CUDA program through Flyt'
 	@echo 'make check           the same set-up, then all tests'
+	@echo 'make run-tests ONLY=TEXT   the tests whose command contains TEXT: softgpu, core_memory, ctl.py …'
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR'
@@ -111,8 +112,14 @@ check-programs:
 quote := "
 tests_need = $(sort $(filter-out $(BIN) $(BUILD)/fuzz/corpus/%,$(filter $(BUILD)/%,$(foreach word,$(subst @, ,$(subst $(quote),,$(1))),$(word)))))
 test-programs: $(call tests_need,$(TESTS))
+ifdef ONLY
+run-tests: all
+	@$(MAKE) --no-print-directory $$(tests/run --only '$(ONLY)' --needs $(TESTS))
+	@tests/run --only '$(ONLY)' $(TESTS)
+else
 run-tests: test-programs all
 	@tests/run $(TESTS)
+endif
 run-long-tests: all $(call tests_need,$(LONG_TESTS))
 	@tests/run --limit 900 $(LONG_TESTS)
 
