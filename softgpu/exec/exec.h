@@ -311,6 +311,8 @@ void exec_fault_address(struct exec_warp *, const struct exec_insn *, int error,
 /* first: of lane 0, if contiguous, else of the first active one; all: every bit set in one; spread: in which they differ; most: the
    largest, of local and shared only. */
 struct exec_shape { uint64_t first, all, spread, most; bool contiguous; };
+/* Vectors that row functions know: elements of that many bits by their number. */
+enum exec_vector_shape { EXEC_VECTOR_32X2, EXEC_VECTOR_32X4, EXEC_VECTOR_64X2, EXEC_VECTOR_OTHER };
 /* rows.c, compiled once per level of the processor */
 struct exec_row_functions {
     void (*blend32)(uint32_t *d, const uint32_t *from, uint32_t mask);
@@ -336,9 +338,10 @@ struct exec_row_functions {
     void (*load_signed[4])(void *d, const void *from);      /* to 32 bits; sign-extended */
     void (*store[4])(void *to, const void *row);
     void (*store_some[4])(void *to, const void *row, uint32_t mask);
-    /* Elements of 4 bytes in vectors of two and of four; lanes at any addresses. */
-    void (*load_strided[2])(uint32_t *d, const uint32_t *from);
-    void (*store_strided[2])(uint32_t *to, const uint32_t *row);
+    /* Contiguous vectors of 32 lanes from and to the rows of their elements: [enum exec_vector_shape]. All lanes. */
+    void (*load_vector[3])(void *const *d, const void *from);
+    void (*store_vector[3])(void *to, const void *const *rows);
+    /* Lanes at any addresses. */
     void (*gather32)(uint32_t *d, const uint64_t *at);
     void (*gather64)(uint64_t *d, const uint64_t *at);
     uint32_t (*shuffle[4])(uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c);     /* up, down, bfly, idx */

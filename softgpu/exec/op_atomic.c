@@ -201,30 +201,50 @@ static void run_atomic_vector(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
-/* 128 bits: exchange and compare-and-swap under one lock for all, as C11 would do where the processor has none. */
+/* One exchange (CAS: if the bytes are those of `expected`) of 16 bytes. old: what was there. */
+#ifdef __x86_64__
+static void swap128(enum op op, void *p, const uint64_t *expected, const uint64_t *desired, uint64_t old[2])
+{
+    old[0] = op == CAS ? expected[0] : 0;
+    old[1] = op == CAS ? expected[1] : 0;
+    while (!exec_swap128(p, old, desired) && op == EXCH)
+        ;
+}
+#else
+/* One lock for all: whole for other 128-bit atomics, not for plain accesses. */
 static pthread_mutex_t lock128 = PTHREAD_MUTEX_INITIALIZER;
-EXEC_RACY static void run_atomic128(struct exec_warp *w, const struct exec_insn *i)
+EXEC_RACY static void swap128(enum op op, void *at, const uint64_t *expected, const uint64_t *desired, uint64_t old[2])
+{
+    uint64_t *p = at;
+    pthread_mutex_lock(&lock128);
+    old[0] = exec_load64(p);
+    old[1] = exec_load64(p + 1);
+    if (op == EXCH || (old[0] == expected[0] && old[1] == expected[1])) {
+        exec_store64(p, desired[0]);
+        exec_store64(p + 1, desired[1]);
+    }
+    pthread_mutex_unlock(&lock128);
+}
+#endif
+
+static void run_atomic128(struct exec_warp *w, const struct exec_insn *i)
 {
     enum exec_found found = exec_address(w, i, 16, 16, SG_READ | SG_WRITE);
     if (found == EXEC_FOUND_NONE)
         return;
-    const uint64_t *b = exec_row(w, i->s[1]), *c = i->s[2] ? exec_row(w, i->s[2]) : b;
-    uint64_t *to = (uint64_t *)(void *)(w->rows + i->d);
-    pthread_mutex_lock(&lock128);
+    enum op op = (enum op)i->kind;
+    const uint64_t *b = exec_row(w, i->s[1]), *c = op == CAS ? exec_row(w, i->s[2]) : b;
+    uint64_t *to = i->d != UINT32_MAX ? (uint64_t *)(void *)(w->rows + i->d) : NULL, old[2];
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        uint64_t *p = (uint64_t *)exec_found_address(w, found, l, 16);
-        uint64_t low = exec_load64(p), high = exec_load64(p + 1);
-        if (i->kind == EXCH || (low == b[2 * l] && high == b[2 * l + 1])) {
-            exec_store64(p, i->kind == EXCH ? b[2 * l] : c[2 * l]);
-            exec_store64(p + 1, i->kind == EXCH ? b[2 * l + 1] : c[2 * l + 1]);
-        }
-        if (i->d != UINT32_MAX) {
-            to[2 * l] = low;
-            to[2 * l + 1] = high;
+        swap128(op, (void *)exec_found_address(w, found, l, 16), b + 2 * l, c + 2 * l, old);
+        if (to) {
+            to[2 * l] = old[0];
+            to[2 * l + 1] = old[1];
         }
     }
-    pthread_mutex_unlock(&lock128);
+    if (op == CAS)
+        exec_poll(w, 8 * POLL_COST);
 }
 
 static bool allowed(enum op op, enum ptx_type t)

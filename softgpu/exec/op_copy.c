@@ -14,7 +14,7 @@ static void run_copy_async(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct exec_insn *from = i->extra;
     unsigned size = i->size;
-    unsigned char bytes[SG_LANES][16];
+    _Alignas(16) unsigned char bytes[SG_LANES][16];
     uint32_t wanted[SG_LANES];
     const uint32_t *sizes = i->s[1] ? exec_row(w, i->s[1]) : NULL;
     uint32_t all = w->mask, reading = 0;
@@ -35,7 +35,11 @@ static void run_copy_async(struct exec_warp *w, const struct exec_insn *i)
             return;
         for (uint32_t m = reading; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            exec_copy_bytes(bytes[l], (void *)exec_found_address(w, found, l, size), wanted[l]);
+            const void *at = (const void *)exec_found_address(w, found, l, size);
+            if (wanted[l] == size)
+                exec_copy_piece(bytes[l], at, size);
+            else
+                exec_copy_bytes(bytes[l], at, wanted[l]);
         }
     }
     enum exec_found found = exec_address(w, i, size, size, SG_WRITE);
@@ -43,7 +47,7 @@ static void run_copy_async(struct exec_warp *w, const struct exec_insn *i)
         return;
     for (uint32_t m = all; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        exec_copy_bytes((void *)exec_found_address(w, found, l, size), bytes[l], size);
+        exec_copy_piece((void *)exec_found_address(w, found, l, size), bytes[l], size);
     }
 }
 
@@ -58,8 +62,7 @@ static bool copy_bulk(struct exec_warp *w, const struct exec_insn *i, unsigned l
             exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "bulk copy", lane, d ? from + at : to + at);
             return false;
         }
-        exec_store64(d, exec_load64(s));
-        exec_store64((char *)d + 8, exec_load64((const char *)s + 8));
+        exec_store128(d, exec_load128(s));
     }
     return true;
 }

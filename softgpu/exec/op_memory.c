@@ -3,6 +3,9 @@
  *
  * The element is 1, 2, 4, 8 or 16 bytes, the register may be wider. Orders: weak, relaxed and volatile are relaxed C11
  * accesses; acquire and release put a fence behind and before.
+ *
+ * A lane's vector is one access of up to 16 bytes, as on GPUs; one of 32 bytes is two. So vectors go through w->temp, where they
+ * stand one behind the other as in contiguous memory, and only from there are their elements taken apart.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -12,7 +15,13 @@
 #include "softgpu/memory.h"
 
 enum { POLL_COST = 128, MAX_VECTOR = 8 };
-struct vector { uint32_t to[MAX_VECTOR]; uint8_t bytes[MAX_VECTOR]; bool sink[MAX_VECTOR]; exec_source from[MAX_VECTOR]; };
+struct vector {
+    enum exec_vector_shape shape;     /* OTHER also where a register is wider than its element */
+    uint32_t to[MAX_VECTOR];
+    uint8_t bytes[MAX_VECTOR];
+    bool sink[MAX_VECTOR];
+    exec_source from[MAX_VECTOR];
+};
 
 static inline uint64_t load_element(uintptr_t p, unsigned size, bool sign)
 {
@@ -33,48 +42,38 @@ static inline void put_cell(unsigned char *row, unsigned lane, unsigned bytes, u
         ((uint32_t *)(void *)row)[lane] = bytes == 4 ? (uint32_t)v : (uint32_t)(v & 0xffff);
 }
 
-/* One element of each active lane, `skip` bytes behind its address. */
-static void load_lanes(struct exec_warp *w, enum exec_found found, unsigned stride, unsigned skip, unsigned size, bool sign,
-                       uint32_t to, unsigned bytes)
+/* One element of each active lane. */
+static void load_lanes(struct exec_warp *w, enum exec_found found, unsigned size, bool sign, uint32_t to, unsigned bytes)
 {
     unsigned char *row = w->rows + to;
-    if (size == 16) {
-        for (uint32_t m = w->mask; m; m &= m - 1) {
-            unsigned l = (unsigned)__builtin_ctz(m);
-            uintptr_t p = exec_found_address(w, found, l, stride) + skip;
-            ((uint64_t *)(void *)row)[2 * l] = exec_load64((void *)p);
-            ((uint64_t *)(void *)row)[2 * l + 1] = exec_load64((void *)(p + 8));
-        }
-        return;
-    }
     if (size == 4 && bytes == 4) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            ((uint32_t *)(void *)row)[l] = exec_load32((void *)(exec_found_address(w, found, l, stride) + skip));
+            ((uint32_t *)(void *)row)[l] = exec_load32((void *)exec_found_address(w, found, l, 4));
         }
         return;
     }
     if (size == 8 && bytes == 8) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            ((uint64_t *)(void *)row)[l] = exec_load64((void *)(exec_found_address(w, found, l, stride) + skip));
+            ((uint64_t *)(void *)row)[l] = exec_load64((void *)exec_found_address(w, found, l, 8));
         }
         return;
     }
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        put_cell(row, l, bytes, load_element(exec_found_address(w, found, l, stride) + skip, size, sign));
+        uintptr_t p = exec_found_address(w, found, l, size);
+        if (size == 16)
+            exec_copy_piece(row + 16 * l, (const void *)p, 16);
+        else
+            put_cell(row, l, bytes, load_element(p, size, sign));
     }
 }
 
-static void load_uniform(struct exec_warp *w, unsigned skip, unsigned size, bool sign, uint32_t to, unsigned bytes)
+/* The same element for all active lanes. */
+static void fill(struct exec_warp *w, uint64_t v, uint32_t to, unsigned bytes)
 {
     unsigned char *row = w->rows + to;
-    if (size == 16) {
-        load_lanes(w, EXEC_FOUND_UNIFORM, 0, skip, size, sign, to, bytes);
-        return;
-    }
-    uint64_t v = load_element(w->address[0] + skip, size, sign);
     if (exec_full(w)) {
         if (bytes == 8)
             w->row->fill64((uint64_t *)(void *)row, v);
@@ -103,8 +102,8 @@ static void run_load(struct exec_warp *w, const struct exec_insn *i)
     enum exec_found found = exec_address(w, i, size, size, SG_READ);
     if (found == EXEC_FOUND_NONE)
         return;
-    if (found == EXEC_FOUND_UNIFORM)
-        load_uniform(w, 0, size, sign, i->d, bytes);
+    if (found == EXEC_FOUND_UNIFORM && size <= 8)
+        fill(w, load_element(w->address[0], size, sign), i->d, bytes);
     else if (found == EXEC_FOUND_ROW && (bytes == 8) == (size == 8) && (!sign || bytes == 4 || size == 8) && size <= 8) {
         void (*load)(void *, const void *) = (sign ? w->row->load_signed : w->row->load)[log2_of(size)];
         if (exec_full(w))
@@ -122,10 +121,52 @@ static void run_load(struct exec_warp *w, const struct exec_insn *i)
         else if (size == 8)
             w->row->gather64((uint64_t *)(void *)(w->rows + i->d), w->address);
         else
-            load_lanes(w, found, size, 0, size, sign, i->d, bytes);
+            load_lanes(w, found, size, sign, i->d, bytes);
     } else
-        load_lanes(w, found, size, 0, size, sign, i->d, bytes);
+        load_lanes(w, found, size, sign, i->d, bytes);
     after_load(w, i);
+}
+
+/* The active lanes' vectors, one behind the other. */
+static const void *collect(struct exec_warp *w, enum exec_found found, unsigned size)
+{
+    unsigned char *to = w->temp[0];
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        exec_copy_piece(to + l * size, (const void *)exec_found_address(w, found, l, size), size);
+    }
+    return to;
+}
+
+static void load_vector_uniform(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct vector *v = i->extra;
+    _Alignas(16) unsigned char one[32];
+    exec_copy_piece(one, (const void *)w->address[0], i->size * i->vector);
+    for (unsigned k = 0; k < i->vector; k++)
+        if (!v->sink[k])
+            fill(w, load_element((uintptr_t)one + k * i->size, i->size, i->flags & EXEC_SIGNED), v->to[k], v->bytes[k]);
+}
+
+/* Vectors that are contiguous, of a shape that row functions know. All 32 may be read. */
+static void load_vector_rows(struct exec_warp *w, const struct exec_insn *i, const void *from)
+{
+    const struct vector *v = i->extra;
+    unsigned n = i->vector;
+    _Alignas(64) unsigned char spare[4][8 * SG_LANES];
+    void *d[4] = { NULL };
+    bool full = exec_full(w);
+    for (unsigned k = 0; k < n; k++)
+        d[k] = full && !v->sink[k] ? w->rows + v->to[k] : spare[k];
+    w->row->load_vector[v->shape](d, from);
+    for (unsigned k = 0; !full && k < n; k++) {
+        if (v->sink[k])
+            continue;
+        if (i->size == 8)
+            w->row->blend64((uint64_t *)(void *)(w->rows + v->to[k]), d[k], w->mask);
+        else
+            w->row->blend32((uint32_t *)(void *)(w->rows + v->to[k]), d[k], w->mask);
+    }
 }
 
 static void run_load_vector(struct exec_warp *w, const struct exec_insn *i)
@@ -135,15 +176,18 @@ static void run_load_vector(struct exec_warp *w, const struct exec_insn *i)
     enum exec_found found = exec_address(w, i, size * n, size * n, SG_READ);
     if (found == EXEC_FOUND_NONE)
         return;
-    for (unsigned k = 0; k < n; k++) {
-        if (v->sink[k])
-            continue;
-        if (found == EXEC_FOUND_ROW && size == 4 && n <= 4 && v->bytes[k] == 4 && exec_full(w))
-            w->row->load_strided[n / 4]((uint32_t *)(void *)(w->rows + v->to[k]), (const uint32_t *)w->address[0] + k);
-        else if (found == EXEC_FOUND_UNIFORM)
-            load_uniform(w, k * size, size, i->flags & EXEC_SIGNED, v->to[k], v->bytes[k]);
-        else
-            load_lanes(w, found, size * n, k * size, size, i->flags & EXEC_SIGNED, v->to[k], v->bytes[k]);
+    if (found == EXEC_FOUND_UNIFORM)
+        load_vector_uniform(w, i);
+    else if (v->shape != EXEC_VECTOR_OTHER)
+        load_vector_rows(w, i, found == EXEC_FOUND_ROW ? (const void *)w->address[0] : collect(w, found, size * n));
+    else {
+        const unsigned char *from = collect(w, found, size * n);
+        for (unsigned k = 0; k < n; k++)
+            for (uint32_t m = v->sink[k] ? 0 : w->mask; m; m &= m - 1) {
+                unsigned l = (unsigned)__builtin_ctz(m);
+                uint64_t element = load_element((uintptr_t)from + l * size * n + k * size, size, i->flags & EXEC_SIGNED);
+                put_cell(w->rows + v->to[k], l, v->bytes[k], element);
+            }
     }
     after_load(w, i);
 }
@@ -155,31 +199,29 @@ static inline void store_lane(uintptr_t p, unsigned size, const void *row, unsig
     case 2:  exec_store16((void *)p, (uint16_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l])); break;
     case 4:  exec_store32((void *)p, (uint32_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l])); break;
     case 8:  exec_store64((void *)p, ((const uint64_t *)row)[l]); break;
-    default:
-        exec_store64((void *)p, ((const uint64_t *)row)[2 * l]);
-        exec_store64((void *)(p + 8), ((const uint64_t *)row)[2 * l + 1]);
+    default: exec_copy_piece((void *)p, (const unsigned char *)row + 16 * l, 16);
     }
 }
 
-static void store_lanes(struct exec_warp *w, enum exec_found found, unsigned stride, unsigned skip, unsigned size, const void *row, unsigned bytes)
+static void store_lanes(struct exec_warp *w, enum exec_found found, unsigned size, const void *row, unsigned bytes)
 {
     if (size == 4 && bytes == 4) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            exec_store32((void *)(exec_found_address(w, found, l, stride) + skip), ((const uint32_t *)row)[l]);
+            exec_store32((void *)exec_found_address(w, found, l, 4), ((const uint32_t *)row)[l]);
         }
         return;
     }
     if (size == 8) {
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
-            exec_store64((void *)(exec_found_address(w, found, l, stride) + skip), ((const uint64_t *)row)[l]);
+            exec_store64((void *)exec_found_address(w, found, l, 8), ((const uint64_t *)row)[l]);
         }
         return;
     }
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        store_lane(exec_found_address(w, found, l, stride) + skip, size, row, bytes, l);
+        store_lane(exec_found_address(w, found, l, size), size, row, bytes, l);
     }
 }
 
@@ -198,7 +240,7 @@ static void run_store(struct exec_warp *w, const struct exec_insn *i)
         else
             w->row->store_some[log2_of(size)]((void *)w->address[0], row, w->mask);
     } else
-        store_lanes(w, found, size, 0, size, row, bytes);
+        store_lanes(w, found, size, row, bytes);
 }
 
 static void run_store_vector(struct exec_warp *w, const struct exec_insn *i)
@@ -210,12 +252,26 @@ static void run_store_vector(struct exec_warp *w, const struct exec_insn *i)
         return;
     if (i->order != EXEC_RELAXED)
         exec_fence_acq_rel();
-    bool rows = found == EXEC_FOUND_ROW && size == 4 && n <= 4 && w->mask == UINT32_MAX;
+    const void *rows[MAX_VECTOR];
+    unsigned char *all = w->temp[0];
     for (unsigned k = 0; k < n; k++)
-        if (rows && v->bytes[k] == 4)
-            w->row->store_strided[n / 4]((uint32_t *)w->address[0] + k, exec_row(w, v->from[k]));
-        else
-            store_lanes(w, found, size * n, k * size, size, exec_row(w, v->from[k]), v->bytes[k]);
+        rows[k] = exec_row(w, v->from[k]);
+    if (v->shape != EXEC_VECTOR_OTHER) {
+        if (found >= EXEC_FOUND_CONTIGUOUS && w->mask == UINT32_MAX) {
+            w->row->store_vector[v->shape]((void *)w->address[0], rows);
+            return;
+        }
+        w->row->store_vector[v->shape](all, rows);
+    } else
+        for (unsigned k = 0; k < n; k++)
+            for (uint32_t m = w->mask; m; m &= m - 1) {
+                unsigned l = (unsigned)__builtin_ctz(m);
+                store_lane((uintptr_t)all + l * size * n + k * size, size, rows[k], v->bytes[k], l);
+            }
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        exec_copy_piece((void *)exec_found_address(w, found, l, size * n), all + l * size * n, size * n);
+    }
 }
 
 /* --- decoding --- */
@@ -259,6 +315,15 @@ static int access_of(struct exec_decoder *d, struct exec_insn *n, bool load)
     return 0;
 }
 
+static enum exec_vector_shape shape_of(const struct exec_insn *n, const struct vector *v)
+{
+    for (unsigned k = 0; k < n->vector; k++)
+        if (v->bytes[k] != n->size)
+            return EXEC_VECTOR_OTHER;
+    return n->size == 4 && n->vector == 2 ? EXEC_VECTOR_32X2 : n->size == 4 && n->vector == 4 ? EXEC_VECTOR_32X4
+         : n->size == 8 && n->vector == 2 ? EXEC_VECTOR_64X2 : EXEC_VECTOR_OTHER;
+}
+
 static int decode_load(struct exec_decoder *d)
 {
     struct exec_insn n = { .run = run_load };
@@ -291,6 +356,7 @@ static int decode_load(struct exec_decoder *d)
         }
     }
     if (v) {
+        v->shape = shape_of(&n, v);
         n.run = run_load_vector;
         n.extra = v;
     }
@@ -356,6 +422,7 @@ static int decode_store(struct exec_decoder *d)
         if (store_source(d, &typed, n.size, &v->from[k], &v->bytes[k]))
             return -1;
     }
+    v->shape = shape_of(&n, v);
     n.run = run_store_vector;
     n.extra = v;
     return decode_put_guarded(d, n);

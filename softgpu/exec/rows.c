@@ -184,24 +184,85 @@ STORE_SOME(store_some16, uint16_t, uint32_t)
 STORE_SOME(store_some32, uint32_t, uint32_t)
 STORE_SOME(store_some64, uint64_t, uint64_t)
 
-/* One element of every vector of n in contiguous memory. */
-#define LOAD_STRIDED(name, n)                                                                   \
-    EXEC_RACY static void name(uint32_t *d, const uint32_t *from)                               \
-    {                                                                                           \
-        SG_FOR_LANES(l)                                                                         \
-            d[l] = from[n * l];                                                                 \
-    }
-LOAD_STRIDED(load_strided2, 2)
-LOAD_STRIDED(load_strided4, 4)
+/*
+ * Contiguous vectors from and to rows: lane 0's elements, lane 1's … Each 16 bytes are one access (see access.h): with 128-bit moves
+ * only, since nobody promises that wider ones are whole in their parts. In between, elements change places: x0 y0 x1 y1 … and
+ * x0 x1 …, y0 y1 ….
+ */
+typedef uint32_t four __attribute__((vector_size(16), may_alias));
+#if defined __clang__ || __GNUC__ >= 12
+#define PICK(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define PICK(a, b, i, j, k, l) __builtin_shuffle(a, b, (four){ i, j, k, l })
+#endif
+EXEC_RACY static inline four load_four(const void *p) { return (four)exec_load128(p); }
+EXEC_RACY static inline void store_four(void *p, four v) { exec_store128(p, (exec_16_bytes)v); }
 
-#define STORE_STRIDED(name, n)                                                                  \
-    EXEC_RACY static void name(uint32_t *to, const uint32_t *from)                              \
-    {                                                                                           \
-        SG_FOR_LANES(l)                                                                         \
-            to[n * l] = from[l];                                                                \
+EXEC_RACY static void load_vector_32x2(void *const *d, const void *from)
+{
+    four *x = d[0], *y = d[1];
+    const four *p = from;
+    for (unsigned l = 0; l < SG_LANES / 4; l++) {
+        const four a = load_four(&p[2 * l]), b = load_four(&p[2 * l + 1]);
+        x[l] = PICK(a, b, 0, 2, 4, 6);
+        y[l] = PICK(a, b, 1, 3, 5, 7);
     }
-STORE_STRIDED(store_strided2, 2)
-STORE_STRIDED(store_strided4, 4)
+}
+EXEC_RACY static void load_vector_32x4(void *const *d, const void *from)
+{
+    four *x = d[0], *y = d[1], *z = d[2], *u = d[3];
+    const four *p = from;
+    for (unsigned l = 0; l < SG_LANES / 4; l++) {
+        const four a = load_four(&p[4 * l]), b = load_four(&p[4 * l + 1]), c = load_four(&p[4 * l + 2]), e = load_four(&p[4 * l + 3]);
+        const four ab = PICK(a, b, 0, 4, 1, 5), ce = PICK(c, e, 0, 4, 1, 5), ab_high = PICK(a, b, 2, 6, 3, 7), ce_high = PICK(c, e, 2, 6, 3, 7);
+        x[l] = PICK(ab, ce, 0, 1, 4, 5);
+        y[l] = PICK(ab, ce, 2, 3, 6, 7);
+        z[l] = PICK(ab_high, ce_high, 0, 1, 4, 5);
+        u[l] = PICK(ab_high, ce_high, 2, 3, 6, 7);
+    }
+}
+EXEC_RACY static void load_vector_64x2(void *const *d, const void *from)
+{
+    four *x = d[0], *y = d[1];
+    const four *p = from;
+    for (unsigned l = 0; l < SG_LANES / 2; l++) {
+        const four a = load_four(&p[2 * l]), b = load_four(&p[2 * l + 1]);
+        x[l] = PICK(a, b, 0, 1, 4, 5);
+        y[l] = PICK(a, b, 2, 3, 6, 7);
+    }
+}
+
+EXEC_RACY static void store_vector_32x2(void *to, const void *const *rows)
+{
+    const four *x = rows[0], *y = rows[1];
+    four *p = to;
+    for (unsigned l = 0; l < SG_LANES / 4; l++) {
+        store_four(&p[2 * l], PICK(x[l], y[l], 0, 4, 1, 5));
+        store_four(&p[2 * l + 1], PICK(x[l], y[l], 2, 6, 3, 7));
+    }
+}
+EXEC_RACY static void store_vector_32x4(void *to, const void *const *rows)
+{
+    const four *x = rows[0], *y = rows[1], *z = rows[2], *u = rows[3];
+    four *p = to;
+    for (unsigned l = 0; l < SG_LANES / 4; l++) {
+        const four xy = PICK(x[l], y[l], 0, 4, 1, 5), zu = PICK(z[l], u[l], 0, 4, 1, 5);
+        const four xy_high = PICK(x[l], y[l], 2, 6, 3, 7), zu_high = PICK(z[l], u[l], 2, 6, 3, 7);
+        store_four(&p[4 * l], PICK(xy, zu, 0, 1, 4, 5));
+        store_four(&p[4 * l + 1], PICK(xy, zu, 2, 3, 6, 7));
+        store_four(&p[4 * l + 2], PICK(xy_high, zu_high, 0, 1, 4, 5));
+        store_four(&p[4 * l + 3], PICK(xy_high, zu_high, 2, 3, 6, 7));
+    }
+}
+EXEC_RACY static void store_vector_64x2(void *to, const void *const *rows)
+{
+    const four *x = rows[0], *y = rows[1];
+    four *p = to;
+    for (unsigned l = 0; l < SG_LANES / 2; l++) {
+        store_four(&p[2 * l], PICK(x[l], y[l], 0, 1, 4, 5));
+        store_four(&p[2 * l + 1], PICK(x[l], y[l], 2, 3, 6, 7));
+    }
+}
 
 EXEC_RACY static void gather32(uint32_t *d, const uint64_t *at)
 {
@@ -254,6 +315,7 @@ const struct exec_row_functions SG_CLONE(exec_row_functions) = {
     { load8s, load16s, load32, load64 },
     { store8, store16, store32, store64 },
     { store_some8, store_some16, store_some32, store_some64 },
-    { load_strided2, load_strided4 }, { store_strided2, store_strided4 }, gather32, gather64,
+    { load_vector_32x2, load_vector_32x4, load_vector_64x2 }, { store_vector_32x2, store_vector_32x4, store_vector_64x2 },
+    gather32, gather64,
     { shuffle_up, shuffle_down, shuffle_bfly, shuffle_idx }, differ,
 };

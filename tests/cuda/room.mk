@@ -87,6 +87,10 @@ $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS)
 TESTS      += $(addsuffix @400,$(addprefix $(BUILD)/tests/,$(CUDA_TEST_RUNS)))
 LONG_TESTS += $(addprefix $(BUILD)/tests/,$(CUDA_TEST_LONG_RUNS))
 
+# CUB's look-back, many times each; without and with chaos.
+LOOKBACK_LONG := tests/cuda/e2e.py --bin $(BIN) --limit 800 --arguments '200 300007'
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(LOOKBACK_LONG) --transport shm build/cuda/lookback" "$(LOOKBACK_LONG) --transport tcp --chaos 5 build/cuda/lookback")
+
 # Programs over all transports at once, some of them killed; longer: more seeds, and more steps of stress with chaos.
 $(BUILD)/tests/together: tests/cuda/together.py tests/cuda/e2e.py build/cuda/stress | $(PROGRAMS)
 	@mkdir -p $(@D)

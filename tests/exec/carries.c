@@ -1,4 +1,6 @@
 /*
+ * shows: arithmetic: random chains of add.cc, addc, sub.cc, subc, mad.cc and madc in every mixture have hardware's carry flag
+ *
  * carries.c: chains of add.cc, addc, sub.cc, subc, mad.cc and madc, in every mixture, against a model on the host.
  *
  * Each chain is made at random: 32- and 64-bit registers, some instructions under a guard that only odd lanes pass, so that the

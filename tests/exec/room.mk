@@ -1,5 +1,5 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
-EXEC_TEST_NAMES := basic calls carries faults grids litmus matrix memory progress textures warps
+EXEC_TEST_NAMES := basic calls carries faults grids litmus matrix memory progress textures warps whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.
@@ -9,6 +9,8 @@ TESTS += $(EXEC_TEST_PROGRAMS) $(EXEC_TEST_CHAOS)
 $(EXEC_TEST_CHAOS): $(BUILD)/tests/exec-chaos-%: $(BUILD)/tests/exec-%
 	@printf '#!/bin/sh\nEXEC_TEST_CHAOS=20261121 FLYT_SOFTGPU_CPU=base exec $<\n' > $@
 	@chmod +x $@
+
+LONG_TESTS += "env EXEC_TEST_PAIRS=10000000 $(BUILD)/tests/exec-whole"
 
 # softgpu/*/room.mk are read before this file.
 $(EXEC_TEST_PROGRAMS): $(BUILD)/tests/exec-%: $(BUILD)/tests/exec/%.o $(EXEC_TEST_SUPPORT) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) $(call objects,cpu/common/env.c cpu/common/log.c)
