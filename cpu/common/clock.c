@@ -15,6 +15,14 @@ struct timespec clock_timespec(uint64_t ns)
                               .tv_nsec = (long)(ns % CLOCK_NS_PER_SECOND) };
 }
 
+uint64_t clock_run_look(struct clock_run *run, uint64_t now, uint64_t interval)
+{
+    uint64_t step = now - run->looked;
+    run->looked = now;
+    run->ns += step > 2 * interval ? interval : step;
+    return run->ns;
+}
+
 int clock_poll_timeout(uint64_t deadline)
 {
     uint64_t now = clock_now();

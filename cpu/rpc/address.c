@@ -4,6 +4,7 @@
 #include "cpu/rpc/address.h"
 #include "cpu/rpc/channel.h"
 #include "cpu/rpc/lane.h"
+#include "cpu/rpc/liveness.h"
 #include "cpu/rpc/channel_tls.h"
 
 #include "cpu/common/clock.h"
@@ -20,13 +21,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-/* A network that is gone is noticed after this. More than twice an outage that should be survived: lost
-   packets are sent again at about 0.2, 0.6, 1.4, 3 and 6 seconds, or every second where the kernel can (Linux 6.15). */
-#ifndef TCP_RTO_MAX_MS
-#define TCP_RTO_MAX_MS 44
-#endif
-enum { SILENCE_MS = 10000, AGAIN_MS = 1000, KEEPALIVE_IDLE_S = 3, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_PROBES = 3 };
 
 /* So much may lie unsent in a TCP socket: it is what others' calls have to stand behind. */
 enum { TCP_UNSENT = 512 * 1024 };
@@ -56,16 +50,10 @@ void rpc_address_tune(int fd)
             setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
         return;
     }
-    int silence = SILENCE_MS, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES, again = AGAIN_MS,
-        unsent = TCP_UNSENT;
+    int unsent = TCP_UNSENT;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
-    setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &again, sizeof again);
+    rpc_network_watch(fd);
 }
 
 static int parse_mode(const char *text, mode_t *mode)

@@ -33,6 +33,9 @@ struct rpc_channel_operations {
     bool    (*look)(rpc_channel *, unsigned looks);
     /* Likewise. Tells the peer where we wait, and gives where the peer waited last: processors of one kernel, 0: not known. */
     unsigned (*place)(rpc_channel *, unsigned here);
+    /* Is the peer still there, as far as the system knows? Reads nothing, waits for nothing. 0; -ECONNRESET: it has ended, though
+       what it sent before may be unread; -ETIMEDOUT: its machine has not answered for rpc_silence_seconds (liveness.h). */
+    int     (*peer)(rpc_channel *);
     void    (*wake)(rpc_channel *);
     void    (*shutdown)(rpc_channel *);
     void    (*destroy)(rpc_channel *);
@@ -50,6 +53,7 @@ static inline ssize_t rpc_channel_send(rpc_channel *c, const struct iovec *v, in
 static inline ssize_t rpc_channel_receive(rpc_channel *c, struct rpc_inbox *inbox) { return c->operations->receive(c, inbox); }
 static inline ssize_t rpc_channel_receive_into(rpc_channel *c, const struct iovec *v, int count) { return c->operations->receive_into(c, v, count); }
 static inline int rpc_channel_poll(rpc_channel *c, int events, int timeout_ms, bool wakeable) { return c->operations->poll(c, events, timeout_ms, wakeable); }
+static inline int rpc_channel_peer(rpc_channel *c) { return c->operations->peer(c); }
 static inline void rpc_channel_wake(rpc_channel *c) { c->operations->wake(c); }
 
 /* The descriptor of a socket's channel. */

@@ -332,6 +332,11 @@ static int shm_poll(rpc_channel *channel, int events, int timeout_ms, bool wakea
 
 /* ---- the rest ---- */
 
+static int shm_peer(rpc_channel *channel)
+{
+    return rpc_channel_peer(of(channel)->socket);
+}
+
 static void shm_wake(rpc_channel *channel)
 {
     rpc_channel_wake(of(channel)->socket);
@@ -390,7 +395,7 @@ static unsigned shm_place(rpc_channel *channel, unsigned here)
 }
 
 static const struct rpc_channel_operations shm_operations = {
-    .send = shm_send, .receive = shm_receive, .poll = shm_poll, .look = shm_look, .place = shm_place, .wake = shm_wake,
+    .send = shm_send, .receive = shm_receive, .poll = shm_poll, .look = shm_look, .place = shm_place, .peer = shm_peer, .wake = shm_wake,
     .shutdown = shm_shutdown, .destroy = shm_destroy, .abandon = shm_abandon,
 };
 

@@ -4,6 +4,7 @@
  */
 #include "cpu/rpc/channel.h"
 #include "cpu/rpc/address.h"
+#include "cpu/rpc/liveness.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/fd.h"
@@ -103,6 +104,14 @@ static int socket_poll(rpc_channel *channel, int events, int timeout_ms, bool wa
     return result;
 }
 
+static int socket_peer(rpc_channel *channel)
+{
+    struct pollfd poller = { .fd = of(channel)->fd, .events = POLLRDHUP };
+    if (poll(&poller, 1, 0) > 0 && poller.revents)
+        return -ECONNRESET;
+    return rpc_network_silent(of(channel)->fd) ? -ETIMEDOUT : 0;
+}
+
 static void socket_wake(rpc_channel *channel)
 {
     uint64_t one = 1;
@@ -128,7 +137,7 @@ static void socket_destroy(rpc_channel *channel)
 }
 
 static const struct rpc_channel_operations socket_operations = {
-    .send = socket_send, .receive = socket_receive, .receive_into = socket_receive_into, .descriptor = rpc_channel_socket, .poll = socket_poll, .wake = socket_wake,
+    .send = socket_send, .receive = socket_receive, .receive_into = socket_receive_into, .descriptor = rpc_channel_socket, .poll = socket_poll, .peer = socket_peer, .wake = socket_wake,
     .shutdown = socket_shutdown, .destroy = socket_destroy, .abandon = socket_abandon,
 };
 

@@ -343,6 +343,11 @@ static int tls_poll(rpc_channel *channel, int events, int timeout_ms, bool wakea
     return rpc_channel_poll(c->socket, events, timeout_ms, wakeable);
 }
 
+static int tls_peer(rpc_channel *channel)
+{
+    return rpc_channel_peer(of(channel)->socket);
+}
+
 static void tls_wake(rpc_channel *channel)
 {
     rpc_channel_wake(of(channel)->socket);
@@ -380,7 +385,7 @@ static void tls_destroy(rpc_channel *channel)
 
 static const struct rpc_channel_operations tls_operations = {
     .send = tls_send, .receive = tls_receive, .receive_into = tls_receive_into, .descriptor = tls_descriptor, .poll = tls_poll,
-    .wake = tls_wake, .shutdown = tls_shutdown, .destroy = tls_destroy, .abandon = tls_abandon,
+    .peer = tls_peer, .wake = tls_wake, .shutdown = tls_shutdown, .destroy = tls_destroy, .abandon = tls_abandon,
 };
 
 void rpc_channel_tls_set_update(rpc_channel *channel, uint64_t bytes)

@@ -38,7 +38,7 @@ int rpc_client_create(rpc_channel *channel, const struct rpc_program *program, i
     rpc_inbox_init(&client->inbox, program->max_record);
     rpc_spin_init(&client->spin);
     rpc_sender_init(&client->sender, &client->lock, channel, program->max_record, rpc_client_blocked, client);
-    client->quiet_since = clock_now();
+    rpc_client_quiet_begins(client);
     rpc_client_stub_init(client);
     *out = client;
     return 0;
@@ -80,6 +80,8 @@ static uint32_t next_xid(rpc_client *client)
 {
     for (;;) {
         uint32_t xid = ++client->last_xid;
+        if (xid == RPC_BEAT_XID)
+            continue;
         struct rpc_call *other = client->pending[xid % RPC_PENDING_BUCKETS];
         while (other && other->xid != xid)
             other = other->next;
@@ -113,7 +115,7 @@ static void remember(rpc_client *client, struct rpc_call *call)
     call->next = *bucket;
     *bucket = call;
     if (client->pending_count++ == 0 && client->dead_seconds > 0)
-        client->quiet_since = clock_now();      /* from here on an answer is due */
+        rpc_client_quiet_begins(client);        /* from here on an answer is due */
 }
 
 /* The attender shall send what is in the batch. The lock is held. */
@@ -133,7 +135,7 @@ static bool is_direct(const rpc_client *client)
 int rpc_client_send(rpc_client *client)
 {
     if (client->pending_count == 0 && client->dead_seconds > 0 && !client->sender.writing)
-        client->quiet_since = clock_now();      /* a write that gets stuck is overdue from here on */
+        rpc_client_quiet_begins(client);        /* a write that gets stuck is overdue from here on */
     /* Other threads may add calls as fast as this one writes them: with an attender there, that is its affair. */
     int status = client->attender ? rpc_sender_write_some(&client->sender, BATCHES_FOR_OTHERS)
                                   : rpc_sender_write(&client->sender);

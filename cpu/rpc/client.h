@@ -20,6 +20,7 @@
 #ifndef FLYT_RPC_CLIENT_H
 #define FLYT_RPC_CLIENT_H
 
+#include "cpu/common/clock.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/sender.h"
 
@@ -69,8 +70,8 @@ struct rpc_client {
     uint64_t                  role_serial;  /* counts how often the role was taken */
     struct rpc_inbox          inbox;        /* the reader's */
     struct rpc_spin           spin;         /* the reader's */
-    uint64_t                  quiet_since;  /* ns; nothing heard since, or nothing was due before */
-    bool                      heard;        /* something was heard after quiet_since, at a time that nobody has looked up yet */
+    struct clock_run          quiet;        /* so long nothing was heard though something was due, and we could have heard it */
+    bool                      heard;        /* something was heard since, at a time that nobody has looked up yet */
     uint64_t                  last_sent;    /* ns */
     atomic_bool               is_lost;
     struct rpc_client_statistics statistics;
@@ -90,6 +91,12 @@ void rpc_client_wake_attender(rpc_client *);
 bool rpc_client_inside_done(const rpc_client *);
 /* Sends what is in the batch and notes the time. The lock is held; released meanwhile. */
 int  rpc_client_send(rpc_client *);
+
+/* The server's silence is counted from now on. The lock is held. */
+static inline void rpc_client_quiet_begins(rpc_client *client)
+{
+    client->quiet = (struct clock_run){ .looked = clock_now() };
+}
 
 void rpc_client_stub_init(rpc_client *);
 

@@ -3,12 +3,12 @@
  * client.h for the roles.
  */
 #include "cpu/rpc/client.h"
+#include "cpu/rpc/liveness.h"
 #include "cpu/rpc/wire.h"
 
 #include "cpu/common/clock.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -119,34 +119,44 @@ void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
         client->lost(client->lost_context, reason);
 }
 
+/*
+ * The server is due to say something while a call is in flight or bytes are being sent; it beats while it has nothing else to say
+ * (rpc_server_beat, EVENTS). Its silence counts only while this process could have heard it: see clock_run. So a write that the
+ * server's backlog holds up may take as long as it likes, and a program that was stopped for an hour goes on.
+ */
+
 /* The time is looked up by who is about to sleep, not with each reply. The lock is held. */
 static void note_heard(rpc_client *client)
 {
     if (client->heard && client->dead_seconds > 0)
-        client->quiet_since = clock_now();
+        rpc_client_quiet_begins(client);
     client->heard = false;
 }
 
-/* Time until the connection counts as dead, for poll. The lock is held. */
+static bool is_due(const rpc_client *client)
+{
+    return client->dead_seconds > 0 && (client->pending_count > 0 || client->sender.writing);
+}
+
+/* Time until check_silence wants to look, for poll. The lock is held. */
 static int patience(rpc_client *client)
 {
     note_heard(client);
-    bool due = client->pending_count > 0 || client->sender.writing;
-    if (client->dead_seconds <= 0)
-        return -1;
-    if (!due)
-        return client->dead_seconds > INT_MAX / 1000 ? INT_MAX : client->dead_seconds * 1000;
-    return clock_poll_timeout(client->quiet_since + (uint64_t)client->dead_seconds * CLOCK_NS_PER_SECOND);
+    return is_due(client) ? (int)(rpc_silence_look(client->dead_seconds) / CLOCK_NS_PER_MS) : -1;
 }
 
-/* Nothing came in time: is it over? Without the lock. */
+/* Nothing came before patience() had passed: is it over? Without the lock. */
 static void check_silence(rpc_client *client)
 {
+    const uint64_t most = (uint64_t)client->dead_seconds * CLOCK_NS_PER_SECOND;
     pthread_mutex_lock(&client->lock);
     note_heard(client);
-    bool due = client->pending_count > 0 || client->sender.writing;
-    bool dead = client->dead_seconds > 0 && due &&
-                clock_now() - client->quiet_since >= (uint64_t)client->dead_seconds * CLOCK_NS_PER_SECOND;
+    bool dead = is_due(client) && clock_run_look(&client->quiet, clock_now(), rpc_silence_look(client->dead_seconds)) >= most;
+    /* What has come and was not read is no silence: who has the reading role may be held up, or stopped. */
+    if (dead && rpc_channel_poll(client->channel, POLLIN, 0, false) != 0) {
+        rpc_client_quiet_begins(client);
+        dead = false;
+    }
     pthread_mutex_unlock(&client->lock);
     if (dead)
         rpc_client_lose(client, true, "the server has said nothing for %d seconds", client->dead_seconds);
@@ -186,6 +196,8 @@ static int take_reply(rpc_client *client, const struct rpc_record *record)
         snprintf(reason, sizeof reason, "the server sent %zu bytes that are no reply", record->size);
         return give_up(client, reason);
     }
+    if (reply.xid == RPC_BEAT_XID)
+        return 0;
     struct rpc_call *call = take_call(client, reply.xid);
     if (!call) {
         /* Calls are never given up singly, so this is no late answer. */

@@ -141,7 +141,7 @@ struct rpc_client_statistics {
 
 /* Takes over the channel, also when it fails. lost() runs once when the connection is found dead
    (in any thread, no lock held): the reason is a sentence. dead_seconds: nothing received for so long
-   while a call is outstanding, and the connection counts as dead; 0: never. */
+   while a call is outstanding or bytes are being sent, and this process ran all the time: the connection counts as dead; 0: never. */
 int rpc_client_create(rpc_channel *, const struct rpc_program *, int dead_seconds,
                       void (*lost)(void *context, const char *reason), void *context,
                       rpc_client **out, char *error);
@@ -230,6 +230,16 @@ int rpc_request_arguments(rpc_request *, xdrproc_t, void *args);
 /* Sends an accepted reply. Any thread. The results have been encoded when it returns. */
 int rpc_server_reply(rpc_server *, uint32_t xid, xdrproc_t, void *result);
 int rpc_server_reject(rpc_server *, uint32_t xid, enum accept_stat);     /* PROC_UNAVAIL, GARBAGE_ARGS … */
+
+/* Says that the server lives, with an answer to no call (RPC_BEAT_XID), if nothing is on its way and nothing has been sent for
+   `interval` ns. To be called much more often than that, by one thread. Never waits. A client that does not know of it ends the
+   connection. */
+enum { RPC_BEAT_XID = 0 };
+void rpc_server_beat(rpc_server *, uint64_t interval);
+/* See rpc_channel_peer: 0, -ECONNRESET or -ETIMEDOUT. Never waits. */
+int  rpc_server_peer(rpc_server *);
+/* Somebody is sending: perhaps the client does not take it. */
+bool rpc_server_writing(rpc_server *);
 
 const char *rpc_server_transport(const rpc_server *);   /* settled once a call has come */
 bool rpc_server_shared_memory(const rpc_server *, struct rpc_shared_memory *);

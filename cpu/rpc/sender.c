@@ -237,12 +237,10 @@ static int batch_write(struct rpc_sender *sender, uint64_t *writes)
     return 0;
 }
 
-/* Where sending is only a copy of a few bytes, it is done with the lock held. What did not fit remains in the batch. */
-static void write_directly(struct rpc_sender *sender)
+void rpc_sender_try(struct rpc_sender *sender)
 {
     struct rpc_batch *batch = &sender->filling;
-    if (batch->total == 0 || batch->total > DIRECT_MAX || batch->segment_count > 0 || sender->error != 0 ||
-        !atomic_load_explicit(&sender->channel->direct, memory_order_relaxed))
+    if (batch->total == 0 || batch->segment_count > 0 || sender->writing || sender->error != 0)
         return;
     struct iovec vector = { batch->bytes, batch->used };
     ssize_t sent = rpc_channel_send(sender->channel, &vector, 1);
@@ -255,6 +253,13 @@ static void write_directly(struct rpc_sender *sender)
         memmove(batch->bytes, batch->bytes + sent, batch->used);
     else
         sender->written = sender->number++;
+}
+
+/* Where sending is only a copy of a few bytes, it is done with the lock held. */
+static void write_directly(struct rpc_sender *sender)
+{
+    if (sender->filling.total <= DIRECT_MAX && atomic_load_explicit(&sender->channel->direct, memory_order_relaxed))
+        rpc_sender_try(sender);
 }
 
 int rpc_sender_put(struct rpc_sender *sender, const uint8_t *record, size_t size, bool now)

@@ -77,6 +77,9 @@ int  rpc_sender_write(struct rpc_sender *);
 /* The same, but at most `batches` of them: for threads with something better to do. They see to it that somebody
    sends what rpc_sender_pending then tells of, unless another thread is writing by then. */
 int  rpc_sender_write_some(struct rpc_sender *, unsigned batches);
+/* Sends of the batch what the channel takes at once, if nobody is writing; never waits. What is left over stays in the batch, for
+   the next writer; the caller sees to it that there will be one. */
+void rpc_sender_try(struct rpc_sender *);
 /* Returns when all that was encoded before this call is written. */
 int  rpc_sender_write_through(struct rpc_sender *);
 /* Waits while the batch is so full that no more should be added. */

@@ -31,6 +31,7 @@ struct rpc_server {
     struct rpc_request        taken;        /* likewise: the call that was given last */
     pthread_mutex_t           lock;
     struct rpc_sender         sender;
+    uint64_t                  said, said_at;    /* rpc_server_beat: bytes sent when it last looked, and when that last grew */
 };
 
 /* rpc_sender's `blocked`: the client reads its replies, also while it sends, so waiting is enough. */
@@ -159,6 +160,42 @@ int rpc_server_reject(rpc_server *server, uint32_t xid, enum accept_stat status)
     if (status == SUCCESS)
         return -EINVAL;
     return send_accepted(server, xid, status, NULL, NULL);
+}
+
+/* ---- life ---- */
+
+void rpc_server_beat(rpc_server *server, uint64_t interval)
+{
+    struct rpc_sender *sender = &server->sender;
+    struct rpc_encoding encoding;
+    uint64_t now = clock_now();
+    pthread_mutex_lock(&server->lock);
+    if (sender->bytes != server->said) {
+        server->said = sender->bytes;
+        server->said_at = now;
+    }
+    bool due = now - server->said_at >= interval && !sender->writing && sender->error == 0 && rpc_sender_pending(sender) == 0;
+    if (due && rpc_sender_begin(sender, &encoding, false) == 0) {
+        if (!rpc_wire_put_accepted(&encoding.xdr, RPC_BEAT_XID, SUCCESS))
+            rpc_sender_cancel(sender, &encoding);
+        else
+            rpc_sender_end(sender, &encoding);
+    }
+    rpc_sender_try(sender);                     /* also what it left over the last time */
+    pthread_mutex_unlock(&server->lock);
+}
+
+int rpc_server_peer(rpc_server *server)
+{
+    return rpc_channel_peer(server->channel);
+}
+
+bool rpc_server_writing(rpc_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool writing = server->sender.writing;
+    pthread_mutex_unlock(&server->lock);
+    return writing;
 }
 
 /* ---- calls ---- */

@@ -59,10 +59,11 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
         call_clear(&call);
         return -EPROTO;
     }
-    if (!procedure->quick)
+    bool asks = !procedure->quick || procedure->answers;      /* the others say themselves when they call the driver */
+    if (asks)
         executor_driver_enter(session);
     procedure->serve(session, &call);
-    if (!procedure->quick)
+    if (asks)
         executor_driver_leave(session);
     call_clear(&call);
     return 0;

@@ -7,7 +7,7 @@
  * markers form a list; completion_poll goes over it once. Anybody may poll. The thread does so without a pause while the
  * youngest wait is young, so that a short kernel is answered quickly; then it hands the first marker of each stream to a
  * thread that sleeps in the driver (long_wait.c). Where there are more streams than such threads, it looks at intervals in
- * proportion to how long the youngest wait has lasted (1/8, at most 1 ms). It also beats (events.c).
+ * proportion to how long the youngest wait has lasted (1/8, at most 1 ms). It also answers the client's EVENTS in time (events.c).
  *
  * What is told is told in order: the bytes of a copy leave before the news that a host function behind it is due, and
  * before the answer to a synchronisation. So waiters of a stream are kept by number, and from looking at the device until the
@@ -227,7 +227,7 @@ void completion_advance(struct session *session, struct stream *stream, uint64_t
 }
 
 /* Asks about one stream's markers; completion.lock is held. False: the stream has none left. */
-static bool completion_look(struct session *session, struct stream *stream, struct harvest *harvest)
+static bool completion_ask(struct session *session, struct stream *stream, struct harvest *harvest)
 {
     CUresult unusable = device_use(session, stream->device);
     if (unusable != CUDA_SUCCESS && !stream->device->context)
@@ -256,6 +256,16 @@ static bool completion_look(struct session *session, struct stream *stream, stru
         }
     }
     return false;
+}
+
+/* The same. The driver may take its time meanwhile: the pulse sees that it is the driver. */
+static bool completion_look(struct session *session, struct stream *stream, struct harvest *harvest)
+{
+    _Atomic bool *in = &session->completion.in_driver;
+    atomic_store_explicit(in, true, memory_order_relaxed);
+    bool more = completion_ask(session, stream, harvest);
+    atomic_store_explicit(in, false, memory_order_relaxed);
+    return more;
 }
 
 bool completion_poll(struct session *session)
@@ -378,6 +388,7 @@ static void *completion_main(void *context)
     for (;;) {
         bool more = completion_poll(session);
         uint64_t now = clock_now();
+        atomic_store_explicit(&completion->turns, atomic_load_explicit(&completion->turns, memory_order_relaxed) + 1, memory_order_relaxed);
         events_beat(session, now);
         pthread_mutex_lock(&completion->lock);
         if (completion->stop) {

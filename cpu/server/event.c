@@ -23,9 +23,11 @@ static struct record *record_new(struct session *session, struct device *device,
     *r = CUDA_ERROR_OUT_OF_MEMORY;
     if (!record)
         return NULL;
+    executor_driver_enter(session);
     *r = device_use(session, device);
     if (*r == CUDA_SUCCESS)
         *r = session->gpu->EventCreate(&record->event, flags | CU_EVENT_BLOCKING_SYNC);
+    executor_driver_leave(session);
     if (*r != CUDA_SUCCESS) {
         free(record);
         return NULL;
@@ -75,7 +77,9 @@ void serve_event_destroy(struct session *session, struct call *call)
         call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
         return;
     }
+    executor_driver_enter(session);
     record_drop(event->record);
+    executor_driver_leave(session);
     free(event);
 }
 

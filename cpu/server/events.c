@@ -138,7 +138,7 @@ void events_beat(struct session *session, uint64_t now)
 {
     struct events *events = &session->speaker;
     pthread_mutex_lock(&events->lock);
-    if (events->outstanding && now >= events->beat_at && executor_sound(session, now))
+    if (events->outstanding && now >= events->beat_at && !atomic_load(&session->pulse.stuck))
         events_answer(session);
     pthread_mutex_unlock(&events->lock);
 }

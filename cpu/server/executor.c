@@ -2,7 +2,7 @@
  * executor.c: the queue between reader and executor, and the thread that serves it in order.
  *
  * The queue is bounded in calls and bytes: when it is full the reader stops reading, TCP fills up, the client
- * waits. The bounds grow eightfold while a host function is outstanding, since its end travels behind what the
+ * waits, and hears from the pulse that the server lives. The bounds grow eightfold while a host function is outstanding, since its end travels behind what the
  * client has sent. Operations deferred in streams are bounded likewise: while there are too many, the executor takes
  * no further call and only issues what becomes possible.
  */
@@ -10,12 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "cpu/common/clock.h"
-
-/* No beat is sent when a call has been in our own code for so long: the client then finds the session dead. Serving a call
-   costs no look at the clock: who beats sees that the number of calls served does not move. */
-#define EXECUTOR_STUCK_NS (8 * CLOCK_NS_PER_SECOND)
 
 struct queued {
     struct queued *next;
@@ -41,8 +35,11 @@ int executor_push(struct session *session, const struct procedure *procedure, rp
     }
     *queued = (struct queued){ .procedure = procedure, .request = request };
     pthread_mutex_lock(&e->queue_lock);
-    while (executor_full(session) && !e->stop)
+    while (executor_full(session) && !e->stop && !atomic_load(&session->ended)) {
+        atomic_store(&e->full, true);
         pthread_cond_wait(&e->room, &e->queue_lock);
+    }
+    atomic_store(&e->full, false);
     atomic_fetch_add(&e->unserved, 1);
     *e->last = queued;
     e->last = &queued->next;
@@ -69,26 +66,23 @@ void executor_kick(struct session *session)
     pthread_mutex_unlock(&e->queue_lock);
 }
 
-bool executor_sound(struct session *session, uint64_t now)
+void executor_ended(struct session *session)
 {
     struct executor *e = &session->executor;
-    uint64_t served = atomic_load_explicit(&e->served, memory_order_relaxed);
-    if (served % 2 == 0 || served != e->served_seen) {
-        e->served_seen = served;
-        e->served_since = now;
-        return true;
-    }
-    return now - e->served_since < EXECUTOR_STUCK_NS || atomic_load_explicit(&e->in_driver, memory_order_relaxed) > 0;
+    pthread_mutex_lock(&e->queue_lock);
+    pthread_cond_broadcast(&e->room);
+    pthread_mutex_unlock(&e->queue_lock);
 }
 
 /* Only under session.lock, so no locked instruction is needed; relaxed: nothing else is concluded from the numbers. */
-static void add(_Atomic uint64_t *number)
+static void add(_Atomic uint64_t *number, unsigned more)
 {
-    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
-void executor_serving(struct session *session) { add(&session->executor.served); }
-void executor_served(struct session *session) { add(&session->executor.served); }
+void executor_serving(struct session *session) { add(&session->executor.served, 1); }
+void executor_served(struct session *session) { add(&session->executor.served, 1); }
+void executor_moved(struct session *session) { add(&session->executor.served, 2); }
 
 void executor_driver_enter(struct session *session)
 {
@@ -161,13 +155,18 @@ static void *executor_main(void *context)
     }
 }
 
-int executor_start(struct session *session)
+void executor_open(struct session *session)
 {
     struct executor *e = &session->executor;
     e->last = &e->first;
     pthread_mutex_init(&e->queue_lock, NULL);
     pthread_cond_init(&e->wake, NULL);
     pthread_cond_init(&e->room, NULL);
+}
+
+int executor_start(struct session *session)
+{
+    struct executor *e = &session->executor;
     int r = pthread_create(&e->thread, NULL, executor_main, session);
     e->started = r == 0;
     return r;

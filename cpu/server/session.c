@@ -48,6 +48,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->completion.telling, NULL);
     pthread_mutex_init(&session->ledger.lock, NULL);
     pthread_mutex_init(&session->ledger.speak, NULL);
+    executor_open(session);
     session->streams = id_map_create(SESSION_MAX_OBJECTS);
     session->events = id_map_create(SESSION_MAX_OBJECTS);
     session->modules = id_map_create(SESSION_MAX_OBJECTS);
@@ -106,6 +107,7 @@ void session_end(struct session *session, const char *why)
     log_info("session %llu (%s) ends: %s", (unsigned long long)session->id, session->client[0] ? session->client : "not greeted", why);
     rpc_server_shutdown(session->server);
     lanes_shutdown(session);
+    executor_ended(session);
 }
 
 /* ---- HELLO ---- */
@@ -184,6 +186,7 @@ void serve_hello(struct session *session, struct call *call)
     result.host_size = session->host.size;
     result.devices.devices_val = (flyt_device *)(uintptr_t)devices;
     result.devices.devices_len = (u_int)count;
+    session->beats = args->capabilities & FLYT_CAP_BEATS;
     session->greeted = true;
     ledger_share(session);
     log_info("session %llu: %s over %s", (unsigned long long)session->id, session->client,
@@ -270,6 +273,13 @@ static int reader_take(struct session *session, rpc_request *request, rpc_reques
     return r;
 }
 
+/* Before and after it deals with a call: for the pulse. Only the reader writes here. */
+static void reader_turns(struct session *session)
+{
+    _Atomic uint64_t *turns = &session->pulse.reader;
+    atomic_store_explicit(turns, atomic_load_explicit(turns, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
 /* Gives everything back, in the order in which one thing needs another. */
 static void session_close(struct session *session)
 {
@@ -282,6 +292,7 @@ static void session_close(struct session *session)
     pthread_mutex_unlock(&session->lock);
     loader_stop(session);
     completion_stop(session);
+    pulse_stop(session);
     if (session->abandoned) {
         log_warning("session %llu: a kernel without end runs on until the process ends", (unsigned long long)session->id);
         return;
@@ -297,16 +308,19 @@ void session_run(struct session *session)
 {
     char error[RPC_ERROR_SIZE] = "";
     int r = 0;
-    if (executor_start(session) != 0 || completion_start(session) != 0 || loader_start(session) != 0)
+    if (executor_start(session) != 0 || completion_start(session) != 0 || loader_start(session) != 0 || pulse_start(session) != 0)
         session_end(session, "threads cannot be started");
     rpc_request *request = NULL;
     while (!atomic_load(&session->ended) && r == 0) {
         if (!request)
             r = rpc_server_next(session->server, atomic_load(&session->greeted) ? -1 : SESSION_GREETING_MS, &request, error);
-        if (r == 0 && request)
+        if (r == 0 && request) {
+            reader_turns(session);
             r = reader_take(session, request, &request, error);
-        else if (r == 0 && !atomic_load(&session->greeted))
+            reader_turns(session);
+        } else if (r == 0 && !atomic_load(&session->greeted)) {
             session_end(session, "it did not say HELLO in time");
+        }
     }
     session_end(session, r == -ECONNRESET ? "the connection is closed" : error[0] ? error : "protocol error");
     lanes_stop(session);                                  /* none of its threads is ever in the driver */

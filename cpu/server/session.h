@@ -6,9 +6,10 @@
  *                               nothing is queued before it, too; the others go to the queue.
  *   executor    (executor.c)    serves queued calls in order and gives deferred stream operations to the driver
  *                               when their turn comes. It waits for nothing on the device.
- *   completion  (completion.c)  watches events on the device, answers the calls that wait for them, beats.
+ *   completion  (completion.c)  watches events on the device, answers the calls that wait for them, and the client's EVENTS.
  *   lanes       (lanes.c)       one reader and one writer per lane: bytes into and out of staging memory.
  *   loader      (loader.c)      loads and unloads modules, looks functions up: what may take seconds.
+ *   pulse       (pulse.c)       beats, and watches the others and the network; it waits for nobody. Not in one process.
  *   patient     (patient.c)     a call that waits for memory that other programs do not use; usually there is none.
  *
  * Locks, outermost first
@@ -18,9 +19,9 @@
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   ledger.speak      while a reply that carries printed text is put together and sent
  *   measuring, books  (charge.c) also taken without session.lock
- *   staging.lock, lanes.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock: leaves, never two at once
+ *   staging.lock, lanes.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock, pulse.lock: leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
- * cannot keep a host function from being told or released, or a beat from being sent.
+ * cannot keep a host function from being told or released. The pulse takes none of the others, so nothing can keep it from beating.
  *
  * Life of an object: in its id_map while the client may name it; beyond that as long as a deferred call or a
  * marker refers to it (reference counts). Everything hangs from the session and goes with it.
@@ -281,6 +282,8 @@ struct completion {
     struct stream  *watched;              /* streams with markers; each holds a reference */
     _Atomic unsigned watching;
     uint64_t        since;                /* when the youngest wait began, or something was last complete, ns */
+    _Atomic uint64_t turns;               /* of the thread */
+    _Atomic bool    in_driver;            /* somebody asks about markers; changed under the lock */
     bool            asleep, stop, started;
     bool            fresh;                /* a wait has begun that the thread does not know of */
     pthread_t       thread;
@@ -452,24 +455,39 @@ struct executor {
     size_t          deferred_bytes;       /* under session.lock */
     _Atomic unsigned deferred_calls;
     /* Changed under session.lock only, read by anybody. */
-    _Atomic uint64_t served;              /* odd: a call is being served */
+    _Atomic uint64_t served;              /* odd: a call is being served; grows with whatever is done */
     _Atomic unsigned in_driver;
-    uint64_t        served_seen, served_since;  /* by executor_sound, in the thread that beats */
+    _Atomic bool    full;                 /* the reader waits for room */
 };
 
+void executor_open(struct session *);                             /* before anything else of it */
 int  executor_start(struct session *);
 void executor_stop(struct session *);                             /* joins; others may still kick it */
 void executor_free(struct session *);
 int  executor_push(struct session *, const struct procedure *, rpc_request *);   /* takes the request */
 bool executor_idle(struct session *);                             /* nothing queued, nothing being served */
 void executor_kick(struct session *);                             /* look at the deferred operations again */
-bool executor_sound(struct session *, uint64_t now);              /* not stuck in our own code, as seen from beat to beat */
-/* A call is being served from the first to the second; session.lock is held. */
+void executor_ended(struct session *);                            /* the session has: who waits for room goes on */
+/* A call is being served from the first to the second, and something of it has been done; session.lock is held. */
 void executor_serving(struct session *);
 void executor_served(struct session *);
+void executor_moved(struct session *);
 /* The driver may block from the first to the second; session.lock is held at both. */
 void executor_driver_enter(struct session *);
 void executor_driver_leave(struct session *);
+
+/* ---- the pulse (pulse.c) ---- */
+
+struct pulse {
+    pthread_mutex_t  lock;
+    pthread_cond_t   wake;
+    pthread_t        thread;
+    bool             started, stop;
+    _Atomic bool     stuck;               /* a thread of the session is, in our own code: nothing is said until it goes on */
+    _Atomic uint64_t reader;              /* odd: the reader is dealing with a call, else it waits for one */
+};
+int  pulse_start(struct session *);
+void pulse_stop(struct session *);
 
 /* ---- session ---- */
 
@@ -483,6 +501,7 @@ struct session {
     uint64_t           id;
     _Atomic bool       greeted;
     _Atomic bool       ended;
+    bool               beats;                         /* the client takes them; before greeted */
     char               client[FLYT_MAX_SHORT + 64];   /* "host/program[pid]" for the log */
     pthread_mutex_t    lock;
     pthread_mutex_t    books, measuring;              /* charge.c; measuring before books, both after lock */
@@ -505,6 +524,7 @@ struct session {
     struct host_functions host_functions;
     struct executor    executor;
     struct loader      loader;
+    struct pulse       pulse;
 };
 
 /* Makes a channel of a lane's connection, whose hello has been read, and takes fd over if it succeeds. fd -1: there is none

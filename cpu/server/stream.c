@@ -138,19 +138,14 @@ static bool stream_ready(struct session *session, struct call *call)
 }
 
 /* Gives it to the driver. False: later. */
-static bool stream_issue(struct session *session, struct call *call)
+static bool stream_issue_now(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream, *legacy = stream->device->legacy;
     CUresult r = device_use(session, stream->device);
     if (r == CUDA_SUCCESS && stream != legacy && stream_blocking(stream) && legacy->marked < legacy->issued &&
         atomic_load(&legacy->done) < legacy->issued)
         stream_mark(session, legacy);
-    int result = (int)r;
-    if (r == CUDA_SUCCESS) {
-        executor_driver_enter(session);
-        result = call->operation->issue(session, call);
-        executor_driver_leave(session);
-    }
+    int result = r == CUDA_SUCCESS ? call->operation->issue(session, call) : (int)r;
     if (result == OPERATION_LATER)
         return false;
     if (call->operation->numbered && !call->operation->own_number)
@@ -162,12 +157,26 @@ static bool stream_issue(struct session *session, struct call *call)
     return true;
 }
 
+/* The same, as the pulse sees it: the driver may take its time, and then something has been done. */
+static bool stream_issue(struct session *session, struct call *call)
+{
+    executor_driver_enter(session);
+    bool issued = stream_issue_now(session, call);
+    executor_driver_leave(session);
+    executor_moved(session);
+    return issued;
+}
+
 /* What the call referred to. */
 static void stream_call_done(struct session *session, struct call *call)
 {
     if (call->function)
         function_drop(session, call->function);
-    record_drop(call->record);
+    if (call->record) {
+        executor_driver_enter(session);               /* it may be the last to refer to an event */
+        record_drop(call->record);
+        executor_driver_leave(session);
+    }
     if (call->transfer)
         lanes_discard(session, call->transfer, call->transfer_size);
     call->transfer = 0;

@@ -101,7 +101,7 @@ static void tcp(void **state)
     assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size), 0);
     assert_int_not_equal(on, 0);
     assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &on, &size), 0);
-    assert_in_range(on, 1000, 15000);
+    assert_int_equal(on, 0);                    /* it would end the connection of a program that is stopped */
     close(fd);
     rpc_channel_destroy(channel);
 

@@ -53,7 +53,7 @@ void session_lost(void *unused, const char *reason);
 /* Gives the code back when another thread has said why the server is lost (the client manager is asked, for seconds at
    most): a program ends with the first error that it sees, and would take the reason with it. */
 int  session_loss_wait(int code);
-extern int session_dead_seconds;      /* tests shorten it */
+extern int session_dead_seconds;      /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
 extern int session_connect_ms;
 
 /* manager.c: the client manager of this VM, asked where FLYT_SERVER names no server. */

@@ -16,6 +16,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
+#include "cpu/rpc/liveness.h"
 #include "cpu/common/version.h"
 #include "host.h"
 #include "lanes.h"
@@ -27,7 +28,7 @@ enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
 static const char *const default_uri = "unix:///run/flyt/server.sock";
 
 struct session core_session;
-int session_dead_seconds = FLYT_DEAD_SECONDS;
+int session_dead_seconds;
 int session_connect_ms = 5000;
 
 static atomic_int state;
@@ -197,8 +198,8 @@ static int attach_hello(const struct manager_place *place)
     gethostname(host, sizeof host - 1);
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[length > 0 ? length : 0] = 0;
-    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .host = host, .executable = executable,
-                        .pid = (u_int)getpid(),
+    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .capabilities = FLYT_CAP_BEATS, .host = host,
+                        .executable = executable, .pid = (u_int)getpid(),
                         .ticket = { .ticket_len = (u_int)place->ticket_size, .ticket_val = place->ticket } };
     hello_result *hello = &core_session.hello;
     int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
@@ -334,7 +335,9 @@ static int attach_session(const struct manager_place *place)
     } while (code && ++at < place->count);
     if (code)
         return code;
-    if (rpc_client_create(channel, &rpc_flyt_program, session_dead_seconds, session_lost, NULL, &core_session.client, error) < 0) {
+    /* A server in this process cannot die without us, and shares its processors with the kernels: it is not judged by the clock. */
+    int silence = begins_with(core_session.uri, "local:") ? 0 : session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
+    if (rpc_client_create(channel, &rpc_flyt_program, silence, session_lost, NULL, &core_session.client, error) < 0) {
         log_error("cannot use the connection to %s: %s", core_session.uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
@@ -357,6 +360,8 @@ static int attach_first(void)
     if (!managed && !core_session.uri)
         return CORE_OUT_OF_MEMORY;
     log_set_name("flyt");
+    if (!rpc_silence_valid())
+        log_warning("FLYT_SILENCE is not a number of seconds from 1 to %d; it is ignored", RPC_SILENCE_MOST);
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
     pthread_atfork(fork_prepare, fork_parent, fork_child);
