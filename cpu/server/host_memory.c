@@ -2,8 +2,8 @@
  * host_memory.c: host memory that client, worker and device share.
  *
  * The host window lies directly behind the window of device addresses. Between processes it is the payload area of the
- * channel's shared memory, mapped at that address by both; in one process it is memory of its own. Its owner is the client,
- * which says what is in use (HOST_ADD); that is given to the driver as page-locked, and `at` knows for every granule which
+ * channel's shared memory, mapped at that address by both; in one process the server only reserves the addresses, and the
+ * client maps what it uses. The client owns the window and says what is in use (HOST_ADD); that is given to the driver as page-locked, and `at` knows for every granule which
  * range it belongs to. The client may write any of it at any time: nothing is believed for standing there.
  *
  * A range is registered through the context of one device, and known to all (portable). When that device is reset, another
@@ -39,9 +39,8 @@ size_t host_memory_default(void)
 static void *window_map(struct session *session, uint64_t at, uint64_t *size)
 {
     struct rpc_shared_memory shared = { .fd = -1 };
-    int flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
+    int flags = MAP_FIXED_NOREPLACE | (session->in_process ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED);
     if (session->in_process) {
-        flags |= MAP_ANONYMOUS | MAP_NORESERVE;
         *size = session->host.wanted;
     } else {
         *size = rpc_server_shared_memory(session->server, &shared) ? shared.payload_size : 0;
@@ -51,7 +50,8 @@ static void *window_map(struct session *session, uint64_t at, uint64_t *size)
         *size = 0;
         return NULL;
     }
-    void *memory = mmap((void *)(uintptr_t)at, *size, PROT_READ | PROT_WRITE, flags, shared.fd, (off_t)shared.payload);
+    void *memory = mmap((void *)(uintptr_t)at, *size, session->in_process ? PROT_NONE : PROT_READ | PROT_WRITE, flags, shared.fd,
+                        (off_t)shared.payload);
     if (memory != MAP_FAILED && (uint64_t)(uintptr_t)memory == at)
         return memory;
     log_info("session %llu: %llu MiB at 0x%llx cannot be had for host memory (%s): copies pass through the connection",

@@ -232,8 +232,8 @@ CUresult sgd_space_start(void)
         main_base = take_aligned(main_size, SGD_GRANULE);
     }
     if (!main_base || sgd_space_window(main_base, main_size) < 0) {
-        log_error("software GPU: no address space for device memory (%s); raise the limit on virtual memory (ulimit -v)",
-                  strerror(errno));
+        log_error("software GPU: no address space for device memory (%s); raise the limit on %s", strerror(errno),
+                  errno == EAGAIN ? "locked memory (ulimit -l), which counts reserved addresses too" : "virtual memory (ulimit -v)");
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return CUDA_SUCCESS;

@@ -9,7 +9,9 @@
 
 /* ---- host_space.c: which parts of the window are in use ---- */
 
-void host_space_open(uint64_t base, uint64_t size);         /* at attach; it is mapped */
+/* At attach. The addresses are reserved; what is used of them is mapped from the file at `offset`, or, where the server is in this
+   process (fd -1), is memory of its own. */
+void host_space_open(uint64_t base, uint64_t size, int fd, uint64_t offset);
 bool host_space_any(void);
 bool host_space_holds(uint64_t address);                    /* lies in the window */
 /* Page-locked memory, in whole pages, known to the device; 0: none. May wait. */

@@ -6,6 +6,9 @@
  * for the next who wants one of that size; beyond that they are taken from the device (HOST_REMOVE), and only then are their
  * pages given back to the system: as long as the device knows them, it would go on using the old ones. The server refuses
  * while work is under way; then the run stays a spare one and is tried again.
+ *
+ * Only runs are mapped. The rest of the window is reserved without access: a program that locks its memory (mlockall) would
+ * else lock all of the window, which is many GiB.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +30,19 @@ struct run {
 
 static struct {
     pthread_mutex_t lock;             /* held over the calls to the server */
-    uint64_t        base, size;
+    uint64_t        base, size, offset;
+    int             fd;
     struct run    **at;               /* by granule */
     struct run     *cut, *spare;
     uint64_t        spare_bytes;
     bool            told;
 } space = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-void host_space_open(uint64_t base, uint64_t size)
+void host_space_open(uint64_t base, uint64_t size, int fd, uint64_t offset)
 {
     space.base = base;
+    space.fd = fd;
+    space.offset = offset;
     space.size = size;
 }
 
@@ -48,6 +54,29 @@ bool host_space_any(void)
 bool host_space_holds(uint64_t address)
 {
     return address - space.base < space.size;
+}
+
+/* ---- what is mapped ---- */
+
+/* A forked child does not get it: what it wrote there would be the parent's, and the device's. */
+static bool map(uint64_t address, uint64_t size)
+{
+    int flags = MAP_SHARED | MAP_FIXED | (space.fd < 0 ? MAP_ANONYMOUS : 0);
+    void *memory = mmap((void *)(uintptr_t)address, size, PROT_READ | PROT_WRITE, flags, space.fd,
+                        space.fd < 0 ? 0 : (off_t)(space.offset + (address - space.base)));
+    if (memory == MAP_FAILED)
+        return false;
+    madvise(memory, size, MADV_DONTFORK);
+    madvise(memory, size, MADV_HUGEPAGE);     /* where the system gives them for shared memory */
+    return true;
+}
+
+/* Its pages go back to the system; the addresses stay reserved. */
+static void unmap(uint64_t address, uint64_t size)
+{
+    void *memory = (void *)(uintptr_t)address;
+    madvise(memory, size, MADV_REMOVE);
+    mmap(memory, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 /* ---- runs; the lock is held ---- */
@@ -78,8 +107,7 @@ static bool run_end(struct run *run)
     host_args args = { .address = run->address, .size = run->size };
     if (wire_plain(FLYT_HOST_REMOVE, (xdrproc_t)xdr_host_args, &args))
         return false;
-    madvise((void *)(uintptr_t)run->address, run->size, MADV_REMOVE);
-    madvise((void *)(uintptr_t)run->address, run->size, MADV_DONTDUMP);
+    unmap(run->address, run->size);
     place(run, NULL);
     free(run);
     return true;
@@ -147,13 +175,15 @@ static struct run *run_begin(size_t wanted)
     }
     *run = (struct run){ .address = address, .size = count * FLYT_HOST_GRANULE };
     host_args args = { .address = run->address, .size = run->size };
-    int code = wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
+    bool mapped = map(run->address, run->size);
+    int code = mapped ? wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args) : CORE_OUT_OF_MEMORY;
     if (code) {
+        if (mapped)
+            unmap(run->address, run->size);
         tell(wanted, code);
         free(run);
         return NULL;
     }
-    madvise((void *)(uintptr_t)run->address, run->size, MADV_DODUMP);         /* the program's data belong in its core */
     place(run, run);
     return run;
 }

@@ -248,28 +248,15 @@ static int reserve(uint64_t at, uint64_t size)
     return error;
 }
 
-/* The host window, whose numbers are ours (in process: which is there already). What is missing only makes copies slower.
-   A forked child does not get it: what it wrote there would be the parent's, and the device's. */
+/* The host window, whose addresses are reserved here (in process: by the server). Without it copies are slower, and nothing else. */
 static void attach_host(uint64_t at, uint64_t size)
 {
     struct rpc_shared_memory shared = { .fd = -1 };
-    void *memory = (void *)(uintptr_t)at;
     if (!size || core_perf.no_payload)
         return;
-    if (!core_session.in_process) {
-        if (!rpc_client_shared_memory(core_session.client, &shared) || shared.payload_size < size)
-            return;
-        memory = mmap(memory, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, shared.fd, (off_t)shared.payload);
-    }
-    if (memory == MAP_FAILED) {
-        log_info("%llu MiB of host memory cannot be shared with the GPU server: %s; copies pass through the connection",
-                 (unsigned long long)(size >> 20), strerror(errno));
+    if (!core_session.in_process && (!rpc_client_shared_memory(core_session.client, &shared) || shared.payload_size < size))
         return;
-    }
-    madvise(memory, size, MADV_DONTFORK);
-    madvise(memory, size, MADV_HUGEPAGE);       /* where the system gives them for shared memory */
-    madvise(memory, size, MADV_DONTDUMP);       /* writing a core would make every page of it */
-    host_space_open(at, size);
+    host_space_open(at, size, shared.fd, shared.payload);
 }
 
 /* Reserves the same numbers here that the server reserved there; asks for other ones while they are taken. */
@@ -284,9 +271,11 @@ static int attach_window(void)
             host = 0;                         /* something lies behind the window: it is done without */
         if (!error)
             break;
-        if (error == ENOMEM) {
-            log_error("cannot reserve %llu GiB of addresses for GPU memory: %s. Raise `ulimit -v`, or give the server a smaller --window",
-                      (unsigned long long)(size >> 30), strerror(error));
+        if (error == ENOMEM || error == EAGAIN) {
+            log_error("cannot reserve %llu GiB of addresses for GPU memory: %s", (unsigned long long)(size >> 30),
+                      error == ENOMEM ? "the limit on this program's addresses is lower. Raise it (`ulimit -v unlimited`)"
+                                      : "this program locks its memory (mlockall), and the system counts reserved addresses as locked. Raise "
+                                        "that limit (`ulimit -l unlimited`)");
             return CORE_OUT_OF_MEMORY;
         }
         window_args args = { .refused = offer };
