@@ -42,7 +42,8 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
         { "print-keys", no_argument, NULL, OPTION_KEYS },
         { "version", no_argument, NULL, OPTION_VERSION },
         { "help", no_argument, NULL, 'h' },
-        { about->flag, no_argument, NULL, OPTION_FLAG },        /* without a name it is the end */
+        { about->flags[0].name, no_argument, NULL, OPTION_FLAG },        /* without a name it is the end */
+        { about->flags[1].name, no_argument, NULL, OPTION_FLAG + 1 },
         { 0 },
     };
     bool check = false;
@@ -56,7 +57,7 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
         switch (option) {
         case 'c': *path = optarg; break;
         case OPTION_CHECK: check = true; break;
-        case OPTION_FLAG: *about->flag_given = true; break;
+        case OPTION_FLAG: case OPTION_FLAG + 1: *about->flags[option - OPTION_FLAG].given = true; break;
         case OPTION_KEYS: config_print_schema(about->schema, stdout); return DAEMON_ENDED;
         case OPTION_VERSION: puts(about->software); return DAEMON_ENDED;
         case 'h': fputs(about->help, stdout); return DAEMON_ENDED;

@@ -22,12 +22,13 @@ enum daemon_exit { DAEMON_ENDED = 0, DAEMON_CANNOT = 1, DAEMON_USAGE = 2, DAEMON
     "certificates again, SIGTERM and SIGINT end it. Exit status: 0 ended as asked, 1 cannot run, 2 wrong usage,\n"    \
     "3 mistakes in the configuration.\n"
 
+enum { DAEMON_MAX_FLAGS = 2 };
+
 struct daemon_about {
     const char *name, *software, *help;
     const char *default_config;         /* used if it is there */
     const struct config_schema *schema;
-    const char *flag;                   /* one more option without a value, or NULL */
-    bool       *flag_given;
+    struct { const char *name; bool *given; } flags[DAEMON_MAX_FLAGS];  /* further options without a value */
 };
 
 /* Reads the command line and the configuration; names the log. DAEMON_GO_ON: *config is loaded from *path (NULL: from

@@ -41,6 +41,9 @@ static int check_files(const struct tls_files *files, char *error)
     for (int i = 0; i < 3; i++) {
         if (access(paths[i], F_OK) == 0)
             there++;
+        else if (errno != ENOENT && errno != ENOTDIR)
+            /* Not taken for missing: the daemon would go on without TLS. */
+            return explain(error, -errno, "looking for %s: %s", paths[i], strerror(errno));
         else
             missing = paths[i];
     }
@@ -105,6 +108,13 @@ int tls_context_create(const struct tls_files *files, struct tls_context **out, 
     *context = (struct tls_context){ .ssl = ssl, .references = 1 };
     *out = context;
     return 0;
+}
+
+long tls_context_days(const struct tls_context *context)
+{
+    int days = 0, seconds = 0;
+    ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(SSL_CTX_get0_certificate(context->ssl)));
+    return days;
 }
 
 struct tls_context *tls_context_reference(struct tls_context *context)

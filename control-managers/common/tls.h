@@ -19,6 +19,8 @@ struct tls_files { const char *ca, *certificate, *key; };
 /* -ENOENT when none of the files exists (then: go without), other errors when one is missing, unreadable, badly
    protected (key), expired, or the key is not the certificate's. */
 int  tls_context_create(const struct tls_files *, struct tls_context **, char *error);
+/* How many days its certificate is still valid. */
+long tls_context_days(const struct tls_context *);
 struct tls_context *tls_context_reference(struct tls_context *);        /* not thread-safe */
 void tls_context_release(struct tls_context *);                         /* NULL is allowed */
 

@@ -48,12 +48,17 @@ static int fail_openssl(struct flytctl *ctl, const char *what)
 
 /* ---- files ---- */
 
-static int write_pem(struct flytctl *ctl, const char *path, BIO *bio, bool is_secret)
+enum readers { READ_BY_ALL, READ_BY_DAEMON, READ_BY_OWNER };
+
+static int write_pem(struct flytctl *ctl, const char *path, BIO *bio, enum readers readers)
 {
     char *bytes, error[EXPLAIN_SIZE], partial[PATH_SIZE + 8];
     long size = BIO_get_mem_data(bio, &bytes);
-    if (is_secret)
-        return secret_write(path, bytes, (size_t)size, error) ? complain(ctl, EXIT_FAILED, "%s", error) : EXIT_FINE;
+    if (readers != READ_BY_ALL) {
+        int failure = readers == READ_BY_DAEMON ? secret_write_for_daemon(path, bytes, (size_t)size, error)
+                                                : secret_write(path, bytes, (size_t)size, error);
+        return failure ? complain(ctl, EXIT_FAILED, "%s", error) : EXIT_FINE;
+    }
     snprintf(partial, sizeof partial, "%s.new", path);
     int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     bool written = fd >= 0 && write(fd, bytes, (size_t)size) == size && fchmod(fd, 0644) == 0 && fsync(fd) == 0;
@@ -64,10 +69,10 @@ static int write_pem(struct flytctl *ctl, const char *path, BIO *bio, bool is_se
     return EXIT_FINE;
 }
 
-static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key)
+static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key, enum readers readers)
 {
     BIO *bio = BIO_new(BIO_s_mem());
-    int code = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) ? write_pem(ctl, path, bio, true)
+    int code = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) ? write_pem(ctl, path, bio, readers)
                                                                                        : fail_openssl(ctl, "cannot encode a key");
     BIO_free(bio);
     return code;
@@ -76,7 +81,7 @@ static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key)
 static int write_certificate(struct flytctl *ctl, const char *path, X509 *certificate)
 {
     BIO *bio = BIO_new(BIO_s_mem());
-    int code = bio && PEM_write_bio_X509(bio, certificate) ? write_pem(ctl, path, bio, false) : fail_openssl(ctl, "cannot encode a certificate");
+    int code = bio && PEM_write_bio_X509(bio, certificate) ? write_pem(ctl, path, bio, READ_BY_ALL) : fail_openssl(ctl, "cannot encode a certificate");
     BIO_free(bio);
     return code;
 }
@@ -193,7 +198,7 @@ int command_ca_create(struct flytctl *ctl)
         return complain(ctl, EXIT_EXISTS, "there is an authority in %s already; a new one would make all its certificates worthless", folder);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "") : NULL;
-    int code = certificate ? write_key(ctl, key_path, key) : fail_openssl(ctl, "cannot make an authority");
+    int code = certificate ? write_key(ctl, key_path, key, READ_BY_OWNER) : fail_openssl(ctl, "cannot make an authority");
     if (code == EXIT_FINE)
         code = write_certificate(ctl, certificate_path, certificate);
     if (code == EXIT_FINE)
@@ -223,7 +228,7 @@ static bool alternative_names(struct flytctl *ctl, char *text, size_t size)
     return true;
 }
 
-struct issue { const char *folder, *out, *base; char common_name[128], hosts[4096]; uint64_t days; };
+struct issue { const char *folder, *out, *base; char common_name[128], hosts[4096]; uint64_t days; enum readers readers; };
 
 static bool read_issue(struct flytctl *ctl, struct issue *issue)
 {
@@ -235,6 +240,7 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
     *issue = (struct issue){ .folder = ctl->argv[0], .out = option(ctl, "out") ? option(ctl, "out") : ctl->argv[0], .days = 825 };
     /* The cluster manager looks for cluster.crt, whatever the cluster is called. */
     issue->base = strcmp(role, "cluster") == 0 ? "cluster" : name;
+    issue->readers = strcmp(role, "admin") == 0 ? READ_BY_OWNER : READ_BY_DAEMON;
     snprintf(issue->common_name, sizeof issue->common_name, "%s:%s", role, name);
     if (!known)
         complain(ctl, EXIT_USAGE, "there is no role '%s': cluster, node, client and admin are", role);
@@ -261,7 +267,7 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
         return complain(ctl, EXIT_EXISTS, "%s exists; --force replaces it", access(path, F_OK) == 0 ? path : key_path);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->hosts) : NULL;
-    int code = certificate ? write_key(ctl, key_path, key) : fail_openssl(ctl, "cannot make a certificate");
+    int code = certificate ? write_key(ctl, key_path, key, issue->readers) : fail_openssl(ctl, "cannot make a certificate");
     if (code == EXIT_FINE)
         code = write_certificate(ctl, path, certificate);
     if (code == EXIT_FINE && access(ca_copy, F_OK) < 0)

@@ -88,7 +88,7 @@ static int give_secret(struct flytctl *ctl, const char *what, const char *name, 
     const char *file = option(ctl, "secret-file"), *secret = result->secret, *remark = result->status.text;
     int code = EXIT_FINE;
     if (file && *secret) {
-        if (secret_write(file, secret, strlen(secret), error)) {
+        if (secret_write_for_daemon(file, secret, strlen(secret), error)) {
             code = complain(ctl, EXIT_FAILED, "the VM was %s, but its secret could not be written: %s", what, error);
             file = NULL;
             if (ctl->json)
@@ -103,7 +103,7 @@ static int give_secret(struct flytctl *ctl, const char *what, const char *name, 
     else if (ctl->json && code == EXIT_FINE)
         report(ctl, members, "VM %s %s%s%s", name, what, *remark ? ": " : "", remark);
     else if (!ctl->json)
-        report(ctl, members, "VM %s %s%s%s. Its secret, which is shown only now, belongs in /etc/flyt/vm.secret of the VM (mode 0600):\n%s", name, what,
+        report(ctl, members, "VM %s %s%s%s. Its secret, which is shown only now, belongs in /etc/flyt/vm.secret of the VM (root:flyt, mode 0640):\n%s", name, what,
                *remark ? ": " : "", remark, secret);
     else
         json_decref(members);

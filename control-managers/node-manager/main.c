@@ -2,7 +2,8 @@
  * main.c: the command line of flyt-node-manager, and what is settled once: names, addresses, files.
  *
  * SIGTERM and SIGINT end the node manager and leave GPU servers and programs alone; the next one takes them over. With
- * --stop-servers they are stopped first, as before a machine is shut down. SIGHUP reads the configuration and the certificates again.
+ * --stop-servers they are stopped first, as before a machine is shut down. --end-servers does nothing but that, after a node manager that has
+ * left some. SIGHUP reads the configuration and the certificates again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,14 +33,16 @@ static const char help[] =
     "  -c, --config FILE  configuration (default /etc/flyt/node-manager.conf if there is one)\n"
     "      --stop-servers when it is told to end, stop its GPU servers too; without, they go on and are taken over by\n"
     "                     the next node manager\n"
+    "      --end-servers  end the GPU servers that a node manager has left running, and end\n"
     DAEMON_HELP_OPTIONS
     "\n"
     DAEMON_HELP_END;
 
-static bool stop_servers;
+static bool stop_servers, end_servers;
 static const struct daemon_about about = {
     .name = "flyt-node-manager", .software = NODE_SOFTWARE, .help = help, .schema = &node_schema,
-    .default_config = "/etc/flyt/node-manager.conf", .flag = "stop-servers", .flag_given = &stop_servers,
+    .default_config = "/etc/flyt/node-manager.conf",
+    .flags = { { "stop-servers", &stop_servers }, { "end-servers", &end_servers } },
 };
 
 struct daemon {
@@ -236,13 +239,29 @@ static int run(struct daemon *daemon)
     return failure ? DAEMON_CANNOT : DAEMON_ENDED;
 }
 
+/* --end-servers. A node manager that runs holds the lock, and would start them again. */
+static int run_end_servers(struct daemon *daemon)
+{
+    char error[EXPLAIN_SIZE] = "";
+    struct node *node = &daemon->node;
+    node->config = config_values(daemon->config);
+    int failure = access(node->config->state, F_OK) == 0 ? take_lock(daemon, error) : 0;
+    if (failure)
+        log_error("%s", error);
+    else
+        state_end_servers(node);
+    if (daemon->lock >= 0)
+        close(daemon->lock);
+    return failure ? DAEMON_CANNOT : DAEMON_ENDED;
+}
+
 int main(int argc, char **argv)
 {
     static struct daemon daemon = { .lock = -1 };
     int status = daemon_begin(&about, argc, argv, &daemon.config, &daemon.path);
     if (status != DAEMON_GO_ON)
         return status;
-    status = run(&daemon);
+    status = end_servers ? run_end_servers(&daemon) : run(&daemon);
     config_free(daemon.config);
     return status;
 }

@@ -127,6 +127,8 @@ void server_write_keys(struct server *);
 /* state.c */
 int  state_save(const struct server *, char *error);
 void state_load(struct node *);                 /* adopts every server in the state folder */
+/* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that has no loop. */
+void state_end_servers(struct node *);
 void state_remove(const struct server *);       /* its folder */
 int  state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]);     /* -ENAMETOOLONG */
 int  state_make_folder(const char *path, mode_t, char *error);

@@ -7,14 +7,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cpu/common/explain.h"
 #include "control-managers/node-manager/node.h"
+#include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 
 int state_folder(const struct server *server, const char *name, char path[NODE_PATH_SIZE])
@@ -183,7 +186,8 @@ static struct server *read_server(struct node *node, const char *name)
     return server;
 }
 
-void state_load(struct node *node)
+/* Fills node->servers with what lies in the state folder. */
+static void read_servers(struct node *node)
 {
     DIR *dir = opendir(node->servers_path);
     struct dirent *entry;
@@ -199,8 +203,42 @@ void state_load(struct node *node)
         node->servers = server;
     }
     closedir(dir);
+}
+
+void state_load(struct node *node)
+{
+    read_servers(node);
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->next;
         server_adopt(server);
     }
+}
+
+static void wait_for_servers(const struct node *node, double seconds)
+{
+    const struct timespec pause = { .tv_nsec = 20 * (long)CLOCK_NS_PER_MS };
+    for (uint64_t end = clock_now() + (uint64_t)(seconds * 1e9); clock_now() < end; nanosleep(&pause, NULL)) {
+        bool alive = false;
+        for (const struct server *server = node->servers; server; server = server->next)
+            alive |= process_alive(&server->process);
+        if (!alive)
+            return;
+    }
+}
+
+void state_end_servers(struct node *node)
+{
+    static const int signals[] = { SIGTERM, SIGKILL };
+    read_servers(node);
+    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
+        for (struct server *server = node->servers; server; server = server->next)
+            if (process_alive(&server->process))
+                process_signal(&server->process, signals[i]);
+        wait_for_servers(node, node->config->stop_timeout);
+    }
+    for (struct server *server = node->servers; server; server = server->next) {
+        log_info("event=server-ended server=%llu vm=%s pid=%d", (unsigned long long)server->id, server->vm, (int)server->process.pid);
+        state_remove(server);
+    }
+    server_forget_all(node);
 }

@@ -2,7 +2,7 @@
 PREFIX     ?= /usr/local
 SYSCONFDIR ?= /etc
 DESTDIR    ?=
-PACKAGING_ENVIRONMENT = BIN="$(abspath $(BIN))" DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" SYSCONFDIR="$(SYSCONFDIR)"
+PACKAGING_ENVIRONMENT = BIN="$(abspath $(BIN))" DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" SYSCONFDIR="$(SYSCONFDIR)" PURGE="$(PURGE)"
 
 .PHONY: install install-cmgrs uninstall deb
 install: all

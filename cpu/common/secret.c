@@ -32,8 +32,8 @@ int secret_check_fd(int fd, const char *path, char *error)
         return explain(error, -EPERM, "%s holds a secret and belongs to user %u: it must belong to user %u or to root "
                        "(chown %u '%s')", path, status.st_uid, geteuid(), geteuid(), path);
     if (status.st_mode & (S_IWGRP | S_IRWXO))
-        return explain(error, -EPERM, "%s holds a secret and has mode %04o: others could read or change it "
-                       "(chmod 600 '%s')", path, status.st_mode & 07777, path);
+        return explain(error, -EPERM, "%s holds a secret and has mode %04o: others could read or change it (chmod %s '%s')", path,
+                       status.st_mode & 07777, status.st_uid == geteuid() ? "600" : "640", path);
     return 0;
 }
 
@@ -115,12 +115,18 @@ static int write_all(int fd, const uint8_t *bytes, size_t size)
     return fsync(fd) < 0 ? -errno : 0;
 }
 
+/* The folder that path is in, "." where it names none. */
+static void folder_of(const char *path, char folder[4096])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, 4096, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+}
+
 /* A rename is durable once the folder is. */
 static void sync_folder_of(const char *path)
 {
     char folder[4096];
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    folder_of(path, folder);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         (void)!fsync(fd);
@@ -128,7 +134,16 @@ static void sync_folder_of(const char *path)
     }
 }
 
-int secret_write(const char *path, const void *bytes, size_t size, char *error)
+/* Whether root made the folder of path for the files of a group: it is root's, and has the setgid bit. */
+static bool folder_is_of_group(const char *path)
+{
+    char folder[4096];
+    struct stat status;
+    folder_of(path, folder);
+    return geteuid() == 0 && stat(folder, &status) == 0 && status.st_uid == 0 && status.st_mode & S_ISGID;
+}
+
+static int write_file(const char *path, const void *bytes, size_t size, mode_t mode, char *error)
 {
     char temporary[4096];
     if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary)
@@ -137,6 +152,8 @@ int secret_write(const char *path, const void *bytes, size_t size, char *error)
     if (fd < 0)
         return explain(error, -errno, "creating %s: %s", temporary, strerror(errno));
     int failure = write_all(fd, bytes, size);
+    if (failure == 0 && fchmod(fd, mode) < 0)
+        failure = -errno;
     close(fd);
     if (failure == 0 && rename(temporary, path) < 0)
         failure = -errno;
@@ -146,6 +163,16 @@ int secret_write(const char *path, const void *bytes, size_t size, char *error)
     }
     sync_folder_of(path);
     return 0;
+}
+
+int secret_write(const char *path, const void *bytes, size_t size, char *error)
+{
+    return write_file(path, bytes, size, 0600, error);
+}
+
+int secret_write_for_daemon(const char *path, const void *bytes, size_t size, char *error)
+{
+    return write_file(path, bytes, size, folder_is_of_group(path) ? 0640 : 0600, error);
 }
 
 int secret_make(char *text)

@@ -1,0 +1,120 @@
+"""reader.py: somebody who does what docs/setup.md says, and nothing else, on the boxes.
+
+What a reader does between two commands, without being told each key, is in `hands`: pasting the secret that another machine has shown, copying
+certificates from the machine where they were made, logging in again.
+"""
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import guide
+from boxes import USER
+
+SHOW_SECONDS = 20               # within which a daemon that was started shows what the guide says that it shows
+
+
+class Tap:
+    """What was shown, as TAP."""
+
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def ok(self, passed, what, why=""):
+        self.count += 1
+        self.failed += not passed
+        print(f"{'ok' if passed else 'not ok'} {self.count} - {what}", flush=True)
+        if not passed and why:
+            print("# " + str(why)[-4000:].replace("\n", "\n# "), flush=True)
+        return passed
+
+    def skip(self, what, why):
+        self.count += 1
+        print(f"ok {self.count} - {what} # SKIP {why}", flush=True)
+
+    def end(self):
+        print(f"1..{self.count}", flush=True)
+        return 1 if self.failed else 0
+
+
+class Reader:
+    """folders: where "the sources", "the package" … are on the machines."""
+
+    def __init__(self, tap, boxes, scenario, folders=None):
+        self.tap, self.boxes, self.scenario = tap, boxes, scenario
+        self.folders = folders or {}
+        self.secret = ""                # the last one that was shown
+        self.blocks = guide.read()
+
+    def read(self, *heads, without=()):
+        """Executes a part of the guide, whose sub-parts `without` are left out. Whether all went well."""
+        good = True
+        for block in guide.part(self.blocks, *heads):
+            if not any(head in without for head in block.heads):
+                for name in block.places:
+                    good = self.do(block, name) and good
+        return good
+
+    def do(self, block, name):
+        box, where = self.boxes[name], " / ".join(block.heads[1:])
+        if block.kind == "conf":
+            path = box.path(re.sub("^~", f"/home/{USER}", block.file))
+            what = f"{self.scenario}: {where}: {name}: {block.file} is edited"
+            try:
+                self.edit(path, "\n".join(block.lines))
+            except OSError as error:
+                return self.tap.ok(False, what, error)
+            return self.tap.ok(True, what)
+        if "logged in again" in block.how:
+            box.log_in_again()
+        folder = re.search(r"in the folder with (.*)", block.how)
+        before = f"cd {self.folders[folder.group(1)]} && " if folder else ""
+        commands = list(block.commands())
+        for number, command in enumerate(commands):
+            expected = block.expected if number == len(commands) - 1 else None
+            what = f"{self.scenario}: {where}: {name}: {command.splitlines()[0]}"
+            self.copy_certificates(name, command, self.folders[folder.group(1)] if folder else f"/home/{USER}")
+            status, said = self.type(box, before + command, expected)
+            before = ""
+            self.look(command, said)
+            if not self.tap.ok(status == 0 and (not expected or guide.matches(expected, said)), what,
+                               f"exit status {status}\n{said}" + (f"\nexpected:\n" + "\n".join(expected) if expected else "")):
+                return False
+        if folder:
+            box.shell().type("cd ~")
+        return True
+
+    def type(self, box, command, expected):
+        """What is expected of it may take a moment, and somebody would look again."""
+        given = self.secret if "/dev/stdin" in command else ""
+        end = time.monotonic() + SHOW_SECONDS
+        while True:
+            status, said = box.shell().type(command, given, 900 if "make" in command else 90)
+            if not expected or time.monotonic() > end or (status == 0 and guide.matches(expected, said)):
+                return status, said
+            time.sleep(0.3)
+
+    @staticmethod
+    def edit(path, fragment):
+        with open(path) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            file.write(guide.edit(text, fragment))
+
+    # ---- hands ----
+
+    def look(self, command, said):
+        """Remembers a secret that is shown."""
+        if re.search(r"\bcat \S*node\.secret|\bvm add |--new-secret", command) and said:
+            self.secret = said.splitlines()[-1]
+
+    def copy_certificates(self, name, command, folder):
+        """As with scp, from where they were made: into the folder in which the command looks for them, for the user who copies."""
+        for file in re.findall(r"(?<![\w/.-])([\w.-]+\.(?:crt|key))\b", command) if " install " in command else ():
+            made = self.boxes["cluster"].path(f"/etc/flyt/ca/{file}")
+            to = os.path.join(self.boxes[name].path(folder), file)
+            if os.path.exists(made):
+                shutil.copy(made, to)
+                os.chmod(to, 0o600)
+                subprocess.run(["chroot", self.boxes[name].root, "chown", USER, os.path.join(folder, file)], check=True)
