@@ -1,0 +1,97 @@
+"""c_types.py: the described types as C, as one release of CUDA, (major, minor), lays them out."""
+import re
+
+import api
+
+
+def base(type_):
+    """The type without const and stars."""
+    return re.sub(r"\bconst\b|\*", " ", type_).strip()
+
+
+def declaration(type_, name, array=""):
+    return f"{type_}{'' if type_.endswith('*') else ' '}{name}{array}"
+
+
+def fields(struct, release, depth=1):
+    """The lines of a struct's body."""
+    lines, indent = [], "    " * depth
+    for member in struct.of(release):
+        if member.nested:
+            lines.append(f"{indent}{'union' if member.nested.union else 'struct'} {{")
+            lines += fields(member.nested, release, depth + 1)
+            lines.append(f"{indent}}}{' ' if member.name else ''}{member.name}{member.array};")
+        else:
+            lines.append(f"{indent}{declaration(member.type, member.name, member.array)};")
+    return lines
+
+
+def held(struct, release):
+    """The names of the types that a struct contains, not only points to."""
+    for member in struct.of(release):
+        if member.nested:
+            yield from held(member.nested, release)
+        elif not member.type.endswith("*"):
+            yield base(member.type)
+
+
+def ordered(types, release):
+    """The structs of this version, each after those that it contains."""
+    done, order = set(), []
+
+    def visit(name):
+        struct = types.structs.get(name)
+        if name in done or not struct or not struct.versions.has(release):
+            return
+        done.add(name)
+        for inner in held(struct, release):
+            visit(inner)
+        order.append(struct)
+
+    for name in types.structs:
+        visit(name)
+    return order
+
+
+def error_enum(errors, release, api_name):
+    """The lines of the error codes' enum: `api_name` is "runtime" or "driver"."""
+    seen = set()
+    for error in errors:
+        name = getattr(error, api_name)
+        if name and name not in seen and (api_name == "driver" or error.versions.has(release)):
+            seen.add(name)
+            yield f"    {name} = {error.code},"
+
+
+def runtime_types(types, errors, release):
+    """C text with every type of the runtime API."""
+    lines = ["typedef enum cudaError {", *error_enum(errors, release, "runtime"), "} cudaError_t;", ""]
+    for enum in types.enums.values():
+        if enum.versions.has(release):
+            lines.append(f"typedef enum {enum.name} {{")
+            lines += [f"    {name} = {number}," for name, number, range_ in enum.values if range_.has(release)]
+            lines += [f"}} {enum.name};", ""]
+    for alias in types.aliases.values():
+        if alias.versions.has(release):
+            lines.append(f"typedef {declaration(alias.type, alias.name)};")
+    lines.append("")
+    structs = ordered(types, release)
+    lines += [f"typedef {'union' if s.union else 'struct'} {s.name} {s.name};" for s in structs]
+    lines += [f"typedef {c.prototype()};" for c in types.callbacks.values() if c.versions.has(release)]
+    lines.append("")
+    for struct in structs:
+        lines += [f"{'union' if struct.union else 'struct'} {struct.name} {{", *fields(struct, release), "};", ""]
+    return "\n".join(lines)
+
+
+def places(struct, release, prefix=""):
+    """Every named member, also of nested structs, as offsetof() wants it: `params.fence.value`."""
+    for member in struct.of(release):
+        path = prefix + member.name
+        if member.nested:
+            if member.name:
+                yield path, member
+            if not member.array:
+                yield from places(member.nested, release, path + "." if member.name else prefix)
+        else:
+            yield path, member

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""check.py [--releases DIR] [--include DIR] [--libraries DIR] [--golden DIR]: compares the description with NVIDIA's releases. TAP.
+
+--releases   what tools/cuda-releases fetched: DIR/<release>/nvidia/*/{include,lib}
+--include    the headers of the toolkit at hand; --libraries: its libcudart.so
+--golden     the names that NVIDIA's libraries export, recorded: libcudart-<release>.txt, libcuda-<release>.txt
+
+What is not there is skipped. A developer who adds a release runs this and writes into the description what it finds.
+"""
+import argparse
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import api  # noqa: E402
+import c_types  # noqa: E402
+import headers  # noqa: E402
+
+
+class Report:
+    """TAP, one line per comparison, with what differs below it."""
+
+    def __init__(self):
+        self.number = 0
+
+    def test(self, name, wrong):
+        self.number += 1
+        print(f"{'not ok' if wrong else 'ok'} {self.number} - {name}")
+        for line in wrong[:20]:
+            print(f"# {line}")
+        if len(wrong) > 20:
+            print(f"# … and {len(wrong) - 20} more")
+
+    def skip(self, name, why):
+        self.number += 1
+        print(f"ok {self.number} - {name} # SKIP {why}")
+
+
+def release_of(include):
+    """(major, minor) of the headers in a folder, or None."""
+    try:
+        with open(os.path.join(include, "cuda.h"), errors="replace") as file:
+            match = re.search(r"^#define CUDA_VERSION (\d+)", file.read(), re.M)
+    except OSError:
+        return None
+    return (int(match.group(1)) // 1000, int(match.group(1)) % 1000 // 10)
+
+
+def text_of(release):
+    return f"{release[0]}.{release[1]}"
+
+
+# ---- functions ----
+
+def shape(returns, types):
+    return f"{returns} ({', '.join(types)})"
+
+
+def described(functions, release):
+    """{exported name: shape} in one release."""
+    return {name: shape(function.returns, [p.type for p in function.parameters])
+            for function in functions if function.versions.has(release) for name in function.names()}
+
+
+def differences(ours, theirs, only_theirs):
+    wrong = [f"{name}: NVIDIA's header has {theirs[name]}, the description {ours.get(name, 'nothing')}"
+             for name in sorted(theirs) if ours.get(name) != theirs[name]]
+    return wrong + [f"{name} is described, and not in NVIDIA's header" for name in sorted(only_theirs(set(ours) - set(theirs)))]
+
+
+def functions_in(include, names, prefix):
+    return {f.name: shape(f.returns, [t for t, _ in f.parameters]) for f in headers.functions(include, names, prefix).values()}
+
+
+def check_functions(report, include, release):
+    """The runtime's, and the driver's: an older driver header must not say anything else of what it has."""
+    theirs = functions_in(include, headers.RUNTIME, "cuda")
+    # The compiler's interface has no header in PyPI's packages; the profiler's has a package of its own.
+    report.test(f"functions of the runtime API in the headers of {text_of(release)}",
+                differences(described(api.runtime(), release), theirs,
+                            lambda names: {n for n in names if not n.startswith("__") and not n.startswith("cudaProfiler")}))
+    ours = described(api.driver(), release)
+    theirs = functions_in(include, headers.DRIVER, "cu")
+    if release[0] < 13:
+        theirs = {name: theirs[name] for name in theirs if name in ours}
+    if release[0] < 12:                     # the first layout had no number yet
+        theirs = {name: text.replace("CUDA_KERNEL_NODE_PARAMS ", "CUDA_KERNEL_NODE_PARAMS_v1 ") for name, text in theirs.items()}
+    report.test(f"functions of the driver API in the headers of {text_of(release)}",
+                differences(ours, theirs, lambda names: names if release[0] >= 13 and include_has(include, "cudaProfiler.h") else set()))
+
+
+def include_has(include, name):
+    return os.path.exists(os.path.join(include, name))
+
+
+def check_entries(report, include, release):
+    """What cuGetProcAddress gives for a name: the typedefs of a name, in order of version, are its symbols in order of number."""
+    if release[0] < 13:
+        return
+    theirs, ours = {}, {}
+    for header in ("cudaTypedefs.h", "cudaProfilerTypedefs.h"):
+        with open(os.path.join(include, header), errors="replace") as file:
+            for name, version, variant in re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)", file.read()):
+                theirs.setdefault((name, bool(variant)), set()).add(int(version))
+    for function in api.driver():
+        name = re.sub(r"_v\d+$", "", function.name)
+        ours.setdefault((name, False), []).append(int(function.options["entry"]))
+        if function.per_thread:
+            ours.setdefault((name, True), []).append(int(function.options["per_thread_entry"]))
+    wrong = [f"{name[0]}: NVIDIA's typedefs say {sorted(theirs.get(name, ()))}, the description {sorted(ours.get(name, ()))}"
+             for name in sorted({*theirs, *ours}) if sorted(theirs.get(name, ())) != sorted(ours.get(name, ()))]
+    report.test(f"versions of driver entry points in the headers of {text_of(release)}", wrong)
+
+
+# ---- types ----
+
+SENTINEL = re.compile(r"(Max|_MAX|Count)$")             # "one more than the last": no value of its own
+
+
+def check_enums(report, include, release):
+    _, theirs, _ = headers.types(include, headers.RUNTIME)
+    wrong = []
+    for enum in api.runtime_types().enums.values():
+        if not enum.versions.has(release):
+            continue
+        if enum.name not in theirs:
+            if include_has(include, "cuda_profiler_api.h") or "OutputMode" not in enum.name:
+                wrong.append(f"NVIDIA's header has no {enum.name}")
+            continue
+        have = {name: number for name, number, range_ in enum.values if range_.has(release)}
+        want = headers.numbers(theirs[enum.name])
+        wrong += [f"{enum.name}: {name} is {want.get(name)} in NVIDIA's header, {have.get(name)} in the description"
+                  for name in {**want, **have} if want.get(name) != have.get(name) and not (name not in have and SENTINEL.search(name))]
+    report.test(f"enums of the runtime API in the headers of {text_of(release)}", wrong)
+    want = headers.numbers(theirs["cudaError"])
+    have = {error.runtime: error.code for error in api.all_errors() if error.runtime and error.versions.has(release)}
+    wrong = [f"{name} is {want.get(name)} in NVIDIA's header, {have.get(name)} in the description" for name in {**want, **have}
+             if want.get(name) != have.get(name)]
+    _, theirs, _ = headers.types(include, headers.DRIVER)
+    want = headers.numbers(theirs["cudaError_enum"])
+    have = {error.driver: error.code for error in api.all_errors() if error.driver}
+    wrong += [f"{name} is {want[name]} in NVIDIA's header, {have.get(name)} in the description" for name in want if want[name] != have.get(name)]
+    report.test(f"error codes in the headers of {text_of(release)}", wrong)
+
+
+PROBE = '#include <stdio.h>\n#include <stddef.h>\n#include <stdint.h>\n{text}\nint main(void)\n{{\n{lines}\n    return 0;\n}}\n'
+
+
+def measured(language, text, asked, flags=()):
+    """{"struct.member": "offset size"} as the compiler lays them out. asked: (struct, member path or "")."""
+    lines = []
+    for struct, path in asked:
+        if path:
+            lines.append(f'    printf("{struct}.{path} %zu %zu\\n", offsetof({struct}, {path}), sizeof((({struct} *)0)->{path}));')
+        else:
+            lines.append(f'    printf("{struct} 0 %zu\\n", sizeof({struct}));')
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "probe")
+        compiler = os.environ.get("CC", "cc").split() if language == "c" else ["g++"]
+        run = subprocess.run([*compiler, "-x", language, "-w", *flags, "-o", program, "-"], text=True, capture_output=True,
+                             input=PROBE.format(text=text, lines="\n".join(lines)))
+        if run.returncode:
+            raise RuntimeError(f"the probe does not compile:\n{run.stderr[:3000]}")
+        output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    return dict(line.split(" ", 1) for line in output.splitlines())
+
+
+def header_paths(struct, prefix=""):
+    """The member paths that a struct has in NVIDIA's header."""
+    for member in struct.members:
+        if isinstance(member, headers.Member):
+            yield prefix + member.name
+        else:
+            nested, array = member
+            if nested.name:
+                yield prefix + nested.name
+            if not array:
+                yield from header_paths(nested, prefix + nested.name + "." if nested.name else prefix)
+
+
+def check_layouts(report, include, release):
+    types = api.runtime_types()
+    theirs, _, _ = headers.types(include, headers.RUNTIME)
+    newest = release[1] == api.NEWEST[release[0]]
+    asked, wrong = [], []
+    for struct in types.structs.values():
+        if not struct.versions.has(release):
+            continue
+        if struct.name not in theirs and struct.name != "cudaUUID_t":
+            wrong.append(f"NVIDIA's header has no {struct.name}")
+            continue
+        asked.append((struct.name, ""))
+        present = set(header_paths(theirs.get(struct.name, theirs["CUuuid_st"])))
+        ours = {path for path, _ in c_types.places(struct, release)}
+        if newest:
+            wrong += [f"{struct.name}.{path} is only in NVIDIA's header" for path in sorted(present - ours)]
+            wrong += [f"{struct.name}.{path} is only in the description" for path in sorted(ours - present)]
+        asked += [(struct.name, path) for path in sorted(ours & present) if newest or not re.search(r"reserved|pad", path)]
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in headers.STAND_INS.items():
+            os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(folder, path), "w") as file:
+                file.write(text)
+        names = [name for name in headers.RUNTIME if include_has(include, name)]
+        want = measured("c++", "".join(f"#include <{name}>\n" for name in names), asked, ["-I", folder, "-I", include])
+    have = measured("c", c_types.runtime_types(types, api.all_errors(), release), asked)
+    wrong += [f"{key}: offset and size are {want[key]} in NVIDIA's header, {have[key]} in the description" for key in want if want[key] != have[key]]
+    report.test(f"layouts of {len({s for s, _ in asked})} structures in the headers of {text_of(release)}", wrong)
+
+
+# ---- libraries ----
+
+def exported(library):
+    output = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    return {fields[2].split("@")[0] for fields in map(str.split, output.splitlines()) if len(fields) == 3 and fields[1] != "A"}
+
+
+def check_names(report, name, ours, theirs):
+    report.test(name, [f"{n} is not described" for n in sorted(theirs - ours)] + [f"{n} is described, and not exported" for n in sorted(ours - theirs)])
+
+
+def runtime_names(release):
+    return {name for function in api.runtime() if function.versions.has(release) for name in function.names()}
+
+
+def check_golden(report, folder):
+    for path in sorted(glob.glob(os.path.join(folder, "libcud*-*.txt"))):
+        library, version = re.match(r"(libcuda(?:rt)?)-([\d.]+)\.txt", os.path.basename(path)).groups()
+        with open(path) as file:
+            names = set(file.read().split())
+        release = tuple(map(int, version.split(".")))
+        ours = runtime_names(release) if library == "libcudart" else {name for f in api.driver() for name in f.names()}
+        check_names(report, f"names of {library} of {version}, as recorded", ours, names)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for option in ("--releases", "--include", "--libraries", "--golden"):
+        parser.add_argument(option, default="")
+    options = parser.parse_args()
+    report = Report()
+    check_golden(report, options.golden)
+    sources = [(folder, os.path.join(os.path.dirname(folder), "lib")) for folder in sorted(glob.glob(os.path.join(options.releases, "*/nvidia/*/include")))]
+    if options.include:
+        sources.append((options.include, options.libraries))
+    if not options.releases or len(sources) < 2:
+        report.skip("older and newer releases", "tools/cuda-releases has fetched none")
+    known = {(major, minor) for major, newest in api.NEWEST.items() for minor in range(newest + 1)}
+    for include, libraries in sources:
+        release = release_of(include)
+        if release is None or release not in known:
+            report.skip(f"headers in {include}", f"CUDA {text_of(release) if release else '?'} is not described")
+            continue
+        for check in (check_functions, check_entries, check_enums, check_layouts):
+            check(report, include, release)
+        for library in sorted(glob.glob(os.path.join(libraries, "libcudart.so.1*")))[:1]:
+            check_names(report, f"names that NVIDIA's libcudart of {text_of(release)} exports", runtime_names(release), exported(library))
+        for library in glob.glob(os.path.join(libraries, "stubs/libcuda.so")):
+            if release == (13, 0):
+                check_names(report, "names that NVIDIA's libcuda of 13.0 exports", {n for f in api.driver() for n in f.names()}, exported(library))
+    print(f"1..{report.number}")
+
+
+if __name__ == "__main__":
+    main()

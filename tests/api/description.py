@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""description.py INCLUDE: the checks of cpu/api notice a description that differs from NVIDIA's headers, and one that makes no sense.
+
+shows: description of CUDA: a function, type, enum value, structure member or error code that differs from NVIDIA's headers is noticed
+shows: description of CUDA: a row that makes no sense is refused with its file and line
+"""
+import contextlib
+import io
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "cpu/api"))
+import api  # noqa: E402
+import check  # noqa: E402
+
+# file, what is changed there, into what, the check that must notice it, what it says
+CHANGES = (
+    ("runtime.api", r"cudaMalloc\(out void \*\*devPtr, size_t size\)", "cudaMalloc(out void **devPtr, int size)", check.check_functions, "cudaMalloc"),
+    ("runtime.api", r"cudaError_t cudaFree\(.*\n", "", check.check_functions, "cudaFree: .* nothing"),
+    ("runtime.api", r"(cudaError_t cudaStreamQuery\(.*) ptsz", r"\1", check.check_functions, "cudaStreamQuery_ptsz"),
+    ("driver.api", r"cuMemFree_v2\(CUdeviceptr dptr\)", "cuMemFree_v2(unsigned int dptr)", check.check_functions, "cuMemFree_v2"),
+    ("driver.api", r"(cuMemFree_v2.*)entry=3020", r"\1entry=3010", check.check_entries, "cuMemFree: "),
+    ("runtime_types.api", "cudaMemcpyDeviceToHost = 2", "cudaMemcpyDeviceToHost = 5", check.check_enums, "cudaMemcpyDeviceToHost"),
+    ("runtime_types.api", "    size_t pitch\n", "", check.check_layouts, "pitch is only in NVIDIA's header"),
+    ("runtime_types.api", "    size_t totalGlobalMem", "    int totalGlobalMem", check.check_layouts, "cudaDeviceProp.accessPolicyMaxWindowSize: offset"),
+    ("errors.api", r"cudaErrorNotReady\b", "cudaErrorNotYet", check.check_enums, "cudaErrorNotReady"),
+)
+
+MISTAKES = (
+    ("runtime.api", "cudaError_t cudaX(int a)  hnad", "'hnad' is not understood"),
+    ("runtime.api", "cudaError_t cudaX(int a)  12-", "has no class"),
+    ("runtime.api", "cudaError_t cudaX(out[n] int *a)  hand", "no parameter n"),
+    ("runtime.api", "cudaError_t cudaFree(void *p)  hand", "already"),
+    ("runtime.api", "cudaError_t cudaX(int)  hand", "the parameter 'int' is not understood"),
+    ("runtime_types.api", "enum cudaX\n    cudaY", "has no number"),
+    ("runtime_types.api", "struct cudaX\n    int", "not understood"),
+    ("errors.api", '1  - - "late"', "comes after"),
+)
+
+
+@contextlib.contextmanager
+def changed(name, change):
+    """The description with one of its files changed."""
+    kept = api.HERE
+    with tempfile.TemporaryDirectory() as folder:
+        for file in os.listdir(kept):
+            if file.endswith(".api"):
+                shutil.copy(os.path.join(kept, file), folder)
+        path = os.path.join(folder, name)
+        with open(path) as file:
+            text = file.read()
+        new = change(text)
+        assert new != text, f"{name}: the change changes nothing"
+        with open(path, "w") as file:
+            file.write(new)
+        api.HERE = folder
+        try:
+            yield
+        finally:
+            api.HERE = kept
+
+
+def noticed(include, name, old, new, run, says):
+    output = io.StringIO()
+    with changed(name, lambda text: re.sub(old, new, text, count=1)), contextlib.redirect_stdout(output):
+        run(check.Report(), include, (13, 0))
+    return [line for line in output.getvalue().splitlines() if line.startswith("#") and re.search(says, line)]
+
+
+def refused(name, row, says):
+    with changed(name, lambda text: text + row + "\n"):
+        try:
+            for read in (api.runtime, api.driver, api.runtime_types, api.all_errors):
+                read()
+        except api.Wrong as wrong:
+            return re.search(rf"{re.escape(name)}:\d+: .*{re.escape(says)}", str(wrong)) is not None
+    return False
+
+
+def main():
+    include, number = sys.argv[1], 0
+    print(f"1..{len(CHANGES) + len(MISTAKES)}")
+    for name, old, new, run, says in CHANGES:
+        number += 1
+        title = f"{run.__name__} notices that {name} lacks or changes {says}"
+        if check.release_of(include) != (13, 0):
+            print(f"ok {number} - {title} # SKIP the headers at hand are not those of CUDA 13.0")
+            continue
+        print(f"{'ok' if noticed(include, name, old, new, run, says) else 'not ok'} {number} - {title}")
+    for name, row, says in MISTAKES:
+        number += 1
+        print(f"{'ok' if refused(name, row, says) else 'not ok'} {number} - {name} with {row!r} is refused: {says}")
+
+
+if __name__ == "__main__":
+    main()
