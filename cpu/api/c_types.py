@@ -53,23 +53,19 @@ def ordered(types, release):
     return order
 
 
-def error_enum(errors, release, api_name):
-    """The lines of the error codes' enum: `api_name` is "runtime" or "driver"."""
-    seen = set()
-    for error in errors:
-        name = getattr(error, api_name)
-        if name and name not in seen and (api_name == "driver" or error.versions.has(release)):
-            seen.add(name)
-            yield f"    {name} = {error.code},"
+def error_enum(errors):
+    """The lines of the runtime's error codes."""
+    for name, code in {error.runtime: error.code for error in errors if error.runtime}.items():
+        yield f"    {name} = {code},"
 
 
 def runtime_types(types, errors, release):
-    """C text with every type of the runtime API."""
-    lines = ["typedef enum cudaError {", *error_enum(errors, release, "runtime"), "} cudaError_t;", ""]
+    """C text with every type of the runtime API. An enum has the values of all releases: questions about newer ones are allowed."""
+    lines = ["typedef enum cudaError {", *error_enum(errors), "} cudaError_t;", ""]
     for enum in types.enums.values():
         if enum.versions.has(release):
             lines.append(f"typedef enum {enum.name} {{")
-            lines += [f"    {name} = {number}," for name, number, range_ in enum.values if range_.has(release)]
+            lines += [f"    {name} = {number}," for name, number, _ in enum.values]
             lines += [f"}} {enum.name};", ""]
     for alias in types.aliases.values():
         if alias.versions.has(release):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""check.py [--releases DIR] [--include DIR] [--libraries DIR] [--golden DIR]: compares the description with NVIDIA's releases. TAP.
+"""check.py [--releases DIR] [--include DIR] [--libraries DIR] [--golden DIR [--record]]: compares the description with NVIDIA's releases. TAP.
 
 --releases   what tools/cuda-releases fetched: DIR/<release>/nvidia/*/{include,lib}
 --include    the headers of the toolkit at hand; --libraries: its libcudart.so
---golden     the names that NVIDIA's libraries export, recorded: libcudart-<release>.txt, libcuda-<release>.txt
+--golden     what was recorded: the names that NVIDIA's libraries export, in libcudart-<release>.txt and libcuda-<release>.txt, and
+             the layouts of its structures, in layouts-<release>.txt. --record writes the layouts there
 
 What is not there is skipped. A developer who adds a release runs this and writes into the description what it finds.
 """
@@ -182,12 +183,12 @@ def header_paths(struct, prefix=""):
                 yield from header_paths(nested, prefix + nested.name + "." if nested.name else prefix)
 
 
-def check_layouts(report, include, release):
-    types = api.runtime_types()
+def header_layouts(include, release):
+    """(what NVIDIA's header says of the described structures as {"struct.member": "offset size"}, what one side lacks)."""
     theirs, _, _ = headers.types(include, headers.RUNTIME)
     newest = release[1] == api.NEWEST[release[0]]
     asked, wrong = [], []
-    for struct in types.structs.values():
+    for struct in api.runtime_types().structs.values():
         if not struct.versions.has(release):
             continue
         if struct.name not in theirs and struct.name != "cudaUUID_t":
@@ -201,15 +202,39 @@ def check_layouts(report, include, release):
             wrong += [f"{struct.name}.{path} is only in the description" for path in sorted(ours - present)]
         asked += [(struct.name, path) for path in sorted(ours & present) if newest or not re.search(r"reserved|pad", path)]
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in headers.STAND_INS.items():
-            os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
-            with open(os.path.join(folder, path), "w") as file:
-                file.write(text)
-        names = [name for name in headers.RUNTIME if include_has(include, name)]
-        want = measured("c++", "".join(f"#include <{name}>\n" for name in names), asked, ["-I", folder, "-I", include])
-    have = measured("c", c_types.runtime_types(types, api.all_errors(), release), asked)
-    wrong += [f"{key}: offset and size are {want[key]} in NVIDIA's header, {have[key]} in the description" for key in want if want[key] != have[key]]
-    report.test(f"layouts of {len({s for s, _ in asked})} structures in the headers of {text_of(release)}", wrong)
+        headers.write_stand_ins(folder)
+        text = "".join(f"#include <{name}>\n" for name in headers.RUNTIME if include_has(include, name))
+        return measured("c++", text, asked, ["-I", folder, "-I", include]), wrong
+
+
+def our_layouts(keys, release):
+    """The same of the description, for the keys that it knows."""
+    known = {struct.name: {path for path, _ in c_types.places(struct, release)} for struct in api.runtime_types().structs.values()
+             if struct.versions.has(release)}
+    asked = [key.split(".", 1) if "." in key else [key, ""] for key in keys]
+    asked = [(struct, path) for struct, path in asked if struct in known and (not path or path in known[struct])]
+    return measured("c", c_types.runtime_types(api.runtime_types(), api.all_errors(), release), asked)
+
+
+def layout_differences(want, have, who):
+    return [f"{key}: offset and size are {want[key]} {who}, {have.get(key, 'nothing')} in the description" for key in want
+            if want[key] != have.get(key)]
+
+
+def check_layouts(report, include, release):
+    want, wrong = header_layouts(include, release)
+    wrong += layout_differences(want, our_layouts(want, release), "in NVIDIA's header")
+    report.test(f"layouts of {sum('.' not in key for key in want)} structures in the headers of {text_of(release)}", wrong)
+
+
+def layout_path(folder, release):
+    return os.path.join(folder, f"layouts-{text_of(release)}.txt")
+
+
+def record_layouts(folder, include, release):
+    want, _ = header_layouts(include, release)
+    with open(layout_path(folder, release), "w") as file:
+        file.write("".join(f"{key} {place}\n" for key, place in sorted(want.items())))
 
 
 # ---- libraries ----
@@ -235,18 +260,29 @@ def check_golden(report, folder):
         release = tuple(map(int, version.split(".")))
         ours = runtime_names(release) if library == "libcudart" else {name for f in api.driver() for name in f.names()}
         check_names(report, f"names of {library} of {version}, as recorded", ours, names)
+    for release in api.NEWEST.items():
+        if folder:
+            with open(layout_path(folder, release)) as file:
+                want = dict(line.rstrip("\n").split(" ", 1) for line in file)
+            report.test(f"layouts of {text_of(release)}, as recorded", layout_differences(want, our_layouts(want, release), "as recorded"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for option in ("--releases", "--include", "--libraries", "--golden"):
         parser.add_argument(option, default="")
+    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     report = Report()
-    check_golden(report, options.golden)
     sources = [(folder, os.path.join(os.path.dirname(folder), "lib")) for folder in sorted(glob.glob(os.path.join(options.releases, "*/nvidia/*/include")))]
     if options.include:
         sources.append((options.include, options.libraries))
+    if options.record:
+        for include, _ in sources:
+            if release_of(include) in api.NEWEST.items():
+                record_layouts(options.golden, include, release_of(include))
+        return
+    check_golden(report, options.golden)
     if not options.releases or len(sources) < 2:
         report.skip("older and newer releases", "tools/cuda-releases has fetched none")
     known = {(major, minor) for major, newest in api.NEWEST.items() for minor in range(newest + 1)}

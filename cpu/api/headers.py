@@ -27,14 +27,18 @@ STAND_INS = {
 }
 
 
+def write_stand_ins(folder):
+    for path, text in STAND_INS.items():
+        os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
+        with open(os.path.join(folder, path), "w") as file:
+            file.write(text)
+
+
 def preprocess(include, names, defines=()):
     """The preprocessed text, with its comments, of those of `names` that the folder `include` has."""
     present = [name for name in names if os.path.exists(os.path.join(include, name))]
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in STAND_INS.items():
-            os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
-            with open(os.path.join(folder, path), "w") as file:
-                file.write(text)
+        write_stand_ins(folder)
         source = "".join(f'#include "{name}"\n' for name in present)
         command = [*os.environ.get("CC", "cc").split(), "-E", "-C", "-P", "-w", "-I", folder, "-I", include, *(f"-D{d}" for d in defines), "-x", "c", "-"]
         run = subprocess.run(command, input=source, capture_output=True, text=True)

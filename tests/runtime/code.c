@@ -24,6 +24,7 @@ static void registration_needs_no_server(void **state) {
     void **handle = register_image("kernel");
     assert_non_null(handle);
     assert_int_equal(fake_core()->attached, 0);
+#if FLYT_CUDART >= 12
     const void *kernel = NULL;
     const char *name = NULL;
     assert_int_equal(__cudaGetKernel(&kernel, &host_function), 0);
@@ -33,6 +34,7 @@ static void registration_needs_no_server(void **state) {
     assert_int_equal(__cudaGetKernel(&kernel, &other_function), 98);
     assert_int_equal(cudaFuncGetName(&name, &host_function), 0);
     assert_string_equal(name, "kernel");
+#endif
     fake_core()->attach_error = 802;
     assert_int_equal(cudaLaunchKernel(&host_function, one, warp, NULL, 0, 0), 802);
     __cudaUnregisterFatBinary(handle);
@@ -42,7 +44,6 @@ static void registration_needs_no_server(void **state) {
 static void launches_in_every_form(void **state) {
     (void)state;
     void **handle = register_image("kernel");
-    const void *kernel;
     int argument = 5;
     void *arguments[] = {&argument};
     assert_int_equal(cudaLaunchKernel(&host_function, (dim3){2, 3, 4}, (dim3){5, 6, 7}, arguments, 100, CORE_STREAM_LEGACY), 0);
@@ -58,14 +59,17 @@ static void launches_in_every_form(void **state) {
     assert_int_equal(launch->stream, CORE_STREAM_PER_THREAD);
     assert_int_equal(cudaLaunchCooperativeKernel(&host_function, one, warp, arguments, 0, 0), 0);
     assert_true(launch->cooperative);
+#if FLYT_CUDART >= 12
+    const void *kernel = NULL;
     assert_int_equal(__cudaGetKernel(&kernel, &host_function), 0);
     assert_int_equal(__cudaLaunchKernel(kernel, one, warp, arguments, 0, 0), 0);
     assert_false(launch->cooperative);
     /* the handle is also a function to every other call */
     assert_int_equal(cudaFuncSetCacheConfig(kernel, 1), 0);
     assert_int_equal(fake_core()->launches, 4);
+#endif
     __cudaUnregisterFatBinary(handle);
-    assert_int_equal(__cudaLaunchKernel(kernel, one, warp, arguments, 0, 0), 98);
+    assert_int_equal(cudaLaunchKernel(&host_function, one, warp, arguments, 0, 0), 98);
     assert_int_equal(cudaGetLastError(), 98);
 }
 
@@ -92,17 +96,21 @@ static void bad_launches_are_told_at_once(void **state) {
 static void extended_launches_carry_attributes(void **state) {
     (void)state;
     void **handle = register_image("kernel");
-    struct cudart_launch_attribute attributes[3] = {{.id = 0}, {.id = 2, .value = {1}}, {.id = 4, .value = {2, 0, 0, 0, 1}}};
-    struct cudart_launch_config config = {.grid = one, .block = warp, .shared = 8, .stream = 1, .attributes = attributes, .attribute_count = 3};
+    cudaLaunchAttribute attributes[3] = {
+        {.id = cudaLaunchAttributeIgnore},
+        {.id = cudaLaunchAttributeCooperative, .val.cooperative = 1},
+        {.id = cudaLaunchAttributeClusterDimension, .val.clusterDim = {2, 1, 1}},
+    };
+    cudaLaunchConfig_t config = {.gridDim = one, .blockDim = warp, .dynamicSmemBytes = 8, .stream = 1, .attrs = attributes, .numAttrs = 3};
     assert_int_equal(cudaLaunchKernelExC(&config, &host_function, NULL), 0);
     assert_true(fake_core()->launch.cooperative);
     assert_int_equal(fake_core()->launch.attribute_count, 1);
     assert_int_equal(fake_core()->launch.stream, 1);
     assert_int_equal(cudaLaunchKernelExC(NULL, &host_function, NULL), 1);
-    config.attributes = NULL;
+    config.attrs = NULL;
     assert_int_equal(cudaLaunchKernelExC(&config, &host_function, NULL), 1);
-    config.attribute_count = 0;
-    config.grid.x = 0;
+    config.numAttrs = 0;
+    config.gridDim.x = 0;
     assert_int_equal(cudaLaunchKernelExC(&config, &host_function, NULL), 9);
     __cudaUnregisterFatBinary(handle);
 }
@@ -155,17 +163,16 @@ static void one_address_in_two_binaries_outlives_either(void **state) {
 static void functions_tell_about_themselves(void **state) {
     (void)state;
     void **handle = register_image("kernel");
-    struct cudart_function_attributes a;
-    size_t offset, size;
+    cudaFuncAttributes a;
     int blocks;
     assert_int_equal(cudaFuncGetAttributes(&a, &host_function), 0);
-    assert_int_equal(a.max_threads, 512);
-    assert_int_equal(a.local, 3);
-    assert_int_equal(a.max_dynamic_shared, 49152);
-    assert_int_equal(a.preferred_carveout, -1);
+    assert_int_equal(a.maxThreadsPerBlock, 512);
+    assert_int_equal(a.localSizeBytes, 3);
+    assert_int_equal(a.maxDynamicSharedSizeBytes, 49152);
+    assert_int_equal(a.preferredShmemCarveout, -1);
 #if FLYT_CUDART >= 12
-    assert_int_equal(a.cluster_depth, 8);
-    assert_int_equal(a.non_portable_cluster, 9);
+    assert_int_equal(a.requiredClusterDepth, 8);
+    assert_int_equal(a.nonPortableClusterSizeAllowed, 9);
 #endif
     assert_int_equal(cudaFuncGetAttributes(NULL, &host_function), 1);
     assert_int_equal(cudaFuncGetAttributes(&a, &other_function), 98);
@@ -174,10 +181,13 @@ static void functions_tell_about_themselves(void **state) {
     assert_int_equal(cudaFuncSetAttribute(&host_function, 7, 1), 1);
     assert_int_equal(cudaFuncSetAttribute(&host_function, 99, 1), 1);
     assert_int_equal(cudaFuncSetCacheConfig(&host_function, 4), 1);
+#if FLYT_CUDART >= 12
+    size_t offset, size;
     assert_int_equal(cudaFuncGetParamInfo(&host_function, 1, &offset, &size), 0);
     assert_int_equal(offset, 8);
     assert_int_equal(size, 4);
     assert_int_equal(cudaFuncGetParamInfo(&host_function, 2, &offset, &size), 1);
+#endif
     assert_int_equal(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, &host_function, 256, 0), 0);
     assert_int_equal(blocks, 6);
     assert_int_equal(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, &host_function, 0, 0), 1);

@@ -64,7 +64,7 @@ static void the_child_of_a_fork_gets_initialisation_errors(void **state) {
 static void questions_make_no_context(void **state) {
     (void)state;
     int value;
-    struct cudart_properties properties;
+    cudaDeviceProp properties;
     assert_int_equal(cudaGetDeviceCount(&value), 0);
     assert_int_equal(value, FAKE_DEVICES);
     assert_int_equal(cudaGetDevice(&value), 0);
@@ -210,17 +210,18 @@ static void out_of_memory_leaves_everything_usable(void **state) {
 
 static void properties_are_the_attributes(void **state) {
     (void)state;
-    struct cudart_properties p;
+    cudaDeviceProp p;
     memset(&p, 0xAA, sizeof p);
 #if FLYT_CUDART == 12
+    enum { PROPERTIES_11_SIZE = 728 };
     assert_int_equal(cudaGetDeviceProperties(&p, 0), 0);
-    assert_int_equal(((unsigned char *)&p)[CUDART_PROPERTIES_11_SIZE], 0xAA);
+    assert_int_equal(((unsigned char *)&p)[PROPERTIES_11_SIZE], 0xAA);
     assert_int_equal(cudaGetDeviceProperties_v2(&p, 0), 0);
 #else
     assert_int_equal(cudaGetDeviceProperties(&p, 0), 0);
 #endif
     assert_string_equal(p.name, "Fake GPU");
-    assert_int_equal(p.uuid[15], 16);
+    assert_int_equal(p.uuid.bytes[15], 16);
     assert_int_equal(p.totalGlobalMem, FAKE_MEMORY);
     assert_int_equal(p.sharedMemPerBlock, 1008);
     assert_int_equal(p.maxThreadsDim[2], 64);
@@ -250,10 +251,10 @@ static void properties_are_the_attributes(void **state) {
 
 /* Device 1 is asked for by several threads at once, for the first time; later nobody asks the core. */
 static void *ask_for_properties(void *space) {
-    struct cudart_properties *p = space;
+    cudaDeviceProp *p = space;
     for (int i = 0; i < 1000; i++) {
         memset(p, 0xAA, sizeof *p);
-        if (cudaGetDeviceProperties(p, 1) || p->multiProcessorCount != 1016 || p->maxSurfaceCubemapLayered[1] != 1068 || p->uuid[0] != 2)
+        if (cudaGetDeviceProperties(p, 1) || p->multiProcessorCount != 1016 || p->maxSurfaceCubemapLayered[1] != 1068 || p->uuid.bytes[0] != 2)
             return NULL;
     }
     return space;
@@ -262,7 +263,7 @@ static void *ask_for_properties(void *space) {
 static void properties_are_put_together_once(void **state) {
     (void)state;
     enum { THREADS = 4 };
-    static struct cudart_properties p[THREADS];
+    static cudaDeviceProp p[THREADS];
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask_for_properties, &p[i]), 0);
@@ -293,7 +294,7 @@ static void attributes_and_their_errors(void **state) {
 static void choosing_a_device(void **state) {
     (void)state;
     int value = -1;
-    struct cudart_properties wanted;
+    cudaDeviceProp wanted;
     memset(&wanted, 0, sizeof wanted);
     wanted.major = 7;
     assert_int_equal(cudaChooseDevice(&value, &wanted), 0);
@@ -362,7 +363,7 @@ static void driver_entry_points_are_not_found(void **state) {
 #if FLYT_CUDART == 11
     assert_int_equal(cudaGetDriverEntryPoint("cuInit", &pointer, 0), 500);
 #else
-    int status = -1;
+    cudaDriverEntryPointQueryResult status = 99;
     assert_int_equal(cudaGetDriverEntryPoint("cuInit", &pointer, 0, &status), 0);
     assert_int_equal(status, 1);
 #endif

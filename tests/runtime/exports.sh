@@ -19,8 +19,9 @@ dynamic() { readelf -d "$1" | sed -n "s/.*($2).*\[\(.*\)\]/\1/p"; }
 equal() { [ "$1" = "$2" ] || { echo "have: $1"; echo "want: $2"; false; }; }
 
 echo 1..11
-for pair in 11:libcudart.so.11.0 12:libcudart.so.12 13:libcudart.so.13; do
-    list=cpu/client/runtime/exports/${pair%%:*}.txt
+golden=tests/api/golden/libcudart
+for pair in 11.8:libcudart.so.11.0 12.9:libcudart.so.12 13.0:libcudart.so.13; do
+    list=$golden-${pair%%:*}.txt
     node=${pair#*:}
     library=$bin/cudart/$node
     exported "$library" > "$work/have"
@@ -32,9 +33,9 @@ done
 
 exported "$bin/cricket-client.so" > "$work/have"
 {
-    sed 's/$/@libcudart.so.11.0/' cpu/client/runtime/exports/11.txt
-    sed 's/$/@libcudart.so.12/' cpu/client/runtime/exports/12.txt
-    sed 's/$/@@libcudart.so.13/' cpu/client/runtime/exports/13.txt
+    sed 's/$/@libcudart.so.11.0/' $golden-11.8.txt
+    sed 's/$/@libcudart.so.12/' $golden-12.9.txt
+    sed 's/$/@@libcudart.so.13/' $golden-13.0.txt
 } | sort > "$work/want"
 check "cricket-client.so has all three under their nodes" diff "$work/want" "$work/have"
 check "cricket-client.so finds the core beside it" equal "$(dynamic "$bin/cricket-client.so" RUNPATH)" '$ORIGIN'

@@ -1,7 +1,6 @@
 /* Allocation, copies, memset, pointer attributes. */
 #include "tests/runtime/api.h"
 
-enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT };
 
 static void allocation_and_its_edges(void **state) {
     (void)state;
@@ -25,18 +24,18 @@ static void pitched_allocation(void **state) {
     (void)state;
     void *pointer = state;
     size_t pitch = 1;
-    struct cudart_pitched pitched;
+    cudaPitchedPtr pitched;
     assert_int_equal(cudaMallocPitch(&pointer, &pitch, 100, 3), 0);
     assert_int_equal(pitch, 512);
     assert_int_equal(cudaMallocPitch(&pointer, NULL, 100, 3), 1);
     assert_int_equal(cudaMallocPitch(&pointer, &pitch, 0, 3), 0);
     assert_null(pointer);
     assert_int_equal(cudaMallocPitch(&pointer, &pitch, 1 << 30, SIZE_MAX / 4), 2);
-    assert_int_equal(cudaMalloc3D(&pitched, (struct cudart_extent){600, 3, 2}), 0);
+    assert_int_equal(cudaMalloc3D(&pitched, (cudaExtent){600, 3, 2}), 0);
     assert_int_equal(pitched.pitch, 1024);
     assert_int_equal(pitched.xsize, 600);
     assert_int_equal(pitched.ysize, 3);
-    assert_int_equal(cudaMalloc3D(&pitched, (struct cudart_extent){600, SIZE_MAX, 2}), 2);
+    assert_int_equal(cudaMalloc3D(&pitched, (cudaExtent){600, SIZE_MAX, 2}), 2);
 }
 
 static void pinned_memory(void **state) {
@@ -73,28 +72,28 @@ static void copies_in_all_directions(void **state) {
     char *one, *two, from[8] = "flyt", to[8];
     assert_int_equal(cudaMalloc((void **)&one, 8), 0);
     assert_int_equal(cudaMalloc((void **)&two, 8), 0);
-    assert_int_equal(cudaMemcpy(one, from, 8, HOST_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy(one, from, 8, cudaMemcpyHostToDevice), 0);
     assert_true(fake_core()->blocking);
-    assert_int_equal(cudaMemcpy(two, one, 8, DEVICE_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy(two, one, 8, cudaMemcpyDeviceToDevice), 0);
     memset(to, 0, sizeof to);
-    assert_int_equal(cudaMemcpy(to, two, 8, DEVICE_TO_HOST), 0);
+    assert_int_equal(cudaMemcpy(to, two, 8, cudaMemcpyDeviceToHost), 0);
     assert_string_equal(to, "flyt");
     memset(to, 0, sizeof to);
-    assert_int_equal(cudaMemcpyAsync(to, from, 8, HOST_TO_HOST, 0), 0);
+    assert_int_equal(cudaMemcpyAsync(to, from, 8, cudaMemcpyHostToHost, 0), 0);
     assert_false(fake_core()->blocking);
     assert_string_equal(to, "flyt");
     /* by address */
     memset(to, 0, sizeof to);
-    assert_int_equal(cudaMemcpy(two, "born", 5, DEFAULT), 0);
-    assert_int_equal(cudaMemcpy(one, two, 8, DEFAULT), 0);
-    assert_int_equal(cudaMemcpy(to, one, 8, DEFAULT), 0);
+    assert_int_equal(cudaMemcpy(two, "born", 5, cudaMemcpyDefault), 0);
+    assert_int_equal(cudaMemcpy(one, two, 8, cudaMemcpyDefault), 0);
+    assert_int_equal(cudaMemcpy(to, one, 8, cudaMemcpyDefault), 0);
     assert_string_equal(to, "born");
     assert_int_equal(cudaMemcpyPeer(two, 1, one, 0, 8), 0);
     assert_int_equal(cudaMemcpyPeer(two, 2, one, 0, 8), 101);
     /* default streams */
-    assert_int_equal(cudaMemcpy_ptds(one, from, 8, HOST_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy_ptds(one, from, 8, cudaMemcpyHostToDevice), 0);
     assert_int_equal(fake_core()->stream, CORE_STREAM_PER_THREAD);
-    assert_int_equal(cudaMemcpyAsync_ptsz(one, from, 8, HOST_TO_DEVICE, 0), 0);
+    assert_int_equal(cudaMemcpyAsync_ptsz(one, from, 8, cudaMemcpyHostToDevice, 0), 0);
     assert_int_equal(fake_core()->stream, CORE_STREAM_PER_THREAD);
 }
 
@@ -104,10 +103,10 @@ static void pinned_memory_stands_on_both_sides(void **state) {
     assert_int_equal(cudaMallocHost((void **)&pinned, 8), 0);
     assert_int_equal(cudaMalloc((void **)&device, 8), 0);
     strcpy(pinned, "pin");
-    assert_int_equal(cudaMemcpy(device, pinned, 8, DEVICE_TO_DEVICE), 0);
-    assert_int_equal(cudaMemcpy(to, device, 8, DEVICE_TO_HOST), 0);
+    assert_int_equal(cudaMemcpy(device, pinned, 8, cudaMemcpyDeviceToDevice), 0);
+    assert_int_equal(cudaMemcpy(to, device, 8, cudaMemcpyDeviceToHost), 0);
     assert_string_equal(to, "pin");
-    assert_int_equal(cudaMemcpy(to, pinned, 8, DEVICE_TO_HOST), 0);
+    assert_int_equal(cudaMemcpy(to, pinned, 8, cudaMemcpyDeviceToHost), 0);
     assert_int_equal(cudaFreeHost(pinned), 0);
 }
 
@@ -117,17 +116,17 @@ static void wrong_copies_are_errors_not_crashes(void **state) {
     assert_int_equal(cudaMalloc((void **)&device, 8), 0);
     assert_int_equal(cudaMemcpy(device, host, 8, 5), 21);
     assert_int_equal(cudaMemcpy(device, host, 8, -1), 21);
-    assert_int_equal(cudaMemcpy(device, host, 0, HOST_TO_DEVICE), 0);
-    assert_int_equal(cudaMemcpy(NULL, NULL, 0, HOST_TO_DEVICE), 0);
-    assert_int_equal(cudaMemcpy(NULL, host, 8, HOST_TO_DEVICE), 1);
-    assert_int_equal(cudaMemcpy(device, NULL, 8, HOST_TO_DEVICE), 1);
-    assert_int_equal(cudaMemcpy(host, other, 8, HOST_TO_DEVICE), 1);
-    assert_int_equal(cudaMemcpy(host, other, 8, DEVICE_TO_HOST), 1);
-    assert_int_equal(cudaMemcpy(host, other, 8, DEVICE_TO_DEVICE), 1);
-    assert_int_equal(cudaMemcpy(device, device, 8, HOST_TO_DEVICE), 1);      /* would read device memory here */
-    assert_int_equal(cudaMemcpy(device, device, 8, DEVICE_TO_HOST), 1);
-    assert_int_equal(cudaMemcpy(host, device, 8, HOST_TO_HOST), 1);
-    assert_int_equal(cudaMemcpy(device, host, 9, HOST_TO_DEVICE), 1);
+    assert_int_equal(cudaMemcpy(device, host, 0, cudaMemcpyHostToDevice), 0);
+    assert_int_equal(cudaMemcpy(NULL, NULL, 0, cudaMemcpyHostToDevice), 0);
+    assert_int_equal(cudaMemcpy(NULL, host, 8, cudaMemcpyHostToDevice), 1);
+    assert_int_equal(cudaMemcpy(device, NULL, 8, cudaMemcpyHostToDevice), 1);
+    assert_int_equal(cudaMemcpy(host, other, 8, cudaMemcpyHostToDevice), 1);
+    assert_int_equal(cudaMemcpy(host, other, 8, cudaMemcpyDeviceToHost), 1);
+    assert_int_equal(cudaMemcpy(host, other, 8, cudaMemcpyDeviceToDevice), 1);
+    assert_int_equal(cudaMemcpy(device, device, 8, cudaMemcpyHostToDevice), 1);      /* would read device memory here */
+    assert_int_equal(cudaMemcpy(device, device, 8, cudaMemcpyDeviceToHost), 1);
+    assert_int_equal(cudaMemcpy(host, device, 8, cudaMemcpyHostToHost), 1);
+    assert_int_equal(cudaMemcpy(device, host, 9, cudaMemcpyHostToDevice), 1);
     assert_int_equal(cudaGetLastError(), 1);
 }
 
@@ -138,19 +137,19 @@ static void copies_of_boxes(void **state) {
     for (int i = 0; i < 60; i++)
         (&from[0][0])[i] = (char)i;
     assert_int_equal(cudaMallocPitch((void **)&device, &pitch, 10, 6), 0);
-    assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 7, 6, HOST_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 7, 6, cudaMemcpyHostToDevice), 0);
     memset(to, -1, sizeof to);
-    assert_int_equal(cudaMemcpy2D(to, 10, device, pitch, 7, 6, DEVICE_TO_HOST), 0);
+    assert_int_equal(cudaMemcpy2D(to, 10, device, pitch, 7, 6, cudaMemcpyDeviceToHost), 0);
     for (int y = 0; y < 6; y++)
         for (int x = 0; x < 10; x++)
             assert_int_equal(to[y][x], x < 7 ? from[y][x] : -1);
-    assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 6, HOST_TO_DEVICE), 12);
-    assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 1, HOST_TO_DEVICE), 12);
-    assert_int_equal(cudaMemcpy2D(device, (size_t)1 << 32, from, 10, 7, 6, HOST_TO_DEVICE), 12);
-    assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 0, 6, HOST_TO_DEVICE), 0);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 6, cudaMemcpyHostToDevice), 12);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 1, cudaMemcpyHostToDevice), 12);
+    assert_int_equal(cudaMemcpy2D(device, (size_t)1 << 32, from, 10, 7, 6, cudaMemcpyHostToDevice), 12);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 0, 6, cudaMemcpyHostToDevice), 0);
     assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 7, 6, 9), 21);
     memset(to, -1, sizeof to);
-    assert_int_equal(cudaMemcpy2D(to, 10, from, 10, 3, 2, HOST_TO_HOST), 0);
+    assert_int_equal(cudaMemcpy2D(to, 10, from, 10, 3, 2, cudaMemcpyHostToHost), 0);
     assert_int_equal(to[1][2], 12);
     assert_int_equal(to[1][3], -1);
 }
@@ -158,16 +157,16 @@ static void copies_of_boxes(void **state) {
 static void copies_of_volumes(void **state) {
     (void)state;
     static unsigned char from[4][5][16], to[4][5][16];
-    struct cudart_pitched memory;
+    cudaPitchedPtr memory;
     for (size_t i = 0; i < sizeof from; i++)
         (&from[0][0][0])[i] = (unsigned char)i;
-    assert_int_equal(cudaMalloc3D(&memory, (struct cudart_extent){16, 5, 4}), 0);
-    struct cudart_copy_3d in = {
-        .source = {from, 16, 16, 5}, .target = memory, .source_position = {2, 1, 1}, .target_position = {3, 0, 0}, .extent = {8, 3, 2}, .kind = HOST_TO_DEVICE,
+    assert_int_equal(cudaMalloc3D(&memory, (cudaExtent){16, 5, 4}), 0);
+    cudaMemcpy3DParms in = {
+        .srcPtr = {from, 16, 16, 5}, .dstPtr = memory, .srcPos = {2, 1, 1}, .dstPos = {3, 0, 0}, .extent = {8, 3, 2}, .kind = cudaMemcpyHostToDevice,
     };
     assert_int_equal(cudaMemcpy3D(&in), 0);
-    struct cudart_copy_3d out = {
-        .source = memory, .target = {to, 16, 16, 5}, .source_position = {3, 0, 0}, .target_position = {0, 2, 2}, .extent = {8, 3, 2}, .kind = DEFAULT,
+    cudaMemcpy3DParms out = {
+        .srcPtr = memory, .dstPtr = {to, 16, 16, 5}, .srcPos = {3, 0, 0}, .dstPos = {0, 2, 2}, .extent = {8, 3, 2}, .kind = cudaMemcpyDefault,
     };
     memset(to, 0, sizeof to);
     assert_int_equal(cudaMemcpy3D(&out), 0);
@@ -175,14 +174,14 @@ static void copies_of_volumes(void **state) {
         for (int y = 0; y < 3; y++)
             assert_memory_equal(&to[z + 2][y + 2][0], &from[z + 1][y + 1][2], 8);
     assert_int_equal(to[2][2][8], 0);
-    out.target.ysize = 4;
+    out.dstPtr.ysize = 4;
     assert_int_equal(cudaMemcpy3D(&out), 1);
-    out.target.ysize = 5;
-    out.target_position.x = 9;
+    out.dstPtr.ysize = 5;
+    out.dstPos.x = 9;
     assert_int_equal(cudaMemcpy3D(&out), 1);
-    out.target.pitch = 7;
+    out.dstPtr.pitch = 7;
     assert_int_equal(cudaMemcpy3D(&out), 12);
-    out.source_array = &out;
+    out.srcArray = &out;
     assert_int_equal(cudaMemcpy3D(&out), 801);
     assert_int_equal(cudaMemcpy3D(NULL), 1);
 }
@@ -190,42 +189,42 @@ static void copies_of_volumes(void **state) {
 static void memset_of_rows_and_volumes(void **state) {
     (void)state;
     char *device, host[40];
-    struct cudart_pitched memory;
+    cudaPitchedPtr memory;
     assert_int_equal(cudaMalloc((void **)&device, 40), 0);
     assert_int_equal(cudaMemset(device, 0x107, 40), 0);
     assert_int_equal(cudaMemset2D(device, 10, 1, 4, 4), 0);
-    assert_int_equal(cudaMemcpy(host, device, 40, DEVICE_TO_HOST), 0);
+    assert_int_equal(cudaMemcpy(host, device, 40, cudaMemcpyDeviceToHost), 0);
     for (int i = 0; i < 40; i++)
         assert_int_equal(host[i], i % 10 < 4 ? 1 : 7);
     assert_int_equal(cudaMemset2D(device, 3, 1, 4, 4), 1);
     assert_int_equal(cudaMemset(NULL, 0, 4), 1);
     assert_int_equal(cudaMemset(NULL, 0, 0), 0);
     assert_int_equal(cudaMemset(host, 0, 4), 1);
-    assert_int_equal(cudaMalloc3D(&memory, (struct cudart_extent){8, 2, 2}), 0);
-    assert_int_equal(cudaMemset3D(memory, 9, (struct cudart_extent){8, 2, 2}), 0);
-    assert_int_equal(cudaMemcpy(host, (char *)memory.pointer + memory.pitch * 3, 8, DEVICE_TO_HOST), 0);
+    assert_int_equal(cudaMalloc3D(&memory, (cudaExtent){8, 2, 2}), 0);
+    assert_int_equal(cudaMemset3D(memory, 9, (cudaExtent){8, 2, 2}), 0);
+    assert_int_equal(cudaMemcpy(host, (char *)memory.ptr + memory.pitch * 3, 8, cudaMemcpyDeviceToHost), 0);
     assert_int_equal(host[7], 9);
-    assert_int_equal(cudaMemset3D(memory, 9, (struct cudart_extent){8, 3, 2}), 1);
+    assert_int_equal(cudaMemset3D(memory, 9, (cudaExtent){8, 3, 2}), 1);
 }
 
 static void attributes_of_pointers(void **state) {
     (void)state;
-    struct cudart_pointer_attributes a;
+    cudaPointerAttributes a;
     char *device, *pinned, plain;
     assert_int_equal(cudaMalloc((void **)&device, 8), 0);
     assert_int_equal(cudaMallocHost((void **)&pinned, 8), 0);
     assert_int_equal(cudaPointerGetAttributes(&a, device + 3), 0);
     assert_int_equal(a.type, 2);
     assert_int_equal(a.device, 0);
-    assert_ptr_equal(a.device_pointer, device + 3);
-    assert_null(a.host_pointer);
+    assert_ptr_equal(a.devicePointer, device + 3);
+    assert_null(a.hostPointer);
     assert_int_equal(cudaPointerGetAttributes(&a, pinned + 1), 0);
     assert_int_equal(a.type, 1);
-    assert_ptr_equal(a.host_pointer, pinned + 1);
-    assert_ptr_equal(a.device_pointer, pinned + 1);
+    assert_ptr_equal(a.hostPointer, pinned + 1);
+    assert_ptr_equal(a.devicePointer, pinned + 1);
     fake_core()->host_mapping_error = 801;
     assert_int_equal(cudaPointerGetAttributes(&a, pinned + 1), 0);
-    assert_null(a.device_pointer);
+    assert_null(a.devicePointer);
     assert_int_equal(cudaPointerGetAttributes(&a, &plain), 0);
     assert_int_equal(a.type, 0);
     assert_int_equal(a.device, -2);

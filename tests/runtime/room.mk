@@ -9,12 +9,12 @@ $(RUNTIME_TEST_CORE): $(BUILD)/tests/runtime/fake_core.o
 
 # $(1): 11, 12 or 13. One program per version, of the library's own objects and the fake core.
 define RUNTIME_TEST_RULES
-$(RUNTIME_TEST_DIR)-$(1)/%.o: tests/runtime/%.c
+$(RUNTIME_TEST_DIR)-$(1)/%.o: tests/runtime/%.c | $(BUILD)/generated/api/cudart$(1)/cudart.h $(BUILD)/generated/api/cudart$(1)/entries.h
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -MMD -MP -c $$< -o $$@
 
 $(BUILD)/tests/runtime-api-$(1): $(RUNTIME_TEST_NAMES:%=$(RUNTIME_TEST_DIR)-$(1)/%.o) $(BUILD)/tests/runtime/fake_core.o \
-                                 $(call runtime_objects,$(1)) $(BUILD)/cudart-$(1)/stubs.o
+                                 $(call runtime_objects,$(1))
 	$$(CC) -o $$@ $$^ -lcmocka $$(ALL_LDFLAGS)
 
 # A program that was linked against the library of this version.
@@ -22,23 +22,21 @@ $(BUILD)/tests/runtime/linked$(1): tests/runtime/linked.c $(BIN)/cudart/$(RUNTIM
 	@mkdir -p $$(@D)
 	$$(CC) -O1 $$(if $$(SANITIZE),-fsanitize=$$(SANITIZE)) -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) -Wl,--allow-shlib-undefined
 
-$(BUILD)/tests/runtime/abi$(1): tests/runtime/abi.c tests/runtime/abi_rows.h
-	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -o $$@ $$< $$(ALL_LDFLAGS)
-
 TESTS += $(BUILD)/tests/runtime-api-$(1)
 endef
 $(foreach v,$(RUNTIME_VERSIONS),$(eval $(call RUNTIME_TEST_RULES,$(v))))
+
+# NVIDIA's own libraries, which tools/cuda-releases fetched: of CUDA 11.8 and 12.9.
+RUNTIME_REFERENCE := build/cuda-releases/11.8/nvidia/cuda_runtime/lib:build/cuda-releases/12.9/nvidia/cuda_runtime/lib
 
 # $(call runtime_script,name,command,prerequisites): a test that is a script, with what it needs.
 define runtime_script
 $(BUILD)/tests/$(1): $(3)
 	@mkdir -p $$(@D)
-	@printf '#!/bin/sh\nCC="%s" CUDA_HOME="%s"\nexport CC CUDA_HOME\nexec %s\n' '$$(CC)' '$$(CUDA_HOME)' '$(2)' > $$@
+	@printf '#!/bin/sh\nexport CC="%s" CUDA_HOME="%s" CUDART_REFERENCE="$$$${CUDART_REFERENCE:-%s}"\nexec %s\n' '$$(CC)' '$$(CUDA_HOME)' '$(RUNTIME_REFERENCE)' '$(2)' > $$@
 	@chmod +x $$@
 TESTS += $(BUILD)/tests/$(1)
 endef
-$(eval $(call runtime_script,runtime-abi,tests/runtime/abi.sh $(BUILD)/tests/runtime/abi $(CUDA_INCLUDE),tests/runtime/abi.sh $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/abi$(v))))
 $(eval $(call runtime_script,runtime-exports,tests/runtime/exports.sh $(BIN),tests/runtime/exports.sh $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD)))
 RUNTIME_STUBS := $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/cudart-$(v)/stubs.c)
 $(eval $(call runtime_script,runtime-limits,tests/runtime/limits.py $(RUNTIME_STUBS),tests/runtime/limits.py $(RUNTIME_STUBS)))

@@ -6,6 +6,7 @@ static void streams_and_bad_handles(void **state) {
     core_stream stream;
     unsigned flags;
     int value = -1;
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
     assert_int_equal(cudaStreamCreate(NULL), 1);
     assert_int_equal(cudaStreamCreateWithFlags(&stream, 2), 1);
     assert_int_equal(cudaStreamCreateWithPriority(&stream, 1, -3), 0);
@@ -13,14 +14,14 @@ static void streams_and_bad_handles(void **state) {
     assert_int_equal(flags, 1);
     assert_int_equal(cudaStreamGetPriority(stream, &value), 0);
     assert_int_equal(value, -3);
-    assert_int_equal(cudaStreamIsCapturing(stream, &value), 0);
-    assert_int_equal(value, 0);
+    assert_int_equal(cudaStreamIsCapturing(stream, &status), 0);
+    assert_int_equal(status, cudaStreamCaptureStatusNone);
     assert_int_equal(cudaStreamIsCapturing(stream, NULL), 1);
     assert_int_equal(cudaStreamSynchronize(stream), 0);
     assert_int_equal(cudaStreamDestroy(stream), 0);
     assert_int_equal(cudaStreamDestroy(stream), 400);
     assert_int_equal(cudaStreamSynchronize(stream), 400);
-    assert_int_equal(cudaStreamIsCapturing(stream, &value), 400);
+    assert_int_equal(cudaStreamIsCapturing(stream, &status), 400);
     assert_int_equal(cudaStreamDestroy(0), 400);
     assert_int_equal(cudaGetLastError(), 400);
 }
@@ -37,7 +38,7 @@ static void per_thread_forms_mean_another_default_stream(void **state) {
 
 static void capture_modes_are_exchanged(void **state) {
     (void)state;
-    int mode = 2;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     assert_int_equal(cudaThreadExchangeStreamCaptureMode(&mode), 0);
     assert_int_equal(mode, 0);
     mode = 1;
@@ -74,7 +75,10 @@ static void events(void **state) {
 static int ran, ran_status;
 static void *ran_user;
 static void function(void *user) { ran++, ran_user = user; }
-static void callback(core_stream stream, int status, void *user) { ran += 10, ran_status = status, ran_user = user, (void)stream; }
+static void callback(cudaStream_t stream, cudaError_t status, void *user) {
+    (void)stream;
+    ran += 10, ran_status = (int)status, ran_user = user;
+}
 
 static void host_functions(void **state) {
     (void)state;

@@ -1,7 +1,9 @@
 /* array.c: what of the array and texture chapters needs neither. Arrays cannot be made yet, so only NULL can be freed. */
 #include "cpu/client/runtime/runtime.h"
 
-RUNTIME_API struct cudart_channel cudaCreateChannelDesc(int x, int y, int z, int w, int kind) { return (struct cudart_channel){x, y, z, w, kind}; }
+cudaChannelFormatDesc runtime_cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+    return (cudaChannelFormatDesc){x, y, z, w, kind};
+}
 
 static int release(const void *array, const char *name) {
     int device;
@@ -11,5 +13,7 @@ static int release(const void *array, const char *name) {
     return runtime_unsupported(name);
 }
 
-RUNTIME_API int cudaFreeArray(void *array) { return release(array, "cudaFreeArray"); }
-RUNTIME_API int cudaFreeMipmappedArray(void *array) { return release(array, "cudaFreeMipmappedArray"); }
+cudaError_t runtime_cudaFreeArray(cudaArray_t array) { return release(array, "cudaFreeArray"); }
+cudaError_t runtime_cudaFreeMipmappedArray(cudaMipmappedArray_t array) {
+    return release(array, "cudaFreeMipmappedArray");
+}

@@ -21,40 +21,40 @@ static bool fits_host(enum place place) { return place != PLACE_DEVICE; }
 static bool fits_device(enum place place) { return place != PLACE_PAGEABLE; }
 
 /* The route of a copy, as one of the four explicit kinds. */
-static int route(const void *to, const void *from, int kind, enum cudart_copy_kind *out) {
-    if (kind < CUDART_HOST_TO_HOST || kind > CUDART_COPY_DEFAULT)
-        return CUDART_INVALID_DIRECTION;
+static int route(const void *to, const void *from, int kind, cudaMemcpyKind *out) {
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
     if (!to || !from)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     enum place target = place_of(to), source = place_of(from);
-    bool to_host = kind == CUDART_HOST_TO_HOST || kind == CUDART_DEVICE_TO_HOST;
-    bool from_host = kind == CUDART_HOST_TO_HOST || kind == CUDART_HOST_TO_DEVICE;
-    if (kind != CUDART_COPY_DEFAULT) {
+    bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
+    bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
+    if (kind != cudaMemcpyDefault) {
         if (!(to_host ? fits_host(target) : fits_device(target)) || !(from_host ? fits_host(source) : fits_device(source)))
-            return CUDART_INVALID_VALUE;
+            return cudaErrorInvalidValue;
     }
     bool target_on_device = target == PLACE_DEVICE, source_on_device = source == PLACE_DEVICE;
-    *out = target_on_device ? (source_on_device ? CUDART_DEVICE_TO_DEVICE : CUDART_HOST_TO_DEVICE)
-                            : (source_on_device ? CUDART_DEVICE_TO_HOST : CUDART_HOST_TO_HOST);
-    return CUDART_OK;
+    *out = target_on_device ? (source_on_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice)
+                            : (source_on_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost);
+    return cudaSuccess;
 }
 
 int runtime_copy(int device, core_stream stream, void *to, const void *from, size_t size, int kind, bool blocking) {
-    enum cudart_copy_kind way;
-    if (kind < CUDART_HOST_TO_HOST || kind > CUDART_COPY_DEFAULT)
-        return CUDART_INVALID_DIRECTION;
+    cudaMemcpyKind way;
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
     if (size == 0)
-        return CUDART_OK;
+        return cudaSuccess;
     int error = route(to, from, kind, &way);
     if (error)
         return error;
     uint64_t target = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
     switch (way) {
-    case CUDART_HOST_TO_DEVICE:
+    case cudaMemcpyHostToDevice:
         return core_copy_in(device, stream, target, from, size, blocking);
-    case CUDART_DEVICE_TO_HOST:
+    case cudaMemcpyDeviceToHost:
         return core_copy_out(device, stream, to, source, size, blocking);
-    case CUDART_DEVICE_TO_DEVICE:
+    case cudaMemcpyDeviceToDevice:
         return core_copy(device, stream, target, source, size, blocking);
     default:
         return core_copy_host(device, stream, to, from, size, blocking);
@@ -69,11 +69,14 @@ static int copy(void *to, const void *from, size_t size, int kind, core_stream s
     return blocking ? runtime_waited(error) : runtime_return(error);
 }
 
-RUNTIME_API int cudaMemcpy(void *to, const void *from, size_t size, int kind) { return copy(to, from, size, kind, 0, true); }
-RUNTIME_API int cudaMemcpy_ptds(void *to, const void *from, size_t size, int kind) { return copy(to, from, size, kind, CORE_STREAM_PER_THREAD, true); }
-RUNTIME_API int cudaMemcpyAsync(void *to, const void *from, size_t size, int kind, core_stream stream) { return copy(to, from, size, kind, stream, false); }
-RUNTIME_API int cudaMemcpyAsync_ptsz(void *to, const void *from, size_t size, int kind, core_stream stream) {
-    return copy(to, from, size, kind, runtime_per_thread(stream), false);
+cudaError_t runtime_cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind kind) {
+    return copy(to, from, size, kind, 0, true);
+}
+cudaError_t runtime_cudaMemcpy_ptds(void *to, const void *from, size_t size, cudaMemcpyKind kind) {
+    return copy(to, from, size, kind, CORE_STREAM_PER_THREAD, true);
+}
+cudaError_t runtime_cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+    return copy(to, from, size, kind, stream, false);
 }
 
 /* ---- boxes: rows of rows ---- */
@@ -94,27 +97,27 @@ static int copy_host_rows(int device, core_stream stream, const struct core_box 
             if (error)
                 return error;
         }
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
-static int copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const struct cudart_extent *extent, int kind, bool blocking) {
-    enum cudart_copy_kind way;
-    if (kind < CUDART_HOST_TO_HOST || kind > CUDART_COPY_DEFAULT)
-        return CUDART_INVALID_DIRECTION;
+static int copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const cudaExtent *extent, int kind, bool blocking) {
+    cudaMemcpyKind way;
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
     if (!extent->width || !extent->height || !extent->depth)
-        return CUDART_OK;
+        return cudaSuccess;
     if (!pitch_fits(device, to->pitch, extent->width) || !pitch_fits(device, from->pitch, extent->width))
-        return CUDART_INVALID_PITCH;
+        return cudaErrorInvalidPitchValue;
     int error = route((void *)(uintptr_t)to->address, (const void *)(uintptr_t)from->address, kind, &way);
     if (error)
         return error;
     const struct core_extent size = {extent->width, extent->height, extent->depth};
     switch (way) {
-    case CUDART_HOST_TO_DEVICE:
+    case cudaMemcpyHostToDevice:
         return core_copy_box_in(device, stream, to, from, &size, blocking);
-    case CUDART_DEVICE_TO_HOST:
+    case cudaMemcpyDeviceToHost:
         return core_copy_box_out(device, stream, to, from, &size, blocking);
-    case CUDART_DEVICE_TO_DEVICE:
+    case cudaMemcpyDeviceToDevice:
         return core_copy_box(device, stream, to, from, &size, blocking);
     default:
         return copy_host_rows(device, stream, to, from, &size, blocking);
@@ -126,27 +129,24 @@ static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitc
     int error = runtime_enter(&device);
     if (!error) {
         const struct core_box target = {(uint64_t)(uintptr_t)to, to_pitch, height}, source = {(uint64_t)(uintptr_t)from, from_pitch, height};
-        error = copy_box(device, stream, &target, &source, &(struct cudart_extent){width, height, 1}, kind, blocking);
+        error = copy_box(device, stream, &target, &source, &(cudaExtent){width, height, 1}, kind, blocking);
     }
     return blocking ? runtime_waited(error) : runtime_return(error);
 }
 
-RUNTIME_API int cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind) {
+cudaError_t runtime_cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
     return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, 0, true);
 }
-RUNTIME_API int cudaMemcpy2D_ptds(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind) {
+cudaError_t runtime_cudaMemcpy2D_ptds(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
     return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, CORE_STREAM_PER_THREAD, true);
 }
-RUNTIME_API int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind, core_stream stream) {
+cudaError_t runtime_cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
     return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, stream, false);
-}
-RUNTIME_API int cudaMemcpy2DAsync_ptsz(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind, core_stream stream) {
-    return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, runtime_per_thread(stream), false);
 }
 
 /* Where a position in pitched memory is. */
-static struct core_box box_at(const struct cudart_pitched *memory, const struct cudart_position *position) {
-    uint64_t base = (uint64_t)(uintptr_t)memory->pointer;
+static struct core_box box_at(const cudaPitchedPtr *memory, const cudaPos *position) {
+    uint64_t base = (uint64_t)(uintptr_t)memory->ptr;
     if (base)
         base += (position->z * memory->ysize + position->y) * memory->pitch + position->x;
     return (struct core_box){base, memory->pitch, memory->ysize};
@@ -154,35 +154,38 @@ static struct core_box box_at(const struct cudart_pitched *memory, const struct 
 
 /* A row must not run into the next. Several slices follow each other at ysize rows, so ysize must hold the rows that
    are copied. */
-static bool region_fits(const struct cudart_pitched *memory, const struct cudart_position *position, const struct cudart_extent *extent) {
+static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent) {
     if (extent->width <= memory->pitch && position->x > memory->pitch - extent->width)
         return false;                               /* a pitch below the width is told as that, later */
     return extent->depth <= 1 || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height);
 }
 
-static int copy_3d(const struct cudart_copy_3d *copy, core_stream stream, bool blocking) {
+static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool blocking) {
     int device;
     int error = runtime_enter(&device);
     if (error)
         return error;
     if (!copy)
-        return CUDART_INVALID_VALUE;
-    if (copy->source_array || copy->target_array) {
+        return cudaErrorInvalidValue;
+    if (copy->srcArray || copy->dstArray) {
         core_unsupported("cudaMemcpy3D with a cudaArray");
-        return CUDART_NOT_SUPPORTED;
+        return cudaErrorNotSupported;
     }
     if (copy->extent.width && copy->extent.height && copy->extent.depth &&
-        (!region_fits(&copy->source, &copy->source_position, &copy->extent) || !region_fits(&copy->target, &copy->target_position, &copy->extent)))
-        return CUDART_INVALID_VALUE;
-    const struct core_box target = box_at(&copy->target, &copy->target_position), source = box_at(&copy->source, &copy->source_position);
+        (!region_fits(&copy->srcPtr, &copy->srcPos, &copy->extent) || !region_fits(&copy->dstPtr, &copy->dstPos, &copy->extent)))
+        return cudaErrorInvalidValue;
+    const struct core_box target = box_at(&copy->dstPtr, &copy->dstPos), source = box_at(&copy->srcPtr, &copy->srcPos);
     return copy_box(device, stream, &target, &source, &copy->extent, copy->kind, blocking);
 }
 
-RUNTIME_API int cudaMemcpy3D(const struct cudart_copy_3d *parameters) { return runtime_waited(copy_3d(parameters, 0, true)); }
-RUNTIME_API int cudaMemcpy3D_ptds(const struct cudart_copy_3d *parameters) { return runtime_waited(copy_3d(parameters, CORE_STREAM_PER_THREAD, true)); }
-RUNTIME_API int cudaMemcpy3DAsync(const struct cudart_copy_3d *parameters, core_stream stream) { return runtime_return(copy_3d(parameters, stream, false)); }
-RUNTIME_API int cudaMemcpy3DAsync_ptsz(const struct cudart_copy_3d *parameters, core_stream stream) {
-    return runtime_return(copy_3d(parameters, runtime_per_thread(stream), false));
+cudaError_t runtime_cudaMemcpy3D(const cudaMemcpy3DParms *parameters) {
+    return runtime_waited(copy_3d(parameters, 0, true));
+}
+cudaError_t runtime_cudaMemcpy3D_ptds(const cudaMemcpy3DParms *parameters) {
+    return runtime_waited(copy_3d(parameters, CORE_STREAM_PER_THREAD, true));
+}
+cudaError_t runtime_cudaMemcpy3DAsync(const cudaMemcpy3DParms *parameters, cudaStream_t stream) {
+    return runtime_return(copy_3d(parameters, stream, false));
 }
 
 /* ---- between devices: addresses are unique in the process, so the ordinals are only checked ---- */
@@ -194,32 +197,35 @@ static int check_devices(int first, int second) {
 
 static int copy_peer(void *to, int to_device, const void *from, int from_device, size_t size, core_stream stream, bool blocking) {
     int error = check_devices(to_device, from_device);
-    return error ? runtime_return(error) : copy(to, from, size, CUDART_COPY_DEFAULT, stream, blocking);
+    return error ? runtime_return(error) : copy(to, from, size, cudaMemcpyDefault, stream, blocking);
 }
 
-static int copy_3d_peer(const struct cudart_copy_3d_peer *peer, core_stream stream, bool blocking) {
+static int copy_3d_peer(const cudaMemcpy3DPeerParms *peer, core_stream stream, bool blocking) {
     int error = runtime_attach(NULL);
     if (error)
         return error;
     if (!peer)
-        return CUDART_INVALID_VALUE;
-    if ((error = check_devices(peer->target_device, peer->source_device)))
+        return cudaErrorInvalidValue;
+    if ((error = check_devices(peer->dstDevice, peer->srcDevice)))
         return error;
-    const struct cudart_copy_3d plain = {
-        peer->source_array, peer->source_position, peer->source, peer->target_array, peer->target_position, peer->target, peer->extent, CUDART_COPY_DEFAULT,
+    const cudaMemcpy3DParms plain = {
+        peer->srcArray, peer->srcPos, peer->srcPtr, peer->dstArray, peer->dstPos, peer->dstPtr, peer->extent, cudaMemcpyDefault,
     };
     return copy_3d(&plain, stream, blocking);
 }
 
-RUNTIME_API int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t size) {
+cudaError_t runtime_cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t size) {
     return copy_peer(to, to_device, from, from_device, size, 0, true);
 }
-RUNTIME_API int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t size, core_stream stream) {
+cudaError_t runtime_cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t size, cudaStream_t stream) {
     return copy_peer(to, to_device, from, from_device, size, stream, false);
 }
-RUNTIME_API int cudaMemcpy3DPeer(const struct cudart_copy_3d_peer *parameters) { return runtime_waited(copy_3d_peer(parameters, 0, true)); }
-RUNTIME_API int cudaMemcpy3DPeer_ptds(const struct cudart_copy_3d_peer *parameters) { return runtime_waited(copy_3d_peer(parameters, CORE_STREAM_PER_THREAD, true)); }
-RUNTIME_API int cudaMemcpy3DPeerAsync(const struct cudart_copy_3d_peer *parameters, core_stream stream) { return runtime_return(copy_3d_peer(parameters, stream, false)); }
-RUNTIME_API int cudaMemcpy3DPeerAsync_ptsz(const struct cudart_copy_3d_peer *parameters, core_stream stream) {
-    return runtime_return(copy_3d_peer(parameters, runtime_per_thread(stream), false));
+cudaError_t runtime_cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *parameters) {
+    return runtime_waited(copy_3d_peer(parameters, 0, true));
+}
+cudaError_t runtime_cudaMemcpy3DPeer_ptds(const cudaMemcpy3DPeerParms *parameters) {
+    return runtime_waited(copy_3d_peer(parameters, CORE_STREAM_PER_THREAD, true));
+}
+cudaError_t runtime_cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *parameters, cudaStream_t stream) {
+    return runtime_return(copy_3d_peer(parameters, stream, false));
 }

@@ -14,11 +14,11 @@ static struct { atomic_bool known; struct runtime_limits limits; } known_limits[
 static void read_limits(int device, struct runtime_limits *limits) {
     int value;
     for (int axis = 0; axis < 3; axis++) {
-        limits->block[axis] = core_device_attribute(device, CUDART_ATTRIBUTE_BLOCK_X + axis, &value) ? 0 : (unsigned)value;
-        limits->grid[axis] = core_device_attribute(device, CUDART_ATTRIBUTE_GRID_X + axis, &value) ? 0 : (unsigned)value;
+        limits->block[axis] = core_device_attribute(device, cudaDevAttrMaxBlockDimX + axis, &value) ? 0 : (unsigned)value;
+        limits->grid[axis] = core_device_attribute(device, cudaDevAttrMaxGridDimX + axis, &value) ? 0 : (unsigned)value;
     }
-    limits->threads = core_device_attribute(device, CUDART_ATTRIBUTE_THREADS_PER_BLOCK, &value) ? 0 : (unsigned)value;
-    limits->pitch = core_device_attribute(device, CUDART_ATTRIBUTE_MAX_PITCH, &value) ? SIZE_MAX : (size_t)value;
+    limits->threads = core_device_attribute(device, cudaDevAttrMaxThreadsPerBlock, &value) ? 0 : (unsigned)value;
+    limits->pitch = core_device_attribute(device, cudaDevAttrMaxPitch, &value) ? SIZE_MAX : (size_t)value;
 }
 
 const struct runtime_limits *runtime_limits(int device, struct runtime_limits *space) {
@@ -47,9 +47,9 @@ static int get_device_count(int *count) {
     if (error)
         return error;                       /* *count stays what it was, also when there is no device */
     if (!count)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     *count = found;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 static int get_device(int *device) {
@@ -57,9 +57,9 @@ static int get_device(int *device) {
     if (error)
         return error;
     if (!device)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     *device = runtime_device();
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 static int set_device(int device) {
@@ -67,38 +67,38 @@ static int set_device(int device) {
     if (error)
         return error;
     if (core_in_host_function())            /* whose thread never has a device */
-        return CUDART_NOT_PERMITTED;
+        return cudaErrorNotPermitted;
     runtime_thread.device = device + 1;
     /* Since CUDA 12 the context is made here, before at the first use. */
-    return FLYT_CUDART >= 12 && !core_device_active(device) ? core_device_activate(device) : CUDART_OK;
+    return FLYT_CUDART >= 12 && !core_device_active(device) ? core_device_activate(device) : cudaSuccess;
 }
 
-RUNTIME_API int cudaGetDeviceCount(int *count) { return runtime_local(get_device_count(count)); }
-RUNTIME_API int cudaGetDevice(int *device) { return runtime_local(get_device(device)); }
-RUNTIME_API int cudaSetDevice(int device) { return runtime_local(set_device(device)); }
+cudaError_t runtime_cudaGetDeviceCount(int *count) { return runtime_local(get_device_count(count)); }
+cudaError_t runtime_cudaGetDevice(int *device) { return runtime_local(get_device(device)); }
+cudaError_t runtime_cudaSetDevice(int device) { return runtime_local(set_device(device)); }
 
 /* ---- attributes ---- */
 
 /* What the GPU can but this library cannot yet; a program that asks first then takes its other way. */
 static bool attribute_is_withheld(int attribute) {
     switch (attribute) {
-    case CUDART_ATTRIBUTE_MANAGED:
-    case CUDART_ATTRIBUTE_PAGEABLE_ACCESS:
-    case CUDART_ATTRIBUTE_CONCURRENT_MANAGED:
-    case CUDART_ATTRIBUTE_MULTI_DEVICE_LAUNCH:
-    case CUDART_ATTRIBUTE_FLUSH_REMOTE:
-    case CUDART_ATTRIBUTE_GPUDIRECT:
-    case CUDART_ATTRIBUTE_HOST_PAGE_TABLES:
-    case CUDART_ATTRIBUTE_DIRECT_MANAGED:
-    case CUDART_ATTRIBUTE_SPARSE_ARRAYS:
-    case CUDART_ATTRIBUTE_TIMELINE_SEMAPHORES:
-    case CUDART_ATTRIBUTE_MEMORY_POOLS:
-    case CUDART_ATTRIBUTE_POOL_HANDLES:
-    case CUDART_ATTRIBUTE_DEFERRED_ARRAYS:
-    case CUDART_ATTRIBUTE_IPC_EVENTS:
-    case CUDART_ATTRIBUTE_UNIFIED_FUNCTIONS:
-    case CUDART_ATTRIBUTE_HOST_NUMA_POOLS:
-    case CUDART_ATTRIBUTE_HOST_POOLS:
+    case cudaDevAttrManagedMemory:
+    case cudaDevAttrPageableMemoryAccess:
+    case cudaDevAttrConcurrentManagedAccess:
+    case cudaDevAttrCooperativeMultiDeviceLaunch:
+    case cudaDevAttrCanFlushRemoteWrites:
+    case cudaDevAttrGPUDirectRDMASupported:
+    case cudaDevAttrPageableMemoryAccessUsesHostPageTables:
+    case cudaDevAttrDirectManagedMemAccessFromHost:
+    case cudaDevAttrSparseCudaArraySupported:
+    case cudaDevAttrTimelineSemaphoreInteropSupported:
+    case cudaDevAttrMemoryPoolsSupported:
+    case cudaDevAttrMemoryPoolSupportedHandleTypes:
+    case cudaDevAttrDeferredMappingCudaArraySupported:
+    case cudaDevAttrIpcEventSupport:
+    case cudaDevAttrReserved129:
+    case cudaDevAttrHostNumaMemoryPoolsSupported:
+    case cudaDevAttrHostMemoryPoolsSupported:
         return true;
     default:
         return false;
@@ -116,10 +116,12 @@ static int get_attribute(int *value, int attribute, int device) {
     int error = runtime_attach_device(device);
     if (error)
         return error;
-    return value ? runtime_attribute(device, attribute, value) : CUDART_INVALID_VALUE;
+    return value ? runtime_attribute(device, attribute, value) : cudaErrorInvalidValue;
 }
 
-RUNTIME_API int cudaDeviceGetAttribute(int *value, int attribute, int device) { return runtime_local(get_attribute(value, attribute, device)); }
+cudaError_t runtime_cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
+    return runtime_local(get_attribute(value, attribute, device));
+}
 
 static int get_priority_range(int *least, int *greatest) {
     int current;
@@ -128,15 +130,17 @@ static int get_priority_range(int *least, int *greatest) {
         return error;
     const struct core_device *device = core_device(current);
     if (!device)
-        return CUDART_INVALID_DEVICE;
+        return cudaErrorInvalidDevice;
     if (least)
         *least = device->priority_least;
     if (greatest)
         *greatest = device->priority_greatest;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
-RUNTIME_API int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { return runtime_local(get_priority_range(least, greatest)); }
+cudaError_t runtime_cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    return runtime_local(get_priority_range(least, greatest));
+}
 
 /* ---- PCI bus ids ---- */
 
@@ -146,9 +150,9 @@ static int get_pci_bus_id(char *text, int size, int ordinal) {
         return error;
     const struct core_device *device = core_device(ordinal);
     if (!text || size <= 0 || strlen(device->pci_bus_id) >= (size_t)size)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     strcpy(text, device->pci_bus_id);
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 struct pci_address { unsigned domain, bus, device, function; };
@@ -173,19 +177,23 @@ static int get_by_pci_bus_id(int *found, const char *text) {
         return error;
     struct pci_address wanted, has;
     if (!found || !text || !parse_pci_address(text, &wanted))
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     for (int i = 0; i < count; i++) {
         const struct core_device *device = core_device(i);
         if (device && parse_pci_address(device->pci_bus_id, &has) && has.domain == wanted.domain && has.bus == wanted.bus && has.device == wanted.device) {
             *found = i;
-            return CUDART_OK;
+            return cudaSuccess;
         }
     }
-    return CUDART_INVALID_DEVICE;
+    return cudaErrorInvalidDevice;
 }
 
-RUNTIME_API int cudaDeviceGetPCIBusId(char *text, int size, int device) { return runtime_local(get_pci_bus_id(text, size, device)); }
-RUNTIME_API int cudaDeviceGetByPCIBusId(int *device, const char *text) { return runtime_local(get_by_pci_bus_id(device, text)); }
+cudaError_t runtime_cudaDeviceGetPCIBusId(char *text, int size, int device) {
+    return runtime_local(get_pci_bus_id(text, size, device));
+}
+cudaError_t runtime_cudaDeviceGetByPCIBusId(int *device, const char *text) {
+    return runtime_local(get_by_pci_bus_id(device, text));
+}
 
 /* ---- flags, cache preferences: kept here, since they change nothing that a program could see through a server ---- */
 
@@ -203,10 +211,10 @@ static bool flags_are_valid(unsigned flags) {
 
 static int set_flags(int device, unsigned flags) {
     if (!flags_are_valid(flags))
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if (device < RUNTIME_MAX_DEVICES)
         atomic_store_explicit(&device_flags[device], flags, memory_order_relaxed);
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 static int set_current_flags(unsigned flags) {
@@ -216,7 +224,7 @@ static int set_current_flags(unsigned flags) {
     if ((error = set_flags(runtime_device(), flags)))
         return error;
     int device;                                 /* since CUDA 12 the device is initialised with them at once */
-    return FLYT_CUDART >= 12 ? runtime_enter(&device) : CUDART_OK;
+    return FLYT_CUDART >= 12 ? runtime_enter(&device) : cudaSuccess;
 }
 
 static int get_flags(unsigned *flags) {
@@ -224,27 +232,32 @@ static int get_flags(unsigned *flags) {
     if (error)
         return error;
     if (!flags)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     int device = runtime_device();
     *flags = FLAG_MAP_HOST | (device < RUNTIME_MAX_DEVICES ? atomic_load_explicit(&device_flags[device], memory_order_relaxed) : 0);
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
+cudaError_t runtime_cudaSetDeviceFlags(unsigned flags) { return runtime_local(set_current_flags(flags)); }
+cudaError_t runtime_cudaGetDeviceFlags(unsigned *flags) { return runtime_local(get_flags(flags)); }
+
+#if FLYT_CUDART >= 12
 static int init_device(int device, unsigned flags, unsigned options) {
     enum { OPTION_FLAGS_VALID = 1 };
     int error = runtime_attach_device(device);
     if (error)
         return error;
     if (options & ~(unsigned)OPTION_FLAGS_VALID)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if (options & OPTION_FLAGS_VALID && (error = set_flags(device, flags)))
         return error;
-    return core_device_active(device) ? CUDART_OK : core_device_activate(device);
+    return core_device_active(device) ? cudaSuccess : core_device_activate(device);
 }
 
-RUNTIME_API int cudaSetDeviceFlags(unsigned flags) { return runtime_local(set_current_flags(flags)); }
-RUNTIME_API int cudaGetDeviceFlags(unsigned *flags) { return runtime_local(get_flags(flags)); }
-RUNTIME_API int cudaInitDevice(int device, unsigned flags, unsigned options) { return runtime_local(init_device(device, flags, options)); }
+cudaError_t runtime_cudaInitDevice(int device, unsigned flags, unsigned options) {
+    return runtime_local(init_device(device, flags, options));
+}
+#endif
 
 static int preference_set(atomic_uint *table, unsigned value, unsigned greatest) {
     int device;
@@ -252,10 +265,10 @@ static int preference_set(atomic_uint *table, unsigned value, unsigned greatest)
     if (error)
         return error;
     if (value > greatest)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if (device < RUNTIME_MAX_DEVICES)
         atomic_store_explicit(&table[device], value, memory_order_relaxed);
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 static int preference_get(const atomic_uint *table, unsigned *value) {
@@ -264,25 +277,25 @@ static int preference_get(const atomic_uint *table, unsigned *value) {
     if (error)
         return error;
     if (!value)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     *value = device < RUNTIME_MAX_DEVICES ? atomic_load_explicit(&table[device], memory_order_relaxed) : 0;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
-enum { CACHE_PREFER_EQUAL = 3, BANK_FOUR_BYTES = 1, BANK_EIGHT_BYTES = 2 };
+static int set_cache_config(cudaFuncCache config) { return runtime_local(preference_set(cache_preference, config, cudaFuncCachePreferEqual)); }
+static int get_cache_config(cudaFuncCache *config) { return runtime_local(preference_get(cache_preference, config)); }
 
-static int set_cache_config(unsigned config) { return runtime_local(preference_set(cache_preference, config, CACHE_PREFER_EQUAL)); }
-static int get_cache_config(unsigned *config) { return runtime_local(preference_get(cache_preference, config)); }
-
-RUNTIME_API int cudaDeviceSetCacheConfig(unsigned config) { return set_cache_config(config); }
-RUNTIME_API int cudaDeviceGetCacheConfig(unsigned *config) { return get_cache_config(config); }
+cudaError_t runtime_cudaDeviceSetCacheConfig(cudaFuncCache config) { return set_cache_config(config); }
+cudaError_t runtime_cudaDeviceGetCacheConfig(cudaFuncCache *config) { return get_cache_config(config); }
 
 /* Bank sizes cannot be chosen on any GPU since compute capability 5: accepted, and four bytes is what they have. */
-RUNTIME_API int cudaDeviceSetSharedMemConfig(unsigned config) { return runtime_local(preference_set(bank_size, config, BANK_EIGHT_BYTES)); }
-RUNTIME_API int cudaDeviceGetSharedMemConfig(unsigned *config) {
+cudaError_t runtime_cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config) {
+    return runtime_local(preference_set(bank_size, config, cudaSharedMemBankSizeEightByte));
+}
+cudaError_t runtime_cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config) {
     int error = preference_get(bank_size, config);
     if (!error)
-        *config = BANK_FOUR_BYTES;
+        *config = cudaSharedMemBankSizeFourByte;
     return runtime_local(error);
 }
 
@@ -295,7 +308,7 @@ static int synchronize(void) {
 }
 
 static int reset(void) {
-    int error = core_in_host_function() ? CUDART_NOT_PERMITTED : runtime_attach(NULL);
+    int error = core_in_host_function() ? cudaErrorNotPermitted : runtime_attach(NULL);
     if (error)
         return runtime_return(error);
     int device = runtime_device();
@@ -312,7 +325,7 @@ static int get_limit(size_t *value, unsigned limit) {
     int device;
     int error = runtime_enter(&device);
     if (!error && (!value || limit > LIMIT_LAST))
-        error = CUDART_INVALID_VALUE;
+        error = cudaErrorInvalidValue;
     return runtime_waited(error ? error : core_limit_get(device, (int)limit, value));
 }
 
@@ -320,21 +333,21 @@ static int set_limit(unsigned limit, size_t value) {
     int device;
     int error = runtime_enter(&device);
     if (!error && limit > LIMIT_LAST)
-        error = CUDART_INVALID_VALUE;
+        error = cudaErrorInvalidValue;
     return runtime_waited(error ? error : core_limit_set(device, (int)limit, value));
 }
 
-RUNTIME_API int cudaDeviceSynchronize(void) { return synchronize(); }
-RUNTIME_API int cudaDeviceReset(void) { return reset(); }
-RUNTIME_API int cudaDeviceGetLimit(size_t *value, unsigned limit) { return get_limit(value, limit); }
-RUNTIME_API int cudaDeviceSetLimit(unsigned limit, size_t value) { return set_limit(limit, value); }
+cudaError_t runtime_cudaDeviceSynchronize(void) { return synchronize(); }
+cudaError_t runtime_cudaDeviceReset(void) { return reset(); }
+cudaError_t runtime_cudaDeviceGetLimit(size_t *value, cudaLimit limit) { return get_limit(value, limit); }
+cudaError_t runtime_cudaDeviceSetLimit(cudaLimit limit, size_t value) { return set_limit(limit, value); }
 
 #if FLYT_CUDART <= 12
 /* Chapter "Thread Management": the same under older names. */
-RUNTIME_API int cudaThreadSynchronize(void) { return synchronize(); }
-RUNTIME_API int cudaThreadExit(void) { return reset(); }
-RUNTIME_API int cudaThreadGetLimit(size_t *value, unsigned limit) { return get_limit(value, limit); }
-RUNTIME_API int cudaThreadSetLimit(unsigned limit, size_t value) { return set_limit(limit, value); }
-RUNTIME_API int cudaThreadGetCacheConfig(unsigned *config) { return get_cache_config(config); }
-RUNTIME_API int cudaThreadSetCacheConfig(unsigned config) { return set_cache_config(config); }
+cudaError_t runtime_cudaThreadSynchronize(void) { return synchronize(); }
+cudaError_t runtime_cudaThreadExit(void) { return reset(); }
+cudaError_t runtime_cudaThreadGetLimit(size_t *value, cudaLimit limit) { return get_limit(value, limit); }
+cudaError_t runtime_cudaThreadSetLimit(cudaLimit limit, size_t value) { return set_limit(limit, value); }
+cudaError_t runtime_cudaThreadGetCacheConfig(cudaFuncCache *config) { return get_cache_config(config); }
+cudaError_t runtime_cudaThreadSetCacheConfig(cudaFuncCache config) { return set_cache_config(config); }
 #endif

@@ -4,41 +4,50 @@
  */
 #include "cpu/client/runtime/runtime.h"
 
-enum { ENTRY_NOT_FOUND = 1, ENTRY_FLAGS_LAST = 2 };
+enum { ENTRY_FLAGS_LAST = 2 };
 
-static int entry_point(const char *symbol, void **pointer, unsigned long long flags, int *status) {
+static int no_entry_point(const char *symbol, void **pointer, unsigned long long flags) {
     int error = runtime_attach(NULL);
     if (error)
         return error;
     if (!symbol || !pointer || flags > ENTRY_FLAGS_LAST)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     *pointer = NULL;
-#if FLYT_CUDART == 11
-    (void)status;
-    return CUDART_NOT_FOUND;
-#else
-    if (!status)
-        return CUDART_NOT_FOUND;
-    *status = ENTRY_NOT_FOUND;
-    return CUDART_OK;
-#endif
+    return cudaErrorSymbolNotFound;
 }
 
 #if FLYT_CUDART == 11
-RUNTIME_API int cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags) { return runtime_local(entry_point(symbol, pointer, flags, NULL)); }
-RUNTIME_API int cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags) { return runtime_local(entry_point(symbol, pointer, flags, NULL)); }
+cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags) {
+    return runtime_local(no_entry_point(symbol, pointer, flags));
+}
+cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags) {
+    return runtime_local(no_entry_point(symbol, pointer, flags));
+}
 #else
-RUNTIME_API int cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags, int *status) {
+/* Since CUDA 12 it is no error that a name is not found, where the caller has room for a status. */
+static int entry_point(const char *symbol, void **pointer, unsigned long long flags, cudaDriverEntryPointQueryResult *status) {
+    int error = no_entry_point(symbol, pointer, flags);
+    if (error != cudaErrorSymbolNotFound || !status)
+        return error;
+    *status = cudaDriverEntryPointSymbolNotFound;
+    return cudaSuccess;
+}
+
+cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags,
+                                            cudaDriverEntryPointQueryResult *status) {
     return runtime_local(entry_point(symbol, pointer, flags, status));
 }
-RUNTIME_API int cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags, int *status) {
+cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags,
+                                                 cudaDriverEntryPointQueryResult *status) {
     return runtime_local(entry_point(symbol, pointer, flags, status));
 }
-RUNTIME_API int cudaGetDriverEntryPointByVersion(const char *symbol, void **pointer, unsigned version, unsigned long long flags, int *status) {
+cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **pointer, unsigned version, unsigned long long flags,
+                                                     cudaDriverEntryPointQueryResult *status) {
     (void)version;
     return runtime_local(entry_point(symbol, pointer, flags, status));
 }
-RUNTIME_API int cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **pointer, unsigned version, unsigned long long flags, int *status) {
+cudaError_t runtime_cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **pointer, unsigned version, unsigned long long flags,
+                                                          cudaDriverEntryPointQueryResult *status) {
     (void)version;
     return runtime_local(entry_point(symbol, pointer, flags, status));
 }

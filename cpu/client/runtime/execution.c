@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool dimensions_fit(int device, const struct cudart_dim3 *grid, const struct cudart_dim3 *block) {
+static bool dimensions_fit(int device, const dim3 *grid, const dim3 *block) {
     struct runtime_limits space;
     const struct runtime_limits *limits = runtime_limits(device, &space);
     if (!grid->x || !grid->y || !grid->z || !block->x || !block->y || !block->z)
@@ -31,13 +31,13 @@ void runtime_read_launch_blocking(void) {
 }
 
 /* `launch` comes with everything but function, grid and block. */
-static int launch(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, struct core_launch *launch) {
+static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *launch) {
     int device;
     int error = runtime_enter(&device);
     if (!error)
         error = runtime_function(key, &launch->function);
     if (!error && !dimensions_fit(device, &grid, &block))
-        error = CUDART_INVALID_CONFIGURATION;
+        error = cudaErrorInvalidConfiguration;
     if (error)
         return runtime_return(error);
     launch->grid[0] = grid.x, launch->grid[1] = grid.y, launch->grid[2] = grid.z;
@@ -48,64 +48,57 @@ static int launch(const void *key, struct cudart_dim3 grid, struct cudart_dim3 b
     return runtime_waited(error ? error : core_stream_synchronize(device, launch->stream));
 }
 
-RUNTIME_API int cudaLaunchKernel(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+cudaError_t runtime_cudaLaunchKernel(const void *key, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream) {
     return launch(key, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream});
 }
-RUNTIME_API int cudaLaunchKernel_ptsz(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
-    return launch(key, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = runtime_per_thread(stream)});
-}
 
-/* CUDA 13 (and late 12): the handle that __cudaGetKernel gave. */
-RUNTIME_API int __cudaLaunchKernel(const void *kernel, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+#if FLYT_CUDART >= 12
+/* `kernel` is the handle that __cudaGetKernel gave. */
+cudaError_t runtime___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream) {
     return launch(kernel, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream});
 }
-RUNTIME_API int __cudaLaunchKernel_ptsz(const void *kernel, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
-    return launch(kernel, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = runtime_per_thread(stream)});
-}
+#endif
 
-RUNTIME_API int cudaLaunchCooperativeKernel(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
+cudaError_t runtime_cudaLaunchCooperativeKernel(const void *key, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                                cudaStream_t stream) {
     return launch(key, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream, .cooperative = true});
-}
-RUNTIME_API int cudaLaunchCooperativeKernel_ptsz(const void *key, struct cudart_dim3 grid, struct cudart_dim3 block, void **arguments, size_t shared, core_stream stream) {
-    return launch(key, grid, block,
-                  &(struct core_launch){.arguments = arguments, .shared = shared, .stream = runtime_per_thread(stream), .cooperative = true});
 }
 
 /* More attributes than there are kinds of them mean that one is given twice. */
-enum { ATTRIBUTES_MAX = 32, ATTRIBUTE_IGNORE = 0, ATTRIBUTE_COOPERATIVE = 2 };
+enum { ATTRIBUTES_MAX = 32 };
 
-static int launch_extended(const struct cudart_launch_config *config, const void *key, void **arguments, bool per_thread) {
+static int launch_extended(const cudaLaunchConfig_t *config, const void *key, void **arguments, bool per_thread) {
     int device;
     int error = runtime_enter(&device);
     if (error)
         return runtime_return(error);
-    if (!config || config->attribute_count > ATTRIBUTES_MAX || (config->attribute_count && !config->attributes))
-        return runtime_return(CUDART_INVALID_VALUE);
+    if (!config || config->numAttrs > ATTRIBUTES_MAX || (config->numAttrs && !config->attrs))
+        return runtime_return(cudaErrorInvalidValue);
     struct core_launch_attribute attributes[ATTRIBUTES_MAX];
     struct core_launch extended = {
-        .arguments = arguments, .shared = config->shared, .stream = per_thread ? runtime_per_thread(config->stream) : config->stream,
+        .arguments = arguments, .shared = config->dynamicSmemBytes, .stream = per_thread ? runtime_per_thread(config->stream) : config->stream,
         .attributes = attributes,
     };
-    for (unsigned i = 0; i < config->attribute_count; i++) {
-        const struct cudart_launch_attribute *attribute = &config->attributes[i];
-        if (attribute->id == ATTRIBUTE_IGNORE)
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const cudaLaunchAttribute *attribute = &config->attrs[i];
+        if (attribute->id == cudaLaunchAttributeIgnore)
             continue;
-        if (attribute->id == ATTRIBUTE_COOPERATIVE) {
+        if (attribute->id == cudaLaunchAttributeCooperative) {
             int cooperative;
-            memcpy(&cooperative, attribute->value, sizeof cooperative);
+            memcpy(&cooperative, &attribute->val, sizeof cooperative);
             extended.cooperative = cooperative != 0;
             continue;
         }
         struct core_launch_attribute *copy = &attributes[extended.attribute_count++];
-        copy->id = attribute->id;
-        memcpy(copy->value, attribute->value, sizeof copy->value);
+        copy->id = (int)attribute->id;
+        memcpy(copy->value, &attribute->val, sizeof copy->value);
     }
-    return launch(key, config->grid, config->block, &extended);
+    return launch(key, config->gridDim, config->blockDim, &extended);
 }
 
-RUNTIME_API int cudaLaunchKernelExC(const struct cudart_launch_config *config, const void *key, void **arguments) {
+cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *key, void **arguments) {
     return launch_extended(config, key, arguments, false);
 }
-RUNTIME_API int cudaLaunchKernelExC_ptsz(const struct cudart_launch_config *config, const void *key, void **arguments) {
+cudaError_t runtime_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *key, void **arguments) {
     return launch_extended(config, key, arguments, true);
 }

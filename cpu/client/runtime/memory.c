@@ -12,15 +12,15 @@ static int allocate(void **pointer, size_t size) {
     if (error)
         return error;
     if (!pointer)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if (size == 0) {
         *pointer = NULL;
-        return CUDART_OK;
+        return cudaSuccess;
     }
     if ((error = core_memory_allocate(device, size, &address)))
         return error;
     *pointer = (void *)(uintptr_t)address;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 /* Rows begin at multiples of this, which is what every GPU of today uses. */
@@ -33,31 +33,31 @@ static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t row
     if (error)
         return error;
     if (!pointer || !pitch)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if (width == 0 || rows == 0) {
         *pointer = NULL;
         *pitch = 0;
-        return CUDART_OK;
+        return cudaSuccess;
     }
     if (width > runtime_limits(device, &space)->pitch)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     size_t padded = (width + PITCH_GRANULE - 1) / PITCH_GRANULE * PITCH_GRANULE, size;
     if (__builtin_mul_overflow(padded, rows, &size))
-        return CUDART_OUT_OF_MEMORY;
+        return cudaErrorMemoryAllocation;
     if ((error = allocate(pointer, size)))
         return error;
     *pitch = padded;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
-static int allocate_3d(struct cudart_pitched *out, struct cudart_extent extent) {
+static int allocate_3d(cudaPitchedPtr *out, cudaExtent extent) {
     size_t rows;
-    struct cudart_pitched made = {.xsize = extent.width, .ysize = extent.height};
+    cudaPitchedPtr made = {.xsize = extent.width, .ysize = extent.height};
     if (!out)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if (__builtin_mul_overflow(extent.height, extent.depth, &rows))
-        return CUDART_OUT_OF_MEMORY;
-    int error = allocate_rows(&made.pointer, &made.pitch, extent.width, rows);
+        return cudaErrorMemoryAllocation;
+    int error = allocate_rows(&made.ptr, &made.pitch, extent.width, rows);
     if (!error)
         *out = made;
     return error;
@@ -76,14 +76,20 @@ static int get_info(size_t *available, size_t *total) {
     int error = runtime_enter(&device);
     if (error)
         return error;
-    return available && total ? core_memory_info(device, available, total) : CUDART_INVALID_VALUE;
+    return available && total ? core_memory_info(device, available, total) : cudaErrorInvalidValue;
 }
 
-RUNTIME_API int cudaMalloc(void **pointer, size_t size) { return runtime_return(allocate(pointer, size)); }
-RUNTIME_API int cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height) { return runtime_return(allocate_rows(pointer, pitch, width, height)); }
-RUNTIME_API int cudaMalloc3D(struct cudart_pitched *out, struct cudart_extent extent) { return runtime_return(allocate_3d(out, extent)); }
-RUNTIME_API int cudaFree(void *pointer) { return runtime_waited(release(pointer)); }
-RUNTIME_API int cudaMemGetInfo(size_t *available, size_t *total) { return runtime_waited(get_info(available, total)); }
+cudaError_t runtime_cudaMalloc(void **pointer, size_t size) { return runtime_return(allocate(pointer, size)); }
+cudaError_t runtime_cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height) {
+    return runtime_return(allocate_rows(pointer, pitch, width, height));
+}
+cudaError_t runtime_cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent) {
+    return runtime_return(allocate_3d(out, extent));
+}
+cudaError_t runtime_cudaFree(void *pointer) { return runtime_waited(release(pointer)); }
+cudaError_t runtime_cudaMemGetInfo(size_t *available, size_t *total) {
+    return runtime_waited(get_info(available, total));
+}
 
 /* ---- pinned host memory ---- */
 
@@ -95,10 +101,10 @@ static int host_allocate(void **pointer, size_t size, unsigned flags) {
     if (error)
         return error;
     if (!pointer || flags & ~(unsigned)HOST_ALLOCATE_KNOWN)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if (size == 0) {
         *pointer = NULL;
-        return CUDART_OK;
+        return cudaSuccess;
     }
     return core_host_allocate(size, flags, pointer);
 }
@@ -115,7 +121,7 @@ static int host_register(void *pointer, size_t size, unsigned flags) {
     if (error)
         return error;
     if (!pointer || !size || flags & ~(unsigned)HOST_REGISTER_KNOWN)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     return core_host_register(pointer, size, flags);
 }
 
@@ -124,7 +130,7 @@ static int host_unregister(void *pointer) {
     int error = runtime_enter(&device);
     if (error)
         return error;
-    return pointer ? core_host_unregister(pointer) : CUDART_INVALID_VALUE;
+    return pointer ? core_host_unregister(pointer) : cudaErrorInvalidValue;
 }
 
 static int host_device_pointer(void **out, void *pointer, unsigned flags) {
@@ -134,11 +140,11 @@ static int host_device_pointer(void **out, void *pointer, unsigned flags) {
     if (error)
         return error;
     if (!out || !pointer || flags)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if ((error = core_host_device_pointer(pointer, &address)))
         return error;
     *out = (void *)(uintptr_t)address;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 static int host_flags(unsigned *flags, void *pointer) {
@@ -146,13 +152,23 @@ static int host_flags(unsigned *flags, void *pointer) {
     int error = runtime_enter(&device);
     if (error)
         return error;
-    return flags && pointer ? core_host_flags(pointer, flags) : CUDART_INVALID_VALUE;
+    return flags && pointer ? core_host_flags(pointer, flags) : cudaErrorInvalidValue;
 }
 
-RUNTIME_API int cudaHostAlloc(void **pointer, size_t size, unsigned flags) { return runtime_return(host_allocate(pointer, size, flags)); }
-RUNTIME_API int cudaMallocHost(void **pointer, size_t size) { return runtime_return(host_allocate(pointer, size, 0)); }
-RUNTIME_API int cudaFreeHost(void *pointer) { return runtime_waited(host_release(pointer)); }
-RUNTIME_API int cudaHostRegister(void *pointer, size_t size, unsigned flags) { return runtime_return(host_register(pointer, size, flags)); }
-RUNTIME_API int cudaHostUnregister(void *pointer) { return runtime_waited(host_unregister(pointer)); }
-RUNTIME_API int cudaHostGetDevicePointer(void **out, void *pointer, unsigned flags) { return runtime_local(host_device_pointer(out, pointer, flags)); }
-RUNTIME_API int cudaHostGetFlags(unsigned *flags, void *pointer) { return runtime_local(host_flags(flags, pointer)); }
+cudaError_t runtime_cudaHostAlloc(void **pointer, size_t size, unsigned flags) {
+    return runtime_return(host_allocate(pointer, size, flags));
+}
+cudaError_t runtime_cudaMallocHost(void **pointer, size_t size) {
+    return runtime_return(host_allocate(pointer, size, 0));
+}
+cudaError_t runtime_cudaFreeHost(void *pointer) { return runtime_waited(host_release(pointer)); }
+cudaError_t runtime_cudaHostRegister(void *pointer, size_t size, unsigned flags) {
+    return runtime_return(host_register(pointer, size, flags));
+}
+cudaError_t runtime_cudaHostUnregister(void *pointer) { return runtime_waited(host_unregister(pointer)); }
+cudaError_t runtime_cudaHostGetDevicePointer(void **out, void *pointer, unsigned flags) {
+    return runtime_local(host_device_pointer(out, pointer, flags));
+}
+cudaError_t runtime_cudaHostGetFlags(unsigned *flags, void *pointer) {
+    return runtime_local(host_flags(flags, pointer));
+}

@@ -10,7 +10,7 @@ static int max_blocks(int *blocks, const void *key, int block_size, size_t share
     if (error)
         return error;
     if (!blocks || block_size <= 0 || flags & ~(unsigned)OCCUPANCY_FLAGS_KNOWN)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     return (error = runtime_function(key, &function)) ? error : core_occupancy_blocks(device, function, block_size, shared, flags, blocks);
 }
 
@@ -21,16 +21,16 @@ static int available_shared(size_t *shared, const void *key, int blocks, int blo
     if (error)
         return error;
     if (!shared || blocks <= 0 || block_size <= 0)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     return (error = runtime_function(key, &function)) ? error : core_occupancy_shared(device, function, blocks, block_size, shared);
 }
 
-RUNTIME_API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *key, int block_size, size_t shared) {
+cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *key, int block_size, size_t shared) {
     return runtime_waited(max_blocks(blocks, key, block_size, shared, 0));
 }
-RUNTIME_API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *key, int block_size, size_t shared, unsigned flags) {
+cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *key, int block_size, size_t shared, unsigned flags) {
     return runtime_waited(max_blocks(blocks, key, block_size, shared, flags));
 }
-RUNTIME_API int cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, const void *key, int blocks, int block_size) {
+cudaError_t runtime_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, const void *key, int blocks, int block_size) {
     return runtime_waited(available_shared(shared, key, blocks, block_size));
 }

@@ -13,16 +13,16 @@ static int can_access(int *answer, int device, int peer) {
     if (error)
         return error;
     if (!answer)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     *answer = 0;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 static int peer_of_current(int *device, int peer) {
     int error = runtime_enter(device);
     if (!error)
         error = runtime_attach_device(peer);
-    return error ? error : peer == *device ? CUDART_INVALID_DEVICE : CUDART_OK;
+    return error ? error : peer == *device ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
 static int enable(int peer, unsigned flags) {
@@ -30,13 +30,13 @@ static int enable(int peer, unsigned flags) {
     int error = peer_of_current(&device, peer);
     if (error)
         return error;
-    return flags ? CUDART_INVALID_VALUE : CUDART_PEER_UNSUPPORTED;
+    return flags ? cudaErrorInvalidValue : cudaErrorPeerAccessUnsupported;
 }
 
 static int disable(int peer) {
     int device;
     int error = peer_of_current(&device, peer);
-    return error ? error : CUDART_PEER_NOT_ENABLED;
+    return error ? error : cudaErrorPeerAccessNotEnabled;
 }
 
 static int get_attribute(int *value, int attribute, int source, int target) {
@@ -44,11 +44,15 @@ static int get_attribute(int *value, int attribute, int source, int target) {
     if (error)
         return error;
     if (attribute < P2P_RANK || attribute > P2P_LAST)
-        return CUDART_INVALID_VALUE;
-    return source == target ? CUDART_INVALID_DEVICE : CUDART_OK;
+        return cudaErrorInvalidValue;
+    return source == target ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
-RUNTIME_API int cudaDeviceCanAccessPeer(int *answer, int device, int peer) { return runtime_local(can_access(answer, device, peer)); }
-RUNTIME_API int cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return runtime_local(enable(peer, flags)); }
-RUNTIME_API int cudaDeviceDisablePeerAccess(int peer) { return runtime_local(disable(peer)); }
-RUNTIME_API int cudaDeviceGetP2PAttribute(int *value, int attribute, int source, int target) { return runtime_local(get_attribute(value, attribute, source, target)); }
+cudaError_t runtime_cudaDeviceCanAccessPeer(int *answer, int device, int peer) {
+    return runtime_local(can_access(answer, device, peer));
+}
+cudaError_t runtime_cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return runtime_local(enable(peer, flags)); }
+cudaError_t runtime_cudaDeviceDisablePeerAccess(int peer) { return runtime_local(disable(peer)); }
+cudaError_t runtime_cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribute, int source, int target) {
+    return runtime_local(get_attribute(value, attribute, source, target));
+}

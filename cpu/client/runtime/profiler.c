@@ -6,5 +6,5 @@ static int control(void) {
     return runtime_enter(&device);
 }
 
-RUNTIME_API int cudaProfilerStart(void) { return runtime_local(control()); }
-RUNTIME_API int cudaProfilerStop(void) { return runtime_local(control()); }
+cudaError_t runtime_cudaProfilerStart(void) { return runtime_local(control()); }
+cudaError_t runtime_cudaProfilerStop(void) { return runtime_local(control()); }

@@ -149,24 +149,24 @@ static int function_resolve(struct runtime_function *record, core_function **fun
     int error = core_function_add(record->image->core, record->name, function);
     if (!error)
         atomic_store_explicit(&record->core, *function, memory_order_release);
-    return error == CORE_NOT_FOUND ? CUDART_INVALID_FUNCTION : error;
+    return error == CORE_NOT_FOUND ? cudaErrorInvalidDeviceFunction : error;
 }
 
 int runtime_function(const void *key, core_function **function) {
     struct runtime_function *record = registry_find(&functions, key);
     if (!record)
-        return CUDART_INVALID_FUNCTION;
+        return cudaErrorInvalidDeviceFunction;
     *function = atomic_load_explicit(&record->core, memory_order_acquire);
-    return LIKELY(*function != NULL) ? CUDART_OK : function_resolve(record, function);
+    return LIKELY(*function != NULL) ? cudaSuccess : function_resolve(record, function);
 }
 
 int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size) {
     struct runtime_variable *record = registry_find(&variables, key);
     if (!record)
-        return CUDART_INVALID_SYMBOL;
+        return cudaErrorInvalidSymbol;
     if (record->managed) {
         core_unsupported("__managed__ variables");
-        return CUDART_NOT_SUPPORTED;
+        return cudaErrorNotSupported;
     }
     core_variable *variable = atomic_load_explicit(&record->core, memory_order_acquire);
     if (!variable) {
@@ -178,41 +178,40 @@ int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size)
         atomic_store_explicit(&record->core, variable, memory_order_release);
     }
     int error = core_variable_address(device, variable, address, size);
-    return error == CORE_NOT_FOUND ? CUDART_INVALID_SYMBOL : error;
+    return error == CORE_NOT_FOUND ? cudaErrorInvalidSymbol : error;
 }
 
 /* ---- entry points of compiled code ---- */
 
-RUNTIME_API void **__cudaRegisterFatBinary(void *wrapper) {
+void **runtime___cudaRegisterFatBinary(void *wrapper) {
     return (void **)image_open(wrapper);                      /* a failure is told when the code is used */
 }
 
-RUNTIME_API void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
+void runtime___cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
 
-RUNTIME_API void __cudaUnregisterFatBinary(void **handle) { image_close((struct runtime_image *)handle); }
+void runtime___cudaUnregisterFatBinary(void **handle) { image_close((struct runtime_image *)handle); }
 
-RUNTIME_API void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int thread_limit,
-                                        void *thread, void *block, void *block_size, void *grid_size, int *warp_size) {
+void runtime___cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int thread_limit, uint3 *thread, uint3 *block, dim3 *block_size, dim3 *grid_size, int *warp_size) {
     (void)device_function, (void)thread_limit, (void)thread, (void)block, (void)block_size, (void)grid_size, (void)warp_size;
     if (handle && host && name)
         image_function((struct runtime_image *)handle, host, name);
 }
 
-RUNTIME_API void __cudaRegisterVar(void **handle, char *host, char *device_address, const char *name, int external, size_t size, int constant, int global) {
+void runtime___cudaRegisterVar(void **handle, char *host, char *device_address, const char *name, int external, size_t size, int constant, int global) {
     (void)device_address, (void)external, (void)global;
     if (handle && host && name)
         image_variable((struct runtime_image *)handle, host, name, size, constant != 0, false);
 }
 
 /* `host` is the slot that holds the variable's address; it stays NULL, because there is no managed memory yet. */
-RUNTIME_API void __cudaRegisterManagedVar(void **handle, void **host, char *device_address, const char *name, int external, size_t size, int constant, int global) {
+void runtime___cudaRegisterManagedVar(void **handle, void **host, char *device_address, const char *name, int external, size_t size, int constant, int global) {
     (void)device_address, (void)external, (void)global;
     if (handle && host && name)
         image_variable((struct runtime_image *)handle, host, name, size, constant != 0, true);
 }
 
 /* Called before the host touches a __managed__ variable of the image; the answer is stored as "has been initialised". */
-RUNTIME_API char __cudaInitModule(void **handle) {
+char runtime___cudaInitModule(void **handle) {
     struct runtime_image *image = (struct runtime_image *)handle;
     bool managed = false;
     if (image) {
@@ -223,44 +222,52 @@ RUNTIME_API char __cudaInitModule(void **handle) {
     }
     if (managed) {
         core_unsupported("__managed__ variables");
-        runtime_return(CUDART_NOT_SUPPORTED);
+        runtime_return(cudaErrorNotSupported);
     }
     return 1;
 }
 
 /* Host variables that a kernel reads by address (needs a GPU that reads the program's pages), and tables of functions
    that both sides call. Nothing can be told here but that; the kernel that uses one will not link. */
-RUNTIME_API void __cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size) {
+void runtime___cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size) {
     (void)handle, (void)name, (void)host, (void)size;
     core_unsupported("__cudaRegisterHostVar");
 }
-RUNTIME_API void __cudaRegisterUnifiedTable(void **handle, void *table) {
+#if FLYT_CUDART >= 12
+void runtime___cudaRegisterUnifiedTable(void **handle, void *table) {
     (void)handle, (void)table;
     core_unsupported("__cudaRegisterUnifiedTable");
 }
-
-#if FLYT_CUDART == 11
+#else
 /* Texture and surface references ended with CUDA 11. Binding one says that it is not supported; registering does nothing. */
-RUNTIME_API void __cudaRegisterTexture(void **handle, const void *host, const void **device_address, const char *name, int dimensions, int normalized, int external) {
+void runtime___cudaRegisterTexture(void **handle, const textureReference *host, const void **device_address, const char *name,
+                                   int dimensions, int normalized, int external) {
     (void)handle, (void)host, (void)device_address, (void)name, (void)dimensions, (void)normalized, (void)external;
 }
-RUNTIME_API void __cudaRegisterSurface(void **handle, const void *host, const void **device_address, const char *name, int dimensions, int external) {
+void runtime___cudaRegisterSurface(void **handle, const surfaceReference *host, const void **device_address, const char *name,
+                                   int dimensions, int external) {
     (void)handle, (void)host, (void)device_address, (void)name, (void)dimensions, (void)external;
 }
 #endif
 
+#if FLYT_CUDART >= 12
 /* Compiled code keeps the handle for the life of the process and asks once: so this answers without a server, where
    NVIDIA's fails, and the launch tells what is wrong. */
-static int get_kernel(const void **kernel, const void *key) {
+static int get_kernel(cudaKernel_t *kernel, const void *key) {
     if (!kernel)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if (!runtime_function_record(key)) {
         int error = runtime_attach(NULL);
-        return error ? error : CUDART_INVALID_FUNCTION;
+        return error ? error : cudaErrorInvalidDeviceFunction;
     }
     *kernel = key;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
-RUNTIME_API int __cudaGetKernel(const void **kernel, const void *key) { return runtime_local(get_kernel(kernel, key)); }
-RUNTIME_API int cudaGetKernel(const void **kernel, const void *key) { return runtime_local(get_kernel(kernel, key)); }
+cudaError_t runtime___cudaGetKernel(cudaKernel_t *kernel, const void *key) {
+    return runtime_local(get_kernel(kernel, key));
+}
+cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernel, const void *key) {
+    return runtime_local(get_kernel(kernel, key));
+}
+#endif

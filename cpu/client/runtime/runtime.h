@@ -5,11 +5,12 @@
  * the configurations of pending `<<<>>>` launches (state.c); per process the kernels and variables that programs
  * registered, by host address (registry.c, registration.c). Everything else is the core's.
  *
- * An entry point has the form
- *     int cudaX(…) { return runtime_return(x(…)); }
+ * The exported functions are generated from cpu/api/runtime.api. Each calls its body, which is written by hand and has the form
+ *     cudaError_t runtime_cudaX(…) { return runtime_return(x(…)); }
  * where x() begins with runtime_enter(), which connects and makes the device's context as NVIDIA's lazy
  * initialisation does, and runtime_return() records the error for cudaGetLastError. runtime_waited() also
  * delivers what earlier asynchronous work left behind; runtime_local() counts a call that needed no server.
+ * The generated form for a per-thread default stream (_ptsz) calls the same body with that stream.
  */
 #ifndef FLYT_RUNTIME_RUNTIME_H
 #define FLYT_RUNTIME_RUNTIME_H
@@ -23,17 +24,18 @@
 #include "cpu/client/runtime/abi.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define RUNTIME_API __attribute__((visibility("default")))
 
 /* ---- per thread (state.c) ---- */
 
-struct runtime_configuration { struct cudart_dim3 grid, block; size_t shared; core_stream stream; };
+struct runtime_configuration { dim3 grid, block; size_t shared; core_stream stream; };
 
 enum { RUNTIME_PENDING_INLINE = 2 };     /* a launch among the arguments of a launch is already rare */
 
 struct runtime_thread {
     int last_error;
     int device;                          /* 1 + current device; 0: none chosen yet */
-    int capture_mode;                    /* cudaStreamCaptureMode; 0: global, the default */
+    cudaStreamCaptureMode capture_mode;  /* global unless changed */
     unsigned pending;                    /* configurations pushed and not popped */
     struct runtime_configuration inline_pending[RUNTIME_PENDING_INLINE];
     struct runtime_configuration *more_pending;
@@ -63,7 +65,7 @@ int runtime_attach_device(int device);
 int runtime_device(void);
 
 static inline int runtime_return(int error) {
-    if (error != CUDART_OK && error != CUDART_NOT_READY)       /* "not ready" is no error, by the programming guide */
+    if (error != cudaSuccess && error != cudaErrorNotReady)       /* "not ready" is no error, by the programming guide */
         runtime_thread.last_error = error;
     return error;
 }

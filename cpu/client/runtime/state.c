@@ -26,7 +26,7 @@ int runtime_attach(int *device_count) {
     if (!error)
         error = core_device_count(&count);
     if (!error && count == 0)
-        error = CUDART_NO_DEVICE;
+        error = cudaErrorNoDevice;
     if (device_count)
         *device_count = count;
     return error;
@@ -37,7 +37,7 @@ int runtime_attach_device(int device) {
     int error = runtime_attach(&count);
     if (error)
         return error;
-    return device < 0 || device >= count ? CUDART_INVALID_DEVICE : CUDART_OK;
+    return device < 0 || device >= count ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
 /* cudaSetValidDevices names the devices to try, in order; 0 entries: all of them. */
@@ -54,7 +54,7 @@ static int first_device(void) {
 int runtime_device(void) { return runtime_thread.device ? runtime_thread.device - 1 : first_device(); }
 
 int runtime_enter_slow(int *device) {
-    int error = core_in_host_function() ? CUDART_NOT_PERMITTED : runtime_attach(NULL);
+    int error = core_in_host_function() ? cudaErrorNotPermitted : runtime_attach(NULL);
     if (error)
         return error;
     int wanted = runtime_device();
@@ -71,23 +71,25 @@ static int set_valid_devices(const int *devices, int count) {
     if (error)
         return error;
     if (count < 0 || count > available || count > RUNTIME_MAX_DEVICES || (count && !devices))
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     for (int i = 0; i < count; i++)
         if (devices[i] < 0 || devices[i] >= available)
-            return CUDART_INVALID_DEVICE;
+            return cudaErrorInvalidDevice;
     pthread_mutex_lock(&valid_lock);
     for (int i = 0; i < count; i++)
         valid_devices[i] = devices[i];
     valid_count = count;
     pthread_mutex_unlock(&valid_lock);
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
-RUNTIME_API int cudaSetValidDevices(int *devices, int count) { return runtime_local(set_valid_devices(devices, count)); }
+cudaError_t runtime_cudaSetValidDevices(int *devices, int count) {
+    return runtime_local(set_valid_devices(devices, count));
+}
 
 int runtime_unsupported(const char *name) {
     core_unsupported(name);
-    return runtime_local(CUDART_NOT_SUPPORTED);
+    return runtime_local(cudaErrorNotSupported);
 }
 
 /* ---- configurations of `kernel<<<grid, block, shared, stream>>>`: pushed by the caller, popped by the stub ---- */
@@ -110,22 +112,22 @@ static struct runtime_configuration *pending_slot(unsigned index) {
     return &thread->more_pending[index];
 }
 
-RUNTIME_API unsigned __cudaPushCallConfiguration(struct cudart_dim3 grid, struct cudart_dim3 block, size_t shared, core_stream stream) {
+unsigned runtime___cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
     struct runtime_configuration *slot = pending_slot(runtime_thread.pending);
     if (!slot)
-        return (unsigned)runtime_return(CUDART_OUT_OF_MEMORY);
+        return (unsigned)runtime_return(cudaErrorMemoryAllocation);
     *slot = (struct runtime_configuration){grid, block, shared, stream};
     runtime_thread.pending++;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
-RUNTIME_API int __cudaPopCallConfiguration(struct cudart_dim3 *grid, struct cudart_dim3 *block, size_t *shared, void *stream) {
+cudaError_t runtime___cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream) {
     if (!runtime_thread.pending)
-        return runtime_return(CUDART_MISSING_CONFIGURATION);
+        return runtime_return(cudaErrorMissingConfiguration);
     const struct runtime_configuration *slot = pending_slot(--runtime_thread.pending);
     *grid = slot->grid;
     *block = slot->block;
     *shared = slot->shared;
     *(core_stream *)stream = slot->stream;
-    return CUDART_OK;
+    return cudaSuccess;
 }

@@ -1,12 +1,12 @@
 /*
- * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not there yet: no stream ever
+ * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not implemented: no stream ever
  * captures, and the questions about it say so.
  */
 #include "cpu/client/runtime/runtime.h"
 
 #include <stdlib.h>
 
-enum { STREAM_FLAGS_KNOWN = 1, WAIT_FLAGS_KNOWN = 1, CAPTURE_NONE = 0, CAPTURE_MODES = 3 };
+enum { STREAM_FLAGS_KNOWN = 1, WAIT_FLAGS_KNOWN = 1 };
 
 static int create(core_stream *stream, unsigned flags, int priority) {
     int device;
@@ -14,7 +14,7 @@ static int create(core_stream *stream, unsigned flags, int priority) {
     if (error)
         return error;
     if (!stream || flags & ~(unsigned)STREAM_FLAGS_KNOWN)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     return core_stream_create(device, flags, priority, stream);
 }
 
@@ -23,13 +23,17 @@ static int destroy(core_stream stream) {
     int error = runtime_enter(&device);
     if (error)
         return error;
-    return stream <= CORE_STREAM_PER_THREAD ? CUDART_INVALID_HANDLE : core_stream_destroy(stream);
+    return stream <= CORE_STREAM_PER_THREAD ? cudaErrorInvalidResourceHandle : core_stream_destroy(stream);
 }
 
-RUNTIME_API int cudaStreamCreate(core_stream *stream) { return runtime_return(create(stream, 0, 0)); }
-RUNTIME_API int cudaStreamCreateWithFlags(core_stream *stream, unsigned flags) { return runtime_return(create(stream, flags, 0)); }
-RUNTIME_API int cudaStreamCreateWithPriority(core_stream *stream, unsigned flags, int priority) { return runtime_return(create(stream, flags, priority)); }
-RUNTIME_API int cudaStreamDestroy(core_stream stream) { return runtime_return(destroy(stream)); }
+cudaError_t runtime_cudaStreamCreate(cudaStream_t *stream) { return runtime_return(create(stream, 0, 0)); }
+cudaError_t runtime_cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    return runtime_return(create(stream, flags, 0));
+}
+cudaError_t runtime_cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
+    return runtime_return(create(stream, flags, priority));
+}
+cudaError_t runtime_cudaStreamDestroy(cudaStream_t stream) { return runtime_return(destroy(stream)); }
 
 static int synchronize(core_stream stream) {
     int device;
@@ -43,21 +47,20 @@ static int query(core_stream stream) {
     return error ? error : core_stream_query(device, stream);
 }
 
-RUNTIME_API int cudaStreamSynchronize(core_stream stream) { return runtime_waited(synchronize(stream)); }
-RUNTIME_API int cudaStreamSynchronize_ptsz(core_stream stream) { return runtime_waited(synchronize(runtime_per_thread(stream))); }
-RUNTIME_API int cudaStreamQuery(core_stream stream) { return runtime_waited(query(stream)); }
-RUNTIME_API int cudaStreamQuery_ptsz(core_stream stream) { return runtime_waited(query(runtime_per_thread(stream))); }
+cudaError_t runtime_cudaStreamSynchronize(cudaStream_t stream) { return runtime_waited(synchronize(stream)); }
+cudaError_t runtime_cudaStreamQuery(cudaStream_t stream) { return runtime_waited(query(stream)); }
 
 static int wait_event(core_stream stream, core_event event, unsigned flags) {
     int device;
     int error = runtime_enter(&device);
     if (error)
         return error;
-    return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? CUDART_INVALID_VALUE : core_stream_wait(device, stream, event, flags);
+    return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? cudaErrorInvalidValue : core_stream_wait(device, stream, event, flags);
 }
 
-RUNTIME_API int cudaStreamWaitEvent(core_stream stream, core_event event, unsigned flags) { return runtime_return(wait_event(stream, event, flags)); }
-RUNTIME_API int cudaStreamWaitEvent_ptsz(core_stream stream, core_event event, unsigned flags) { return runtime_return(wait_event(runtime_per_thread(stream), event, flags)); }
+cudaError_t runtime_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    return runtime_return(wait_event(stream, event, flags));
+}
 
 /* ---- what a stream is ---- */
 
@@ -66,7 +69,7 @@ static int info(core_stream stream, const void *out, struct core_stream_info *fi
     int error = runtime_enter(&device);
     if (error)
         return error;
-    return out ? core_stream_info(device, stream, filled) : CUDART_INVALID_VALUE;
+    return out ? core_stream_info(device, stream, filled) : cudaErrorInvalidValue;
 }
 
 static int get_flags(core_stream stream, unsigned *flags) {
@@ -85,6 +88,10 @@ static int get_priority(core_stream stream, int *priority) {
     return runtime_local(error);
 }
 
+cudaError_t runtime_cudaStreamGetFlags(cudaStream_t stream, unsigned *flags) { return get_flags(stream, flags); }
+cudaError_t runtime_cudaStreamGetPriority(cudaStream_t stream, int *priority) { return get_priority(stream, priority); }
+
+#if FLYT_CUDART >= 12
 static int get_id(core_stream stream, unsigned long long *id) {
     struct core_stream_info filled;
     int error = info(stream, id, &filled);
@@ -101,79 +108,67 @@ static int get_device(core_stream stream, int *device) {
     return runtime_local(error);
 }
 
-RUNTIME_API int cudaStreamGetFlags(core_stream stream, unsigned *flags) { return get_flags(stream, flags); }
-RUNTIME_API int cudaStreamGetFlags_ptsz(core_stream stream, unsigned *flags) { return get_flags(runtime_per_thread(stream), flags); }
-RUNTIME_API int cudaStreamGetPriority(core_stream stream, int *priority) { return get_priority(stream, priority); }
-RUNTIME_API int cudaStreamGetPriority_ptsz(core_stream stream, int *priority) { return get_priority(runtime_per_thread(stream), priority); }
-RUNTIME_API int cudaStreamGetId(core_stream stream, unsigned long long *id) { return get_id(stream, id); }
-RUNTIME_API int cudaStreamGetId_ptsz(core_stream stream, unsigned long long *id) { return get_id(runtime_per_thread(stream), id); }
-RUNTIME_API int cudaStreamGetDevice(core_stream stream, int *device) { return get_device(stream, device); }
-RUNTIME_API int cudaStreamGetDevice_ptsz(core_stream stream, int *device) { return get_device(runtime_per_thread(stream), device); }
+cudaError_t runtime_cudaStreamGetId(cudaStream_t stream, unsigned long long *id) { return get_id(stream, id); }
+cudaError_t runtime_cudaStreamGetDevice(cudaStream_t stream, int *device) { return get_device(stream, device); }
+#endif
 
 /* ---- capture: status questions and the thread's mode ---- */
 
-static int is_capturing(core_stream stream, int *status) {
+static int is_capturing(core_stream stream, cudaStreamCaptureStatus *status) {
     struct core_stream_info filled;
     int error = info(stream, status, &filled);
     if (!error)
-        *status = CAPTURE_NONE;
+        *status = cudaStreamCaptureStatusNone;
     return runtime_local(error);
 }
 
-RUNTIME_API int cudaStreamIsCapturing(core_stream stream, int *status) { return is_capturing(stream, status); }
-RUNTIME_API int cudaStreamIsCapturing_ptsz(core_stream stream, int *status) { return is_capturing(runtime_per_thread(stream), status); }
+cudaError_t runtime_cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+    return is_capturing(stream, status);
+}
 
 /* The further out-parameters of the later forms are optional and untouched while nothing is captured. */
 #if FLYT_CUDART <= 12
-RUNTIME_API int cudaStreamGetCaptureInfo(core_stream stream, int *status, unsigned long long *id) {
+cudaError_t runtime_cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id) {
     (void)id;
     return is_capturing(stream, status);
 }
-RUNTIME_API int cudaStreamGetCaptureInfo_ptsz(core_stream stream, int *status, unsigned long long *id) {
-    (void)id;
-    return is_capturing(runtime_per_thread(stream), status);
-}
-RUNTIME_API int cudaStreamGetCaptureInfo_v2(core_stream stream, int *status, unsigned long long *id, void **graph, const void **dependencies, size_t *count) {
+cudaError_t runtime_cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id,
+                                                cudaGraph_t *graph, const cudaGraphNode_t **dependencies, size_t *count) {
     (void)id, (void)graph, (void)dependencies, (void)count;
     return is_capturing(stream, status);
 }
-RUNTIME_API int cudaStreamGetCaptureInfo_v2_ptsz(core_stream stream, int *status, unsigned long long *id, void **graph, const void **dependencies, size_t *count) {
-    (void)id, (void)graph, (void)dependencies, (void)count;
-    return is_capturing(runtime_per_thread(stream), status);
-}
-#define CAPTURE_INFO_WITH_EDGES cudaStreamGetCaptureInfo_v3
-#define CAPTURE_INFO_WITH_EDGES_PTSZ cudaStreamGetCaptureInfo_v3_ptsz
-#else
-#define CAPTURE_INFO_WITH_EDGES cudaStreamGetCaptureInfo
-#define CAPTURE_INFO_WITH_EDGES_PTSZ cudaStreamGetCaptureInfo_ptsz
 #endif
-RUNTIME_API int CAPTURE_INFO_WITH_EDGES(core_stream stream, int *status, unsigned long long *id, void **graph, const void **dependencies, const void **edges, size_t *count) {
+#if FLYT_CUDART >= 12
+#if FLYT_CUDART == 12
+#define CAPTURE_INFO_WITH_EDGES runtime_cudaStreamGetCaptureInfo_v3
+#else
+#define CAPTURE_INFO_WITH_EDGES runtime_cudaStreamGetCaptureInfo
+#endif
+cudaError_t CAPTURE_INFO_WITH_EDGES(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
+                                    const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count) {
     (void)id, (void)graph, (void)dependencies, (void)edges, (void)count;
     return is_capturing(stream, status);
 }
-RUNTIME_API int CAPTURE_INFO_WITH_EDGES_PTSZ(core_stream stream, int *status, unsigned long long *id, void **graph, const void **dependencies, const void **edges, size_t *count) {
-    (void)id, (void)graph, (void)dependencies, (void)edges, (void)count;
-    return is_capturing(runtime_per_thread(stream), status);
-}
+#endif
 
-RUNTIME_API int cudaThreadExchangeStreamCaptureMode(int *mode) {
+cudaError_t runtime_cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
     int error = runtime_attach(NULL);
     if (error)
         return runtime_local(error);
-    if (!mode || *mode < 0 || *mode >= CAPTURE_MODES)
-        return runtime_local(CUDART_INVALID_VALUE);
-    int previous = runtime_thread.capture_mode;
+    if (!mode || *mode > cudaStreamCaptureModeRelaxed)
+        return runtime_local(cudaErrorInvalidValue);
+    cudaStreamCaptureMode previous = runtime_thread.capture_mode;
     runtime_thread.capture_mode = *mode;
     *mode = previous;
-    return runtime_local(CUDART_OK);
+    return runtime_local(cudaSuccess);
 }
 
 /* ---- host functions ---- */
 
 struct host_work {
     core_stream stream;
-    void (*callback)(core_stream, int status, void *user);      /* cudaStreamAddCallback */
-    void (*function)(void *user);                               /* cudaLaunchHostFunc */
+    cudaStreamCallback_t callback;       /* cudaStreamAddCallback */
+    cudaHostFn_t function;               /* cudaLaunchHostFunc */
     void *user;
 };
 
@@ -181,7 +176,7 @@ static void run_host_work(void *data, int status) {
     struct host_work work = *(struct host_work *)data;
     free(data);
     if (work.callback)
-        work.callback(work.stream, status, work.user);
+        work.callback(work.stream, (cudaError_t)status, work.user);
     else if (!status)
         work.function(work.user);
 }
@@ -192,30 +187,24 @@ static int add_host_work(struct host_work work, unsigned flags) {
     if (error)
         return error;
     if (flags || (!work.callback && !work.function))
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     struct host_work *kept = malloc(sizeof *kept);
     if (!kept)
-        return CUDART_OUT_OF_MEMORY;
+        return cudaErrorMemoryAllocation;
     *kept = work;
     if ((error = core_host_function(device, work.stream, run_host_work, kept, work.callback != NULL)))
         free(kept);
     return error;
 }
 
-RUNTIME_API int cudaLaunchHostFunc(core_stream stream, void (*function)(void *), void *user) {
+cudaError_t runtime_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user) {
     return runtime_return(add_host_work((struct host_work){.stream = stream, .function = function, .user = user}, 0));
 }
-RUNTIME_API int cudaLaunchHostFunc_ptsz(core_stream stream, void (*function)(void *), void *user) {
-    return runtime_return(add_host_work((struct host_work){.stream = runtime_per_thread(stream), .function = function, .user = user}, 0));
-}
 
-static int add_callback(core_stream stream, void (*callback)(core_stream, int, void *), void *user, unsigned flags) {
+static int add_callback(core_stream stream, cudaStreamCallback_t callback, void *user, unsigned flags) {
     return runtime_return(add_host_work((struct host_work){.stream = stream, .callback = callback, .user = user}, flags));
 }
 
-RUNTIME_API int cudaStreamAddCallback(core_stream stream, void (*callback)(core_stream, int, void *), void *user, unsigned flags) {
+cudaError_t runtime_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *user, unsigned flags) {
     return add_callback(stream, callback, user, flags);
-}
-RUNTIME_API int cudaStreamAddCallback_ptsz(core_stream stream, void (*callback)(core_stream, int, void *), void *user, unsigned flags) {
-    return add_callback(runtime_per_thread(stream), callback, user, flags);
 }

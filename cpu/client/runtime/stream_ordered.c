@@ -19,17 +19,17 @@ static int allocate(void **pointer, size_t size, core_stream stream) {
     if (error)
         return error;
     if (!pointer)
-        return CUDART_INVALID_VALUE;
+        return cudaErrorInvalidValue;
     if ((error = check_stream(device, stream)))
         return error;
     if (size == 0) {
         *pointer = NULL;
-        return CUDART_OK;
+        return cudaSuccess;
     }
     if ((error = core_memory_allocate(device, size, &address)))
         return error;
     *pointer = (void *)(uintptr_t)address;
-    return CUDART_OK;
+    return cudaSuccess;
 }
 
 static int release(void *pointer, core_stream stream) {
@@ -42,7 +42,9 @@ static int release(void *pointer, core_stream stream) {
     return core_memory_free((uint64_t)(uintptr_t)pointer);
 }
 
-RUNTIME_API int cudaMallocAsync(void **pointer, size_t size, core_stream stream) { return runtime_return(allocate(pointer, size, stream)); }
-RUNTIME_API int cudaMallocAsync_ptsz(void **pointer, size_t size, core_stream stream) { return runtime_return(allocate(pointer, size, runtime_per_thread(stream))); }
-RUNTIME_API int cudaFreeAsync(void *pointer, core_stream stream) { return runtime_waited(release(pointer, stream)); }
-RUNTIME_API int cudaFreeAsync_ptsz(void *pointer, core_stream stream) { return runtime_waited(release(pointer, runtime_per_thread(stream))); }
+cudaError_t runtime_cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream) {
+    return runtime_return(allocate(pointer, size, stream));
+}
+cudaError_t runtime_cudaFreeAsync(void *pointer, cudaStream_t stream) {
+    return runtime_waited(release(pointer, stream));
+}

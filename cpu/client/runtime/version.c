@@ -4,21 +4,21 @@
 /* The release of each major version that the exports were taken from. */
 enum { RUNTIME_VERSION = FLYT_CUDART == 11 ? 11080 : FLYT_CUDART == 12 ? 12090 : 13000 };
 
-RUNTIME_API int cudaRuntimeGetVersion(int *version) {
+cudaError_t runtime_cudaRuntimeGetVersion(int *version) {
     /* CUDA 11 initialises in every call, this one included. */
-    int error = FLYT_CUDART == 11 ? runtime_attach(NULL) : CUDART_OK;
+    int error = FLYT_CUDART == 11 ? runtime_attach(NULL) : cudaSuccess;
     if (error)
         return runtime_local(error);
     if (!version)
-        return runtime_local(CUDART_INVALID_VALUE);
+        return runtime_local(cudaErrorInvalidValue);
     *version = RUNTIME_VERSION;
-    return runtime_local(CUDART_OK);
+    return runtime_local(cudaSuccess);
 }
 
-RUNTIME_API int cudaDriverGetVersion(int *version) {
+cudaError_t runtime_cudaDriverGetVersion(int *version) {
     if (!version)
-        return runtime_local(CUDART_INVALID_VALUE);
+        return runtime_local(cudaErrorInvalidValue);
     if (core_attach() || core_driver_version(version))
         *version = 0;
-    return runtime_local(CUDART_OK);
+    return runtime_local(cudaSuccess);
 }

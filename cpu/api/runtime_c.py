@@ -1,0 +1,158 @@
+"""runtime_c.py: the C of libcudart: its types and prototypes, its entry points, its exported names."""
+import api
+import c_types
+
+STREAM = "cudaStream_t"
+
+
+def implemented(function):
+    return function.kind != "unsupported"
+
+
+def generated_variant(function):
+    """Whether its _ptsz form is the function itself on another default stream."""
+    return function.per_thread == "ptsz" and any(p.type == STREAM for p in function.parameters)
+
+
+def bodies(function):
+    """The endings of the names that are written by hand."""
+    if implemented(function):
+        yield ""
+        if function.per_thread and not generated_variant(function):
+            yield f"_{function.per_thread}"
+
+
+def of(major):
+    return [function for function in api.runtime() if function.versions.has_major(major)]
+
+
+def c_string(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def list_macro(name, parameters, rows):
+    """A list for the preprocessor, one row a line."""
+    yield f"#define {name}({parameters}) \\"
+    yield from (f"    {row} \\" for row in rows[:-1])
+    yield f"    {rows[-1]}"
+    yield ""
+
+
+def property_rows(release):
+    """Members of cudaDeviceProp that repeat an attribute; the elements of an array repeat that one and the next."""
+    rows, numbers = [], {name: number for name, number, _ in api.runtime_types().enums["cudaDeviceAttr"].values}
+    for member in api.runtime_types().structs["cudaDeviceProp"].of(release):
+        if "attribute" not in member.options:
+            continue
+        name = member.options["attribute"]
+        if member.array:
+            rows += [f"ELEMENT({member.name}, {i}, {numbers[name] + i})" for i in range(int(member.array[1:-1]))]
+        else:
+            rows.append(f"MEMBER({member.name}, {name})")
+    return rows
+
+
+def header(major):
+    """Types of this major version, and the prototypes of what is written by hand."""
+    release = (major, api.NEWEST[major])
+    yield f"/* Made by cpu/api/generate.py: the types of the CUDA Runtime API {major}, and the functions written by hand. */"
+    yield f"#ifndef FLYT_API_CUDART{major}_H"
+    yield f"#define FLYT_API_CUDART{major}_H"
+    yield ""
+    yield "#include <stddef.h>"
+    yield "#include <stdint.h>"
+    yield ""
+    yield c_types.runtime_types(api.runtime_types(), api.all_errors(), release)
+    for function in of(major):
+        for ending in bodies(function):
+            yield f"{function.prototype('runtime_', ending)};"
+    yield ""
+    yield "/* The error codes of this version in ascending order: number, name, text. */"
+    yield from list_macro("CUDART_ERRORS", "ERROR", [f"ERROR({e.code}, {c_string(e.runtime)}, {c_string(e.text)})" for e in api.all_errors()
+                                                     if e.runtime and e.versions.has(release)])
+    yield "/* The members of cudaDeviceProp that are attributes: name, (index,) attribute. */"
+    yield from list_macro("CUDART_PROPERTIES", "MEMBER, ELEMENT", property_rows(release))
+    yield "#endif"
+
+
+def call(function, ending, per_thread):
+    arguments = ", ".join(f"runtime_per_thread({p.name})" if per_thread and p.type == STREAM else p.name for p in function.parameters)
+    return f"runtime_{function.name}{ending}({arguments})"
+
+
+def entry(function, ending):
+    """One exported function."""
+    yield f"RUNTIME_API {function.prototype('', ending)}"
+    yield "{"
+    give = "" if function.returns == "void" else "return "
+    if not implemented(function):
+        yield f'    {give}runtime_unsupported("{function.name}{ending}");'
+    elif ending and generated_variant(function):
+        yield f"    {give}{call(function, '', True)};"
+    else:
+        yield f"    {give}{call(function, ending, False)};"
+    yield "}"
+    yield ""
+
+
+def endings(function):
+    return ("", f"_{function.per_thread}") if function.per_thread else ("",)
+
+
+def entry_prototypes(major):
+    """What the library exports; its own sources do not call it."""
+    yield f"/* Made by cpu/api/generate.py: the functions that libcudart of CUDA {major} exports. */"
+    yield f"#ifndef FLYT_API_CUDART{major}_ENTRIES_H"
+    yield f"#define FLYT_API_CUDART{major}_ENTRIES_H"
+    yield ""
+    yield f'#include "api/cudart{major}/cudart.h"'
+    yield ""
+    for function in of(major):
+        for ending in endings(function):
+            yield f"{function.prototype('', ending)};"
+    yield ""
+    yield "#endif"
+
+
+def entries(major):
+    yield f"/* Made by cpu/api/generate.py: the functions that libcudart of CUDA {major} exports. */"
+    yield '#include "cpu/client/runtime/runtime.h"'
+    yield f'#include "api/cudart{major}/entries.h"'
+    yield ""
+    yield '#pragma GCC diagnostic ignored "-Wunused-parameter"'
+    yield ""
+    for function in of(major):
+        for ending in endings(function):
+            yield from entry(function, ending)
+
+
+def names(major):
+    return sorted(name for function in of(major) for name in function.names())
+
+
+NODES = {11: "libcudart.so.11.0", 12: "libcudart.so.12", 13: "libcudart.so.13"}
+
+
+def version_script(major):
+    """For the linker."""
+    yield f"{NODES[major]} {{"
+    yield "  global:"
+    for name in names(major):
+        yield f"    {name};"
+    yield "  local: *;"
+    yield "};"
+
+
+def renames(major):
+    """For objcopy: the names with their version node, the newest as the default."""
+    for name in names(major):
+        yield f"{name} {name}{'@@' if major == max(api.MAJORS) else '@'}{NODES[major]}"
+
+
+def nodes():
+    """For the linker: the version nodes alone, for a library whose names carry theirs already."""
+    for node in NODES.values():
+        yield f"{node} {{ }};"
+
+
+MAKERS = {"cudart.h": header, "entries.h": entry_prototypes, "entries.c": entries, "exports.txt": names, "exports.map": version_script, "renames": renames}
