@@ -63,7 +63,8 @@ $(BUILD)/%.o: %.c
 
 include $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk control-managers/room.mk synthetic_benchmark/room.mk tests/room.mk tests/*/room.mk))
 
-.PHONY: all clean help demo check check-long gpu-check check-programs setup run-tests run-long-tests test-programs
+.PHONY: all clean help demo check check-long gpu-check check-programs setup run-tests run-long-tests test-programs \
+        lint format compile_commands.json
 
 all: $(PROGRAMS)
 
@@ -71,6 +72,9 @@ help:
 	@echo 'make demo            install what is missing, build, run a CUDA program through Flyt'
 	@echo 'make check           the same set-up, then all tests'
 	@echo 'make run-tests ONLY=TEXT   the tests whose command contains TEXT: softgpu, core_memory, ctl.py …'
+	@echo 'make lint            checks of scripts, Python and C, circles of files, long lines (part of make check)'
+	@echo 'make format          clang-format on the lines that you changed since the last commit'
+	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR'
@@ -106,6 +110,15 @@ check-programs:
 	@tools/setup --for build
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@tools/check-programs $(DIR)
+
+lint: all
+	@tools/lint
+
+format:
+	@tools/format
+
+compile_commands.json:
+	@tools/compile-commands
 
 # An item of TESTS is a command: a word, or several in quotes; `command@300` has a limit of 300 s. The programs under build/
 # that it names are built first; $(BIN), which a flavour has there too, is what `all` fills.

@@ -32,6 +32,7 @@ if "$here/status_mps.sh" >/dev/null 2>&1; then
   echo "MPS runs already in $CUDA_MPS_PIPE_DIRECTORY"
   exit 0
 fi
+# shellcheck disable=SC2174 # only the last folder has to be closed to others
 mkdir -p -m 0700 "$CUDA_MPS_PIPE_DIRECTORY"
 if [ ! -O "$CUDA_MPS_PIPE_DIRECTORY" ]; then
   echo "start_mps.sh: $CUDA_MPS_PIPE_DIRECTORY belongs to somebody else; set CUDA_MPS_PIPE_DIRECTORY to a folder of your own" >&2

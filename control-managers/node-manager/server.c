@@ -327,9 +327,9 @@ int server_create(struct node *node, const ctl_server_spec *spec, uint64_t order
 static bool add_address(struct server *server, const char *uri)
 {
     const struct node *node = server->node;
-    char *out = server->addresses[server->address_count];
     if (server->address_count == CTL_MAX_ADDRESSES)
         return false;
+    char *out = server->addresses[server->address_count];
     if (strncmp(uri, "unix://", 7) == 0) {
         snprintf(out, sizeof server->addresses[0], "%.*s", (int)strcspn(uri, "?"), uri);
     } else {

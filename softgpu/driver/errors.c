@@ -60,7 +60,7 @@ static const char *in_words(size_t index)
     if (!*text) {
         const char *from = names[index].name + strlen("CUDA_ERROR_");
         size_t i = 0;
-        for (; from[i] && i < sizeof words[0] - 1; i++)
+        for (; i < sizeof words[0] - 1 && from[i]; i++)
             text[i] = from[i] == '_' ? ' ' : (char)tolower((unsigned char)from[i]);
     }
     pthread_mutex_unlock(&making);

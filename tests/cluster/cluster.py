@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 
 from machines import Daemon, Machine, alive, descendants, processes, until

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2034 # `status` is looked at by what ok evaluates
 # The scripts in mps/ with commands of NVIDIA's that a file stands in for: TAP on stdout.
 set -u
 work=$(mktemp -d /tmp/flyt-mps-XXXXXX)

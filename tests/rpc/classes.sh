@@ -29,7 +29,11 @@ if run "$root/cpu/rpc/cpu_rpc_prot.x" && grep -q 'X(1, FLYT_HELLO, flyt_hello, S
 then result ok "the protocol"; else result not-ok "the protocol"; sed 's/^/# /' "$work/err"; fi
 listed=$(grep -c '    X(' "$work/out")
 there=$(sed -n '/^program/,$p' "$root/cpu/rpc/cpu_rpc_prot.x" | grep -c 'FLYT_[A-Z_]*(.*) *= *[0-9]*;')
-[ "$listed" -eq "$there" ] && result ok "all $there procedures are listed" || result not-ok "$listed of $there procedures are listed"
+if [ "$listed" -eq "$there" ]; then
+    result ok "all $there procedures are listed"
+else
+    result not-ok "$listed of $there procedures are listed"
+fi
 mistake "procedure without a class" '/FLYT_CLASS_FLYT_LAUNCH /d' 'FLYT_LAUNCH has no class'
 mistake "class of no procedure" 's/FLYT_CLASS_FLYT_LAUNCH /FLYT_CLASS_FLYT_LUNCH /' 'FLYT_LUNCH, which is no procedure'
 mistake "ASYNC with a result" 's/\(FLYT_CLASS_FLYT_HELLO *\)SYNC/\1ASYNC/' 'FLYT_HELLO is ASYNC and has a result'

@@ -1,4 +1,5 @@
 #!/bin/sh
+# shellcheck disable=SC2086 # $install and $restore are a command and its arguments
 # install.sh BIN: installing for all programs and taking it back, in a root of its own (DESTDIR).
 set -u
 bin=$1
@@ -29,7 +30,7 @@ check "installs" $install
 check "the libraries are there" test -f "$DESTDIR/usr/local/lib/flyt/libcudart.so.11.0" -a -f "$DESTDIR/usr/local/lib/flyt/libflyt-client.so" -a -f "$DESTDIR/usr/local/lib/flyt/libflyt-tls.so"
 check "NVIDIA's file is as it was" test "$(cat "$DESTDIR/usr/local/lib/libcudart.so.13")" = nvidia
 check "the loader's list names the folder" grep -qx /usr/local/lib/flyt "$DESTDIR/etc/ld.so.conf.d/000-flyt.conf"
-check "and names it first" test "$(cd "$DESTDIR/etc/ld.so.conf.d" && LC_ALL=C ls | head -n 1)" = 000-flyt.conf
+check "and names it first" test "$(cd "$DESTDIR/etc/ld.so.conf.d" && LC_ALL=C && echo * | cut -d' ' -f1)" = 000-flyt.conf
 check "installs again over itself" $install
 check "restores" $restore
 state > "$work/after"
@@ -37,7 +38,7 @@ check "everything is as before" cmp "$work/before" "$work/after"
 check "restoring twice is harmless" $restore
 
 fresh bare
-rm -r "$DESTDIR/etc" "$DESTDIR/usr"
+rm -r "${DESTDIR:?}/etc" "${DESTDIR:?}/usr"
 state > "$work/before"
 $install 2> "$work/said"
 $restore 2>> "$work/said"

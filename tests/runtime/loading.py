@@ -4,7 +4,6 @@
 CORE_DIR holds the core without a server. PROGRAM_PREFIX + version is tests/runtime/linked.c, linked against our library
 of that version.
 """
-import ctypes
 import os
 import subprocess
 import sys
