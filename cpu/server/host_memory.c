@@ -227,6 +227,13 @@ static bool host_granules(const struct host_memory *host, const host_args *args,
     return true;
 }
 
+/* In one process the client has mapped the memory. The server does not rely on that: it writes marks there, and an address
+   without access would end the program. */
+static bool range_usable(const struct session *session, const host_args *args)
+{
+    return !session->in_process || mprotect((void *)(uintptr_t)args->address, args->size, PROT_READ | PROT_WRITE) == 0;
+}
+
 void serve_host_add(struct session *session, struct call *call)
 {
     const host_args *args = &call->args.host;
@@ -240,6 +247,11 @@ void serve_host_add(struct session *session, struct call *call)
     struct host_range *range = r == CUDA_SUCCESS ? calloc(1, sizeof *range) : NULL;
     if (!range && r == CUDA_SUCCESS)
         r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (range && !range_usable(session, args)) {
+        free(range);
+        range = NULL;
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (range) {
         *range = (struct host_range){ .address = args->address, .size = args->size };
         r = range_register(session, range, device);
