@@ -3,6 +3,7 @@
  * mix. The level is read from the environment once; nothing is allocated, so a failing allocator can be
  * reported too.
  */
+#include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
 #include "cpu/common/env.h"
 
@@ -90,6 +91,7 @@ void log_message(enum log_level level, const char *format, ...)
         used += (size_t)body < room ? (size_t)body : room;
     }
     line[used++] = '\n';
+    CANCEL_OFF;
     write_line(line, used);
     errno = saved_errno;
 }

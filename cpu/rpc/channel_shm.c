@@ -39,6 +39,7 @@
  */
 #include "cpu/rpc/shm.h"
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/fd.h"
 
@@ -90,6 +91,7 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value, const s
 
 static void ring_bell(struct shm_channel *s)
 {
+    CANCEL_OFF;
     /* A full socket means that bells are waiting there; a dead one is noticed by who polls. */
     ssize_t ignored = send(s->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)ignored;
@@ -193,6 +195,7 @@ static int ready(struct shm_channel *s, int events)
 /* Is the peer still there? Unread bells do not hide its end from this. */
 static void check_peer(struct shm_channel *s)
 {
+    CANCEL_OFF;
     struct pollfd poller = { .fd = s->fd, .events = POLLRDHUP };
     if (poll(&poller, 1, 0) > 0 && poller.revents)
         atomic_store_explicit(&s->ended, true, memory_order_release);
@@ -200,6 +203,7 @@ static void check_peer(struct shm_channel *s)
 
 static void take_bells(struct shm_channel *s)
 {
+    CANCEL_OFF;
     char bells[64];
     ssize_t got = recv(s->fd, bells, sizeof bells, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
@@ -240,6 +244,7 @@ static int shorter(int timeout_ms, int most)
 /* The same where no futex reaches: looks again and again, more and more rarely. */
 static void sleep_in_naps(struct shm_channel *s, int events, int timeout_ms)
 {
+    CANCEL_OFF;
     uint64_t until = clock_now() + (uint64_t)shorter(timeout_ms, FUTEX_MS) * CLOCK_NS_PER_MS, nap = NAP_LEAST_NS;
     while (!ready(s, events) && !atomic_load_explicit(&s->shut, memory_order_relaxed)) {
         if (clock_now() >= until) {

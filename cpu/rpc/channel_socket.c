@@ -6,6 +6,7 @@
 #include "cpu/rpc/address.h"
 #include "cpu/rpc/liveness.h"
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/fd.h"
 
@@ -30,6 +31,7 @@ static struct socket_channel *of(rpc_channel *channel)
 
 static ssize_t socket_send(rpc_channel *channel, const struct iovec *vector, int count)
 {
+    CANCEL_OFF;
     struct msghdr message = { .msg_iov = (struct iovec *)vector, .msg_iovlen = (size_t)count };
     for (;;) {
         /* one piece, as most are: the kernel need not fetch and check a list */
@@ -45,6 +47,7 @@ static ssize_t socket_send(rpc_channel *channel, const struct iovec *vector, int
 
 static ssize_t socket_receive(rpc_channel *channel, struct rpc_inbox *inbox)
 {
+    CANCEL_OFF;
     size_t room;
     uint8_t *into = rpc_inbox_room(inbox, &room);
     if (!into)
@@ -63,6 +66,7 @@ static ssize_t socket_receive(rpc_channel *channel, struct rpc_inbox *inbox)
 
 static ssize_t socket_receive_into(rpc_channel *channel, const struct iovec *vector, int count)
 {
+    CANCEL_OFF;
     struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)vector, .msg_iovlen = (size_t)count };
     for (;;) {
         ssize_t got = recvmsg(of(channel)->fd, &message, MSG_DONTWAIT);
@@ -76,6 +80,7 @@ static ssize_t socket_receive_into(rpc_channel *channel, const struct iovec *vec
 
 static int socket_poll(rpc_channel *channel, int events, int timeout_ms, bool wakeable)
 {
+    CANCEL_OFF;
     struct pollfd fds[2] = {
         { .fd = of(channel)->fd, .events = (short)events },
         { .fd = of(channel)->wake, .events = POLLIN },
@@ -114,6 +119,7 @@ static int socket_peer(rpc_channel *channel)
 
 static void socket_wake(rpc_channel *channel)
 {
+    CANCEL_OFF;
     uint64_t one = 1;
     ssize_t ignored = write(of(channel)->wake, &one, sizeof one);   /* full means: woken already */
     (void)ignored;

@@ -18,6 +18,7 @@
 #include "cpu/rpc/channel.h"
 #include "cpu/rpc/tls_context.h"
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 
 #include <errno.h>
@@ -266,6 +267,7 @@ static ssize_t send_locked(struct tls_channel *c, const struct iovec *vector, in
 
 static ssize_t tls_send(rpc_channel *channel, const struct iovec *vector, int count)
 {
+    CANCEL_OFF;
     struct tls_channel *c = of(channel);
     pthread_mutex_lock(&c->lock);
     ssize_t sent = send_locked(c, vector, count);
@@ -297,6 +299,7 @@ static ssize_t receive_locked(struct tls_channel *c, uint8_t *into, size_t room)
 
 static ssize_t tls_receive(rpc_channel *channel, struct rpc_inbox *inbox)
 {
+    CANCEL_OFF;
     struct tls_channel *c = of(channel);
     size_t room;
     uint8_t *into = rpc_inbox_room(inbox, &room);
@@ -312,6 +315,7 @@ static ssize_t tls_receive(rpc_channel *channel, struct rpc_inbox *inbox)
 
 static ssize_t tls_receive_into(rpc_channel *channel, const struct iovec *vector, int count)
 {
+    CANCEL_OFF;
     struct tls_channel *c = of(channel);
     ssize_t total = 0;
     pthread_mutex_lock(&c->lock);

@@ -6,6 +6,7 @@
 #include "cpu/rpc/liveness.h"
 #include "cpu/rpc/wire.h"
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 
 #include <errno.h>
@@ -302,6 +303,7 @@ static void read_until_complete(rpc_client *client, struct rpc_call *call)
 /* Sleeps until the call is complete or the role is free. */
 static void sleep_as_waiter(rpc_client *client, struct rpc_call *call)
 {
+    CANCEL_OFF;
     struct rpc_waiter waiter = { .call = call, .next = client->waiters };
     pthread_cond_init(&waiter.wake, NULL);
     if (client->waiters)

@@ -1,5 +1,7 @@
 #include "cpu/rpc/sender.h"
 
+#include "cpu/common/cancel.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -332,6 +334,7 @@ int rpc_sender_write(struct rpc_sender *sender)
 
 static void wait_turn(struct rpc_sender *sender)
 {
+    CANCEL_OFF;
     sender->waiting++;
     pthread_cond_wait(&sender->turn, sender->lock);
     sender->waiting--;

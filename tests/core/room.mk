@@ -15,7 +15,7 @@ $(BUILD)/tests/flyt_run: tests/core/flyt_run.sh | $(BIN)/flyt-run $(BIN)/libflyt
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/core/flyt_run.sh %s\n' $(BIN) > $@
 	@chmod +x $@
-TESTS += $(BUILD)/tests/flyt_run
+TESTS += $(BUILD)/tests/flyt_run tests/core/cancellation.sh
 
 # The library, as front ends link it, against the real server.
 TESTS_CORE_SERVED := $(BUILD)/tests/core_served

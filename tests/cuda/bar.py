@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e
 
-PROGRAMS = ("vector_add", "streams", "pinned", "memory")
+PROGRAMS = ("vector_add", "streams", "pinned", "memory", "cancelled")
 MIB = 1 << 20
 
 

@@ -140,7 +140,7 @@ TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_lanes@300)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_lanes --transport tls")
 
 # Through the memory of an ivshmem device.
-$(BUILD)/tests/cuda_bar: tests/cuda/bar.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/streams build/cuda/pinned build/cuda/memory build/cuda/forever | $(PROGRAMS)
+$(BUILD)/tests/cuda_bar: tests/cuda/bar.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/streams build/cuda/pinned build/cuda/memory build/cuda/cancelled build/cuda/forever | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/bar.py --bin %s "$$@"\n' $(BIN) > $@
 	@chmod +x $@

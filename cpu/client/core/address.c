@@ -73,6 +73,7 @@ void address_remove_device(int device)
 
 bool core_address_lookup(uint64_t address, struct core_range *out)
 {
+    CANCEL_DEFERRED;
     if (!session_ready())
         return false;
     pthread_rwlock_rdlock(&lock);

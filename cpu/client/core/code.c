@@ -154,6 +154,7 @@ static bool name_add(struct name_table *t, struct name *n, const char *text)
 
 int core_image_add(const void *wrapper, core_image **out)
 {
+    CANCEL_DEFERRED;
     core_image *image = calloc(1, sizeof *image);
     if (!image)
         return CORE_OUT_OF_MEMORY;
@@ -169,6 +170,7 @@ int core_image_add(const void *wrapper, core_image **out)
 
 int core_function_add(core_image *image, const char *name, core_function **out)
 {
+    CANCEL_DEFERRED;
     if (!image || !name || strlen(name) > FLYT_MAX_NAME)
         return CORE_INVALID_VALUE;
     pthread_mutex_lock(&names);
@@ -188,6 +190,7 @@ int core_function_add(core_image *image, const char *name, core_function **out)
 
 int core_variable_add(core_image *image, const char *name, size_t size, bool is_constant, core_variable **out)
 {
+    CANCEL_DEFERRED;
     if (!image || !name || strlen(name) > FLYT_MAX_NAME)
         return CORE_INVALID_VALUE;
     pthread_mutex_lock(&names);
@@ -465,6 +468,7 @@ int code_function(int device, core_function *f, struct loaded_function **out)
 
 int core_variable_address(int device, core_variable *v, uint64_t *address, size_t *size)
 {
+    CANCEL_DEFERRED;
     struct device *d;
     int code = device_enter(device, &d);
     if (code)
@@ -539,6 +543,7 @@ static void function_forget(core_function *f)
 
 void core_image_remove(core_image *image)
 {
+    CANCEL_DEFERRED;
     if (!image || core_forked())
         return;
     pthread_mutex_lock(&image->load);

@@ -202,6 +202,7 @@ static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const 
 
 int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
 {
+    CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
     int code = copy_in_uncounted(device, stream, to, from, size, blocking);
     if (!code)
@@ -318,6 +319,7 @@ static int copy_out_uncounted(int device, core_stream stream, void *to, uint64_t
 
 int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
 {
+    CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
     int code = copy_out_uncounted(device, stream, to, from, size, blocking);
     if (!code)
@@ -341,6 +343,7 @@ static int copy_uncounted(int device, core_stream stream, uint64_t to, uint64_t 
 
 int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
 {
+    CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
     int code = copy_uncounted(device, stream, to, from, size, blocking);
     if (!code)
@@ -366,6 +369,7 @@ static int copy_host_uncounted(int device, core_stream stream, void *to, const v
 
 int core_copy_host(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking)
 {
+    CANCEL_DEFERRED;
     (void)blocking;
     uint64_t begun = stats_copy_begins();
     int code = copy_host_uncounted(device, stream, to, from, size);

@@ -173,6 +173,7 @@ static int copy_box_in_uncounted(int device, core_stream stream, const struct co
 int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
                      const struct core_extent *e, bool blocking)
 {
+    CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
     int code = copy_box_in_uncounted(device, stream, to, from, e, blocking);
     if (!code)
@@ -295,6 +296,7 @@ static int copy_box_out_uncounted(int device, core_stream stream, const struct c
 int core_copy_box_out(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
                       const struct core_extent *e, bool blocking)
 {
+    CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
     int code = copy_box_out_uncounted(device, stream, to, from, e, blocking);
     if (!code)
@@ -322,6 +324,7 @@ static int copy_box_uncounted(int device, core_stream stream, const struct core_
 int core_copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
                   const struct core_extent *e, bool blocking)
 {
+    CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
     int code = copy_box_uncounted(device, stream, to, from, e, blocking);
     if (!code)
@@ -373,6 +376,7 @@ static int set_pinned(struct stream *s, const struct late_set *set, bool blockin
 int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,
              unsigned element, bool blocking)
 {
+    CANCEL_DEFERRED;
     struct stream *s;
     uint64_t bytes;
     int code = stream_enter(device, stream, &s);

@@ -8,9 +8,10 @@
  *
  * Result codes are CUresult values (equal to cudaError_t where both have the code). Every function may also
  * return the session's sticky error, 3 (CUDA_ERROR_NOT_INITIALIZED) in the child of a fork, or what the
- * loss of the connection gives. All functions are thread-safe. A function that is said to wait costs one
- * round trip; the others cost no wait. Handles are tokens, checked before use: a freed, foreign or random
- * one gives 400 (CUDA_ERROR_INVALID_HANDLE), never a crash.
+ * loss of the connection gives. All functions are thread-safe; a thread that is cancelled inside (pthread_cancel)
+ * ends behind the call (cpu/common/cancel.h). A function that is said to wait costs one round trip; the others
+ * cost no wait. Handles are tokens, checked before use: a freed, foreign or random one gives 400
+ * (CUDA_ERROR_INVALID_HANDLE), never a crash.
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H

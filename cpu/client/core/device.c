@@ -217,6 +217,7 @@ int core_device_attribute(int device, int attribute, int *value)
 
 int core_device_activate(int device)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -258,6 +259,7 @@ enum { ASSERT_FAILED = 710 };
 /* An assert is cleared by a reset; the other errors that stay, stay, and native answers the reset with them. */
 int core_device_reset(int device)
 {
+    CANCEL_DEFERRED;
     int code = core_attach();
     if (code)
         return code;
@@ -345,6 +347,7 @@ int device_settle(int device)
 /* Always travels while anything was sent since: latched errors come back with the answer. */
 int core_device_synchronize(int device)
 {
+    CANCEL_DEFERRED;
     struct device *d;
     int code = device_enter(device, &d);
     if (code)
@@ -358,6 +361,7 @@ int core_device_synchronize(int device)
 
 int core_limit_get(int device, int limit, size_t *value)
 {
+    CANCEL_DEFERRED;
     struct device *d;
     int code = device_enter(device, &d);
     if (code)
@@ -372,6 +376,7 @@ int core_limit_get(int device, int limit, size_t *value)
 
 int core_limit_set(int device, int limit, size_t value)
 {
+    CANCEL_DEFERRED;
     struct device *d;
     int code = device_enter(device, &d);
     if (code)

@@ -46,6 +46,7 @@ static int event_enter(core_event token, struct event **out)
 
 int core_event_create(int device, unsigned flags, core_event *out)
 {
+    CANCEL_DEFERRED;
     struct device *d;
     int code = device_enter(device, &d);
     if (code)
@@ -90,6 +91,7 @@ static void event_recycle(struct event *e, uint32_t index)
 
 int core_event_destroy(core_event token)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -116,6 +118,7 @@ void event_forget_device(int device)
 
 int core_event_record(int device, core_event token, core_stream stream, unsigned flags)
 {
+    CANCEL_DEFERRED;
     struct event *e;
     struct stream *s;
     int code = event_enter(token, &e);
@@ -170,6 +173,7 @@ static int event_ask(struct event *e, uint32_t procedure)
 
 int core_event_synchronize(core_event token)
 {
+    CANCEL_DEFERRED;
     struct event *e;
     int code = event_enter(token, &e);
     if (code)
@@ -189,6 +193,7 @@ int core_event_synchronize(core_event token)
 
 int core_event_query(core_event token)
 {
+    CANCEL_DEFERRED;
     struct event *e;
     int code = event_enter(token, &e);
     if (code)
@@ -212,6 +217,7 @@ int core_event_query(core_event token)
 
 int core_event_elapsed(core_event start, core_event end, float *milliseconds)
 {
+    CANCEL_DEFERRED;
     struct event *a, *b;
     int code = event_enter(start, &a);
     if (code || (code = event_enter(end, &b)))
@@ -229,6 +235,7 @@ int core_event_elapsed(core_event start, core_event end, float *milliseconds)
 
 int core_stream_wait(int device, core_stream stream, core_event token, unsigned flags)
 {
+    CANCEL_DEFERRED;
     struct event *e;
     struct stream *s;
     int code = event_enter(token, &e);

@@ -78,6 +78,7 @@ static void act(const flyt_event *event)
 static void *helper_run(void *unused)
 {
     (void)unused;
+    cancel_state_off();
     for (;;) {
         pthread_mutex_lock(&helper.lock);
         struct events_call *call = helper.first;

@@ -60,6 +60,7 @@ static void function_ended(void)
 static void *host_run(void *unused)
 {
     (void)unused;
+    cancel_state_off();                       /* also where a function of the program cancels the thread that it runs in */
     host_thread = true;
     pthread_mutex_lock(&hosts.lock);
     for (;;) {
@@ -167,6 +168,7 @@ bool core_in_host_function(void)
 
 int core_host_function(int device, core_stream stream, void (*function)(void *user, int status), void *user, bool on_error)
 {
+    CANCEL_DEFERRED;
     struct stream *s;
     int code = stream_enter(device, stream, &s);
     if (code)

@@ -176,6 +176,7 @@ static int allocate_shared(size_t size, unsigned flags, void **out)
 
 int core_host_allocate(size_t size, unsigned flags, void **out)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -204,6 +205,7 @@ int core_host_allocate(size_t size, unsigned flags, void **out)
 
 int core_host_free(void *host)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -228,6 +230,7 @@ int core_host_free(void *host)
 
 int core_host_register(void *host, size_t size, unsigned flags)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -241,6 +244,7 @@ int core_host_register(void *host, size_t size, unsigned flags)
 
 int core_host_unregister(void *host)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -255,6 +259,7 @@ int core_host_unregister(void *host)
 
 int core_host_device_pointer(void *host, uint64_t *address)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -266,6 +271,7 @@ int core_host_device_pointer(void *host, uint64_t *address)
 
 int core_host_flags(void *host, unsigned *flags)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     struct core_range range;
     if (code)

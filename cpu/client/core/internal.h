@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "core.h"
+#include "cpu/common/cancel.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 

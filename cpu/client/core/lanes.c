@@ -106,6 +106,7 @@ void lanes_abandon(void)
 /* What fails is said once; then large copies go over the connections that there are. */
 bool lane_open(unsigned number)
 {
+    CANCEL_OFF;
     struct lane *lane = &lanes.lanes[number - 1];
     lane_args args = { .lane = number };
     lane_result result = { 0 };

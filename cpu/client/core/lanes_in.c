@@ -307,6 +307,7 @@ static void sending_poll(struct sending *s)
 
 int lanes_send(struct stream *stream, lanes_next_function *next, void *context, size_t *size, enum lanes_patience patience)
 {
+    CANCEL_OFF;
     struct sending *s = malloc(sizeof *s);
     uint64_t start = clock_now(), whole = *size;
     if (!s)

@@ -125,6 +125,7 @@ flyt_via lane_out_begin(struct lane_out *out, const struct host_rows *to, bool l
 
 int lane_out_wait(struct lane_out *out)
 {
+    CANCEL_OFF;
     struct lane *lane = &lanes.lanes[out->via.lane - 1];
     pthread_mutex_lock(&lanes.lock);
     while (out->left && !lanes_gone()) {
@@ -165,6 +166,7 @@ void lane_out_cancel(struct lane_out *out)
 static void *late_run(void *unused)
 {
     (void)unused;
+    cancel_state_off();
     pthread_mutex_lock(&lanes.lock);
     for (;;) {
         struct lane_out *out;

@@ -26,6 +26,7 @@ enum { ATTRIBUTE_IGNORE = 0, ATTRIBUTE_POLICY_WINDOW = 1, ATTRIBUTE_COOPERATIVE 
 
 int core_function_info(int device, core_function *f, const struct core_function_info **out)
 {
+    CANCEL_DEFERRED;
     struct loaded_function *loaded;
     int code = code_function(device, f, &loaded);
     *out = code ? NULL : &loaded->info;
@@ -34,6 +35,7 @@ int core_function_info(int device, core_function *f, const struct core_function_
 
 int core_function_set(int device, core_function *f, int attribute, int value)
 {
+    CANCEL_DEFERRED;
     struct loaded_function *loaded;
     int code = code_function(device, f, &loaded);
     if (code)
@@ -54,6 +56,7 @@ int core_function_set(int device, core_function *f, int attribute, int value)
 
 int core_function_cache(int device, core_function *f, int config)
 {
+    CANCEL_DEFERRED;
     struct loaded_function *loaded;
     int code = code_function(device, f, &loaded);
     if (code)
@@ -94,6 +97,7 @@ static int occupancy_blocks(struct loaded_function *loaded, int block_size, size
 
 int core_occupancy_blocks(int device, core_function *f, int block_size, size_t shared, unsigned flags, int *blocks)
 {
+    CANCEL_DEFERRED;
     struct loaded_function *loaded;
     int code = code_function(device, f, &loaded);
     return code ? code : occupancy_blocks(loaded, block_size, shared, flags, blocks);
@@ -101,6 +105,7 @@ int core_occupancy_blocks(int device, core_function *f, int block_size, size_t s
 
 int core_occupancy_shared(int device, core_function *f, int blocks, int block_size, size_t *shared)
 {
+    CANCEL_DEFERRED;
     struct loaded_function *loaded;
     int code = code_function(device, f, &loaded);
     if (code)
@@ -331,6 +336,7 @@ static int launch_send_whole(struct stream *s, const struct core_launch *l, cons
 
 int core_launch(int device, const struct core_launch *l)
 {
+    CANCEL_DEFERRED;
     struct loaded_function *loaded;
     struct stream *s;
     int code = code_function(device, l->function, &loaded);

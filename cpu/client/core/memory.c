@@ -310,6 +310,7 @@ static int heap_allocate(struct heap *heap, int device, uint64_t size, uint64_t 
 
 int core_memory_allocate(int device, size_t size, uint64_t *address)
 {
+    CANCEL_DEFERRED;
     struct device *d;
     int code = device_enter(device, &d);
     if (code)
@@ -331,6 +332,7 @@ int core_memory_allocate(int device, size_t size, uint64_t *address)
 
 int core_memory_free(uint64_t address)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -361,6 +363,7 @@ uint64_t memory_credit(int device)
 
 int core_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 {
+    CANCEL_DEFERRED;
     struct device *d;
     int code = device_enter(device, &d);
     if (code)

@@ -223,6 +223,7 @@ void outs_wait(const struct point *p)
 {
     if (!atomic_load(&outs.count))
         return;
+    CANCEL_OFF;
     pthread_mutex_lock(&outs.lock);
     while (any_before(p))
         pthread_cond_wait(&outs.arrived, &outs.lock);
@@ -235,6 +236,7 @@ void outs_wait_place(const struct point *p, const void *address, size_t size)
     struct host_rows place = { .address = (uint8_t *)(uintptr_t)address, .width = size, .rows = 1, .slices = 1 };
     if (!atomic_load(&outs.count))
         return;
+    CANCEL_OFF;
     pthread_mutex_lock(&outs.lock);
     for (struct out *o = outs.first; o;) {
         bool first = overlap(&o->place, &place) && out_before(o, p);
@@ -249,6 +251,7 @@ void outs_wait_device(int device, uint64_t serial)
 {
     if (!atomic_load(&outs.count))
         return;
+    CANCEL_OFF;
     pthread_mutex_lock(&outs.lock);
     while (any_on(device, serial))
         pthread_cond_wait(&outs.arrived, &outs.lock);

@@ -70,6 +70,7 @@ int core_take_latched(void)
 void session_lost(void *unused, const char *reason)
 {
     (void)unused;
+    CANCEL_OFF;
     pthread_mutex_lock(&loss_lock);
     bool first = !loss_told && atomic_load(&state) == STATE_READY;
     if (!loss_reason[0])
@@ -97,6 +98,7 @@ void session_lost(void *unused, const char *reason)
 
 int session_loss_wait(int code)
 {
+    CANCEL_OFF;
     pthread_mutex_lock(&loss_lock);
     /* The transport ends its calls before it calls session_lost. After an end that was meant nobody does: once, then, in vain. */
     struct timespec until = clock_timespec(clock_now() + LOSS_SAID_NS);
@@ -370,6 +372,7 @@ int core_attach(void)
         return CORE_NOT_INITIALIZED;
     if (now == STATE_FAILED)
         return failure;
+    CANCEL_OFF;
     pthread_mutex_lock(&attach_lock);
     now = atomic_load(&state);
     if (now == STATE_NEW) {
@@ -395,6 +398,7 @@ int core_enter(void)
 
 void core_unsupported(const char *name)
 {
+    CANCEL_DEFERRED;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static const char *told[512];
     static unsigned count;

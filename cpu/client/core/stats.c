@@ -133,6 +133,7 @@ void core_count_local(void)
 
 void core_statistics(struct core_statistics *out)
 {
+    CANCEL_DEFERRED;
     struct rpc_client_statistics rpc = { 0 };
     if (session_ready())
         rpc_client_statistics(core_session.client, &rpc);

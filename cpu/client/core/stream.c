@@ -434,6 +434,7 @@ static int stream_create(int device, unsigned flags, int priority, struct stream
 
 int core_stream_create(int device, unsigned flags, int priority, core_stream *out)
 {
+    CANCEL_DEFERRED;
     struct device *d;
     int code = device_enter(device, &d);
     if (code)
@@ -469,6 +470,7 @@ static int stream_destroy(uint64_t token)
 
 int core_stream_destroy(core_stream token)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     return code ? code : stream_destroy(token);
 }
@@ -561,6 +563,7 @@ int stream_enter(int device, core_stream token, struct stream **out)
 
 int core_stream_synchronize(int device, core_stream token)
 {
+    CANCEL_DEFERRED;
     struct stream *s;
     int code = stream_enter(device, token, &s);
     return code ? code : stream_wait_for(s);
@@ -568,6 +571,7 @@ int core_stream_synchronize(int device, core_stream token)
 
 int core_stream_query(int device, core_stream token)
 {
+    CANCEL_DEFERRED;
     struct stream *s;
     int code = stream_enter(device, token, &s);
     if (code)
@@ -593,6 +597,7 @@ int core_stream_query(int device, core_stream token)
 
 int core_stream_info(int device, core_stream token, struct core_stream_info *out)
 {
+    CANCEL_DEFERRED;
     struct stream *s;
     int code = stream_enter(device, token, &s);
     if (!code)

@@ -70,6 +70,7 @@ void wire_print_texts(void)
 {
     if (!atomic_load_explicit(&texts.any, memory_order_acquire))
         return;
+    CANCEL_OFF;
     pthread_mutex_lock(&texts.writing);
     for (struct text *text; (text = text_take()); free(text)) {
         FILE *stream = text->fd == 2 ? stderr : stdout;

@@ -1,0 +1,20 @@
+#!/bin/sh
+# cancellation.sh: every function of cpu/client/core/core.h begins by making cancellation deferred (cpu/common/cancel.h), except those
+# that take no lock and do not wait, or leave that to core_attach.
+set -u
+export LC_ALL=C
+short="core_attach core_count_local core_device core_device_active core_device_attribute core_device_count core_driver_version core_forked
+       core_in_host_function core_sticky core_take_latched"
+public=$(sed -n 's/^CORE_API.*[ *]\(core_[a-z_]*\)(.*/\1/p' cpu/client/core/core.h | sort -u)
+bad=0
+for name in $public; do
+    case " $(echo $short) " in *" $name "*) continue ;; esac
+    if ! grep -h -A 3 -E "^[a-z].*[ *]$name\(" $(find cpu/client -name '*.c') | grep -q CANCEL_DEFERRED; then
+        echo "# $name does not begin with CANCEL_DEFERRED"
+        bad=1
+    fi
+done
+count=$(echo "$public" | wc -l)
+[ "$count" -gt 50 ] || { echo "# only $count functions were found in core.h"; bad=1; }
+echo 1..1
+[ $bad = 0 ] && echo "ok 1 - $count public functions of the core" || echo "not ok 1 - public functions of the core"
