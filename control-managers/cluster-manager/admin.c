@@ -1,10 +1,9 @@
 /* admin.c: what flytctl asks about the whole, about nodes, servers and programs. Entitlements: admin_vm.c. */
-#include "control-managers/cluster-manager/cluster.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "control-managers/cluster-manager/changes.h"
 #include "cpu/common/explain.h"
 
 static void reply_plain(struct call *call, ctl_code code, char *text)
@@ -22,9 +21,12 @@ static const char *who(struct conn *conn)
 
 void admin_fill_status(struct cluster *cluster, admin_status_result *out)
 {
+    static char away[CTL_MAX_TEXT + 1];         /* valid until the next status is filled: one thread */
+    *away = '\0';
+    bool db_up = !change_db_away(cluster, away, sizeof away);
     *out = (admin_status_result){
         .software = (char *)CLUSTER_SOFTWARE, .cluster = cluster->name, .started = cluster->started, .db_kind = cluster->db_kind,
-        .db_up = cluster->db_up, .db_text = cluster->db_text, .policy = (char *)place_policies[cluster->values->policy].name,
+        .db_up = db_up, .db_text = away, .policy = (char *)place_policies[cluster->values->policy].name,
         .tls = cluster->tls != NULL, .nodes = (u_int)cluster->nodes.count, .vms = (u_int)cluster->vms.count,
         .servers = (u_int)cluster->servers.count, .programs = (u_int)cluster->programs.count,
         .waiting = (u_int)cluster->line_length, .last_event = cluster->events.next - 1,
@@ -124,58 +126,92 @@ void admin_handle_nodes(struct conn *conn, struct call *call, void *object)
     free(buffers);
 }
 
-static ctl_code remove_node(struct cluster *cluster, struct node *node, bool force, char *text)
+static ctl_code prepare_remove(struct cluster *cluster, struct change *change, char *text)
 {
-    char why[128];
-    if (node->session && !force)
+    const struct node *node = map_get(&cluster->nodes, change->name);
+    if (!node)
+        return explain(text, CTL_NOT_FOUND, "there is no node '%s'", change->name);
+    if (node->session && !change->force)
         return explain(text, CTL_BUSY, "node %s is connected: stop its node manager first, or use --force", node->row.name);
-    if (node->server_count && !force)
+    if (node->server_count && !change->force)
         return explain(text, CTL_BUSY, "node %s has %zu servers: drain it and wait, or use --force, and they are lost",
                        node->row.name, node->server_count);
-    snprintf(why, sizeof why, "node %s was removed", node->row.name);
-    node_lose(cluster, node, why);
-    store_delete_node(cluster, node->row.name);
-    node_destroy(cluster, node);
+    change->row = (struct db_change){ .action = DB_DELETE, .kind = DB_NODE };
+    change->row.row.node = node->row;
     return CTL_OK;
 }
+
+static void carry_out_remove(struct cluster *cluster, struct change *change)
+{
+    struct node *node = map_get(&cluster->nodes, change->name);
+    struct event_about which = { .node = change->name };
+    char why[128];
+    if (node) {
+        snprintf(why, sizeof why, "node %s was removed", node->row.name);
+        node_lose(cluster, node, why);
+        node_destroy(cluster, node);
+    }
+    cluster_event(cluster, ADMIN_INFO, "node-removed", &which, "by %s", change->by);
+}
+
+static ctl_code prepare_drain(struct cluster *cluster, struct change *change, char *text)
+{
+    const struct node *node = map_get(&cluster->nodes, change->name);
+    if (!node)
+        return explain(text, CTL_NOT_FOUND, "there is no node '%s'", change->name);
+    change->row = (struct db_change){ .action = DB_PUT, .kind = DB_NODE };
+    change->row.row.node = node->row;
+    change->row.row.node.drained = change->drain;
+    change->puts = node->puts;
+    if (change->drain && node->server_count)
+        snprintf(change->remark, sizeof change->remark, "nothing new is placed there; %zu server%s on until the programs have ended",
+                 node->server_count, node->server_count == 1 ? " goes" : "s go");
+    return CTL_OK;
+}
+
+static void carry_out_drain(struct cluster *cluster, struct change *change)
+{
+    struct node *node = map_get(&cluster->nodes, change->name);
+    struct event_about which = { .node = change->name };
+    if (!node)
+        return;
+    node->row.drained = change->drain;
+    node->in_db = true;
+    if (node->puts != change->puts)
+        store_put_node(cluster, node);          /* its row was written meanwhile, as it was before */
+    node_set_schedulable(cluster, node);
+    cluster_event(cluster, ADMIN_INFO, change->drain ? "node-drained" : "node-undrained", &which, "by %s; it has %zu servers", change->by,
+                  node->server_count);
+    line_retry(cluster);
+}
+
+static void reply_change(struct change *change, ctl_code code, char *text)
+{
+    reply_plain(change->call, code, text);
+}
+
+static const struct change_kind remove_kind = { "node", "flytctl node show", prepare_remove, carry_out_remove, reply_change };
+static const struct change_kind drain_kind = { "node", "flytctl node show", prepare_drain, carry_out_drain, reply_change };
 
 void admin_handle_node(struct conn *conn, struct call *call, void *object)
 {
     const admin_node_args *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
-    struct node *node = map_get(&cluster->nodes, args->name);
+    const struct node *node = map_get(&cluster->nodes, args->name);
+    struct change change = { .kind = args->action == ADMIN_NODE_REMOVE ? &remove_kind : &drain_kind, .force = args->force,
+                             .drain = args->action == ADMIN_NODE_DRAIN };
     char text[CTL_MAX_TEXT + 1] = "";
-    struct event_about which = { .node = args->name };
+    snprintf(change.name, sizeof change.name, "%s", args->name);
     if (!node) {
         snprintf(text, sizeof text, "there is no node '%s'", args->name);
         reply_plain(call, CTL_NOT_FOUND, text);
-        return;
-    }
-    if (args->action == ADMIN_NODE_REMOVE) {
-        ctl_code code = remove_node(cluster, node, args->force, text);
-        if (code == CTL_OK)
-            cluster_event(cluster, ADMIN_INFO, "node-removed", &which, "by %s", who(conn));
-        reply_plain(call, code, text);
-        return;
-    }
-    if (args->action != ADMIN_NODE_DRAIN && args->action != ADMIN_NODE_UNDRAIN) {
+    } else if (args->action < ADMIN_NODE_DRAIN || args->action > ADMIN_NODE_REMOVE) {
         reply_plain(call, CTL_INVALID, (char *)"this is not known to do with a node");
-        return;
+    } else if (args->action != ADMIN_NODE_REMOVE && node->row.drained == change.drain && !change_pending(cluster, "node", args->name)) {
+        reply_plain(call, CTL_OK, text);        /* it is so already */
+    } else {
+        change_submit(conn, call, &change);
     }
-    bool drain = args->action == ADMIN_NODE_DRAIN;
-    if (node->row.drained != drain) {
-        node->row.drained = drain;
-        node->in_db = true;
-        store_put_node(cluster, node);
-        node_set_schedulable(cluster, node);
-        cluster_event(cluster, ADMIN_INFO, drain ? "node-drained" : "node-undrained", &which, "by %s; it has %zu servers", who(conn),
-                      node->server_count);
-        line_retry(cluster);
-    }
-    if (drain && node->server_count)
-        snprintf(text, sizeof text, "nothing new is placed there; %zu server%s on until the programs have ended", node->server_count,
-                 node->server_count == 1 ? " goes" : "s go");
-    reply_plain(call, CTL_OK, text);
 }
 
 /* ---- servers ---- */

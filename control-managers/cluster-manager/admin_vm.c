@@ -1,27 +1,12 @@
 /*
- * admin_vm.c: entitlements. Changes are answered when the DB has taken them; what is decided here holds at once for
- * servers that start from now on.
+ * admin_vm.c: entitlements. Changes are made as changes.h says; they hold for servers that start from then on.
  */
-#include "control-managers/cluster-manager/cluster.h"
-
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "control-managers/cluster-manager/changes.h"
 #include "cpu/common/explain.h"
-
-/* A call that the DB has to be waited for. */
-struct pending {
-    struct pending *next, **back;       /* of its session */
-    struct cluster *cluster;
-    struct session *session;            /* NULL: it has gone */
-    struct call    *call;
-    enum db_action  action;
-    struct db_vm    row;
-    bool            plain;              /* ctl_plain_result, else admin_vm_add_result */
-    char            secret[SECRET_TEXT_SIZE + 1], text[CTL_MAX_TEXT + 1];
-};
 
 static void reply(struct call *call, bool plain, ctl_code code, char *text, char *secret)
 {
@@ -30,94 +15,29 @@ static void reply(struct call *call, bool plain, ctl_code code, char *text, char
     call_reply(call, plain ? (void *)&short_result : (void *)&result);
 }
 
-void admin_forget(struct session *session)
+static void reply_change(struct change *change, ctl_code code, char *text)
 {
-    for (struct pending *pending = session->pending; pending; pending = pending->next)
-        pending->session = NULL;
-    session->pending = NULL;
-}
-
-/* What has to happen in memory once it is durable. */
-static void carry_out(struct cluster *cluster, struct pending *pending)
-{
-    struct vm *vm = map_get(&cluster->vms, pending->row.name);
-    struct event_about which = { .vm = pending->row.name };
-    const char *by = pending->session ? pending->session->hello.name : "an administrator";
-    if (pending->action == DB_INSERT) {
-        if (!vm)
-            vm_create(cluster, &pending->row);
-        cluster_event(cluster, ADMIN_INFO, "vm-added", &which, "%u SMs, %llu MiB, by %s", pending->row.sms,
-                      (unsigned long long)pending->row.memory_mib, by);
-    } else if (pending->action == DB_DELETE) {
-        cluster_event(cluster, ADMIN_INFO, "vm-removed", &which, "by %s", by);
-        if (vm)
-            vm_destroy(cluster, vm);
-    } else {
-        cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%u SMs, %llu MiB, by %s", pending->row.sms,
-                      (unsigned long long)pending->row.memory_mib, by);
-        line_retry(cluster);
-    }
-}
-
-static void stored(void *context, int error, const char *why)
-{
-    struct pending *pending = context;
-    struct cluster *cluster = pending->cluster;
-    struct vm *vm = map_get(&cluster->vms, pending->row.name);
-    ctl_code code = error == 0 ? CTL_OK : error == -EEXIST ? CTL_EXISTS : CTL_INTERNAL;
-    if (vm && pending->action == DB_PUT)
-        vm->writing--;
-    if (error == 0 && !cluster->stopping)
-        carry_out(cluster, pending);
-    else if (error == -EEXIST)
-        snprintf(pending->text, sizeof pending->text, "there is a VM '%s' already", pending->row.name);
-    else
-        snprintf(pending->text, sizeof pending->text, "the resource DB did not take it: %.900s", why);
-    if (pending->session) {
-        *pending->back = pending->next;
-        if (pending->next)
-            pending->next->back = pending->back;
-        reply(pending->call, pending->plain, code, pending->text, code == CTL_OK ? pending->secret : (char *)"");
-    }
-    memset(pending->secret, 0, sizeof pending->secret);
-    free(pending);
-}
-
-/* Hands the change to the DB; the call is answered in any case. secret: NULL or what is to be returned. */
-static void store(struct conn *conn, struct call *call, bool plain, enum db_action action, const struct db_vm *row,
-                  const char *secret, const char *text)
-{
-    struct session *session = session_of(conn);
-    struct cluster *cluster = session->cluster;
-    struct pending *pending = cluster->db_up ? calloc(1, sizeof *pending) : NULL;
-    char why[CTL_MAX_TEXT + 1];
-    if (!pending) {
-        snprintf(why, sizeof why, "the resource DB is away (%.800s): nothing was changed, try again", cluster->db_text);
-        reply(call, plain, CTL_DB_AWAY, why, (char *)"");
-        return;
-    }
-    *pending = (struct pending){ .next = session->pending, .back = &session->pending, .cluster = cluster, .session = session,
-                                 .call = call, .action = action, .row = *row, .plain = plain };
-    snprintf(pending->secret, sizeof pending->secret, "%s", secret ? secret : "");
-    snprintf(pending->text, sizeof pending->text, "%s", text);
-    if (pending->next)
-        pending->next->back = &pending->next;
-    session->pending = pending;
-    struct vm *vm = action == DB_PUT ? map_get(&cluster->vms, row->name) : NULL;
-    if (vm) {
-        vm->writing++;
-        vm_rename_address(cluster, vm, row);
-    }
-    int failure = store_change_vm(cluster, action, row, stored, pending);
-    if (failure)
-        stored(pending, failure, "too much waits for it already");
+    static char none[1];
+    reply(change->call, change->plain, code, text, code == CTL_OK || code == CTL_UNKNOWN ? change->secret : none);
 }
 
 /* ---- checking ---- */
 
+/* Who has this address, or is about to. NULL: nobody but the VM of that name. */
+static const char *holder_of(struct cluster *cluster, const char *address, const char *name)
+{
+    const struct vm *vm = map_get(&cluster->vm_addresses, address);
+    if (vm && strcmp(vm->row.name, name))
+        return vm->row.name;
+    for (const struct change *at = change_given(cluster, NULL); at; at = change_given(cluster, at))
+        if (at->row.kind == DB_VM && at->row.action != DB_DELETE && strcmp(at->name, name) && strcmp(at->row.row.vm.address, address) == 0)
+            return at->name;
+    return NULL;
+}
+
 static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, char *text)
 {
-    struct vm *other = *row->address ? map_get(&cluster->vm_addresses, row->address) : NULL;
+    const char *other = *row->address ? holder_of(cluster, row->address, row->name) : NULL;
     if (!protocol_name_valid(row->name))
         return explain(text, CTL_INVALID, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", row->name, CTL_MAX_NAME);
     if (row->sms < 1 || row->sms > 1000000)
@@ -128,31 +48,28 @@ static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, char
         return explain(text, CTL_INVALID, "there is no such kind of sharing (%#x)", row->sharing);
     if (row->wait > ADMIN_WAIT_IN_LINE)
         return explain(text, CTL_INVALID, "there is no such rule of waiting (%u)", row->wait);
-    if (other && strcmp(other->row.name, row->name))
-        return explain(text, CTL_EXISTS, "VM '%s' has the address %s already", other->row.name, row->address);
+    if (other)
+        return explain(text, CTL_EXISTS, "VM '%s' has the address %s already", other, row->address);
     return CTL_OK;
 }
 
-static ctl_code take(const admin_vm *args, unsigned set, struct db_vm *row, char *text)
+/* Takes those members over that `set` names. */
+static void merge(const struct db_vm *wanted, unsigned set, struct db_vm *row)
 {
     if (set & ADMIN_VM_SET_ADDRESS)
-        snprintf(row->address, sizeof row->address, "%s", args->address);
+        memcpy(row->address, wanted->address, sizeof row->address);
     if (set & ADMIN_VM_SET_HOST)
-        snprintf(row->host, sizeof row->host, "%s", args->host);
+        memcpy(row->host, wanted->host, sizeof row->host);
     if (set & ADMIN_VM_SET_SMS)
-        row->sms = args->sms;
-    if (set & ADMIN_VM_SET_MEMORY) {
-        if (args->memory & 0xfffff)
-            return explain(text, CTL_INVALID, "memory is given in whole MiB, not %llu bytes", (unsigned long long)args->memory);
-        row->memory_mib = args->memory >> 20;
-    }
+        row->sms = wanted->sms;
+    if (set & ADMIN_VM_SET_MEMORY)
+        row->memory_mib = wanted->memory_mib;
     if (set & ADMIN_VM_SET_SHARING)
-        row->sharing = args->sharing;
+        row->sharing = wanted->sharing;
     if (set & ADMIN_VM_SET_GROUPING)
-        row->grouping = args->grouping;
+        row->grouping = wanted->grouping;
     if (set & ADMIN_VM_SET_WAIT)
-        row->wait = (uint8_t)args->wait;
-    return CTL_OK;
+        row->wait = wanted->wait;
 }
 
 static ctl_code new_secret(struct db_vm *row, char *text_out, char *text)
@@ -167,33 +84,119 @@ static ctl_code new_secret(struct db_vm *row, char *text_out, char *text)
     return CTL_OK;
 }
 
-/* ---- the calls ---- */
+/* An entitlement that no GPU can hold is allowed, because a larger one may come; but it is said. */
+static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char *remark)
+{
+    struct place_request request = server_request_of(cluster, row);
+    struct place_result place;
+    char why[CTL_MAX_TEXT / 2];
+    if (place_choose(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_NEVER)
+        return;
+    size_t at = strlen(remark);
+    place_explain(&cluster->pool, &request, PLACE_NEVER, why, sizeof why);
+    snprintf(remark + at, CTL_MAX_TEXT + 1 - at, "%swarning: no program of it can run now: %s", at ? "; " : "", why);
+}
+
+/* ---- adding ---- */
+
+static ctl_code prepare_add(struct cluster *cluster, struct change *change, char *text)
+{
+    struct db_vm *row = &change->row.row.vm;
+    change->row = (struct db_change){ .action = DB_INSERT, .kind = DB_VM };
+    *row = change->wanted;
+    ctl_code code = check_row(cluster, row, text);
+    if (code == CTL_OK && map_get(&cluster->vms, row->name))
+        code = explain(text, CTL_EXISTS, "there is a VM '%s' already", row->name);
+    if (code == CTL_OK && !row->has_stored)
+        code = new_secret(row, change->secret, text);
+    warn_of_size(cluster, row, change->remark);
+    return code;
+}
+
+static void carry_out_add(struct cluster *cluster, struct change *change)
+{
+    const struct db_vm *row = &change->row.row.vm;
+    struct event_about which = { .vm = row->name };
+    if (!map_get(&cluster->vms, row->name))
+        vm_create(cluster, row);
+    cluster_event(cluster, ADMIN_INFO, "vm-added", &which, "%u SMs, %llu MiB, by %s", row->sms, (unsigned long long)row->memory_mib,
+                  change->by);
+}
+
+static const struct change_kind add_kind = { "VM", "flytctl vm show", prepare_add, carry_out_add, reply_change };
+
+/* Fills `wanted` from what was sent. */
+static ctl_code take(const admin_vm *args, unsigned set, struct db_vm *wanted, char *text)
+{
+    *wanted = (struct db_vm){ .sms = args->sms, .memory_mib = args->memory >> 20, .sharing = args->sharing, .grouping = args->grouping,
+                              .wait = (uint8_t)args->wait };
+    snprintf(wanted->name, sizeof wanted->name, "%s", args->name);
+    snprintf(wanted->address, sizeof wanted->address, "%s", args->address);
+    snprintf(wanted->host, sizeof wanted->host, "%s", args->host);
+    if (set & ADMIN_VM_SET_MEMORY && args->memory & 0xfffff)
+        return explain(text, CTL_INVALID, "memory is given in whole MiB, not %llu bytes", (unsigned long long)args->memory);
+    return CTL_OK;
+}
 
 void admin_handle_vm_add(struct conn *conn, struct call *call, void *object)
 {
     const admin_vm_add_args *args = object;
-    struct cluster *cluster = session_of(conn)->cluster;
-    char text[CTL_MAX_TEXT + 1] = "", secret[SECRET_TEXT_SIZE + 1] = "";
-    struct db_vm row = { .grouping = true };
-    snprintf(row.name, sizeof row.name, "%s", args->vm.name);
-    ctl_code code = take(&args->vm, ~0u, &row, text);
-    if (code == CTL_OK)
-        code = check_row(cluster, &row, text);
-    if (code == CTL_OK && map_get(&cluster->vms, row.name))
-        code = explain(text, CTL_EXISTS, "there is a VM '%s' already", row.name);
-    if (code == CTL_OK && args->stored.stored_len == DB_STORED_SIZE) {
-        memcpy(row.stored, args->stored.stored_val, DB_STORED_SIZE);
-        row.has_stored = true;
-    } else if (code == CTL_OK) {
-        code = args->stored.stored_len ? (ctl_code)explain(text, CTL_INVALID, "a verifier has %d bytes", DB_STORED_SIZE)
-                                       : new_secret(&row, secret, text);
+    char text[CTL_MAX_TEXT + 1] = "";
+    struct change change = { .kind = &add_kind };
+    ctl_code code = take(&args->vm, ~0u, &change.wanted, text);
+    snprintf(change.name, sizeof change.name, "%s", args->vm.name);
+    if (args->stored.stored_len == DB_STORED_SIZE) {
+        memcpy(change.wanted.stored, args->stored.stored_val, DB_STORED_SIZE);
+        change.wanted.has_stored = true;
+    } else if (args->stored.stored_len) {
+        code = explain(text, CTL_INVALID, "a verifier has %d bytes", DB_STORED_SIZE);
     }
     if (code != CTL_OK)
         reply(call, false, code, text, (char *)"");
     else
-        store(conn, call, false, DB_INSERT, &row, secret, "");
-    memset(secret, 0, sizeof secret);
+        change_submit(conn, call, &change);
 }
+
+/* ---- changing ---- */
+
+static ctl_code prepare_set(struct cluster *cluster, struct change *change, char *text)
+{
+    const unsigned sizes = ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_SHARING | ADMIN_VM_SET_GROUPING;
+    const struct vm *vm = map_get(&cluster->vms, change->name);
+    struct db_vm *row = &change->row.row.vm;
+    if (!vm)
+        return explain(text, CTL_NOT_FOUND, "there is no VM '%s'", change->name);
+    change->row = (struct db_change){ .action = DB_PUT, .kind = DB_VM };
+    *row = vm->row;
+    merge(&change->wanted, change->set, row);
+    ctl_code code = check_row(cluster, row, text);
+    if (code == CTL_OK && change->set & ADMIN_VM_SET_SECRET)
+        code = new_secret(row, change->secret, text);
+    if (vm->server_count && change->set & sizes)
+        snprintf(change->remark, sizeof change->remark, "%zu server%s of %s %s until the end", vm->server_count,
+                 vm->server_count == 1 ? "" : "s", row->name, vm->server_count == 1 ? "keeps what it has" : "keep what they have");
+    if (change->set & sizes)
+        warn_of_size(cluster, row, change->remark);
+    return code;
+}
+
+static void carry_out_set(struct cluster *cluster, struct change *change)
+{
+    const struct db_vm *row = &change->row.row.vm;
+    struct vm *vm = map_get(&cluster->vms, row->name);
+    struct event_about which = { .vm = row->name };
+    if (vm)
+        vm_rename_address(cluster, vm, row);
+    else
+        vm = vm_create(cluster, row);           /* others removed it meanwhile, and this put it back */
+    cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%u SMs, %llu MiB, by %s", row->sms, (unsigned long long)row->memory_mib,
+                  change->by);
+    if (vm && vm->session && change->set & ADMIN_VM_SET_SECRET)
+        conn_close(vm->session->conn, "the VM has a new secret");
+    line_retry(cluster);
+}
+
+static const struct change_kind set_kind = { "VM", "flytctl vm show", prepare_set, carry_out_set, reply_change };
 
 static void not_found(struct call *call, bool plain, const char *name)
 {
@@ -202,74 +205,92 @@ static void not_found(struct call *call, bool plain, const char *name)
     reply(call, plain, CTL_NOT_FOUND, text, (char *)"");
 }
 
+/* By name or address; one that is being added is known by its name. */
+static bool find_name(struct cluster *cluster, const char *name, struct change *change)
+{
+    const struct vm *vm = vm_find(cluster, name);
+    bool known = vm || change_pending(cluster, "VM", name);
+    if (known)
+        snprintf(change->name, sizeof change->name, "%s", vm ? vm->row.name : name);
+    return known;
+}
+
 void admin_handle_vm_set(struct conn *conn, struct call *call, void *object)
 {
     const admin_vm_set_args *args = object;
-    struct cluster *cluster = session_of(conn)->cluster;
-    struct vm *vm = vm_find(cluster, args->vm.name);
-    char text[CTL_MAX_TEXT + 1] = "", secret[SECRET_TEXT_SIZE + 1] = "";
-    if (!vm) {
+    char text[CTL_MAX_TEXT + 1] = "";
+    struct change change = { .kind = &set_kind, .set = args->set };
+    if (!find_name(session_of(conn)->cluster, args->vm.name, &change)) {
         not_found(call, false, args->vm.name);
         return;
     }
-    struct db_vm row = vm->row;
-    ctl_code code = take(&args->vm, args->set, &row, text);
-    if (code == CTL_OK)
-        code = check_row(cluster, &row, text);
-    if (code == CTL_OK && args->set & ADMIN_VM_SET_SECRET)
-        code = new_secret(&row, secret, text);
-    if (code != CTL_OK) {
+    ctl_code code = take(&args->vm, args->set, &change.wanted, text);
+    if (code != CTL_OK)
         reply(call, false, code, text, (char *)"");
-        return;
-    }
-    if (vm->server_count && args->set & (ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_SHARING | ADMIN_VM_SET_GROUPING))
-        snprintf(text, sizeof text, "%zu server%s of %s %s until the end", vm->server_count, vm->server_count == 1 ? "" : "s", row.name,
-                 vm->server_count == 1 ? "keeps what it has" : "keep what they have");
-    store(conn, call, false, DB_PUT, &row, secret, text);
-    memset(secret, 0, sizeof secret);
-    if (cluster->db_up && args->set & ADMIN_VM_SET_SECRET && vm->session)
-        conn_close(vm->session->conn, "the VM has a new secret");
+    else
+        change_submit(conn, call, &change);
 }
 
 void admin_handle_grouping(struct conn *conn, struct call *call, void *object)
 {
     const admin_grouping_args *args = object;
-    struct vm *vm = vm_find(session_of(conn)->cluster, args->vm);
-    if (!vm) {
+    struct change change = { .kind = &set_kind, .plain = true, .set = ADMIN_VM_SET_GROUPING, .wanted = { .grouping = args->enable } };
+    if (find_name(session_of(conn)->cluster, args->vm, &change))
+        change_submit(conn, call, &change);
+    else
         not_found(call, true, args->vm);
-        return;
-    }
-    struct db_vm row = vm->row;
-    row.grouping = args->enable;
-    store(conn, call, true, DB_PUT, &row, NULL, vm->server_count ? "servers that run stay as they are until they end" : "");
 }
+
+/* ---- removing ---- */
+
+static ctl_code prepare_remove(struct cluster *cluster, struct change *change, char *text)
+{
+    const struct vm *vm = map_get(&cluster->vms, change->name);
+    if (!vm)
+        return explain(text, CTL_NOT_FOUND, "there is no VM '%s'", change->name);
+    if ((vm->program_count || vm->server_count) && !change->force)
+        return explain(text, CTL_BUSY, "VM %s has %zu servers and %zu programs: end them, or use --force", vm->row.name, vm->server_count,
+                       vm->program_count);
+    change->row = (struct db_change){ .action = DB_DELETE, .kind = DB_VM };
+    change->row.row.vm = vm->row;
+    return CTL_OK;
+}
+
+static void carry_out_remove(struct cluster *cluster, struct change *change)
+{
+    struct vm *vm = map_get(&cluster->vms, change->name);
+    struct event_about which = { .vm = change->name };
+    cluster_event(cluster, ADMIN_INFO, "vm-removed", &which, "by %s", change->by);
+    if (!vm)
+        return;
+    /* The connection ends with the VM: what its client manager is to know goes into one answer. */
+    struct session *session = vm->session;
+    struct call *waiting = session ? session->waiting : NULL;
+    if (session)
+        session->waiting = NULL;
+    while (vm->programs)
+        program_refuse(cluster, vm->programs, CTL_DENIED, "its VM was removed");
+    if (session)
+        session->waiting = waiting;
+    if (waiting && vm->events.first)
+        session_wake(session);
+    for (struct server *server = vm->servers, *next; server; server = next) {
+        next = server->vm_next;
+        server_stop(cluster, server, CTL_OK, "its VM was removed");
+    }
+    vm_destroy(cluster, vm);
+}
+
+static const struct change_kind remove_kind = { "VM", "flytctl vm show", prepare_remove, carry_out_remove, reply_change };
 
 void admin_handle_vm_remove(struct conn *conn, struct call *call, void *object)
 {
     const admin_vm_remove_args *args = object;
-    struct cluster *cluster = session_of(conn)->cluster;
-    struct vm *vm = vm_find(cluster, args->name);
-    char text[CTL_MAX_TEXT + 1];
-    if (!vm) {
+    struct change change = { .kind = &remove_kind, .plain = true, .force = args->force };
+    if (find_name(session_of(conn)->cluster, args->name, &change))
+        change_submit(conn, call, &change);
+    else
         not_found(call, true, args->name);
-        return;
-    }
-    if ((vm->program_count || vm->server_count) && !args->force) {
-        snprintf(text, sizeof text, "VM %s has %zu servers and %zu programs: end them, or use --force", vm->row.name,
-                 vm->server_count, vm->program_count);
-        reply(call, true, CTL_BUSY, text, NULL);
-        return;
-    }
-    if (cluster->db_up) {
-        while (vm->programs)
-            program_refuse(cluster, vm->programs, CTL_DENIED, "its VM was removed");
-        for (struct server *server = vm->servers, *next; server; server = next) {
-            next = server->vm_next;
-            server_stop(cluster, server, CTL_OK, "its VM was removed");
-        }
-    }
-    struct db_vm row = vm->row;
-    store(conn, call, true, DB_DELETE, &row, NULL, "");
 }
 
 /* ---- listing ---- */

@@ -55,6 +55,7 @@ struct gpu {
 struct node {
     struct db_node row;
     bool     in_db;
+    unsigned puts;                  /* how often the row was given to the DB */
     char     addresses[CTL_MAX_ADDRESSES][CTL_MAX_HOST + 1];
     size_t   address_count;
     char     software[CTL_MAX_LABEL + 1];
@@ -94,7 +95,6 @@ struct vm {
     struct db_vm row;
     struct cluster *cluster;
     bool     seen;                  /* while rows are loaded again */
-    unsigned writing;               /* changes of the row that are on their way to the DB */
     uint64_t heard;
     int64_t  last_heard;
     struct server *servers;
@@ -144,7 +144,6 @@ struct session {
     uint32_t        waiting_procedure;
     uint64_t        after;          /* ADMIN_EVENTS */
     struct loop_timer beat;
-    struct pending *pending;        /* calls answered when the DB has taken something, see admin_vm.c */
     struct session *next, **back;   /* all sessions */
     struct session *watch_next, **watch_back;   /* those that wait for events */
 };
@@ -159,6 +158,8 @@ struct cluster {
     const char       *config_path;
     struct db_worker *db;
     bool              loaded, db_up, stopping, replaced;   /* replaced: another manager has the DB */
+    struct change    *changes;                  /* changes.h */
+    enum db_state     db_state;                 /* as told last; db_up: DB_UP was */
     char              db_text[CTL_MAX_TEXT + 1], db_kind[16];
     char              name[CTL_MAX_LABEL + 1];
     uint64_t          incarnation, next_id, id_limit;
@@ -222,9 +223,7 @@ void         program_leave_line(struct cluster *, struct program *);
 int  store_start(struct cluster *, char *error);
 void store_put_server(struct cluster *, const struct server *, void (*done)(void *, int, const char *), void *context);
 void store_delete_server(struct cluster *, uint64_t id);
-void store_put_node(struct cluster *, const struct node *);
-void store_delete_node(struct cluster *, const char *name);
-int  store_change_vm(struct cluster *, enum db_action, const struct db_vm *, void (*done)(void *, int, const char *), void *);
+void store_put_node(struct cluster *, struct node *);
 void store_event(struct cluster *, const struct db_event *, uint64_t trim);
 void store_reload_vms(struct cluster *);
 void store_reserve_ids(struct cluster *);
@@ -244,6 +243,7 @@ void server_check_idle(struct cluster *, struct server *);
 ctl_code server_try(struct cluster *, struct program *, char *text);
 bool server_is_shared(const struct program *);      /* its VM's server takes it in, without more room */
 struct place_request server_request(struct cluster *, const struct program *);
+struct place_request server_request_of(struct cluster *, const struct db_vm *);      /* without an asker */
 bool server_within_entitlement(const struct vm *, const struct place_request *);
 bool cluster_settling(struct cluster *);            /* soon after a start the nodes are not back yet */
 
@@ -286,7 +286,6 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_migrate,
     admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload, admin_handle_key_rotate;
-void admin_forget(struct session *);            /* it has gone: its calls are not answered */
 void admin_answer_events(struct session *);
 void admin_answer_top(struct session *);
 void admin_fill_status(struct cluster *, admin_status_result *);

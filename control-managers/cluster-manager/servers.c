@@ -89,23 +89,28 @@ static struct server *shared_server(const struct vm *vm)
     return NULL;
 }
 
-/* What one server of this VM is to have. */
-struct place_request server_request(struct cluster *cluster, const struct program *program)
+/* What one server of such a VM is to have. */
+struct place_request server_request_of(struct cluster *cluster, const struct db_vm *vm)
 {
-    const struct vm *vm = program->vm;
-    uint32_t parts = vm->row.grouping ? 1 : (uint32_t)cluster->values->ungrouped_programs;
+    uint32_t parts = vm->grouping ? 1 : (uint32_t)cluster->values->ungrouped_programs;
     struct place_request request = {
-        .sms = vm->row.sms / parts, .memory = (vm->row.memory_mib << 20) / parts,
-        .accepted = vm->row.sharing ? vm->row.sharing : cluster->values->sharing,
-        .asker = program,
+        .sms = vm->sms / parts, .memory = (vm->memory_mib << 20) / parts,
+        .accepted = vm->sharing ? vm->sharing : cluster->values->sharing,
     };
     if (!request.sms)
         request.sms = 1;
-    if (*vm->row.host) {
-        request.preferred = map_get(&cluster->node_addresses, vm->row.host);
+    if (*vm->host) {
+        request.preferred = map_get(&cluster->node_addresses, vm->host);
         if (!request.preferred)
-            request.preferred = map_get(&cluster->nodes, vm->row.host);
+            request.preferred = map_get(&cluster->nodes, vm->host);
     }
+    return request;
+}
+
+struct place_request server_request(struct cluster *cluster, const struct program *program)
+{
+    struct place_request request = server_request_of(cluster, &program->vm->row);
+    request.asker = program;
     return request;
 }
 

@@ -4,7 +4,7 @@
  * Doors: node managers come to one port, client managers and remote administrators to another, local administrators to
  * a unix socket. A role is admitted at its own door only.
  */
-#include "control-managers/cluster-manager/cluster.h"
+#include "control-managers/cluster-manager/changes.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -259,7 +259,7 @@ static void closed(struct conn *conn, int error, const char *why)
         return;
     struct cluster *cluster = session->cluster;
     session->waiting = NULL;                    /* the loop has freed it */
-    admin_forget(session);
+    changes_forget(session);
     loop_timer_stop(&session->beat);
     unwatch(session);
     *session->back = session->next;

@@ -27,7 +27,7 @@ static void failed_for_good(void *context, int error, const char *why)
 
 static void apply(struct cluster *cluster, const struct db_change *change, void (*done)(void *, int, const char *), void *context)
 {
-    int failure = db_worker_apply(cluster->db, change, 1, done ? done : failed_for_good, done ? context : cluster);
+    int failure = db_worker_apply(cluster->db, change, 1, done ? done : failed_for_good, done ? context : cluster, NULL);
     if (failure)
         log_error("event=db-write-refused: %zu changes wait for the resource DB, no more are kept", db_worker_waiting(cluster->db));
     if (failure && done)
@@ -50,26 +50,12 @@ void store_delete_server(struct cluster *cluster, uint64_t id)
     apply(cluster, &change, NULL, NULL);
 }
 
-void store_put_node(struct cluster *cluster, const struct node *node)
+void store_put_node(struct cluster *cluster, struct node *node)
 {
     struct db_change change = { .action = DB_PUT, .kind = DB_NODE };
     change.row.node = node->row;
+    node->puts++;
     apply(cluster, &change, NULL, NULL);
-}
-
-void store_delete_node(struct cluster *cluster, const char *name)
-{
-    struct db_change change = { .action = DB_DELETE, .kind = DB_NODE };
-    snprintf(change.row.node.name, sizeof change.row.node.name, "%s", name);
-    apply(cluster, &change, NULL, NULL);
-}
-
-int store_change_vm(struct cluster *cluster, enum db_action action, const struct db_vm *row,
-                    void (*done)(void *, int, const char *), void *context)
-{
-    struct db_change change = { .action = action, .kind = DB_VM };
-    change.row.vm = *row;
-    return db_worker_apply(cluster->db, &change, 1, done, context);
 }
 
 void store_event(struct cluster *cluster, const struct db_event *event, uint64_t trim)
@@ -81,7 +67,7 @@ void store_event(struct cluster *cluster, const struct db_event *event, uint64_t
         return;
     /* Events are dropped before anything else is. */
     if (db_worker_waiting(cluster->db) < DB_WORKER_MAX / 2)
-        db_worker_apply(cluster->db, changes, trim ? 2 : 1, failed_for_good, cluster);
+        db_worker_apply(cluster->db, changes, trim ? 2 : 1, failed_for_good, cluster, NULL);
 }
 
 static void put_meta(struct cluster *cluster, const char *key, const char *value)
@@ -110,7 +96,7 @@ static void take_vm(struct cluster *cluster, const struct db_vm *row)
         log_warning("event=entitlement-ignored name=\"%s\": it is no valid name", row->name);
         return;
     }
-    if (vm && !vm->writing)
+    if (vm)
         vm_rename_address(cluster, vm, row);
     else if (!vm)
         vm = vm_create(cluster, row);
@@ -143,7 +129,7 @@ static void vms_loaded(void *context, int error, const char *why, const struct d
     void **vms = map_values(&cluster->vms);
     for (size_t i = 0; vms && i < count; i++) {
         struct vm *vm = vms[i];
-        if (vm->seen || vm->writing || vm->server_count || vm->program_count)
+        if (vm->seen || vm->server_count || vm->program_count)
             continue;                           /* one that is gone but in use stays until it is not */
         log_info("event=entitlement-gone vm=%s: it was removed from the resource DB", vm->row.name);
         vm_destroy(cluster, vm);
@@ -271,18 +257,22 @@ static void load(struct cluster *cluster)
         loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, load_again, cluster);
 }
 
-static void db_state(void *context, bool up, const char *text)
+static void db_state(void *context, enum db_state state, const char *text)
 {
     struct cluster *cluster = context;
-    bool was_up = cluster->db_up;
+    bool was_up = cluster->db_up, up = state == DB_UP, news = state != cluster->db_state;
     cluster->db_up = up;
+    cluster->db_state = state;
     snprintf(cluster->db_text, sizeof cluster->db_text, "%.*s", CTL_MAX_TEXT, up ? "" : text);
-    if (cluster->loaded && up != was_up)
+    if (cluster->loaded && up != was_up) {
         cluster_event(cluster, up ? ADMIN_INFO : ADMIN_ERROR, up ? "db-back" : "db-away", NULL, "%s", text);
-    else if (!up)
+    } else if (news && state == DB_AWAY) {
         log_error("event=db-away text=\"%s\": it is tried again", text);
-    if (!up && !cluster->loaded)
         notify_send("STATUS=waiting for the resource DB");
+    } else if (news && state == DB_ELSEWHERE) {
+        log_info("event=standby text=\"%s\"", text);
+        notify_send("STATUS=standing by: another cluster manager serves");
+    }
 }
 
 static void db_lost(void *context, const char *text)

@@ -14,13 +14,17 @@
  * stored. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events, flyt_meta.
  * What is written must leave fields that we do not know untouched.
  *
- * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes): -EAGAIN: the database cannot be reached at
- * present, or another manager uses it, nothing or all was applied, try again (changes may be applied twice: they are
- * idempotent); -ESTALE: another manager has taken it over, for good: end; everything else will not mend by itself.
+ * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes). Three of them mend, and the call is to be repeated:
+ *   -EAGAIN       the database cannot be reached at present; nothing was applied
+ *   -EBUSY        another manager uses it, and this one stands by; nothing was applied
+ *   -EINPROGRESS  (apply only) the connection was lost while the batch was on its way: all of it may have been applied, or
+ *                 may be applied later. The same batch is to be repeated until there is another result; batches are idempotent
+ * -ESTALE: another manager has taken the database over for good; this one is to end. No other result mends by itself.
  */
 #ifndef FLYT_CONTROL_DB_H
 #define FLYT_CONTROL_DB_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -101,15 +105,16 @@ typedef int db_visit(void *context, enum db_kind, const union db_row *);   /* no
 
 struct db_operations {
     const char *kind;                       /* "sqlite", "mongodb" */
-    /* Opens and prepares what is missing (tables, indexes). -EAGAIN is no reason to give up: `*out` is valid then,
-       and calls try again to connect. */
+    /* Opens and prepares what is missing (tables, indexes). -EAGAIN and -EBUSY are no reasons to give up: `*out` is valid
+       then, and calls try again to connect. */
     int  (*open)(const char *uri, struct db **out, char *error);
     void (*close)(struct db *);
     /* All rows of the kinds, in any order of kinds; of each by key. Events: the newest `events`, oldest first.
        After an error, what was visited is to be forgotten. */
     int  (*load)(struct db *, unsigned kinds, unsigned events, db_visit *, void *context, char *error);
     int  (*apply)(struct db *, const struct db_change *, size_t count, char *error);
-    /* To be called every DB_KEEP_MS or so when nothing else is: shows that this manager lives. NULL: not needed. */
+    /* To be called every DB_KEEP_MS or so when nothing else is. It shows others that this manager lives, and this manager
+       that the database does. */
     int  (*keep)(struct db *, char *error);
 };
 
@@ -119,7 +124,7 @@ struct db { const struct db_operations *operations; };
 extern const struct db_operations db_sqlite;    /* db_sqlite.c: sqlite:///path, sqlite::memory: (tests) */
 extern const struct db_operations db_mongo;     /* db_mongo.c: mongodb://…, mongodb+srv://… */
 
-/* By the URI's scheme; -EINVAL when it is neither; -EAGAIN as `open` says. The messages never show a password (db_uri_clean). */
+/* By the URI's scheme; -EINVAL when it is neither; -EAGAIN and -EBUSY as `open` says. The messages never show a password (db_uri_clean). */
 int  db_open(const char *uri, struct db **, char *error);
 void db_close(struct db *);                                             /* NULL is allowed */
 static inline const char *db_kind_name(const struct db *db) { return db->operations->kind; }
@@ -129,12 +134,14 @@ static inline int db_load(struct db *db, unsigned kinds, unsigned events, db_vis
 }
 static inline int db_keep(struct db *db, char *error)
 {
-    return db->operations->keep ? db->operations->keep(db, error) : 0;
+    return db->operations->keep(db, error);
 }
 static inline int db_apply(struct db *db, const struct db_change *changes, size_t count, char *error)
 {
     return db->operations->apply(db, changes, count, error);
 }
+/* Whether the same call is to be repeated (see the head). */
+static inline bool db_mends(int code) { return code == -EAGAIN || code == -EBUSY || code == -EINPROGRESS; }
 /* The URI without user, password and options, for messages. Returns buffer. */
 const char *db_uri_clean(const char *uri, char *buffer, size_t size);
 /* The URI that the keys of `vm-resource-db` make; user, password and dbname (flyt) may be "" or NULL.

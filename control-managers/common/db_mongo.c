@@ -39,7 +39,7 @@ struct mongo_db {
     bool             settled;           /* no journal of ours, or of who was before us, is left to be carried out */
     bool             indexed;
     struct mongo_lease lease;
-    bool             unsure;            /* the last batch may have been applied although we said -EAGAIN */
+    bool             unsure;            /* the batch that was given last may have been applied: -EINPROGRESS was said of it */
     char             warned[EXPLAIN_SIZE];      /* said already */
 };
 
@@ -81,6 +81,14 @@ static int fail(struct mongo_db *mongo, const char *what, const bson_error_t *fa
         mongo->settled = false;
     }
     return code;
+}
+
+/* As fail, of a call that may have written. */
+static int fail_write(struct mongo_db *mongo, const char *what, const bson_error_t *failure, char *error)
+{
+    bool sent = failure->domain != MONGOC_ERROR_SERVER_SELECTION;
+    int code = fail(mongo, what, failure, error);
+    return code == -EAGAIN && sent ? -EINPROGRESS : code;
 }
 
 static void warn_once(struct mongo_db *mongo, const char *text)
@@ -216,7 +224,7 @@ static int run_operations(struct mongo_db *mongo, const bson_t *operations, char
             mongoc_collection_destroy(collections[i]);
     }
     bson_destroy(&upsert);
-    return code == -1 ? fail(mongo, "cannot write", &failure, error) : code;
+    return code == -1 ? fail_write(mongo, "cannot write", &failure, error) : code;
 }
 
 static void add_operation(bson_t *operations, size_t number, const struct db_change *change)
@@ -257,7 +265,7 @@ static int journal_write(struct mongo_db *mongo, const bson_t *operations, char 
     bool written = mongoc_collection_insert_one(journal, &entry, NULL, NULL, &failure);
     mongoc_collection_destroy(journal);
     bson_destroy(&entry);
-    return written ? 0 : fail(mongo, "cannot write the journal", &failure, error);
+    return written ? 0 : fail_write(mongo, "cannot write the journal", &failure, error);
 }
 
 static int journal_clear(struct mongo_db *mongo, char *error)
@@ -329,6 +337,8 @@ static int ready(struct mongo_db *mongo, char *error)
     if (code == 0 && operations) {
         code = run_operations(mongo, operations, error);
         bson_destroy(operations);
+        if (code == -EINPROGRESS)
+            code = -EAGAIN;             /* an older batch: of the caller's nothing was sent */
         if (code && code != -EAGAIN) {
             log_error("a batch that was begun cannot be completed and is dropped: %s", error);
             code = 0;
@@ -398,7 +408,7 @@ static int mongo_open(const char *text, struct db **out, char *error)
         return explain(error, -ENOSYS, "resource DB %s: there are no random numbers", clean);
     }
     int code = ready(mongo, error ? error : ignored);
-    if (code && code != -EAGAIN) {
+    if (code && !db_mends(code)) {
         mongo_close(&mongo->db);
         return code;
     }
@@ -553,6 +563,17 @@ static int check_insertions(struct mongo_db *mongo, const struct db_change *chan
     return code;
 }
 
+/* A write that is sent to a server which does not answer may be carried out much later. So the server is asked first whether it
+   is there: then the outcome is unknown only if the server stops between this answer and the next. */
+static int ask_whether_there(struct mongo_db *mongo, char *error)
+{
+    bson_t *ping = BCON_NEW("ping", BCON_INT32(1));
+    bson_error_t failure;
+    bool there = mongoc_client_command_simple(mongo->client, mongo->name, ping, NULL, NULL, &failure);
+    bson_destroy(ping);
+    return there ? 0 : fail(mongo, "cannot reach it", &failure, error);
+}
+
 static int mongo_apply(struct db *db, const struct db_change *changes, size_t count, char *error)
 {
     struct mongo_db *mongo = (struct mongo_db *)db;
@@ -563,6 +584,8 @@ static int mongo_apply(struct db *db, const struct db_change *changes, size_t co
         return code;
     code = ready(mongo, error);
     if (code == 0)
+        code = ask_whether_there(mongo, error);
+    if (code == 0)
         code = check_insertions(mongo, changes, count, error);
     if (code)
         return code;
@@ -571,11 +594,18 @@ static int mongo_apply(struct db *db, const struct db_change *changes, size_t co
         add_operation(&operations, i, &changes[i]);
     if (count > 1)
         code = journal_write(mongo, &operations, error);
+    if (code == -EEXIST) {              /* one that we took for lost has come late: it is read and carried out first */
+        mongo->settled = false;
+        code = -EINPROGRESS;
+    }
     bool journaled = count > 1 && code == 0;
     if (code == 0)
         code = run_operations(mongo, &operations, error);
     bson_destroy(&operations);
-    mongo->unsure = code == -EAGAIN;
+    if (journaled && code == -EAGAIN)
+        code = -EINPROGRESS;            /* whoever reads the journal next carries it out */
+    if (code != -EAGAIN)
+        mongo->unsure = code == -EINPROGRESS;
     /* What cannot be cleared is carried out once more by the next call, which changes nothing. */
     if (journaled && mongo->client && journal_clear(mongo, ignored))
         mongo->settled = false;

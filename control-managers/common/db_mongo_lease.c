@@ -215,7 +215,7 @@ int mongo_lease_hold(struct mongo_lease *lease, mongoc_collection_t *leases, bso
     else
         code = is_dead(lease, &holder) ? take_over(lease, leases, &holder, failure) : -EAGAIN;
     if (code == -EAGAIN)
-        return whose(&holder, there, -EAGAIN, text);
+        return whose(&holder, there, -EBUSY, text);
     if (code == 0) {
         lease->held = true;
         lease->renewed = now;

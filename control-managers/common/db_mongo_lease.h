@@ -27,7 +27,7 @@ struct mongo_lease {
 };
 
 int  mongo_lease_init(struct mongo_lease *);            /* 0, or -ENOSYS without random numbers */
-/* Takes or renews it where that is due. 0: it is ours; -EAGAIN: another's, `text` (EXPLAIN_SIZE) says whose; -ESTALE: it
+/* Takes or renews it where that is due. 0: it is ours; -EBUSY: another's, `text` (EXPLAIN_SIZE) says whose; -ESTALE: it
    was ours; 1: the database failed, see *failure. */
 int  mongo_lease_hold(struct mongo_lease *, mongoc_collection_t *, bson_error_t *failure, char *text);
 /* Gives it back, as far as the database can be reached. */

@@ -6,7 +6,7 @@
  * One manager at a time uses a file: a lock on FILE-lock says so, since two managers that do not know of each other
  * would both hand out the same GPU. The kernel drops that lock when its holder dies.
  *
- * Opening is tried again by every call while the file is locked (-EAGAIN), so `handle` may be NULL between calls.
+ * Opening is tried again by every call while another manager has the file (-EBUSY), so `handle` may be NULL between calls.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +24,7 @@ struct sqlite_db {
     char         *path;
     sqlite3      *handle;               /* NULL: not open at present */
     int           lock;                 /* descriptor of the lock file, -1: none */
+    bool          troubled;             /* the last batch was not taken */
     sqlite3_stmt *put[DB_TABLES], *delete[DB_TABLES], *load[DB_TABLES], *insert_vm, *trim_events;
 };
 
@@ -43,6 +44,9 @@ static const char *const migrations[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
+
+/* Somebody may look into the file with other tools for a moment. Short, because one who waits for a change is told in time. */
+enum { BUSY_MS = 1500 };
 
 /* ---- errors ---- */
 
@@ -117,7 +121,7 @@ static int take_lock(struct sqlite_db *sqlite, char *error)
         explain(error, code, "resource DB %s: cannot open %s: %s; its folder must exist and belong to the user that the cluster manager runs as",
                 sqlite->path, path, strerror(-code));
     } else if (flock(sqlite->lock, LOCK_EX | LOCK_NB) < 0) {
-        code = errno == EWOULDBLOCK ? -EAGAIN : -errno;
+        code = errno == EWOULDBLOCK ? -EBUSY : -errno;
         char holder[128] = "";
         ssize_t got = pread(sqlite->lock, holder, sizeof holder - 1, 0);
         holder[got > 0 ? strcspn(holder, "\n") : 0] = '\0';
@@ -231,8 +235,7 @@ static int open_handle(struct sqlite_db *sqlite, char *error)
             code = fail(sqlite, "cannot open it", result, error);
     }
     if (code == 0) {
-        /* Somebody may look into it with other tools for a moment. */
-        sqlite3_busy_timeout(sqlite->handle, DB_CALL_SECONDS * 1000 / 2);
+        sqlite3_busy_timeout(sqlite->handle, BUSY_MS);
         code = execute(sqlite, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", error);
     }
     if (code == 0)
@@ -274,7 +277,7 @@ static int sqlite_open(const char *uri, struct db **out, char *error)
     sqlite->path = copy;
     sqlite->lock = -1;
     int code = ready(sqlite, error);
-    if (code && code != -EAGAIN) {
+    if (code && !db_mends(code)) {
         sqlite_close(&sqlite->db);
         return code;
     }
@@ -398,9 +401,24 @@ static int sqlite_apply(struct db *db, const struct db_change *changes, size_t c
         code = execute(sqlite, "COMMIT", error);
     if (code && !sqlite3_get_autocommit(sqlite->handle))
         sqlite3_exec(sqlite->handle, "ROLLBACK", NULL, NULL, NULL);
+    sqlite->troubled = code && code != -EEXIST;
+    return code;
+}
+
+/* Somebody's lock on the file shows only when it is tried for; what works needs no trying. */
+static int sqlite_keep(struct db *db, char *error)
+{
+    struct sqlite_db *sqlite = (struct sqlite_db *)db;
+    int code = ready(sqlite, error);
+    if (code == 0 && sqlite->troubled) {
+        code = execute(sqlite, "BEGIN IMMEDIATE", error);
+        if (code == 0)
+            code = execute(sqlite, "ROLLBACK", error);
+        sqlite->troubled = code != 0;
+    }
     return code;
 }
 
 const struct db_operations db_sqlite = {
-    .kind = "sqlite", .open = sqlite_open, .close = sqlite_close, .load = sqlite_load, .apply = sqlite_apply,
+    .kind = "sqlite", .open = sqlite_open, .close = sqlite_close, .load = sqlite_load, .apply = sqlite_apply, .keep = sqlite_keep,
 };

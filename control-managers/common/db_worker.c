@@ -17,8 +17,8 @@
 
 enum { BATCH = 4096, RETRY_MIN_MS = 100, RETRY_MAX_MS = 2000 };
 
-struct job {
-    struct job       *next;
+struct db_job {
+    struct db_job       *next;
     struct db_worker *worker;
     struct db_change *changes;          /* NULL: a load */
     size_t            count;
@@ -29,6 +29,7 @@ struct job {
     enum db_kind     *row_kinds;
     union db_row     *rows;
     size_t            row_count, row_capacity;
+    bool              withdrawn;        /* under the worker's lock */
     int               error;
     char              why[EXPLAIN_SIZE];
 };
@@ -38,20 +39,24 @@ struct db_worker {
     struct db_worker_events events;
     char            *uri;
     pthread_t        thread;
-    pthread_mutex_t  lock;              /* of what follows, up to `known_up` */
+    pthread_mutex_t  lock;              /* of what follows, up to `called` */
     pthread_cond_t   changed;
-    struct job      *first, **end;
+    struct db_job      *first, **end;
     size_t           waiting;           /* changes in the list or being applied */
     bool             stopping, cancelled, ended;
-    bool             taken;             /* the thread's: another manager has the database now */
+    uint64_t         called;            /* when the call of the database that is under way began, ms; 0: none is */
+    /* the worker's thread only */
+    bool             taken;             /* another manager has the database now */
+    bool             told;              /* of the state below */
+    enum db_state    state;
+    char             state_text[EXPLAIN_SIZE];
     /* the loop's thread only */
-    bool             known_up;
     bool             deaf;              /* stopped: nobody is told any more */
 };
 
 /* ---- in the loop's thread ---- */
 
-static void job_free(struct job *job)
+static void job_free(struct db_job *job)
 {
     free(job->changes);
     free(job->row_kinds);
@@ -61,7 +66,7 @@ static void job_free(struct job *job)
 
 static void tell_done(void *context)
 {
-    struct job *job = context;
+    struct db_job *job = context;
     if (job->loaded) {
         struct db_rows rows = { job->row_count, job->row_kinds, job->rows };
         job->loaded(job->context, job->error, job->why, &rows);
@@ -71,47 +76,60 @@ static void tell_done(void *context)
     job_free(job);
 }
 
-struct state_news { struct db_worker *worker; bool up, lost; char text[EXPLAIN_SIZE]; };
+struct state_news { struct db_worker *worker; enum db_state state; bool lost; char text[EXPLAIN_SIZE]; };
 
 static void tell_state(void *context)
 {
     struct state_news *news = context;
     struct db_worker *worker = news->worker;
-    worker->known_up = news->up;
     if (news->lost && worker->events.lost && !worker->deaf)
         worker->events.lost(worker->events.context, news->text);
     else if (!news->lost && worker->events.state && !worker->deaf)
-        worker->events.state(worker->events.context, news->up, news->text);
+        worker->events.state(worker->events.context, news->state, news->text);
     free(news);
 }
 
 /* ---- in the worker's thread ---- */
 
-static void say(struct db_worker *worker, bool up, bool lost, const char *text)
+static void say(struct db_worker *worker, enum db_state state, bool lost, const char *text)
 {
     struct state_news *news = malloc(sizeof *news);
     if (!news)
         return;
-    *news = (struct state_news){ .worker = worker, .up = up, .lost = lost };
+    *news = (struct state_news){ .worker = worker, .state = state, .lost = lost };
     snprintf(news->text, sizeof news->text, "%s", text);
     if (loop_post(worker->loop, tell_state, news) < 0)
         free(news);
 }
 
-static void say_state(struct db_worker *worker, bool up, const char *text)
+static void say_state(struct db_worker *worker, enum db_state state, const char *text)
 {
-    say(worker, up, false, text);
+    if (worker->told && worker->state == state && (state == DB_UP || strcmp(worker->state_text, text) == 0))
+        return;
+    worker->told = true;
+    worker->state = state;
+    snprintf(worker->state_text, sizeof worker->state_text, "%s", text);
+    say(worker, state, false, text);
+}
+
+/* What the result of a call says of the database. */
+static void judge(struct db_worker *worker, int code, const char *why)
+{
+    if (code == 0 || code == -EEXIST || code == -EINVAL || code == -E2BIG)      /* the last three are about what was asked */
+        say_state(worker, DB_UP, worker->told ? "the resource DB is back" : "the resource DB is open");
+    else if (code != -ESTALE)
+        say_state(worker, code == -EBUSY ? DB_ELSEWHERE : DB_AWAY, why);
 }
 
 static void say_lost(struct db_worker *worker, const char *text)
 {
     if (!worker->taken)
-        say(worker, false, true, text);
+        say(worker, DB_AWAY, true, text);
     worker->taken = true;
 }
 
 /* The loop must hear of each job, or grants would wait for ever: it is tried until there is memory. */
-static void give_back(struct db_worker *worker, struct job *job)
+static void give_back(struct db_worker *worker, struct db_job *job)
 {
     while (loop_post(worker->loop, tell_done, job) < 0)
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
@@ -135,7 +153,7 @@ static bool pause_ms(struct db_worker *worker, unsigned ms)
 
 static int keep_row(void *context, enum db_kind kind, const union db_row *row)
 {
-    struct job *job = context;
+    struct db_job *job = context;
     if (job->row_count == job->row_capacity) {
         size_t capacity = job->row_capacity ? 2 * job->row_capacity : 64;
         enum db_kind *kinds = realloc(job->row_kinds, capacity * sizeof *kinds);
@@ -153,22 +171,22 @@ static int keep_row(void *context, enum db_kind kind, const union db_row *row)
     return 0;
 }
 
-/* Runs one attempt of a job, or of the batch of jobs from first up to `until`. */
-static int attempt(struct db *db, struct job *first, struct job *until, char *error)
+/* Runs one attempt of a load, or of a batch of changes. */
+static int attempt(struct db *db, struct db_job *first, char *error)
 {
     if (first->loaded) {
         first->row_count = 0;
         return db_load(db, first->kinds, first->events, keep_row, first, error);
     }
-    if (first->next == until)
+    if (!first->next)
         return db_apply(db, first->changes, first->count, error);
     size_t count = 0, at = 0;
-    for (struct job *job = first; job != until; job = job->next)
+    for (struct db_job *job = first; job; job = job->next)
         count += job->count;
     struct db_change *changes = malloc(count * sizeof *changes);
     if (!changes)
         return explain(error, -ENOMEM, "no memory for a batch");
-    for (struct job *job = first; job != until; job = job->next) {
+    for (struct db_job *job = first; job; job = job->next) {
         memcpy(changes + at, job->changes, job->count * sizeof *changes);
         at += job->count;
     }
@@ -177,48 +195,92 @@ static int attempt(struct db *db, struct job *first, struct job *until, char *er
     return failure;
 }
 
-/* As attempt, again and again while the database is away. */
-static int insist(struct db_worker *worker, struct db *db, struct job *first, struct job *until, char *error)
+static uint64_t now_ms(void)
 {
-    unsigned delay = RETRY_MIN_MS;
-    bool told = false;
-    for (;;) {
-        int failure = attempt(db, first, until, error);
-        if (failure == -ESTALE)
-            say_lost(worker, error);
-        if (failure != -EAGAIN) {
-            if (told && failure != -ESTALE)
-                say_state(worker, true, "the resource DB is back");
-            return failure;
-        }
-        if (!told)
-            say_state(worker, false, error);
-        told = true;
-        if (!pause_ms(worker, delay))
-            return explain(error, -ECANCELED, "this program ends while the resource DB is away");
-        delay = delay * 2 < RETRY_MAX_MS ? delay * 2 : RETRY_MAX_MS;
-    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* first to before `until`, taken off the list. */
-static void run_jobs(struct db_worker *worker, struct db *db, struct job *first, struct job *until)
+static void mark_call(struct db_worker *worker, bool begins)
+{
+    pthread_mutex_lock(&worker->lock);
+    worker->called = begins ? now_ms() : 0;
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void finish(struct db_worker *worker, struct db_job *job, int error, const char *why)
+{
+    size_t count = job->count;
+    job->error = error;
+    snprintf(job->why, sizeof job->why, "%s", why);
+    give_back(worker, job);                     /* the job is the loop's from here on */
+    pthread_mutex_lock(&worker->lock);
+    worker->waiting -= count;
+    pthread_mutex_unlock(&worker->lock);
+}
+
+/* Gives back those of the batch that were withdrawn. Returns the rest of it. */
+static struct db_job *drop_withdrawn(struct db_worker *worker, struct db_job *first, const char *why)
+{
+    struct db_job **at = &first, *job;
+    while ((job = *at)) {
+        pthread_mutex_lock(&worker->lock);
+        bool withdrawn = job->withdrawn;
+        pthread_mutex_unlock(&worker->lock);
+        if (!withdrawn) {
+            at = &job->next;
+            continue;
+        }
+        *at = job->next;
+        finish(worker, job, -ECANCELED, why);
+    }
+    return first;
+}
+
+/* Tries the batch again and again while the database is away. *batch loses those that are withdrawn, until the database may
+   have some of it; then all of it has to be carried through, or nobody would know what happened. */
+static int insist(struct db_worker *worker, struct db *db, struct db_job **batch, char *error)
+{
+    unsigned delay = RETRY_MIN_MS;
+    bool unsure = false;
+    while (*batch) {
+        mark_call(worker, true);
+        int failure = attempt(db, *batch, error);
+        mark_call(worker, false);
+        judge(worker, failure, error);
+        if (failure == -ESTALE)
+            say_lost(worker, error);
+        if (!db_mends(failure))
+            return failure;
+        unsure = unsure || failure == -EINPROGRESS;
+        if (!unsure)
+            *batch = drop_withdrawn(worker, *batch, error);
+        if (*batch && !pause_ms(worker, delay))
+            return explain(error, -ECANCELED, "this program ends while the resource DB is away");
+        if (!unsure)
+            *batch = drop_withdrawn(worker, *batch, error);
+        delay = delay * 2 < RETRY_MAX_MS ? delay * 2 : RETRY_MAX_MS;
+    }
+    return 0;
+}
+
+/* A batch that was taken off the list. */
+static void run_jobs(struct db_worker *worker, struct db *db, struct db_job *batch)
 {
     char error[EXPLAIN_SIZE] = "";
-    int failure = insist(worker, db, first, until, error);
-    bool alone = first->next == until;
-    for (struct job *job = first, *next; job != until; job = next) {
-        next = job->next;
-        job->error = failure;
-        if (failure && !alone && failure != -ECANCELED) {
+    int failure = insist(worker, db, &batch, error);
+    bool each_alone = failure && failure != -ECANCELED && batch && batch->next;
+    while (batch) {
+        struct db_job *job = batch;
+        batch = job->next;
+        job->next = NULL;
+        if (each_alone) {
             error[0] = '\0';
-            job->error = insist(worker, db, job, job->next, error);
+            failure = insist(worker, db, &job, error);
         }
-        snprintf(job->why, sizeof job->why, "%s", error);
-        size_t count = job->count;
-        give_back(worker, job);
-        pthread_mutex_lock(&worker->lock);
-        worker->waiting -= count;
-        pthread_mutex_unlock(&worker->lock);
+        if (job)
+            finish(worker, job, failure, error);
     }
 }
 
@@ -226,25 +288,25 @@ static struct db *open_db(struct db_worker *worker)
 {
     char error[EXPLAIN_SIZE] = "";
     unsigned delay = RETRY_MIN_MS;
-    bool told = false;
     for (;;) {
         struct db *db = NULL;
+        mark_call(worker, true);
         int failure = db_open(worker->uri, &db, error);
-        if (db) {
-            if (failure == 0)
-                say_state(worker, true, "the resource DB is open");
+        mark_call(worker, false);
+        if (db || failure != -EINVAL)
+            judge(worker, failure, error);
+        else
+            say_state(worker, DB_AWAY, error);  /* its address is wrong */
+        if (db)
             return db;
-        }
-        if (!told)
-            say_state(worker, false, error);
-        told = true;
         if (!pause_ms(worker, delay))
             return NULL;
         delay = delay * 2 < RETRY_MAX_MS ? delay * 2 : RETRY_MAX_MS;
     }
 }
 
-/* Waits until there is something to do. While there is not, says now and then that this manager lives. */
+/* Waits until there is something to do. While there is not, looks now and then whether the database is there, and shows
+   others that this manager lives. */
 static void wait_for_jobs(struct db_worker *worker, struct db *db)
 {
     char error[EXPLAIN_SIZE];
@@ -254,19 +316,24 @@ static void wait_for_jobs(struct db_worker *worker, struct db *db)
         until.tv_sec += DB_KEEP_MS / 1000;
         if (pthread_cond_timedwait(&worker->changed, &worker->lock, &until) != ETIMEDOUT || !db || worker->taken)
             continue;
+        worker->called = now_ms();
         pthread_mutex_unlock(&worker->lock);
-        if (db_keep(db, error) == -ESTALE)
+        int code = db_keep(db, error);
+        if (code == -ESTALE)
             say_lost(worker, error);
+        else
+            judge(worker, code, error);
         pthread_mutex_lock(&worker->lock);
+        worker->called = 0;
     }
 }
 
-/* Takes a batch off the list; *until is where it ends. NULL: the worker ends. */
-static struct job *take_jobs(struct db_worker *worker, struct db *db, struct job **until)
+/* Takes a batch off the list. NULL: the worker ends. */
+static struct db_job *take_jobs(struct db_worker *worker, struct db *db)
 {
     pthread_mutex_lock(&worker->lock);
     wait_for_jobs(worker, db);
-    struct job *first = worker->first, *last = first;
+    struct db_job *first = worker->first, *last = first;
     if (first) {
         size_t count = first->count;
         while (!first->loaded && last->next && !last->next->loaded && count + last->next->count <= BATCH) {
@@ -278,7 +345,6 @@ static struct job *take_jobs(struct db_worker *worker, struct db *db, struct job
             worker->end = &worker->first;
         last->next = NULL;
     }
-    *until = NULL;
     pthread_mutex_unlock(&worker->lock);
     return first;
 }
@@ -286,18 +352,17 @@ static struct job *take_jobs(struct db_worker *worker, struct db *db, struct job
 static void *work(void *context)
 {
     struct db_worker *worker = context;
-    struct job *first, *until;
+    struct db_job *batch;
     struct db *db = open_db(worker);
-    while ((first = take_jobs(worker, db, &until))) {
+    while ((batch = take_jobs(worker, db))) {
         if (db) {
-            run_jobs(worker, db, first, until);
+            run_jobs(worker, db, batch);
             continue;
         }
-        while (first != until) {
-            struct job *next = first->next;
-            first->error = explain(first->why, -ECANCELED, "this program ends before the resource DB could be opened");
-            give_back(worker, first);
-            first = next;
+        while (batch) {
+            struct db_job *job = batch;
+            batch = job->next;
+            finish(worker, job, -ECANCELED, "this program ends before the resource DB could be opened");
         }
     }
     db_close(db);
@@ -340,7 +405,7 @@ int db_worker_start(struct loop *loop, const char *uri, const struct db_worker_e
     return 0;
 }
 
-static int enqueue(struct db_worker *worker, struct job *job)
+static int enqueue(struct db_worker *worker, struct db_job *job)
 {
     pthread_mutex_lock(&worker->lock);
     bool room = worker->waiting + job->count <= DB_WORKER_MAX && !worker->stopping;
@@ -357,9 +422,9 @@ static int enqueue(struct db_worker *worker, struct job *job)
 }
 
 int db_worker_apply(struct db_worker *worker, const struct db_change *changes, size_t count,
-                    void (*done)(void *, int, const char *), void *context)
+                    void (*done)(void *, int, const char *), void *context, struct db_job **handle)
 {
-    struct job *job = calloc(1, sizeof *job);
+    struct db_job *job = calloc(1, sizeof *job);
     struct db_change *copy = malloc((count ? count : 1) * sizeof *copy);
     if (!job || !copy) {
         free(job);
@@ -367,23 +432,41 @@ int db_worker_apply(struct db_worker *worker, const struct db_change *changes, s
         return -ENOSPC;
     }
     memcpy(copy, changes, count * sizeof *copy);
-    *job = (struct job){ .worker = worker, .changes = copy, .count = count, .done = done, .context = context };
+    *job = (struct db_job){ .worker = worker, .changes = copy, .count = count, .done = done, .context = context };
+    if (handle)
+        *handle = job;                          /* before it can be done: that is told in this thread */
     return enqueue(worker, job);
+}
+
+bool db_worker_withdraw(struct db_worker *worker, struct db_job *job)
+{
+    pthread_mutex_lock(&worker->lock);
+    struct db_job **at = &worker->first;
+    while (*at && *at != job)
+        at = &(*at)->next;
+    bool waits = *at != NULL;
+    if (waits) {
+        *at = job->next;
+        if (!*at)
+            worker->end = at;
+        worker->waiting -= job->count;
+    } else {
+        job->withdrawn = true;                  /* the worker looks at it between two attempts */
+    }
+    pthread_mutex_unlock(&worker->lock);
+    if (waits)
+        job_free(job);
+    return waits;
 }
 
 int db_worker_load(struct db_worker *worker, unsigned kinds, unsigned events,
                    void (*done)(void *, int, const char *, const struct db_rows *), void *context)
 {
-    struct job *job = calloc(1, sizeof *job);
+    struct db_job *job = calloc(1, sizeof *job);
     if (!job)
         return -ENOSPC;
-    *job = (struct job){ .worker = worker, .kinds = kinds, .events = events, .loaded = done, .context = context };
+    *job = (struct db_job){ .worker = worker, .kinds = kinds, .events = events, .loaded = done, .context = context };
     return enqueue(worker, job);
-}
-
-bool db_worker_up(const struct db_worker *worker)
-{
-    return worker->known_up;
 }
 
 size_t db_worker_waiting(const struct db_worker *worker)
@@ -393,6 +476,15 @@ size_t db_worker_waiting(const struct db_worker *worker)
     size_t waiting = worker->waiting;
     pthread_mutex_unlock(&mutable->lock);
     return waiting;
+}
+
+unsigned db_worker_silence(const struct db_worker *worker)
+{
+    struct db_worker *mutable = (struct db_worker *)worker;
+    pthread_mutex_lock(&mutable->lock);
+    uint64_t called = worker->called;
+    pthread_mutex_unlock(&mutable->lock);
+    return called ? (unsigned)(now_ms() - called) : 0;
 }
 
 static void wake_up(void *context)

@@ -2,8 +2,9 @@
  * db_worker.h: one thread that owns a struct db, and the queue before it. The loop never waits for the database.
  *
  * Batches are applied in the order in which they were given; those that wait are joined into one, so that a busy
- * manager commits once for many. While the database is away (-EAGAIN) the worker keeps trying, with back-off; what
- * waits is bounded (DB_WORKER_MAX changes): then db_worker_apply refuses.
+ * manager commits once for many. While the database is away the worker keeps trying, with back-off; what waits is bounded
+ * (DB_WORKER_MAX changes): then db_worker_apply refuses. A change that somebody waits for can be withdrawn, as long as it is
+ * sure that the database has nothing of it.
  */
 #ifndef FLYT_CONTROL_DB_WORKER_H
 #define FLYT_CONTROL_DB_WORKER_H
@@ -14,10 +15,17 @@
 enum { DB_WORKER_MAX = 65536 };
 
 struct db_worker;
+struct db_job;
+
+enum db_state {
+    DB_UP,
+    DB_AWAY,                                /* it cannot be reached, or takes nothing */
+    DB_ELSEWHERE                            /* another manager uses it, and this one stands by */
+};
 
 struct db_worker_events {
-    /* The database came or went: text says why. In the loop's thread. */
-    void (*state)(void *context, bool up, const char *text);
+    /* The database came or went: text says why. It may be told again with another text. In the loop's thread. */
+    void (*state)(void *context, enum db_state, const char *text);
     /* Another manager has taken the database over: nothing more will be applied, and this one has to end. Told once,
        before the functions of what was not applied. */
     void (*lost)(void *context, const char *text);
@@ -30,16 +38,20 @@ int  db_worker_start(struct loop *, const char *uri, const struct db_worker_even
 void db_worker_stop(struct db_worker *, unsigned timeout_ms);
 
 /* Copies the changes. done (may be NULL) runs in the loop's thread, in order: 0 once they are durable, else why they
-   never will be. -ENOSPC (nothing queued, done is not called) when too much waits. */
+   never will be. -ENOSPC (nothing queued, done is not called) when too much waits. *job (may be NULL) is valid until done runs. */
 int  db_worker_apply(struct db_worker *, const struct db_change *, size_t count,
-                     void (*done)(void *context, int error, const char *why), void *context);
+                     void (*done)(void *context, int error, const char *why), void *context, struct db_job **job);
+/* Gives the job up, if that is possible. true: nothing of it was begun, and done is not called. false: the database has it
+   at present. Then done is called with -ECANCELED as soon as it is sure that nothing was applied; else the job goes on. */
+bool db_worker_withdraw(struct db_worker *, struct db_job *);
 
 /* Rows as loaded, in the loop's thread. error 0: count rows of kinds[i], rows[i], valid until return. */
 struct db_rows { size_t count; const enum db_kind *kinds; const union db_row *rows; };
 int  db_worker_load(struct db_worker *, unsigned kinds, unsigned events,
                     void (*done)(void *context, int error, const char *why, const struct db_rows *), void *context);
 
-bool   db_worker_up(const struct db_worker *);
 size_t db_worker_waiting(const struct db_worker *);
+/* For how long the database has left one call unanswered, in milliseconds; 0: no call is under way. */
+unsigned db_worker_silence(const struct db_worker *);
 
 #endif

@@ -97,6 +97,7 @@ const char *protocol_code_name(ctl_code code)
     case CTL_INTERNAL:      return "internal";
     case CTL_DB_AWAY:       return "db-away";
     case CTL_NEIGHBOUR:     return "neighbour-fault";
+    case CTL_UNKNOWN:       return "unknown-outcome";
     }
     return "unknown";
 }

@@ -80,5 +80,6 @@ int command_grouping(struct flytctl *ctl)
         args.enable = strcasecmp(enable, yes[i]) == 0 ? 1 : strcasecmp(enable, no[i]) == 0 ? 0 : args.enable;
     if (!args.vm || args.enable == 2)
         return complain(ctl, EXIT_USAGE, "--ip VM and --enable on|off are needed");
+    look_with(ctl, "flytctl vm show %s", args.vm);
     return ask_plain(ctl, ADMIN_GROUPING, &args, "grouping of %s is %s", args.vm, args.enable ? "on" : "off");
 }

@@ -64,6 +64,7 @@ static int each_node(struct flytctl *ctl, admin_node_action action, const char *
     int worst = EXIT_FINE;
     for (int i = 0; i < ctl->argc; i++) {
         admin_node_args args = { .name = ctl->argv[i], .action = action, .force = option_count(ctl, "force") > 0 };
+        look_with(ctl, "flytctl node show %s", ctl->argv[i]);
         int code = ask_plain(ctl, ADMIN_NODE, &args, "node %s %s", ctl->argv[i], done);
         worst = worst ? worst : code;
     }
@@ -99,6 +100,7 @@ int command_server_stop(struct flytctl *ctl)
         admin_server_stop_args args = { .force = option_count(ctl, "force") > 0 };
         if (!parse_id(ctl, ctl->argv[i], &args.id))
             return EXIT_USAGE;
+        look_with(ctl, "flytctl server list");
         int code = ask_plain(ctl, ADMIN_SERVER_STOP, &args, "GPU server %s is being stopped", ctl->argv[i]);
         worst = worst ? worst : code;
     }
@@ -119,6 +121,7 @@ int command_program_kill(struct flytctl *ctl)
         admin_program_args args;
         if (!parse_id(ctl, ctl->argv[i], &args.id))
             return EXIT_USAGE;
+        look_with(ctl, "flytctl program list");
         int code = ask_plain(ctl, ADMIN_PROGRAM_KILL, &args, "program %s is being ended", ctl->argv[i]);
         worst = worst ? worst : code;
     }

@@ -110,20 +110,49 @@ static int give_secret(struct flytctl *ctl, const char *what, const char *name, 
     return code;
 }
 
+/* The change may be made yet, and then this is the VM's secret, which nobody could ask for again. A file with the secret that
+   holds until then stays as it is. */
+static int give_secret_perhaps(struct flytctl *ctl, const char *name, const admin_vm_add_result *result)
+{
+    char error[EXPLAIN_SIZE], path[4096] = "";
+    const char *file = option(ctl, "secret-file"), *secret = result->secret;
+    if (!*secret)
+        return complain_status(ctl, &result->status);
+    if (file)
+        snprintf(path, sizeof path, "%s%s", file, option_count(ctl, "new-secret") ? ".new" : "");
+    if (file && secret_write(path, secret, strlen(secret), error) == 0)
+        return complain_more(ctl, EXIT_UNKNOWN, json_pack("{s:o, s:n, s:o}", "name", json_text(name), "secret", "secret_file", json_text(path)),
+                             "%s. If the change is made, the secret of VM %s is the one in %s", result->status.text, name, path);
+    return complain_more(ctl, EXIT_UNKNOWN, json_pack("{s:o, s:o}", "name", json_text(name), "secret", json_text(secret)),
+                         "%s. If the change is made, the secret of VM %s is this one, which is shown only now:%s%s", result->status.text,
+                         name, ctl->json ? "" : "\n", ctl->json ? " see `secret`" : secret);
+}
+
+static int ask_for_secret(struct flytctl *ctl, uint32_t procedure, const void *args, const char *what, const char *name)
+{
+    admin_vm_add_result result;
+    look_with(ctl, "flytctl vm show %s", name);
+    int code = ask_raw(ctl, procedure, args, &result);
+    if (code)
+        return code;
+    if (result.status.code == CTL_OK)
+        code = give_secret(ctl, what, name, &result);
+    else if (result.status.code == CTL_UNKNOWN)
+        code = give_secret_perhaps(ctl, name, &result);
+    else
+        code = complain_status(ctl, &result.status);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    return code;
+}
+
 int command_vm_add(struct flytctl *ctl)
 {
     admin_vm_add_args args = { 0 };
-    admin_vm_add_result result;
     if (!read_entitlement(ctl, &args.vm))
         return EXIT_USAGE;
     if (!args.vm.sms || !args.vm.memory)
         return complain(ctl, EXIT_USAGE, "a VM is entitled to something: --sms N and --memory SIZE are needed, both above 0");
-    int code = ask(ctl, ADMIN_VM_ADD, &args, &result);
-    if (code)
-        return code;
-    code = give_secret(ctl, "added", args.vm.name, &result);
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
-    return code;
+    return ask_for_secret(ctl, ADMIN_VM_ADD, &args, "added", args.vm.name);
 }
 
 int command_vm_set(struct flytctl *ctl)
@@ -133,7 +162,6 @@ int command_vm_set(struct flytctl *ctl)
         { "sharing", ADMIN_VM_SET_SHARING }, { "grouping", ADMIN_VM_SET_GROUPING }, { "wait", ADMIN_VM_SET_WAIT }, { "new-secret", ADMIN_VM_SET_SECRET },
     };
     admin_vm_set_args args = { 0 };
-    admin_vm_add_result result;
     if (!read_entitlement(ctl, &args.vm))
         return EXIT_USAGE;
     for (size_t i = 0; i < COUNT(bits); i++)
@@ -145,12 +173,7 @@ int command_vm_set(struct flytctl *ctl)
         return complain(ctl, EXIT_USAGE, "--secret-file goes with --new-secret");
     if (((args.set & ADMIN_VM_SET_SMS) && !args.vm.sms) || ((args.set & ADMIN_VM_SET_MEMORY) && !args.vm.memory))
         return complain(ctl, EXIT_USAGE, "--sms and --memory must be above 0; flytctl vm remove takes the entitlement away");
-    int code = ask(ctl, ADMIN_VM_SET, &args, &result);
-    if (code)
-        return code;
-    code = give_secret(ctl, "changed", args.vm.name, &result);
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
-    return code;
+    return ask_for_secret(ctl, ADMIN_VM_SET, &args, "changed", args.vm.name);
 }
 
 int command_vm_remove(struct flytctl *ctl)
@@ -158,6 +181,7 @@ int command_vm_remove(struct flytctl *ctl)
     int worst = EXIT_FINE;
     for (int i = 0; i < ctl->argc; i++) {
         admin_vm_remove_args args = { .name = ctl->argv[i], .force = option_count(ctl, "force") > 0 };
+        look_with(ctl, "flytctl vm show %s", ctl->argv[i]);
         int code = ask_plain(ctl, ADMIN_VM_REMOVE, &args, "VM %s removed", ctl->argv[i]);
         worst = worst ? worst : code;
     }

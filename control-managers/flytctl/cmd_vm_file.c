@@ -233,40 +233,34 @@ static const char *read_row(const json_t *row, admin_vm_add_args *args, u_char *
     return NULL;
 }
 
-struct tally { int added, changed, failed, first_failure; json_t *secrets; };
+struct tally { int added, changed, failed, left, first_failure; json_t *secrets; };
 
-static void import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct tally *tally)
+/* Adds one VM, or changes it where that is asked for. */
+static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct tally *tally)
 {
+    const unsigned set = ADMIN_VM_SET_ADDRESS | ADMIN_VM_SET_HOST | ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_GROUPING |
+                         ADMIN_VM_SET_WAIT | (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0);
+    const admin_vm_set_args change = { .vm = args->vm, .set = set };
     admin_vm_add_result result;
-    char error[EXPLAIN_SIZE];
-    bool update = option_count(ctl, "update") > 0;
-    int code = session_open(ctl);
-    if (code == EXIT_FINE && link_call_wait(ctl->link, ADMIN_VM_ADD, args, ctl->timeout_ms, &result, error))
-        code = complain(ctl, EXIT_UNREACHABLE, "VM %s: %s", args->vm.name, error);
-    if (code == EXIT_FINE && result.status.code == CTL_EXISTS && update) {
+    look_with(ctl, "flytctl vm show %s", args->vm.name);
+    int code = ask_raw(ctl, ADMIN_VM_ADD, args, &result);
+    bool exists = code == EXIT_FINE && result.status.code == CTL_EXISTS && option_count(ctl, "update");
+    if (exists) {
         protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
-        const admin_vm_set_args set = {
-            .vm = args->vm, .set = ADMIN_VM_SET_ADDRESS | ADMIN_VM_SET_HOST | ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_GROUPING | ADMIN_VM_SET_WAIT |
-                   (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0),
-        };
-        code = ask(ctl, ADMIN_VM_SET, &set, &result);
-        tally->changed += code == EXIT_FINE;
-        if (code == EXIT_FINE)
-            protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
-    } else if (code == EXIT_FINE) {
-        if (result.status.code == CTL_OK)
-            tally->added++;
-        else
-            code = complain(ctl, exit_of_code(result.status.code), "VM %s: %s%s", args->vm.name, result.status.text,
-                            result.status.code == CTL_EXISTS ? " (--update changes it)" : "");
-        if (result.status.code == CTL_OK && *result.secret)
-            json_object_set_new(tally->secrets, args->vm.name, json_text(result.secret));
-        protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+        code = ask_raw(ctl, ADMIN_VM_SET, &change, &result);
     }
-    if (code) {
-        tally->failed++;
-        tally->first_failure = tally->first_failure ? tally->first_failure : code;
-    }
+    if (code)
+        return code;
+    ctl_code status = result.status.code;
+    if ((status == CTL_OK || status == CTL_UNKNOWN) && *result.secret)
+        json_object_set_new(tally->secrets, args->vm.name, json_text(result.secret));
+    if (status == CTL_OK)
+        ++*(exists ? &tally->changed : &tally->added);
+    else
+        code = complain(ctl, exit_of_code(status), "VM %s: %s%s", args->vm.name, result.status.text,
+                        status == CTL_EXISTS && !exists ? " (--update changes it)" : "");
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    return code;
 }
 
 int command_vm_import(struct flytctl *ctl)
@@ -295,15 +289,20 @@ int command_vm_import(struct flytctl *ctl)
     struct tally tally = { .secrets = json_object() };
     json_array_foreach(rows, i, row) {
         read_row(row, &args, verifier);
-        import_row(ctl, &args, &tally);
-        if (tally.first_failure == EXIT_UNREACHABLE)
-            break;
+        int code = import_row(ctl, &args, &tally);
+        tally.failed += code != EXIT_FINE;
+        tally.first_failure = tally.first_failure ? tally.first_failure : code;
+        if (code == EXIT_UNREACHABLE || code == EXIT_DB_AWAY || code == EXIT_UNKNOWN) {
+            tally.left = (int)(json_array_size(rows) - i - 1);
+            break;                      /* the next ones would fare no better */
+        }
     }
-    if (tally.failed == 0 || tally.added || tally.changed) {
+    if (tally.failed == 0 || tally.added || tally.changed || json_object_size(tally.secrets)) {
         const char *name;
         json_t *secret;
-        report(ctl, json_pack("{s:i, s:i, s:i, s:O}", "added", tally.added, "changed", tally.changed, "failed", tally.failed, "secrets", tally.secrets),
-               "%d added, %d changed, %d failed", tally.added, tally.changed, tally.failed);
+        report(ctl, json_pack("{s:i, s:i, s:i, s:i, s:O}", "added", tally.added, "changed", tally.changed, "failed", tally.failed, "not_tried",
+                              tally.left, "secrets", tally.secrets),
+               "%d added, %d changed, %d failed, %d not tried", tally.added, tally.changed, tally.failed, tally.left);
         if (!ctl->json) {
             if (json_object_size(tally.secrets))
                 printf("New secrets, which are shown only now:\n");

@@ -44,11 +44,13 @@ int command_status(struct flytctl *ctl)
 
 int command_key_rotate(struct flytctl *ctl)
 {
+    look_with(ctl, "flytctl events --kind key-changed");
     return ask_plain(ctl, ADMIN_KEY_ROTATE, NULL, "tickets are signed with a new key");
 }
 
 int command_reload(struct flytctl *ctl)
 {
+    look_with(ctl, "flytctl events --kind reloaded");
     return ask_plain(ctl, ADMIN_RELOAD, NULL, "the configuration was read again");
 }
 

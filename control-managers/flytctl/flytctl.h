@@ -32,7 +32,8 @@ enum exit_code {
     EXIT_NO_ROOM = 8,
     EXIT_NOT_SUPPORTED = 9,             /* this version cannot do that */
     EXIT_BAD_CONFIG = 10,               /* config check found mistakes */
-    EXIT_DB_AWAY = 11                   /* the resource DB cannot be reached: try again later */
+    EXIT_DB_AWAY = 11,                  /* the resource DB does not answer, and nothing was changed: try again later */
+    EXIT_UNKNOWN = 12                   /* whether the change was made is not known: look */
 };
 
 /* An option of a command. argument NULL: it takes none. repeat: may be given several times. */
@@ -68,6 +69,7 @@ struct flytctl {
     struct loop *loop;
     struct link *link;
     struct flytctl_config *settings;
+    char        look[256];              /* what shows whether the change that is asked for was made; "": it is no change */
 };
 
 extern const struct command commands[];         /* ended by a NULL name */
@@ -98,7 +100,11 @@ void session_close(struct flytctl *);
 /* Calls; *result is to be freed by protocol_free if EXIT_FINE is returned. All results but those of listings begin with a
    ctl_status, and so do they: it is looked at, and what is not CTL_OK is complained of. */
 int  ask(struct flytctl *, uint32_t procedure, const void *args, void *result);
-/* The same, and says the status' text, or `done`, when it went well. */
+/* The same, but status codes other than CTL_OK are the caller's to look at: EXIT_FINE is returned for them too. */
+int  ask_raw(struct flytctl *, uint32_t procedure, const void *args, void *result);
+/* For the next call: it changes something, and this command shows whether the change was made. */
+void look_with(struct flytctl *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* As ask, and says the status' text, or `done`, when it went well. */
 int  ask_plain(struct flytctl *, uint32_t procedure, const void *args, const char *done, ...) __attribute__((format(printf, 4, 5)));
 int  exit_of_code(ctl_code);
 
@@ -106,6 +112,8 @@ int  exit_of_code(ctl_code);
 
 /* On stderr, and with --json as an object on stdout. Returns code. */
 int  complain(struct flytctl *, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same with further members of the object, which are taken over (may be NULL). */
+int  complain_more(struct flytctl *, int code, json_t *members, const char *format, ...) __attribute__((format(printf, 4, 5)));
 int  complain_status(struct flytctl *, const ctl_status *);
 /* What went well: a line, or { "ok": true, "message": … } with further members, which are taken over (may be NULL). */
 void report(struct flytctl *, json_t *members, const char *format, ...) __attribute__((format(printf, 3, 4)));

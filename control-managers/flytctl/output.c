@@ -16,20 +16,39 @@ enum { CELL_SIZE = 192, MAX_COLUMNS = 16 };
 static const char *exit_name(int code)
 {
     static const char *const names[] = { "ok", "failed", "usage", "unreachable", "denied", "not-found", "exists", "busy", "no-room", "not-supported",
-                                         "bad-config", "db-away" };
+                                         "bad-config", "db-away", "unknown-outcome" };
     return code >= 0 && code < (int)COUNT(names) ? names[code] : "failed";
+}
+
+static int say_complaint(struct flytctl *ctl, int code, json_t *members, const char *format, va_list list)
+{
+    char text[2 * EXPLAIN_SIZE];
+    vsnprintf(text, sizeof text, format, list);
+    fprintf(stderr, "flytctl: %s\n", text);
+    if (ctl->json) {
+        json_t *object = json_pack("{s:b, s:s, s:i, s:o}", "ok", 0, "error", exit_name(code), "exit", code, "message", json_text(text));
+        json_object_update(object, members);
+        print_json(object);
+    }
+    json_decref(members);
+    return code;
 }
 
 int complain(struct flytctl *ctl, int code, const char *format, ...)
 {
-    char text[2 * EXPLAIN_SIZE];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    say_complaint(ctl, code, NULL, format, list);
     va_end(list);
-    fprintf(stderr, "flytctl: %s\n", text);
-    if (ctl->json)
-        print_json(json_pack("{s:b, s:s, s:i, s:o}", "ok", 0, "error", exit_name(code), "exit", code, "message", json_text(text)));
+    return code;
+}
+
+int complain_more(struct flytctl *ctl, int code, json_t *members, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    say_complaint(ctl, code, members, format, list);
+    va_end(list);
     return code;
 }
 

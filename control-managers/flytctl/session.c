@@ -26,6 +26,7 @@ int exit_of_code(ctl_code code)
     case CTL_NO_ROOM:       return EXIT_NO_ROOM;
     case CTL_NOT_SUPPORTED: return EXIT_NOT_SUPPORTED;
     case CTL_DB_AWAY:       return EXIT_DB_AWAY;
+    case CTL_UNKNOWN:       return EXIT_UNKNOWN;
     case CTL_LOST:
     case CTL_TIMEOUT:       return EXIT_UNREACHABLE;
     default:                return EXIT_FAILED;
@@ -171,7 +172,15 @@ void session_close(struct flytctl *ctl)
 
 /* ---- calls ---- */
 
-int ask(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
+void look_with(struct flytctl *ctl, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(ctl->look, sizeof ctl->look, format, list);
+    va_end(list);
+}
+
+int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
 {
     char error[EXPLAIN_SIZE];
     int code = session_open(ctl);
@@ -180,8 +189,18 @@ int ask(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
     code = link_call_wait(ctl->link, procedure, args, ctl->timeout_ms, result, error);
     if (code == -ENOSYS)
         return complain(ctl, EXIT_NOT_SUPPORTED, "this cluster manager does not know %s", protocol_procedures[procedure].name);
+    bool sent = code != -EINVAL && code != -ENOTCONN && code != -ENOMEM;
+    if (code && sent && *ctl->look)
+        return complain(ctl, EXIT_UNKNOWN, "the cluster manager: %s. The change may have been made, or may be made yet: `%s` shows it",
+                        error, ctl->look);
+    return code ? complain(ctl, exit_of_errno(code), "the cluster manager: %s", error) : EXIT_FINE;
+}
+
+int ask(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
+{
+    int code = ask_raw(ctl, procedure, args, result);
     if (code)
-        return complain(ctl, exit_of_errno(code), "the cluster manager: %s", error);
+        return code;
     const ctl_status *status = result;
     if (status->code == CTL_OK)
         return EXIT_FINE;

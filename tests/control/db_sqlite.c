@@ -98,14 +98,14 @@ static void one_manager_at_a_time(void **state)
     (void)state;
     struct db *first, *second;
     assert_int_equal(db_open(uri, &first, error), 0);
-    assert_int_equal(db_open(uri, &second, error), -EAGAIN);
+    assert_int_equal(db_open(uri, &second, error), -EBUSY);
     assert_non_null(strstr(error, "another cluster manager"));
     char pid[32];
     snprintf(pid, sizeof pid, "pid %d on ", (int)getpid());
     assert_non_null(strstr(error, pid));
     assert_non_null(second);
     int count = 0;
-    assert_int_equal(db_load(second, DB_ALL, 1, count_row, &count, error), -EAGAIN);
+    assert_int_equal(db_load(second, DB_ALL, 1, count_row, &count, error), -EBUSY);
     put(first, "k", "v");
     db_close(first);
     assert_int_equal(rows(second), 1);
