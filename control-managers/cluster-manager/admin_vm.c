@@ -172,9 +172,12 @@ static ctl_code prepare_set(struct cluster *cluster, struct change *change, char
     ctl_code code = check_row(cluster, row, text);
     if (code == CTL_OK && change->set & ADMIN_VM_SET_SECRET)
         code = new_secret(row, change->secret, text);
-    if (vm->server_count && change->set & sizes)
-        snprintf(change->remark, sizeof change->remark, "%zu server%s of %s %s until the end", vm->server_count,
-                 vm->server_count == 1 ? "" : "s", row->name, vm->server_count == 1 ? "keeps what it has" : "keep what they have");
+    size_t in_use = 0;
+    for (const struct server *server = vm->servers; server; server = server->vm_next)
+        in_use += !server->stopping && !server_is_idle(server);
+    if (in_use && change->set & sizes)
+        snprintf(change->remark, sizeof change->remark, "%zu server%s of %s %s until the end", in_use, in_use == 1 ? "" : "s", row->name,
+                 in_use == 1 ? "keeps what it has" : "keep what they have");
     if (change->set & sizes)
         warn_of_size(cluster, row, change->remark);
     return code;

@@ -80,6 +80,7 @@ struct server {
     struct program *programs;       /* that use it or wait for it */
     size_t   program_count;
     bool     durable, ordered, stopping, adopted;
+    bool     unused;                /* stopping, and nobody used it: it does not count for what its VM is entitled to */
     ctl_server_state state;         /* as reported; STARTING before */
     char     addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     size_t   address_count;
@@ -121,6 +122,7 @@ struct program {
     uint32_t position;              /* in line, as counted last; 0: never */
     uint32_t tries;                 /* servers that failed to start */
     bool     lacks_room;            /* in line: not its VM's own servers stand in its way */
+    bool     expects_place;         /* idle servers give way to it */
     uint32_t overtaken;             /* in line: how often, while it was the first that lacked room */
     bool     keeps;                 /* a GPU is kept for it: pool.gpus[kept], as long as that says so too */
     size_t   kept;
@@ -246,6 +248,13 @@ struct place_request server_request(struct cluster *, const struct program *);
 struct place_request server_request_of(struct cluster *, const struct db_vm *);      /* without an asker */
 bool server_within_entitlement(const struct vm *, const struct place_request *);
 bool cluster_settling(struct cluster *);            /* soon after a start the nodes are not back yet */
+
+/* ---- idle.c ---- */
+bool server_is_idle(const struct server *);
+/* This VM's idle servers end. */
+void idle_own_give_way(const struct vm *, const char *why);
+/* Idle servers end on one GPU, as many as have to, so that the request fits there. false: nothing of that kind helps. */
+bool idle_give_way(struct cluster *, const struct place_request *);
 
 /* ---- line.c ---- */
 /* Something has become free or came: tries those in line, soon. */

@@ -128,6 +128,20 @@ bool place_could_hold(const struct place_pool *pool, size_t at, const struct pla
     return kinds_if_empty(&pool->gpus[at], request, &result) != 0;
 }
 
+bool place_fits_without(const struct place_pool *pool, size_t at, const struct place_request *request, uint32_t servers, uint32_t sms,
+                        uint64_t memory)
+{
+    struct place_gpu gpu = pool->gpus[at];
+    struct place_result result;
+    unsigned kinds = kinds_if_empty(&gpu, request, &result);
+    gpu.users -= servers;
+    gpu.used_sms -= sms;
+    gpu.used_memory -= memory;
+    if (!gpu.users)
+        gpu.sharing = 0;
+    return kinds && (!gpu.keeper || gpu.keeper == request->asker) && choose_kind(pool, &gpu, kinds, &result);
+}
+
 /* How much has to become free, as a part of the GPU. Who shares in another manner has to go altogether. */
 static double missing(const struct place_gpu *gpu, unsigned kinds, const struct place_result *result)
 {

@@ -27,7 +27,7 @@ static const struct config_key keys[] = {
     { "virt-server-auto-deallocate.enabled", CONFIG_BOOL, AT(deallocate), "true", .reload = true, .help =
       "take back the server of a VM that runs no program" },
     { "virt-server-auto-deallocate.grace-period", CONFIG_SECONDS, AT(grace), "60", 0, 1e7, .reload = true, .help =
-      "seconds without a program before that" },
+      "seconds without a program before that; at once if another program waits that could use its place" },
     { "placement.policy", CONFIG_CHOICE, AT(policy), "best-fit", .choices = cluster_policies, .reload = true, .help =
       "which of the GPUs that fit is taken" },
     { "placement.overcommit-sms", CONFIG_SECONDS, AT(overcommit_sms), "1", 1, 1000, .reload = true, .help =

@@ -114,15 +114,22 @@ struct place_request server_request(struct cluster *cluster, const struct progra
     return request;
 }
 
-/* The VM's servers together stay within its entitlement, those that are being stopped included. */
+/* The VM's servers together stay within its entitlement, those that are being stopped included unless nobody used them. */
 bool server_within_entitlement(const struct vm *vm, const struct place_request *request)
 {
     uint64_t sms = request->sms, memory = request->memory;
-    for (const struct server *server = vm->servers; server; server = server->vm_next) {
-        sms += server->row.sms;
-        memory += server->row.memory;
-    }
+    for (const struct server *server = vm->servers; server; server = server->vm_next)
+        if (!server->unused) {
+            sms += server->row.sms;
+            memory += server->row.memory;
+        }
     return sms <= vm->row.sms && memory <= vm->row.memory_mib << 20;
+}
+
+/* A server with other limits was started before the entitlement changed. */
+static bool has_limits(const struct server *server, const struct place_request *request)
+{
+    return server->row.sms == request->sms && server->row.memory == request->memory && server->row.sharing & request->accepted;
 }
 
 bool server_is_shared(const struct program *program)
@@ -135,18 +142,25 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
     struct vm *vm = program->vm;
     struct server *server = vm->row.grouping ? shared_server(vm) : NULL;
     struct place_result place;
-    program->lacks_room = false;
+    program->lacks_room = program->expects_place = false;
     if (!vm->row.sms || !vm->row.memory_mib)
         return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)", vm->row.name,
                        vm->row.name);
+    struct place_request request = server_request(cluster, program);
+    if (server && server_is_idle(server) && !has_limits(server, &request)) {
+        idle_own_give_way(vm, "what its VM is entitled to has changed");
+        server = NULL;
+    }
     if (!server) {
-        struct place_request request = server_request(cluster, program);
+        if (!server_within_entitlement(vm, &request))
+            idle_own_give_way(vm, "its VM's programs have servers of their own now");
         if (!server_within_entitlement(vm, &request))
             return explain(text, CTL_BUSY, "the servers of VM %s use up what it is entitled to (%u SMs, %llu MiB)",
                            vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
         enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
         if (verdict != PLACE_FOUND) {
             program->lacks_room = verdict == PLACE_BUSY;
+            program->expects_place = verdict == PLACE_BUSY && idle_give_way(cluster, &request);
             place_explain(&cluster->pool, &request, verdict, text, CTL_MAX_TEXT);
             return verdict == PLACE_NEVER ? CTL_NO_ROOM : CTL_BUSY;
         }
@@ -199,7 +213,7 @@ ctl_code server_seek(struct cluster *cluster, struct program *program, client_wa
     program->wait = wait;
     program->wait_ms = wait_ms;
     ctl_code code = server_try(cluster, program, text);
-    bool settles = code != CTL_OK && code != CTL_WAITING && cluster_settling(cluster);
+    bool settles = code != CTL_OK && code != CTL_WAITING && (cluster_settling(cluster) || program->expects_place);
     if (!settles && (code != CTL_BUSY || !may_wait(cluster, program)))
         return code;
     uint64_t patience = wait_ms ? wait_ms : (uint64_t)(cluster->values->wait_seconds * 1000);

@@ -1,7 +1,8 @@
-# The line of programs that wait.
-$(call objects,tests/control/cluster_line.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_line: $(call objects,tests/control/cluster_line.c) $(TESTS_CLUSTER_RIG) \
-                                     $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
+# The line of programs that wait, and idle servers that stand in its way.
+TESTS_CLUSTER_LINE := $(addprefix $(BUILD)/tests/control_cluster_,line idle)
+$(call objects,$(addprefix tests/control/cluster_,line.c idle.c)): | $(CONTROL_COMMON_HEADERS)
+$(TESTS_CLUSTER_LINE): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(TESTS_CLUSTER_RIG) \
+                       $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
-TESTS += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_line"
+	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -lcmocka $(CONTROL_COMMON_LIBS)
+TESTS += $(foreach test,$(TESTS_CLUSTER_LINE),"env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(test)")

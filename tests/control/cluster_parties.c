@@ -103,7 +103,7 @@ static void do_stop(struct fake_node *node, uint64_t id)
 {
     struct fake_server *server = node_server(node, id);
     node->stops++;
-    if (!server)
+    if (!server || node->hold_stops)
         return;
     server->state = CTL_SERVER_ENDED;
     node_report(node, server);

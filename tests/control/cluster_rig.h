@@ -64,7 +64,7 @@ struct fake_node {
     struct fake_server servers[RIG_SERVERS];
     int          server_count;
     bool         registered, mute;              /* mute: connected, but says nothing */
-    bool         fail_starts, hold_starts;
+    bool         fail_starts, hold_starts, hold_stops;
     uint64_t     acknowledged;
     int          starts, stops, ups, overcommits, bad_orders;
     ctl_code     refused;
