@@ -352,7 +352,7 @@ def errors(path):
 
 # ---- the files of this description ----
 
-RUNTIME_OPTIONS = ("wire",)
+RUNTIME_OPTIONS = ("untraced",)
 DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft")
 
 

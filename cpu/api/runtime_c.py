@@ -1,6 +1,7 @@
 """runtime_c.py: the C of libcudart: its types and prototypes, its entry points, its exported names."""
 import api
 import c_types
+import trace_c
 
 STREAM = "cudaStream_t"
 
@@ -75,22 +76,33 @@ def header(major):
     yield "#endif"
 
 
-def call(function, ending, per_thread):
+def call(function, ending):
+    """The C of the call of the body."""
+    if not implemented(function):
+        return f'runtime_unsupported("{function.name}{ending}")'
+    per_thread = ending and generated_variant(function)
     arguments = ", ".join(f"runtime_per_thread({p.name})" if per_thread and p.type == STREAM else p.name for p in function.parameters)
-    return f"runtime_{function.name}{ending}({arguments})"
+    return f"runtime_{function.name}{'' if per_thread else ending}({arguments})"
 
 
 def entry(function, ending):
     """One exported function."""
+    give = "" if function.returns == "void" else "return "
+    if "untraced" not in function.options:
+        yield from trace_c.traced(function, ending, "runtime_front", call(function, ending))
     yield f"RUNTIME_API {function.prototype('', ending)}"
     yield "{"
-    give = "" if function.returns == "void" else "return "
-    if not implemented(function):
-        yield f'    {give}runtime_unsupported("{function.name}{ending}");'
-    elif ending and generated_variant(function):
-        yield f"    {give}{call(function, '', True)};"
-    else:
-        yield f"    {give}{call(function, ending, False)};"
+    if "untraced" not in function.options:
+        arguments = ", ".join(p.name for p in function.parameters)
+        yield "    if (__builtin_expect(runtime_traced, false))"
+        if give:
+            yield f"        return trace_{function.name}{ending}({arguments});"
+        else:
+            yield "    {"
+            yield f"        trace_{function.name}{ending}({arguments});"
+            yield "        return;"
+            yield "    }"
+    yield f"    {give}{call(function, ending)};"
     yield "}"
     yield ""
 
@@ -120,6 +132,13 @@ def entries(major):
     yield f'#include "api/cudart{major}/entries.h"'
     yield ""
     yield '#pragma GCC diagnostic ignored "-Wunused-parameter"'
+    yield ""
+    tables = trace_c.Tables(api.runtime_types(), api.all_errors(), (major, api.NEWEST[major]), STREAM)
+    for function in of(major):
+        for ending in endings(function):
+            if "untraced" not in function.options:
+                tables.function(function, ending)
+    yield from tables.lines
     yield ""
     for function in of(major):
         for ending in endings(function):

@@ -20,12 +20,18 @@ enum { LINE_SIZE = 4096, LEVEL_UNKNOWN = -1 };
 static const char *const level_names[] = { "error", "warning", "info", "debug" };
 
 static _Atomic(const char *) program_name = "flyt";
+static _Atomic(void (*)(void)) before_message;
 static atomic_int            output_fd = 2;
 static atomic_int            current_level = LEVEL_UNKNOWN;
 
 void log_set_name(const char *name)
 {
     atomic_store_explicit(&program_name, name, memory_order_relaxed);
+}
+
+void log_set_before(void (*function)(void))
+{
+    atomic_store_explicit(&before_message, function, memory_order_relaxed);
 }
 
 void log_set_fd(int fd)
@@ -92,6 +98,9 @@ void log_message(enum log_level level, const char *format, ...)
     }
     line[used++] = '\n';
     CANCEL_OFF;
+    void (*before)(void) = atomic_load_explicit(&before_message, memory_order_relaxed);
+    if (before)
+        before();
     write_line(line, used);
     errno = saved_errno;
 }

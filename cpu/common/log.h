@@ -10,6 +10,9 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_set_name(const char *name);              /* static string; default "flyt" */
+/* function is called before each message is written, by the thread that writes it. NULL: none. For whoever else writes to
+   stderr, and may have a line there that is not ended. */
+void log_set_before(void (*function)(void));
 void log_set_fd(int fd);                          /* default 2 */
 bool log_enabled(enum log_level);
 void log_message(enum log_level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -3,7 +3,9 @@ RUNTIME_TEST_DIR  := $(BUILD)/tests/runtime
 RUNTIME_TEST_CORE := $(RUNTIME_TEST_DIR)/fake/libflyt-client.so
 RUNTIME_TEST_NAMES := runtime device stream memory code
 
-$(RUNTIME_TEST_CORE): $(BUILD)/tests/runtime/fake_core.o
+RUNTIME_TEST_CORE_OBJECTS := $(BUILD)/tests/runtime/fake_core.o $(call objects,cpu/client/core/trace.c cpu/client/core/trace_value.c cpu/common/clock.c cpu/common/log.c cpu/common/env.c)
+
+$(RUNTIME_TEST_CORE): $(RUNTIME_TEST_CORE_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $^ -Wl,-soname,libflyt-client.so $(ALL_LDFLAGS)
 
@@ -13,7 +15,7 @@ $(RUNTIME_TEST_DIR)-$(1)/%.o: tests/runtime/%.c | $(BUILD)/generated/api/cudart$
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -MMD -MP -c $$< -o $$@
 
-$(BUILD)/tests/runtime-api-$(1): $(RUNTIME_TEST_NAMES:%=$(RUNTIME_TEST_DIR)-$(1)/%.o) $(BUILD)/tests/runtime/fake_core.o \
+$(BUILD)/tests/runtime-api-$(1): $(RUNTIME_TEST_NAMES:%=$(RUNTIME_TEST_DIR)-$(1)/%.o) $(RUNTIME_TEST_CORE_OBJECTS) \
                                  $(call runtime_objects,$(1))
 	$$(CC) -o $$@ $$^ -lcmocka $$(ALL_LDFLAGS)
 
@@ -45,6 +47,7 @@ ifeq ($(SANITIZE),)
 $(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
 $(eval $(call runtime_script,runtime-native,tests/runtime/native.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/native.py tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
 $(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
+$(eval $(call runtime_script,runtime-trace,tests/runtime/trace.py $(BIN),tests/runtime/trace.py $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/libsoftgpu.so))
 endif
 $(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so $(BIN)/libflyt-tls.so))
 

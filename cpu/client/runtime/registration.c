@@ -141,6 +141,7 @@ static void image_variable(struct runtime_image *image, const void *key, const c
 /* ---- look-ups ---- */
 
 struct runtime_function *runtime_function_record(const void *key) { return registry_find(&functions, key); }
+struct runtime_variable *runtime_variable_record(const void *key) { return registry_find(&variables, key); }
 
 /* The core's object is made at the first use; whichever of two threads comes second gets the same one. */
 static int function_resolve(struct runtime_function *record, core_function **function) {

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "cpu/client/core/core.h"
+#include "cpu/client/core/trace.h"
 #include "cpu/client/runtime/abi.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -115,6 +116,7 @@ struct runtime_variable {
 /* A kernel by the address that programs pass (host function or handle): 98 when there is none. */
 int runtime_function(const void *key, core_function **);
 struct runtime_function *runtime_function_record(const void *key);
+struct runtime_variable *runtime_variable_record(const void *key);
 /* A variable's place on the device: 13 when there is none. */
 int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size);
 
@@ -122,6 +124,11 @@ int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size)
 
 /* Called once, at the first connection: NVIDIA's driver reads this setting when it is initialised. */
 void runtime_read_launch_blocking(void);
+
+/* ---- FLYT_TRACE (trace.c), used by the generated entry points ---- */
+
+extern bool runtime_traced __attribute__((visibility("hidden")));
+extern const struct trace_front runtime_front __attribute__((visibility("hidden")));
 
 /* ---- copies (copy.c), used by memory, symbols and peer ---- */
 
