@@ -1,34 +1,11 @@
-/* calls.c: from a received record to the function that serves it. The table is PROCEDURES in session.h; classes come
-   from the protocol file by way of rpc_flyt_program. */
+/* calls.c: the life of one call: decoded, served, kept for later, answered when it failed. Which function serves it stands in
+   the table of procedures.c, which this file does not know. */
 #include "cpu/server/session.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { CALLS_MAX_PROCEDURE = 128 };
-
-static struct procedure procedures[CALLS_MAX_PROCEDURE];
-static pthread_once_t procedures_once = PTHREAD_ONCE_INIT;
-
-static void procedures_fill(void)
-{
-#define X(number, type, result, handler, is_quick) \
-    procedures[FLYT_##number] = (struct procedure){ \
-        .name = #number, .arguments = (xdrproc_t)xdr_##type, .results = (xdrproc_t)(void (*)(void))xdr_##result, .size = sizeof(type), .serve = serve_##handler, \
-        .answers = FLYT_##number < rpc_flyt_program.count && \
-                   rpc_flyt_program.procedures[FLYT_##number].class == RPC_CLASS_SYNC, \
-        .quick = is_quick };
-    PROCEDURES(X)
-#undef X
-}
-
-const struct procedure *procedure_find(uint32_t number)
-{
-    pthread_once(&procedures_once, procedures_fill);
-    return number < CALLS_MAX_PROCEDURE && procedures[number].serve ? &procedures[number] : NULL;
-}
 
 int call_serve(struct session *session, const struct procedure *procedure, rpc_request *request)
 {
@@ -45,7 +22,7 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
     call.group = NULL;
     call.transfer = 0;
     call.next = NULL;
-    bool decoded = procedure->serve == serve_launch && launch_decode(&call, request);
+    bool decoded = procedure->decode && procedure->decode(&call, request);
     if (!decoded)
         memset(&call.args, 0, procedure->size);
     if (!decoded && rpc_request_arguments(request, procedure->arguments, &call.args) != 0) {
@@ -54,7 +31,7 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
         session_end(session, why);
         return -EPROTO;
     }
-    if (!session->greeted && procedure->serve != serve_hello) {
+    if (!session->greeted && !procedure->greets) {
         session_end(session, "its first call was not HELLO");
         call_clear(&call);
         return -EPROTO;
@@ -71,7 +48,7 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
 
 static bool call_in_room(const struct call *call)
 {
-    return call->procedure->serve == serve_launch && call->args.launch.params.params_val == (const char *)call->room;
+    return call->procedure->decode && call->args.launch.params.params_val == (const char *)call->room;
 }
 
 struct call *call_keep(struct call *call)

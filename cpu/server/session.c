@@ -100,16 +100,6 @@ void session_destroy(struct session *session)
     free(session);
 }
 
-void session_end(struct session *session, const char *why)
-{
-    if (atomic_exchange(&session->ended, true))
-        return;
-    log_info("session %llu (%s) ends: %s", (unsigned long long)session->id, session->client[0] ? session->client : "not greeted", why);
-    rpc_server_shutdown(session->server);
-    lanes_shutdown(session);
-    executor_ended(session);
-}
-
 /* ---- HELLO ---- */
 
 static void hello_refuse(struct session *session, struct call *call, CUresult code, const char *refusal)

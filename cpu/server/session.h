@@ -67,13 +67,15 @@ union call_args {
     occupancy_args occupancy; launch_args launch;
 };
 
-/* One procedure of the protocol; the table is in calls.c. */
+/* One procedure of the protocol; the table is in procedures.c. */
 struct call;
 struct procedure {
     const char *name;
     xdrproc_t   arguments, results;
     size_t      size;                     /* of the arguments */
     void      (*serve)(struct session *, struct call *);
+    bool      (*decode)(struct call *, rpc_request *);     /* a faster way than XDR, if it gives true; NULL: none */
+    bool        greets;                   /* HELLO, which comes before all others */
     bool        answers;                  /* class SYNC */
     bool        quick;                    /* cannot block in the driver: the reader may serve it */
 };
@@ -109,7 +111,7 @@ struct call {
     _Alignas(16) uint8_t room[CALL_ROOM]; /* parameters of a launch, if they fit; args points here then */
 };
 
-const struct procedure *procedure_find(uint32_t number);          /* calls.c */
+const struct procedure *procedure_find(uint32_t number);          /* procedures.c; NULL: there is none */
 /* Decodes and serves under session.lock. 0, or -EPROTO. */
 int  call_serve(struct session *, const struct procedure *, rpc_request *);
 bool launch_decode(struct call *, rpc_request *);                 /* launch.c; false: not this way */
