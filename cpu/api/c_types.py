@@ -1,8 +1,6 @@
 """c_types.py: the described types as C, as one release of CUDA, (major, minor), lays them out."""
 import re
 
-import api
-
 
 def base(type_):
     """The type without const and stars."""

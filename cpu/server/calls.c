@@ -1,5 +1,5 @@
-/* calls.c: the life of one call: decoded, served, kept for later, answered when it failed. Which function serves it stands in
-   the table of procedures.c, which this file does not know. */
+/* calls.c: the life of one call: decoded, served, kept for later, answered when it failed. Which function serves it
+   stands in the table of procedures.c, which this file does not know. */
 #include "cpu/server/session.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * session_end.c: the one place that ends a session. Any thread may call it, as often as it likes; the first reason counts.
- * It only stops the connection, the lanes and the executor, which wakes every thread of the session. session_run then
- * finds the end and takes the session apart (session.c).
+ * session_end.c: the one place that ends a session. Any thread may call it, as often as it likes; the first reason
+ * counts. It only stops the connection, the lanes and the executor, which wakes every thread of the session.
+ * session_run then finds the end and takes the session apart (session.c).
  */
 #include "cpu/server/session.h"
 

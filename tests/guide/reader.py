@@ -79,7 +79,7 @@ class Reader:
             before = ""
             self.look(command, said)
             if not self.tap.ok(status == 0 and (not expected or guide.matches(expected, said)), what,
-                               f"exit status {status}\n{said}" + (f"\nexpected:\n" + "\n".join(expected) if expected else "")):
+                               f"exit status {status}\n{said}" + ("\nexpected:\n" + "\n".join(expected) if expected else "")):
                 return False
         if folder:
             box.shell().type("cd ~")
