@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """generate.py WHAT: writes one generated file to stdout, for the Makefile.
 
-WHAT is cudart<MAJOR>/<file> (see runtime_c.py) or preload.map.
+WHAT is cudart<MAJOR>/<file> (see runtime_c.py), driver/<file> (see driver_c.py) or preload.map.
 """
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import api  # noqa: E402
+import driver_c  # noqa: E402
 import runtime_c  # noqa: E402
 
 
@@ -16,6 +17,8 @@ def lines(what):
         for name, make in runtime_c.MAKERS.items():
             if what == f"cudart{major}/{name}":
                 return make(major)
+    if what.startswith("driver/") and what[7:] in driver_c.MAKERS:
+        return driver_c.MAKERS[what[7:]]()
     if what == "preload.map":
         return runtime_c.nodes()
     raise SystemExit(f"generate.py: cannot make {what}")

@@ -82,12 +82,12 @@ static int refuse(const char *function, void *caller)
     return NOT_INITIALIZED;
 }
 
-/* ---- what fails: every name in exports.txt that is not defined below ---- */
+/* ---- what fails: every name of cpu/api/driver.api that is not defined below ---- */
 
 #define NAME(function) \
     DRIVER_API int function(void); \
     int function(void) { return refuse(#function, __builtin_return_address(0)); }
-#include "driver_refused.h"
+#include "api/driver/refused.h"
 #undef NAME
 
 /* ---- what is answered ---- */
@@ -123,13 +123,11 @@ int cuGetExportTable(const void **table, const void *id)
     return INVALID_VALUE;
 }
 
+#define ERROR(code, name, text) { code, name, text },
 static const struct error { int code; const char *name, *text; } errors[] = {
-    { SUCCESS, "CUDA_SUCCESS", "no error" },
-    { INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
-    { NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error" },
-    { NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected" },
-    { NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
+#include "api/driver/errors.h"
 };
+#undef ERROR
 
 static const struct error *error_find(int code)
 {
@@ -160,7 +158,7 @@ int cuGetErrorString(int code, const char **text)
 #define NAME(function) { #function, (void *)(uintptr_t)function },
 static const struct function { const char *name; void *address; } functions[] = {
     NAME(cuInit) NAME(cuDriverGetVersion) NAME(cuGetExportTable) NAME(cuGetErrorName) NAME(cuGetErrorString) NAME(cuGetProcAddress)
-#include "driver_refused.h"
+#include "api/driver/refused.h"
 };
 #undef NAME
 
