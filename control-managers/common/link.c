@@ -63,6 +63,8 @@ static void lost(struct link *link, int error, const char *why)
         link->ended = true;
     else
         loop_timer_start(link->loop, &link->retry, retry_delay(link), connect_now, link);
+    if (link->options.failed)
+        link->options.failed(link, link->error, reason);
     if (link->options.down && (news || link->options.once))
         link->options.down(link, was_up, link->error, reason);
 }
@@ -74,7 +76,7 @@ static void closed(struct conn *conn, int error, const char *why)
     if (link->conn != conn)
         return;
     if (!link->up) {
-        bool tls = !link->tls && *conn_peer_host(conn);
+        bool tls = !link->tls && error != -EPROTOTYPE && *conn_peer_host(conn);
         snprintf(text, sizeof text, "%s ended the connection before it answered: %.600s%s", conn_peer(conn), why,
                  tls ? " (does it want TLS?)" : "");
         why = text;
@@ -103,7 +105,12 @@ static void come_up(struct link *link)
 
 static int refusal_error(ctl_code code)
 {
-    return code == CTL_VERSION ? -EPROTONOSUPPORT : code == CTL_DB_AWAY ? -EAGAIN : -EACCES;
+    return code == CTL_VERSION ? -EPROTONOSUPPORT : code == CTL_DB_AWAY ? -EAGAIN : code == CTL_INTERNAL ? -EIO : -EACCES;
+}
+
+bool link_error_lasts(int error)
+{
+    return error == -EACCES || error == -EPROTONOSUPPORT || error == -EKEYREJECTED || error == -EKEYEXPIRED || error == -EPROTOTYPE;
 }
 
 static void auth_done(void *context, int error, const char *why, void *object)

@@ -27,9 +27,15 @@ struct link_options {
     void (*up)(struct link *, struct conn *, const ctl_hello_result *);
     /* It was up and has ended, or could not come up (was_up false, said once per reason). error as of conn_done,
        -EACCES when the peer refused, -EAGAIN when it did because it waits for its database, -EPROTONOSUPPORT when it
-       speaks another version. It goes on trying, unless `once`. */
+       speaks another version; see link_error_lasts. It goes on trying, unless `once`. */
     void (*down)(struct link *, bool was_up, int error, const char *why);
+    /* May be NULL. Before `down`, and each time: also when the reason is the same as before. */
+    void (*failed)(struct link *, int error, const char *why);
 };
+
+/* Will the next try fail too, unless somebody changes something? A wrong secret or certificate, another version, TLS on one
+   side only. */
+bool link_error_lasts(int error);
 
 int  link_open(struct loop *, const struct link_options *, struct link **, char *error);   /* copies the options */
 void link_close(struct link *);                 /* no callback comes any more */

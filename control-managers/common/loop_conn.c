@@ -320,6 +320,26 @@ static void opened(struct conn *conn)
     }
 }
 
+/* One side has certificates, the other has none. Both shall learn it at once, or they would try again and again in doubt: the
+   listener answers by an alert of TLS (RFC 8446, 6), which begins no message of ours. */
+enum { TLS_ALERT = 21, TLS_HANDSHAKE = 22, TLS_MAJOR = 3 };
+
+static bool speaks_otherwise(struct conn *conn, const uint8_t *bytes, size_t size)
+{
+    static const uint8_t alert[] = { TLS_ALERT, TLS_MAJOR, 3, 0, 2, 2 /* fatal */, 40 /* handshake_failure */ };
+    bool first = !conn->heard_bytes && size >= 2;
+    conn->heard_bytes = true;
+    if (first && conn->accepted && (bytes[0] == TLS_HANDSHAKE && bytes[1] == TLS_MAJOR) != (conn->tls != NULL)) {
+        bytes_append(&conn->out, alert, sizeof alert);
+        conn_flush(conn);
+        conn_doom(conn, -EPROTOTYPE, conn->tls ? "the peer does not speak TLS, and this side wants it"
+                                               : "the peer speaks TLS, and this side has no certificates");
+    } else if (first && !conn->accepted && !conn->tls && bytes[0] == TLS_ALERT && bytes[1] == TLS_MAJOR) {
+        conn_doom(conn, -EPROTOTYPE, "the peer wants TLS, and this side has no certificates (tls.ca, tls.certificate, tls.key)");
+    }
+    return conn->doomed;
+}
+
 /* Plain bytes: kept until they are whole records. */
 static bool take_plain(struct conn *conn, const uint8_t *bytes, size_t size)
 {
@@ -377,6 +397,8 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
         return;
     }
     const uint8_t *bytes = (const uint8_t *)buffer->base;
+    if (speaks_otherwise(conn, bytes, (size_t)got))
+        return;
     bool more = conn->tls ? take_tls(conn, bytes, (size_t)got) : take_plain(conn, bytes, (size_t)got);
     if (more && !conn->closing)
         handle_input(conn);

@@ -52,6 +52,7 @@ struct conn {
     bool           is_unix, accepted;
     bool           open;                /* connected, TLS done: calls may travel */
     bool           closing, handle_ready, reading, dispatching, doomed;
+    bool           heard_bytes;
     const struct conn_service *service;
     void          *context;
     ctl_role       role;

@@ -211,8 +211,26 @@ static int learn_peer(struct tls_session *session, char *error)
         X509_free(certificate);
     }
     if (*session->name && strcmp(session->name, session->peer))
-        return explain(error, -EPROTO, "the peer's certificate names '%s', expected was '%s'", session->peer, session->name);
+        return explain(error, -EKEYREJECTED, "the peer's certificate names '%s', expected was '%s'", session->peer, session->name);
     return 1;
+}
+
+/* What OpenSSL's newest error means. -EKEYREJECTED: the peer has looked at our certificate and refused us. */
+static int peer_refuses(char *error)
+{
+    switch (ERR_GET_REASON(ERR_peek_last_error())) {
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        return explain(error, -EKEYREJECTED, "TLS: the peer does not accept this side's certificate (%s): is it of the same CA, and in"
+                       " date?", reason());
+    default:
+        return 0;
+    }
 }
 
 int tls_session_handshake(struct tls_session *session, char *error)
@@ -225,13 +243,15 @@ int tls_session_handshake(struct tls_session *session, char *error)
     if (what == SSL_ERROR_WANT_READ || what == SSL_ERROR_WANT_WRITE)
         return 0;
     long verified = SSL_get_verify_result(session->ssl);
+    int failure;
     if (verified != X509_V_OK)
-        explain(error, 0, "TLS: the peer's certificate is not good: %s", X509_verify_cert_error_string(verified));
-    else
-        explain(error, 0, "TLS: the handshake failed: %s (does the peer speak TLS, and is its certificate of the same CA?)",
-                reason());
+        failure = explain(error, -EKEYREJECTED, "TLS: the peer's certificate is not good: %s (is it of the same CA, and in date?)",
+                          X509_verify_cert_error_string(verified));
+    else if ((failure = peer_refuses(error)) == 0)
+        failure = explain(error, -EPROTOTYPE, "TLS: the handshake failed: %s (has the peer certificates too, so that it speaks TLS?)",
+                          reason());
     ERR_clear_error();
-    return -EPROTO;
+    return failure;
 }
 
 ssize_t tls_session_read(struct tls_session *session, void *bytes, size_t size, char *error)
@@ -247,10 +267,14 @@ ssize_t tls_session_read(struct tls_session *session, void *bytes, size_t size, 
     case SSL_ERROR_ZERO_RETURN:
         return -ECONNRESET;
     default:
-        explain(error, 0, "TLS: %s", reason());
-        ERR_clear_error();
-        return -EPROTO;
+        break;
     }
+    /* With TLS 1.3 a client learns only here that the server does not accept its certificate. */
+    int failure = peer_refuses(error);
+    if (!failure)
+        failure = explain(error, -EPROTO, "TLS: %s", reason());
+    ERR_clear_error();
+    return failure;
 }
 
 int tls_session_write(struct tls_session *session, const void *bytes, size_t size, char *error)

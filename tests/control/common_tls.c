@@ -136,13 +136,17 @@ static void test_connections(void **state)
     open_guest(&plain, NULL, NULL);                     /* no TLS: refused, and not for ever in doubt */
     host_run_until(&plain.downs, 1, 5000);
     assert_int_equal(plain.ups, 0);
+    assert_int_equal(plain.error, -EPROTOTYPE);
+    assert_non_null(strstr(plain.why, "the peer wants TLS"));
     open_guest(&stolen, thief, NULL);                   /* a certificate of another CA */
     host_run_until(&stolen.downs, 1, 5000);
     assert_int_equal(stolen.ups, 0);
+    assert_int_equal(stolen.error, -EKEYREJECTED);
     open_guest(&careful, admin, "cluster:other");       /* we wanted to speak with somebody else */
     host_run_until(&careful.downs, 1, 5000);
     assert_int_equal(careful.ups, 0);
     assert_non_null(strstr(careful.why, "cluster:main"));
+    assert_int_equal(careful.error, -EKEYREJECTED);
     assert_int_equal(good.downs, 0);
     link_close(plain.link);
     link_close(stolen.link);
@@ -157,6 +161,14 @@ static void test_connections(void **state)
     assert_int_equal(host.closed, closed);              /* it never was a connection to the service */
     close(fd);
     link_close(good.link);
+    host_stop();
+    /* TLS to a listener without certificates. */
+    host_start("tcp://127.0.0.1:0", NULL);
+    open_guest(&careful, admin, NULL);
+    host_run_until(&careful.downs, 1, 5000);
+    assert_int_equal(careful.error, -EPROTOTYPE);
+    assert_true(link_error_lasts(careful.error));
+    link_close(careful.link);
     host_stop();
     tls_context_release(server);
     tls_context_release(admin);
