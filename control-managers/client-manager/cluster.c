@@ -191,10 +191,11 @@ static void registered(void *context, int error, const char *why, void *object)
         snprintf(manager->why_away, sizeof manager->why_away, "%.500s", error ? why : result->status.text);
         log_error("event=not-registered why=\"%s\"", manager->why_away);
         if (link_conn(manager->link))
-            conn_close(link_conn(manager->link), "not registered");
+            conn_close(link_conn(manager->link), manager->why_away);
         return;
     }
     manager->registered = true;
+    manager->lasts = false;
     log_info("event=registered vm=%s sms=%u memory=%llu", result->vm, result->sms, (unsigned long long)result->memory);
     for (struct program *program = manager->programs; program; program = program->next)
         if (program->state == PROGRAM_ASKING && !program->ended)
@@ -228,12 +229,20 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     free(running);
 }
 
-static void down(struct link *link, bool was_up, int error, const char *why)
+static void failed(struct link *link, int error, const char *why)
 {
     struct manager *manager = link_context(link);
-    (void)error;
     manager->registered = manager->telling_ends = false;
+    manager->lasts = link_error_lasts(error);
+    manager->not_ready = error == -EAGAIN;
     snprintf(manager->why_away, sizeof manager->why_away, "%.500s", why);
+    programs_away(manager);
+}
+
+static void down(struct link *link, bool was_up, int error, const char *why)
+{
+    (void)link;
+    (void)error;
     log_warning("event=%s why=\"%s\": running programs go on", was_up ? "disconnected" : "not-connected", why);
 }
 
@@ -244,9 +253,11 @@ int cluster_open(struct manager *manager, char *error)
     const struct manager_config *config = manager->config;
     snprintf(uri, sizeof uri, strchr(config->manager_address, ':') && config->manager_address[0] != '[' ? "tcp://[%.256s]:%d" : "tcp://%.256s:%d",
              config->manager_address, (int)config->manager_port);
-    snprintf(manager->why_away, sizeof manager->why_away, "not connected yet");
+    snprintf(manager->where, sizeof manager->where, "%.256s:%d", config->manager_address, (int)config->manager_port);
+    snprintf(manager->why_away, sizeof manager->why_away, "there is no connection yet");
     const struct link_options options = { .uris = uris, .tls = manager->tls, .role = CTL_ROLE_CLIENT, .name = manager->name,
                                           .software = MANAGER_SOFTWARE, .incarnation = manager->incarnation,
-                                          .secret = manager->secret.size ? &manager->secret : NULL, .context = manager, .up = up, .down = down };
+                                          .secret = manager->secret.size ? &manager->secret : NULL, .context = manager, .up = up, .down = down,
+                                          .failed = failed };
     return link_open(manager->loop, &options, &manager->link, error);
 }

@@ -50,6 +50,7 @@ struct program {
     struct conn       *conn;            /* NULL: of before a restart */
     struct call       *waiting;         /* PROGRAM_ATTACH or PROGRAM_WAIT */
     struct loop_timer  beat;            /* of waiting */
+    bool               own_wait;        /* wait_ms is the program's own wish (FLYT_WAIT) */
     struct loop_timer  away;            /* until we give up on a cluster manager that cannot be reached */
     struct loop_timer  kill;
 };
@@ -62,7 +63,9 @@ struct manager {
     struct tls_context          *tls;
     struct secret                secret;
     char                         name[CTL_MAX_NAME + 1], host[CTL_MAX_HOST + 1];
+    char                         where[CTL_MAX_HOST + 16];      /* the cluster manager: HOST:PORT */
     char                         why_away[512];     /* why the cluster manager is not there */
+    bool                         lasts, not_ready;  /* that is: link_error_lasts; it waits for its DB */
     bool                         registered, telling_ends;
     uint64_t                     incarnation, next_key, acknowledged;
     struct program              *programs;
@@ -77,6 +80,7 @@ void program_answered(struct program *, const client_answer *);
 /* The same for an answer that we make ourselves. */
 void program_tell(struct program *, ctl_code, const char *text, unsigned position);
 void program_ask(struct program *);             /* (again), now that the cluster manager is there */
+void programs_away(struct manager *);           /* there is no way to the cluster manager: those that wait for it hear why */
 void program_terminate(struct program *, const char *why);
 void program_watch(struct program *);           /* its end, where no connection tells it */
 void program_gone(struct program *);

@@ -20,7 +20,8 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { BEAT_MS = CTL_BEAT_SECONDS * 1000, KILL_MS = 5000, MAX_PROGRAMS = CTL_MAX_PROGRAMS, MAX_CONNECTIONS = 4096 };
+/* The first beat is early: a program tells its user after two seconds what it waits for. */
+enum { BEAT_MS = CTL_BEAT_SECONDS * 1000, FIRST_BEAT_MS = 500, KILL_MS = 5000, MAX_PROGRAMS = CTL_MAX_PROGRAMS, MAX_CONNECTIONS = 4096 };
 
 /* conn_context of a program's connection. */
 struct visitor { struct hello hello; struct manager *manager; struct program *program; };
@@ -52,7 +53,7 @@ static void beat(struct loop_timer *timer, void *context)
         reply(program);
 }
 
-static void hold_call(struct program *program, struct call *call)
+static void hold_call(struct program *program, struct call *call, unsigned ms)
 {
     if (program->waiting)
         reply(program);
@@ -60,7 +61,7 @@ static void hold_call(struct program *program, struct call *call)
     if (program->news)
         reply(program);
     else
-        loop_timer_start(program->manager->loop, &program->beat, BEAT_MS, beat, program);
+        loop_timer_start(program->manager->loop, &program->beat, ms, beat, program);
 }
 
 static void set_answer(struct program *program, const program_answer *answer)
@@ -114,6 +115,19 @@ void program_answered(struct program *program, const client_answer *given)
 
 /* ---- asking ---- */
 
+/* What the program's user reads while it waits, or when it is refused. */
+static void describe_away(const struct manager *manager, char text[CTL_MAX_TEXT + 1])
+{
+    if (manager->lasts)
+        snprintf(text, CTL_MAX_TEXT + 1, "the cluster manager does not accept this VM: %s. See vm.name, vm.secret and tls in the client manager's"
+                 " configuration, and flytctl vm show", manager->why_away);
+    else if (manager->not_ready)
+        snprintf(text, CTL_MAX_TEXT + 1, "the cluster manager serves nobody yet: %s", manager->why_away);
+    else
+        snprintf(text, CTL_MAX_TEXT + 1, "the cluster manager cannot be reached: %s. Is flyt-cluster-manager running there? The client manager"
+                 " goes on trying", manager->why_away);
+}
+
 static void give_up(struct loop_timer *timer, void *context)
 {
     struct program *program = context;
@@ -121,26 +135,50 @@ static void give_up(struct loop_timer *timer, void *context)
     (void)timer;
     if (program->state != PROGRAM_ASKING || program->manager->registered)
         return;
-    snprintf(text, sizeof text, "the cluster manager cannot be reached (%s), and this program was not to wait longer",
-             program->manager->why_away);
+    describe_away(program->manager, text);
     program_tell(program, CTL_LOST, text, 0);
+}
+
+/* Waiting for what will not come by itself is of no use: the program is refused, else told why it waits. */
+static void tell_away(struct program *program)
+{
+    const struct manager *manager = program->manager;
+    char text[CTL_MAX_TEXT + 1];
+    describe_away(manager, text);
+    if (manager->lasts) {
+        loop_timer_stop(&program->away);
+        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, text);
+        program_tell(program, CTL_DENIED, text, 0);
+        return;
+    }
+    double seconds = program->wait == CLIENT_WAIT_NO ? 0 : program->own_wait ? program->wait_ms / 1000.0 : manager->config->away_timeout;
+    if (!loop_timer_running(&program->away))
+        loop_timer_start(manager->loop, &program->away, (uint64_t)(seconds * 1000), give_up, program);
+    if (!program->answer.status.text || strcmp(program->answer.status.text, text) != 0)
+        program_tell(program, CTL_WAITING, text, 0);
+}
+
+void programs_away(struct manager *manager)
+{
+    for (struct program *program = manager->programs; program; program = program->next)
+        if (program->state == PROGRAM_ASKING && !program->ended && !program->sent)
+            tell_away(program);
 }
 
 void program_ask(struct program *program)
 {
     struct manager *manager = program->manager;
-    char text[CTL_MAX_TEXT + 1];
     if (program->sent)
         return;
     if (cluster_request(program) == 0) {
         program->sent = true;
+        loop_timer_stop(&program->away);
         return;
     }
-    snprintf(text, sizeof text, "the cluster manager cannot be reached: %s", manager->why_away);
-    double seconds = program->wait == CLIENT_WAIT_NO ? 0 : manager->config->away_timeout;
-    program_tell(program, CTL_WAITING, text, 0);
-    if (!loop_timer_running(&program->away))
-        loop_timer_start(manager->loop, &program->away, (uint64_t)(seconds * 1000), give_up, program);
+    if (manager->lasts)
+        link_retry_now(manager->link);          /* it may have been corrected since: the outcome is known in a moment */
+    else
+        tell_away(program);
 }
 
 /* ---- ends ---- */
@@ -281,7 +319,8 @@ static struct program *create(struct manager *manager, struct conn *conn, const 
         return NULL;
     conn_peer_credentials(conn, &pid, &uid, &gid);
     *program = (struct program){ .manager = manager, .next = manager->programs, .key = manager->next_key++, .conn = conn, .uid = uid,
-                                 .pid = (uint32_t)(pid > 0 ? pid : 0), .process = PROCESS_NONE, .wait = args->wait, .wait_ms = args->wait_ms };
+                                 .pid = (uint32_t)(pid > 0 ? pid : 0), .process = PROCESS_NONE, .wait = args->wait, .wait_ms = args->wait_ms,
+                                 .own_wait = args->wait_ms != 0 };
     snprintf(program->executable, sizeof program->executable, "%s", args->executable);
     protocol_text_clean(program->executable);
     if (process_open(pid, 0, &program->process) != 0)
@@ -300,6 +339,7 @@ static void handle_attach(struct conn *conn, struct call *call, void *object)
 {
     struct visitor *visitor = conn_context(conn);
     struct manager *manager = visitor->manager;
+    char text[CTL_MAX_TEXT + 1];
     program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"this connection has attached already" } };
     if (visitor->program) {
         call_reply(call, &refusal);
@@ -315,10 +355,11 @@ static void handle_attach(struct conn *conn, struct call *call, void *object)
     log_info("event=program-started program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key, program->pid, program->uid,
              program->executable);
     state_save(manager);
-    const program_answer asking = { .status = { CTL_WAITING, (char *)(uintptr_t)"the cluster manager is being asked" } };
+    snprintf(text, sizeof text, "the cluster manager at %s was asked and has not answered yet. Is it stopped or overloaded?", manager->where);
+    const program_answer asking = { .status = { CTL_WAITING, text } };
     set_answer(program, &asking);
     program->news = false;
-    hold_call(program, call);
+    hold_call(program, call, FIRST_BEAT_MS);
     program_ask(program);
 }
 
@@ -338,7 +379,7 @@ static void handle_wait(struct conn *conn, struct call *call, void *object)
         if (cluster_renew(program) != 0)
             program_tell(program, CTL_LOST, "the cluster manager cannot be reached for a new ticket", 0);
     }
-    hold_call(program, call);
+    hold_call(program, call, BEAT_MS);
 }
 
 static void opened(struct conn *conn)

@@ -81,6 +81,7 @@ struct server {
     size_t   program_count;
     bool     durable, ordered, stopping, adopted;
     bool     unused;                /* stopping, and nobody used it: it does not count for what its VM is entitled to */
+    bool     late;                  /* its programs were told that the DB has not taken its row yet */
     ctl_server_state state;         /* as reported; STARTING before */
     char     addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     size_t   address_count;
@@ -120,6 +121,7 @@ struct program {
     uint32_t pid, uid;
     char    *executable;
     uint32_t position;              /* in line, as counted last; 0: never */
+    char     why[256];              /* it is in line: what server_try said last */
     uint32_t tries;                 /* servers that failed to start */
     bool     lacks_room;            /* in line: not its VM's own servers stand in its way */
     bool     expects_place;         /* idle servers give way to it */
@@ -240,6 +242,8 @@ void server_stop(struct cluster *, struct server *, ctl_code, const char *why);
 void server_gone(struct cluster *, struct server *, ctl_code, const char *why);
 void server_update(struct cluster *, struct server *, const ctl_server_report *);
 void server_check_idle(struct cluster *, struct server *);
+/* The DB came or went: programs whose server has to be written there first hear about it. */
+void servers_tell_db(struct cluster *);
 /* One try to find or make a server, without waiting. CTL_OK, CTL_WAITING: it has one; CTL_BUSY, CTL_NO_ROOM and others with
    a text (CTL_MAX_TEXT + 1): not now, not ever. */
 ctl_code server_try(struct cluster *, struct program *, char *text);

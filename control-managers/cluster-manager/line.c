@@ -110,8 +110,10 @@ static void retry_due(struct loop_timer *timer, void *context)
             program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
         } else if (code == CTL_NO_ROOM && !cluster_settling(cluster)) {
             program_refuse(cluster, program, code, text);
-        } else if (!program->keeps && failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request)) {
-            failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
+        } else {
+            snprintf(program->why, sizeof program->why, "%.250s", text);
+            if (!program->keeps && failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request))
+                failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
         }
     }
     tell_positions(cluster);

@@ -4,7 +4,7 @@
  * What a client manager is told is kept only while it is connected: when it comes back it names its programs, and is
  * told anew where each of them stands.
  */
-#include "control-managers/cluster-manager/cluster.h"
+#include "control-managers/cluster-manager/changes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +48,19 @@ static ctl_code fill_grant(struct cluster *cluster, struct program *program, ctl
     return CTL_OK;
 }
 
+/* Why its server is not there yet. */
+static void describe_start(struct cluster *cluster, const struct server *server, char text[CTL_MAX_TEXT + 1])
+{
+    char why[CTL_MAX_TEXT + 1] = "";
+    if (server->durable || !server->late) {
+        snprintf(text, CTL_MAX_TEXT + 1, "its GPU server starts on node %s", server->row.node);
+        return;
+    }
+    bool away = change_db_away(cluster, why, sizeof why);
+    snprintf(text, CTL_MAX_TEXT + 1, "its GPU server on node %s starts when the resource DB has taken note of it, which %s%.600s", server->row.node,
+             away ? "is away: " : "does not answer", why);
+}
+
 void program_fill_answer(struct cluster *cluster, struct program *program, client_answer *answer, struct answer_buffers *buffers)
 {
     buffers->text[0] = '\0';
@@ -58,12 +71,12 @@ void program_fill_answer(struct cluster *cluster, struct program *program, clien
         break;
     case ADMIN_PROGRAM_STARTING:
         answer->status.code = CTL_WAITING;
-        snprintf(buffers->text, sizeof buffers->text, "its GPU server starts on node %s", program->server->row.node);
+        describe_start(cluster, program->server, buffers->text);
         break;
     case ADMIN_PROGRAM_WAITING:
         answer->status.code = CTL_WAITING;
         answer->position = program->position;
-        snprintf(buffers->text, sizeof buffers->text, "waiting for a free GPU, position %u in line", program->position);
+        snprintf(buffers->text, sizeof buffers->text, "%s", program->why);
         break;
     case ADMIN_PROGRAM_LOST:
         answer->status.code = CTL_LOST;

@@ -3,7 +3,7 @@
  *
  *   placed -> (row durable) -> ordered -> RUNNING as reported -> stopping -> gone
  */
-#include "control-managers/cluster-manager/cluster.h"
+#include "control-managers/cluster-manager/changes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000, STOP_AGAIN_MS = 15000, STOP_GRACE_MS = 5000, MAX_TRIES = 3, ADOPTED_IDLE_MS = 5000 };
+enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000, STOP_AGAIN_MS = 15000, STOP_GRACE_MS = 5000, MAX_TRIES = 3, ADOPTED_IDLE_MS = 5000,
+       DB_LATE_MS = 1000 };
 
 static struct event_about about(const struct server *server)
 {
@@ -32,6 +33,48 @@ static void start_overdue(struct loop_timer *timer, void *context)
     server_stop(server->cluster, server, CTL_TIMEOUT, "the GPU server did not start in time");
 }
 
+/* Without the DB no server can be started. Programs that were not to wait are refused. */
+static bool db_missing(struct cluster *cluster, const struct program *program, char *text)
+{
+    char why[CTL_MAX_TEXT + 1];
+    if (program->wait != CLIENT_WAIT_NO || !change_db_away(cluster, why, sizeof why))
+        return false;
+    snprintf(text, CTL_MAX_TEXT + 1, "the resource DB is away, and without it no GPU server can be started for this program, which was not to"
+             " wait: %.600s", why);
+    return true;
+}
+
+/* Tells its programs that the DB keeps them waiting, or that it does no more. */
+static void tell_db(struct cluster *cluster, struct server *server, bool again)
+{
+    char text[CTL_MAX_TEXT + 1];
+    for (struct program *program = server->programs, *next; program; program = next) {
+        next = program->server_next;
+        if (!server->durable && db_missing(cluster, program, text))
+            program_refuse(cluster, program, CTL_DB_AWAY, text);
+        else if (!again)
+            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
+    }
+}
+
+static void db_late(struct loop_timer *timer, void *context)
+{
+    struct server *server = context;
+    bool again = server->late;
+    server->late = true;                        /* what is told now says so */
+    tell_db(server->cluster, server, again);
+    loop_timer_start(server->cluster->loop, timer, DB_LATE_MS, db_late, server);
+}
+
+void servers_tell_db(struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->servers.count; i++) {
+        struct server *server = map_at(&cluster->servers, i);
+        if (server->late && !server->durable && !server->stopping)
+            tell_db(cluster, server, false);
+    }
+}
+
 static void became_durable(void *context, int error, const char *why)
 {
     struct durable durable = *(struct durable *)context;
@@ -42,6 +85,7 @@ static void became_durable(void *context, int error, const char *why)
     if (!server || cluster->stopping)
         return;
     server->durable = true;
+    loop_timer_stop(&server->timer);
     if (error) {
         snprintf(text, sizeof text, "the resource DB did not take the allocation: %.400s", why);
         server_gone(cluster, server, CTL_INTERNAL, text);
@@ -51,6 +95,8 @@ static void became_durable(void *context, int error, const char *why)
         struct letter letter = { .kind = NODE_ORDER_START, .server = server->row.id };
         server->ordered = true;
         node_send_order(cluster, server->node, &letter);
+        if (server->late)
+            tell_db(cluster, server, false);
         loop_timer_start(cluster->loop, &server->timer, (uint64_t)(cluster->values->start_seconds * 1000), start_overdue, server);
     }
 }
@@ -75,6 +121,7 @@ static struct server *book(struct cluster *cluster, struct program *program, con
     cluster_event(cluster, ADMIN_INFO, "server-placed", &which, "%u SMs and %llu MiB of %s (%s)", row.sms,
                   (unsigned long long)(row.memory >> 20), gpu->id, protocol_sharing_text(row.sharing, sharing));
     *durable = (struct durable){ cluster, row.id };
+    loop_timer_start(cluster->loop, &server->timer, DB_LATE_MS, db_late, server);
     store_put_server(cluster, server, became_durable, durable);
     return map_get_id(&cluster->servers, row.id);       /* refused at once, it is gone again */
 }
@@ -143,6 +190,8 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
     struct server *server = vm->row.grouping ? shared_server(vm) : NULL;
     struct place_result place;
     program->lacks_room = program->expects_place = false;
+    if ((!server || !server->durable) && db_missing(cluster, program, text))
+        return CTL_DB_AWAY;
     if (!vm->row.sms || !vm->row.memory_mib)
         return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)", vm->row.name,
                        vm->row.name);
@@ -219,6 +268,7 @@ ctl_code server_seek(struct cluster *cluster, struct program *program, client_wa
     uint64_t patience = wait_ms ? wait_ms : (uint64_t)(cluster->values->wait_seconds * 1000);
     if (settles && (code != CTL_BUSY || !may_wait(cluster, program)))
         patience = SETTLE_MS;
+    snprintf(program->why, sizeof program->why, "%.250s", text);
     program_enter_line(cluster, program);
     program->position = (uint32_t)cluster->line_length;
     if (patience)
@@ -242,7 +292,6 @@ static void stop_again(struct loop_timer *timer, void *context)
 /* Tells its programs, and lets them go. Those that never had it may try another. */
 static void release_programs(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
 {
-    char text[CTL_MAX_TEXT + 1];
     while (server->programs) {
         struct program *program = server->programs;
         bool had_it = program->state == ADMIN_PROGRAM_RUNNING;
@@ -257,8 +306,8 @@ static void release_programs(struct cluster *cluster, struct server *server, ctl
             continue;
         }
         program->state = ADMIN_PROGRAM_WAITING;
+        snprintf(program->why, sizeof program->why, "another GPU server is sought, since %.200s", why);
         program_enter_line(cluster, program);   /* tried again by the caller, when the books are right */
-        snprintf(text, sizeof text, "%s; another is sought", why);
     }
 }
 

@@ -264,6 +264,7 @@ static void db_state(void *context, enum db_state state, const char *text)
     cluster->db_up = up;
     cluster->db_state = state;
     snprintf(cluster->db_text, sizeof cluster->db_text, "%.*s", CTL_MAX_TEXT, up ? "" : text);
+    servers_tell_db(cluster);
     if (cluster->loaded && up != was_up) {
         cluster_event(cluster, up ? ADMIN_INFO : ADMIN_ERROR, up ? "db-back" : "db-away", NULL, "%s", text);
     } else if (news && state == DB_AWAY) {
