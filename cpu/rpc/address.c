@@ -34,8 +34,6 @@ enum { UNIX_RETRY_MS = 5 };
 /* A host that no neighbour knows at present may only just have had its cable pulled; so often it is asked for again. */
 enum { UNREACHED_RETRY_MS = 100 };
 
-enum { HANDSHAKE_MS = 30000 };
-
 void rpc_address_tune(int fd)
 {
     int domain = 0, on = 1;
@@ -217,11 +215,48 @@ static int connect_unix(const char *uri, const struct rpc_address *address, uint
     return fd;
 }
 
+/* A lookup that may outlive the wait for it: a name server that does not answer keeps getaddrinfo busy for a minute. */
+struct lookup {
+    struct gaicb    request;
+    struct gaicb   *list[1];
+    struct addrinfo hints;
+    char            host[RPC_HOST_SIZE], service[RPC_SERVICE_SIZE];
+};
+
+/* As getaddrinfo, but not beyond the deadline: EAI_AGAIN then. */
+static int look_up(const struct rpc_address *address, uint64_t deadline, struct addrinfo **found)
+{
+    const struct addrinfo numeric = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST };
+    if (getaddrinfo(address->host, address->service, &numeric, found) == 0)
+        return 0;
+    struct lookup *lookup = malloc(sizeof *lookup);
+    if (!lookup)
+        return EAI_MEMORY;
+    *lookup = (struct lookup){ .hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV } };
+    memcpy(lookup->host, address->host, sizeof lookup->host);
+    memcpy(lookup->service, address->service, sizeof lookup->service);
+    lookup->request.ar_name = lookup->host;
+    lookup->request.ar_service = lookup->service;
+    lookup->request.ar_request = &lookup->hints;
+    lookup->list[0] = &lookup->request;
+    int failure = getaddrinfo_a(GAI_NOWAIT, lookup->list, 1, NULL);
+    while (failure == 0 && (failure = gai_error(&lookup->request)) == EAI_INPROGRESS && clock_now() < deadline) {
+        struct timespec left = clock_timespec(deadline - clock_now());
+        const struct gaicb *const waited[] = { &lookup->request };
+        gai_suspend(waited, 1, &left);          /* its answer is the reason to look, whatever it is */
+        failure = 0;
+    }
+    if (failure == EAI_INPROGRESS && gai_cancel(&lookup->request) != EAI_CANCELED)
+        return EAI_AGAIN;                       /* libc still writes into it: it stays, once per such failure */
+    *found = lookup->request.ar_result;
+    free(lookup);
+    return failure == EAI_INPROGRESS ? EAI_AGAIN : failure;
+}
+
 static int connect_tcp(const char *uri, const struct rpc_address *address, uint64_t deadline, char *error)
 {
-    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     struct addrinfo *found = NULL;
-    int failure = getaddrinfo(address->host, address->service, &hints, &found);
+    int failure = look_up(address, deadline, &found);
     if (failure != 0)
         return rpc_explain(error, -EHOSTUNREACH, "connecting to %s: looking up %s: %s", uri, address->host,
                            gai_strerror(failure));
@@ -243,11 +278,10 @@ static int connect_tcp(const char *uri, const struct rpc_address *address, uint6
     return fd;
 }
 
-/* A server that is there answers when a worker is free for the connection: that may take longer than connecting. */
-static int connect_tls(const char *uri, int fd, const struct rpc_address *address, const struct rpc_tls_files *files, rpc_channel **out, char *error)
+static int connect_tls(const char *uri, int fd, const struct rpc_address *address, const struct rpc_tls_files *files, uint64_t deadline,
+                       rpc_channel **out, char *error)
 {
     char why[RPC_ERROR_SIZE] = "";
-    uint64_t deadline = clock_now() + (uint64_t)HANDSHAKE_MS * CLOCK_NS_PER_MS;
     int status = rpc_tls_load_connect(fd, address, files, deadline, out, why);
     return status < 0 ? rpc_explain(error, status, "connecting to %.*s: %s", (int)strcspn(uri, "?"), uri, why) : 0;
 }
@@ -259,7 +293,7 @@ static const char *setting(const char *name)
 }
 
 /* hello (may be NULL): what is said before anything else, and shorter than any socket's buffer. */
-static int connect_saying(const char *uri, int timeout_ms, const uint8_t *hello, rpc_channel **out, char *error)
+static int connect_saying(const char *uri, int timeout_ms, int total_ms, const uint8_t *hello, rpc_channel **out, char *error)
 {
     struct rpc_address address;
     int status = rpc_address_parse(uri, &address, error);
@@ -267,7 +301,8 @@ static int connect_saying(const char *uri, int timeout_ms, const uint8_t *hello,
         return status;
     if (hello && address.kind == RPC_ADDRESS_SHM)
         return rpc_explain(error, -EINVAL, "%s: there are no lanes over shared memory", uri);
-    uint64_t deadline = clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * CLOCK_NS_PER_MS;
+    uint64_t now = clock_now(), end = now + (uint64_t)(total_ms > 0 ? total_ms : 0) * CLOCK_NS_PER_MS,
+             deadline = now + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * CLOCK_NS_PER_MS;
     const struct rpc_tls_files files = { setting("FLYT_TLS_CA"), setting("FLYT_TLS_CERTIFICATE"), setting("FLYT_TLS_KEY") };
     if (address.kind == RPC_ADDRESS_TLS && (status = rpc_tls_check_client(uri, &address, &files, error)) < 0)
         return status;
@@ -280,7 +315,7 @@ static int connect_saying(const char *uri, int timeout_ms, const uint8_t *hello,
         return rpc_explain(error, -ECONNRESET, "connecting a lane to %s: the connection ended at once", uri);
     }
     if (address.kind == RPC_ADDRESS_TLS)
-        return connect_tls(uri, fd, &address, &files, out, error);
+        return connect_tls(uri, fd, &address, &files, end, out, error);
     status = rpc_channel_from_fd(fd, out, error);
     if (status < 0)
         close(fd);
@@ -291,10 +326,15 @@ static int connect_saying(const char *uri, int timeout_ms, const uint8_t *hello,
 
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error)
 {
-    return connect_saying(uri, timeout_ms, NULL, out, error);
+    return connect_saying(uri, timeout_ms, timeout_ms + RPC_HANDSHAKE_MS, NULL, out, error);
+}
+
+int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, rpc_channel **out, char *error)
+{
+    return connect_saying(uri, timeout_ms, total_ms, NULL, out, error);
 }
 
 int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out, char *error)
 {
-    return connect_saying(uri, timeout_ms, hello, out, error);
+    return connect_saying(uri, timeout_ms, timeout_ms + RPC_HANDSHAKE_MS, hello, out, error);
 }

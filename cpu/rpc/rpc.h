@@ -55,8 +55,12 @@ struct rpc_tls_files { const char *ca, *certificate, *key; };
 /* Connects to tcp://host:port (IPv4, [IPv6], names), tls://host:port?sha256=… (or with the authority in FLYT_TLS_CA, and a
    certificate of our own in FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY where the server wants one), unix:///path, shm:///path (a unix socket, then shared memory or
    nothing: else the first use fails with -EPROTONOSUPPORT). local: is refused here (see
-   rpc_channel_pair). Waits at most timeout_ms. */
+   rpc_channel_pair). Waits at most timeout_ms for the connection, and over TLS RPC_HANDSHAKE_MS longer: a server that is there
+   answers when a worker is free for the connection. */
+enum { RPC_HANDSHAKE_MS = 30000 };
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error);
+/* The same, and it waits at most total_ms for both together. */
+int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, rpc_channel **out, char *error);
 
 /* Takes over a connected socket (close-on-exec is set). The channel owns fd on success. */
 int rpc_channel_from_fd(int fd, rpc_channel **out, char *error);
@@ -71,8 +75,8 @@ int rpc_channel_share(rpc_channel **channel, char *error);
 
 /* For a client in a virtual machine: offers the server to go on through the file `path`, the memory of an ivshmem device
    that the server's host shares with it (shm_bar.c), if nothing has been sent. 0 and *error (not NULL) not empty: the connection goes on as it
-   was, and why. On failure *channel is gone. */
-int rpc_channel_share_bar(rpc_channel **channel, const char *path, char *error);
+   was, and why. On failure *channel is gone. Waits at most timeout_ms; a server answers when a worker is free. */
+int rpc_channel_share_bar(rpc_channel **channel, const char *path, int timeout_ms, char *error);
 /* For a server, `bar` is FILE or FILE,SESSIONS. Check: it can be used, and its memory is there. Offered: the client's first bytes
    are that offer. Accept then takes fd over, also on failure; otherwise as rpc_channel_accept, and *error as above. */
 int  rpc_bar_check(const char *bar, char *error);

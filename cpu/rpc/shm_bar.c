@@ -41,7 +41,6 @@ enum { NONCE_SIZE = 16, NONCE_AT = RING_HEAD - NONCE_SIZE };           /* behind
 enum { CALL_WORDS = 11, PROOF_WORDS = CALL_WORDS + NONCE_SIZE / 4, ANSWER_WORDS = 7, PLACE_WORDS = ANSWER_WORDS + 4, AGREED_WORDS = ANSWER_WORDS + 1,
        ANSWER_MAX = PLACE_WORDS };
 enum { SLICE_UNIT = 2 << 20, SESSIONS_DEFAULT = 4, SESSIONS_MOST = 256 };
-enum { ANSWER_MS = 30000 };           /* a server that is there answers when a worker is free for the connection */
 enum { PEEK_MS = 1 };
 enum { FREE_MS = 500, FREE_LOOK_MS = 5 };    /* a worker whose client has just gone has its slice for a moment more */
 
@@ -194,9 +193,9 @@ static int client_map(struct shm_channel *s, const char *path, const uint32_t pl
 }
 
 /* 1: agreed; 0: not, and why; or -errno. */
-static int client_agree(struct shm_channel *s, const char *path, char *why)
+static int client_agree(struct shm_channel *s, const char *path, int timeout_ms, char *why)
 {
-    uint64_t deadline = clock_now() + (uint64_t)ANSWER_MS * CLOCK_NS_PER_MS;
+    uint64_t deadline = clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS;
     uint32_t words[PROOF_WORDS], place[4], agreed = 0;
     uint8_t nonce[NONCE_SIZE] = { 0 };
     make_call(words, CALL_WORDS, BAR_OFFER, NULL);
@@ -225,7 +224,7 @@ static int client_agree(struct shm_channel *s, const char *path, char *why)
     return agreed != 0;
 }
 
-int rpc_channel_share_bar(rpc_channel **channel, const char *path, char *error)
+int rpc_channel_share_bar(rpc_channel **channel, const char *path, int timeout_ms, char *error)
 {
     uint64_t size;
     int fd = bar_open(path, &size, error);          /* before anything is asked for */
@@ -237,7 +236,7 @@ int rpc_channel_share_bar(rpc_channel **channel, const char *path, char *error)
         rpc_channel_destroy(*channel);
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
     }
-    int status = client_agree(s, path, error);
+    int status = client_agree(s, path, timeout_ms, error);
     if (status < 0) {
         rpc_channel_destroy(&s->base);
         return rpc_explain(error, status, "asking the server to go on through %s: %s", path, strerror(-status));

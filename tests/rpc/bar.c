@@ -106,7 +106,7 @@ static void session_begin(struct session *s, const char *bar, const char *file)
     assert_int_equal(pthread_create(&s->thread, NULL, session_accept, s), 0);
     assert_int_equal(rpc_channel_from_fd(s->fds[0], &channel, NULL), 0);
     if (file)
-        assert_int_equal(rpc_channel_share_bar(&channel, file, s->why), 0);
+        assert_int_equal(rpc_channel_share_bar(&channel, file, RPC_HANDSHAKE_MS, s->why), 0);
     assert_int_equal(rpc_client_create(channel, &rpc_flyt_program, 10, NULL, NULL, &s->client, NULL), 0);
     for (int i = 0; i < 300; i++)
         assert_int_equal(test_call(s->client, i), RPC_SUCCESS);
@@ -252,7 +252,7 @@ static void killed(void **state)
     }
     close(fds[1]);
     assert_int_equal(rpc_channel_from_fd(fds[0], &channel, NULL), 0);
-    assert_int_equal(rpc_channel_share_bar(&channel, paths[0], why), 0);
+    assert_int_equal(rpc_channel_share_bar(&channel, paths[0], RPC_HANDSHAKE_MS, why), 0);
     assert_int_equal(rpc_client_create(channel, &rpc_flyt_program, 10, NULL, NULL, &client, NULL), 0);
     assert_int_equal(test_call(client, 1), RPC_SUCCESS);
     assert_string_equal(rpc_client_transport(client), "shm");
@@ -327,7 +327,7 @@ static void lying_servers(void **state)
         struct liar liar = { fds[1], &lies[i], false, false };
         assert_int_equal(pthread_create(&thread, NULL, liar_run, &liar), 0);
         assert_int_equal(rpc_channel_from_fd(fds[0], &channel, NULL), 0);
-        int status = rpc_channel_share_bar(&channel, paths[0], why);
+        int status = rpc_channel_share_bar(&channel, paths[0], RPC_HANDSHAKE_MS, why);
         assert_int_equal(status == 0, lies[i].plain);
         assert_string_not_equal(why, "");
         if (status == 0) {

@@ -7,15 +7,18 @@
  * in the client manager's books.
  */
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/manager_prot.h"
+#include "cpu/client/core/patience.h"
 #include "internal.h"
 
 enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10 };
@@ -42,7 +45,8 @@ static const char *manager_socket(void)
 bool manager_wanted(void)
 {
     const char *given = env_get("FLYT_MANAGER");
-    return (given && *given) || access(default_socket, F_OK) == 0;
+    /* EACCES: something may be there that this user is not to see. It is said then, instead of a guess. */
+    return (given && *given) || access(default_socket, F_OK) == 0 || errno == EACCES;
 }
 
 static bool manager_call(uint32_t procedure, void *encode, void *args, void *decode, void *result)
@@ -52,15 +56,37 @@ static bool manager_call(uint32_t procedure, void *encode, void *args, void *dec
     return rpc_client_submit(manager, &call) == RPC_SUCCESS && rpc_client_wait(manager, &call) == RPC_SUCCESS;
 }
 
+/* Who may use the socket is decided by its mode and group: the user learns whom to ask for what. */
+static void manager_say_denied(const char *path)
+{
+    struct stat is;
+    struct group group, *found = NULL;
+    char buffer[4096];
+    if (stat(path, &is) == 0 && getgrgid_r(is.st_gid, &group, buffer, sizeof buffer, &found) == 0 && found)
+        log_error("this user may not use the client manager's socket %s (mode %04o, group %s). Ask the administrator to put you into group %s"
+                  " (usermod -aG), and log in again; ipc.mode and ipc.group of the client manager decide", path,
+                  (unsigned)(is.st_mode & 07777), found->gr_name, found->gr_name);
+    else
+        log_error("this user may not use the client manager's socket %s. Ask the administrator: ipc.mode and ipc.group of the client"
+                  " manager, and the mode of the folder, decide who may", path);
+}
+
 static int manager_connect(void)
 {
     char uri[4096], error[RPC_ERROR_SIZE] = "";
     rpc_channel *channel;
     const char *given = manager_socket();
     snprintf(uri, sizeof uri, "%s%s", strncmp(given, "unix://", 7) ? "unix://" : "", given);
-    if (rpc_channel_connect(uri, MANAGER_CONNECT_MS, &channel, error) != 0) {
-        log_error("no client manager answers at %s: %s. Start flyt-client-manager on this machine, or set FLYT_SERVER to a GPU server",
-                  given, error);
+    patience_stage("the client manager at %s, which does not answer. Is flyt-client-manager stopped or overloaded?", given);
+    int status = rpc_channel_connect(uri, patience_ms(MANAGER_CONNECT_MS), &channel, error);
+    if (status == -EACCES || status == -EPERM) {
+        manager_say_denied(uri + 7);
+        return CORE_SYSTEM_NOT_READY;
+    }
+    if (status != 0) {
+        if (!patience_blame())
+            log_error("no client manager answers at %s: %s. Start flyt-client-manager on this machine, or set FLYT_SERVER to a GPU server",
+                      given, error);
         return CORE_SYSTEM_NOT_READY;
     }
     if (rpc_client_create(channel, &manager_program, MANAGER_DEAD_SECONDS, NULL, NULL, &manager, error) != 0) {
@@ -68,6 +94,7 @@ static int manager_connect(void)
         return CORE_SYSTEM_NOT_READY;
     }
     rpc_client_set_spinning(manager, false);
+    patience_watch(manager);
     return CORE_OK;
 }
 
@@ -80,8 +107,10 @@ static int manager_hello(void)
     manager_hello_result result;
     memset(&result, 0, sizeof result);
     int code = CORE_SYSTEM_NOT_READY;
-    if (!manager_call(MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args, (void *)(uintptr_t)xdr_manager_hello_result, &result))
-        log_error("what listens at %s does not answer as a client manager", manager_socket());
+    if (!manager_call(MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args, (void *)(uintptr_t)xdr_manager_hello_result, &result)) {
+        if (!patience_blame())
+            log_error("what listens at %s does not answer as a client manager", manager_socket());
+    }
     else if (result.status.code != MANAGER_OK)
         log_error("the client manager refuses this program: %s", result.status.text);
     else
@@ -90,37 +119,25 @@ static int manager_hello(void)
     return code;
 }
 
-/* FLYT_WAIT: no: fail at once while no GPU is free; yes: wait in line; a number: so many seconds. */
 static void manager_wait_wish(manager_attach_args *args)
 {
-    const char *wish = env_get("FLYT_WAIT");
-    char *end;
-    if (!wish || !*wish)
-        return;
-    double seconds = strtod(wish, &end);
-    if (!strcmp(wish, "no") || !strcmp(wish, "0")) {
-        args->wait = MANAGER_WAIT_NO;
-    } else if (!strcmp(wish, "yes")) {
-        args->wait = MANAGER_WAIT_YES;
-    } else if (!*end && seconds > 0 && seconds < 4e6) {
-        args->wait = MANAGER_WAIT_YES;
-        args->wait_ms = (u_int)(seconds * 1000);
-    } else {
-        log_warning("FLYT_WAIT=%s is not yes, no or a number of seconds; waiting as the client manager is configured", wish);
-    }
+    static const int wishes[] = { [PATIENCE_DEFAULT] = MANAGER_WAIT_DEFAULT, [PATIENCE_NO] = MANAGER_WAIT_NO, [PATIENCE_YES] = MANAGER_WAIT_YES };
+    args->wait = wishes[patience_wish()];
+    args->wait_ms = patience_left();
 }
 
-/* Until the answer is final. Says once what it waits for, and again when the place in line changes. */
+/* Until the answer is final. */
 static bool manager_wait(manager_answer *answer)
 {
     static manager_wait_args again;
     unsigned told = 0;
-    bool first = true;
     while (answer->status.code == MANAGER_WAITING) {
-        if (answer->position && (first || answer->position != told)) {
+        if (answer->position && answer->position != told) {
             log_warning("waiting for a GPU, place %u in line: %s", answer->position, answer->status.text);
             told = answer->position;
-            first = false;
+            patience_stage_told("a GPU, place %u in line: %s", answer->position, answer->status.text);
+        } else if (!answer->position) {
+            patience_stage("a GPU server: %s", answer->status.text);
         }
         xdr_free((xdrproc_t)xdr_manager_answer, answer);
         memset(answer, 0, sizeof *answer);
@@ -174,9 +191,11 @@ int manager_ask(struct manager_place *place)
         && manager_wait(&answer)) {
         code = manager_take(&answer, place);
     } else {
-        log_error("the client manager went away before it had a GPU server for this program; start the program again");
+        if (!patience_blame())
+            log_error("the client manager went away before it had a GPU server for this program; start the program again");
         code = CORE_SYSTEM_NOT_READY;
     }
+    patience_watch(NULL);
     xdr_free((xdrproc_t)xdr_manager_answer, &answer);
     return code;
 }

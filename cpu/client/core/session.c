@@ -18,6 +18,7 @@
 #include "cpu/common/log.h"
 #include "cpu/rpc/liveness.h"
 #include "cpu/common/version.h"
+#include "cpu/client/core/patience.h"
 #include "host.h"
 #include "lanes.h"
 
@@ -162,13 +163,14 @@ static int attach_memory(const char *uri, rpc_channel **channel, char *error)
         log_warning("FLYT_BAR is not used with a server at tls://: what goes through that memory is not encrypted");
         return 0;
     }
-    int status = rpc_channel_share_bar(channel, bar, error);
+    int status = rpc_channel_share_bar(channel, bar, patience_ms(RPC_HANDSHAKE_MS), error);
     if (status == 0 && *error)
         log_warning("FLYT_BAR is not used, and calls go over the network: %s", error);
     return status;
 }
 
-static int attach_connect(const char *uri, rpc_channel **channel)
+/* managed: the address came from the client manager, not from the user. */
+static int attach_connect(const char *uri, bool managed, rpc_channel **channel)
 {
     char error[RPC_ERROR_SIZE] = "";
     if (begins_with(uri, "local:")) {
@@ -182,15 +184,21 @@ static int attach_connect(const char *uri, rpc_channel **channel)
                   "or local:", uri);
         return CORE_SYSTEM_NOT_READY;
     }
-    int status = rpc_channel_connect(uri, session_connect_ms, channel, error);
+    patience_stage("the GPU server at %.*s, to which there is no connection yet. Does it run, and does a firewall let the program through?",
+                   (int)strcspn(uri, "?"), uri);
+    int status = rpc_channel_connect_within(uri, patience_ms(session_connect_ms), patience_ms(session_connect_ms + RPC_HANDSHAKE_MS), channel,
+                                            error);
     if (status == 0 && (core_perf.no_shm || (status = attach_memory(uri, channel, error)) == 0))
         return CORE_OK;
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
         log_error("the GPU server is not used: %s", error);         /* TLS: somebody is there, or nothing was tried */
         return CORE_SYSTEM_NOT_READY;
     }
-    log_error("no GPU server answers at %s: %s. Start cricket-rpc-server there, or set FLYT_SERVER to where one listens",
-              uri, error);
+    if (patience_blame())
+        return CORE_SYSTEM_NOT_READY;
+    log_error("no GPU server answers at %s: %s. %s", uri, error,
+              managed ? "The cluster says that it is there: is a firewall between? `flytctl server list` shows what runs"
+                      : "Start cricket-rpc-server there, or set FLYT_SERVER to where one listens");
     return CORE_SYSTEM_NOT_READY;
 }
 
@@ -204,11 +212,15 @@ static int attach_hello(const struct manager_place *place)
                         .executable = executable, .pid = (u_int)getpid(),
                         .ticket = { .ticket_len = (u_int)place->ticket_size, .ticket_val = place->ticket } };
     hello_result *hello = &core_session.hello;
+    patience_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?", (int)strcspn(core_session.uri, "?"),
+                   core_session.uri);
     int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
     if (!hello->major) {
-        log_error("what listens at %s does not answer as a GPU server: %s. Check that FLYT_SERVER names a cricket-rpc-server",
-                  core_session.uri, loss_reason[0] ? loss_reason : "its reply makes no sense");
+        if (!patience_blame())
+            log_error("what listens at %s does not answer as a GPU server: %s. %s", core_session.uri,
+                      loss_reason[0] ? loss_reason : "its reply makes no sense",
+                      place->count ? "`flytctl server list` shows what runs" : "Check that FLYT_SERVER names a cricket-rpc-server");
         return CORE_SYSTEM_NOT_READY;
     }
     if (hello->major != FLYT_PROTOCOL_MAJOR) {
@@ -322,8 +334,8 @@ static int attach_session(const struct manager_place *place)
             free(core_session.uri);
             core_session.uri = strdup(place->uris[at]);
         }
-        code = core_session.uri ? attach_connect(core_session.uri, &channel) : CORE_OUT_OF_MEMORY;
-    } while (code && ++at < place->count);
+        code = core_session.uri ? attach_connect(core_session.uri, place->count > 0, &channel) : CORE_OUT_OF_MEMORY;
+    } while (code && ++at < place->count && !patience_over());
     if (code)
         return code;
     /* A server in this process cannot die without us, and shares its processors with the kernels: it is not judged by the clock. */
@@ -332,6 +344,7 @@ static int attach_session(const struct manager_place *place)
         log_error("cannot use the connection to %s: %s", core_session.uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
+    patience_watch(core_session.client);
     if (core_perf.no_batch)
         rpc_client_set_batching(core_session.client, false);
     if (core_perf.no_spin)
@@ -356,9 +369,11 @@ static int attach_first(void)
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
     pthread_atfork(fork_prepare, fork_parent, fork_child);
+    patience_begin();
     int code = managed ? manager_ask(&place) : CORE_OK;
     if (!code)
         code = attach_session(&place);
+    patience_end(code);
     manager_place_free(&place);
     return code;
 }

@@ -44,6 +44,8 @@ static const char help[] =
     "    FLYT_SERVER    The GPU server.\n"
     "    FLYT_TLS_CA    For tls:// without a fingerprint: the authority that made the server's certificate.\n"
     "    FLYT_MANAGER   Socket of the client manager; default /run/flyt/client-manager.sock.\n"
+    "    FLYT_WAIT      no: fail at once while no GPU is free. yes: wait in line. A number: wait so many seconds in all,\n"
+    "                   whatever for. After two seconds the program says what it waits for.\n"
     "    FLYT_STATS     1: as --stats. json: the same for machines, one object on a line of stderr.\n"
     "    FLYT_PERF      Switches optimisations off, to measure or to narrow down a fault: a list of no_async,\n"
     "                   no_batch, no_cache, no_pipeline, no_shm, no_payload, no_lanes, no_spin, separated by commas.\n"

@@ -1,0 +1,236 @@
+/* patience.c: see patience.h. The lock is held for moments only: never while something is printed or waited for. */
+#include "cpu/client/core/patience.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/env.h"
+#include "cpu/common/log.h"
+
+enum {
+    TELL_MS   = 2000,           /* after so long the user hears, and at most so often */
+    STAGE_MS  = 300,            /* a stage that is over sooner is not worth a line */
+    SLACK_MS  = 250,            /* the daemons know the limit too; their own refusal says more, and should come first */
+    STAGE_SIZE = 1024, STACK_SIZE = 128 * 1024
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    pthread_t       thread;
+    bool            started, ending;
+    bool            told;               /* of this stage; true while there is none */
+    bool            over, blamed;
+    unsigned        lines;
+    char            stage[STAGE_SIZE];
+    uint64_t        tell_at, told_at;   /* ns; told_at: when the last line was printed, or the beginning */
+    uint64_t        deadline;           /* ns; 0: none */
+    rpc_client     *watched;
+    enum patience_wish wish;
+    double          seconds;            /* of FLYT_WAIT */
+} patience = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void read_wish(void)
+{
+    const char *text = env_get("FLYT_WAIT");
+    char *end;
+    patience.wish = PATIENCE_DEFAULT;
+    patience.seconds = 0;
+    if (!text || !*text)
+        return;
+    double seconds = strtod(text, &end);
+    if (!strcmp(text, "no") || !strcmp(text, "0")) {
+        patience.wish = PATIENCE_NO;
+    } else if (!strcmp(text, "yes")) {
+        patience.wish = PATIENCE_YES;
+    } else if (!*end && seconds > 0 && seconds < 4e6) {
+        patience.wish = PATIENCE_YES;
+        patience.seconds = seconds;
+    } else {
+        log_warning("FLYT_WAIT=%s is not yes, no or a number of seconds: it is ignored", text);
+    }
+}
+
+/* ---- the thread ---- */
+
+/* Prints the stage. The lock is held, and released meanwhile. */
+static void tell(void)
+{
+    char stage[STAGE_SIZE];
+    bool hint = patience.lines++ == 0 && !patience.deadline;
+    memcpy(stage, patience.stage, sizeof stage);
+    patience.told = true;
+    patience.told_at = clock_now();
+    pthread_mutex_unlock(&patience.lock);
+    log_warning("waiting for %s%s", stage, hint ? " (FLYT_WAIT=SECONDS limits the wait)" : "");
+    pthread_mutex_lock(&patience.lock);
+}
+
+/* The lock is held, and released meanwhile. */
+static void give_up(void)
+{
+    rpc_client *watched = patience.watched;
+    patience.over = true;
+    pthread_mutex_unlock(&patience.lock);
+    if (watched)
+        rpc_client_shutdown(watched);           /* clients are kept until the process ends */
+    pthread_mutex_lock(&patience.lock);
+}
+
+static void *watch(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&patience.lock);
+    while (!patience.ending) {
+        uint64_t now = clock_now(), next = UINT64_MAX;
+        if (patience.deadline && !patience.over && now >= patience.deadline) {
+            give_up();
+            continue;
+        }
+        if (!patience.told && now >= patience.tell_at) {
+            tell();
+            continue;
+        }
+        if (patience.deadline && !patience.over)
+            next = patience.deadline;
+        if (!patience.told && patience.tell_at < next)
+            next = patience.tell_at;
+        if (next == UINT64_MAX) {
+            pthread_cond_wait(&patience.changed, &patience.lock);
+        } else {
+            struct timespec until = clock_timespec(next);
+            pthread_cond_clockwait(&patience.changed, &patience.lock, CLOCK_MONOTONIC, &until);
+        }
+    }
+    pthread_mutex_unlock(&patience.lock);
+    return NULL;
+}
+
+/* Without the thread the user is told less, and FLYT_WAIT limits only what has a limit of its own. */
+static void start_thread(void)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_SIZE);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&patience.thread, &attributes, watch, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    patience.started = error == 0;
+    if (error)
+        log_debug("no thread that tells what is waited for: %s", strerror(error));
+}
+
+/* ---- the attaching thread ---- */
+
+void patience_begin(void)
+{
+    uint64_t now = clock_now();
+    read_wish();
+    patience.ending = patience.over = patience.blamed = false;
+    patience.told = true;
+    patience.lines = 0;
+    patience.watched = NULL;
+    patience.told_at = now;
+    patience.deadline = patience.seconds > 0 ? now + (uint64_t)(patience.seconds * 1e9) + SLACK_MS * CLOCK_NS_PER_MS : 0;
+    start_thread();
+}
+
+void patience_end(int code)
+{
+    if (patience.started) {
+        pthread_mutex_lock(&patience.lock);
+        patience.ending = true;
+        pthread_cond_signal(&patience.changed);
+        pthread_mutex_unlock(&patience.lock);
+        pthread_join(patience.thread, NULL);
+        patience.started = false;
+    }
+    if (code && patience.over && !patience.blamed)
+        patience_blame();
+}
+
+enum patience_wish patience_wish(void)
+{
+    return patience.wish;
+}
+
+unsigned patience_left(void)
+{
+    uint64_t now = clock_now(), most = patience.deadline - SLACK_MS * CLOCK_NS_PER_MS;
+    if (!patience.deadline)
+        return 0;
+    return now < most ? (unsigned)((most - now) / CLOCK_NS_PER_MS) + 1 : 1;
+}
+
+int patience_ms(int most)
+{
+    unsigned left = patience_left();
+    return left && left < (unsigned)most ? (int)left : most;
+}
+
+static void set_stage(bool told, const char *format, va_list list)
+{
+    char stage[STAGE_SIZE];
+    vsnprintf(stage, sizeof stage, format, list);
+    pthread_mutex_lock(&patience.lock);
+    if (told || strcmp(stage, patience.stage) != 0) {
+        uint64_t soon = clock_now() + STAGE_MS * CLOCK_NS_PER_MS, first = patience.told_at + TELL_MS * CLOCK_NS_PER_MS;
+        memcpy(patience.stage, stage, sizeof stage);
+        patience.told = told;
+        patience.lines += told;
+        patience.tell_at = soon > first ? soon : first;
+        if (told)
+            patience.told_at = clock_now();
+        pthread_cond_signal(&patience.changed);
+    }
+    pthread_mutex_unlock(&patience.lock);
+}
+
+void patience_stage(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    set_stage(false, format, list);
+    va_end(list);
+}
+
+void patience_stage_told(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    set_stage(true, format, list);
+    va_end(list);
+}
+
+void patience_watch(rpc_client *client)
+{
+    pthread_mutex_lock(&patience.lock);
+    bool late = patience.over && client;
+    patience.watched = client;
+    pthread_mutex_unlock(&patience.lock);
+    if (late)
+        rpc_client_shutdown(client);
+}
+
+bool patience_over(void)
+{
+    return patience_left() == 1;
+}
+
+bool patience_blame(void)
+{
+    if (!patience_over())
+        return false;
+    patience.blamed = true;
+    log_error("no GPU for this program: the %g s of FLYT_WAIT are over, and it was still waiting for %s", patience.seconds, patience.stage);
+    return true;
+}

@@ -1,0 +1,6 @@
+# What a starting program says while something on its way to the GPU is missing.
+$(BUILD)/tests/control_waiting: tests/control/waiting.py $(BUILD)/tests/control_client_program | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/waiting.py %s %s "$$@"\n' $(BIN) $(BUILD)/tests/control_client_program > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_waiting@200)

@@ -1,0 +1,448 @@
+#!/usr/bin/env python3
+"""What a program says while it waits for its GPU server, and when it stops waiting: real daemons, one of which is missing, stopped or refuses.
+
+    waiting.py BIN HOLDER_PROGRAM
+
+shows: first steps: a cluster manager, client manager, node, GPU server, resource DB or name server that is away, stopped, full or unreachable: after 2 s a line says what is waited for and why
+shows: first steps: a wrong secret, an unknown VM, TLS on one side only, a certificate of another CA, no right to the socket: the program fails at once and says so
+shows: first steps: FLYT_WAIT limits the whole wait
+
+HOLDER_PROGRAM attaches, uses its GPU and ends. Each case is a test; the cases of one cluster share it.
+"""
+import contextlib
+import glob
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
+from e2e import sanitizer_environment  # noqa: E402
+
+BIN, HOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
+FOLDER = tempfile.mkdtemp(prefix="flyt-wait-")
+TOLD = 3.5          # the line of two seconds is there by then
+SOON = 1.5          # "at once", on a busy machine
+LIMIT = 3           # FLYT_WAIT in most cases
+ROOM = 1.2          # so much later than its limit a program may end
+plain, secure, numbers = [], [], iter(range(1, 100))
+
+
+class Skip(Exception):
+    pass
+
+
+class Cluster:
+    """flyt-local in a folder of its own."""
+
+    def __init__(self, name, *options):
+        self.dir = os.path.join(FOLDER, name)
+        self.started = []
+        done = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, self.dir], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", done.stdout], stdout=subprocess.PIPE, timeout=10).stdout
+        self.env = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item) | sanitizer_environment(BIN)
+
+    def down(self):
+        for process in self.started:
+            process.kill()
+            process.wait()
+        subprocess.run([f"{BIN}/flyt-local", "down", self.dir], capture_output=True, timeout=60)
+
+    def pid(self, daemon):
+        with open(f"{self.dir}/run/{daemon}.pid") as file:
+            return int(file.read().split()[0])
+
+    def ctl(self, *arguments):
+        return subprocess.run([f"{BIN}/flytctl", *arguments], capture_output=True, text=True, timeout=30, env=self.env).stdout
+
+    @contextlib.contextmanager
+    def stopped(self, *pids):
+        """With these processes stopped (SIGSTOP)."""
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def killed(self, daemon):
+        """Without this daemon; it is started again as it was."""
+        pid = self.pid(daemon)
+        with open(f"/proc/{pid}/cmdline") as file:
+            command = file.read().split("\0")[:-1]
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not os.path.exists(f"/proc/{pid}/fd/0"), f"{daemon} ends")
+        try:
+            yield
+        finally:
+            self.start(daemon, command)
+
+    def start(self, daemon, command):
+        with open(f"{self.dir}/log/{daemon}.log", "a") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        with open(f"/proc/{process.pid}/stat") as stat:
+            started = stat.read().rsplit(")", 1)[1].split()[19]
+        with open(f"{self.dir}/run/{daemon}.pid", "w") as file:
+            file.write(f"{process.pid} {started}\n")
+        self.started.append(process)
+
+    @contextlib.contextmanager
+    def other_vm(self, *changes, secret=None, more=""):
+        """A client manager with a configuration that differs; gives FLYT_MANAGER."""
+        name = f"other{next(numbers)}"
+        with open(f"{self.dir}/etc/client-manager.conf") as file:
+            text = file.read()
+        for old, new in (("state/vm", f"state/{name}"), ("client.sock", f"{name}.sock"), *changes):
+            assert old in text, (old, text)
+            text = text.replace(old, new)
+        if secret:
+            text = text.replace("etc/vm.secret", f"etc/{name}.secret")
+            with open(os.open(f"{self.dir}/etc/{name}.secret", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                file.write(secret)
+        with open(f"{self.dir}/etc/{name}.conf", "w") as file:
+            file.write(text + more)
+        with open(f"{self.dir}/log/{name}.log", "w") as log:
+            process = subprocess.Popen([f"{BIN}/flyt-client-manager", "--config", f"{self.dir}/etc/{name}.conf"], stdin=subprocess.DEVNULL, stderr=log)
+        try:
+            until(lambda: os.path.exists(f"{self.dir}/run/{name}.sock"), "the other client manager listens")
+            yield f"{self.dir}/run/{name}.sock"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+    def end_servers(self):
+        for line in self.ctl("--json", "server", "list").splitlines():
+            if match := re.search(r'"id": *"?(\d+)', line):
+                self.ctl("server", "stop", "--force", match.group(1))
+        until(lambda: not re.search(r'"id"', self.ctl("--json", "server", "list")), "no GPU server is left")
+
+    def server_processes(self):
+        """GPU servers and their workers."""
+        found = []
+        for state in glob.glob(f"{self.dir}/state/node-*/servers/*/state"):
+            with open(state) as file:
+                found += [int(pid) for pid in re.findall(r"^pid (\d+)", file.read(), re.M)]
+        children = [int(pid) for parent in found for pid in subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True).stdout.split()]
+        return found + children
+
+
+def until(condition, what, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+class Program:
+    """HOLDER, with the time at which it printed each line."""
+
+    def __init__(self, env, user=None, **variables):
+        self.begun, self.lines = time.monotonic(), []
+        self.process = subprocess.Popen([HOLDER], env={**env, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True,
+                                        **({"user": user, "group": user, "extra_groups": []} if user else {}))
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.append((time.monotonic() - self.begun, line.rstrip()))
+
+    def finish(self, seconds=60):
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"it still waits after {seconds} s: {self.lines}") from None
+        self.reader.join(10)
+        return time.monotonic() - self.begun
+
+    def find(self, pattern):
+        for moment, line in self.lines:
+            if re.search(pattern, line):
+                return moment
+        raise AssertionError(f"no /{pattern}/ in {self.lines}")
+
+
+def told(cluster, *patterns, env=None, **variables):
+    """The program says within TOLD what it waits for, and ends when LIMIT is over, with a message that names both."""
+    program = Program(env or cluster.env, FLYT_WAIT=str(LIMIT), **variables)
+    took = program.finish()
+    for pattern in patterns:
+        assert program.find(r"warning: waiting for .*" + pattern) <= TOLD, program.lines
+        program.find(r"error: .*" + pattern)
+    assert LIMIT - 0.1 <= took <= LIMIT + ROOM, (took, program.lines)
+    assert program.process.returncode == 1, program.lines
+
+
+def refused(cluster, *patterns, **variables):
+    """The program fails at once."""
+    program = Program(cluster.env, **variables)
+    took = program.finish()
+    for pattern in patterns:
+        program.find(r"error: .*" + pattern)
+    assert program.process.returncode == 1 and took <= SOON, (took, program.lines)
+
+
+def served(cluster, **variables):
+    program = Program(cluster.env, **variables)
+    program.finish()
+    assert program.process.returncode == 0, program.lines
+
+
+def case(cases):
+    def add(function):
+        cases.append(function)
+        return function
+    return add
+
+
+# ---- a cluster without TLS ----
+
+@case(plain)
+def the_resource_db_is_away(cluster):
+    """Somebody holds it. A program that was told to wait goes on when it is back."""
+    keeper = sqlite3.connect(glob.glob(f"{cluster.dir}/state/flyt.db")[0], isolation_level=None, timeout=20)
+    keeper.execute("BEGIN EXCLUSIVE")
+    try:
+        told(cluster, r"resource DB")
+        waiting = Program(cluster.env)
+        until(lambda: any("resource DB" in line for _, line in waiting.lines), "the program says why it waits")
+        until(lambda: re.search("is up +no", cluster.ctl("status")), "the cluster manager knows it")
+        refused(cluster, r"resource DB is away.*not to wait", FLYT_WAIT="no")
+    finally:
+        keeper.rollback()
+        keeper.close()
+    waiting.finish()
+    assert waiting.process.returncode == 0, waiting.lines
+
+
+@case(plain)
+def the_disk_of_the_resource_db_is_full(cluster):
+    place = f"{cluster.dir}/small"
+    os.mkdir(place)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", place], capture_output=True).returncode:
+        raise Skip("no tmpfs can be mounted")
+    cluster.end_servers()
+    with cluster.killed("cluster-manager"):
+        for file in glob.glob(f"{cluster.dir}/state/flyt.db*"):
+            shutil.copy(file, place)
+        config = f"{cluster.dir}/etc/cluster-manager.conf"
+        with open(config) as file:
+            text = file.read()
+        with open(config, "w") as file:
+            file.write(text.replace(f"{cluster.dir}/state/flyt.db", f"{place}/flyt.db"))
+    served(cluster)
+    cluster.end_servers()
+    with open(f"{place}/filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(512))
+    try:
+        told(cluster, r"resource DB.*full")
+    finally:
+        os.unlink(f"{place}/filler")
+    served(cluster)
+
+
+@case(plain)
+def the_node_manager_is_stopped(cluster):
+    cluster.end_servers()
+    with cluster.stopped(cluster.pid("node-1")):
+        told(cluster, r"its GPU server starts on node node-1")
+    served(cluster)
+
+
+@case(plain)
+def the_gpu_server_is_stopped(cluster):
+    served(cluster)
+    with cluster.stopped(*cluster.server_processes()):
+        told(cluster, r"the GPU server at \S+, which does not answer")
+    served(cluster)
+
+
+@case(plain)
+def the_client_manager_is_stopped(cluster):
+    with cluster.stopped(cluster.pid("client-manager")):
+        told(cluster, r"the client manager at \S+client\.sock, which does not answer")
+    served(cluster)
+
+
+@case(plain)
+def the_client_manager_is_not_there(cluster):
+    with cluster.killed("client-manager"):
+        refused(cluster, r"no client manager answers at \S+client\.sock: .*Start flyt-client-manager")
+    until(lambda: re.search('"connected": *true', cluster.ctl("--json", "vm", "show", "local")), "it is back")
+
+
+@case(plain)
+def the_cluster_manager_is_stopped(cluster):
+    with cluster.stopped(cluster.pid("cluster-manager")):
+        told(cluster, r"the cluster manager at 127\.0\.0\.1:\d+ was asked and has not answered yet")
+    served(cluster)
+
+
+@case(plain)
+def the_cluster_manager_is_not_there(cluster):
+    with cluster.killed("cluster-manager"):
+        told(cluster, r"the cluster manager cannot be reached: .*127\.0\.0\.1:\d+: Connection refused.*Is flyt-cluster-manager running")
+        refused(cluster, r"the cluster manager cannot be reached", FLYT_WAIT="no")
+    served(cluster)
+
+
+@case(plain)
+def a_wrong_secret(cluster):
+    with cluster.other_vm(secret="this is not it, and it is long enough") as manager:
+        for _ in range(2):          # the first may come before the client manager has tried
+            refused(cluster, r"does not accept this VM: .*there is no client 'local' with this secret.*vm\.secret", FLYT_MANAGER=manager)
+
+
+@case(plain)
+def an_unknown_vm(cluster):
+    with cluster.other_vm(('name = "local"', 'name = "nobody"')) as manager:
+        refused(cluster, r"there is no client 'nobody' with this secret", FLYT_MANAGER=manager)
+
+
+@case(plain)
+def what_was_wrong_is_corrected(cluster):
+    """The next program finds out by itself, though the client manager has been refused just before."""
+    with cluster.other_vm(('name = "local"', 'name = "later"'), secret="0123456789abcdef0123456789abcdef") as manager:
+        refused(cluster, r"no client 'later'", FLYT_MANAGER=manager)
+        added = cluster.ctl("--json", "vm", "add", "later", "--sms", "1", "--memory", "64M", "--sharing", "any")
+        secret = re.search(r'"secret": *"([^"]+)"', added).group(1)
+        with open(re.sub(r"/run/(\w+)\.sock$", r"/etc/\1.secret", manager), "w") as file:
+            file.write(secret)
+        refused(cluster, r"no client 'later'", FLYT_MANAGER=manager)     # it has read the old one
+
+
+@case(plain)
+def tls_where_the_cluster_has_none(cluster):
+    subprocess.run([f"{BIN}/flytctl", "ca", "create", f"{cluster.dir}/ca"], check=True, capture_output=True)
+    subprocess.run([f"{BIN}/flytctl", "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca"], check=True, capture_output=True)
+    with cluster.other_vm(more=f'tls = {{ ca = "{cluster.dir}/ca/ca.crt"; certificate = "{cluster.dir}/ca/local.crt"; key = "{cluster.dir}/ca/local.key"; }};\n') as manager:
+        refused(cluster, r"does not accept this VM: .*TLS", FLYT_MANAGER=manager)
+
+
+@case(plain)
+def no_right_to_the_socket(cluster):
+    if os.geteuid() != 0 or open("/proc/self/uid_map").read().split()[:3] != ["0", "0", "4294967295"]:
+        raise Skip("only root can be somebody else")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"{folder}/m.sock")
+            listener.listen()
+            os.chmod(f"{folder}/m.sock", 0o660)
+            # The libraries and the program must be readable by that user.
+            trial = Program({"FLYT_SERVER": "unix:///none"}, user=65534)
+            trial.finish()
+            if trial.process.returncode != 1:
+                raise Skip("another user cannot run the program here")
+            program = Program(cluster.env, user=65534, FLYT_MANAGER=f"{folder}/m.sock")
+            assert program.finish() <= SOON
+            program.find(r"error: this user may not use the client manager's socket .*m\.sock \(mode 0660, group root\)")
+
+
+# ---- straight to a server ----
+
+@case(plain)
+def a_server_that_takes_no_connection(cluster):
+    """Its queue is full, so the kernel drops what comes: as a firewall does."""
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        uri = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        told(cluster, rf"the GPU server at {uri}, to which there is no connection yet", FLYT_SERVER=uri)
+
+
+@case(plain)
+def a_tls_server_that_says_nothing(cluster):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        uri = f"tls://127.0.0.1:{listener.getsockname()[1]}?sha256={'0' * 64}"
+        told(cluster, r"the GPU server at tls://127\.0\.0\.1:\d+, to which there is no connection yet", FLYT_SERVER=uri)
+
+
+@case(plain)
+def a_name_server_that_does_not_answer(cluster):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, tempfile.NamedTemporaryFile("w") as file:
+        try:
+            server.bind(("127.0.0.1", 53))
+            file.write("nameserver 127.0.0.1\noptions timeout:20\n")
+            file.flush()
+            subprocess.run(["mount", "--bind", file.name, os.path.realpath("/etc/resolv.conf")], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            raise Skip("not this machine's name server, and not to be replaced") from None
+        try:
+            told(cluster, r"the GPU server at tcp://gpu\.example:1, to which there is no connection yet", FLYT_SERVER="tcp://gpu.example:1")
+        finally:
+            subprocess.run(["umount", os.path.realpath("/etc/resolv.conf")], check=True)
+
+
+# ---- a cluster with TLS ----
+
+@case(secure)
+def no_tls_where_the_cluster_wants_it(cluster):
+    with open(f"{cluster.dir}/etc/client-manager.conf") as file:
+        tls = re.search(r"^tls = .*\n", file.read(), re.M).group()
+    with cluster.other_vm((tls, "")) as manager:
+        refused(cluster, r"does not accept this VM: .*the peer wants TLS.*tls\.ca", FLYT_MANAGER=manager)
+
+
+@case(secure)
+def a_certificate_of_another_ca(cluster):
+    subprocess.run([f"{BIN}/flytctl", "ca", "create", f"{cluster.dir}/ca"], check=True, capture_output=True)
+    subprocess.run([f"{BIN}/flytctl", "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca"], check=True, capture_output=True)
+    shutil.copy(f"{cluster.dir}/etc/tls/ca.crt", f"{cluster.dir}/ca/theirs.crt")
+    with cluster.other_vm((f"{cluster.dir}/etc/tls/", f"{cluster.dir}/ca/")) as manager:
+        refused(cluster, r"the peer's certificate is not good", FLYT_MANAGER=manager)
+    with cluster.other_vm((f"{cluster.dir}/etc/tls/ca.crt", f"{cluster.dir}/ca/theirs.crt"), (f"{cluster.dir}/etc/tls/local", f"{cluster.dir}/ca/local")) as manager:
+        refused(cluster, r"does not accept this side's certificate", FLYT_MANAGER=manager)
+
+
+def main():
+    only, number, failed = sys.argv[3:], 0, 0
+    for name, options, cases in (("plain", ("--sms", "2", "--memory", "128M"), plain), ("secure", ("--tls",), secure)):
+        cases = [each for each in cases if not only or each.__name__ in only]
+        cluster = Cluster(name, *options) if cases else None
+        for each in cases:
+            number += 1
+            begun = time.monotonic()
+            try:
+                each(cluster)
+                print(f"ok {number} - {each.__name__.replace('_', ' ')} ({time.monotonic() - begun:.1f} s)", flush=True)
+            except Skip as why:
+                print(f"ok {number} - {each.__name__.replace('_', ' ')} # SKIP {why}", flush=True)
+            except Exception as problem:  # a failed test is reported, whatever it was
+                failed += 1
+                print(f"not ok {number} - {each.__name__.replace('_', ' ')}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ", flush=True)
+        if cluster:
+            cluster.down()
+    print(f"1..{number}")
+    subprocess.run(["umount", f"{FOLDER}/plain/small"], capture_output=True)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    return failed != 0
+
+
+def in_namespaces():
+    """Again in a mount and network namespace, so that file systems, name servers and ports are its own."""
+    flags = ["-mn"] if os.geteuid() == 0 else ["-Urmn"]
+    command = ["unshare", *flags, "sh", "-c", 'ip link set lo up && exec "$@"', "-", sys.executable, *sys.argv]
+    if not os.environ.get("FLYT_WAITING_INSIDE") and shutil.which("ip") and subprocess.run(["unshare", *flags, "true"], capture_output=True).returncode == 0:
+        os.execvpe("unshare", command, {**os.environ, "FLYT_WAITING_INSIDE": "1"})
+
+
+in_namespaces()
+sys.exit(main())
