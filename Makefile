@@ -78,6 +78,7 @@ help:
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR'
+	@echo 'make guide-check     docs/setup.md, executed as it stands on machines in containers (as root)'
 	@echo 'make bench           figures of forwarding against their limits'
 	@echo 'make bench-softgpu   speed of the software GPU'
 	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only; deb: a package'

@@ -165,7 +165,7 @@ static int run(struct daemon *daemon)
     secret_wipe(&manager->secret);
     if (daemon->lock >= 0)
         close(daemon->lock);
-    return failure ? DAEMON_CANNOT : DAEMON_ENDED;
+    return daemon_exit_status(failure);
 }
 
 int main(int argc, char **argv)

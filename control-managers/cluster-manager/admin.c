@@ -31,10 +31,16 @@ void admin_fill_status(struct cluster *cluster, admin_status_result *out)
         .servers = (u_int)cluster->servers.count, .programs = (u_int)cluster->programs.count,
         .waiting = (u_int)cluster->line_length, .last_event = cluster->events.next - 1,
     };
-    for (size_t i = 0; i < cluster->nodes.count; i++)
-        out->nodes_up += ((struct node *)map_at(&cluster->nodes, i))->state == ADMIN_NODE_UP;
-    for (size_t i = 0; i < cluster->vms.count; i++)
-        out->vms_connected += ((struct vm *)map_at(&cluster->vms, i))->session != NULL;
+    for (size_t i = 0; i < cluster->nodes.count; i++) {
+        const struct node *node = map_at(&cluster->nodes, i);
+        out->nodes_up += node->state == ADMIN_NODE_UP;
+        out->unencrypted += node->session && !conn_encrypted(node->session->conn);
+    }
+    for (size_t i = 0; i < cluster->vms.count; i++) {
+        const struct vm *vm = map_at(&cluster->vms, i);
+        out->vms_connected += vm->session != NULL;
+        out->unencrypted += vm->session && !conn_encrypted(vm->session->conn);
+    }
     for (size_t i = 0; i < cluster->pool.count; i++) {
         const struct place_gpu *gpu = &cluster->pool.gpus[i];
         out->gpus += gpu->owner != NULL;
@@ -92,6 +98,7 @@ static void fill_node(struct cluster *cluster, struct node *node, admin_node *ou
         .state = node->state, .drained = node->row.drained,
         .last_heard = spoken ? loop_time() - (int64_t)(loop_now(cluster->loop) - node->heard) * 1000 : node->row.last_heard,
         .software = node->software, .gpus = { (u_int)node->gpu_count, gpus }, .servers = (u_int)node->server_count,
+        .encrypted = node->session && conn_encrypted(node->session->conn),
     };
 }
 

@@ -333,7 +333,8 @@ void admin_handle_vms(struct conn *conn, struct call *call, void *object)
     result.status.code = page(session_of(conn)->cluster, object, rows, &count, &result.more, text);
     for (size_t i = 0; i < count; i++) {
         vms[i] = (admin_vm_row){
-            .has_secret = rows[i]->row.has_stored, .connected = rows[i]->session != NULL, .last_heard = rows[i]->last_heard,
+            .has_secret = rows[i]->row.has_stored, .connected = rows[i]->session != NULL,
+            .encrypted = rows[i]->session && conn_encrypted(rows[i]->session->conn), .last_heard = rows[i]->last_heard,
             .servers = (u_int)rows[i]->server_count, .programs = (u_int)rows[i]->program_count, .waiting = (u_int)rows[i]->waiting,
         };
         fill_vm(rows[i], &vms[i].vm);

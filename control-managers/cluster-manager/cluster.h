@@ -60,6 +60,7 @@ struct node {
     size_t   address_count;
     char     software[CTL_MAX_LABEL + 1];
     admin_node_state state;
+    char     machine[CTL_MAX_HOST + 1];     /* where it is connected from, see session_machine; "" before it was connected */
     bool     registered, tls;       /* registered: by the present connection */
     bool     has_key;               /* the newest, as it has acknowledged */
     uint64_t heard;                 /* loop_now */
@@ -105,6 +106,7 @@ struct vm {
     size_t   program_count, waiting;
     struct map by_key;              /* programs by their client manager's key */
     struct session *session;
+    char     machine[CTL_MAX_HOST + 1];     /* where its client manager is, or was last, connected from; "" not known */
     bool     named;                 /* its client manager is there and has said which programs run */
     struct mailbox events;
     struct loop_timer silence;      /* since its client manager went */
@@ -204,6 +206,9 @@ void session_wait(struct session *, struct call *, uint32_t procedure, unsigned 
 /* Answers what waits, if anything, with what there is now. */
 void session_wake(struct session *);
 struct session *session_of(struct conn *);
+/* The machine at the other end, as far as its address says: the same text for all peers on one machine. "local" is this manager's own, by
+   whichever of its addresses a peer there has come. */
+void session_machine(const struct session *, char machine[CTL_MAX_HOST + 1]);
 
 /* ---- state.c: making and unmaking things; ids ---- */
 uint64_t cluster_new_id(struct cluster *);
@@ -248,6 +253,9 @@ void servers_tell_db(struct cluster *);
    a text (CTL_MAX_TEXT + 1): not now, not ever. */
 ctl_code server_try(struct cluster *, struct program *, char *text);
 bool server_is_shared(const struct program *);      /* its VM's server takes it in, without more room */
+/* The machine that the VM is on: what its entitlement names, unless that is "" or a loopback address, where it is the one that its client manager
+   is connected from. "" not known. */
+const char *vm_machine(const struct vm *, bool *named);
 struct place_request server_request(struct cluster *, const struct program *);
 struct place_request server_request_of(struct cluster *, const struct db_vm *);      /* without an asker */
 bool server_within_entitlement(const struct vm *, const struct place_request *);

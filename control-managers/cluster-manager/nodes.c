@@ -39,6 +39,19 @@ void node_send_order(struct cluster *cluster, struct node *node, const struct le
         session_wake(node->session);
 }
 
+/* Whether programs of the VM can open a unix socket of the node. Where the addresses mislead, a socket is made that nobody finds. */
+static bool on_same_machine(const struct node *node, const struct vm *vm)
+{
+    bool named;
+    const char *machine = vm_machine(vm, &named);
+    if (!named)
+        return *machine && strcmp(node->machine, machine) == 0;
+    bool same = strcmp(node->row.name, machine) == 0;
+    for (size_t i = 0; i < node->address_count; i++)
+        same = same || strcmp(node->addresses[i], machine) == 0;
+    return same;
+}
+
 static void fill_start(struct cluster *cluster, const struct letter *letter, ctl_server_spec *spec)
 {
     struct server *server = map_get_id(&cluster->servers, letter->server);
@@ -50,9 +63,7 @@ static void fill_start(struct cluster *cluster, const struct letter *letter, ctl
     spec->memory = server->row.memory;
     spec->prog = server->row.program;
     spec->vm_address = server->vm ? server->vm->row.address : (char *)"";
-    if (server->vm && *server->vm->row.host)
-        spec->same_host = map_get(&cluster->node_addresses, server->vm->row.host) == server->node ||
-                          strcmp(server->vm->row.host, server->node->row.name) == 0;
+    spec->same_host = server->vm && on_same_machine(server->node, server->vm);
 }
 
 static void fill_order(struct cluster *cluster, struct letter *letter, uint8_t keys[CTL_MAX_KEY], node_order *order)
@@ -198,6 +209,7 @@ static void take_addresses(struct cluster *cluster, struct node *node, const nod
         map_put(&cluster->node_addresses, node->addresses[i], node);
     }
     snprintf(node->row.host, sizeof node->row.host, "%s", args->host);
+    session_machine(node->session, node->machine);
 }
 
 static void order_stop(struct cluster *cluster, struct node *node, uint64_t server, ctl_code code, const char *why)

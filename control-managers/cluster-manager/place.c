@@ -83,6 +83,13 @@ static unsigned choose_kind(const struct place_pool *pool, const struct place_gp
     return 0;
 }
 
+static bool is_preferred(const struct place_gpu *gpu, const struct place_request *request)
+{
+    if (request->preferred)
+        return gpu->node == request->preferred;
+    return request->machine && *request->machine && strcmp(gpu->machine, request->machine) == 0;
+}
+
 /* Whether (preferred, score) of a beats that of b. */
 static bool better(bool a_preferred, double a, bool b_preferred, double b)
 {
@@ -108,7 +115,7 @@ enum place_verdict place_choose(const struct place_pool *pool, int policy, const
         result.sharing = choose_kind(pool, gpu, kinds, &result);
         if (!result.sharing)
             continue;
-        bool preferred = request->preferred && gpu->node == request->preferred;
+        bool preferred = is_preferred(gpu, request);
         double score = place_policies[policy].score(gpu, &result);
         if (!found || better(preferred, score, best_preferred, best_score)) {
             *best = result;
@@ -163,7 +170,7 @@ size_t place_keep(struct place_pool *pool, const struct place_request *request)
         unsigned kinds = kinds_if_empty(gpu, request, &result);
         if (!kinds || !gpu->schedulable || gpu->keeper)
             continue;
-        bool preferred = request->preferred && gpu->node == request->preferred;
+        bool preferred = is_preferred(gpu, request);
         double lacks = missing(gpu, kinds, &result);
         if (best == (size_t)-1 || better(preferred, lacks, best_preferred, least)) {
             best = i;
@@ -231,7 +238,7 @@ void place_give_back(struct place_pool *pool, size_t at, uint32_t sms, uint64_t 
         gpu->sharing = 0;
 }
 
-size_t place_add(struct place_pool *pool, void *owner, const void *node)
+size_t place_add(struct place_pool *pool, void *owner, const void *node, const char *machine)
 {
     size_t at = 0;
     while (at < pool->count && pool->gpus[at].owner)
@@ -246,7 +253,7 @@ size_t place_add(struct place_pool *pool, void *owner, const void *node)
     }
     if (at == pool->count)
         pool->count++;
-    pool->gpus[at] = (struct place_gpu){ .owner = owner, .node = node };
+    pool->gpus[at] = (struct place_gpu){ .owner = owner, .node = node, .machine = machine };
     return at;
 }
 

@@ -16,6 +16,7 @@
 struct place_gpu {
     void    *owner;                 /* NULL: the slot is free */
     const void *node;
+    const char *machine;            /* that the node is on, "" not known; the node's */
     uint64_t memory, used_memory;
     uint32_t sms, used_sms;
     uint8_t  offered;               /* CTL_SHARING_ bits */
@@ -32,7 +33,8 @@ struct place_request {
     uint32_t    sms;                /* 0: all of the GPU's */
     uint64_t    memory;             /* 0: all of the GPU's */
     unsigned    accepted;           /* sharing */
-    const void *preferred;          /* node on the VM's host, or NULL */
+    const void *preferred;          /* node on the VM's machine, or NULL … */
+    const char *machine;            /* … and then that machine, if it is known: all nodes there are preferred. NULL or "": none is */
     const void *asker;              /* may have what is kept for it */
 };
 
@@ -61,8 +63,8 @@ void place_explain(const struct place_pool *, const struct place_request *, enum
 void place_take(struct place_pool *, size_t gpu, unsigned sharing, uint32_t sms, uint64_t memory);
 void place_give_back(struct place_pool *, size_t gpu, uint32_t sms, uint64_t memory);
 
-/* A slot; (size_t)-1: no memory. */
-size_t place_add(struct place_pool *, void *owner, const void *node);
+/* A slot; (size_t)-1: no memory. machine: a text of the node's that lives as long as the slot, and may change. */
+size_t place_add(struct place_pool *, void *owner, const void *node, const char *machine);
 void   place_remove(struct place_pool *, size_t gpu);
 void   place_free(struct place_pool *);
 

@@ -5,7 +5,7 @@
 
 #define AT(member) offsetof(struct cluster_config, member)
 
-static const char *const tls_words[] = { "auto", "on", "off", NULL };
+static const char *const tls_words[] = { "auto", "on", "off", "allow", NULL };
 static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
 const char *const cluster_policies[] = { "best-fit", "spread", "first-fit", NULL };
 
@@ -55,7 +55,8 @@ static const struct config_key keys[] = {
     { "security.node-secret", CONFIG_SECRET, AT(node_secret), "", .help = "where the secret of the node managers is" },
     { "security.admin-secret", CONFIG_SECRET, AT(admin_secret), "", .help =
       "where the secret is for flytctl on other machines; none: only certificates" },
-    { "security.tls", CONFIG_CHOICE, AT(tls), "auto", .choices = tls_words, .help = "auto: on once there are certificates" },
+    { "security.tls", CONFIG_CHOICE, AT(tls), "auto", .choices = tls_words, .help =
+      "auto: on once there are certificates; on: TLS only; allow: TLS for those who want it, while a cluster moves to TLS; off" },
     { "security.tls-folder", CONFIG_PATH, AT(tls_folder), "/etc/flyt/tls", .help =
       "folder with ca.crt, cluster.crt and cluster.key" },
     { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/cluster/ticket.key", .help =

@@ -4,7 +4,7 @@
 
 #include "control-managers/common/config.h"
 
-enum { CLUSTER_TLS_AUTO, CLUSTER_TLS_ON, CLUSTER_TLS_OFF };
+enum { CLUSTER_TLS_AUTO, CLUSTER_TLS_ON, CLUSTER_TLS_OFF, CLUSTER_TLS_ALLOW };
 
 struct cluster_config {
     /* vm-resource-db */

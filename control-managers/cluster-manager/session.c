@@ -19,6 +19,11 @@ struct session *session_of(struct conn *conn)
     return conn_context(conn);
 }
 
+void session_machine(const struct session *session, char machine[CTL_MAX_HOST + 1])
+{
+    snprintf(machine, CTL_MAX_HOST + 1, "%s", conn_peer_local(session->conn) ? "local" : conn_peer_host(session->conn));
+}
+
 /* ---- calls that wait ---- */
 
 static void beat_due(struct loop_timer *timer, void *context)

@@ -121,7 +121,7 @@ struct gpu *gpu_get(struct cluster *cluster, struct node *node, const char *id)
         return gpu;
     if (node->gpu_count == CTL_MAX_GPUS || !(gpu = calloc(1, sizeof *gpu)))
         return NULL;
-    gpu->slot = place_add(&cluster->pool, gpu, node);
+    gpu->slot = place_add(&cluster->pool, gpu, node, node->machine);
     if (gpu->slot == (size_t)-1 || !map_put(&cluster->gpus, id, gpu)) {
         if (gpu->slot != (size_t)-1)
             place_remove(&cluster->pool, gpu->slot);

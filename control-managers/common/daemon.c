@@ -76,6 +76,18 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
     return DAEMON_ENDED;
 }
 
+int daemon_exit_status(int failure)
+{
+    switch (-failure) {
+    case 0:
+        return DAEMON_ENDED;
+    case EACCES: case EPERM: case ENOENT: case ENOTDIR: case EINVAL: case EROFS: case EKEYEXPIRED: case ENAMETOOLONG:
+        return DAEMON_BAD_CONFIG;
+    default:
+        return DAEMON_CANNOT;
+    }
+}
+
 /* ---- what is settled once ---- */
 
 int daemon_lock(const struct daemon_about *about, const char *folder, const char *key, int *fd, char *error)

@@ -20,7 +20,7 @@ enum daemon_exit { DAEMON_ENDED = 0, DAEMON_CANNOT = 1, DAEMON_USAGE = 2, DAEMON
 #define DAEMON_HELP_END                                                                                              \
     "Messages go to stderr; FLYT_LOG=error|warning|info|debug says how many. SIGHUP reads the configuration and the\n" \
     "certificates again, SIGTERM and SIGINT end it. Exit status: 0 ended as asked, 1 cannot run, 2 wrong usage,\n"    \
-    "3 mistakes in the configuration.\n"
+    "3 mistakes in the configuration or in the permissions of its files.\n"
 
 enum { DAEMON_MAX_FLAGS = 2 };
 
@@ -34,6 +34,10 @@ struct daemon_about {
 /* Reads the command line and the configuration; names the log. DAEMON_GO_ON: *config is loaded from *path (NULL: from
    nowhere), else the process is to end with this status, and everything is said. */
 int  daemon_begin(const struct daemon_about *, int argc, char **argv, struct config **config, const char **path);
+
+/* The exit status for an errno (negative) with which a daemon could not begin, or 0. What only a person can mend, a file that is missing or
+   closed to us, a wrong value, an expired certificate, is a mistake in the configuration: nobody need start us again and again. */
+int  daemon_exit_status(int failure);
 
 /* One daemon for one state folder: `folder`/lock, which must be possible to make. *fd stays open. key: names the folder. */
 int  daemon_lock(const struct daemon_about *, const char *folder, const char *key, int *fd, char *error);

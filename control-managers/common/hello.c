@@ -32,7 +32,7 @@ static ctl_code check_hello(const ctl_hello_args *args, const struct hello *hell
 {
     if (hello->said)
         return explain(text, CTL_INVALID, "HELLO was said already on this connection");
-    if (args->major != CTL_MAJOR)
+    if (!protocol_version_fits(args->role, args->major, args->minor))
         return explain(text, CTL_VERSION, "this side speaks version %d.%d of the control protocol, the peer (%s) %u.%u: "
                        "install the same release on both", CTL_MAJOR, CTL_MINOR, args->software, args->major, args->minor);
     if (args->role < CTL_ROLE_NODE || args->role > CTL_ROLE_SERVER)

@@ -150,6 +150,12 @@ static void hello_done(void *context, int error, const char *why, void *object)
         give_up(link, refusal_error(result->status.code), text);
         return;
     }
+    if (!protocol_version_fits(link->options.role, result->major, result->minor)) {
+        snprintf(text, sizeof text, "%s (%s) speaks version %u.%u of the control protocol, this side %d.%d: install the same release on both",
+                 conn_peer(link->conn), result->software, result->major, result->minor, CTL_MAJOR, CTL_MINOR);
+        give_up(link, -EPROTONOSUPPORT, text);
+        return;
+    }
     link->peer = *result;
     snprintf(link->peer_software, sizeof link->peer_software, "%s", result->software);
     link->peer.software = link->peer_software;

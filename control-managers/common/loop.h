@@ -116,6 +116,7 @@ void  conn_set_role(struct conn *, ctl_role);
 ctl_role conn_role(const struct conn *);
 const char *conn_peer(const struct conn *);             /* for people: address, or pid and uid */
 const char *conn_peer_host(const struct conn *);        /* numeric address without port; "" on unix sockets */
+bool  conn_peer_local(const struct conn *);             /* it is on this machine: by a loopback address, or by one of this machine's own */
 bool  conn_peer_credentials(const struct conn *, pid_t *, uid_t *, gid_t *);    /* unix sockets */
 const char *conn_peer_certificate(const struct conn *); /* common name; NULL: none */
 bool  conn_encrypted(const struct conn *);
@@ -143,6 +144,7 @@ struct loop_listener;
 struct loop_listen_options {
     const char                *uri;     /* tcp://host:port (0: any), unix:///path (a stale socket is replaced) */
     struct tls_context        *tls;     /* NULL: plain */
+    bool                       plain_too;               /* with tls: peers without TLS are accepted as well */
     unsigned                   mode;    /* of the unix socket; 0: 0600 */
     gid_t                      group;   /* of the unix socket; (gid_t)-1 or 0: as is */
     unsigned                   max_connections;         /* 0: 65536; further ones wait in the kernel's queue */

@@ -75,6 +75,7 @@ static void freed(uv_handle_t *handle)
 {
     struct conn *conn = handle->data;
     tls_session_destroy(conn->tls);
+    tls_context_release(conn->tls_offered);
     connecting_free(conn);
     bytes_free(&conn->in);
     bytes_free(&conn->out);
@@ -382,6 +383,22 @@ static bool take_tls(struct conn *conn, const uint8_t *bytes, size_t size)
     return true;
 }
 
+/* The peer's first byte: a TLS record of a handshake begins with 22; a record of ONC RPC with 0x80 or, in pieces, 0, for its size is far
+   below 2^28. */
+static bool settle_tls(struct conn *conn, uint8_t first)
+{
+    if (first == TLS_HANDSHAKE) {
+        conn->tls = tls_session_create(conn->tls_offered, true, NULL);
+        if (!conn->tls)
+            conn_doom(conn, -ENOMEM, "no memory for TLS");
+    }
+    tls_context_release(conn->tls_offered);
+    conn->tls_offered = NULL;
+    if (first != TLS_HANDSHAKE)
+        opened(conn);
+    return !conn->doomed && !conn->closing;
+}
+
 static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct conn *conn = stream->data;
@@ -397,6 +414,8 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
         return;
     }
     const uint8_t *bytes = (const uint8_t *)buffer->base;
+    if (conn->tls_offered && !settle_tls(conn, bytes[0]))
+        return;
     if (speaks_otherwise(conn, bytes, (size_t)got))
         return;
     bool more = conn->tls ? take_tls(conn, bytes, (size_t)got) : take_plain(conn, bytes, (size_t)got);
@@ -432,7 +451,7 @@ void conn_begin(struct conn *conn)
     if (conn->accepted)
         loop_timer_start(conn->loop, &conn->stranger, CONN_HELLO_MS, stranger_due, conn);
     choose_reading(conn);
-    if (conn->doomed)
+    if (conn->doomed || conn->tls_offered)
         return;
     if (!conn->tls) {
         opened(conn);
@@ -456,6 +475,7 @@ void conn_set_service(struct conn *conn, const struct conn_service *service) { c
 ctl_role conn_role(const struct conn *conn) { return conn->role; }
 const char *conn_peer(const struct conn *conn) { return conn->peer; }
 const char *conn_peer_host(const struct conn *conn) { return conn->host; }
+bool conn_peer_local(const struct conn *conn) { return conn->peer_local; }
 bool conn_encrypted(const struct conn *conn) { return conn->tls != NULL; }
 uint64_t conn_heard(const struct conn *conn) { return conn->heard; }
 

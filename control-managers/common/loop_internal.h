@@ -57,9 +57,11 @@ struct conn {
     void          *context;
     ctl_role       role;
     struct tls_session *tls;
+    struct tls_context *tls_offered;    /* until its first byte says whether the peer wants TLS; NULL: that is settled */
     struct loop_listener *listener;     /* NULL: connected, or the listener has gone */
     struct conn   *listener_next, **listener_back;
     char           peer[CONN_PEER_SIZE], host[64];
+    bool           peer_local;          /* it is on this machine */
     uint64_t       heard;
 
     struct bytes   in;                  /* received, not yet a whole record */

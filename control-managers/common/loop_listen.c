@@ -21,7 +21,7 @@ enum { BACKLOG = 65535, DEFAULT_MAX_CONNECTIONS = 65536 };
 struct loop_listener {
     struct loop  *loop;
     union { uv_handle_t handle; uv_stream_t stream; uv_tcp_t tcp; uv_pipe_t pipe; } uv;
-    bool          is_unix, waiting;             /* waiting: one is there that was not accepted */
+    bool          is_unix, plain_too, waiting;  /* waiting: one is there that was not accepted */
     struct tls_context *tls;
     const struct conn_service *service;
     void         *context;
@@ -46,6 +46,18 @@ void listener_conn_gone(struct conn *conn)
         accept_next(listener);
 }
 
+/* A connection from an address to itself stays on the machine that has the address; one from a loopback address anyway. */
+static bool peer_is_local(const uv_tcp_t *tcp, const char *peer)
+{
+    struct sockaddr_storage own;
+    int size = sizeof own;
+    char host[64];
+    if (strncmp(peer, "127.", 4) == 0 || strncmp(peer, "::ffff:127.", 11) == 0 || strcmp(peer, "::1") == 0)
+        return true;
+    return uv_tcp_getsockname(tcp, (struct sockaddr *)&own, &size) == 0 &&
+           getnameinfo((struct sockaddr *)&own, (socklen_t)size, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 && strcmp(host, peer) == 0;
+}
+
 static void name_peer(struct conn *conn)
 {
     struct sockaddr_storage address;
@@ -59,6 +71,7 @@ static void name_peer(struct conn *conn)
     else if (!conn->is_unix && uv_tcp_getpeername(&conn->uv.tcp, (struct sockaddr *)&address, &size) == 0 &&
              getnameinfo((struct sockaddr *)&address, (socklen_t)size, conn->host, sizeof conn->host, service,
                          sizeof service, NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
+        conn->peer_local = peer_is_local(&conn->uv.tcp, conn->host);
         if (strncmp(conn->host, "::ffff:", 7) == 0)            /* IPv4 through a socket for both */
             memmove(conn->host, conn->host + 7, strlen(conn->host + 7) + 1);
         snprintf(conn->peer, sizeof conn->peer, strchr(conn->host, ':') ? "[%s]:%s" : "%s:%s", conn->host, service);
@@ -81,7 +94,9 @@ static void accept_next(struct loop_listener *listener)
         conn->uv.handle.data = conn;
         failure = uv_accept(&listener->uv.stream, &conn->uv.stream);
     }
-    if (failure == 0 && listener->tls && !conn->is_unix) {
+    if (failure == 0 && listener->tls && !conn->is_unix && listener->plain_too) {
+        conn->tls_offered = tls_context_reference(listener->tls);
+    } else if (failure == 0 && listener->tls && !conn->is_unix) {
         conn->tls = tls_session_create(listener->tls, true, NULL);
         failure = conn->tls ? 0 : -ENOMEM;
     }
@@ -200,6 +215,7 @@ int loop_listen(struct loop *loop, const struct loop_listen_options *options, st
         return explain(error, -ENOMEM, "no memory to listen on %s", options->uri);
     listener->loop = loop;
     listener->is_unix = address.is_unix;
+    listener->plain_too = options->plain_too;
     listener->service = options->service;
     listener->context = options->context;
     listener->max = options->max_connections ? options->max_connections : DEFAULT_MAX_CONNECTIONS;

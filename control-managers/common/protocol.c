@@ -114,6 +114,11 @@ const char *protocol_server_state_name(ctl_server_state state)
     return "unknown";
 }
 
+bool protocol_version_fits(ctl_role role, u_int major, u_int minor)
+{
+    return major == CTL_MAJOR && (role != CTL_ROLE_ADMIN || minor == CTL_MINOR);
+}
+
 const char *protocol_role_name(ctl_role role)
 {
     switch (role) {

@@ -39,11 +39,11 @@ static int check_files(const struct tls_files *files, char *error)
     int there = 0;
     const char *missing = NULL;
     for (int i = 0; i < 3; i++) {
-        if (access(paths[i], F_OK) == 0)
+        if (access(paths[i], R_OK) == 0)
             there++;
         else if (errno != ENOENT && errno != ENOTDIR)
             /* Not taken for missing: the daemon would go on without TLS. */
-            return explain(error, -errno, "looking for %s: %s", paths[i], strerror(errno));
+            return explain(error, -errno, "reading %s: %s", paths[i], strerror(errno));
         else
             missing = paths[i];
     }

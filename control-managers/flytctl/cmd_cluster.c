@@ -12,7 +12,7 @@ static const struct column node_fields[] = {
     { "Name", "name", COLUMN_TEXT, NULL },           { "Host", "host", COLUMN_TEXT, NULL },            { "Addresses", "addresses", COLUMN_LIST, NULL },
     { "State", "state", COLUMN_TEXT, NULL },         { "Drained", "drained", COLUMN_YES, NULL },       { "Last heard", "last_heard", COLUMN_AGO, NULL },
     { "Software", "software", COLUMN_TEXT, NULL },   { "SMs used", "sms_used", COLUMN_PART, "sms" },   { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory" },
-    { "GPU servers", "servers", COLUMN_NUMBER, NULL },
+    { "GPU servers", "servers", COLUMN_NUMBER, NULL }, { "Encrypted", "encrypted", COLUMN_YES, NULL },
 };
 static const struct column gpu_columns[] = {
     { "GPU", "id", COLUMN_TEXT, NULL },              { "PRODUCT", "product", COLUMN_TEXT, NULL },      { "STATE", "state", COLUMN_TEXT, NULL },

@@ -29,7 +29,7 @@ static const struct column vm_fields[] = {
     { "Name", "name", COLUMN_TEXT, NULL },       { "Address", "address", COLUMN_TEXT, NULL },  { "Host", "host", COLUMN_TEXT, NULL },
     { "SMs", "sms", COLUMN_NUMBER, NULL },       { "Memory", "memory", COLUMN_SIZE, NULL },    { "Sharing accepted", "sharing", COLUMN_LIST, NULL },
     { "Grouping", "grouping", COLUMN_YES, NULL }, { "When no GPU is free", "wait", COLUMN_TEXT, NULL }, { "Has a secret", "has_secret", COLUMN_YES, NULL },
-    { "Connected", "connected", COLUMN_YES, NULL }, { "Last heard", "last_heard", COLUMN_AGO, NULL }, { "GPU servers", "servers", COLUMN_NUMBER, NULL },
+    { "Connected", "connected", COLUMN_YES, NULL }, { "Encrypted", "encrypted", COLUMN_YES, NULL }, { "Last heard", "last_heard", COLUMN_AGO, NULL }, { "GPU servers", "servers", COLUMN_NUMBER, NULL },
     { "Programs", "programs", COLUMN_NUMBER, NULL }, { "Waiting", "waiting", COLUMN_NUMBER, NULL },
 };
 

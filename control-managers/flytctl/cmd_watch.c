@@ -25,7 +25,8 @@ const struct option_row top_options[] = {
 static const struct column status_fields[] = {
     { "Cluster", "cluster", COLUMN_TEXT, NULL },      { "Software", "software", COLUMN_TEXT, NULL },      { "Started", "started", COLUMN_AGO, NULL },
     { "Resource DB", "db", COLUMN_TEXT, NULL },       { "Resource DB is up", "db_up", COLUMN_YES, NULL }, { "Resource DB says", "db_text", COLUMN_TEXT, NULL },
-    { "Placement", "policy", COLUMN_TEXT, NULL },     { "TLS", "tls", COLUMN_YES, NULL },                 { "Nodes up", "nodes_up", COLUMN_PART, "nodes" },
+    { "Placement", "policy", COLUMN_TEXT, NULL },     { "TLS", "tls", COLUMN_YES, NULL },                 { "Without TLS", "unencrypted", COLUMN_NUMBER, NULL },
+    { "Nodes up", "nodes_up", COLUMN_PART, "nodes" },
     { "GPUs ready", "gpus_ready", COLUMN_PART, "gpus" }, { "SMs used", "sms_used", COLUMN_PART, "sms" },  { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory" },
     { "VMs connected", "vms_connected", COLUMN_PART, "vms" }, { "GPU servers", "servers", COLUMN_NUMBER, NULL }, { "Programs", "programs", COLUMN_NUMBER, NULL },
     { "Programs waiting", "waiting", COLUMN_NUMBER, NULL },

@@ -44,6 +44,7 @@ json_t *row_status(const admin_status_result *status)
     add(row, "db_text", json_text(status->db_text));
     add(row, "policy", json_text(status->policy));
     add(row, "tls", json_boolean(status->tls));
+    add(row, "unencrypted", json_u64(status->unencrypted));
     add(row, "nodes", json_u64(status->nodes));
     add(row, "nodes_up", json_u64(status->nodes_up));
     add(row, "gpus", json_u64(status->gpus));
@@ -106,6 +107,7 @@ json_t *row_node(const admin_node *node)
     add(row, "memory", json_u64(memory));
     add(row, "memory_used", json_u64(memory_used));
     add(row, "servers", json_u64(node->servers));
+    add(row, "encrypted", json_boolean(node->encrypted));
     add(row, "gpus", gpus);
     add(row, "gpu_count", json_u64(node->gpus.gpus_len));
     return row;
@@ -164,6 +166,7 @@ json_t *row_vm_state(const admin_vm_row *state)
     json_t *row = row_vm(&state->vm);
     add(row, "has_secret", json_boolean(state->has_secret));
     add(row, "connected", json_boolean(state->connected));
+    add(row, "encrypted", json_boolean(state->encrypted));
     add(row, "last_heard", json_time(state->last_heard));
     add(row, "servers", json_u64(state->servers));
     add(row, "programs", json_u64(state->programs));

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cpu/common/explain.h"
@@ -121,14 +122,18 @@ static int find_program(struct node *node, char *error)
 static int take_lock(struct daemon *daemon, char *error)
 {
     const char *state = daemon->node.config->state;
-    int failure = state_make_folder(state, 0755, error);
+    int failure = state_make_folder(state, 0711, error);
     if (!failure && snprintf(daemon->node.servers_path, sizeof daemon->node.servers_path, "%s/servers", state) >= NODE_PATH_SIZE)
         failure = explain(error, -ENAMETOOLONG, "%s is too long", state);
     if (!failure)
         failure = daemon_lock(&about, state, "node.state-directory", &daemon->lock, error);
     if (failure)
         return failure;
-    return state_make_folder(daemon->node.servers_path, 0711, error);
+    failure = state_make_folder(daemon->node.servers_path, 0711, error);
+    /* An earlier version has made it for its own user only. */
+    if (!failure && chmod(daemon->node.servers_path, 0711) != 0)
+        failure = explain(error, -errno, "opening the folder %s to programs: %s", daemon->node.servers_path, strerror(errno));
+    return failure;
 }
 
 static int prepare(struct daemon *daemon, char *error)
@@ -156,9 +161,8 @@ static int prepare(struct daemon *daemon, char *error)
         failure = launch_probe(node->servers_path, (enum node_sandbox)config->sandbox, error);
     if (!failure)
         failure = daemon_tls(config->tls_ca, config->tls_certificate, config->tls_key, &node->tls, error);
-    if (!failure)
-        failure = gpu_discover(node, error);
-    return failure;
+    /* A driver may come later. */
+    return failure ? failure : gpu_discover(node, error) < 0 ? -ENODEV : 0;
 }
 
 /* ---- signals ---- */
@@ -236,7 +240,7 @@ static int run(struct daemon *daemon)
     secret_wipe(&node->secret);
     if (daemon->lock >= 0)
         close(daemon->lock);
-    return failure ? DAEMON_CANNOT : DAEMON_ENDED;
+    return daemon_exit_status(failure);
 }
 
 /* --end-servers. A node manager that runs holds the lock, and would start them again. */
@@ -252,7 +256,7 @@ static int run_end_servers(struct daemon *daemon)
         state_end_servers(node);
     if (daemon->lock >= 0)
         close(daemon->lock);
-    return failure ? DAEMON_CANNOT : DAEMON_ENDED;
+    return daemon_exit_status(failure);
 }
 
 int main(int argc, char **argv)

@@ -27,6 +27,14 @@ int state_folder(const struct server *server, const char *name, char path[NODE_P
     return size > 0 && size < NODE_PATH_SIZE ? 0 : -ENAMETOOLONG;
 }
 
+/* One that is there is left as it is. The mode counts whatever our umask is: programs have to get through to sockets. */
+static int make_one_folder(const char *path, mode_t mode)
+{
+    if (mkdir(path, 0700) != 0)
+        return errno == EEXIST ? 0 : -1;
+    return chmod(path, mode);
+}
+
 int state_make_folder(const char *path, mode_t mode, char *error)
 {
     char part[NODE_PATH_SIZE];
@@ -34,11 +42,11 @@ int state_make_folder(const char *path, mode_t mode, char *error)
         return explain(error, -ENAMETOOLONG, "%s is too long", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        if (mkdir(part, 0755) != 0 && errno != EEXIST)
+        if (make_one_folder(part, 0755) != 0)
             return explain(error, -errno, "making the folder %s: %s", part, strerror(errno));
         *slash = '/';
     }
-    if (mkdir(path, mode) != 0 && errno != EEXIST)
+    if (make_one_folder(path, mode) != 0)
         return explain(error, -errno, "making the folder %s: %s", path, strerror(errno));
     return 0;
 }

@@ -18,7 +18,7 @@ static int node_a, node_b;
 
 static size_t add(uint32_t sms, uint64_t memory, unsigned offered, const void *node)
 {
-    size_t at = place_add(&pool, &pool, node);
+    size_t at = place_add(&pool, &pool, node, "");
     pool.gpus[at].sms = sms;
     pool.gpus[at].memory = memory;
     pool.gpus[at].offered = (uint8_t)offered;

@@ -130,7 +130,7 @@ def users_and_folders():
     run("systemd-sysusers", f"--root={root}", "flyt.conf")
     need(re.search(r"^flyt:.*:/usr/sbin/nologin$", open(os.path.join(root, "etc/passwd")).read(), re.M), "no user flyt")
     run("systemd-tmpfiles", f"--root={root}", "--create", "flyt.conf")
-    for name, mode in (("run/flyt", 0o1775), ("var/lib/flyt", 0o755), ("var/lib/flyt/node", 0o700), ("var/lib/flyt/client", 0o700),
+    for name, mode in (("run/flyt", 0o1775), ("var/lib/flyt", 0o755), ("var/lib/flyt/node", 0o711), ("var/lib/flyt/client", 0o700),
                        ("var/lib/flyt/cluster", 0o700)):
         status = os.stat(os.path.join(root, name))
         need(stat.S_IMODE(status.st_mode) == mode, f"{name}: {status.st_mode:o}")

@@ -156,6 +156,11 @@ class Box:
             raise AssertionError(f"on {self.name}: {command}: exit status {done.returncode}: {said}")
         return said
 
+    def processes(self):
+        """{process id there: its command line}, of what runs beside this question."""
+        lines = self.run(r"""for p in /proc/[0-9]*; do c=$(tr '\0' ' ' <$p/cmdline) && [ -n "$c" ] && echo "${p#/proc/} $c"; done 2>/dev/null""", None)
+        return {int(pid): command for pid, command in (line.split(" ", 1) for line in lines.splitlines()) if "/proc/[0-9]*" not in command}
+
     def good(self, command):
         """Whether it ends with 0."""
         return subprocess.run(self.enter("bash", "-c", command), stdin=subprocess.DEVNULL, capture_output=True, timeout=60).returncode == 0
@@ -221,14 +226,18 @@ class Boxes:
         self.work = tempfile.mkdtemp(prefix="boxes-", dir=ROOTS)
         self.lock = lock(self.work)
         self.all = {}
-        for name, number in names.items():
-            self.all[name] = Box(name, number, self.work, **options)
-        hosts = [(name, box.address) for name, box in self.all.items()]
-        for box in self.all.values():
-            box.furnish(hosts)
-            box.boot()
-        for box in self.all.values():
-            box.booted()
+        try:
+            for name, number in names.items():
+                self.all[name] = Box(name, number, self.work, **options)
+            hosts = [(name, box.address) for name, box in self.all.items()]
+            for box in self.all.values():
+                box.furnish(hosts)
+                box.boot()
+            for box in self.all.values():
+                box.booted()
+        except BaseException:
+            self.end()
+            raise
 
     def __getitem__(self, name):
         return self.all[name]
@@ -236,7 +245,7 @@ class Boxes:
     def end(self):
         for name, box in self.all.items():
             box.end()
-            ip(f"netns del {name}")
+            ip(f"link del {name}", f"netns del {name}")
         shutil.rmtree(self.work, ignore_errors=True)
         self.lock.close()
 

@@ -47,12 +47,18 @@ class Reader:
         self.secret = ""                # the last one that was shown
         self.blocks = guide.read()
 
-    def read(self, *heads, without=()):
-        """Executes a part of the guide, whose sub-parts `without` are left out. Whether all went well."""
+    def read(self, *heads, without=(), only=(), but=(), before=None):
+        """Executes a part of the guide, whose sub-parts `without` are left out; `only` the blocks whose first line says one of these, and none `but`
+        says. before: {part of a command: what is called ahead of it}. Whether all went well."""
+        self.before = before or {}
         good = True
-        for block in guide.part(self.blocks, *heads):
-            if not any(head in without for head in block.heads):
-                for name in block.places:
+        blocks = [block for block in guide.part(self.blocks, *heads) if not any(head in without for head in block.heads)
+                  and (not only or any(words in block.how for words in only)) and not any(words in block.how for words in but)]
+        if not blocks:
+            raise ValueError(f"docs/setup.md has no such blocks: {heads} {only}")
+        for block in blocks:
+            for name in block.places:
+                if name in self.boxes.all:
                     good = self.do(block, name) and good
         return good
 
@@ -74,6 +80,9 @@ class Reader:
         for number, command in enumerate(commands):
             expected = block.expected if number == len(commands) - 1 else None
             what = f"{self.scenario}: {where}: {name}: {command.splitlines()[0]}"
+            for words, call in self.before.items():
+                if words in command:
+                    call()
             self.copy_certificates(name, command, self.folders[folder.group(1)] if folder else f"/home/{USER}")
             status, said = self.type(box, before + command, expected)
             before = ""

@@ -169,8 +169,8 @@ static int attach_memory(const char *uri, rpc_channel **channel, char *error)
     return status;
 }
 
-/* managed: the address came from the client manager, not from the user. */
-static int attach_connect(const char *uri, bool managed, rpc_channel **channel)
+/* managed: the address came from the client manager, not from the user. more: there are further addresses of this server. */
+static int attach_connect(const char *uri, bool managed, bool more, rpc_channel **channel)
 {
     char error[RPC_ERROR_SIZE] = "";
     if (begins_with(uri, "local:")) {
@@ -192,6 +192,10 @@ static int attach_connect(const char *uri, bool managed, rpc_channel **channel)
         return CORE_OK;
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
         log_error("the GPU server is not used: %s", error);         /* TLS: somebody is there, or nothing was tried */
+        return CORE_SYSTEM_NOT_READY;
+    }
+    if (more && begins_with(uri, "unix://")) {      /* of another machine, or of another user */
+        log_info("%s cannot be used from here (%s); trying the server's next address", uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
     if (patience_blame())
@@ -334,7 +338,8 @@ static int attach_session(const struct manager_place *place)
             free(core_session.uri);
             core_session.uri = strdup(place->uris[at]);
         }
-        code = core_session.uri ? attach_connect(core_session.uri, place->count > 0, &channel) : CORE_OUT_OF_MEMORY;
+        code = core_session.uri ? attach_connect(core_session.uri, place->count > 0, at + 1 < place->count, &channel)
+                                : CORE_OUT_OF_MEMORY;
     } while (code && ++at < place->count && !patience_over());
     if (code)
         return code;

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""tests/guide/reading.py: how docs/setup.md is read: its blocks say where they belong, and what the tests make of it is what somebody would. TAP.
+
+shows: guide: each block of commands in docs/setup.md says on which machine it is typed
+"""
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+import guide                                                    # noqa: E402
+
+
+def blocks():
+    found = guide.read()
+    assert len(found) > 60, len(found)
+    commands = [command for block in found if block.kind == "sh" for command in block.commands()]
+    assert len(commands) > 70 and any("vm add" in command for command in commands), len(commands)
+
+
+def edits():
+    """Each `conf` block changes what it says in the configuration as shipped, and nothing else."""
+    for block in guide.read():
+        if block.kind != "conf":
+            continue
+        with open(os.path.join(TOP, "configs", os.path.basename(block.file))) as file:
+            text = file.read()
+        fragment = "\n".join(block.lines)
+        new = guide.edit(text, fragment)
+        values = guide.VALUE.findall(fragment.split("{", 1)[1])
+        assert values and all(re.search(rf"^ *{key} = {re.escape(value)};", new, re.M) for key, value in values), new
+        same = [line for line in new.splitlines() if line in text.splitlines()]
+        assert len(same) >= len(text.splitlines()) - len(values), (block.file, values)
+        assert guide.edit(new, fragment) == new, "twice"
+
+
+def expectations():
+    assert guide.matches(["gpu-1  up …", "x"], "NAME STATE\ngpu-1   up    no\n x ")
+    assert guide.matches(["flyt: … over tls"], "flyt: 1 call over tls")
+    assert not guide.matches(["gpu-1 up …"], "gpu-1  away no")
+    assert not guide.matches(["b", "a"], "a\nb"), "their order"
+    assert not guide.matches(["Without TLS 0"], "Without TLS 10")
+
+
+def mistakes():
+    """A block that does not say where it belongs is no guide."""
+    for text in ("```sh\nls\n```\n", "```sh\n# on the moon\nls\n```\n", "```conf\n# on the VM\na: {};\n```\n"):
+        path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"flyt-reading-{os.getpid()}.md")
+        with open(path, "w") as file:
+            file.write("# x\n" + text)
+        try:
+            guide.read(path)
+            raise AssertionError(text)
+        except ValueError:
+            pass
+        finally:
+            os.remove(path)
+
+
+failed = 0
+TESTS = (blocks, edits, expectations, mistakes)
+print(f"1..{len(TESTS)}")
+for number, test in enumerate(TESTS, 1):
+    try:
+        test()
+        print(f"ok {number} - reading the guide: {test.__name__}")
+    except Exception as problem:
+        failed = 1
+        print(f"not ok {number} - reading the guide: {test.__name__}\n# {type(problem).__name__}: {problem}")
+sys.exit(failed)

@@ -1,0 +1,11 @@
+# docs/setup.md, executed on machines with a booted systemd: in short here, all of it in check-long and by `make guide-check`.
+ifeq ($(FLAVOUR),plain)
+GUIDE      := tests/guide/run $(BIN) build/cuda/vector_add build/cuda/cluster_worker
+TESTS      += tests/guide/reading.py "$(GUIDE) source one@600"
+LONG_TESTS += "$(GUIDE) build package shared@1800"
+test-programs run-long-tests: build/cuda/vector_add build/cuda/cluster_worker
+
+.PHONY: guide-check
+guide-check: all build/cuda/vector_add build/cuda/cluster_worker
+	@tests/run --limit 1800 "$(GUIDE) all"
+endif
