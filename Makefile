@@ -5,7 +5,8 @@
 #   TESTS     commands that `make check` runs through tests/run (see there)
 #   LONG_TESTS  the same for `make check-long`
 #   CLEAN     what `make clean` removes beside build/ and bin/
-# Objects go to build/<flavour>/<path>.o; SANITIZE=address,undefined|thread makes a flavour of its own.
+# Objects go to build/<flavour>/<path>.o; SANITIZE=address,undefined|thread makes a flavour of its own, and so does
+# FLYT_DEBUG_LOCKS=1, where functions check that the locks which they need are held (cpu/common/lock.h).
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -25,7 +26,9 @@ endif
 SANITIZE  ?=
 empty     :=
 comma     := ,
-FLAVOUR   := $(if $(SANITIZE),$(subst $(comma),-,$(SANITIZE)),plain)$(if $(filter-out gcc cc,$(notdir $(CC))),-$(notdir $(CC)))
+CHECKED   := $(if $(SANITIZE)$(FLYT_DEBUG_LOCKS),yes)
+FLAVOUR   := $(if $(SANITIZE),$(subst $(comma),-,$(SANITIZE)),$(if $(FLYT_DEBUG_LOCKS),locks,plain))
+FLAVOUR   := $(FLAVOUR)$(if $(filter-out gcc cc,$(notdir $(CC))),-$(notdir $(CC)))
 BUILD     := build/$(FLAVOUR)
 BIN       := $(if $(filter plain,$(FLAVOUR)),bin,$(BUILD)/bin)
 
@@ -35,14 +38,15 @@ NVCC      ?= $(CUDA_HOME)/bin/nvcc
 CUDA_INCLUDE ?= $(CUDA_HOME)/include
 
 WARNINGS  := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wno-sign-conversion
-OPTIMISE  := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2)
+OPTIMISE  := $(if $(CHECKED),-O1 -fno-omit-frame-pointer,-O2)
 CFLAGS    ?= -g
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden -ffp-contract=off $(OPTIMISE) $(WARNINGS) \
-             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) -I. -I$(BUILD)/generated -isystem /usr/include/tirpc -isystem $(CUDA_INCLUDE) $(CFLAGS)
+             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) \
+             $(if $(CHECKED),-DFLYT_DEBUG_LOCKS) -I. -I$(BUILD)/generated -isystem /usr/include/tirpc -isystem $(CUDA_INCLUDE) $(CFLAGS)
 ALL_LDFLAGS = -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LINK_LTO) $(LDFLAGS)
 # A call passes many small functions of many files, so the client's library and the server are optimised as a whole, by gcc. The
 # same objects are linked one by one into the tests.
-LTO        := $(if $(SANITIZE),,$(if $(filter gcc cc,$(notdir $(CC))),-flto=auto))
+LTO        := $(if $(CHECKED),,$(if $(filter gcc cc,$(notdir $(CC))),-flto=auto))
 LINK_LTO    = $(if $(LTO),-fno-lto)
 WHOLE_LTO   = $(if $(LTO),$(LTO) $(OPTIMISE) -Wno-stringop-overflow)
 $(foreach room,common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += $(if $(LTO),$(LTO) -ffat-lto-objects)
@@ -138,7 +142,7 @@ run-long-tests: all $(call tests_need,$(LONG_TESTS))
 	@tests/run --limit 900 $(LONG_TESTS)
 
 clean:
-	rm -rf build/plain build/address* build/thread* $(CLEAN)
+	rm -rf build/plain build/address* build/thread* build/undefined* build/locks* $(CLEAN)
 	find bin -mindepth 1 ! -name README.md -delete
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

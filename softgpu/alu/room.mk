@@ -5,7 +5,7 @@
 # No exception flag of the FP unit is ever read, and errno not either; values are as without these options.
 SOFTGPU_CLONE_LEVELS := base $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),v3 v4)
 softgpu_clone_objects = $(foreach level,$(SOFTGPU_CLONE_LEVELS),$(patsubst %.c,$(BUILD)/%.$(level).o,$(1)))
-SOFTGPU_CLONE_CFLAGS := $(if $(SANITIZE),,-O3) -fno-trapping-math -fno-math-errno $(if $(findstring clang,$(CC)),-Wno-pass-failed)
+SOFTGPU_CLONE_CFLAGS := $(if $(CHECKED),,-O3) -fno-trapping-math -fno-math-errno $(if $(findstring clang,$(CC)),-Wno-pass-failed)
 SOFTGPU_CLONE_base :=
 SOFTGPU_CLONE_v3 := -march=x86-64-v3
 SOFTGPU_CLONE_v4 := -march=x86-64-v4 -mprefer-vector-width=512

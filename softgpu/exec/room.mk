@@ -5,7 +5,7 @@ SOFTGPU_EXEC_SOURCES := $(addprefix softgpu/exec/,address.c block.c builtin.c de
 # rows.c needs softgpu_clone_objects of softgpu/alu/room.mk, which is read before this file.
 SOFTGPU_EXEC_OBJECTS := $(call objects,$(SOFTGPU_EXEC_SOURCES)) $(call softgpu_clone_objects,softgpu/exec/rows.c)
 # Handlers are hot: what -O3 brings is for plain builds.
-$(foreach file,$(SOFTGPU_EXEC_SOURCES),$(eval CFLAGS_$(subst /,_,$(basename $(file))) := $(if $(SANITIZE),,-O3)))
+$(foreach file,$(SOFTGPU_EXEC_SOURCES),$(eval CFLAGS_$(subst /,_,$(basename $(file))) := $(if $(CHECKED),,-O3)))
 
 .PHONY: softgpu-exec
 softgpu-exec: $(SOFTGPU_EXEC_OBJECTS)

@@ -9,4 +9,14 @@ run-tests: $(if $(filter bin,$(BIN)),build/cuda/vector_add)
 ifeq ($(FLAVOUR),plain)
 TESTS      += "tools/lint shell python circles lines format" "tools/lint c"@300
 LONG_TESTS += "tools/lint c-tests"
+
+# Unit tests of the rooms with threads once more, in a build where functions check that they hold the locks that they need.
+LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local,$(TESTS_SERVER_BINARIES)) $(TESTS_SOFTGPU_PROGRAMS) \
+                $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter %calls %callers %threads %loss,$(TESTS_RPC_BINARIES)))
+.PHONY: lock-tests
+lock-tests:
+	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 $(LOCK_TESTS)
+test-programs $(LOCK_TESTS): lock-tests
+$(LOCK_TESTS): ;
+TESTS += $(LOCK_TESTS)
 endif
