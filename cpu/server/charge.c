@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "cpu/common/lock.h"
 #include "cpu/server/tenant.h"
 
 void charge_lock(struct session *session) { pthread_mutex_lock(&session->books); }
@@ -22,9 +23,10 @@ bool charge_shared(const struct session *session)
     return (tenant_limit() != UINT64_MAX || !charge_private(session)) && tenant_shared();
 }
 
-/* What of the device is taken beside our credit; the lock is held. */
+/* What of the device is taken beside our credit. */
 static uint64_t charge_measure(struct session *session, struct device *device, uint64_t otherwise)
 {
+    FLYT_ASSERT_HELD(&session->books);
     size_t free_bytes, total;
     if (session->gpu->MemGetInfo(&free_bytes, &total) != CUDA_SUCCESS || free_bytes > total)
         return otherwise;

@@ -75,7 +75,7 @@ void loader_get(struct session *, struct call *, struct function *);
 /* Has the call served by the loader, which answers it. False: no memory, the call is unchanged. */
 bool loader_serve(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 void loader_unload(struct session *, struct module *);     /* frees it */
-/* Waits until no job for the device is left. session.lock is held, and is given up meanwhile. */
+/* Waits until no job for the device is left. Under session.lock, which it gives up meanwhile. */
 void loader_drain(struct session *, struct device *);
 
 void module_drop(struct session *, struct module *);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 
 enum { COMPLETION_SPIN_NS = 30000, COMPLETION_MIN_NS = 10000, COMPLETION_MAX_NS = 1000000, COMPLETION_MAX_SPARES = 1024 };
 #define COMPLETION_IDLE_NS (250 * CLOCK_NS_PER_MS)
@@ -28,6 +29,7 @@ enum { COMPLETION_SPIN_NS = 30000, COMPLETION_MIN_NS = 10000, COMPLETION_MAX_NS 
 
 void completion_spare(struct session *session, struct device *device, CUevent event)
 {
+    FLYT_ASSERT_HELD(&session->completion.lock);
     if (long_wait_leave(session, event))
         return;
     if (device->spare_count == device->spare_room && device->spare_room < COMPLETION_MAX_SPARES) {
@@ -74,7 +76,7 @@ void completion_events_free(struct session *session, struct device *device)
 
 /* ---- markers and waiters ---- */
 
-/* completion.lock is held. event NULL: of every marker. */
+/* Under completion.lock. event NULL: of every marker. */
 static void completion_passed(struct stream *stream, CUevent event)
 {
     for (struct waiter *waiter = stream->waiters; waiter; waiter = waiter->next)
@@ -82,9 +84,9 @@ static void completion_passed(struct stream *stream, CUevent event)
             waiter->behind = NULL;
 }
 
-/* completion.lock is held. */
 static void completion_watch(struct completion *completion, struct stream *stream)
 {
+    FLYT_ASSERT_HELD(&completion->lock);
     if (stream->watched)
         return;
     stream->watched = true;
@@ -118,10 +120,10 @@ CUresult completion_mark(struct session *session, struct stream *stream, CUevent
 /* Everything that becomes free or due when a stream has come so far, gathered under the lock, dealt with outside. */
 struct harvest { struct waiter *waiters, **last; struct slot *slots; struct marker *markers; bool progress; };
 
-/* completion.lock is held. */
 static void completion_reach(struct session *session, struct stream *stream, uint64_t number, CUresult result,
                              struct harvest *harvest)
 {
+    FLYT_ASSERT_HELD(&session->completion.lock);
     if (number > atomic_load(&stream->done)) {
         atomic_store(&stream->done, number);
         ledger_progress(session, stream);
@@ -150,9 +152,10 @@ static void completion_reach(struct session *session, struct stream *stream, uin
     }
 }
 
-/* `telling` is held, and perhaps session.lock, nothing else. */
+/* Beside `telling` at most session.lock is held. */
 static void completion_finish(struct session *session, struct harvest *harvest)
 {
+    FLYT_ASSERT_HELD(&session->completion.telling);
     while (harvest->markers) {
         struct marker *marker = harvest->markers;
         harvest->markers = marker->next;
@@ -226,9 +229,10 @@ void completion_advance(struct session *session, struct stream *stream, uint64_t
     pthread_mutex_unlock(&session->completion.telling);
 }
 
-/* Asks about one stream's markers; completion.lock is held. False: the stream has none left. */
+/* Asks about one stream's markers. False: the stream has none left. */
 static bool completion_ask(struct session *session, struct stream *stream, struct harvest *harvest)
 {
+    FLYT_ASSERT_HELD(&session->completion.lock);
     CUresult unusable = device_use(session, stream->device);
     if (unusable != CUDA_SUCCESS && !stream->device->context)
         return true;                                  /* a reset is going on; completion_abort will come */
@@ -316,9 +320,9 @@ unsigned completion_lingering(struct session *session, struct device *device, st
     return count;
 }
 
-/* completion.lock is held. */
 static void completion_abort_stream(struct session *session, struct stream *stream, CUresult code, struct harvest *harvest)
 {
+    FLYT_ASSERT_HELD(&session->completion.lock);
     while (stream->markers) {
         struct marker *marker = stream->markers;
         stream->markers = marker->next;
@@ -370,9 +374,10 @@ static uint64_t completion_pause(uint64_t age)
     return pause < COMPLETION_MIN_NS ? COMPLETION_MIN_NS : pause > COMPLETION_MAX_NS ? COMPLETION_MAX_NS : pause;
 }
 
-/* How long the thread may sleep; completion.lock is held. */
+/* How long the thread may sleep. */
 static uint64_t completion_rest(struct session *session, uint64_t now)
 {
+    FLYT_ASSERT_HELD(&session->completion.lock);
     struct completion *completion = &session->completion;
     uint64_t pause = completion_pause(now > completion->since ? now - completion->since : 0);
     bool attended = pause > 0;

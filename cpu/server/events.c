@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 
 struct due {
     struct due *next;
@@ -33,10 +34,11 @@ void events_stop(struct session *session)
     pthread_mutex_destroy(&events->lock);
 }
 
-/* Answers the outstanding call with whatever there is. events.lock is held, and kept during the reply, so that replies
-   bear their serials in order. */
+/* Answers the outstanding call with whatever there is. The lock is kept during the reply, so that replies bear their
+   serials in order. */
 static void events_answer(struct session *session)
 {
+    FLYT_ASSERT_HELD(&session->speaker.lock);
     struct events *events = &session->speaker;
     flyt_event said[FLYT_MAX_EVENTS];
     events_result result;

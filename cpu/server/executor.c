@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 struct queued {
     struct queued *next;
     const struct procedure *procedure;
@@ -75,23 +77,27 @@ void executor_ended(struct session *session)
 }
 
 /* Only under session.lock, so no locked instruction is needed; relaxed: nothing else is concluded from the numbers. */
-static void add(_Atomic uint64_t *number, unsigned more)
+static void add_served(struct session *session, unsigned more)
 {
-    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + more, memory_order_relaxed);
+    FLYT_ASSERT_HELD(&session->lock);
+    _Atomic uint64_t *served = &session->executor.served;
+    atomic_store_explicit(served, atomic_load_explicit(served, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
-void executor_serving(struct session *session) { add(&session->executor.served, 1); }
-void executor_served(struct session *session) { add(&session->executor.served, 1); }
-void executor_moved(struct session *session) { add(&session->executor.served, 2); }
+void executor_serving(struct session *session) { add_served(session, 1); }
+void executor_served(struct session *session) { add_served(session, 1); }
+void executor_moved(struct session *session) { add_served(session, 2); }
 
 void executor_driver_enter(struct session *session)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     _Atomic unsigned *in = &session->executor.in_driver;
     atomic_store_explicit(in, atomic_load_explicit(in, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 void executor_driver_leave(struct session *session)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     _Atomic unsigned *in = &session->executor.in_driver;
     atomic_store_explicit(in, atomic_load_explicit(in, memory_order_relaxed) - 1, memory_order_relaxed);
 }

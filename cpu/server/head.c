@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
 #include "cpu/server/text.h"
 
 /* So many streams a reply speaks of at most, others when the next one leaves: the stack of every thread that answers is
@@ -38,9 +39,9 @@ bool code_is_sticky(CUresult code)
     }
 }
 
-/* ledger.lock is held. */
 static void ledger_news(struct ledger *ledger)
 {
+    FLYT_ASSERT_HELD(&ledger->lock);
     /* release, with the acquire in reply_send: whoever sees it takes the lock and finds what it speaks of */
     atomic_store_explicit(&ledger->news, ledger->latched || ledger->sticky || ledger->dirty, memory_order_release);
 }
@@ -92,10 +93,10 @@ void ledger_share(struct session *session)
     pthread_mutex_unlock(&session->ledger.lock);
 }
 
-/* The release makes what the stream's copies wrote into shared memory visible to a client that sees the number.
-   ledger.lock is held. */
+/* The release makes what the stream's copies wrote into shared memory visible to a client that sees the number. */
 static void ledger_publish(struct ledger *ledger, const struct stream *stream, uint64_t number)
 {
+    FLYT_ASSERT_HELD(&ledger->lock);
     if (ledger->numbers && stream->id < ledger->number_count)
         atomic_store_explicit(&ledger->numbers[stream->id], number, memory_order_release);
 }

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 enum { HOST_FUNCTION_GATES = 16384 };     /* streams of a device that have host functions at one time */
 
 struct host_function {
@@ -111,9 +113,9 @@ void gates_free(struct session *session, struct device *device)
     device->gates_used = device->gates_spare_count = 0;
 }
 
-/* host_functions.lock is held. */
 static void gate_open(struct host_function *function)
 {
+    FLYT_ASSERT_HELD(&function->session->host_functions.lock);
     function->ended = true;
     if (function->gate)
         __atomic_store_n(function->gate, function->ticket, __ATOMIC_RELEASE);
@@ -128,9 +130,10 @@ static void host_function_free(struct host_function *function)
     free(function);
 }
 
-/* Taken out of the list when told, ended and, with a callback, passed; host_functions.lock is held. */
+/* Taken out of the list when told, ended and, with a callback, passed. */
 static void host_function_settle(struct host_functions *all, struct host_function *function)
 {
+    FLYT_ASSERT_HELD(&all->lock);
     if (!function->told || !function->ended || (function->callback && !function->passed))
         return;
     for (struct host_function **at = &all->pending; *at; at = &(*at)->next)

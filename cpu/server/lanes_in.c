@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cpu/common/lock.h"
+
 uint64_t lanes_chunk(void) { return LANE_CHUNK; }
 
 void arrivals_init(struct lanes *lanes)
@@ -29,9 +31,9 @@ static struct arrival *arrival_of(struct slot *slot)
     return (struct arrival *)slot;                        /* its first member */
 }
 
-/* lanes.lock is held for these. */
 static struct arrival *arrival_find(struct lanes *lanes, uint32_t transfer)
 {
+    FLYT_ASSERT_HELD(&lanes->lock);
     for (unsigned i = 0; i < LANE_WINDOW; i++)
         if (lanes->arrivals[i].transfer == transfer)
             return &lanes->arrivals[i];
@@ -40,6 +42,7 @@ static struct arrival *arrival_find(struct lanes *lanes, uint32_t transfer)
 
 static void arrival_free(struct lanes *lanes, struct arrival *arrival)
 {
+    FLYT_ASSERT_HELD(&lanes->lock);
     arrival->transfer = 0;
     arrival->received = 0;
     arrival->slot.next = lanes->unused;
@@ -51,6 +54,7 @@ static void arrival_free(struct lanes *lanes, struct arrival *arrival)
 /* So many bytes of a transfer that nobody wants have come. */
 static bool discarded_take(struct lanes *lanes, uint32_t transfer, uint64_t length)
 {
+    FLYT_ASSERT_HELD(&lanes->lock);
     for (unsigned i = 0; i < lanes->discarded_count; i++) {
         if (lanes->discarded[i].transfer != transfer)
             continue;
@@ -105,7 +109,7 @@ void lanes_discard(struct session *session, uint32_t transfer, uint64_t size)
         session_end(session, "too many of its copies could not be made");
 }
 
-/* Another lane is bringing some of the same bytes at the moment. lanes.lock is held. */
+/* Another lane is bringing some of the same bytes at the moment. Under lanes.lock. */
 static bool arrival_overlaps(const struct arrival *arrival, const struct rpc_lane_record *record)
 {
     for (unsigned i = 0; i < arrival->receiving; i++)

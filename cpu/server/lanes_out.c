@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 bool lanes_known(struct session *session, uint32_t lane)
 {
     struct lanes *lanes = session->lanes;
@@ -73,9 +75,9 @@ static void *writer_main(void *context)
     return NULL;
 }
 
-/* lanes.lock is held. */
 static bool writer_start(struct lanes *lanes, uint32_t number)
 {
+    FLYT_ASSERT_HELD(&lanes->lock);
     struct lane *lane = &lanes->lanes[number - 1];
     if (lane->writing)
         return true;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 
 enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD, JOB_SERVE };
@@ -234,6 +235,7 @@ static void *loader_main(void *context)
 
 void loader_drain(struct session *session, struct device *device)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     struct loader *loader = &session->loader;
     (void)device;                                         /* one queue for all of them */
     if (!loader->started)

@@ -13,9 +13,12 @@
 
 #include <stdlib.h>
 
-/* completion.lock is held; it is not while the driver is asked. */
+#include "cpu/common/lock.h"
+
+/* Gives completion.lock up while the thread is in the driver. */
 static void long_wait_attend(struct long_wait *wait)
 {
+    FLYT_ASSERT_HELD(&wait->session->completion.lock);
     struct session *session = wait->session;
     struct completion *completion = &session->completion;
     pthread_mutex_unlock(&completion->lock);
@@ -77,6 +80,7 @@ static struct long_wait *long_wait_on(struct completion *completion, CUevent eve
 
 bool long_wait_begin(struct session *session, struct stream *stream)
 {
+    FLYT_ASSERT_HELD(&session->completion.lock);
     struct completion *completion = &session->completion;
     struct marker *marker = stream->markers;
     if (!marker || long_wait_on(completion, marker->event))
@@ -95,6 +99,7 @@ bool long_wait_begin(struct session *session, struct stream *stream)
 
 bool long_wait_leave(struct session *session, CUevent event)
 {
+    FLYT_ASSERT_HELD(&session->completion.lock);
     struct long_wait *wait = long_wait_on(&session->completion, event);
     if (wait)
         wait->left = true;
@@ -103,6 +108,7 @@ bool long_wait_leave(struct session *session, CUevent event)
 
 void long_waits_end(struct session *session, const struct device *device)
 {
+    FLYT_ASSERT_HELD(&session->completion.lock);
     struct completion *completion = &session->completion;
     for (int i = 0; i < COMPLETION_LONG_WAITS; i++)
         while (completion->long_waits[i].event && completion->long_waits[i].device == device)

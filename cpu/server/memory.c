@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "cpu/server/charge.h"
 #include "cpu/server/tenant.h"
@@ -215,9 +216,10 @@ static CUresult pieces_make_charged(struct session *session, struct device *devi
     return session->gpu->MemSetAccess(address, size, &access, 1);
 }
 
-/* All of it, or nothing. session.lock is held. */
+/* All of it, or nothing. */
 static CUresult pieces_make(struct session *session, struct device *device, uint64_t address, uint64_t size, uint64_t unit)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     struct window *window = &session->window;
     uint64_t first = (address - window->base) / window->granularity, made = 0;
     CUresult r = device_use(session, device);

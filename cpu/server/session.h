@@ -311,7 +311,7 @@ void completion_advance(struct session *, struct stream *, uint64_t number);
 unsigned completion_lingering(struct session *, struct device *, struct stream **, unsigned room);
 void completion_wake(struct session *);
 void completion_rouse(struct session *);                          /* the thread looks again, and quickly for a while */
-/* The event is not needed any more; completion.lock is held. */
+/* The event is not needed any more. Under completion.lock. */
 void completion_spare(struct session *, struct device *, CUevent);
 /* Every wait on streams of the device ends with `code`. */
 void completion_abort(struct session *, struct device *, CUresult code);
@@ -319,7 +319,7 @@ CUresult completion_event(struct session *, struct device *, CUevent *);      /*
 void completion_event_back(struct session *, struct device *, CUevent);
 void completion_events_free(struct session *, struct device *);
 
-/* ---- long_wait.c; completion.lock is held, but for long_waits_stop ---- */
+/* ---- long_wait.c: under completion.lock, but for long_waits_stop ---- */
 
 bool long_wait_begin(struct session *, struct stream *);          /* false: nobody free to wait for its first marker */
 bool long_wait_leave(struct session *, CUevent);                  /* somebody is in the driver with the event, and will spare it */
@@ -470,11 +470,11 @@ int  executor_push(struct session *, const struct procedure *, rpc_request *);  
 bool executor_idle(struct session *);                             /* nothing queued, nothing being served */
 void executor_kick(struct session *);                             /* look at the deferred operations again */
 void executor_ended(struct session *);                            /* the session has: who waits for room goes on */
-/* A call is being served from the first to the second, and something of it has been done; session.lock is held. */
+/* A call is being served from the first to the second, and something of it has been done. Under session.lock. */
 void executor_serving(struct session *);
 void executor_served(struct session *);
 void executor_moved(struct session *);
-/* The driver may block from the first to the second; session.lock is held at both. */
+/* The driver may block from the first to the second. Under session.lock. */
 void executor_driver_enter(struct session *);
 void executor_driver_leave(struct session *);
 

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 
+#include "cpu/common/lock.h"
 #include "cpu/server/lanes.h"
 
 enum { STAGING_SMALL_SIZE = 16384, STAGING_SMALL_COUNT = 256, STAGING_LARGE_SIZE = FLYT_MAX_INLINE, STAGING_LARGE_COUNT = 16 };
@@ -23,9 +24,10 @@ int staging_start(struct device *device)
     return pthread_mutex_init(&device->staging.lock, NULL);
 }
 
-/* staging.lock is held, a context is current. */
+/* A context is current. */
 static CUresult staging_make(struct session *session, struct device *device, struct staging_class *class)
 {
+    FLYT_ASSERT_HELD(&device->staging.lock);
     void *memory = NULL;
     class->slots = calloc(class->count, sizeof *class->slots);
     if (!class->slots)

@@ -17,6 +17,7 @@
 
 #include <stdlib.h>
 
+#include "cpu/common/lock.h"
 #include "cpu/server/code.h"
 #include "cpu/server/lanes.h"
 #include "cpu/server/sync.h"
@@ -76,6 +77,7 @@ struct stream *stream_find(struct session *session, uint32_t id)
 
 CUresult stream_mark(struct session *session, struct stream *stream)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     CUevent event;
     return stream->marked >= stream->issued ? CUDA_SUCCESS : stream_mark_again(session, stream, &event);
 }
@@ -218,6 +220,7 @@ static void stream_defer(struct session *session, struct call *call)
 
 struct stream *stream_enter(struct session *session, struct call *call, uint32_t id)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     struct stream *stream = id_map_find(session->streams, id);
     if (!stream) {
         call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
@@ -232,6 +235,7 @@ struct stream *stream_enter(struct session *session, struct call *call, uint32_t
 
 void stream_submit(struct session *session, struct call *call, const struct operation *operation)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     struct stream *stream = call->stream;
     call->operation = operation;
     if (stream->first || !stream_ready(session, call) || !stream_issue(session, call)) {
@@ -243,6 +247,7 @@ void stream_submit(struct session *session, struct call *call, const struct oper
 
 void stream_refuse(struct session *session, struct call *call, CUresult code)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     call_fail(session, call, code);
     struct stream *stream = call->stream;
     if (!stream->first) {
@@ -274,6 +279,7 @@ static struct call *stream_take_first(struct session *session, struct stream *st
 
 void stream_issue_deferred(struct session *session)
 {
+    FLYT_ASSERT_HELD(&session->lock);
     bool moved = session->executor.deferred_calls != 0;
     while (moved) {
         moved = false;

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cpu/common/lock.h"
+
 #define NULL_GRANULE      ((uint64_t)2 << 20)
 #define NULL_TOTAL_MEMORY ((uint64_t)24 << 30)
 enum { NULL_MAX_RANGES = 4096 };
@@ -245,9 +247,10 @@ CUresult null_reserve_variables(CUdeviceptr *address, size_t size)
     return null_range_add(address, size, 0, false);
 }
 
-/* The reservation that holds all of [address, address + size); null_lock is held. */
+/* The reservation that holds all of [address, address + size). */
 static struct null_range *null_range_of(uint64_t address, uint64_t size)
 {
+    FLYT_ASSERT_HELD(&null_lock);
     for (size_t i = 0; i < NULL_MAX_RANGES; i++) {
         struct null_range *range = &null_ranges[i];
         uint64_t offset = address - range->base;
@@ -296,9 +299,10 @@ static CUresult null_MemCreate(CUmemGenericAllocationHandle *handle, size_t size
     return CUDA_SUCCESS;
 }
 
-/* Lives while it is mapped or held; null_lock is held. */
+/* Lives while it is mapped or held. */
 static void null_memory_drop(struct null_memory *memory)
 {
+    FLYT_ASSERT_HELD(&null_lock);
     if (--memory->references == 0) {
         null_used -= memory->size;
         memory->object.magic = NULL_DEAD;

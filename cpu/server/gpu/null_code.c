@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
 #include "cpu/server/gpu/layout.h"
 
 enum { NULL_MAX_SHARED = 101376, NULL_DEFAULT_SHARED = 49152, NULL_MAX_THREADS = 1024, NULL_THREADS_PER_SM = 2048,
@@ -136,9 +137,10 @@ CUresult null_ModuleGetFunction(CUfunction *function, CUmodule handle, const cha
     return result;
 }
 
-/* Memory for a variable; null_module_lock is held. */
+/* Memory for a variable. */
 static CUresult null_variable_place(struct null_module *module, size_t size, CUdeviceptr *address)
 {
+    FLYT_ASSERT_HELD(&null_module_lock);
     size = (size + NULL_VARIABLE_ALIGN - 1) & ~(size_t)(NULL_VARIABLE_ALIGN - 1);
     if (!module->memory) {
         /* All of a module's variables in one reservation: the sizes of a PTX module are bounded by its text. */
