@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "cpu/common/lock.h"
+
 enum { ROW_ALIGNMENT = 64 };
 static const unsigned known_flags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
 static struct sgd_array *arrays;
@@ -61,9 +63,9 @@ static bool fits(const struct sgd_device *d, const CUDA_ARRAY3D_DESCRIPTOR *a)
     return a->Width && a->Width <= (size_t)width && a->Height <= (size_t)height && a->Depth <= (size_t)depth;
 }
 
-/* Mutex held. */
 static CUresult create(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, CUarray *out)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     uint8_t format;
     if (wanted->Flags & ~known_flags)
         return wanted->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_DEPTH_TEXTURE) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;

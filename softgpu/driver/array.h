@@ -15,8 +15,7 @@ struct sgd_array {
     size_t slices;                           /* depth times layers */
 };
 
-/* Mutex held. */
-struct sgd_array *sgd_array_get(CUarray);    /* NULL: none */
+struct sgd_array *sgd_array_get(CUarray);    /* NULL: none. Under the mutex, as the rest */
 void sgd_arrays_forget(struct sgd_context *);            /* with its objects; before the context's memory goes */
 void sgd_textures_forget(struct sgd_context *);          /* texture.c */
 void sgd_textures_orphan(CUarray);                       /* kernels can use its objects no more */

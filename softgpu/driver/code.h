@@ -80,7 +80,7 @@ void sgd_module_destroy(struct sgd_module *);            /* waits for its launch
 CUresult sgd_module_variable(struct sgd_module *, const char *name, bool managed_only, uint64_t *, size_t *);
 CUresult sgd_module_function(struct sgd_module *, const char *name, struct sgd_function **);
 CUresult sgd_library_module(struct sgd_library *, struct sgd_context *, struct sgd_module **);
-/* A CUfunction, or a CUkernel in the current context. Mutex held. */
+/* A CUfunction, or a CUkernel in the current context. Under the mutex. */
 CUresult sgd_function_find(CUfunction, struct sgd_context *, struct sgd_function **);
 /* Enters (takes the mutex) and finds it; an error has left again. */
 CUresult sgd_enter_function(CUfunction, struct sgd_function **);

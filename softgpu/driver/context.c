@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 static const size_t standard_limits[SGD_LIMITS] = {
     [CU_LIMIT_STACK_SIZE] = 1024,
     [CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
@@ -89,6 +91,7 @@ CUresult sgd_context_activate(struct sgd_context *c)
 
 void sgd_engine_flush(struct sgd_machine *m)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     sg_engine *engine = m->engine;
     sgd_unlock();
     sg_engine_flush_printf(engine);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 enum { STAGE_MOST = 64 << 10, HERE_MOST = 1 << 20 };      /* a MiB takes 30 to 90 us; another thread has begun with it after 60 */
 
 struct copy { struct sgd_side to, from; size_t width, rows, slices; };
@@ -60,9 +62,9 @@ static bool stage(struct sgd_op *op)
     return true;
 }
 
-/* Mutex held. */
 static CUresult push(struct sgd_stream *s, const struct copy *c, bool asynchronous)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     if (!c->width || !c->rows || !c->slices)
         return CUDA_SUCCESS;
     CUresult r = check_side(&c->to, c, SG_WRITE);

@@ -1,5 +1,6 @@
 /* device.c: the devices, as FLYT_SOFTGPU_* describes them; all alike. CUDA reference: Device Management. */
 #include "softgpu/driver/driver.h"
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 
 #include <ctype.h>

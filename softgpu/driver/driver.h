@@ -64,6 +64,7 @@ CUresult sgd_enter(void);
 struct sgd_context;
 CUresult sgd_enter_current(struct sgd_context **);
 void sgd_leave(void);
+extern pthread_mutex_t sgd_mutex;        /* for FLYT_ASSERT_HELD */
 void sgd_lock(void);                     /* for threads of our own and for release paths */
 void sgd_unlock(void);
 void sgd_wait(const uint64_t *deadline_ns);   /* waits for sgd_progress(); the mutex is released meanwhile */
@@ -72,7 +73,7 @@ void sgd_cond_init(pthread_cond_t *);    /* on CLOCK_MONOTONIC */
 void sgd_progress(void);                 /* something that somebody may wait for has changed */
 bool sgd_initialised(void);
 
-/* The first fault is kept; every later call returns it. Mutex held. */
+/* The first fault is kept; every later call returns it. Under the mutex. */
 void sgd_fault_raise(CUresult);
 CUresult sgd_fault(void);
 void sgd_fault_clear_assert(void);
@@ -85,7 +86,7 @@ CUresult sgd_domain_fault(void);
 /* Text of the last failure of the calling thread (softgpu_last_log). */
 void sgd_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-uint64_t sgd_random(uint64_t below);     /* chaos; mutex held; 0 when chaos is off */
+uint64_t sgd_random(uint64_t below);     /* chaos; under the mutex; 0 when chaos is off */
 uint64_t sgd_now(void);                  /* ns, CLOCK_MONOTONIC */
 uint64_t sgd_next_id(void);
 
@@ -148,7 +149,8 @@ struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: inv
 struct sgd_context *sgd_context_current(void);           /* of this thread; may be inactive; NULL: none */
 CUresult sgd_context_new(struct sgd_device *, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **);
 CUresult sgd_context_activate(struct sgd_context *);
-/* Writes what the device's kernels have printed (native does so at synchronising calls). Mutex held; let go meanwhile. */
+/* Writes what the device's kernels have printed (native does so at synchronising calls). Under the mutex, which it lets go
+   meanwhile. */
 void sgd_engine_flush(struct sgd_machine *);
 void sgd_context_deactivate(struct sgd_context *);       /* waits, then destroys all that hangs from it */
 CUresult sgd_context_apply_limits(struct sgd_context *);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 CUresult sgd_kernel_function(struct sgd_kernel *k, struct sgd_context *c, struct sgd_function **out)
 {
     struct sgd_module *m;
@@ -17,6 +19,7 @@ CUresult sgd_kernel_function(struct sgd_kernel *k, struct sgd_context *c, struct
 
 CUresult sgd_function_find(CUfunction handle, struct sgd_context *c, struct sgd_function **out)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     *out = sgd_handle_get(SGD_FUNCTION, handle);
     if (*out)
         return CUDA_SUCCESS;

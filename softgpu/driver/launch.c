@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 /* The parameter block, malloc'ed (never NULL, so that an error is told from no parameters). */
 static CUresult gather(const struct sgd_function *f, void **params, void **extra, void **block)
 {
@@ -114,9 +116,10 @@ struct request {
     unsigned attribute_count;
 };
 
-/* Mutex held. The stream decides the context; a CUkernel follows it, a CUfunction must belong to it. */
+/* The stream decides the context; a CUkernel follows it, a CUfunction must belong to it. */
 static CUresult launch(struct sgd_context *current, const struct request *q, struct sg_launch *l)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_stream *s;
     struct sgd_function *f;
     void *block;

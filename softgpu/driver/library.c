@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 enum { LOG_SIZE = 8192 };
 
 CUresult sgd_library_managed(const struct sgd_library *l, const char *name, uint64_t *address, uint64_t *size)
@@ -187,9 +189,10 @@ CUresult cuLibraryUnload(CUlibrary handle)
     return CUDA_SUCCESS;
 }
 
-/* The library's module in that context, made at first need. Mutex held; let go meanwhile. */
+/* The library's module in that context, made at first need. Lets the mutex go meanwhile. */
 CUresult sgd_library_module(struct sgd_library *l, struct sgd_context *c, struct sgd_module **out)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     for (;;) {
         for (size_t i = 0; i < l->module_count; i++) {
             *out = sgd_handle_get(SGD_MODULE, l->modules[i]);

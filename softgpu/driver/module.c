@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
+
 enum { LOG_SIZE = 8192 };
 
 /* An .extern that the reader let stand is its own definition. */
@@ -19,9 +21,10 @@ static uint64_t size_of(const struct ptx_variable *v) { return v->size ? v->size
 
 /* ---- memory of variables --------------------------------------------------------------------------------------------- */
 
-/* Addresses for all variables: one allocation for those of the device, one each for managed ones. Mutex held. */
+/* Addresses for all variables: one allocation for those of the device, one each for managed ones. */
 static CUresult place_variables(struct sgd_module *m, const struct ptx_module *ptx)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     uint64_t total = 0;
     m->addresses = calloc(ptx->variable_count + 1, sizeof *m->addresses);
     if (!m->addresses)
@@ -79,9 +82,10 @@ static void write_initial_values(const struct sgd_module *m)
     }
 }
 
-/* Kernels may call malloc only if the module declares it. Mutex held. */
+/* Kernels may call malloc only if the module declares it. */
 static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_machine *machine = c->machine;
     bool wanted = false;
     for (uint32_t i = 0; i < ptx->function_count && !wanted; i++)
@@ -136,10 +140,11 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
     return CUDA_SUCCESS;
 }
 
-/* Mutex held; let go while the PTX is read. */
+/* Lets the mutex go while the PTX is read. */
 CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, struct sgd_library *library, struct sgd_module **out,
                         char *log, size_t log_size)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_module *m = calloc(1, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -208,9 +213,10 @@ static struct sgd_function *known_function(const struct sgd_module *m, uint32_t 
     return f;
 }
 
-/* Mutex held; let go while the entry is decoded. */
+/* Lets the mutex go while the entry is decoded. */
 CUresult sgd_module_function(struct sgd_module *m, const char *name, struct sgd_function **out)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     uint32_t index = 0;
     const struct ptx_function *list = m->ptx->functions;
     while (index < m->ptx->function_count && !(list[index].is_entry && list[index].defined && !strcmp(list[index].name, name)))

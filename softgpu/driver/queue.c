@@ -1,5 +1,6 @@
-/* queue.c: moves operations along; see queue.h for the picture. Everything here runs with the mutex held. */
+/* queue.c: moves operations along; see queue.h for the picture. Everything here runs under the mutex. */
 #include "softgpu/driver/driver.h"
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 
 #include <signal.h>
@@ -57,6 +58,7 @@ void sgd_op_free(struct sgd_op *op)
 
 bool sgd_op_depend(struct sgd_op *op, struct sgd_stream *stream, uint64_t number)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     if (stream->completed >= number)
         return true;
     if (op->dependency_count == op->dependency_room) {
@@ -78,6 +80,7 @@ bool sgd_queue_grids_running(void) { return grids_running != 0; }
 
 static bool dependencies_met(struct sgd_op *op)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     while (op->dependency_count) {
         struct sgd_dependency *d = &op->dependencies[op->dependency_count - 1];
         if (!sgd_stream_done(d->stream, d->number))
@@ -92,6 +95,7 @@ static bool dependencies_met(struct sgd_op *op)
 
 static void look_again_at(uint64_t when)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     if (timer_at && timer_at <= when)
         return;
     timer_at = when;
@@ -106,6 +110,7 @@ void sgd_queue_poke(void)
 
 static void cancel_grids(void)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_machine *first = sgd_machines;    /* grows at the front; none goes while we are cancelling */
     sgd_unlock();
     for (struct sgd_machine *m = first; m; m = m->next)
@@ -149,6 +154,7 @@ static void *timer_thread(void *unused)
 
 static void give(struct work_list *list, struct sgd_op *op)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     op->work_next = NULL;
     *list->tail = op;
     list->tail = &op->work_next;
@@ -158,6 +164,7 @@ static void give(struct work_list *list, struct sgd_op *op)
 /* The head of its stream has ended, well or not. */
 static void end(struct sgd_op *op)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_stream *s = op->stream;
     s->head = op->next;
     if (!s->head)
@@ -193,6 +200,7 @@ static void grid_done(void *context, int error)
 /* Starts the head; true: it has ended already. */
 static bool start(struct sgd_op *op)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     bool faulted = sgd_fault() != CUDA_SUCCESS;
     if (faulted && !(op->kind == SGD_OP_HOST && op->host.callback)) {
         end(op);
@@ -251,6 +259,7 @@ static bool start(struct sgd_op *op)
 /* True: at least one operation ended. The stream may be gone then. */
 static bool advance(struct sgd_stream *s)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     bool any = false;
     s->refs++;
     while (s->head && !s->head->started && dependencies_met(s->head)) {
@@ -281,6 +290,7 @@ again:
 /* The timer thread cancels what runs: the engine calls grid_done for grids that had not started, which needs the mutex. */
 void sgd_queue_fault(void)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     cancel_wanted = true;
     look_again_at(1);
     sgd_progress();
@@ -290,6 +300,7 @@ void sgd_queue_fault(void)
 
 static struct sgd_op *take(struct work_list *list)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     while (!list->head)
         sgd_wait_on(&list->ready, NULL);
     struct sgd_op *op = list->head;
@@ -301,6 +312,7 @@ static struct sgd_op *take(struct work_list *list)
 
 static void finish(struct sgd_op *op, CUresult r)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     end(op);
     if (r)
         sgd_fault_raise(r);
@@ -378,6 +390,7 @@ CUresult sgd_queue_start(void)
 
 static bool add_default_stream_rules(struct sgd_stream *s, struct sgd_op *op)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     if (s->non_blocking || !s->context)
         return true;
     struct sgd_stream *legacy = s->context->legacy;
@@ -391,6 +404,7 @@ static bool add_default_stream_rules(struct sgd_stream *s, struct sgd_op *op)
 
 static void activate(struct sgd_stream *s)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_stream **at = &active;
     if (!sgd_config.chaos || sgd_random(2))  /* else to the front: streams overtake each other */
         while (*at)
@@ -405,6 +419,7 @@ static void activate(struct sgd_stream *s)
 
 CUresult sgd_queue_push(struct sgd_stream *s, struct sgd_op *op, uint64_t *number)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     s->refs++;
     while (s->pushed - s->completed >= SGD_MAX_OUTSTANDING)
         sgd_wait(NULL);

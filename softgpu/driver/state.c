@@ -14,7 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+#include "cpu/common/lock.h"
+
+pthread_mutex_t sgd_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool initialised, forked;
@@ -110,19 +112,20 @@ CUresult sgd_enter_current(struct sgd_context **context)
 }
 
 void sgd_leave(void) { sgd_unlock(); }
-void sgd_lock(void) { pthread_mutex_lock(&mutex); }
-void sgd_unlock(void) { pthread_mutex_unlock(&mutex); }
+void sgd_lock(void) { pthread_mutex_lock(&sgd_mutex); }
+void sgd_unlock(void) { pthread_mutex_unlock(&sgd_mutex); }
 
 void sgd_wait(const uint64_t *deadline_ns) { sgd_wait_on(&progress, deadline_ns); }
 
 void sgd_wait_on(pthread_cond_t *cond, const uint64_t *deadline_ns)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     if (!deadline_ns) {
-        pthread_cond_wait(cond, &mutex);
+        pthread_cond_wait(cond, &sgd_mutex);
         return;
     }
     struct timespec at = { .tv_sec = (time_t)(*deadline_ns / 1000000000u), .tv_nsec = (long)(*deadline_ns % 1000000000u) };
-    pthread_cond_timedwait(cond, &mutex, &at);
+    pthread_cond_timedwait(cond, &sgd_mutex, &at);
 }
 
 void sgd_progress(void) { pthread_cond_broadcast(&progress); }
@@ -133,6 +136,7 @@ CUresult sgd_fault(void) { return (CUresult)atomic_load(&fault); }
 
 void sgd_fault_raise(CUresult code)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     int none = 0;
     if (code != CUDA_SUCCESS && atomic_compare_exchange_strong(&fault, &none, (int)code)) {
         if (code != CUDA_ERROR_ASSERT)       /* that one ends with its context */
@@ -168,6 +172,7 @@ size_t softgpu_last_log(char *buffer, size_t size)
 
 uint64_t sgd_random(uint64_t below)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     if (!sgd_config.chaos || !below)
         return 0;
     random_state ^= random_state << 13;     /* xorshift64 */
@@ -191,6 +196,7 @@ static const uint64_t handle_tag = 0xF17Au;
 
 void *sgd_handle_new(enum sgd_kind kind, void *object)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     if (first_free == UINT32_MAX) {
         if (slot_count == slot_room) {
             uint32_t room = slot_room ? slot_room * 2 : 256;
@@ -223,12 +229,14 @@ static struct slot *slot_of(const void *handle)
 
 void *sgd_handle_get(enum sgd_kind kind, const void *handle)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     struct slot *s = slot_of(handle);
     return s && s->kind == kind ? s->object : NULL;
 }
 
 void sgd_handle_drop(const void *handle)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     struct slot *s = slot_of(handle);
     if (!s)
         return;

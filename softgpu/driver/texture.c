@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "cpu/common/lock.h"
+
 struct object {
     struct object *next;
     uint64_t handle;
@@ -57,9 +59,10 @@ static bool plain_memory(const struct sgd_device *d, CUdeviceptr at, size_t byte
     return bytes && at % (unsigned)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) == 0 && sgd_memory_covers(at, bytes, SG_READ);
 }
 
-/* Where the texels are. Mutex held. */
+/* Where the texels are. */
 static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r, struct sg_texture *t)
 {
+    FLYT_ASSERT_HELD(&sgd_mutex);
     if (r->flags)
         return CUDA_ERROR_INVALID_VALUE;
     switch (r->resType) {

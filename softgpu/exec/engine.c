@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu/common/lock.h"
+
 int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **out)
 {
     sg_engine *e = calloc(1, sizeof *e);
@@ -51,9 +53,9 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     return CUDA_SUCCESS;
 }
 
-/* Under the lock. */
 static void ready_push(sg_engine *e, struct exec_block *b)
 {
+    FLYT_ASSERT_HELD(&e->lock);
     b->next = NULL;
     if (e->chaos) {                   /* now and then to the front */
         e->chaos_state = (e->chaos_state ^ e->chaos) * 6364136223846793005u + 1442695040888963407u;
@@ -74,6 +76,7 @@ wake:
 
 static struct exec_block *ready_take(sg_engine *e)
 {
+    FLYT_ASSERT_HELD(&e->lock);
     struct exec_block *b = e->ready;
     if (b) {
         e->ready = b->next;
@@ -111,6 +114,7 @@ unsigned sg_occupancy(const struct sg_limits *l, const sg_kernel *k, unsigned bl
 
 static void sm_account(const sg_engine *e, const sg_grid *g, unsigned sm, bool take)
 {
+    FLYT_ASSERT_HELD(&e->lock);
     struct exec_sm *s = &e->sms[sm];
     unsigned threads = (g->threads_per_block + 31) / 32 * 32;
     size_t shared = (g->shared_size + e->limits.shared_reserved + 127) / 128 * 128;
@@ -121,9 +125,10 @@ static void sm_account(const sg_engine *e, const sg_grid *g, unsigned sm, bool t
     }
 }
 
-/* Starts the grid's next block on that SM. Under the lock. */
+/* Starts the grid's next block on that SM. */
 static bool start_block(sg_engine *e, sg_grid *g, unsigned sm)
 {
+    FLYT_ASSERT_HELD(&e->lock);
     struct exec_block *b = g->spare;
     if (b)
         g->spare = b->next;
@@ -151,6 +156,7 @@ static unsigned room(const sg_engine *e, const sg_grid *g, unsigned sm)
 
 static void place_blocks(sg_engine *e)
 {
+    FLYT_ASSERT_HELD(&e->lock);
     for (sg_grid *g = e->grids; g; g = g->next) {
         uint64_t left = g->block_count - g->next_block;
         if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
@@ -179,6 +185,7 @@ static void place_blocks(sg_engine *e)
 /* Takes a finished grid off the list; the caller reports it without the lock. */
 static bool grid_over(sg_engine *e, sg_grid *g)
 {
+    FLYT_ASSERT_HELD(&e->lock);
     if (g->running || (g->next_block < g->block_count && !atomic_load(&g->error)))
         return false;
     *g->link = g->next;
@@ -207,6 +214,7 @@ static void grid_report(sg_grid *g)
 /* Wakes the blocks that nothing else would: those that wait for a barrier when their grid has failed. */
 static void wake_residents(sg_engine *e, sg_grid *g)
 {
+    FLYT_ASSERT_HELD(&e->lock);
     for (struct exec_block *b = g->resident; b; b = b->resident_next)
         if (b->parked) {
             b->parked = false;
@@ -264,9 +272,10 @@ static void *engine_thread(void *context)
     return NULL;
 }
 
-/* Under the lock. Program signals are for the program's own threads. */
+/* Program signals are for the program's own threads. */
 static int start_threads(sg_engine *e)
 {
+    FLYT_ASSERT_HELD(&e->lock);
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);

@@ -11,7 +11,8 @@ TESTS      += "tools/lint shell python circles lines format" "tools/lint c"@300
 LONG_TESTS += "tools/lint c-tests"
 
 # Unit tests of the rooms with threads once more, in a build where functions check that they hold the locks that they need.
-LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local,$(TESTS_SERVER_BINARIES)) $(TESTS_SOFTGPU_PROGRAMS) \
+LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local,$(TESTS_SERVER_BINARIES)) \
+                $(TESTS_SOFTGPU_PROGRAMS) $(filter %calls %grids %faults %progress,$(EXEC_TEST_PROGRAMS)) \
                 $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter %calls %callers %threads %loss,$(TESTS_RPC_BINARIES)))
 .PHONY: lock-tests
 lock-tests:
