@@ -34,6 +34,15 @@ static const struct line lines[] = {
     { "ld.global.f32, gathered", "ld.global.f32 f1, [a4];", 1 },
     { "ld.global.v4.f32", "ld.global.v4.f32 {f1, f4, f5, f6}, [a5];", 1 },
     { "shfl.sync.bfly", "shfl.sync.bfly.b32 r4, r5, 1, 31, 0xffffffff;", 1 },
+    { "st.shared.f32", "st.shared.f32 [r7], f1;", 1 },
+    /* steps of a block between barriers: a reduction's, a sort's, a tile's of a matrix product */
+    { "bar.sync: ld, add, st", "ld.shared.f32 f1, [r7+128]; add.f32 f2, f2, f1; st.shared.f32 [r7], f2; bar.sync 0;", 4 },
+    { "bar.sync: 2 ld, 8, 2 st", "ld.shared.f32 f1, [r7]; ld.shared.f32 f4, [r7+128]; setp.lt.f32 p1, f1, f4; selp.f32 f2, f1, f4, p1; selp.f32 f3, f4, f1, p1; "
+      "add.s32 r4, r4, r5; xor.b32 r4, r4, r6; add.s32 r4, r4, r5; xor.b32 r4, r4, r6; mov.b32 r8, r4; st.shared.f32 [r7], f2; st.shared.f32 [r7+128], f3; bar.sync 0;", 13 },
+    { "bar.sync: ld, st, 16 fma", "ld.global.f32 f1, [a1]; st.shared.f32 [r7], f1; bar.sync 0; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
+      "fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
+      "fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
+      "fma.rn.f32 f2, f1, f2, f3; bar.sync 0;", 20 },
     { "atom.shared.add", "atom.shared.add.u32 r8, [r7], 1;", 1 },
     { "div.rn.f32", "div.rn.f32 f1, f2, f3;", 1 },
     { "ex2.approx.f32", "ex2.approx.f32 f1, f2;", 1 },
@@ -155,7 +164,8 @@ static double measure(sg_engine *e, void *memory, const struct line *l, bool div
     return best;
 }
 
-int main(void)
+/* An argument chooses the lines whose names contain it. */
+int main(int argc, char **argv)
 {
     sg_engine *e;
     unsigned char *memory = device_memory();
@@ -164,8 +174,10 @@ int main(void)
     int failed = 0;
     printf("%-28s %16s %16s\n", "10^9 thread instructions/s", "full warps", "half the lanes");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        if (argc > 1 && !strstr(lines[i].name, argv[1]))
+            continue;
         double full = measure(e, memory, &lines[i], false);
-        double half = lines[i].each && strstr(lines[i].name, "shfl") ? 0 : measure(e, memory, &lines[i], true);
+        double half = strstr(lines[i].name, "shfl") || strstr(lines[i].name, "bar.") ? 0 : measure(e, memory, &lines[i], true);
         printf("%-28s %16.2f %16.2f%s\n", lines[i].name, full / 1e9, half / 1e9,
                i < 7 && (full < GOAL || half < GOAL / 2) ? "   below the goal of 1 and 0.5" : "");
         fflush(stdout);

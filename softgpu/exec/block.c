@@ -1,8 +1,15 @@
 /*
  * block.c: a block's turn on a core, and its beginning and end.
  *
- * A turn gives each warp that can run one slice. It is short (some ten to hundreds of microseconds), since blocks that
- * wait for other blocks only spin. Blocks are used again by the grid's later blocks, with all their memory.
+ * A turn is short (some ten to hundreds of microseconds), since blocks that wait for other blocks only spin. Within it the warps
+ * that can run get slices one after the other, until each has had its share.
+ *
+ * Hardware issues the warps of a block in turn, so they stay close to each other: none stores to memory in the next iteration of a
+ * loop before the others have executed the few instructions behind the barrier. Programs that lack a barrier rely on it without
+ * knowing. So when a barrier opens, the oldest warp goes first, and each warp halts before its next few stores until the others have
+ * had a slice too: they have then read what was to be read. Under chaos there is no such order.
+ *
+ * Blocks are used again by the grid's later blocks, with all their memory.
  */
 #include "softgpu/exec/exec.h"
 
@@ -10,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE = 4096 };
+/* In instructions, as branches backward count them. STEP: what a slice counts at least, so that a turn ends. */
+enum { TURN = 4096, SLICE = 512, STEP = 16 };
 
 static bool block_memory(struct exec_block *b)
 {
@@ -54,6 +62,7 @@ static void block_start(struct exec_block *b)
     }
     memset(b->barriers, 0, sizeof b->barriers);
     memset(b->shared, 0, g->engine->limits.shared_reserved);     /* cooperative groups finds its barriers in rest there */
+    b->released = false;
     b->live_threads = g->threads_per_block;
     b->live_warps = b->warp_count;
     for (uint32_t i = 0; i < b->warp_count; i++) {
@@ -88,24 +97,57 @@ static int32_t some_slice(struct exec_block *b)
     return 1 + (int32_t)(b->chaos >> 33) % (1 << (b->chaos >> 40) % 14);
 }
 
+/* Has the grid failed meanwhile? */
+static bool must_end(struct exec_block *b)
+{
+    if (atomic_load_explicit(&b->grid->error, memory_order_relaxed))
+        b->failed = true;
+    return b->failed;
+}
+
+/* One slice of random length for each warp. */
+static bool chaotic_turn(struct exec_block *b)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < b->warp_count && !must_end(b); i++)
+        if (b->warps[i].alive && exec_warp_ready(&b->warps[i])) {
+            exec_warp_slice(&b->warps[i], some_slice(b));
+            any = true;
+        }
+    return any;
+}
+
+/* Slices in order of age, and again from the oldest when a barrier has opened. */
+static bool turn(struct exec_block *b)
+{
+    bool any = false, again = true;
+    int32_t left[EXEC_MAX_WARPS];
+    for (uint32_t i = 0; i < b->warp_count; i++)
+        left[i] = TURN;
+    while (again && b->live_threads) {
+        again = false;
+        for (uint32_t i = 0; i < b->warp_count && !must_end(b); i++) {
+            struct exec_warp *w = &b->warps[i];
+            if (left[i] <= 0 || !w->alive || !exec_warp_ready(w))
+                continue;
+            int32_t used = exec_warp_slice(w, left[i] < SLICE ? left[i] : SLICE);
+            left[i] -= used > STEP ? used : STEP;
+            any = again = true;
+            if (b->released) {
+                b->released = false;
+                break;
+            }
+        }
+    }
+    return any;
+}
+
 enum exec_turn exec_block_turn(struct exec_block *b)
 {
-    sg_grid *g = b->grid;
     if (b->fresh)
         block_start(b);
-    bool any = false;
-    for (uint32_t i = 0; i < b->warp_count && !b->failed; i++) {
-        struct exec_warp *w = &b->warps[i];
-        if (!w->alive || !exec_warp_ready(w))
-            continue;
-        if (atomic_load_explicit(&g->error, memory_order_relaxed)) {
-            b->failed = true;
-            break;
-        }
-        exec_warp_slice(w, g->engine->chaos ? some_slice(b) : SLICE);
-        any = true;
-    }
-    if (b->failed || atomic_load_explicit(&g->error, memory_order_relaxed) || !b->live_threads)
+    bool any = !b->failed && (b->grid->engine->chaos ? chaotic_turn(b) : turn(b));
+    if (must_end(b) || !b->live_threads)
         return EXEC_TURN_DONE;
     return any ? EXEC_TURN_MORE : EXEC_TURN_WAIT;
 }

@@ -205,12 +205,25 @@ decode_function *decode_find(const char *opcode)
     return NULL;
 }
 
+/* Does it write to shared memory, or may it? */
+static bool is_store(const struct exec_decoder *d)
+{
+    static const char *const opcodes[] = { "st", "atom", "red", "cp", "stmatrix" };
+    enum ptx_space space = decode_space(d, NULL);
+    for (size_t k = 0; k < sizeof opcodes / sizeof *opcodes; k++)
+        if (!strcmp(d->in->opcode, opcodes[k]))
+            return space == PTX_SPACE_SHARED || space == PTX_SPACE_GENERIC;
+    return false;
+}
+
 static int decode_body(struct exec_decoder *d)
 {
     for (d->at = 0; d->at < d->f->instruction_count; d->at++) {
         d->in = &d->f->instructions[d->at];
         d->first_insn[d->at] = d->count;
         d->temp_next = 0;
+        if (d->kernel->has_barriers && is_store(d) && decode_put(d, (struct exec_insn){ .run = exec_run_halt }))
+            return -1;
         decode_function *decode = decode_find(d->in->opcode);
         if ((decode ? decode : decode_arithmetic)(d))
             return -1;

@@ -90,6 +90,7 @@ enum {
     EXEC_SIGNED = 8,                  /* a load that extends with the sign */
     EXEC_LABEL = 32,                  /* d is a PTX instruction to go to: becomes target, and cost */
     EXEC_ADDRESS_FRAME = 16,          /* counts from the frame's local memory */
+    EXEC_READS_SHARED = 64,           /* or may: generic loads */
 };
 
 struct exec_function {
@@ -118,6 +119,7 @@ struct sg_kernel {
     size_t static_shared;             /* without what is reserved: dynamic shared memory begins behind both */
     unsigned shared_align;
     bool recursive;                   /* or calls that are not known before */
+    bool has_barriers;                /* of a block */
     uint32_t local_static;            /* bytes per lane of the deepest chain of calls, if not recursive */
     struct exec_rows_block *constants;
     struct constant_slot { uint64_t value; const void *row; uint32_t cell; } *slots;
@@ -177,6 +179,8 @@ struct exec_warp {
     uint32_t mask, whole;
     int32_t budget;
     bool polled;                      /* it did something that loops wait with */
+    bool halted;                      /* it stands before a store, until the block's other warps have had their turn */
+    uint32_t halts;                   /* before how many more stores it does that */
     uint32_t group_count, current;
     struct exec_frame *frame;
     struct exec_block *block;
@@ -195,7 +199,7 @@ struct exec_warp {
 enum { EXEC_BARRIERS = 17, EXEC_MAX_WARPS = 32 };
 struct exec_barrier {
     uint32_t arrived[EXEC_MAX_WARPS]; /* lanes, waiting or not */
-    uint32_t arrived_count;
+    uint32_t arrived_count;           /* all that ever did, since it was last open */
     uint32_t expected;                /* threads; 0: all that live */
     bool in_use;
     uint32_t ones; bool all, any;     /* bar.red */
@@ -211,6 +215,8 @@ struct exec_block {
     bool fresh;                       /* not set up yet */
     bool parked;                      /* nothing in it can run: waits to be cancelled */
     bool failed;
+    bool released;                    /* warps left a barrier: the oldest goes first */
+    bool read;                        /* shared memory, since then */
     uint64_t chaos;
     uint32_t warp_count, live_threads, live_warps;
     struct exec_warp *warps;
@@ -358,8 +364,9 @@ void exec_frames_free(struct exec_warp *);
 /* warp.c */
 void exec_warp_init(struct exec_warp *, struct exec_block *, uint32_t index);        /* what all blocks of a grid share */
 void exec_warp_start(struct exec_warp *, uint32_t lanes);
-/* Runs groups until the budget is spent or none is runnable. */
-void exec_warp_slice(struct exec_warp *, int32_t budget);
+/* Runs groups until the budget is spent, none is runnable, the warp halts before a store or leaves a barrier last.
+   Returns what it used of the budget, which may be more. */
+int32_t exec_warp_slice(struct exec_warp *, int32_t budget);
 bool exec_warp_ready(const struct exec_warp *);
 struct exec_group *exec_group_add(struct exec_warp *, const struct exec_insn *pc, struct exec_frame *, uint32_t mask);
 void exec_warp_exit(struct exec_warp *);                    /* the active lanes */

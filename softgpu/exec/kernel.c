@@ -173,7 +173,7 @@ struct reach {
     bool *function;                   /* may run */
     bool *variable;                   /* may be used */
     uint32_t *work; uint32_t work_count;
-    bool indirect;
+    bool indirect, barriers;
 };
 
 static void reach_function(struct reach *r, uint32_t index)
@@ -214,6 +214,7 @@ static void reach_all(struct reach *r)
             const struct ptx_instruction *in = &f->instructions[i];
             for (uint32_t k = 0; k < in->operand_count; k++)
                 reach_operand(r, &in->operands[k]);
+            r->barriers |= !strcmp(in->opcode, "bar") || !strcmp(in->opcode, "barrier");
             if (is_indirect_call(in) && !r->indirect) {
                 r->indirect = true;   /* anything whose address was written down somewhere */
                 for (uint32_t v = 0; v < r->module->variable_count; v++)
@@ -372,6 +373,7 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
     memset(k->shared_offset, 0xff, (m->variable_count + 1u) * sizeof *k->shared_offset);
     reach_function(&r, index);
     reach_all(&r);
+    k->has_barriers = r.barriers;
     if (layout_shared(k, &r))
         goto out;
     result = decode_called(k, index, r.work, seen, log, log_size);

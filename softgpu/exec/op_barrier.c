@@ -14,6 +14,7 @@
 
 enum kind { SYNC, ARRIVE, POPC, AND, OR };
 enum { CLUSTER = EXEC_BARRIERS - 1 };
+enum { HALTS = 4 };                   /* before so many stores behind a barrier, a warp waits for the others; see block.c */
 
 static bool is_complete(const struct exec_block *b, const struct exec_barrier *r)
 {
@@ -32,8 +33,12 @@ static bool is_complete(const struct exec_block *b, const struct exec_barrier *r
 static void release(struct exec_block *b, uint32_t id)
 {
     struct exec_barrier *r = &b->barriers[id];
+    bool ordered = b->warp_count > 1 && !b->grid->engine->chaos;
+    b->released = ordered;
+    b->read = false;
     for (uint32_t i = 0; i < b->warp_count; i++) {
         struct exec_warp *w = &b->warps[i];
+        w->halts = ordered ? HALTS : 0;
         for (uint32_t k = 0; k < w->group_count; k++) {
             struct exec_group *g = &w->groups[k];
             if (g->state != EXEC_AT_BARRIER || g->barrier != id)
@@ -64,13 +69,13 @@ void exec_barrier_recheck(struct exec_block *b)
 static void same_only(struct exec_warp *w, const struct exec_insn *i, const uint32_t *ids)
 {
     uint32_t first = ids[__builtin_ctz(w->mask)], rest = 0;
+    if (!w->row->differ(ids, first, w->mask))
+        return;
     for (uint32_t m = w->mask; m; m &= m - 1)
         if (ids[__builtin_ctz(m)] != first)
             rest |= m & -m;
-    if (rest) {
-        exec_group_add(w, i, w->frame, rest);
-        w->mask &= ~rest;
-    }
+    exec_group_add(w, i, w->frame, rest);
+    w->mask &= ~rest;
 }
 
 static void run_barrier(struct exec_warp *w, const struct exec_insn *i)
@@ -93,10 +98,13 @@ static void run_barrier(struct exec_warp *w, const struct exec_insn *i)
     }
     if (i->s[1])
         r->expected = ((const uint32_t *)exec_row(w, i->s[1]))[__builtin_ctz(w->mask)];
-    uint32_t in = (*exec_pred(w, i->in) ^ i->in_flip) & w->mask;
-    r->ones += (uint32_t)__builtin_popcount(in);
-    r->any |= in != 0;
-    r->all &= in == w->mask;
+    if (i->kind >= POPC) {
+        uint32_t in = (*exec_pred(w, i->in) ^ i->in_flip) & w->mask;
+        r->ones += (uint32_t)__builtin_popcount(in);
+        r->any |= in != 0;
+        r->all &= in == w->mask;
+    }
+    r->arrived_count += w->mask == UINT32_MAX ? SG_LANES : (uint32_t)__builtin_popcount(w->mask & ~r->arrived[w->index]);
     r->arrived[w->index] |= w->mask;
     if (i->kind != ARRIVE) {
         struct exec_group *g = &w->groups[w->current];
@@ -108,8 +116,21 @@ static void run_barrier(struct exec_warp *w, const struct exec_insn *i)
         g->at = i;
     }
     exec_leave(w);
-    if (is_complete(b, r))
+    /* The count may be too high (lanes that arrived and then exited), so it only says when to look closely. */
+    if ((r->expected || r->arrived_count >= b->live_threads) && is_complete(b, r))
         release(b, id);
+}
+
+/* Stands before each store to shared memory of kernels with barriers. As long as no warp has read any since the barrier
+   opened, there is nothing to wait for: older warps come first, and do what the others do. */
+void exec_run_halt(struct exec_warp *w, const struct exec_insn *i)
+{
+    (void)i;
+    if (!w->halts || !w->block->read)
+        return;
+    w->halts--;
+    w->halted = true;
+    exec_leave(w);
 }
 
 static int decode_bar(struct exec_decoder *d)

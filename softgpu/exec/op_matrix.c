@@ -239,6 +239,7 @@ static void run_tiles(struct exec_warp *w, const struct exec_insn *i)
     w->mask = UINT32_MAX;
     if (found == EXEC_FOUND_NONE)
         return;
+    w->block->read |= !store;
     for (unsigned k = 0; k < t->count; k++)
         for (unsigned row = 0; row < 8; row++) {
             unsigned from = 8 * k + row;

@@ -91,8 +91,12 @@ static void after_load(struct exec_warp *w, const struct exec_insn *i)
 {
     if (i->order != EXEC_RELAXED)
         exec_fence_acq_rel();
+    if (!(i->flags & (EXEC_POLL | EXEC_READS_SHARED)))
+        return;
     if (i->flags & EXEC_POLL)
         exec_poll(w, POLL_COST);
+    if (i->flags & EXEC_READS_SHARED)
+        w->block->read = true;
 }
 
 static void run_load(struct exec_warp *w, const struct exec_insn *i)
@@ -312,6 +316,8 @@ static int access_of(struct exec_decoder *d, struct exec_insn *n, bool load)
         n->order = EXEC_RELEASE;
     if (load && (decode_has(d, "volatile") || decode_has(d, "relaxed") || decode_has(d, "acquire") || decode_has(d, "cv") || decode_has(d, "cg")))
         n->flags |= EXEC_POLL;
+    if (load && d->kernel->has_barriers && (space == PTX_SPACE_SHARED || space == PTX_SPACE_GENERIC))
+        n->flags |= EXEC_READS_SHARED;
     return 0;
 }
 

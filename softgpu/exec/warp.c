@@ -14,7 +14,7 @@
 
 #include <cuda.h>
 
-enum { PATIENCE = 64, FORGOTTEN = 8 };
+enum { PATIENCE = 512, FORGOTTEN = 8 };
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 
@@ -53,6 +53,7 @@ void exec_warp_start(struct exec_warp *w, uint32_t lanes)
     const sg_grid *g = b->grid;
     w->alive = lanes;
     w->group_count = 0;
+    w->halts = 0;
     for (unsigned k = 0; k < 3; k++)
         w->row->fill32(w->special[EXEC_ROW_CTAID + k], b->ctaid[k]);
     exec_frames_reset(w);
@@ -185,38 +186,53 @@ static bool another(const struct exec_warp *w)
     return false;
 }
 
-void exec_warp_slice(struct exec_warp *w, int32_t budget)
+int32_t exec_warp_slice(struct exec_warp *w, int32_t budget)
 {
     unsigned more = SG_LANES;
+    int32_t given = budget;
+    bool loaded = w->halted && w->group_count == 1;      /* the usual case by far: it goes on where it stands */
     w->budget = budget;
-    w->polled = false;
+    w->polled = w->halted = false;
     while (w->budget > 0 && !w->block->failed) {
-        int i = pick(w);
-        if (i < 0)
-            return;
-        load(w, (uint32_t)i);
+        if (loaded) {
+            w->stop = NULL;
+            loaded = false;
+        } else {
+            int i = pick(w);
+            if (i < 0)
+                break;
+            load(w, (uint32_t)i);
+        }
         run(w);
+        if (w->halted && w->group_count == 1)
+            break;
         struct exec_group *g = &w->groups[w->current];
         if (!w->mask) {
             group_remove(w, w->current);
+            if (w->block->released)
+                break;
             continue;
         }
         g->pc = w->pc;
         g->mask = w->mask;
         g->frame = w->frame;
+        if (w->halted || w->block->released)
+            break;
         if (w->budget > 0)
             continue;
         g->spent = w->group_count > 1 ? g->spent + 1 : 0;
         g->gave_way = w->polled || g->spent >= PATIENCE;
         if (!g->gave_way)
-            return;
+            break;
         g->spent = 0;
         count_waits(w);
         if (!more-- || !another(w))
-            return;
+            break;
+        given += budget - w->budget;
         w->budget = budget;           /* what it waits for may well be in its own warp */
         w->polled = false;
     }
+    return given - w->budget;
 }
 
 void exec_warp_exit(struct exec_warp *w)

@@ -232,6 +232,39 @@ static void mbarriers(void **state)
         assert_int_equal(out[i], 0);
 }
 
+/* Behind a barrier, warps store to shared memory only after the others have read what they read before their own stores, however
+   long that takes them. Each thread adds up 40 elements of the others, and then overwrites its own; no barrier in between. */
+#define OVERWRITING(name, generic, space) \
+    KERNEL(name, MINE ".reg .b64 b<4>; mov.u64 b0, s;" generic "mul.wide.u32 b1, r1, 4; add.u64 b1, b1, b0; st" space ".u32 [b1], r1; mov.u32 r8, 0;\n" \
+           "ROUND: bar.sync 0; mov.u32 r5, 0; mov.u32 r6, 0;\n" \
+           "READ: add.u32 r7, r1, r5; and.b32 r7, r7, 255; mul.wide.u32 b2, r7, 4; add.u64 b2, b2, b0; ld" space ".u32 r9, [b2]; add.u32 r6, r6, r9;\n" \
+           "add.u32 r5, r5, 1; setp.lt.u32 p1, r5, 40;\n@p1 bra READ;\n" \
+           "and.b32 r6, r6, 65535; st" space ".u32 [b1], r6; add.u32 r8, r8, 1; setp.lt.u32 p2, r8, 6;\n@p2 bra ROUND;\nst.global.u32 [mine], r6;")
+static void stores_behind_a_barrier_wait_for_reads(void **state)
+{
+    (void)state;
+    enum { THREADS = 256, ROUNDS = 6, READS = 40 };
+    if (getenv("EXEC_TEST_CHAOS"))
+        skip();                       /* chaos is there to bring such races to light */
+    uint32_t part[THREADS], next[THREADS];
+    for (uint32_t t = 0; t < THREADS; t++)
+        part[t] = t;
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        memset(next, 0, sizeof next);
+        for (uint32_t t = 0; t < THREADS; t++)
+            for (uint32_t k = 0; k < READS; k++)
+                next[t] += part[(t + k) % THREADS];
+        for (uint32_t t = 0; t < THREADS; t++)
+            part[t] = next[t] & 65535;
+    }
+    gpu_load(".shared .align 4 .b8 s[1024];\n" OVERWRITING("in_shared", "", ".shared") OVERWRITING("in_generic", "cvta.shared.u64 b0, b0;", ""));
+    for (int generic = 0; generic < 2; generic++) {
+        uint32_t *out = gpu_alloc(sizeof part);
+        assert_int_equal(gpu_run(generic ? "in_generic" : "in_shared", 1, THREADS, 1, ARG(out)), CUDA_SUCCESS);
+        assert_memory_equal(out, part, sizeof part);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +272,7 @@ int main(void)
         EXEC_TEST(warp_barrier_from_different_lines), EXEC_TEST(lanes_return_before_barrier), EXEC_TEST(ticket_lock_of_1000_blocks),
         EXEC_TEST(hand_made_grid_barrier), EXEC_TEST(cooperative_grid_sync), EXEC_TEST(decoupled_look_back), EXEC_TEST(divergent_loops),
         EXEC_TEST(waiting_inside_a_call), EXEC_TEST(named_barriers), EXEC_TEST(mbarriers),
+        EXEC_TEST(stores_behind_a_barrier_wait_for_reads),
     };
     return EXEC_MAIN(tests);
 }
