@@ -240,6 +240,16 @@ static void fill_server(struct server *server, admin_server *out, struct server_
     };
 }
 
+/* Nothing was found for a filter: is that because it names nobody? CTL_OK, or CTL_NOT_FOUND with text. */
+static ctl_code check_filter(struct cluster *cluster, const char *vm, const char *node, char *text)
+{
+    if (*vm && !vm_find(cluster, vm))
+        return explain(text, CTL_NOT_FOUND, "there is no VM '%s'", vm);
+    if (*node && !map_get(&cluster->nodes, node))
+        return explain(text, CTL_NOT_FOUND, "there is no node '%s'", node);
+    return CTL_OK;
+}
+
 static size_t fill_servers(struct cluster *cluster, uint64_t after, const char *vm, const char *node, admin_server *out,
                            struct server_addresses *addresses, u_int *more)
 {
@@ -266,9 +276,12 @@ void admin_handle_servers(struct conn *conn, struct call *call, void *object)
     const admin_numbered_page *args = object;
     struct server_addresses addresses[CTL_MAX_PAGE];
     admin_server servers[CTL_MAX_PAGE];
-    admin_servers_result result = { .status = { CTL_OK, (char *)"" }, .servers = { 0, servers } };
+    char text[CTL_MAX_TEXT + 1] = "";
+    admin_servers_result result = { .status = { CTL_OK, text }, .servers = { 0, servers } };
     result.servers.servers_len = (u_int)fill_servers(session_of(conn)->cluster, args->after, args->vm, args->node, servers,
                                                      addresses, &result.more);
+    if (!result.servers.servers_len)
+        result.status.code = check_filter(session_of(conn)->cluster, args->vm, args->node, text);
     call_reply(call, &result);
 }
 
@@ -299,7 +312,8 @@ void admin_handle_programs(struct conn *conn, struct call *call, void *object)
     const admin_numbered_page *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
     admin_program programs[CTL_MAX_PAGE];
-    admin_programs_result result = { .status = { CTL_OK, (char *)"" }, .programs = { 0, programs } };
+    char text[CTL_MAX_TEXT + 1] = "";
+    admin_programs_result result = { .status = { CTL_OK, text }, .programs = { 0, programs } };
     struct vm *wanted = *args->vm ? vm_find(cluster, args->vm) : NULL;
     struct program *program;
     for (size_t at = map_after_id(&cluster->programs, args->after); (program = map_at(&cluster->programs, at)); at++) {
@@ -317,6 +331,8 @@ void admin_handle_programs(struct conn *conn, struct call *call, void *object)
             .server = program->server ? program->server->row.id : 0, .since = program->since,
         };
     }
+    if (!result.programs.programs_len)
+        result.status.code = check_filter(cluster, args->vm, args->node, text);
     call_reply(call, &result);
 }
 
@@ -332,9 +348,11 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
         return;
     }
     struct event_about which = { .vm = program->vm->row.name, .program = program->id };
+    bool away = !program->vm->session;
     cluster_event(cluster, ADMIN_INFO, "program-killed", &which, "%.200s (pid %u) by %s", program->executable, program->pid, who(conn));
     snprintf(text, sizeof text, "ended by %s", who(conn));
     if (!program->server) {
+        program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
         program_refuse(cluster, program, CTL_DENIED, text);
     } else {
         struct letter letter = { .kind = NODE_ORDER_END_PROGRAM, .server = program->server->row.id, .program = program->id,
@@ -344,22 +362,25 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
             node_send_order(cluster, program->server->node, &letter);
         program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
     }
-    reply_plain(call, CTL_OK, (char *)"");
+    *text = '\0';
+    if (away)
+        snprintf(text, sizeof text, "its client manager is not connected: only its use of the GPU is ended, its process is not");
+    reply_plain(call, CTL_OK, text);
 }
 
-/* ---- what comes later ---- */
+/* ---- not implemented ---- */
 
 void admin_handle_change(struct conn *conn, struct call *call, void *object)
 {
     (void)conn, (void)object;
-    reply_plain(call, CTL_NOT_SUPPORTED, (char *)"the SMs and the memory of a running server cannot be changed yet: "
+    reply_plain(call, CTL_NOT_SUPPORTED, (char *)"changing the SMs and the memory of a running server is not implemented: "
                 "`flytctl vm set` changes what its VM's next server has");
 }
 
 void admin_handle_migrate(struct conn *conn, struct call *call, void *object)
 {
     (void)conn, (void)object;
-    reply_plain(call, CTL_NOT_SUPPORTED, (char *)"running programs cannot be moved yet");
+    reply_plain(call, CTL_NOT_SUPPORTED, (char *)"moving running programs is not implemented");
 }
 
 /* ---- calls that wait ---- */

@@ -35,7 +35,8 @@ static const char *holder_of(struct cluster *cluster, const char *address, const
     return NULL;
 }
 
-static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, char *text)
+/* Others may have written addresses into the DB that we would not take: only those that are changed are checked. */
+static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, unsigned set, char *text)
 {
     const char *other = *row->address ? holder_of(cluster, row->address, row->name) : NULL;
     if (!protocol_name_valid(row->name))
@@ -44,6 +45,10 @@ static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, char
         return explain(text, CTL_INVALID, "a VM is entitled to at least 1 SM, not %u", row->sms);
     if (row->memory_mib < 1 || row->memory_mib > UINT64_C(1) << 40)
         return explain(text, CTL_INVALID, "a VM is entitled to at least 1 MiB of memory");
+    if (set & ADMIN_VM_SET_ADDRESS && *row->address && !protocol_address_valid(row->address))
+        return explain(text, CTL_INVALID, "'%s' is no IP address", row->address);
+    if (set & ADMIN_VM_SET_HOST && *row->host && !protocol_host_valid(row->host))
+        return explain(text, CTL_INVALID, "'%s' is neither an IP address nor a node's name", row->host);
     if (row->sharing & ~(unsigned)CTL_SHARING_ALL)
         return explain(text, CTL_INVALID, "there is no such kind of sharing (%#x)", row->sharing);
     if (row->wait > ADMIN_WAIT_IN_LINE)
@@ -104,7 +109,7 @@ static ctl_code prepare_add(struct cluster *cluster, struct change *change, char
     struct db_vm *row = &change->row.row.vm;
     change->row = (struct db_change){ .action = DB_INSERT, .kind = DB_VM };
     *row = change->wanted;
-    ctl_code code = check_row(cluster, row, text);
+    ctl_code code = check_row(cluster, row, ~0u, text);
     if (code == CTL_OK && map_get(&cluster->vms, row->name))
         code = explain(text, CTL_EXISTS, "there is a VM '%s' already", row->name);
     if (code == CTL_OK && !row->has_stored)
@@ -169,7 +174,7 @@ static ctl_code prepare_set(struct cluster *cluster, struct change *change, char
     change->row = (struct db_change){ .action = DB_PUT, .kind = DB_VM };
     *row = vm->row;
     merge(&change->wanted, change->set, row);
-    ctl_code code = check_row(cluster, row, text);
+    ctl_code code = check_row(cluster, row, change->set, text);
     if (code == CTL_OK && change->set & ADMIN_VM_SET_SECRET)
         code = new_secret(row, change->secret, text);
     size_t in_use = 0;

@@ -6,6 +6,7 @@
 #define AT(member) offsetof(struct cluster_config, member)
 
 static const char *const tls_words[] = { "auto", "on", "off", "allow", NULL };
+static const char *const wait_words[] = { "in-line", "fail", NULL };
 static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
 const char *const cluster_policies[] = { "best-fit", "spread", "first-fit", NULL };
 
@@ -34,8 +35,8 @@ static const struct config_key keys[] = {
       "factor by which the SMs of a GPU may be promised; 1: never more than there are" },
     { "placement.overcommit-memory", CONFIG_SECONDS, AT(overcommit_memory), "1", 1, 1000, .reload = true, .help =
       "the same for memory" },
-    { "placement.wait", CONFIG_BOOL, AT(wait), "true", .reload = true, .help =
-      "a program that finds no free GPU waits in line (true) or fails (false); a VM may have its own rule" },
+    { "placement.wait", CONFIG_CHOICE, AT(wait), "in-line", .choices = wait_words, .when_true = "in-line", .when_false = "fail",
+      .reload = true, .help = "a program that finds no free GPU waits in line or fails; a VM may have its own rule" },
     { "placement.wait-seconds", CONFIG_SECONDS, AT(wait_seconds), "3600", 0, 1e7, .reload = true, .help =
       "the longest that it waits; 0: for ever" },
     { "placement.sharing", CONFIG_SHARING, AT(sharing), "exclusive,mig,time-slice", .reload = true, .help =

@@ -5,6 +5,7 @@
 #include "control-managers/common/config.h"
 
 enum { CLUSTER_TLS_AUTO, CLUSTER_TLS_ON, CLUSTER_TLS_OFF, CLUSTER_TLS_ALLOW };
+enum { CLUSTER_WAIT_IN_LINE, CLUSTER_WAIT_FAIL };
 
 struct cluster_config {
     /* vm-resource-db */
@@ -21,7 +22,7 @@ struct cluster_config {
     /* placement */
     int      policy;
     double   overcommit_sms, overcommit_memory;
-    bool     wait;
+    int      wait;
     double   wait_seconds;
     unsigned sharing;
     int64_t  ungrouped_programs, overtaking;

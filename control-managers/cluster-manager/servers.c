@@ -268,7 +268,7 @@ static bool may_wait(const struct cluster *cluster, const struct program *progra
         return program->wait == CLIENT_WAIT_YES;
     if (program->vm->row.wait != ADMIN_WAIT_DEFAULT)
         return program->vm->row.wait == ADMIN_WAIT_IN_LINE;
-    return cluster->values->wait;
+    return cluster->values->wait == CLUSTER_WAIT_IN_LINE;
 }
 
 ctl_code server_seek(struct cluster *cluster, struct program *program, client_wait wait, unsigned wait_ms, char *text)

@@ -307,6 +307,10 @@ static void set_setting(struct config *config, const struct config_key *key, con
 {
     char text[8192];
     int line = (int)config_setting_source_line(setting), type = config_setting_type(setting);
+    if (type == CONFIG_TYPE_BOOL && key->when_true) {
+        set_text(config, key, config_setting_get_bool(setting) ? key->when_true : key->when_false, line);
+        return;
+    }
     if (!type_good(key->kind, type)) {
         complain_line(config, line, "%s has the wrong type; expected %s", key->path, kind_text(key->kind));
         return;

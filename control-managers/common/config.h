@@ -38,6 +38,7 @@ struct config_key {
     const char        *initial;         /* as it would be written, without quotes; NULL: it must be given */
     double             min, max;        /* of numbers; both 0: any */
     const char *const *choices;         /* NULL-terminated */
+    const char        *when_true, *when_false;  /* of a choice that was a boolean in older files: what true and false mean */
     bool               reload;          /* can change on SIGHUP; others are reported as needing a restart */
     const char        *help;            /* one sentence */
 };

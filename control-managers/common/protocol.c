@@ -1,5 +1,6 @@
 #include "control-managers/common/protocol.h"
 
+#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,6 +187,25 @@ bool protocol_name_valid(const char *name)
             return false;
     return true;
 }
+
+bool protocol_address_valid(const char *text)
+{
+    unsigned char address[16];
+    return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
+}
+
+bool protocol_host_valid(const char *text)
+{
+    bool figures = strspn(text, "0123456789.") == strlen(text);
+    return protocol_address_valid(text) || (!figures && protocol_name_valid(text));
+}
+
+const char *const protocol_event_kinds[] = {
+    "change-failed", "change-unknown", "client-away", "client-joined", "db-away", "db-back", "gpu-fault", "gpu-kept", "gpu-ready",
+    "key-changed", "key-retired", "manager-started", "node-back", "node-drained", "node-joined", "node-lost", "node-removed",
+    "node-suspect", "node-undrained", "order-failed", "program-ended", "program-killed", "program-refused", "reloaded", "server-ended",
+    "server-lost", "server-placed", "server-restarted", "server-running", "server-stopping", "vm-added", "vm-changed", "vm-removed", NULL,
+};
 
 /* Length of the well-formed UTF-8 sequence at `at`, 0 if there is none (overlong forms and surrogates included). */
 static size_t utf8_length(const unsigned char *at)

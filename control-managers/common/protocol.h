@@ -50,6 +50,12 @@ unsigned    protocol_sharing_parse(const char *text);
 
 /* Names of VMs, nodes, GPUs: 1 to CTL_MAX_NAME of [A-Za-z0-9._:-], not beginning with '-' or '.'. */
 bool        protocol_name_valid(const char *);
+/* An IPv4 or IPv6 address in figures. */
+bool        protocol_address_valid(const char *);
+/* An address, or the name of a node or machine. What consists of digits and dots only is meant as an address. */
+bool        protocol_host_valid(const char *);
+/* The kinds of events that a cluster manager tells of, ended by NULL. */
+extern const char *const protocol_event_kinds[];
 /* Control characters and broken UTF-8 become '?', for text of peers that goes to logs and terminals. */
 void        protocol_text_clean(char *);
 

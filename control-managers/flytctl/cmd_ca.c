@@ -13,7 +13,6 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
-#include <arpa/inet.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,7 +33,7 @@ const struct option_row ca_issue_options[] = {
     { 0 },
 };
 
-enum { PATH_SIZE = 1200, MAX_COMMON_NAME = 64 };
+enum { PATH_SIZE = 1200, MAX_COMMON_NAME = 64, MOST_DAYS = 36500 };
 
 static int fail_openssl(struct flytctl *ctl, const char *what)
 {
@@ -169,15 +168,6 @@ static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key,
     return certificate;
 }
 
-static bool read_days(struct flytctl *ctl, uint64_t *days)
-{
-    if (!option_number(ctl, "days", 36500, days))
-        return false;
-    if (*days == 0)
-        complain(ctl, EXIT_USAGE, "--days wants at least 1");
-    return *days > 0;
-}
-
 /* ---- commands ---- */
 
 int command_ca_create(struct flytctl *ctl)
@@ -185,7 +175,7 @@ int command_ca_create(struct flytctl *ctl)
     const char *folder = ctl->argv[0], *name = option(ctl, "name") ? option(ctl, "name") : "flyt";
     char key_path[PATH_SIZE], certificate_path[PATH_SIZE], common_name[MAX_COMMON_NAME + 8];
     uint64_t days = 3650;
-    if (!read_days(ctl, &days))
+    if (!option_number(ctl, "days", 1, MOST_DAYS, &days))
         return EXIT_USAGE;
     if (!protocol_name_valid(name) || strlen(name) > MAX_COMMON_NAME - 3 || strlen(folder) > 1000)
         return complain(ctl, EXIT_USAGE, "'%s' is no name for an authority, or the folder's path is too long", name);
@@ -215,10 +205,9 @@ static bool alternative_names(struct flytctl *ctl, char *text, size_t size)
     *text = '\0';
     for (int i = 0; i < option_count(ctl, "host"); i++) {
         const char *host = option_at(ctl, "host", i);
-        unsigned char address[16];
-        bool is_ip = inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+        bool is_ip = protocol_address_valid(host);
         size_t at = strlen(text), length = strlen(host);
-        if (length == 0 || length > 253 || (!is_ip && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != length) ||
+        if (length == 0 || length > 253 || (!is_ip && strspn(host, "0123456789.") == length) || (!is_ip && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != length) ||
             at + length + 8 > size) {
             complain(ctl, EXIT_USAGE, "--host: '%s' is neither an address nor a host's name", host);
             return false;
@@ -251,7 +240,7 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
     else if (strlen(issue->folder) > 1000 || strlen(issue->out) > 1000)
         complain(ctl, EXIT_USAGE, "the folder's path is too long");
     else
-        return alternative_names(ctl, issue->hosts, sizeof issue->hosts) && read_days(ctl, &issue->days);
+        return alternative_names(ctl, issue->hosts, sizeof issue->hosts) && option_number(ctl, "days", 1, MOST_DAYS, &issue->days);
     return false;
 }
 
@@ -306,8 +295,8 @@ static void time_text(const ASN1_TIME *time, char *text, size_t size)
 int command_ca_show(struct flytctl *ctl)
 {
     static const struct column columns[] = {
-        { "FILE", "file", COLUMN_TEXT, NULL },  { "NAME", "name", COLUMN_TEXT, NULL },    { "ISSUER", "issuer", COLUMN_TEXT, NULL },
-        { "FROM", "from", COLUMN_TEXT, NULL },  { "UNTIL", "until", COLUMN_TEXT, NULL },  { "VALID", "valid", COLUMN_YES, NULL },
+        { "FILE", "file", COLUMN_END, NULL, 0 },  { "NAME", "name", COLUMN_TEXT, NULL, 0 },    { "ISSUER", "issuer", COLUMN_TEXT, NULL, 0 },
+        { "FROM", "from", COLUMN_TEXT, NULL, 1 },  { "UNTIL", "until", COLUMN_TEXT, NULL, 0 },  { "VALID", "valid", COLUMN_YES, NULL, 0 },
     };
     json_t *rows = json_array();
     for (int i = 0; i < ctl->argc; i++) {

@@ -1,9 +1,7 @@
 /*
- * cmd_change.c: changes of what runs, with the names and letters that existing users know. A plain number for --memory is
- * MB here, as it was there.
+ * cmd_change.c: changes of what runs, with the names and letters that existing users know.
  */
 #include <string.h>
-#include <strings.h>
 
 #include "control-managers/flytctl/flytctl.h"
 
@@ -11,7 +9,7 @@
     { "ip", 'i', "VM", "name or address of the VM", false },                                                                       \
     { "client-id", 'c', "ID", "only this program (all)", false },                                                                  \
     { "sm-cores", 's', "N", "streaming multiprocessors", false },                                                                  \
-    { "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MB", false }
+    { "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false }
 const struct option_row change_options[] = { WHOM, { 0 } };
 const struct option_row migrate_options[] = {
     WHOM, { "dst-node", 'n', "NODE", "node to move to", false }, { "dst-gpu", 'g', "GPU", "GPU to move to", false }, { 0 },
@@ -32,8 +30,8 @@ static bool read_whom(struct flytctl *ctl, struct whom *whom)
         complain(ctl, EXIT_USAGE, "which VM? --ip is needed");
         return false;
     }
-    return option_number(ctl, "client-id", UINT64_MAX, &whom->client) && option_number(ctl, "sm-cores", 1000000, &whom->sms) &&
-           option_size(ctl, "memory", 1 << 20, &whom->memory);
+    return option_number(ctl, "client-id", 0, UINT64_MAX, &whom->client) && option_number(ctl, "sm-cores", 0, 1000000, &whom->sms) &&
+           option_size(ctl, "memory", &whom->memory);
 }
 
 int command_change(struct flytctl *ctl)
@@ -73,12 +71,11 @@ int command_migrate(struct flytctl *ctl)
 
 int command_grouping(struct flytctl *ctl)
 {
-    static const char *const yes[] = { "on", "true", "yes", "1" }, *const no[] = { "off", "false", "no", "0" };
-    const char *enable = option(ctl, "enable");
-    admin_grouping_args args = { .vm = (char *)(uintptr_t)option(ctl, "ip"), .enable = 2 };
-    for (size_t i = 0; enable && i < COUNT(yes); i++)
-        args.enable = strcasecmp(enable, yes[i]) == 0 ? 1 : strcasecmp(enable, no[i]) == 0 ? 0 : args.enable;
-    if (!args.vm || args.enable == 2)
+    bool on = false;
+    if (!option_switch(ctl, "enable", &on))
+        return EXIT_USAGE;
+    admin_grouping_args args = { .vm = (char *)(uintptr_t)option(ctl, "ip"), .enable = on };
+    if (!args.vm || !option(ctl, "enable"))
         return complain(ctl, EXIT_USAGE, "--ip VM and --enable on|off are needed");
     look_with(ctl, "flytctl vm show %s", args.vm);
     return ask_plain(ctl, ADMIN_GROUPING, &args, "grouping of %s is %s", args.vm, args.enable ? "on" : "off");

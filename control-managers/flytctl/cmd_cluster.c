@@ -4,32 +4,32 @@
 #include "control-managers/flytctl/flytctl.h"
 
 static const struct column node_columns[] = {
-    { "NAME", "name", COLUMN_TEXT, NULL },           { "STATE", "state", COLUMN_TEXT, NULL },          { "DRAINED", "drained", COLUMN_YES, NULL },
-    { "HOST", "host", COLUMN_TEXT, NULL },           { "GPUS", "gpu_count", COLUMN_NUMBER, NULL },     { "SMS", "sms_used", COLUMN_PART, "sms" },
-    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory" }, { "SERVERS", "servers", COLUMN_NUMBER, NULL }, { "HEARD", "last_heard", COLUMN_AGO, NULL },
+    { "NAME", "name", COLUMN_TEXT, NULL, 0 },           { "STATE", "state", COLUMN_TEXT, NULL, 0 },          { "DRAINED", "drained", COLUMN_YES, NULL, 1 },
+    { "HOST", "host", COLUMN_TEXT, NULL, 2 },           { "GPUS", "gpu_count", COLUMN_NUMBER, NULL, 0 },     { "SMS", "sms_used", COLUMN_PART, "sms", 0 },
+    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 }, { "SERVERS", "servers", COLUMN_NUMBER, NULL, 0 }, { "HEARD", "last_heard", COLUMN_AGO, NULL, 0 },
 };
 static const struct column node_fields[] = {
-    { "Name", "name", COLUMN_TEXT, NULL },           { "Host", "host", COLUMN_TEXT, NULL },            { "Addresses", "addresses", COLUMN_LIST, NULL },
-    { "State", "state", COLUMN_TEXT, NULL },         { "Drained", "drained", COLUMN_YES, NULL },       { "Last heard", "last_heard", COLUMN_AGO, NULL },
-    { "Software", "software", COLUMN_TEXT, NULL },   { "SMs used", "sms_used", COLUMN_PART, "sms" },   { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory" },
-    { "GPU servers", "servers", COLUMN_NUMBER, NULL }, { "Encrypted", "encrypted", COLUMN_YES, NULL },
+    { "Name", "name", COLUMN_TEXT, NULL, 0 },           { "Host", "host", COLUMN_TEXT, NULL, 0 },            { "Addresses", "addresses", COLUMN_LIST, NULL, 0 },
+    { "State", "state", COLUMN_TEXT, NULL, 0 },         { "Drained", "drained", COLUMN_YES, NULL, 0 },       { "Last heard", "last_heard", COLUMN_AGO, NULL, 0 },
+    { "Software", "software", COLUMN_TEXT, NULL, 0 },   { "SMs used", "sms_used", COLUMN_PART, "sms", 0 },   { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
+    { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 }, { "Encrypted", "encrypted", COLUMN_YES, NULL, 0 },
 };
 static const struct column gpu_columns[] = {
-    { "GPU", "id", COLUMN_TEXT, NULL },              { "PRODUCT", "product", COLUMN_TEXT, NULL },      { "STATE", "state", COLUMN_TEXT, NULL },
-    { "SMS", "sms_used", COLUMN_PART, "sms" },       { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory" }, { "SHARING", "sharing", COLUMN_LIST, NULL },
-    { "LIMITS", "sm_limits", COLUMN_YES, NULL },     { "SERVERS", "servers", COLUMN_NUMBER, NULL },    { "REMARK", "text", COLUMN_TEXT, NULL },
+    { "GPU", "id", COLUMN_TEXT, NULL, 0 },              { "PRODUCT", "product", COLUMN_TEXT, NULL, 3 },      { "STATE", "state", COLUMN_TEXT, NULL, 0 },
+    { "SMS", "sms_used", COLUMN_PART, "sms", 0 },       { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 }, { "SHARING", "sharing", COLUMN_LIST, NULL, 2 },
+    { "LIMITS", "sm_limits", COLUMN_YES, NULL, 4 },     { "SERVERS", "servers", COLUMN_NUMBER, NULL, 0 },    { "REMARK", "text", COLUMN_TEXT, NULL, 1 },
 };
 static const struct column server_columns[] = {
-    { "ID", "id", COLUMN_NUMBER, NULL },             { "VM", "vm", COLUMN_TEXT, NULL },                { "NODE", "node", COLUMN_TEXT, NULL },
-    { "GPU", "gpu", COLUMN_TEXT, NULL },             { "STATE", "state", COLUMN_TEXT, NULL },          { "SHARING", "sharing", COLUMN_TEXT, NULL },
-    { "SMS", "sms_granted", COLUMN_PART, "sms" },    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory" }, { "PROGRAMS", "programs", COLUMN_NUMBER, NULL },
-    { "PID", "pid", COLUMN_NUMBER, NULL },           { "BY", "transports", COLUMN_LIST, NULL },        { "RESTARTS", "restarts", COLUMN_NUMBER, NULL },
-    { "REMARK", "text", COLUMN_TEXT, NULL },
+    { "ID", "id", COLUMN_NUMBER, NULL, 0 },             { "VM", "vm", COLUMN_TEXT, NULL, 0 },                { "NODE", "node", COLUMN_TEXT, NULL, 0 },
+    { "GPU", "gpu", COLUMN_TEXT, NULL, 5 },             { "STATE", "state", COLUMN_TEXT, NULL, 0 },          { "SHARING", "sharing", COLUMN_TEXT, NULL, 2 },
+    { "SMS", "sms_granted", COLUMN_PART, "sms", 0 },    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 }, { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 },
+    { "PID", "pid", COLUMN_NUMBER, NULL, 6 },           { "BY", "transports", COLUMN_LIST, NULL, 3 },        { "RESTARTS", "restarts", COLUMN_NUMBER, NULL, 4 },
+    { "REMARK", "text", COLUMN_TEXT, NULL, 1 },
 };
 static const struct column program_columns[] = {
-    { "ID", "id", COLUMN_NUMBER, NULL },             { "VM", "vm", COLUMN_TEXT, NULL },                { "PID", "pid", COLUMN_NUMBER, NULL },
-    { "STATE", "state", COLUMN_TEXT, NULL },         { "POSITION", "position", COLUMN_NUMBER, NULL },  { "SERVER", "server", COLUMN_NUMBER, NULL },
-    { "SINCE", "since", COLUMN_AGO, NULL },          { "EXECUTABLE", "executable", COLUMN_TEXT, NULL },
+    { "ID", "id", COLUMN_NUMBER, NULL, 0 },             { "VM", "vm", COLUMN_TEXT, NULL, 0 },                { "PID", "pid", COLUMN_NUMBER, NULL, 0 },
+    { "STATE", "state", COLUMN_TEXT, NULL, 0 },         { "POSITION", "position", COLUMN_NUMBER, NULL, 1 },  { "SERVER", "server", COLUMN_NUMBER, NULL, 0 },
+    { "SINCE", "since", COLUMN_AGO, NULL, 0 },          { "EXECUTABLE", "executable", COLUMN_END, NULL, 0 },
 };
 
 int command_node_list(struct flytctl *ctl)
@@ -53,7 +53,7 @@ int command_node_show(struct flytctl *ctl)
     code = print_object(ctl, row, node_fields, COUNT(node_fields));
     if (!ctl->json) {
         printf("\n");
-        print_table(gpus, gpu_columns, COUNT(gpu_columns));
+        print_table(ctl, gpus, gpu_columns, COUNT(gpu_columns));
     }
     json_decref(gpus);
     return code;

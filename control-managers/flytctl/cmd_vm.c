@@ -1,16 +1,19 @@
 /* cmd_vm.c: entitlements, one at a time. */
+#include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "control-managers/flytctl/flytctl.h"
 #include "cpu/common/secret.h"
 
 #define ENTITLEMENT                                                                                                                                  \
     { "sms", 's', "N", "streaming multiprocessors", false },                                                                                         \
-    { "memory", 'm', "SIZE", "device memory, as 512M or 2G", false },                                                                                 \
+    { "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false },                                                                                 \
     { "address", 'a', "IP", "address of the VM", false },                                                                                            \
-    { "host", 'H', "IP", "machine that hosts it; a GPU there is preferred", false },                                                                  \
+    { "host", 'H', "IP", "machine that hosts it, or its node's name; a GPU there is preferred", false },                                                                  \
     { "sharing", 0, "LIST", "accepted: exclusive, mig, time-slice, mps, any (as configured)", false },                                               \
     { "grouping", 'g', "on|off", "one GPU server for all its programs, or one each (on)", false },                                                   \
     { "wait", 'w', "WHAT", "when no GPU is free: in-line, fail, or default (as configured)", false },                                               \
@@ -19,34 +22,31 @@ const struct option_row vm_add_options[] = { ENTITLEMENT, { 0 } };
 const struct option_row vm_set_options[] = { ENTITLEMENT, { "new-secret", 0, NULL, "make a new secret; connections of the old one end", false }, { 0 } };
 
 static const struct column vm_columns[] = {
-    { "NAME", "name", COLUMN_TEXT, NULL },       { "ADDRESS", "address", COLUMN_TEXT, NULL },  { "HOST", "host", COLUMN_TEXT, NULL },
-    { "SMS", "sms", COLUMN_NUMBER, NULL },       { "MEMORY", "memory", COLUMN_SIZE, NULL },    { "SHARING", "sharing", COLUMN_LIST, NULL },
-    { "GROUPING", "grouping", COLUMN_YES, NULL }, { "CONNECTED", "connected", COLUMN_YES, NULL }, { "SERVERS", "servers", COLUMN_NUMBER, NULL },
-    { "PROGRAMS", "programs", COLUMN_NUMBER, NULL }, { "WAITING", "waiting", COLUMN_NUMBER, NULL },
+    { "NAME", "name", COLUMN_TEXT, NULL, 0 },       { "ADDRESS", "address", COLUMN_TEXT, NULL, 3 },  { "HOST", "host", COLUMN_TEXT, NULL, 6 },
+    { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },       { "MEMORY", "memory", COLUMN_SIZE, NULL, 0 },    { "SHARING", "sharing", COLUMN_LIST, NULL, 4 },
+    { "GROUPING", "grouping", COLUMN_YES, NULL, 5 }, { "CONNECTED", "connected", COLUMN_YES, NULL, 1 }, { "SERVERS", "servers", COLUMN_NUMBER, NULL, 2 },
+    { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 }, { "WAITING", "waiting", COLUMN_NUMBER, NULL, 0 },
 };
 
 static const struct column vm_fields[] = {
-    { "Name", "name", COLUMN_TEXT, NULL },       { "Address", "address", COLUMN_TEXT, NULL },  { "Host", "host", COLUMN_TEXT, NULL },
-    { "SMs", "sms", COLUMN_NUMBER, NULL },       { "Memory", "memory", COLUMN_SIZE, NULL },    { "Sharing accepted", "sharing", COLUMN_LIST, NULL },
-    { "Grouping", "grouping", COLUMN_YES, NULL }, { "When no GPU is free", "wait", COLUMN_TEXT, NULL }, { "Has a secret", "has_secret", COLUMN_YES, NULL },
-    { "Connected", "connected", COLUMN_YES, NULL }, { "Encrypted", "encrypted", COLUMN_YES, NULL }, { "Last heard", "last_heard", COLUMN_AGO, NULL }, { "GPU servers", "servers", COLUMN_NUMBER, NULL },
-    { "Programs", "programs", COLUMN_NUMBER, NULL }, { "Waiting", "waiting", COLUMN_NUMBER, NULL },
+    { "Name", "name", COLUMN_TEXT, NULL, 0 },       { "Address", "address", COLUMN_TEXT, NULL, 0 },  { "Host", "host", COLUMN_TEXT, NULL, 0 },
+    { "SMs", "sms", COLUMN_NUMBER, NULL, 0 },       { "Memory", "memory", COLUMN_SIZE, NULL, 0 },    { "Sharing accepted", "sharing", COLUMN_LIST, NULL, 0 },
+    { "Grouping", "grouping", COLUMN_YES, NULL, 0 }, { "When no GPU is free", "wait", COLUMN_TEXT, NULL, 0 }, { "Has a secret", "has_secret", COLUMN_YES, NULL, 0 },
+    { "Connected", "connected", COLUMN_YES, NULL, 0 }, { "Encrypted", "encrypted", COLUMN_YES, NULL, 0 }, { "Last heard", "last_heard", COLUMN_AGO, NULL, 0 }, { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 },
+    { "Programs", "programs", COLUMN_NUMBER, NULL, 0 }, { "Waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
 };
 
 static bool read_words(struct flytctl *ctl, admin_vm *vm)
 {
-    const char *sharing = option(ctl, "sharing"), *grouping = option(ctl, "grouping"), *wait = option(ctl, "wait");
+    const char *sharing = option(ctl, "sharing"), *wait = option(ctl, "wait");
+    bool grouping = true;
     if (sharing && !(vm->sharing = protocol_sharing_parse(sharing))) {
         complain(ctl, EXIT_USAGE, "--sharing: '%s' is no list of exclusive, mig, time-slice, mps, any", sharing);
         return false;
     }
-    vm->grouping = 1;
-    if (grouping && (strcasecmp(grouping, "off") == 0 || strcasecmp(grouping, "on") == 0)) {
-        vm->grouping = strcasecmp(grouping, "on") == 0;
-    } else if (grouping) {
-        complain(ctl, EXIT_USAGE, "--grouping wants on or off, not '%s'", grouping);
+    if (!option_switch(ctl, "grouping", &grouping))
         return false;
-    }
+    vm->grouping = grouping;
     vm->wait = ADMIN_WAIT_DEFAULT;
     if (!wait || strcmp(wait, "default") == 0)
         return true;
@@ -67,18 +67,20 @@ static bool read_entitlement(struct flytctl *ctl, admin_vm *vm)
         complain(ctl, EXIT_USAGE, "'%s' is no name for a VM: up to %d letters, digits and ._:- are, not beginning with - or .", vm->name, CTL_MAX_NAME);
         return false;
     }
-    if (!option_number(ctl, "sms", 1000000, &sms) || !option_size(ctl, "memory", 1, &vm->memory) || !read_words(ctl, vm))
+    if (!option_number(ctl, "sms", 0, 1000000, &sms) || !option_size(ctl, "memory", &vm->memory) || !read_words(ctl, vm))
         return false;
     vm->sms = (unsigned)sms;
     if (option(ctl, "address"))
         vm->address = (char *)(uintptr_t)option(ctl, "address");
     if (option(ctl, "host"))
         vm->host = (char *)(uintptr_t)option(ctl, "host");
-    if (strlen(vm->address) > CTL_MAX_HOST || strlen(vm->host) > CTL_MAX_HOST) {
-        complain(ctl, EXIT_USAGE, "--address and --host take at most %d characters", CTL_MAX_HOST);
-        return false;
-    }
-    return true;
+    if (*vm->address && !protocol_address_valid(vm->address))
+        complain(ctl, EXIT_USAGE, "--address: '%s' is no IP address", vm->address);
+    else if (*vm->host && !protocol_host_valid(vm->host))
+        complain(ctl, EXIT_USAGE, "--host: '%s' is neither an IP address nor a node's name", vm->host);
+    else
+        return true;
+    return false;
 }
 
 /* The secret exists nowhere else any more: where it cannot be written to its file it is printed after all. */
@@ -128,11 +130,30 @@ static int give_secret_perhaps(struct flytctl *ctl, const char *name, const admi
                          name, ctl->json ? "" : "\n", ctl->json ? " see `secret`" : secret);
 }
 
+/* Before anything is changed: could the secret be written there? */
+static int check_secret_file(struct flytctl *ctl)
+{
+    const char *file = option(ctl, "secret-file");
+    char folder[4096];
+    struct stat there;
+    if (!file)
+        return EXIT_FINE;
+    snprintf(folder, sizeof folder, "%s", file);
+    if (access(dirname(folder), W_OK | X_OK) != 0)
+        return complain(ctl, EXIT_FAILED, "--secret-file: nothing can be written to %s: %s. Nothing was changed", folder, strerror(errno));
+    if (stat(file, &there) == 0 && !S_ISREG(there.st_mode))
+        return complain(ctl, EXIT_USAGE, "--secret-file: %s is no file. Nothing was changed", file);
+    return EXIT_FINE;
+}
+
 static int ask_for_secret(struct flytctl *ctl, uint32_t procedure, const void *args, const char *what, const char *name)
 {
     admin_vm_add_result result;
+    int code = check_secret_file(ctl);
+    if (code)
+        return code;
     look_with(ctl, "flytctl vm show %s", name);
-    int code = ask_raw(ctl, procedure, args, &result);
+    code = ask_raw(ctl, procedure, args, &result);
     if (code)
         return code;
     if (result.status.code == CTL_OK)

@@ -82,7 +82,7 @@ int command_vm_export(struct flytctl *ctl)
     }
     size_t count = json_array_size(rows);
     json_t *file = json_pack("{s:s, s:i, s:o}", "format", "flyt-vms", "version", 1, "vms", rows);
-    if (ctl->argc == 0) {
+    if (ctl->argc == 0 || strcmp(ctl->argv[0], "-") == 0) {
         print_json(file);
         return EXIT_FINE;
     }
@@ -95,14 +95,14 @@ int command_vm_export(struct flytctl *ctl)
 
 /* ---- import ---- */
 
-/* One document, an array of them, our own file, or a document a line. NULL: complained. */
-static json_t *read_file(struct flytctl *ctl, const char *path)
+/* One document, an array of them, our own file, or a document a line. NULL: complained, and *code is the exit status. */
+static json_t *read_file(struct flytctl *ctl, const char *path, int *code)
 {
     json_error_t error;
     bool standard = strcmp(path, "-") == 0;
     FILE *in = standard ? stdin : fopen(path, "re");
     if (!in) {
-        complain(ctl, EXIT_FAILED, "cannot read %s: %s", path, strerror(errno));
+        *code = complain(ctl, EXIT_FAILED, "cannot read %s: %s", path, strerror(errno));
         return NULL;
     }
     json_t *rows = json_array(), *part;
@@ -123,7 +123,7 @@ static json_t *read_file(struct flytctl *ctl, const char *path)
     if (!standard)
         fclose(in);
     if (!part) {
-        complain(ctl, EXIT_USAGE, "%s:%d: %s", path, error.line, error.text);
+        *code = complain(ctl, EXIT_USAGE, "%s:%d: %s", path, error.line, error.text);
         json_decref(rows);
         return NULL;
     }
@@ -208,8 +208,10 @@ static const char *read_row(const json_t *row, admin_vm_add_args *args, u_char *
         vm->name = vm->address;
     if (!protocol_name_valid(vm->name))
         return "it has no valid name (or vm_ip)";
-    if (strlen(vm->address) > CTL_MAX_HOST || strlen(vm->host) > CTL_MAX_HOST)
-        return "its address or host is too long";
+    if (*vm->address && !protocol_address_valid(vm->address))
+        return "its address (or vm_ip) is no IP address";
+    if (*vm->host && !protocol_host_valid(vm->host))
+        return "its host (or host_ip) is neither an IP address nor a node's name";
     if (!read_number(json_object_get(row, existing ? "compute_units" : "sms"), &sms) || sms == 0 || sms > 1000000)
         return "its number of SMs (sms, or compute_units) makes no sense";
     if (!read_number(json_object_get(row, "memory"), &memory) || memory == 0)
@@ -265,9 +267,10 @@ static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct
 
 int command_vm_import(struct flytctl *ctl)
 {
-    json_t *rows = read_file(ctl, ctl->argv[0]), *row;
+    int code = EXIT_FINE;
+    json_t *rows = read_file(ctl, ctl->argv[0], &code), *row;
     if (!rows)
-        return EXIT_FAILED;
+        return code;
     size_t i;
     int wrong = 0;
     admin_vm_add_args args;
@@ -289,7 +292,7 @@ int command_vm_import(struct flytctl *ctl)
     struct tally tally = { .secrets = json_object() };
     json_array_foreach(rows, i, row) {
         read_row(row, &args, verifier);
-        int code = import_row(ctl, &args, &tally);
+        code = import_row(ctl, &args, &tally);
         tally.failed += code != EXIT_FINE;
         tally.first_failure = tally.first_failure ? tally.first_failure : code;
         if (code == EXIT_UNREACHABLE || code == EXIT_DB_AWAY || code == EXIT_UNKNOWN) {

@@ -23,13 +23,13 @@ const struct option_row top_options[] = {
 };
 
 static const struct column status_fields[] = {
-    { "Cluster", "cluster", COLUMN_TEXT, NULL },      { "Software", "software", COLUMN_TEXT, NULL },      { "Started", "started", COLUMN_AGO, NULL },
-    { "Resource DB", "db", COLUMN_TEXT, NULL },       { "Resource DB is up", "db_up", COLUMN_YES, NULL }, { "Resource DB says", "db_text", COLUMN_TEXT, NULL },
-    { "Placement", "policy", COLUMN_TEXT, NULL },     { "TLS", "tls", COLUMN_YES, NULL },                 { "Without TLS", "unencrypted", COLUMN_NUMBER, NULL },
-    { "Nodes up", "nodes_up", COLUMN_PART, "nodes" },
-    { "GPUs ready", "gpus_ready", COLUMN_PART, "gpus" }, { "SMs used", "sms_used", COLUMN_PART, "sms" },  { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory" },
-    { "VMs connected", "vms_connected", COLUMN_PART, "vms" }, { "GPU servers", "servers", COLUMN_NUMBER, NULL }, { "Programs", "programs", COLUMN_NUMBER, NULL },
-    { "Programs waiting", "waiting", COLUMN_NUMBER, NULL },
+    { "Cluster", "cluster", COLUMN_TEXT, NULL, 0 },      { "Software", "software", COLUMN_TEXT, NULL, 0 },      { "Started", "started", COLUMN_AGO, NULL, 0 },
+    { "Resource DB", "db", COLUMN_TEXT, NULL, 0 },       { "Resource DB is up", "db_up", COLUMN_YES, NULL, 0 }, { "Resource DB says", "db_text", COLUMN_TEXT, NULL, 0 },
+    { "Placement", "policy", COLUMN_TEXT, NULL, 0 },     { "TLS", "tls", COLUMN_YES, NULL, 0 },                 { "Without TLS", "unencrypted", COLUMN_NUMBER, NULL, 0 },
+    { "Nodes up", "nodes_up", COLUMN_PART, "nodes", 0 },
+    { "GPUs ready", "gpus_ready", COLUMN_PART, "gpus", 0 }, { "SMs used", "sms_used", COLUMN_PART, "sms", 0 },  { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
+    { "VMs connected", "vms_connected", COLUMN_PART, "vms", 0 }, { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 }, { "Programs", "programs", COLUMN_NUMBER, NULL, 0 },
+    { "Programs waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
 };
 
 int command_status(struct flytctl *ctl)
@@ -57,22 +57,22 @@ int command_reload(struct flytctl *ctl)
 
 /* ---- top ---- */
 
-static void print_top(const admin_top_result *top)
+static void print_top(const struct flytctl *ctl, const admin_top_result *top)
 {
     static const struct column columns[] = {
-        { "SERVER", "id", COLUMN_NUMBER, NULL },     { "VM", "vm", COLUMN_TEXT, NULL },          { "NODE", "node", COLUMN_TEXT, NULL },
-        { "STATE", "state", COLUMN_TEXT, NULL },     { "SMS", "sms", COLUMN_NUMBER, NULL },      { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory" },
-        { "PROGRAMS", "programs", COLUMN_NUMBER, NULL }, { "WORKERS", "workers", COLUMN_NUMBER, NULL }, { "UP", "created", COLUMN_AGO, NULL },
+        { "SERVER", "id", COLUMN_NUMBER, NULL, 0 },     { "VM", "vm", COLUMN_TEXT, NULL, 0 },          { "NODE", "node", COLUMN_TEXT, NULL, 0 },
+        { "STATE", "state", COLUMN_TEXT, NULL, 0 },     { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },      { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
+        { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 }, { "WORKERS", "workers", COLUMN_NUMBER, NULL, 1 }, { "UP", "created", COLUMN_AGO, NULL, 0 },
     };
     const admin_status_result *all = &top->summary;
     char used[32], whole[32];
     json_t *rows = json_array();
     for (unsigned i = 0; i < top->servers.servers_len; i++)
         json_array_append_new(rows, row_server(&top->servers.servers_val[i]));
-    printf("Nodes %u/%u   GPUs %u/%u   SMs %u/%u   Memory %s/%s   VMs %u/%u   Servers %u   Programs %u, waiting %u%s\n\n", all->nodes_up, all->nodes,
+    printf("Nodes %u/%u   GPUs %u/%u   SMs %u/%u   Memory %s/%s\nVMs %u/%u   Servers %u   Programs %u, waiting %u%s\n\n", all->nodes_up, all->nodes,
            all->gpus_ready, all->gpus, all->sms_used, all->sms, text_size(all->memory_used, used, sizeof used), text_size(all->memory, whole, sizeof whole),
            all->vms_connected, all->vms, all->servers, all->programs, all->waiting, all->db_up ? "" : "   RESOURCE DB AWAY");
-    print_table(rows, columns, COUNT(columns));
+    print_table(ctl, rows, columns, COUNT(columns));
     json_decref(rows);
     fflush(stdout);
 }
@@ -88,9 +88,8 @@ static void print_top_json(const admin_top_result *top)
 int command_top(struct flytctl *ctl)
 {
     uint64_t interval = 2, count = 0;
-    if (!option_number(ctl, "interval", 60, &interval) || !option_number(ctl, "count", 1000000000, &count))
+    if (!option_number(ctl, "interval", 1, 60, &interval) || !option_number(ctl, "count", 0, 1000000000, &count))
         return EXIT_USAGE;
-    interval = interval ? interval : 1;
     bool screen = isatty(STDOUT_FILENO) && !ctl->json;
     uint64_t waited = interval * 1000;  /* the first picture comes at once */
     for (uint64_t shown = 0; count == 0 || shown < count;) {
@@ -110,7 +109,7 @@ int command_top(struct flytctl *ctl)
             if (ctl->json)
                 print_top_json(&result);
             else
-                print_top(&result);
+                print_top(ctl, &result);
         }
         protocol_free((xdrproc_t)xdr_admin_top_result, &result);
         if (ferror(stdout))
@@ -130,6 +129,9 @@ static bool wanted(const struct flytctl *ctl, const admin_event *event)
     return kind && (!vm || strcmp(vm, event->vm) == 0) && (!node || strcmp(node, event->node) == 0);
 }
 
+/* Of further lines of an event's text. */
+enum { EVENT_INDENT = 21 };
+
 static void print_event(const struct flytctl *ctl, const admin_event *event)
 {
     json_t *row = row_event(event);
@@ -138,10 +140,30 @@ static void print_event(const struct flytctl *ctl, const admin_event *event)
         return;
     }
     const char *time = json_string_value(json_object_get(row, "time"));
-    printf("%.19s  %-7s  %-18s  %-16s  %s\n", time ? time : "-", json_string_value(json_object_get(row, "severity")), event->kind,
-           *event->vm ? event->vm : *event->node ? event->node : "-", event->text);
+    int at = printf("%.19s  %-7s  %-18s  ", time ? time : "-", json_string_value(json_object_get(row, "severity")), event->kind);
+    at += print_name(ctl, *event->vm ? event->vm : *event->node ? event->node : "-", at, 16);
+    print_text(ctl, event->text, at, 2, EVENT_INDENT);
     fflush(stdout);
     json_decref(row);
+}
+
+static bool known_kinds(struct flytctl *ctl)
+{
+    char all[1024] = "";
+    for (const char *const *kind = protocol_event_kinds; *kind; kind++) {
+        size_t at = strlen(all);
+        snprintf(all + at, sizeof all - at, "%s%s", at ? ", " : "", *kind);
+    }
+    for (int i = 0; i < option_count(ctl, "kind"); i++) {
+        const char *const *kind = protocol_event_kinds;
+        while (*kind && strcmp(*kind, option_at(ctl, "kind", i)))
+            kind++;
+        if (!*kind) {
+            complain(ctl, EXIT_USAGE, "--kind: there are no events '%s'; there are %s", option_at(ctl, "kind", i), all);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* With --json each event is a line of its own, so that they can be read as they come. */
@@ -149,7 +171,7 @@ int command_events(struct flytctl *ctl)
 {
     uint64_t count = 20, since = 0;
     bool follow = option_count(ctl, "follow") > 0, all = option(ctl, "since") != NULL;
-    if (!option_number(ctl, "count", UINT32_MAX, &count) || !option_number(ctl, "since", UINT64_MAX >> 1, &since))
+    if (!option_number(ctl, "count", 0, UINT32_MAX, &count) || !option_number(ctl, "since", 0, UINT64_MAX >> 1, &since) || !known_kinds(ctl))
         return EXIT_USAGE;
     if (!all) {
         admin_status_result status;

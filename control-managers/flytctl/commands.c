@@ -9,6 +9,7 @@ const struct option_row global_options[] = {
     { "settings", 0, "FILE", "where the options above stand otherwise (/etc/flyt/flytctl.conf)", false },
     { "timeout", 't', "SECONDS", "how long to wait for an answer (10)", false },
     { "json", 'j', NULL, "print JSON", false },
+    { "wide", 'W', NULL, "print tables whole, also where the terminal is narrower", false },
     { "help", 'h', NULL, "print help, of a command if one is given", false },
     { "version", 'V', NULL, "print the version", false },
     { 0 },
@@ -46,7 +47,7 @@ const struct command commands[] = {
     { "server", "stop", "ID...", 1, -1, "server", "Stops a GPU server", force_options, command_server_stop },
 
     { "program", "list", "", 0, 0, "", "Lists programs, running and waiting", filter_options, command_program_list },
-    { "program", "kill", "ID...", 1, -1, "program", "Ends a program's use of the GPU", NULL, command_program_kill },
+    { "program", "kill", "ID...", 1, -1, "program", "Ends a program: its process gets SIGTERM, after 5 s SIGKILL", NULL, command_program_kill },
 
     { "config", "check", "FILE...", 1, -1, "file", "Checks configuration files; mistakes are named with file and line", config_check_options, command_config_check },
     { "config", "keys", "DAEMON", 1, 1, "daemon", "Prints all keys of cluster-manager, node-manager, client-manager or flytctl", NULL, command_config_keys },
@@ -58,11 +59,11 @@ const struct command commands[] = {
     { NULL, "list-vms", "", 0, 0, "", "Same as vm list", NULL, command_vm_list },
     { NULL, "list-servernodes", "", 0, 0, "", "Same as node list", NULL, command_node_list },
     { NULL, "list-virt-servers", "", 0, 0, "", "Same as server list", NULL, command_server_list },
-    { NULL, "change-config", "", 0, 0, "", "Changes SMs and memory of what runs", change_options, command_change },
-    { NULL, "inc-resources", "", 0, 0, "", "Adds SMs and memory to what runs", change_options, command_change },
-    { NULL, "dec-resources", "", 0, 0, "", "Takes SMs and memory from what runs", change_options, command_change },
-    { NULL, "migrate", "", 0, 0, "", "Moves a VM's programs to another GPU", migrate_options, command_migrate },
-    { NULL, "migrate-auto", "", 0, 0, "", "Moves a VM's programs to a GPU that the manager chooses", migrate_auto_options, command_migrate },
+    { NULL, "change-config", "", 0, 0, "", "Not implemented: changes SMs and memory of what runs", change_options, command_change },
+    { NULL, "inc-resources", "", 0, 0, "", "Not implemented: adds SMs and memory to what runs", change_options, command_change },
+    { NULL, "dec-resources", "", 0, 0, "", "Not implemented: takes SMs and memory from what runs", change_options, command_change },
+    { NULL, "migrate", "", 0, 0, "", "Not implemented: moves a VM's programs to another GPU", migrate_options, command_migrate },
+    { NULL, "migrate-auto", "", 0, 0, "", "Not implemented: moves a VM's programs to a GPU that the manager chooses", migrate_auto_options, command_migrate },
     { NULL, "vm-grouping", "", 0, 0, "", "One GPU server for all programs of a VM, or one for each", grouping_options, command_grouping },
 
     { NULL, "help", "[COMMAND...]", 0, 2, "", "Prints help", NULL, command_help },

@@ -57,7 +57,7 @@ enum { MAX_OPTIONS = 24, MAX_REPEATED = 16, MAX_WORDS = 256 };
 struct flytctl {
     /* global options */
     const char *manager, *secret, *tls_folder, *as, *config;
-    bool        json;
+    bool        json, wide;
     unsigned    timeout_ms;
     /* this command */
     const struct command *command;
@@ -88,8 +88,10 @@ int         command_complete(struct flytctl *);         /* for the shells' compl
 int         command_help(struct flytctl *);
 
 /* Values of options; not given: *out stays. false: complained, EXIT_USAGE. */
-bool        option_number(struct flytctl *, const char *name, uint64_t max, uint64_t *out);
-bool        option_size(struct flytctl *, const char *name, uint64_t plain_unit, uint64_t *bytes);
+bool        option_number(struct flytctl *, const char *name, uint64_t min, uint64_t max, uint64_t *out);
+/* 512M, 2G; a plain number is MiB. */
+bool        option_size(struct flytctl *, const char *name, uint64_t *bytes);
+bool        option_switch(struct flytctl *, const char *name, bool *on);
 bool        parse_id(struct flytctl *, const char *text, uint64_t *id);
 
 /* ---- session.c ---- */
@@ -118,15 +120,22 @@ int  complain_status(struct flytctl *, const ctl_status *);
 /* What went well: a line, or { "ok": true, "message": … } with further members, which are taken over (may be NULL). */
 void report(struct flytctl *, json_t *members, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-enum column_kind { COLUMN_TEXT, COLUMN_NUMBER, COLUMN_SIZE, COLUMN_AGO, COLUMN_YES, COLUMN_PART, COLUMN_PART_SIZE, COLUMN_LIST };
-/* key2: of the whole, for COLUMN_PART. */
-struct column { const char *title, *key; enum column_kind kind; const char *key2; };
+enum column_kind { COLUMN_TEXT, COLUMN_END, COLUMN_NUMBER, COLUMN_SIZE, COLUMN_AGO, COLUMN_YES, COLUMN_PART, COLUMN_PART_SIZE, COLUMN_LIST };
+/* key2: of the whole, for COLUMN_PART. rank: 0: always shown; else, where there is no room, those with higher ranks go first.
+   COLUMN_END is a text of which the end is kept if it has to be cut. */
+struct column { const char *title, *key; enum column_kind kind; const char *key2; int rank; };
 /* An array of objects. Takes it over. */
 int  print_rows(struct flytctl *, json_t *rows, const struct column *, size_t columns, const char *when_empty);
 /* One object, a line each. Takes it over. */
 int  print_object(struct flytctl *, json_t *object, const struct column *, size_t columns);
 /* Just the table, from rows that stay the caller's. */
-void print_table(const json_t *rows, const struct column *, size_t columns);
+void print_table(const struct flytctl *, const json_t *rows, const struct column *, size_t columns);
+/* Words, `gap` blanks behind the `at` columns that the line has, further lines from column `indent` on; within the terminal,
+   or within `wide` columns. */
+void print_text(const struct flytctl *, const char *text, int at, int gap, int indent);
+void print_wrapped(const char *text, int at, int gap, int indent, int wide);
+/* Padded to `pad` columns; cut where the line would not fit the terminal. Returns how many columns it took. */
+int  print_name(const struct flytctl *, const char *name, int at, int pad);
 /* One line of JSON. Takes it over. */
 void print_json_line(json_t *);
 void print_json(json_t *);              /* many lines; takes it over */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "control-managers/common/config.h"
 #include "control-managers/flytctl/flytctl.h"
@@ -43,7 +44,7 @@ const char *option(const struct flytctl *ctl, const char *name)
 
 /* ---- values ---- */
 
-bool option_number(struct flytctl *ctl, const char *name, uint64_t max, uint64_t *out)
+bool option_number(struct flytctl *ctl, const char *name, uint64_t min, uint64_t max, uint64_t *out)
 {
     const char *text = option(ctl, name);
     if (!text)
@@ -51,31 +52,52 @@ bool option_number(struct flytctl *ctl, const char *name, uint64_t max, uint64_t
     char *end;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)*text) || *end || errno || number > max) {
-        complain(ctl, EXIT_USAGE, "--%s wants a number from 0 to %llu, not '%s'", name, (unsigned long long)max, text);
+    if (!isdigit((unsigned char)*text) || *end || errno || number < min || number > max) {
+        complain(ctl, EXIT_USAGE, "--%s wants a number from %llu to %llu, not '%s'", name, (unsigned long long)min, (unsigned long long)max,
+                 text);
         return false;
     }
     *out = number;
     return true;
 }
 
-bool option_size(struct flytctl *ctl, const char *name, uint64_t plain_unit, uint64_t *bytes)
+/* Nobody's GPU has so many MiB: the number was meant as bytes. */
+enum { MIB = 1 << 20, MOST_PLAIN = 1 << 24 };
+
+bool option_size(struct flytctl *ctl, const char *name, uint64_t *bytes)
 {
     const char *text = option(ctl, name);
     if (!text)
         return true;
     uint64_t size;
     if (config_parse_size(text, &size)) {
-        complain(ctl, EXIT_USAGE, "--%s wants a size such as 512M or 2G, not '%s'", name, text);
+        complain(ctl, EXIT_USAGE, "--%s wants a size such as 512M or 2G (a plain number is MiB), not '%s'", name, text);
         return false;
     }
-    if (isdigit((unsigned char)text[strlen(text) - 1]))
-        size *= plain_unit;
-    if (size % (1 << 20)) {
+    bool plain = isdigit((unsigned char)text[strlen(text) - 1]);
+    if (plain && size > MOST_PLAIN) {
+        complain(ctl, EXIT_USAGE, "--%s: a plain number is MiB, and '%s' is too large for that; %sB would be bytes", name, text, text);
+        return false;
+    }
+    size *= plain ? MIB : 1;
+    if (size % MIB) {
         complain(ctl, EXIT_USAGE, "--%s: '%s' is no whole number of MiB", name, text);
         return false;
     }
     *bytes = size;
+    return true;
+}
+
+bool option_switch(struct flytctl *ctl, const char *name, bool *on)
+{
+    const char *text = option(ctl, name);
+    if (!text)
+        return true;
+    if (strcasecmp(text, "on") && strcasecmp(text, "off")) {
+        complain(ctl, EXIT_USAGE, "--%s wants on or off, not '%s'", name, text);
+        return false;
+    }
+    *on = strcasecmp(text, "on") == 0;
     return true;
 }
 
@@ -92,14 +114,23 @@ bool parse_id(struct flytctl *ctl, const char *text, uint64_t *id)
 
 /* ---- help ---- */
 
+enum { HELP_WIDTH = 79, HELP_INDENT = 29 };
+
+static void print_row(const char *left, const char *help)
+{
+    int at = printf("  %-26s", left);
+    print_wrapped(help, at, 1, HELP_INDENT, HELP_WIDTH);
+}
+
 static void print_options(const struct option_row *options)
 {
     for (int i = 0; options && options[i].name; i++) {
-        char left[64];
+        char left[64], help[256];
         const struct option_row *row = &options[i];
         snprintf(left, sizeof left, "%c%c%s --%s%s%s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
                  row->argument ? " " : "", row->argument ? row->argument : "");
-        printf("  %-26s %s%s\n", left, row->help, row->repeat ? " (may be repeated)" : "");
+        snprintf(help, sizeof help, "%s%s", row->help, row->repeat ? " (may be repeated)" : "");
+        print_row(left, help);
     }
 }
 
@@ -111,10 +142,13 @@ static void print_usage(const struct command *command)
 
 void print_help(const struct command *command)
 {
+    char text[256];
     if (command) {
         printf("Usage: ");
         print_usage(command);
-        printf("%s\n\n%s.\n", command->options ? " [OPTIONS]" : "", command->help);
+        printf("%s\n\n", command->options ? " [OPTIONS]" : "");
+        snprintf(text, sizeof text, "%s.", command->help);
+        print_wrapped(text, 0, 0, 0, HELP_WIDTH);
         if (command->options) {
             printf("\nOptions:\n");
             print_options(command->options);
@@ -128,7 +162,7 @@ void print_help(const struct command *command)
         char left[64];
         snprintf(left, sizeof left, "%s%s%s%s%s", each->group ? each->group : "", each->group ? " " : "", each->name, *each->arguments ? " " : "",
                  each->arguments);
-        printf("  %-26s %s\n", left, each->help);
+        print_row(left, each->help);
     }
     printf("\nOptions:\n");
     print_options(global_options);
@@ -154,9 +188,12 @@ static bool is_group(const char *word)
 static void print_group(const char *group)
 {
     printf("Commands of flytctl %s:\n", group);
-    for (const struct command *each = commands; each->name; each++)
+    for (const struct command *each = commands; each->name; each++) {
+        char left[64];
+        snprintf(left, sizeof left, "%-10s %s", each->name, each->arguments);
         if (each->group && strcmp(each->group, group) == 0)
-            printf("  %-10s %-16s %s\n", each->name, each->arguments, each->help);
+            print_row(left, each->help);
+    }
 }
 
 int command_help(struct flytctl *ctl)
@@ -199,6 +236,8 @@ static bool set_global(struct parser *parser, const struct option_row *row, cons
         ctl->config = value;
     else if (strcmp(row->name, "json") == 0)
         ctl->json = true;
+    else if (strcmp(row->name, "wide") == 0)
+        ctl->wide = true;
     else if (strcmp(row->name, "help") == 0)
         parser->help = true;
     else if (strcmp(row->name, "version") == 0)
@@ -220,6 +259,10 @@ static bool set_own(struct flytctl *ctl, const struct option_row *row, const cha
     int index = (int)(row - ctl->command->options);
     if (ctl->given[index] && !row->repeat) {
         complain(ctl, EXIT_USAGE, "--%s was given twice", row->name);
+        return false;
+    }
+    if (row->argument && !*value && strcmp(row->argument, "IP") != 0) {         /* no address is one, too */
+        complain(ctl, EXIT_USAGE, "--%s wants a value: %s", row->name, row->argument);
         return false;
     }
     if (ctl->given[index] == MAX_REPEATED) {
@@ -263,6 +306,10 @@ static bool take_option(struct parser *parser, const char *word)
 static bool take_word(struct parser *parser, char *word)
 {
     struct flytctl *ctl = parser->ctl;
+    if (!*word && !(ctl->command && ctl->command->run == command_complete)) {
+        complain(ctl, EXIT_USAGE, "an empty word is no argument");
+        return false;
+    }
     if (ctl->argc == MAX_WORDS) {
         complain(ctl, EXIT_USAGE, "more than %d words", MAX_WORDS);
         return false;

@@ -115,6 +115,17 @@ static int check_peer(struct flytctl *ctl, const struct target *target)
     return EXIT_FINE;
 }
 
+/* What to do about a connection that did not come up. */
+static const char *advice(const struct target *target, int error)
+{
+    if (strncmp(target->manager, "unix://", 7) == 0 && error == -EACCES && access(target->manager + 7, W_OK) != 0 && errno == EACCES)
+        return ". This socket is for root, for the user that the cluster manager runs as, and for the group ipc.frontend-group of its "
+               "configuration";
+    if (error == -ENOENT || error == -ECONNREFUSED)
+        return ". Is flyt-cluster-manager running there? --manager, $FLYT_CLUSTER and /etc/flyt/flytctl.conf say where it is";
+    return "";
+}
+
 static int open_link(struct flytctl *ctl, const struct target *target)
 {
     char error[EXPLAIN_SIZE];
@@ -140,7 +151,7 @@ static int open_link(struct flytctl *ctl, const struct target *target)
     else if ((code = link_open(ctl->loop, &options, &ctl->link, error)))
         code = complain(ctl, exit_of_errno(code), "%s", error);
     else if ((code = link_wait_up(ctl->link, ctl->timeout_ms < connect_most_ms ? ctl->timeout_ms : connect_most_ms, error)))
-        code = complain(ctl, exit_of_errno(code), "the cluster manager at %s: %s", target->manager, error);
+        code = complain(ctl, exit_of_errno(code), "%s%s", error, advice(target, code));
     else
         code = check_peer(ctl, target);
     tls_context_release(tls);

@@ -30,15 +30,19 @@ int gpu_discover(struct node *node, char *error)
     int kind = node->config->gpu, found = -ENOENT;
     if (kind != NODE_GPU_SOFTWARE) {
         found = gpu_nvidia_discover(node, error);
-        if (found < 0 && kind == NODE_GPU_NVIDIA)
-            return found;
+        if (found < 0 && kind == NODE_GPU_NVIDIA) {
+            char why[EXPLAIN_SIZE];
+            snprintf(why, sizeof why, "%s", error);
+            return explain(error, found, "node.gpu is \"nvidia\", and no NVIDIA driver answers on this machine (%.600s): install it, or set "
+                           "node.gpu to \"software\" or \"auto\"", why);
+        }
         if (found < 0)
             log_info("event=no-nvidia-gpu why=\"%s\": the software GPU is used", error);
     }
     if (found <= 0 && kind != NODE_GPU_NVIDIA)
         found = gpu_software_discover(node, error);
     if (found == 0)
-        found = explain(error, -ENODEV, "this machine has no GPU: flyt-node-manager is for machines with one (or set node.gpu = \"software\")");
+        found = explain(error, -ENODEV, "the NVIDIA driver of this machine finds no GPU: see nvidia-smi, or set node.gpu to \"software\"");
     if (found > 0 && nothing_offered(node, error))
         return -ENOTSUP;
     for (unsigned i = 0; i < node->gpu_count; i++) {

@@ -154,6 +154,42 @@ static void test_ungrouped(void **state)
     rig_destroy();
 }
 
+static void kill_program(const struct fake_program *program, const char *answer)
+{
+    admin_program_args args = { program->id };
+    ctl_plain_result result;
+    admin_call(ADMIN_PROGRAM_KILL, &args, &result);
+    assert_int_equal(result.status.code, CTL_OK);
+    if (*answer)
+        assert_non_null(strstr(result.status.text, answer));
+    else
+        assert_string_equal(result.status.text, "");
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+}
+
+/* An administrator ends programs: one that runs, one that waits, and one whose client manager is away. */
+static void test_kill(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
+    client_create(&a, "vm-a", 4, GIB, 0, true, "");
+    client_create(&b, "vm-b", 4, GIB, 0, true, "");
+    struct fake_program *runs = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(runs->running, 5000);
+    struct fake_program *waits = client_run(&b, CLIENT_WAIT_YES);
+    rig_until(waits->answers && waits->id, 5000);
+    kill_program(waits, "");
+    rig_until(waits->end_asked && waits->code == CTL_DENIED, 5000);
+    assert_int_equal(admin_status().waiting, 0);
+    kill_program(runs, "");
+    rig_until(runs->end_asked, 5000);
+    client_close(&a);
+    rig_run_ms(200);
+    kill_program(runs, "client manager is not connected");
+    rig_destroy();
+}
+
 /* A start that fails is tried elsewhere, and then refused with the node's reason. */
 static void test_failed_start(void **state)
 {
@@ -599,7 +635,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life), cmocka_unit_test(test_tickets), cmocka_unit_test(test_host_preferred_and_best_fit),
-        cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped), cmocka_unit_test(test_failed_start),
+        cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped), cmocka_unit_test(test_kill), cmocka_unit_test(test_failed_start),
         cmocka_unit_test(test_silent_node), cmocka_unit_test(test_node_speaks_again),
         cmocka_unit_test(test_manager_stopped), cmocka_unit_test(test_node_reconnects), cmocka_unit_test(test_crash),
         cmocka_unit_test(test_restart), cmocka_unit_test(test_changes_while_down), cmocka_unit_test(test_ended_while_down),

@@ -35,7 +35,8 @@ class Failed(Exception):
 def ctl(*arguments, expect=0, stdin=None, extra=None, limit=20):
     """Runs flytctl; its exit status must be `expect`. Returns stdout (parsed when --json is among the arguments)."""
     done = subprocess.run([CTL, *arguments], capture_output=True, text=True, timeout=limit, input=stdin, env={**environment, **(extra or {})})
-    if done.returncode != expect:
+    ctl.exit = done.returncode
+    if expect is not None and done.returncode != expect:
         raise Failed(f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}")
     if expect and not done.stderr:
         raise Failed(f"flytctl {' '.join(arguments)}: exit {expect} without a word")
@@ -95,27 +96,38 @@ def words_that_make_no_sense():
     for arguments in (["frobnicate"], ["vm"], ["vm", "frobnicate"], ["vm", "add"], ["vm", "add", "a", "b"], ["vm", "list", "x"], ["--frobnicate", "status"],
                       ["vm", "add", "-x"], ["vm", "add", "a", "--sms"], ["vm", "add", "a", "--sms", "many", "--memory", "1G"],
                       ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sms", "2"], ["vm", "add", "a", "--sms", "1", "--memory", "1.5G"],
-                      ["vm", "add", "a", "--sms", "1", "--memory", "1000"], ["vm", "add", "a", "--sms", "-1", "--memory", "1G"],
+                      ["vm", "add", "a", "--sms", "-1", "--memory", "1G"],
                       ["vm", "add", "a", "--sms", "1"], ["vm", "add", "../a", "--sms", "1", "--memory", "1G"], ["vm", "add", "a" * 65, "--sms", "1", "--memory", "1G"],
                       ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sharing", "some"], ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--grouping", "maybe"],
                       ["vm", "set", "a"], ["server", "stop", "x"], ["server", "stop", "0"], ["program", "kill", "-5"], ["top", "-d", "61"], ["--timeout", "0", "status"],
                       ["--manager", "http://x", "status"], ["migrate", "-i", "a"], ["change-config", "-i", "a"], ["change-config", "-s", "1"], ["vm-grouping", "-i", "a"],
-                      ["--json=1", "status"]):
+                      ["--json=1", "status"], ["vm", "show", ""], ["node", "drain", ""], ["server", "list", "--vm", ""], ["top", "-d", "0"],
+                      ["vm", "add", "a", "--sms", "1", "--memory", "268435456"], ["vm-grouping", "-i", "a", "-e", "maybe"]):
         ctl(*arguments, expect=2)
+    for address in ("999.1.1.1", "1.2.3", "a-name", "10.0.0.1/24", "1.2.3.4 ", "::g"):
+        ctl("vm", "add", "a", "--sms", "1", "--memory", "1G", "--address", address, expect=2)
+        need(address in ctl.stderr and "IP address" in ctl.stderr, ctl.stderr)
+    for host in ("999.1.1.1", "two words", "-x"):
+        ctl("vm", "set", "a", "--host=" + host, expect=2)
+    ctl("events", "--kind", "vm-added", "--kind", "foo", expect=2)
+    need("'foo'" in ctl.stderr and "node-lost" in ctl.stderr and "vm-added" in ctl.stderr, ctl.stderr)
 
 
+NOT_IMPLEMENTED = ("change-config", "inc-resources", "dec-resources", "migrate", "migrate-auto")
 GROUPS = ("vm", "node", "server", "program", "config", "ca", "key")
 
 
 def help_for_everything():
     text = ctl("--help")
-    names = [line.strip() for line in text.split("Commands:")[1].split("Options:")[0].splitlines() if line.strip()]
+    need(max(map(len, text.splitlines())) < 80, "help is wider than 79 columns")
+    names = [line.strip() for line in text.split("Commands:")[1].split("Options:")[0].splitlines() if re.match("  [a-z]", line)]
     need(len(names) > 35, f"only {len(names)} commands")
     for line in names:
         first, second = (line.split() + [""])[:2]
         group = first in GROUPS
         shown = ctl(*([first, second] if group else [first]), "--help") if first != "complete" else "Usage"
         need(shown.startswith("Usage: flytctl" if first != "complete" else "Usage"), shown)
+        need(("Not implemented" in shown) == (first in NOT_IMPLEMENTED) and max(map(len, shown.splitlines())) < 80, shown)
     need("vm add" not in ctl("help", "node") and "drain" in ctl("help", "node"), "help of a group")
     need(ctl("--version").startswith("flytctl "), "version")
     ctl("help", "frobnicate", expect=2)
@@ -126,7 +138,7 @@ def manual_has_everything():
     text = ctl("--help")
     for line in text.split("Commands:")[1].split("Options:")[0].splitlines():
         words = line.split()
-        if not words:
+        if not re.match("  [a-z]", line):
             continue
         group = words[0] in GROUPS
         name = words[:2] if group else words[:1]
@@ -152,8 +164,22 @@ def manuals_are_well_formed():
         need(done.returncode == 0 and not done.stderr, f"{page}: {done.stderr}")
 
 
+def every_kind_of_event_is_known():
+    """flytctl refuses --kind with other words than the manager's: its list must have all of them, and no other."""
+    kinds = set()
+    for source in glob.glob(os.path.join(TOP, "control-managers/cluster-manager/*.c")):
+        for call in re.findall(r"cluster_event\(\w[^;]*;", open(source).read()):
+            before_format = re.split(r'&which|NULL|about', call.split("ADMIN_", 1)[-1])[0]
+            kinds |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', before_format))
+    listed = set(re.findall(r'"([a-z-]+)"', open(os.path.join(TOP, "control-managers/common/protocol.c")).read()
+                            .split("protocol_event_kinds[] = {")[1].split("};")[0]))
+    need(len(kinds) > 30 and kinds == listed, f"in one only: {kinds ^ listed}")
+
+
 def nobody_there():
     missing = "unix://" + path("nobody.sock")
+    ctl("--manager", missing, "status", expect=3)
+    need("Is flyt-cluster-manager running there?" in ctl.stderr, ctl.stderr)
     ctl("--manager", missing, "status", expect=3)
     failure = ctl("--manager", missing, "--json", "status", expect=3)
     need(failure["ok"] is False and failure["error"] == "unreachable" and failure["exit"] == 3 and failure["message"], failure)
@@ -350,8 +376,29 @@ def entitlements_live():
     need("alpha" in ctl("vm", "list") and "alpha" in ctl("list-vms"), "table")
     ctl("vm-grouping", "-i", "alpha", "--enable", "on")
     need(ctl("vm", "show", "alpha", "--json")["grouping"] is True, "grouping")
+    for grouping, is_on in (("off", False), ("ON", True)):
+        ctl("vm-grouping", "-i", "alpha", "-e", grouping)
+        need(ctl("vm", "show", "alpha", "--json")["grouping"] is is_on, "grouping")
+    # A plain number is MiB for every command, and what no GPU can hold is said.
+    need("warning" not in ctl("vm", "set", "alpha", "--memory", "300") and ctl("vm", "show", "alpha", "--json")["memory"] == 300 << 20, "MiB")
+    for size in (["--sms", "400"], ["--memory", "100G"], ["--sharing", "mig"]):
+        need("warning: no program of it can run now" in ctl("vm", "set", "alpha", *size), size)
+    need("6 SMs" in ctl("vm", "set", "alpha", "--sms", "400", "--memory", "300", "--sharing", "exclusive,mps"), "the warning says what there is")
+    ctl("vm", "set", "alpha", "--sms", "4")
+    ctl("vm", "set", "alpha", "--address", "", "--host", "")
+    ctl("vm", "set", "alpha", "--address", "fd00::2", "--host", "n1")
+    row = ctl("vm", "show", "alpha", "--json")
+    need(row["address"] == "fd00::2" and row["host"] == "n1", row)
+    ctl("vm", "set", "alpha", "--address", "10.0.0.2", "--host", "10.0.0.1")
+    ctl("vm", "add", "gone", "--sms", "1", "--memory", "1M", "--secret-file", path("no-such-folder/secret"), expect=1)
+    need("Nothing was changed" in ctl.stderr, ctl.stderr)
+    ctl("vm", "show", "gone", expect=5)
     ctl("vm", "show", "nobody", expect=5)
     ctl("vm", "set", "nobody", "--sms", "1", expect=5)
+    for what in (["server", "list"], ["program", "list"]):
+        ctl(*what, "--vm", "nobody", expect=5)
+        ctl(*what, "--node", "nobody", expect=5)
+        ctl(*what, "--vm", "alpha", "--node", "n1")
     ctl("vm", "remove", "nobody", "beta", expect=5)
     need([row["name"] for row in ctl("vm", "list", "--json")] == ["alpha"], "the others of a list are removed all the same")
 
@@ -366,6 +413,9 @@ def export_and_import():
     ctl("vm", "remove", "alpha")
     need(ctl("vm", "import", path("vms.json"), "--json")["added"] == 1, "import")
     need(json.loads(ctl("vm", "export")) == before, "what was exported came back")
+    need(json.loads(ctl("vm", "export", "-")) == before and not os.path.exists("-"), "- is standard output")
+    ctl("vm", "import", write("half.json", "{"), expect=2)
+    ctl("vm", "import", "-", stdin='[{"name": "x", "sms": 1, "memory": 1048576, "address": "999.1.1.1"}]', expect=2)
     # mongoexport, as an array and as lines
     answer = ctl("vm", "import", "-", "--json", stdin='[{"_id":{"$oid":"1"},"vm_ip":"10.9.9.9","host_ip":"10.9.9.1","compute_units":{"$numberDouble":"6.0"},"memory":512}]')
     need(answer["added"] == 1 and len(answer["secrets"]["10.9.9.9"]) >= 32, answer)
@@ -474,6 +524,78 @@ def words_for_the_shell():
     need(done.stdout.strip() == "remove", done)
 
 
+def on_a_terminal(columns, *arguments):
+    """What flytctl prints on a terminal of so many columns."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([CTL, *arguments], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, env=environment)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        text += part
+    os.close(ours)
+    need(process.wait() == 0, process.stderr.read())
+    process.stderr.close()
+    return text.decode().replace("\r", "")
+
+
+def tables_fit_the_terminal():
+    name, host = "a-virtual-machine-with-a-long-name", "fd00:1111:2222:3333:4444:5555:6666:7777"
+    ctl("vm", "add", name, "--sms", "1000", "--memory", "1000G", "--address", host, "--host", host, "--sharing", "any")
+    for what in (["vm", "list"], ["node", "list"], ["server", "list"], ["program", "list"], ["node", "show", "n1"], ["vm", "show", name], ["status"], ["events"],
+                 ["top", "-n", "1"]):
+        for columns in (80, 60, 200):
+            text = re.sub("\033[^a-zA-Z]*[a-zA-Z]", "", on_a_terminal(columns, *what))
+            need(max(map(len, text.splitlines())) <= columns, f"{what} on {columns} columns:\n{text}")
+    need(name in on_a_terminal(80, "vm", "list") and "WAITING" in on_a_terminal(80, "vm", "list"), "what matters is shown")
+    whole = on_a_terminal(80, "vm", "list", "--wide")
+    need(whole == ctl("vm", "list") and "GROUPING" in whole and whole.count(host) == 2, whole)
+    ctl("vm", "remove", name)
+
+
+def without_rights():
+    """The socket's folder can be reached, the socket is not for us."""
+    if os.geteuid() or not shutil.which("setpriv"):
+        return "not root, or no setpriv here"
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        shutil.copy(CTL, folder)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(os.path.join(folder, "c.sock"))
+        os.chmod(os.path.join(folder, "c.sock"), 0o600)
+        listener.listen()
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", os.path.join(folder, "flytctl"), "--settings", "/dev/null", "-M",
+                               f"unix://{folder}/c.sock", "status"], capture_output=True, text=True, timeout=20,
+                              env={k: v for k, v in environment.items() if k != "FLYTCTL_SETTINGS"})
+        listener.close()
+        need(done.returncode == 4 and "Permission denied" in done.stderr and "ipc.frontend-group" in done.stderr, done)
+
+
+def a_node_manager_without_a_driver():
+    config = write("nvidia-node-manager.conf", f'node = {{ gpu = "nvidia"; state-directory = "{work}/nvidia"; }};\n')
+    done = subprocess.run([os.path.join(BIN, "flyt-node-manager"), "-c", config], capture_output=True, text=True, env=environment, timeout=20)
+    if done.returncode == 0 or "no NVIDIA driver" not in done.stderr:
+        return "there is a driver here" if os.path.exists("/dev/nvidia0") else need(False, done)
+    need(done.returncode == 1 and 'node.gpu is "nvidia"' in done.stderr and '"software"' in done.stderr, done)
+
+
+def one_word_for_waiting():
+    """in-line and fail, everywhere; the booleans of older files mean the same."""
+    for value, good in (('"in-line"', True), ('"fail"', True), ("true", True), ("false", True), ('"maybe"', False), ("1", False)):
+        ctl("config", "check", write("wait-cluster-manager.conf", f"placement = {{ wait = {value}; }};\n"), expect=None)
+        need(ctl.exit == (0 if good else 10), f"placement.wait = {value}: {ctl.exit}")
+
+
 def from_another_machine():
     tcp = f"tcp://127.0.0.1:{bring_up.client}"
     ctl("-M", tcp, "status", expect=4)
@@ -515,9 +637,9 @@ security = {{ ticket-key = "{work}/false.key"; tls-folder = "{work}/false"; }};
     ctl("-M", f"tcp://127.0.0.1:{client}", "-T", path("tls"), "-A", "ann", "status", expect=4)
 
 
-TESTS = [words_that_make_no_sense, help_for_everything, manual_has_everything, manuals_are_well_formed, nobody_there, silent_and_senseless_peers,
+TESTS = [words_that_make_no_sense, help_for_everything, manual_has_everything, manuals_are_well_formed, every_kind_of_event_is_known, nobody_there, silent_and_senseless_peers,
          shipped_configurations_are_good, mistakes_are_named_with_file_and_line, keys_without_effect_are_refused, daemons_take_the_same_options, a_node_that_could_offer_nothing_says_so, ports_in_use_are_named, a_small_authority, bring_up, entitlements_live,
-         export_and_import, many_pages, nodes, the_state_of_it_all, the_key_that_signs_is_changed, events_as_they_come, what_comes_later_says_so, words_for_the_shell, from_another_machine,
+         export_and_import, many_pages, nodes, the_state_of_it_all, the_key_that_signs_is_changed, events_as_they_come, what_comes_later_says_so, words_for_the_shell, tables_fit_the_terminal, without_rights, a_node_manager_without_a_driver, one_word_for_waiting, from_another_machine,
          with_certificates]
 
 write("flytctl.conf", "")
