@@ -10,14 +10,16 @@ ifeq ($(FLAVOUR),plain)
 TESTS      += "tools/lint shell python circles lines format" "tools/lint c"@300
 LONG_TESTS += "tools/lint c-tests"
 
-# Unit tests of the rooms with threads once more, in a build where functions check that they hold the locks that they need.
+# Unit tests of the rooms with threads once more, and some programs, in a build where functions check that they hold the
+# locks that they need.
 LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local,$(TESTS_SERVER_BINARIES)) \
                 $(TESTS_SOFTGPU_PROGRAMS) $(filter %calls %grids %faults %progress,$(EXEC_TEST_PROGRAMS)) \
                 $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter %calls %callers %threads %loss,$(TESTS_RPC_BINARIES)))
+LOCK_PROGRAMS := $(addprefix build/cuda/,devices freed held joined lanes memory pinned streams stress threads)
 .PHONY: lock-tests
-lock-tests:
-	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 $(LOCK_TESTS)
+lock-tests: $(LOCK_PROGRAMS)
+	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 all $(LOCK_TESTS)
 test-programs $(LOCK_TESTS): lock-tests
 $(LOCK_TESTS): ;
-TESTS += $(LOCK_TESTS)
+TESTS += $(LOCK_TESTS) "tests/cuda/e2e.py --bin build/locks/bin --transport unix $(LOCK_PROGRAMS)"
 endif

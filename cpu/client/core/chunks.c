@@ -16,6 +16,7 @@
 #include <sched.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 #include "host.h"
 
 enum { CHUNKS = 31, MARK_STRIDE = 128, SERVE_LEAST = 16 * 1024, USES_PER_TURN = 4,
@@ -36,9 +37,10 @@ bool chunks_serve(size_t size)
     return size >= SERVE_LEAST && host_space_any();
 }
 
-/* The marks come first, then the chunks. The lock is held. */
+/* The marks come first, then the chunks. */
 static bool make(void)
 {
+    FLYT_ASSERT_HELD(&pool.lock);
     if (pool.made || pool.refused)
         return pool.made;
     uint64_t at = host_space_take((CHUNKS + 1) * (size_t)CHUNK_SIZE);
@@ -51,9 +53,9 @@ static bool make(void)
     return pool.made;
 }
 
-/* The lock is held. */
 static bool available(struct chunk *chunk)
 {
+    FLYT_ASSERT_HELD(&pool.lock);
     /* acquire: the device has read the chunk before we write to it again */
     if (chunk->state != CHUNK_SENT || !atomic_load_explicit(chunk->mark, memory_order_acquire))
         return chunk->state == CHUNK_SPARE;
@@ -62,9 +64,10 @@ static bool available(struct chunk *chunk)
     return true;
 }
 
-/* How many take turns, for so many bytes in each. The lock is held. */
+/* How many take turns, for so many bytes in each. */
 static unsigned turns(size_t size)
 {
+    FLYT_ASSERT_HELD(&pool.lock);
     size_t most = ROUND_BYTES / (size < SERVE_LEAST ? SERVE_LEAST : size < CHUNK_SIZE ? size : CHUNK_SIZE);
     uint64_t grown = 1 + pool.uses / USES_PER_TURN;
     most = most < CHUNKS ? most : CHUNKS;

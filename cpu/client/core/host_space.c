@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "host.h"
 
@@ -79,10 +80,11 @@ static void unmap(uint64_t address, uint64_t size)
     mmap(memory, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* ---- runs; the lock is held ---- */
+/* ---- runs, under the lock ---- */
 
 static void place(struct run *run, struct run *what)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     for (uint64_t i = 0; i < run->size / FLYT_HOST_GRANULE; i++)
         space.at[(run->address - space.base) / FLYT_HOST_GRANULE + i] = what;
 }
@@ -90,6 +92,7 @@ static void place(struct run *run, struct run *what)
 /* The lowest place for so many granules; 0: none. */
 static uint64_t find(uint64_t count)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     uint64_t all = space.size / FLYT_HOST_GRANULE, found = 0;
     if (!space.at && !(space.at = calloc(all, sizeof(struct run *))))
         return 0;
@@ -104,6 +107,7 @@ static uint64_t find(uint64_t count)
 /* Takes the run from the device and gives its pages back. False: not now. */
 static bool run_end(struct run *run)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     host_args args = { .address = run->address, .size = run->size };
     if (wire_plain(FLYT_HOST_REMOVE, (xdrproc_t)xdr_host_args, &args))
         return false;
@@ -116,6 +120,7 @@ static bool run_end(struct run *run)
 /* Ends spare runs, the oldest first, until no more than `most` bytes are left of them. */
 static void trim(uint64_t most)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     for (struct run **at = &space.spare; *at && space.spare_bytes > most;) {
         struct run *run = *at, *next = run->next;
         uint64_t size = run->size;
@@ -130,6 +135,7 @@ static void trim(uint64_t most)
 
 static void spare(struct run *run)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     struct run **at = &space.spare;
     while (*at)
         at = &(*at)->next;
@@ -155,6 +161,7 @@ static void tell(size_t size, int code)
 
 static struct run *run_begin(size_t wanted)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     uint64_t count = wanted / FLYT_HOST_GRANULE + (wanted % FLYT_HOST_GRANULE != 0);
     for (struct run **at = &space.spare; *at; at = &(*at)->next)
         if ((*at)->size == count * FLYT_HOST_GRANULE) {
@@ -188,7 +195,7 @@ static struct run *run_begin(size_t wanted)
     return run;
 }
 
-/* ---- pages of a run; the lock is held ---- */
+/* ---- pages of a run, under the lock ---- */
 
 static bool page_taken(const struct run *run, unsigned page)
 {
@@ -208,6 +215,7 @@ static void pages_mark(struct run *run, unsigned first, unsigned count, bool tak
 
 static uint64_t pages_take(struct run *run, unsigned count)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     if (PAGES - run->used < count)
         return 0;
     for (unsigned page = 0, found = 0; page < PAGES; page++) {
@@ -222,6 +230,7 @@ static uint64_t pages_take(struct run *run, unsigned count)
 
 static uint64_t small_take(size_t size)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     unsigned count = (unsigned)((size + PAGE - 1) / PAGE);
     uint64_t address = 0;
     for (struct run *run = space.cut; run && !address; run = run->next)
@@ -240,6 +249,7 @@ static uint64_t small_take(size_t size)
 /* An empty run stays, as long as it is the only one. */
 static void small_give(struct run *run, uint64_t address)
 {
+    FLYT_ASSERT_HELD(&space.lock);
     unsigned page = (unsigned)((address - run->address) / PAGE);
     pages_mark(run, page, run->length[page], false);
     if (run->used || (space.cut == run && !run->next))

@@ -68,7 +68,7 @@ extern struct lanes_state lanes;
 bool lanes_gone(void);                        /* the connection is lost */
 /* A lane failed: status 0 or -errno while `doing` something. The session is lost. */
 void lanes_broken(const struct lane *, int status, const char *doing);
-bool lane_open(unsigned number);              /* lanes.opening is held */
+bool lane_open(unsigned number);              /* under lanes.opening */
 bool lane_close(struct lane *);               /* the last; likewise. False: it is in use */
 
 void lanes_choose(bool beside);

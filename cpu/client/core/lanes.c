@@ -26,6 +26,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
 
@@ -106,6 +107,7 @@ void lanes_abandon(void)
 /* What fails is said once; then large copies go over the connections that there are. */
 bool lane_open(unsigned number)
 {
+    FLYT_ASSERT_HELD(&lanes.opening);
     CANCEL_OFF;
     struct lane *lane = &lanes.lanes[number - 1];
     lane_args args = { .lane = number };
@@ -186,6 +188,7 @@ bool lanes_want_boxes(size_t size, bool stands)
 
 bool lane_close(struct lane *lane)
 {
+    FLYT_ASSERT_HELD(&lanes.opening);
     pthread_mutex_lock(&lanes.lock);
     bool idle = !lane->outs && !lane->reading && pthread_mutex_trylock(&lane->sending) == 0;
     if (idle) {

@@ -20,6 +20,7 @@
  * One lane more is tried when enough has been copied over lanes to know how fast it goes, and kept if that gains a tenth.
  */
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
 
@@ -75,9 +76,10 @@ void lanes_pace(uint64_t bytes, uint64_t ns)
         log_debug("large copies get connections of their own: others' calls would wait too long behind them");
 }
 
-/* A copy over lanes; lanes.opening is held. */
+/* A copy over lanes. */
 static void pace_on_lanes(uint64_t bytes, uint64_t ns)
 {
+    FLYT_ASSERT_HELD(&lanes.opening);
     pthread_mutex_lock(&choice.lock);
     choice.fast = slow(bytes, 2 * ns) ? 0 : choice.fast + 1;
     bool turn = lanes_beside() && !lanes.many && choice.fast >= choice.again;

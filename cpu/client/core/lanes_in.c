@@ -7,14 +7,16 @@
 #include <sys/ioctl.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
 
 /* ---- credit ---- */
 
-/* lanes.lock is held. NULL: too many streams have some. */
+/* NULL: too many streams have some. */
 static struct held *held_by(const struct stream *stream)
 {
+    FLYT_ASSERT_HELD(&lanes.lock);
     struct held *none = NULL;
     for (unsigned i = 0; i < sizeof lanes.held / sizeof lanes.held[0]; i++) {
         if (lanes.held[i].count && lanes.held[i].stream == stream)

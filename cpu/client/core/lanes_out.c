@@ -5,23 +5,25 @@
 #include <stdlib.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
 
 /* ---- from the device: reading ---- */
 
-/* lanes.lock is held. */
 static struct lane_out **out_find(uint32_t transfer)
 {
+    FLYT_ASSERT_HELD(&lanes.lock);
     struct lane_out **at = &lanes.outs[transfer % LANES_OUTS];
     while (*at && (*at)->via.transfer != transfer)
         at = &(*at)->next;
     return at;
 }
 
-/* A record's head has come. lanes.lock is held. */
+/* A record's head has come. */
 static bool record_begins(struct lane *lane)
 {
+    FLYT_ASSERT_HELD(&lanes.lock);
     rpc_lane_get(lane->head, &lane->record);
     const struct rpc_lane_record *r = &lane->record;
     struct lane_out *out = *out_find(r->transfer);
@@ -35,9 +37,9 @@ static bool record_begins(struct lane *lane)
     return true;
 }
 
-/* lanes.lock is held. */
 static void record_ends(struct lane *lane)
 {
+    FLYT_ASSERT_HELD(&lanes.lock);
     struct lane_out *out = lane->current;
     out->left -= lane->record.length;
     lane->current = NULL;
@@ -46,10 +48,11 @@ static void record_ends(struct lane *lane)
         pthread_cond_broadcast(&lanes.changed);
 }
 
-/* Receives what is there, for whomever. lanes.lock is held, and released meanwhile; the caller is the lane's reader. More than
-   0: something; -EAGAIN: nothing now; 0 or another -errno: it broke. */
+/* Receives what is there, whoever it is for. Releases lanes.lock meanwhile; the caller is the lane's reader. More than 0:
+   something; -EAGAIN: nothing now; 0 or another -errno: the lane broke. */
 static ssize_t lane_receive(struct lane *lane)
 {
+    FLYT_ASSERT_HELD(&lanes.lock);
     struct iovec vector[LANES_VECTOR] = { { lane->head + lane->head_got, sizeof lane->head - lane->head_got } };
     int count = 1;
     struct lane_out *out = lane->current;
@@ -75,9 +78,10 @@ static ssize_t lane_receive(struct lane *lane)
     return got;
 }
 
-/* Reads the lane until the bytes of `out` have come. lanes.lock is held, released meanwhile. */
+/* Reads the lane until the bytes of `out` have come. Releases lanes.lock meanwhile. */
 static void lane_read(struct lane *lane, const struct lane_out *out)
 {
+    FLYT_ASSERT_HELD(&lanes.lock);
     lane->reading = true;
     while (out->left && !lanes_gone()) {
         ssize_t got = lane_receive(lane);
@@ -94,9 +98,9 @@ static void lane_read(struct lane *lane, const struct lane_out *out)
     pthread_cond_broadcast(&lanes.changed);               /* another may want to read it */
 }
 
-/* lanes.lock is held. */
 static void out_leave(struct lane_out *out)
 {
+    FLYT_ASSERT_HELD(&lanes.lock);
     struct lane_out **at = out_find(out->via.transfer);
     if (*at != out)
         return;
@@ -183,9 +187,9 @@ static void *late_run(void *unused)
     return NULL;
 }
 
-/* lanes.lock is held. */
 static bool late_start(void)
 {
+    FLYT_ASSERT_HELD(&lanes.lock);
     sigset_t every, before;
     pthread_t thread;
     if (lanes.late_runs)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 #include "internal.h"
 
 enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16, RECALL_TRIES = 200 };
@@ -67,6 +68,7 @@ static uint64_t block_size(const struct block *b)
 
 static struct block *block_insert(struct heap *heap, uint64_t address, uint64_t size, bool is_free)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     struct block *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
@@ -81,6 +83,7 @@ static struct block *block_insert(struct heap *heap, uint64_t address, uint64_t 
 
 static void block_delete(struct heap *heap, struct block *b)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     if (b->free)
         tree_remove(&heap->sizes, &b->by_size);
     tree_remove(&heap->blocks, &b->by_address);
@@ -90,6 +93,7 @@ static void block_delete(struct heap *heap, struct block *b)
 /* A free block changes its size; its address stays. */
 static void block_resize(struct heap *heap, struct block *b, uint64_t size)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     tree_remove(&heap->sizes, &b->by_size);
     b->by_size.key = size;
     tree_insert(&heap->sizes, &b->by_size);
@@ -97,6 +101,7 @@ static void block_resize(struct heap *heap, struct block *b, uint64_t size)
 
 static void block_make_free(struct heap *heap, struct block *b)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     b->free = true;
     tree_insert(&heap->sizes, &b->by_size);
     struct block *next = block_of(tree_at_or_above(&heap->blocks, block_address(b) + block_size(b), 0));
@@ -116,6 +121,7 @@ static void block_make_free(struct heap *heap, struct block *b)
 /* The best fit, cut to size. 0: none. */
 static uint64_t heap_take(struct heap *heap, uint64_t size)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     struct tree_node *fit = tree_at_or_above(&heap->sizes, size, 0);
     if (!fit)
         return 0;
@@ -134,6 +140,7 @@ static uint64_t heap_take(struct heap *heap, uint64_t size)
 
 static bool heap_give(struct heap *heap, uint64_t address)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     struct block *b = block_of(tree_at_or_below(&heap->blocks, address, 0));
     if (!b || b->free || block_address(b) != address)
         return false;
@@ -173,6 +180,7 @@ static int unmap(int device, uint64_t address, uint64_t size)
 /* Takes [from, to) out of a free block that holds it. */
 static bool block_cut(struct heap *heap, struct block *b, uint64_t from, uint64_t to)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     uint64_t before = from - block_address(b), after = block_address(b) + block_size(b) - to;
     if (after && !block_insert(heap, to, after, true))
         return false;
@@ -186,6 +194,7 @@ static bool block_cut(struct heap *heap, struct block *b, uint64_t from, uint64_
 /* Gives back whole unused pieces, from the largest free blocks, until at least `bytes` have been. */
 static void heap_give_back(struct heap *heap, int device, uint64_t bytes)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     uint64_t given = 0;
     struct tree_node *next;
     for (struct tree_node *n = tree_last(&heap->sizes); n && given < bytes && n->key >= heap->piece; n = next) {
@@ -207,6 +216,7 @@ static void heap_give_back(struct heap *heap, int device, uint64_t bytes)
 /* Maps `size` bytes at `top` if they are free there, else elsewhere; at least `least` bytes. */
 static int heap_map(struct heap *heap, int device, uint64_t top, uint64_t size, uint64_t least, bool recall)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     /* Devices start at different parts of the window, so that each usually grows in one piece. */
     uint64_t hint = core_session.window_size / 2 / (uint64_t)device_count() * (uint64_t)device;
     hint = core_session.window + hint / heap->piece * heap->piece;
@@ -271,6 +281,7 @@ static void others_give_back(const struct heap *heap)
    is needed, for which the server asks other programs too. */
 static int heap_grow(struct heap *heap, int device, uint64_t size)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     uint64_t piece = heap_piece(heap, device), top, tail = heap_tail(heap, &top);
     uint64_t need = round_up(size - (tail < size ? tail : 0), piece), ahead = heap_ahead(heap, device);
     int code = heap_map(heap, device, top, ahead > need ? round_up(ahead, piece) : need, need, false);
@@ -288,6 +299,7 @@ static int heap_grow(struct heap *heap, int device, uint64_t size)
 
 static int heap_allocate(struct heap *heap, int device, uint64_t size, uint64_t *address)
 {
+    FLYT_ASSERT_HELD(&heap->lock);
     *address = heap_take(heap, size);
     if (*address)
         return CORE_OK;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/lock.h"
 #include "host.h"
 #include "lanes.h"
 
@@ -77,6 +78,7 @@ static bool overlap(const struct host_rows *a, const struct host_rows *b)
 /* An earlier copy that writes there too and has not arrived. */
 static bool blocked(const struct out *out)
 {
+    FLYT_ASSERT_HELD(&outs.lock);
     for (const struct out *o = outs.first; o; o = o->next)
         if (o != out && atomic_load(&o->serial) < atomic_load(&out->serial) && overlap(&o->place, &out->place))
             return true;
@@ -85,6 +87,7 @@ static bool blocked(const struct out *out)
 
 static void out_end(struct out *out)
 {
+    FLYT_ASSERT_HELD(&outs.lock);
     *out->from = out->next;
     if (out->next)
         out->next->from = out->from;
@@ -98,6 +101,7 @@ static void out_end(struct out *out)
 /* Those that have arrived and whose turn has come. */
 static void settle_buffered(void)
 {
+    FLYT_ASSERT_HELD(&outs.lock);
     bool moved = true;
     while (moved) {
         moved = false;
@@ -127,6 +131,7 @@ static bool mark_before(const struct mark *m, const struct point *p)
 
 static bool out_before(const struct out *out, const struct point *p)
 {
+    FLYT_ASSERT_HELD(&outs.lock);
     struct mark own = { out->stream, atomic_load(&out->number), atomic_load(&out->serial) };
     bool before = mark_before(&own, p);
     for (unsigned i = 0; i < out->mark_count && !before; i++)

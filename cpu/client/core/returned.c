@@ -11,6 +11,7 @@
  * the two are equal, and a launch looks at no more. Of a copy that returns and a stream that is made, one sees the other:
  * seq_cst.
  */
+#include "cpu/common/lock.h"
 #include "internal.h"
 
 enum { FLAG_DISABLE_TIMING = 2, STREAMS_MOST = 16 };
@@ -50,9 +51,9 @@ static int record(struct stream *s)
     return code ? code : core_event_record(s->device, s->behind.event, token, 0);
 }
 
-/* `marking` is held. */
 static void mark(struct stream *s)
 {
+    FLYT_ASSERT_HELD(&marking);
     uint64_t number = atomic_exchange(&s->returned, 0);
     if (!number || stream_done(s) >= number || (!stream_is_legacy(s) && !atomic_load(&s->token)))
         return;
@@ -67,9 +68,10 @@ static bool counts(const struct stream *s)
     return atomic_load(&s->returned) || atomic_load(&s->behind.number);
 }
 
-/* `marking` is held. All streams of the device that have such copies, marked. */
+/* All streams of the device that have such copies, marked. */
 static unsigned mark_all(int device, struct stream **some)
 {
+    FLYT_ASSERT_HELD(&marking);
     struct device *d = device_find(device);
     uint64_t seen = atomic_load(&d->returned);
     unsigned count = stream_select(device, counts, some, STREAMS_MOST);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/ids.h"
+#include "cpu/common/lock.h"
 #include "internal.h"
 
 enum { TOKEN_KIND = 1, CHUNK = 256, CHUNKS = 4096, FLAG_NON_BLOCKING = 1 };
@@ -337,9 +338,10 @@ static bool directory_set(uint32_t index, struct stream *s)
     return true;
 }
 
-/* Ids whose end the server has certainly seen become free. Under lists.lock. */
+/* Ids whose end the server has certainly seen become free. */
 static void release_retired(void)
 {
+    FLYT_ASSERT_HELD(&lists.lock);
     uint64_t confirmed = wire_confirmed();
     struct retired *r;
     while ((r = lists.retired) && r->serial <= confirmed && !outs_refer_to(r->stream)) {
