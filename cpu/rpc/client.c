@@ -5,6 +5,7 @@
 #include "cpu/rpc/wire.h"
 
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -90,9 +91,10 @@ static uint32_t next_xid(rpc_client *client)
     }
 }
 
-/* Adds the call to the batch. The lock is held. */
+/* Adds the call to the batch. */
 static enum clnt_stat encode(rpc_client *client, struct rpc_call *call, bool *gathered)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     struct rpc_encoding encoding;
     /* A done function may run inside the writer, which cannot write a second batch before it returns. */
     if (rpc_sender_begin(&client->sender, &encoding, !rpc_client_inside_done(client)) < 0)
@@ -118,9 +120,10 @@ static void remember(rpc_client *client, struct rpc_call *call)
         rpc_client_quiet_begins(client);        /* from here on an answer is due */
 }
 
-/* The attender shall send what is in the batch. The lock is held. */
+/* The attender shall send what is in the batch. */
 static void kick(rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     if (client->kicked)
         return;
     client->kicked = true;
@@ -146,9 +149,10 @@ int rpc_client_send(rpc_client *client)
     return status;
 }
 
-/* An ASYNC call was added: send it now, or leave it to those who will. The lock is held. */
+/* An ASYNC call was added: send it now, or leave it to those who will. */
 static int send_or_batch(rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     if (client->sender.writing || rpc_client_inside_done(client))
         return 0;                               /* the writer sends it, or the reader after its done functions */
     if (!client->batching || !client->attender || is_direct(client) || rpc_sender_pending(&client->sender) >= SEND_AT ||
@@ -165,9 +169,10 @@ static enum clnt_stat refuse(struct rpc_call *call, enum clnt_stat status)
     return status;
 }
 
-/* A call may be added: waits for room. 0 or -errno. The lock is held. */
+/* A call may be added: waits for room. 0 or -errno. */
 static int enter(rpc_client *client, bool inside_done)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     int failure = inside_done ? 0 : rpc_sender_wait_room(&client->sender);
     return failure ? failure : client->sender.error;
 }

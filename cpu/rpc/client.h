@@ -79,20 +79,20 @@ struct rpc_client {
 
 /* client_read.c */
 
-/* Waits for the call, reading. The lock is held. */
+/* Waits for the call, reading. Under the lock. */
 void rpc_client_await(rpc_client *, struct rpc_call *);
 /* The connection is of no use any more. Completes what is in flight. Without the lock. */
 void rpc_client_lose(rpc_client *, bool tell, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* rpc_sender's `blocked`. */
 int  rpc_client_blocked(void *client);
-/* Wakes the attender wherever it sleeps. The lock is held. */
+/* Wakes the attender wherever it sleeps. Under the lock. */
 void rpc_client_wake_attender(rpc_client *);
-/* Is this thread inside a done function of this client? The lock is held. */
+/* Is this thread inside a done function of this client? Under the lock. */
 bool rpc_client_inside_done(const rpc_client *);
-/* Sends what is in the batch and notes the time. The lock is held; released meanwhile. */
+/* Sends what is in the batch and notes the time. Under the lock, which it releases meanwhile. */
 int  rpc_client_send(rpc_client *);
 
-/* The server's silence is counted from now on. The lock is held. */
+/* The server's silence is counted from now on. Under the lock. */
 static inline void rpc_client_quiet_begins(rpc_client *client)
 {
     client->quiet = (struct clock_run){ .looked = clock_now() };

@@ -8,6 +8,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -25,12 +26,14 @@ static _Thread_local const rpc_client *done_of;
 
 bool rpc_client_inside_done(const rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     return client->done_running > 0 && done_of == client;
 }
 
-/* The lock is held, and released meanwhile. */
+/* Releases the lock meanwhile. */
 static void run_done(rpc_client *client, struct rpc_call *call)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     const rpc_client *outer = done_of;
     call->complete = true;
     client->done_running++;
@@ -44,6 +47,7 @@ static void run_done(rpc_client *client, struct rpc_call *call)
 
 void rpc_client_wake_attender(rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     if (!client->attender)
         return;
     if (client->attender->state == RPC_ATTENDER_WATCHING)
@@ -52,9 +56,10 @@ void rpc_client_wake_attender(rpc_client *client)
         pthread_cond_signal(&client->attender->wake);
 }
 
-/* The lock is held. The call has no done function: its owner may free it as soon as the lock is released. */
+/* The call has no done function: its owner may free it as soon as the lock is released. */
 static void complete(rpc_client *client, struct rpc_call *call)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     struct rpc_waiter *waiter = call->waiter;
     call->complete = true;
     if (waiter)
@@ -65,9 +70,10 @@ static void complete(rpc_client *client, struct rpc_call *call)
 
 /* ---- loss ---- */
 
-/* Takes all calls in flight out of the table. The lock is held. */
+/* Takes all calls in flight out of the table. */
 static struct rpc_call *take_pending(rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     struct rpc_call *all = NULL;
     for (unsigned i = 0; i < RPC_PENDING_BUCKETS; i++) {
         while (client->pending[i]) {
@@ -126,9 +132,10 @@ void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
  * server's backlog holds up may take as long as it likes, and a program that was stopped for an hour goes on.
  */
 
-/* The time is looked up by who is about to sleep, not with each reply. The lock is held. */
+/* The time is looked up by the thread that is about to sleep, not with each reply. */
 static void note_heard(rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     if (client->heard && client->dead_seconds > 0)
         rpc_client_quiet_begins(client);
     client->heard = false;
@@ -139,9 +146,10 @@ static bool is_due(const rpc_client *client)
     return client->dead_seconds > 0 && (client->pending_count > 0 || client->sender.writing);
 }
 
-/* Time until check_silence wants to look, for poll. The lock is held. */
+/* Time until check_silence wants to look, for poll. */
 static int patience(rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     note_heard(client);
     return is_due(client) ? (int)(rpc_silence_look(client->dead_seconds) / CLOCK_NS_PER_MS) : -1;
 }
@@ -165,9 +173,9 @@ static void check_silence(rpc_client *client)
 
 /* ---- replies: all this by the thread that has the reading role ---- */
 
-/* The lock is held. */
 static struct rpc_call *take_call(rpc_client *client, uint32_t xid)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     struct rpc_call **link = &client->pending[xid % RPC_PENDING_BUCKETS];
     while (*link && (*link)->xid != xid)
         link = &(*link)->next;
@@ -179,18 +187,20 @@ static struct rpc_call *take_call(rpc_client *client, uint32_t xid)
     return call;
 }
 
-/* The lock is held, and released meanwhile. */
+/* Releases the lock meanwhile. */
 static int give_up(rpc_client *client, const char *reason)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     pthread_mutex_unlock(&client->lock);
     rpc_client_lose(client, true, "%s", reason);
     pthread_mutex_lock(&client->lock);
     return -ECONNRESET;
 }
 
-/* The lock is held, and released while something is done that may take long. -ECONNRESET: the connection was given up. */
+/* Releases the lock while it does something that may take long. -ECONNRESET: the connection was given up. */
 static int take_reply(rpc_client *client, const struct rpc_record *record)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     struct rpc_wire_reply reply;
     char reason[96];
     if (rpc_wire_get_reply(record, &reply) < 0) {
@@ -256,10 +266,11 @@ static int read_replies(rpc_client *client, bool spin)
     return 0;
 }
 
-/* ---- the reading role: the lock is held ---- */
+/* ---- the reading role, under the lock ---- */
 
 static void take_role(rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     client->reading = true;
     client->reader = pthread_self();
     client->role_serial++;
@@ -268,6 +279,7 @@ static void take_role(rpc_client *client)
 /* Gives the role up, to a thread that waits for its reply if there is one. */
 static void leave_role(rpc_client *client)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     client->reading = false;
     for (struct rpc_waiter *waiter = client->waiters; waiter; waiter = waiter->next) {
         if (!waiter->call->complete) {
@@ -283,6 +295,7 @@ static void leave_role(rpc_client *client)
 /* Reads until the call is complete. */
 static void read_until_complete(rpc_client *client, struct rpc_call *call)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     take_role(client);
     while (!call->complete) {
         pthread_mutex_unlock(&client->lock);
@@ -303,6 +316,7 @@ static void read_until_complete(rpc_client *client, struct rpc_call *call)
 /* Sleeps until the call is complete or the role is free. */
 static void sleep_as_waiter(rpc_client *client, struct rpc_call *call)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     CANCEL_OFF;
     struct rpc_waiter waiter = { .call = call, .next = client->waiters };
     pthread_cond_init(&waiter.wake, NULL);
@@ -324,6 +338,7 @@ static void sleep_as_waiter(rpc_client *client, struct rpc_call *call)
 
 void rpc_client_await(rpc_client *client, struct rpc_call *call)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     while (!call->complete) {
         if (client->reading)
             sleep_as_waiter(client, call);
@@ -368,9 +383,10 @@ int rpc_client_blocked(void *context)
 
 /* ---- the attender ---- */
 
-/* Somebody reads for himself: keep away for a moment. The lock is held. */
+/* Another thread reads for itself: keep away for a moment. */
 static void rest(rpc_client *client, struct rpc_attender *attender)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     struct timespec until = clock_timespec(clock_now() + REST_NS);
     uint64_t serial = client->role_serial;
     attender->state = RPC_ATTENDER_RESTING;
@@ -383,9 +399,10 @@ static void rest(rpc_client *client, struct rpc_attender *attender)
     attender->state = RPC_ATTENDER_BUSY;
 }
 
-/* Sleeps until bytes come or somebody wakes it; reads them if nobody else does. The lock is held. */
+/* Sleeps until bytes come or another thread wakes it; reads them if no other thread does. */
 static void watch(rpc_client *client, struct rpc_attender *attender)
 {
+    FLYT_ASSERT_HELD(&client->lock);
     int timeout_ms = client->kicked ? 0 : patience(client);     /* kicked: there is more to send */
     attender->state = RPC_ATTENDER_WATCHING;
     pthread_mutex_unlock(&client->lock);

@@ -1,6 +1,7 @@
 #include "cpu/rpc/sender.h"
 
 #include "cpu/common/cancel.h"
+#include "cpu/common/lock.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -165,6 +166,7 @@ static const struct xdr_ops encode_operations = {
 
 int rpc_sender_begin(struct rpc_sender *sender, struct rpc_encoding *encoding, bool may_gather)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     struct rpc_batch *batch = &sender->filling;
     *encoding = (struct rpc_encoding){ .sender = sender, .used = batch->used, .segments = batch->segment_count,
                                        .total = batch->total, .may_gather = may_gather };
@@ -177,6 +179,7 @@ int rpc_sender_begin(struct rpc_sender *sender, struct rpc_encoding *encoding, b
 
 void rpc_sender_cancel(struct rpc_sender *sender, struct rpc_encoding *encoding)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     sender->filling.used = encoding->used;
     sender->filling.segment_count = encoding->segments;
     sender->filling.total = encoding->total;
@@ -184,6 +187,7 @@ void rpc_sender_cancel(struct rpc_sender *sender, struct rpc_encoding *encoding)
 
 int rpc_sender_end(struct rpc_sender *sender, struct rpc_encoding *encoding)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     size_t length = sender->filling.total - encoding->total - RPC_MARK_SIZE;
     if (length > sender->max_record) {
         rpc_sender_cancel(sender, encoding);
@@ -241,6 +245,7 @@ static int batch_write(struct rpc_sender *sender, uint64_t *writes)
 
 void rpc_sender_try(struct rpc_sender *sender)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     struct rpc_batch *batch = &sender->filling;
     if (batch->total == 0 || batch->segment_count > 0 || sender->writing || sender->error != 0)
         return;
@@ -266,6 +271,7 @@ static void write_directly(struct rpc_sender *sender)
 
 int rpc_sender_put(struct rpc_sender *sender, const uint8_t *record, size_t size, bool now)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     struct rpc_batch *batch = &sender->filling;
     if (size - RPC_MARK_SIZE > sender->max_record)
         return -EMSGSIZE;
@@ -294,6 +300,7 @@ int rpc_sender_put(struct rpc_sender *sender, const uint8_t *record, size_t size
 
 int rpc_sender_write_some(struct rpc_sender *sender, unsigned batches)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     if (sender->writing)
         return sender->error;
     write_directly(sender);
@@ -329,6 +336,7 @@ int rpc_sender_write_some(struct rpc_sender *sender, unsigned batches)
 
 int rpc_sender_write(struct rpc_sender *sender)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     return rpc_sender_write_some(sender, UINT_MAX);
 }
 
@@ -342,6 +350,7 @@ static void wait_turn(struct rpc_sender *sender)
 
 int rpc_sender_write_through(struct rpc_sender *sender)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     uint64_t number = sender->number;
     while (sender->error == 0 && sender->written < number && (sender->writing || sender->filling.total > 0)) {
         if (sender->writing)
@@ -357,6 +366,7 @@ int rpc_sender_write_through(struct rpc_sender *sender)
 
 int rpc_sender_wait_room(struct rpc_sender *sender)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     while (sender->error == 0 && sender->filling.total >= BATCH_MAX) {
         if (sender->writing)
             wait_turn(sender);
@@ -368,6 +378,7 @@ int rpc_sender_wait_room(struct rpc_sender *sender)
 
 void rpc_sender_fail(struct rpc_sender *sender, int error)
 {
+    FLYT_ASSERT_HELD(sender->lock);
     if (sender->error == 0)
         sender->error = error;
     if (sender->waiting > 0)

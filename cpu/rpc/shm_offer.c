@@ -15,6 +15,7 @@
 #include "cpu/rpc/shm.h"
 
 #include "cpu/common/fd.h"
+#include "cpu/common/lock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -157,9 +158,10 @@ static int send_answer(int socket, int fd, uint64_t size)
     return sent == (ssize_t)length ? 0 : sent < 0 ? -errno : -EPROTO;
 }
 
-/* Server: takes what has come of the first record. The lock is held. 0: decided; -EAGAIN; or -errno. */
+/* Server: takes what has come of the first record. 0: decided; -EAGAIN; or -errno. */
 static int hear_offer(struct shm_channel *s)
 {
+    FLYT_ASSERT_HELD(&s->lock);
     uint8_t offer[OFFER_SIZE];
     make_offer(offer);
     while (s->early_size < OFFER_SIZE) {
@@ -222,9 +224,10 @@ static int receive_early(struct shm_channel *s, size_t size)
     return 0;
 }
 
-/* Client: takes what has come of the answer. The lock is held. 0: decided; -EAGAIN; or -errno. */
+/* Client: takes what has come of the answer. 0: decided; -EAGAIN; or -errno. */
 static int hear_answer(struct shm_channel *s)
 {
+    FLYT_ASSERT_HELD(&s->lock);
     int status = receive_early(s, RPC_MARK_SIZE);
     if (status == 0) {
         uint32_t mark = word_at(s->early), length = mark & ~RPC_MARK_LAST;
@@ -259,6 +262,7 @@ static int hear_answer(struct shm_channel *s)
 
 int shm_hear(struct shm_channel *s)
 {
+    FLYT_ASSERT_HELD(&s->lock);
     return s->side == RING_SERVER ? hear_offer(s) : hear_answer(s);
 }
 

@@ -174,8 +174,10 @@ static void send_ready(struct wire *wire, const launch_args *args, size_t size)
     assert_int_equal(quick_launch_put(args, record + RPC_CALL_ROOM), size);
     assert_memory_equal(record + RPC_CALL_ROOM, theirs, size);
     rpc_wire_call_room(record, xid, &program, FLYT_LAUNCH, size);
+    pthread_mutex_lock(&wire->lock);
     assert_int_equal(rpc_sender_put(&wire->sender, record, WIRE_MAX + 1 + RPC_MARK_SIZE, true), -EMSGSIZE);
     assert_int_equal(rpc_sender_put(&wire->sender, record, RPC_CALL_ROOM + size, true), 0);
+    pthread_mutex_unlock(&wire->lock);
 
     xdrmem_create(&xdr, (char *)head, sizeof head, XDR_ENCODE);
     assert_true(rpc_wire_put_call(&xdr, xid, &program, FLYT_LAUNCH));

@@ -14,7 +14,7 @@ LONG_TESTS += "tools/lint c-tests"
 # locks that they need.
 LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local,$(TESTS_SERVER_BINARIES)) \
                 $(TESTS_SOFTGPU_PROGRAMS) $(filter %calls %grids %faults %progress,$(EXEC_TEST_PROGRAMS)) \
-                $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter %calls %callers %threads %loss,$(TESTS_RPC_BINARIES)))
+                $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter-out %ring,$(TESTS_RPC_BINARIES)))
 LOCK_PROGRAMS := $(addprefix build/cuda/,devices freed held joined lanes memory pinned streams stress threads)
 .PHONY: lock-tests
 lock-tests: $(LOCK_PROGRAMS)
