@@ -56,6 +56,8 @@ uint64_t sg_program_function_address(sg_program *, uint32_t index);
    cannot be executed: CUDA_ERROR_INVALID_PTX … and a message naming it and its line in log. Kept: asked
    twice, the same. Thread-safe. */
 int sg_program_kernel(sg_program *, const char *name, sg_kernel **, char *log, size_t log_size);
+/* The same for module->functions[index], which is an entry. */
+int sg_program_entry(sg_program *, uint32_t index, sg_kernel **, char *log, size_t log_size);
 
 struct sg_kernel_info {
     const struct ptx_function *function;    /* name, parameters with offsets and sizes */

@@ -1,11 +1,11 @@
 # The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/driver.h) on the machine of softgpu/exec/.
 SOFTGPU_DRIVER_FILES := array.c attributes.c config.c context.c copy.c current.c device.c domain.c entry.c errors.c event.c extents.c function.c \
                         host.c image.c launch.c library.c memory.c module.c occupancy.c per_thread.c pointer.c queue.c run.c \
-                        set.c space.c state.c stream.c texture.c value.c vmm.c
+                        set.c space.c state.c stream.c texture.c turn.c value.c vmm.c
 SOFTGPU_DRIVER_GENERATED := $(BUILD)/generated/softgpu
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(addprefix softgpu/driver/,$(SOFTGPU_DRIVER_FILES))) $(SOFTGPU_DRIVER_GENERATED)/symbols.o
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
-                   $(call objects,$(addprefix cpu/common/,env.c fd.c fatbin.c log.c past_cache.c))
+                   $(call objects,$(addprefix cpu/common/,env.c fatbin.c fd.c gaps.c log.c past_cache.c tree.c))
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
 
 $(SOFTGPU_DRIVER_GENERATED)/symbols.c: softgpu/driver/symbols.awk softgpu/driver/symbols.txt $(CUDA_INCLUDE)/cudaTypedefs.h

@@ -96,6 +96,9 @@ static CUresult create(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wan
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     a->next = arrays;
+    a->back = &arrays;
+    if (a->next)
+        a->next->back = &a->next;
     arrays = a;
     *out = a->handle;
     return CUDA_SUCCESS;
@@ -123,10 +126,9 @@ CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *wanted)
 /* Leaves the memory: the context's end frees it with the rest. */
 static void forget(struct sgd_array *a)
 {
-    struct sgd_array **at = &arrays;
-    while (*at != a)
-        at = &(*at)->next;
-    *at = a->next;
+    *a->back = a->next;
+    if (a->next)
+        a->next->back = a->back;
     sgd_handle_drop(a->handle);
     free(a);
 }
@@ -151,7 +153,7 @@ CUresult cuArrayDestroy(CUarray handle)
     r = a ? sgd_context_wait(a->context) : CUDA_ERROR_INVALID_HANDLE;
     a = sgd_array_get(handle);                           /* another thread may have destroyed it meanwhile */
     if (!r && a) {
-        sgd_textures_orphan(handle);
+        sgd_textures_orphan(a);
         struct sgd_memory *m = sgd_memory_find(a->memory);
         if (m && m->at.base == a->memory)
             sgd_memory_free(m);

@@ -7,7 +7,8 @@
 struct sgd_array {
     CUarray handle;
     struct sgd_context *context;
-    struct sgd_array *next;
+    struct sgd_array *next, **back;          /* all of them */
+    struct sgd_object *objects;              /* texture and surface objects that look at it; texture.c */
     CUDA_ARRAY3D_DESCRIPTOR description;     /* as it was asked for */
     uint64_t memory;                         /* device address of the first row */
     struct sg_texture texture;               /* what a texture or surface of it begins with */
@@ -18,7 +19,7 @@ struct sgd_array {
 struct sgd_array *sgd_array_get(CUarray);    /* NULL: none. Under the mutex, as the rest */
 void sgd_arrays_forget(struct sgd_context *);            /* with its objects; before the context's memory goes */
 void sgd_textures_forget(struct sgd_context *);          /* texture.c */
-void sgd_textures_orphan(CUarray);                       /* kernels can use its objects no more */
+void sgd_textures_orphan(struct sgd_array *);            /* kernels can use its objects no more */
 /* enum sg_texel; false: a format that is not known. */
 bool sgd_array_format(CUarray_format, unsigned channels, uint8_t *format);
 

@@ -18,8 +18,7 @@ struct sgd_image {                       /* PTX texts to be linked */
 struct sgd_function {
     CUfunction handle;
     struct sgd_module *module;
-    struct sgd_function *next;
-    uint32_t index;                      /* of module->functions of the PTX */
+    uint32_t index;                      /* of module->ptx->functions */
     sg_kernel *kernel;
     struct sg_kernel_info info;
     size_t max_dynamic;                  /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
@@ -31,13 +30,15 @@ struct sgd_variable { const char *name; uint64_t address, size; };
 struct sgd_module {
     CUmodule handle;
     struct sgd_context *context;
-    struct sgd_module *next;
+    struct sgd_module *next, **back;     /* of the context */
     struct sgd_library *library;         /* or NULL */
     const struct ptx_module *ptx;        /* owned by the program */
     sg_program *program;
     uint64_t *addresses;                 /* of ptx->variables */
     uint64_t memory;                     /* one allocation behind all variables; 0: none */
-    struct sgd_function *functions;
+    struct sgd_function **functions;     /* of ptx->functions; NULL: not asked for yet */
+    uint32_t *entries, entry_count;      /* indices of the entries of ptx->functions, in the order of their names */
+    uint32_t *variables, variable_count; /* of those of ptx->variables that have an address, likewise */
     unsigned running;                    /* launches queued or running */
 };
 

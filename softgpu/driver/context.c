@@ -109,14 +109,12 @@ void sgd_context_deactivate(struct sgd_context *c)
         sgd_event_retire(c->events);
     while (c->streams)
         sgd_stream_retire(c->streams);
-    c->legacy = NULL;
+    c->legacy = c->per_thread = NULL;
     sgd_arrays_forget(c);
-    for (size_t i = 0; i < sgd_memories.count;) {
-        struct sgd_memory *m = (struct sgd_memory *)sgd_memories.items[i];
+    for (struct sgd_memory *m = sgd_extents_lower(&sgd_memories, 0), *next; m; m = next) {
+        next = sgd_extents_next(&sgd_memories, &m->at);
         if (m->context == c)
             sgd_memory_free(m);
-        else
-            i++;
     }
     c->peer_enabled = 0;
     while (sgd_queue_cancelling())

@@ -13,7 +13,7 @@
  *   extents.c    ordered sets of address ranges
  *   space.c      the address space: windows, rights, what backs an address
  *   vmm.c        cuMemAddressReserve … ; memory.c cuMemAlloc … ; host.c pinned and managed; pointer.c attributes
- *   queue.c      streams as queues of operations, the heart; run.c what each operation does
+ *   queue.c      streams as queues of operations; turn.c which of them starts when, the heart; run.c what each does
  *   stream.c, event.c, value.c, copy.c, set.c, launch.c   the calls that put operations there
  *   array.c, texture.c   arrays, texture and surface objects
  *   image.c, module.c, library.c, function.c, occupancy.c  code
@@ -34,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/common/tree.h"
 #include "softgpu/engine.h"
 #include "softgpu/memory.h"
 
@@ -141,8 +142,12 @@ struct sgd_context {
     CUsharedconfig shared_config;
     struct sgd_stream *legacy;           /* the NULL stream */
     struct sgd_stream *streams;          /* all of this context, legacy included */
+    struct sgd_stream *per_thread;       /* of them, those of threads */
+    struct sgd_stream *fresh;            /* blocking ones that were given work since the legacy stream's last operation */
+    unsigned busy;                       /* blocking ones with something queued, legacy included */
     struct sgd_module *modules;
     struct sgd_event *events;
+    struct tree slabs;                   /* memory.c: small allocations are cut from them */
     unsigned peer_enabled;               /* bit d: cuCtxEnablePeerAccess to a context of device d */
 };
 struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: invalid */
@@ -161,12 +166,13 @@ CUcontext sgd_current_pop(void);
 
 /* ---- extents.c: address ranges in order ------------------------------------------------------------- */
 
-struct sgd_extent { uint64_t base, size; };              /* first member of what is kept */
-struct sgd_extents { struct sgd_extent **items; size_t count, room; };
-bool sgd_extents_add(struct sgd_extents *, struct sgd_extent *);       /* false: out of memory or overlap */
+struct sgd_extent { uint64_t base, size; struct tree_node node; };     /* first member of what is kept */
+struct sgd_extents { struct tree tree; };
+bool sgd_extents_add(struct sgd_extents *, struct sgd_extent *);       /* false: it has no size, or another is there */
 void sgd_extents_remove(struct sgd_extents *, struct sgd_extent *);
 void *sgd_extents_find(const struct sgd_extents *, uint64_t address);  /* the one that contains it, or NULL */
-size_t sgd_extents_lower(const struct sgd_extents *, uint64_t address);/* index of the first that ends above it */
+void *sgd_extents_lower(const struct sgd_extents *, uint64_t address); /* the first that ends above it, or NULL */
+void *sgd_extents_next(const struct sgd_extents *, const struct sgd_extent *);   /* the one behind it, or NULL */
 
 /* ---- space.c --------------------------------------------------------------------------------------- */
 

@@ -15,11 +15,9 @@ void sgd_event_unref(struct sgd_event *e)
 void sgd_event_retire(struct sgd_event *e)
 {
     sgd_handle_drop(e->handle);
-    struct sgd_event **at = &e->context->events;
-    while (*at && *at != e)
-        at = &(*at)->next;
-    if (*at)
-        *at = e->next;
+    *e->back = e->next;
+    if (e->next)
+        e->next->back = e->back;
     e->context = NULL;
     sgd_event_unref(e);
 }
@@ -59,6 +57,9 @@ CUresult cuEventCreate(CUevent *out, unsigned flags)
     e->flags = flags;
     e->context = c;
     e->next = c->events;
+    e->back = &c->events;
+    if (e->next)
+        e->next->back = &e->next;
     c->events = e;
     *out = e->handle;
     sgd_leave();

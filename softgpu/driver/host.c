@@ -49,7 +49,7 @@ static CUresult do_register(struct sgd_context *c, uint64_t p, size_t size, unsi
     struct sgd_memory *m = calloc(1, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *m = (struct sgd_memory){ .at = { p, size }, .kind = SGD_MEMORY_REGISTERED, .context = c, .device = c->device,
+    *m = (struct sgd_memory){ .at = { .base = p, .size = size }, .kind = SGD_MEMORY_REGISTERED, .context = c, .device = c->device,
                               .id = sgd_next_id(), .flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP };
     if (!sgd_extents_add(&sgd_memories, &m->at)) {
         free(m);

@@ -3,7 +3,8 @@
  *
  * An allocation of half a granule or less is cut from a slab, a granule in units of 512 bytes with a bitmap; a larger
  * one has granules of its own. Neighbours in a slab are not protected from each other, as on hardware. Slabs
- * belong to a device and a context, so that a context's end leaves none half used by another.
+ * belong to a context, so that a context's end leaves none half used by another. A context keeps its slabs in a tree by
+ * their longest free run, so that an allocation looks into one slab only.
  */
 #include "softgpu/driver/driver.h"
 
@@ -14,7 +15,7 @@
 enum { UNIT = 512, UNITS = SGD_GRANULE / UNIT, SMALL = SGD_GRANULE / 2 };
 
 struct sgd_slab {
-    struct sgd_slab *next;
+    struct tree_node node;                   /* of context->slabs; key: the longest free run, tie: base */
     struct sgd_context *context;
     uint64_t base;
     unsigned used;                           /* units */
@@ -22,7 +23,6 @@ struct sgd_slab {
 };
 
 struct sgd_extents sgd_memories;
-static struct sgd_slab *slabs;
 
 struct sgd_memory *sgd_memory_find(uint64_t address) { return sgd_extents_find(&sgd_memories, address); }
 
@@ -73,57 +73,83 @@ static void granules_free(uint64_t base, uint64_t size)
 
 /* ---- slabs -------------------------------------------------------------------------------------------------------- */
 
-static bool taken(const struct sgd_slab *s, unsigned unit) { return s->taken[unit / 64] >> (unit % 64) & 1u; }
+/* The first unit from there on that is taken, or that is free; UNITS: none. */
+static unsigned slab_next(const struct sgd_slab *s, unsigned from, bool is_taken)
+{
+    for (unsigned word = from / 64; word < UNITS / 64; word++) {
+        uint64_t bits = is_taken ? s->taken[word] : ~s->taken[word];
+        if (word == from / 64)
+            bits &= UINT64_MAX << from % 64;
+        if (bits)
+            return word * 64 + (unsigned)__builtin_ctzll(bits);
+    }
+    return UNITS;
+}
+
+/* The first free run of at least `least` units, or the longest one if none is so long. Its length; 0: all is taken. */
+static unsigned slab_run(const struct sgd_slab *s, unsigned least, unsigned *first)
+{
+    unsigned longest = 0;
+    for (unsigned begin = slab_next(s, 0, false), end; begin < UNITS && longest < least; begin = slab_next(s, end, false)) {
+        end = slab_next(s, begin, true);
+        if (end - begin > longest) {
+            longest = end - begin;
+            *first = begin;
+        }
+    }
+    return longest;
+}
+
+static void slab_place(struct sgd_slab *s)
+{
+    unsigned ignored;
+    s->node.key = slab_run(s, UNITS, &ignored);
+    s->node.tie = s->base;
+    tree_insert(&s->context->slabs, &s->node);
+}
 
 static void mark(struct sgd_slab *s, unsigned first, unsigned count, bool as)
 {
+    tree_remove(&s->context->slabs, &s->node);
     for (unsigned u = first; u < first + count; u++)
         if (as)
             s->taken[u / 64] |= (uint64_t)1 << (u % 64);
         else
             s->taken[u / 64] &= ~((uint64_t)1 << (u % 64));
     s->used = as ? s->used + count : s->used - count;
+    slab_place(s);
 }
 
-static bool slab_fit(const struct sgd_slab *s, unsigned count, unsigned *first)
+static CUresult slab_new(struct sgd_context *c, struct sgd_slab **out)
 {
-    if (UNITS - s->used < count)
-        return false;
-    for (unsigned u = 0, run = 0; u < UNITS; u++) {
-        run = taken(s, u) ? 0 : run + 1;
-        if (run == count) {
-            *first = u + 1 - count;
-            return true;
-        }
+    struct sgd_slab *s = calloc(1, sizeof *s);
+    if (!s || !sgd_device_take(c->device, SGD_GRANULE)) {
+        free(s);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return false;
+    s->base = granules_new(SGD_GRANULE, devices_for(SGD_MEMORY_DEVICE, c->device));
+    if (!s->base) {
+        sgd_device_give(c->device, SGD_GRANULE);
+        free(s);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    s->context = c;
+    slab_place(s);
+    *out = s;
+    return CUDA_SUCCESS;
 }
 
 static CUresult small_new(struct sgd_context *c, size_t size, struct sgd_memory *m)
 {
     unsigned count = (unsigned)(round_up(size, UNIT) / UNIT), first = 0;
-    struct sgd_slab *s = slabs;
-    while (s && !(s->context == c && slab_fit(s, count, &first)))
-        s = s->next;
-    if (!s) {
-        s = calloc(1, sizeof *s);
-        if (!s || !sgd_device_take(c->device, SGD_GRANULE)) {
-            free(s);
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        s->base = granules_new(SGD_GRANULE, devices_for(SGD_MEMORY_DEVICE, c->device));
-        if (!s->base) {
-            sgd_device_give(c->device, SGD_GRANULE);
-            free(s);
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        s->context = c;
-        s->next = slabs;
-        slabs = s;
-    }
+    struct sgd_slab *s = TREE_OBJECT(tree_at_or_above(&c->slabs, count, 0), struct sgd_slab, node);
+    CUresult r = s ? CUDA_SUCCESS : slab_new(c, &s);
+    if (r)
+        return r;
+    slab_run(s, count, &first);
     mark(s, first, count, true);
     m->slab = s;
-    m->at = (struct sgd_extent){ s->base + (uint64_t)first * UNIT, size };
+    m->at = (struct sgd_extent){ .base = s->base + (uint64_t)first * UNIT, .size = size };
     return CUDA_SUCCESS;
 }
 
@@ -133,10 +159,7 @@ static void small_free(struct sgd_memory *m)
     mark(s, (unsigned)((m->at.base - s->base) / UNIT), (unsigned)(round_up(m->at.size, UNIT) / UNIT), false);
     if (s->used)
         return;
-    struct sgd_slab **at = &slabs;
-    while (*at != s)
-        at = &(*at)->next;
-    *at = s->next;
+    tree_remove(&s->context->slabs, &s->node);
     granules_free(s->base, SGD_GRANULE);
     sgd_device_give(m->device, SGD_GRANULE);
     free(s);
@@ -156,7 +179,7 @@ static CUresult large_new(struct sgd_device *d, enum sgd_memory_kind kind, size_
             sgd_device_give(d, whole);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    m->at = (struct sgd_extent){ base, size };
+    m->at = (struct sgd_extent){ .base = base, .size = size };
     m->rights_size = whole;
     return CUDA_SUCCESS;
 }
@@ -202,14 +225,9 @@ void sgd_memory_peer(struct sgd_device *d, int peer, bool may)
 {
     unsigned rights = may ? SG_READ | SG_WRITE : 0;
     d->peers = may ? d->peers | 1u << peer : d->peers & ~(1u << peer);
-    for (struct sgd_slab *s = slabs; s; s = s->next)
-        if (s->context->device == d)
-            sgd_space_rights(s->base, SGD_GRANULE, 1u << peer, rights);
-    for (size_t i = 0; i < sgd_memories.count; i++) {
-        const struct sgd_memory *m = (struct sgd_memory *)sgd_memories.items[i];
-        if (m->kind == SGD_MEMORY_DEVICE && m->device == d && !m->slab)
-            sgd_space_rights(m->at.base, m->rights_size, 1u << peer, rights);
-    }
+    for (const struct sgd_memory *m = sgd_extents_lower(&sgd_memories, 0); m; m = sgd_extents_next(&sgd_memories, &m->at))
+        if (m->kind == SGD_MEMORY_DEVICE && m->device == d)
+            sgd_space_rights(m->slab ? m->slab->base : m->at.base, m->slab ? SGD_GRANULE : m->rights_size, 1u << peer, rights);
 }
 
 /* ---- the calls ----------------------------------------------------------------------------------------------------- */

@@ -101,6 +101,55 @@ static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
     return CUDA_SUCCESS;
 }
 
+/* ---- names --------------------------------------------------------------------------------------------------------------- */
+
+static const char *entry_name(const struct ptx_module *ptx, uint32_t index) { return ptx->functions[index].name; }
+static const char *variable_name(const struct ptx_module *ptx, uint32_t index) { return ptx->variables[index].name; }
+
+static int entries_in_order(const void *a, const void *b, void *ptx)
+{
+    return strcmp(entry_name(ptx, *(const uint32_t *)a), entry_name(ptx, *(const uint32_t *)b));
+}
+
+static int variables_in_order(const void *a, const void *b, void *ptx)
+{
+    return strcmp(variable_name(ptx, *(const uint32_t *)a), variable_name(ptx, *(const uint32_t *)b));
+}
+
+/* Variables of different units may have one name: the first that the name finds is any of them. */
+static bool sort_names(struct sgd_module *m, struct ptx_module *ptx)
+{
+    m->functions = calloc(ptx->function_count + 1, sizeof *m->functions);
+    m->entries = malloc((ptx->function_count + 1) * sizeof *m->entries);
+    m->variables = malloc((ptx->variable_count + 1) * sizeof *m->variables);
+    if (!m->functions || !m->entries || !m->variables)
+        return false;
+    for (uint32_t i = 0; i < ptx->function_count; i++)
+        if (ptx->functions[i].is_entry && ptx->functions[i].defined)
+            m->entries[m->entry_count++] = i;
+    for (uint32_t i = 0; i < ptx->variable_count; i++)
+        if (m->addresses[i])
+            m->variables[m->variable_count++] = i;
+    qsort_r(m->entries, m->entry_count, sizeof *m->entries, entries_in_order, ptx);
+    qsort_r(m->variables, m->variable_count, sizeof *m->variables, variables_in_order, ptx);
+    return true;
+}
+
+/* The place in the list of the first that has the name; count: none has. */
+static uint32_t find_name(const struct ptx_module *ptx, const uint32_t *list, uint32_t count, const char *name,
+                          const char *(*name_of)(const struct ptx_module *, uint32_t))
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (strcmp(name_of(ptx, list[middle]), name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && !strcmp(name_of(ptx, list[low]), name) ? low : count;
+}
+
 /* ---- a module ---------------------------------------------------------------------------------------------------------- */
 
 static void release_memory(struct sgd_module *m, const struct ptx_module *ptx)
@@ -116,6 +165,9 @@ static void release_memory(struct sgd_module *m, const struct ptx_module *ptx)
     if (memory)
         sgd_memory_free(memory);
     free(m->addresses);
+    free(m->functions);
+    free(m->entries);
+    free(m->variables);
 }
 
 static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
@@ -125,6 +177,8 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
     CUresult r = c->active ? ensure_heap(c, ptx) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (!r)
         r = place_variables(m, ptx);
+    if (!r && !sort_names(m, ptx))
+        r = CUDA_ERROR_OUT_OF_MEMORY;
     sgd_unlock();
     if (!r)
         r = (CUresult)sg_program_create(c->machine->engine, ptx, m->addresses, &m->program);
@@ -166,6 +220,9 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
         return r;
     }
     m->next = c->modules;
+    m->back = &c->modules;
+    if (m->next)
+        m->next->back = &m->next;
     c->modules = m;
     *out = m;
     return CUDA_SUCCESS;
@@ -173,18 +230,16 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
 
 void sgd_module_destroy(struct sgd_module *m)
 {
-    struct sgd_module **at = &m->context->modules;
-    while (*at && *at != m)
-        at = &(*at)->next;
-    if (*at)
-        *at = m->next;
+    *m->back = m->next;
+    if (m->next)
+        m->next->back = m->back;
     sgd_handle_drop(m->handle);
     while (m->running)
         sgd_wait(NULL);
-    while (m->functions) {
-        struct sgd_function *f = m->functions;
-        m->functions = f->next;
-        sgd_handle_drop(f->handle);
+    for (uint32_t i = 0; i < m->entry_count; i++) {
+        struct sgd_function *f = m->functions[m->entries[i]];
+        if (f)
+            sgd_handle_drop(f->handle);
         free(f);
     }
     release_memory(m, m->ptx);
@@ -194,42 +249,34 @@ void sgd_module_destroy(struct sgd_module *m)
 
 CUresult sgd_module_variable(struct sgd_module *m, const char *name, bool managed_only, uint64_t *address, size_t *size)
 {
-    for (uint32_t i = 0; i < m->ptx->variable_count; i++) {
-        const struct ptx_variable *v = &m->ptx->variables[i];
-        if (m->addresses[i] && !strcmp(v->name, name) && (v->managed || !managed_only)) {
-            *address = m->addresses[i];
-            *size = size_of(v);
-            return CUDA_SUCCESS;
-        }
+    uint32_t at = find_name(m->ptx, m->variables, m->variable_count, name, variable_name);
+    for (; at < m->variable_count; at++) {
+        const struct ptx_variable *v = &m->ptx->variables[m->variables[at]];
+        if (strcmp(v->name, name))
+            break;
+        if (managed_only && !v->managed)
+            continue;
+        *address = m->addresses[m->variables[at]];
+        *size = size_of(v);
+        return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_FOUND;
-}
-
-static struct sgd_function *known_function(const struct sgd_module *m, uint32_t index)
-{
-    struct sgd_function *f = m->functions;
-    while (f && f->index != index)
-        f = f->next;
-    return f;
 }
 
 /* Lets the mutex go while the entry is decoded. */
 CUresult sgd_module_function(struct sgd_module *m, const char *name, struct sgd_function **out)
 {
-    FLYT_ASSERT_HELD(&sgd_mutex);
-    uint32_t index = 0;
-    const struct ptx_function *list = m->ptx->functions;
-    while (index < m->ptx->function_count && !(list[index].is_entry && list[index].defined && !strcmp(list[index].name, name)))
-        index++;
-    if (index == m->ptx->function_count)
+    uint32_t at = find_name(m->ptx, m->entries, m->entry_count, name, entry_name);
+    if (at == m->entry_count)
         return CUDA_ERROR_NOT_FOUND;
-    if ((*out = known_function(m, index)))
+    uint32_t index = m->entries[at];
+    if ((*out = m->functions[index]))
         return CUDA_SUCCESS;
     char log[LOG_SIZE] = "";
     sg_kernel *kernel = NULL;
     m->running++;
     sgd_unlock();
-    CUresult r = (CUresult)sg_program_kernel(m->program, name, &kernel, log, sizeof log);
+    CUresult r = (CUresult)sg_program_entry(m->program, index, &kernel, log, sizeof log);
     sgd_lock();
     m->running--;
     sgd_progress();
@@ -237,7 +284,7 @@ CUresult sgd_module_function(struct sgd_module *m, const char *name, struct sgd_
         sgd_log("%s", log);
         return r;
     }
-    if ((*out = known_function(m, index)))   /* another thread was as quick */
+    if ((*out = m->functions[index]))        /* another thread was as quick */
         return CUDA_SUCCESS;
     struct sgd_function *f = calloc(1, sizeof *f);
     if (!f || !(f->handle = sgd_handle_new(SGD_FUNCTION, f))) {
@@ -251,8 +298,7 @@ CUresult sgd_module_function(struct sgd_module *m, const char *name, struct sgd_
     const struct sg_limits *l = &m->context->machine->limits;
     f->max_dynamic = f->info.static_shared < l->shared_per_block ? l->shared_per_block - f->info.static_shared : 0;
     f->carveout = -1;
-    f->next = m->functions;
-    m->functions = f;
+    m->functions[index] = f;
     *out = f;
     return CUDA_SUCCESS;
 }

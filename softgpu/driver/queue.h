@@ -7,7 +7,7 @@
  * every blocking stream of the context and theirs on its. So there is one kind of dependency.
  *
  * Life of an operation: made by the calling thread, numbered and queued by sgd_queue_push under the mutex;
- * when it is at the head and its dependencies have ended it is started; it ends at once (records, writes),
+ * when it is at the head and its dependencies have ended it is started (turn.c); it ends at once (records, writes),
  * in a worker (copies, memsets), in the callback thread (host functions), in the engine (grids) or when
  * a value in memory is seen (waits, looked at by the timer thread). Ending it starts what it held up.
  *
@@ -20,8 +20,13 @@
 struct sgd_stream {
     CUstream handle;                     /* NULL, the legacy stream, has a token of its own for cuStreamGetId only */
     struct sgd_context *context;         /* NULL once that is gone */
-    struct sgd_stream *next;             /* of its context */
+    struct sgd_stream *next, **back;     /* of its context */
+    struct sgd_stream *next_per_thread;  /* likewise */
     struct sgd_stream *active_next, **active_back;   /* streams with something queued */
+    struct sgd_stream *look_next;        /* turn.c: those to be looked at */
+    struct sgd_stream *fresh_next, **fresh_back;     /* blocking ones that were given work since the legacy stream's last; NULL: not one */
+    struct tree blocked;                 /* heads of other streams that wait for this one: sgd_op.wait, by number */
+    bool looking;
     bool legacy, non_blocking, per_thread, destroyed;
     int priority;
     unsigned flags, refs;
@@ -34,7 +39,7 @@ struct sgd_stream {
 struct sgd_event {
     CUevent handle;
     struct sgd_context *context;
-    struct sgd_event *next;
+    struct sgd_event *next, **back;      /* of its context */
     unsigned flags, refs;
     bool destroyed;
     struct sgd_stream *stream;           /* where it was recorded last; NULL: never */
@@ -50,8 +55,13 @@ struct sgd_side { uint64_t address; size_t pitch, height; bool device; };
 enum sgd_op_kind { SGD_OP_NOTHING, SGD_OP_COPY, SGD_OP_SET, SGD_OP_LAUNCH, SGD_OP_HOST, SGD_OP_RECORD,
                    SGD_OP_WAIT_VALUE, SGD_OP_WRITE_VALUE, SGD_OP_FREE };
 
+enum sgd_waits { SGD_WAITS_FOR_NOTHING, SGD_WAITS_FOR_STREAM, SGD_WAITS_FOR_TIME, SGD_WAITS_FOR_VALUE };
+
 struct sgd_op {
     struct sgd_op *next, *work_next;
+    enum sgd_waits waits;                /* a head that cannot start; turn.c */
+    struct tree_node wait;               /* where it waits for a stream or a time */
+    struct sgd_op *value_next, **value_back;     /* others that wait for values */
     struct sgd_stream *stream;
     uint64_t number;
     enum sgd_op_kind kind;
@@ -102,6 +112,18 @@ bool sgd_queue_grids_running(void);
 bool sgd_queue_cancelling(void);         /* the fault has not reached all machines yet */
 void sgd_queue_fault(void);              /* after sgd_fault_raise: lets everything end */
 void sgd_queue_poke(void);               /* memory may have changed: look at value waits again */
+
+/* Gives a COPY, SET or HOST that has started to the thread that does it. */
+void sgd_queue_work(struct sgd_op *);
+/* The stream is no more among those that the legacy stream's next operation waits for. */
+void sgd_stream_stale(struct sgd_stream *);
+
+/* turn.c */
+void sgd_turn_prepare(void);
+void *sgd_turn_timer(void *);            /* a thread's body */
+void sgd_turn_begin(struct sgd_stream *);                /* it was empty and has got an operation */
+void sgd_turn_end(struct sgd_op *, CUresult);            /* a started operation has ended so; what waited for it goes on */
+struct sgd_stream *sgd_turn_active(void);                /* streams with something queued, by active_next */
 
 /* run.c */
 CUresult sgd_op_run(struct sgd_op *);    /* COPY and SET, without the mutex */

@@ -2,7 +2,7 @@
  * space.c: the address space of the process's devices.
  *
  * A main window (address space only, no memory) is taken from the host once; reservations come out of
- * it first-fit, at their hint when that is free. What asks for more than a quarter of it, or hints at an
+ * it, at their hint when that is free. What asks for more than a quarter of it, or hints at an
  * address outside, gets a window of its own. Registered host memory is a window each, at the host's own address; ranges of
  * whole granules that follow each other share one that grows, for windows are few and every access looks through them.
  *
@@ -15,6 +15,7 @@
  * instead of nothing, and a window's address space stays until none runs.
  */
 #include "softgpu/driver/driver.h"
+#include "cpu/common/gaps.h"
 #include "cpu/common/log.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ static struct { uint64_t room; bool used; unsigned sharers; } slots[SG_MAX_WINDO
 enum { SHARED_ROOM = 1 << 15 };             /* granules that a shared window can grow to, at least: 64 GiB */
 static uint64_t main_base, main_size;
 static struct sgd_extents reservations;     /* struct reservation */
+static struct gaps main_free;               /* of the main window */
 static pthread_rwlock_t moving = PTHREAD_RWLOCK_INITIALIZER;
 
 static struct grave { struct grave *next; uint64_t base, size; } *graves;   /* windows gone while grids ran */
@@ -231,7 +233,7 @@ CUresult sgd_space_start(void)
         main_size = main_sizes[i];
         main_base = take_aligned(main_size, SGD_GRANULE);
     }
-    if (!main_base || sgd_space_window(main_base, main_size) < 0) {
+    if (!main_base || sgd_space_window(main_base, main_size) < 0 || !gaps_give(&main_free, main_base, main_size)) {
         log_error("software GPU: no address space for device memory (%s); raise the limit on %s", strerror(errno),
                   errno == EAGAIN ? "locked memory (ulimit -l), which counts reserved addresses too" : "virtual memory (ulimit -v)");
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -241,25 +243,13 @@ CUresult sgd_space_start(void)
 
 static bool is_free(uint64_t base, uint64_t size)
 {
-    size_t i = sgd_extents_lower(&reservations, base);
-    return i == reservations.count || reservations.items[i]->base >= base + size;
+    const struct sgd_extent *next = sgd_extents_lower(&reservations, base);
+    return !next || next->base >= base + size;
 }
 
 static bool in_main(uint64_t base, uint64_t size)
 {
     return base >= main_base && base - main_base < main_size && size <= main_size - (base - main_base);
-}
-
-static uint64_t first_fit(uint64_t size, uint64_t alignment)
-{
-    uint64_t at = (main_base + alignment - 1) & ~(alignment - 1);
-    for (size_t i = sgd_extents_lower(&reservations, main_base); i < reservations.count; i++) {
-        const struct sgd_extent *e = reservations.items[i];
-        if (!in_main(e->base, e->size) || (e->base > at && e->base - at >= size))
-            break;
-        at = (e->base + e->size + alignment - 1) & ~(alignment - 1);
-    }
-    return in_main(at, size) && is_free(at, size) ? at : 0;
 }
 
 static void clear_graves(void)
@@ -297,29 +287,27 @@ uint64_t sgd_space_reserve(uint64_t size, uint64_t alignment, uint64_t hint)
         log_debug("software GPU: chaos or occupation refuses address %#llx", (unsigned long long)hint);
     r->slot = -1;
     if (hinted && in_main(hint, size))
-        base = hint;
+        base = gaps_take_at(&main_free, hint, size) ? hint : 0;
     else if (hinted && !window_of(hint) && take(hint, size, true))
         base = hint;
     else if (size <= main_size / 4)
-        base = first_fit(size, alignment);
+        base = gaps_take(&main_free, size, alignment, 0, false);
     if (!base)
         base = take_aligned(size, alignment);
     if (!base) {
         free(r);
         return 0;
     }
-    r->at = (struct sgd_extent){ base, size };
+    r->at = (struct sgd_extent){ .base = base, .size = size };
     bool own = !in_main(base, size);
     if (own)
         r->slot = sgd_space_window(base, size);
-    if ((own && r->slot < 0) || !sgd_extents_add(&reservations, &r->at)) {
-        if (r->slot >= 0)
-            sgd_space_unwindow(r->slot);
-        if (own)
-            munmap((void *)(uintptr_t)base, size);
+    if (own && r->slot < 0) {
+        munmap((void *)(uintptr_t)base, size);
         free(r);
         return 0;
     }
+    sgd_extents_add(&reservations, &r->at);
     return base;
 }
 
@@ -332,6 +320,8 @@ void sgd_space_release(uint64_t base, uint64_t size)
     if (r->slot >= 0) {
         sgd_space_unwindow(r->slot);
         bury(base, size);
+    } else {
+        gaps_give(&main_free, base, size);
     }
     free(r);
 }

@@ -24,6 +24,9 @@ CUresult sgd_stream_new(struct sgd_context *c, unsigned flags, int priority, str
     s->refs = 1;
     s->tail = &s->head;
     s->next = c->streams;
+    s->back = &c->streams;
+    if (s->next)
+        s->next->back = &s->next;
     c->streams = s;
     *out = s;
     return CUDA_SUCCESS;
@@ -35,14 +38,15 @@ void sgd_stream_unref(struct sgd_stream *s)
         free(s);
 }
 
-/* A destroyed stream with work left stays in its context's list, so that synchronising the context waits for it. */
+/* A destroyed stream with work left keeps its context, so that synchronising the context waits for it. */
 static void unlink_stream(struct sgd_stream *s)
 {
-    struct sgd_stream **at = &s->context->streams;
-    while (*at && *at != s)
-        at = &(*at)->next;
-    if (*at)
-        *at = s->next;
+    *s->back = s->next;
+    if (s->next)
+        s->next->back = s->back;
+    sgd_stream_stale(s);
+    if (s->head && !s->non_blocking)
+        s->context->busy--;
     s->context = NULL;
 }
 
@@ -54,29 +58,29 @@ void sgd_stream_retire(struct sgd_stream *s)
     sgd_stream_unref(s);
 }
 
-static void sweep(struct sgd_context *c)
-{
-    for (struct sgd_stream *s = c->streams, *next; s; s = next) {
-        next = s->next;
-        if (s->destroyed && !s->head)
-            sgd_stream_retire(s);
-    }
-}
-
+/* A thread remembers the last one that it used, which is mostly its only one. Ids of streams are never used again. */
 static CUresult per_thread_stream(struct sgd_context *c, struct sgd_stream **out)
 {
+    static _Thread_local CUstream last;
+    static _Thread_local uint64_t last_id;
     pthread_t self = pthread_self();
-    for (struct sgd_stream *s = c->streams; s; s = s->next)
-        if (s->per_thread && pthread_equal(s->thread, self)) {
-            *out = s;
-            return CUDA_SUCCESS;
-        }
-    CUresult r = sgd_stream_new(c, CU_STREAM_DEFAULT, 0, out);
-    if (!r) {
-        (*out)->per_thread = true;
-        (*out)->thread = self;
+    struct sgd_stream *s = sgd_handle_get(SGD_STREAM, last);
+    if (!s || s->id != last_id || s->context != c)
+        for (s = c->per_thread; s && !pthread_equal(s->thread, self); s = s->next_per_thread)
+            ;
+    if (!s) {
+        CUresult r = sgd_stream_new(c, CU_STREAM_DEFAULT, 0, &s);
+        if (r)
+            return r;
+        s->per_thread = true;
+        s->thread = self;
+        s->next_per_thread = c->per_thread;
+        c->per_thread = s;
     }
-    return r;
+    last = s->handle;
+    last_id = s->id;
+    *out = s;
+    return CUDA_SUCCESS;
 }
 
 CUresult sgd_stream_find(CUstream handle, struct sgd_context *current, struct sgd_stream **out)
@@ -108,7 +112,6 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
     CUresult r = sgd_enter_current(&c);
     if (r)
         return r;
-    sweep(c);
     if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
         r = CUDA_ERROR_INVALID_VALUE;
     else
@@ -133,7 +136,8 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     }
     sgd_handle_drop(handle);
     s->destroyed = true;
-    sweep(s->context);
+    if (!s->head)                            /* else when it is empty */
+        sgd_stream_retire(s);
     sgd_leave();
     return CUDA_SUCCESS;
 }
@@ -147,10 +151,8 @@ CUresult cuStreamQuery(CUstream handle)
     if (r)
         return r;
     r = s->head ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
-    if (s->legacy)                           /* it is idle when every blocking stream is */
-        for (struct sgd_stream *o = s->context->streams; o; o = o->next)
-            if (!o->non_blocking && o->head)
-                r = CUDA_ERROR_NOT_READY;
+    if (s->legacy && s->context->busy)       /* it is idle when every blocking stream is */
+        r = CUDA_ERROR_NOT_READY;
     sgd_leave();
     return r;
 }

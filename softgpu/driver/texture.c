@@ -5,53 +5,79 @@
  * later fails with an illegal address. An array that goes takes the handles of its objects with it, which fail the same way.
  */
 #include "softgpu/driver/driver.h"
+#include "cpu/common/lock.h"
 
 #include <stdlib.h>
 
-#include "cpu/common/lock.h"
-
-struct object {
-    struct object *next;
+struct sgd_object {
+    struct tree_node node;                   /* of all of them, by handle */
+    struct sgd_object *next, **back;         /* of its array; back NULL: it has none, or none any more */
     uint64_t handle;
     bool surface;
     struct sgd_context *context;
     CUDA_RESOURCE_DESC resource;
     CUDA_TEXTURE_DESC texture;
 };
-static struct object *objects;
+static struct tree objects;
 
-static struct object *get(uint64_t handle, bool surface)
+static struct sgd_object *get(uint64_t handle, bool surface)
 {
-    struct object *o = objects;
-    while (o && (o->handle != handle || o->surface != surface))
-        o = o->next;
-    return o;
+    struct sgd_object *o = TREE_OBJECT(tree_at_or_above(&objects, handle, 0), struct sgd_object, node);
+    return o && o->handle == handle && o->surface == surface ? o : NULL;
 }
 
-static void drop(struct object *o)
+static void leave_array(struct sgd_object *o)
 {
-    struct object **at = &objects;
-    while (*at != o)
-        at = &(*at)->next;
-    *at = o->next;
+    if (!o->back)
+        return;
+    *o->back = o->next;
+    if (o->next)
+        o->next->back = o->back;
+    o->back = NULL;
+}
+
+static void drop(struct sgd_object *o)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    tree_remove(&objects, &o->node);
+    leave_array(o);
     sg_texture_remove(o->handle);
     free(o);
 }
 
 void sgd_textures_forget(struct sgd_context *c)
 {
-    for (struct object *o = objects, *next; o; o = next) {
-        next = o->next;
+    for (struct tree_node *node = tree_first(&objects), *next; node; node = next) {
+        struct sgd_object *o = TREE_OBJECT(node, struct sgd_object, node);
+        next = tree_next(&objects, node);
         if (o->context == c)
             drop(o);
     }
 }
 
-void sgd_textures_orphan(CUarray array)
+/* The objects themselves stay until they are destroyed. */
+void sgd_textures_orphan(struct sgd_array *array)
 {
-    for (struct object *o = objects; o; o = o->next)
-        if (o->resource.resType == CU_RESOURCE_TYPE_ARRAY && o->resource.res.array.hArray == array)
-            sg_texture_remove(o->handle);                /* the object itself stays until it is destroyed */
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    while (array->objects) {
+        sg_texture_remove(array->objects->handle);
+        leave_array(array->objects);
+    }
+}
+
+static void keep(struct sgd_object *o)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    struct sgd_array *array = o->resource.resType == CU_RESOURCE_TYPE_ARRAY ? sgd_array_get(o->resource.res.array.hArray) : NULL;
+    o->node = (struct tree_node){ .key = o->handle };
+    tree_insert(&objects, &o->node);
+    if (!array)
+        return;
+    o->next = array->objects;
+    o->back = &array->objects;
+    if (o->next)
+        o->next->back = &o->next;
+    array->objects = o;
 }
 
 static bool plain_memory(const struct sgd_device *d, CUdeviceptr at, size_t bytes)
@@ -141,7 +167,7 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
     if (r)
         return r;
     struct sg_texture t = { .surface = false };
-    struct object *o = NULL;
+    struct sgd_object *o = NULL;
     r = out && from && (how || surface) ? resource(c->device, from, &t) : CUDA_ERROR_INVALID_VALUE;
     if (!r && surface && (from->resType != CU_RESOURCE_TYPE_ARRAY || !(sgd_array_get(from->res.array.hArray)->description.Flags & CUDA_ARRAY3D_SURFACE_LDST)))
         r = CUDA_ERROR_INVALID_VALUE;
@@ -160,8 +186,7 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
         o->resource = *from;
         if (how)
             o->texture = *how;
-        o->next = objects;
-        objects = o;
+        keep(o);
         *out = o->handle;
     }
     sgd_leave();
@@ -173,7 +198,7 @@ static CUresult destroy(uint64_t handle, bool surface)
     CUresult r = sgd_enter();
     if (r)
         return r;
-    struct object *o = get(handle, surface);
+    struct sgd_object *o = get(handle, surface);
     if (o)
         drop(o);
     sgd_leave();
@@ -185,7 +210,7 @@ static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from
     CUresult r = sgd_enter();
     if (r)
         return r;
-    const struct object *o = get(handle, surface);
+    const struct sgd_object *o = get(handle, surface);
     if (!o || (!from && !how))
         r = CUDA_ERROR_INVALID_VALUE;
     else if (from)

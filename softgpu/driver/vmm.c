@@ -42,9 +42,8 @@ CUresult cuMemAddressFree(CUdeviceptr base, size_t size)
     if (r)
         return r;
     uint64_t reserved = 0;
-    size_t i = sgd_extents_lower(&sgd_memories, base);
-    if (!base || sgd_space_reserved(base, &reserved) != base || reserved != size
-        || (i < sgd_memories.count && sgd_memories.items[i]->base - base < size))
+    const struct sgd_extent *inside = sgd_extents_lower(&sgd_memories, base);
+    if (!base || sgd_space_reserved(base, &reserved) != base || reserved != size || (inside && inside->base - base < size))
         r = CUDA_ERROR_INVALID_VALUE;        /* not a whole reservation, or something is still mapped there */
     else
         sgd_space_release(base, size);
@@ -187,7 +186,7 @@ static CUresult map(uint64_t at, size_t size, struct sgd_physical *p)
     struct sgd_memory *m = calloc(1, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *m = (struct sgd_memory){ .at = { at, size }, .kind = SGD_MEMORY_MAPPED, .device = p->device, .physical = p,
+    *m = (struct sgd_memory){ .at = { .base = at, .size = size }, .kind = SGD_MEMORY_MAPPED, .device = p->device, .physical = p,
                               .id = sgd_next_id(), .rights_size = size };
     if (!sgd_extents_add(&sgd_memories, &m->at)) {
         free(m);
@@ -216,19 +215,16 @@ CUresult cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAlloca
     return r;
 }
 
-/* Mappings that fill [at, at+size) exactly, without gaps: index of the first and how many; 0: they do not. */
-static size_t mappings_of(uint64_t at, uint64_t size, size_t *first)
+/* Do mappings fill [at, at+size) exactly, without gaps? */
+static bool mapped(uint64_t at, uint64_t size)
 {
-    size_t i = *first = sgd_extents_lower(&sgd_memories, at);
-    uint64_t next = at;
-    while (next < at + size) {
-        const struct sgd_memory *m = i < sgd_memories.count ? (struct sgd_memory *)sgd_memories.items[i] : NULL;
+    const struct sgd_memory *m = sgd_extents_find(&sgd_memories, at);
+    for (uint64_t next = at; next < at + size; m = sgd_extents_next(&sgd_memories, &m->at)) {
         if (!m || m->kind != SGD_MEMORY_MAPPED || m->at.base != next || m->at.size > at + size - next)
-            return 0;
+            return false;
         next += m->at.size;
-        i++;
     }
-    return i - *first;
+    return size != 0;
 }
 
 CUresult cuMemUnmap(CUdeviceptr at, size_t size)
@@ -236,13 +232,13 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t size)
     CUresult r = sgd_enter();
     if (r)
         return r;
-    size_t first = 0, count = whole_granules(size) && at + size > at ? mappings_of(at, size, &first) : 0;
-    if (!count)
+    if (!whole_granules(size) || at + size < at || !mapped(at, size))
         r = CUDA_ERROR_INVALID_VALUE;
     else
         sgd_space_unback(at, size);
-    while (count--) {
-        struct sgd_memory *m = (struct sgd_memory *)sgd_memories.items[first];
+    struct sgd_memory *next;
+    for (struct sgd_memory *m = r ? NULL : sgd_memory_find(at); m && m->at.base < at + size; m = next) {
+        next = sgd_extents_next(&sgd_memories, &m->at);
         sgd_extents_remove(&sgd_memories, &m->at);
         m->physical->mappings--;
         physical_unref(m->physical);
@@ -267,8 +263,7 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *desc
     CUresult r = sgd_enter();
     if (r)
         return r;
-    size_t first;
-    if (!desc || !count || !whole_granules(size) || at + size < at || !mappings_of(at, size, &first))
+    if (!desc || !count || !whole_granules(size) || at + size < at || !mapped(at, size))
         r = CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count && !r; i++)
         r = check_access(&desc[i]);

@@ -109,7 +109,6 @@ struct exec_function {
 struct exec_rows_block { struct exec_rows_block *next; size_t used; _Alignas(64) unsigned char bytes[]; };
 
 struct sg_kernel {
-    struct sg_kernel *next;
     sg_program *program;
     const struct ptx_function *ptx;
     uint32_t index;
@@ -130,11 +129,11 @@ struct sg_kernel {
 
 struct sg_program {
     sg_engine *engine;
-    sg_program *next;
+    sg_program *next, **back;         /* of the engine */
     struct ptx_module *module;
     uint64_t *address_of;
     uint64_t code_base;               /* functions[i] is at code_base + 16 * i */
-    sg_kernel *kernels;
+    sg_kernel **kernels;              /* by function; NULL: not asked for yet */
     pthread_mutex_t lock;
 };
 

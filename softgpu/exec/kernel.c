@@ -19,7 +19,10 @@ int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *a
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     p->address_of = calloc(module->variable_count + 1, sizeof *p->address_of);
-    if (!p->address_of) {
+    p->kernels = calloc(module->function_count + 1, sizeof *p->kernels);
+    if (!p->address_of || !p->kernels) {
+        free(p->address_of);
+        free(p->kernels);
         free(p);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -32,6 +35,9 @@ int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *a
     p->code_base = e->next_code;
     e->next_code += (uint64_t)module->function_count * CODE_STEP + 4096;
     p->next = e->programs;
+    p->back = &e->programs;
+    if (p->next)
+        p->next->back = &p->next;
     e->programs = p;
     pthread_mutex_unlock(&e->lock);
     *out = p;
@@ -43,17 +49,13 @@ void sg_program_destroy(sg_program *p)
     if (!p)
         return;
     pthread_mutex_lock(&p->engine->lock);
-    for (sg_program **link = &p->engine->programs; *link; link = &(*link)->next)
-        if (*link == p) {
-            *link = p->next;
-            break;
-        }
+    *p->back = p->next;
+    if (p->next)
+        p->next->back = p->back;
     pthread_mutex_unlock(&p->engine->lock);
-    while (p->kernels) {
-        sg_kernel *k = p->kernels;
-        p->kernels = k->next;
-        exec_kernel_free(k);
-    }
+    for (uint32_t i = 0; i < p->module->function_count; i++)
+        exec_kernel_free(p->kernels[i]);
+    free(p->kernels);
     ptx_module_free(p->module);
     pthread_mutex_destroy(&p->lock);
     free(p->address_of);
@@ -395,35 +397,26 @@ out:
     return result;
 }
 
-int sg_program_kernel(sg_program *p, const char *name, sg_kernel **out, char *log, size_t log_size)
+int sg_program_entry(sg_program *p, uint32_t index, sg_kernel **out, char *log, size_t log_size)
 {
     char none[1];
     if (!log || !log_size)
         log = none, log_size = sizeof none;
     log[0] = 0;
-    const struct ptx_module *m = p->module;
-    uint32_t index = 0;
-    while (index < m->function_count &&
-           (!m->functions[index].is_entry || !m->functions[index].defined || strcmp(m->functions[index].name, name)))
-        index++;
-    if (index == m->function_count)
-        return CUDA_ERROR_NOT_FOUND;
     pthread_mutex_lock(&p->lock);
-    sg_kernel *k = p->kernels;
-    while (k && k->index != index)
-        k = k->next;
-    int result = CUDA_SUCCESS;
-    if (!k) {
-        result = kernel_build(p, index, &k, log, log_size);
-        if (!result) {
-            k->next = p->kernels;
-            p->kernels = k;
-        }
-    }
+    int result = p->kernels[index] ? CUDA_SUCCESS : kernel_build(p, index, &p->kernels[index], log, log_size);
+    *out = p->kernels[index];
     pthread_mutex_unlock(&p->lock);
-    if (!result)
-        *out = k;
     return result;
+}
+
+int sg_program_kernel(sg_program *p, const char *name, sg_kernel **out, char *log, size_t log_size)
+{
+    const struct ptx_module *m = p->module;
+    for (uint32_t i = 0; i < m->function_count; i++)
+        if (m->functions[i].is_entry && m->functions[i].defined && !strcmp(m->functions[i].name, name))
+            return sg_program_entry(p, i, out, log, log_size);
+    return CUDA_ERROR_NOT_FOUND;
 }
 
 void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)

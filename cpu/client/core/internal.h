@@ -14,6 +14,7 @@
 
 #include "core.h"
 #include "cpu/common/cancel.h"
+#include "cpu/common/tree.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
@@ -160,17 +161,6 @@ int  device_settle(int device);
 /* Parses $CUDA_VISIBLE_DEVICES: writes at most `count` server numbers, in order, returns how many. */
 int  device_visible(const char *text, const flyt_device *devices, int count, int *out);
 void device_order(const char *text, const flyt_device *devices, int count, int *order);
-
-/* ---- tree.c: an intrusive treap ---- */
-
-struct tree_node { struct tree_node *left, *right; uint64_t key, tie; uint32_t priority; };
-struct tree { struct tree_node *root; };
-void tree_insert(struct tree *, struct tree_node *);                       /* keys (key, tie) are unique */
-void tree_remove(struct tree *, struct tree_node *);
-struct tree_node *tree_at_or_above(const struct tree *, uint64_t key, uint64_t tie);
-struct tree_node *tree_at_or_below(const struct tree *, uint64_t key, uint64_t tie);
-struct tree_node *tree_first(const struct tree *);
-struct tree_node *tree_last(const struct tree *);
 
 /* ---- address.c ---- */
 

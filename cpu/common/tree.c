@@ -1,5 +1,7 @@
-/* tree.c: an intrusive treap (a search tree that random priorities keep balanced), ordered by (key, tie). */
-#include "internal.h"
+/* tree.c: see tree.h. It is a treap: a search tree that random priorities keep balanced. */
+#include "cpu/common/tree.h"
+
+#include <stdbool.h>
 
 static bool before(uint64_t key, uint64_t tie, const struct tree_node *node)
 {
@@ -106,4 +108,11 @@ struct tree_node *tree_first(const struct tree *tree)
 struct tree_node *tree_last(const struct tree *tree)
 {
     return tree_at_or_below(tree, UINT64_MAX, UINT64_MAX);
+}
+
+struct tree_node *tree_next(const struct tree *tree, const struct tree_node *node)
+{
+    if (node->tie < UINT64_MAX)
+        return tree_at_or_above(tree, node->key, node->tie + 1);
+    return node->key < UINT64_MAX ? tree_at_or_above(tree, node->key + 1, 0) : NULL;
 }
