@@ -255,9 +255,16 @@ int cluster_open(struct manager *manager, char *error)
              config->manager_address, (int)config->manager_port);
     snprintf(manager->where, sizeof manager->where, "%.256s:%d", config->manager_address, (int)config->manager_port);
     snprintf(manager->why_away, sizeof manager->why_away, "there is no connection yet");
-    const struct link_options options = { .uris = uris, .tls = manager->tls, .role = CTL_ROLE_CLIENT, .name = manager->name,
-                                          .software = MANAGER_SOFTWARE, .incarnation = manager->incarnation,
-                                          .secret = manager->secret.size ? &manager->secret : NULL, .context = manager, .up = up, .down = down,
+    const struct link_options options = { .uris = uris,
+                                          .tls = manager->tls,
+                                          .role = CTL_ROLE_CLIENT,
+                                          .name = manager->name,
+                                          .software = MANAGER_SOFTWARE,
+                                          .incarnation = manager->incarnation,
+                                          .secret = manager->secret.size ? &manager->secret : NULL,
+                                          .context = manager,
+                                          .up = up,
+                                          .down = down,
                                           .failed = failed };
     return link_open(manager->loop, &options, &manager->link, error);
 }

@@ -21,7 +21,13 @@
 #include "cpu/common/log.h"
 
 /* The first beat is early: a program tells its user after two seconds what it waits for. */
-enum { BEAT_MS = CTL_BEAT_SECONDS * 1000, FIRST_BEAT_MS = 500, KILL_MS = 5000, MAX_PROGRAMS = CTL_MAX_PROGRAMS, MAX_CONNECTIONS = 4096 };
+enum {
+    BEAT_MS = CTL_BEAT_SECONDS * 1000,
+    FIRST_BEAT_MS = 500,
+    KILL_MS = 5000,
+    MAX_PROGRAMS = CTL_MAX_PROGRAMS,
+    MAX_CONNECTIONS = 4096
+};
 
 /* conn_context of a program's connection. */
 struct visitor { struct hello hello; struct manager *manager; struct program *program; };
@@ -119,13 +125,18 @@ void program_answered(struct program *program, const client_answer *given)
 static void describe_away(const struct manager *manager, char text[CTL_MAX_TEXT + 1])
 {
     if (manager->lasts)
-        snprintf(text, CTL_MAX_TEXT + 1, "the cluster manager does not accept this VM: %s. See vm.name, vm.secret and tls in the client manager's"
-                 " configuration, and flytctl vm show", manager->why_away);
+        snprintf(
+            text, CTL_MAX_TEXT + 1,
+            "the cluster manager does not accept this VM: %s. See vm.name, vm.secret and tls in the client manager's"
+            " configuration, and flytctl vm show",
+            manager->why_away);
     else if (manager->not_ready)
         snprintf(text, CTL_MAX_TEXT + 1, "the cluster manager serves nobody yet: %s", manager->why_away);
     else
-        snprintf(text, CTL_MAX_TEXT + 1, "the cluster manager cannot be reached: %s. Is flyt-cluster-manager running there? The client manager"
-                 " goes on trying", manager->why_away);
+        snprintf(text, CTL_MAX_TEXT + 1,
+                 "the cluster manager cannot be reached: %s. Is flyt-cluster-manager running there? The client manager"
+                 " goes on trying",
+                 manager->why_away);
 }
 
 static void give_up(struct loop_timer *timer, void *context)
@@ -147,11 +158,14 @@ static void tell_away(struct program *program)
     describe_away(manager, text);
     if (manager->lasts) {
         loop_timer_stop(&program->away);
-        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, text);
+        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
+                    program->pid, text);
         program_tell(program, CTL_DENIED, text, 0);
         return;
     }
-    double seconds = program->wait == CLIENT_WAIT_NO ? 0 : program->own_wait ? program->wait_ms / 1000.0 : manager->config->away_timeout;
+    double seconds = program->wait == CLIENT_WAIT_NO ? 0
+                     : program->own_wait             ? program->wait_ms / 1000.0
+                                                     : manager->config->away_timeout;
     if (!loop_timer_running(&program->away))
         loop_timer_start(manager->loop, &program->away, (uint64_t)(seconds * 1000), give_up, program);
     if (!program->answer.status.text || strcmp(program->answer.status.text, text) != 0)
@@ -176,7 +190,7 @@ void program_ask(struct program *program)
         return;
     }
     if (manager->lasts)
-        link_retry_now(manager->link);          /* it may have been corrected since: the outcome is known in a moment */
+        link_retry_now(manager->link); /* it may have been corrected since: the outcome is known in a moment */
     else
         tell_away(program);
 }
@@ -318,8 +332,15 @@ static struct program *create(struct manager *manager, struct conn *conn, const 
     if (!program)
         return NULL;
     conn_peer_credentials(conn, &pid, &uid, &gid);
-    *program = (struct program){ .manager = manager, .next = manager->programs, .key = manager->next_key++, .conn = conn, .uid = uid,
-                                 .pid = (uint32_t)(pid > 0 ? pid : 0), .process = PROCESS_NONE, .wait = args->wait, .wait_ms = args->wait_ms,
+    *program = (struct program){ .manager = manager,
+                                 .next = manager->programs,
+                                 .key = manager->next_key++,
+                                 .conn = conn,
+                                 .uid = uid,
+                                 .pid = (uint32_t)(pid > 0 ? pid : 0),
+                                 .process = PROCESS_NONE,
+                                 .wait = args->wait,
+                                 .wait_ms = args->wait_ms,
                                  .own_wait = args->wait_ms != 0 };
     snprintf(program->executable, sizeof program->executable, "%s", args->executable);
     protocol_text_clean(program->executable);
@@ -355,7 +376,9 @@ static void handle_attach(struct conn *conn, struct call *call, void *object)
     log_info("event=program-started program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key, program->pid, program->uid,
              program->executable);
     state_save(manager);
-    snprintf(text, sizeof text, "the cluster manager at %s was asked and has not answered yet. Is it stopped or overloaded?", manager->where);
+    snprintf(text, sizeof text,
+             "the cluster manager at %s was asked and has not answered yet. Is it stopped or overloaded?",
+             manager->where);
     const program_answer asking = { .status = { CTL_WAITING, text } };
     set_answer(program, &asking);
     program->news = false;

@@ -57,8 +57,9 @@ static void describe_start(struct cluster *cluster, const struct server *server,
         return;
     }
     bool away = change_db_away(cluster, why, sizeof why);
-    snprintf(text, CTL_MAX_TEXT + 1, "its GPU server on node %s starts when the resource DB has taken note of it, which %s%.600s", server->row.node,
-             away ? "is away: " : "does not answer", why);
+    snprintf(text, CTL_MAX_TEXT + 1,
+             "its GPU server on node %s starts when the resource DB has taken note of it, which %s%.600s",
+             server->row.node, away ? "is away: " : "does not answer", why);
 }
 
 void program_fill_answer(struct cluster *cluster, struct program *program, client_answer *answer, struct answer_buffers *buffers)

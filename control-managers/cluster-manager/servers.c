@@ -13,8 +13,14 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000, STOP_AGAIN_MS = 15000, STOP_GRACE_MS = 5000, MAX_TRIES = 3, ADOPTED_IDLE_MS = 5000,
-       DB_LATE_MS = 1000 };
+enum {
+    SETTLE_MS = CTL_DEAD_SECONDS * 1000,
+    STOP_AGAIN_MS = 15000,
+    STOP_GRACE_MS = 5000,
+    MAX_TRIES = 3,
+    ADOPTED_IDLE_MS = 5000,
+    DB_LATE_MS = 1000
+};
 
 static struct event_about about(const struct server *server)
 {
@@ -39,8 +45,10 @@ static bool db_missing(struct cluster *cluster, const struct program *program, c
     char why[CTL_MAX_TEXT + 1];
     if (program->wait != CLIENT_WAIT_NO || !change_db_away(cluster, why, sizeof why))
         return false;
-    snprintf(text, CTL_MAX_TEXT + 1, "the resource DB is away, and without it no GPU server can be started for this program, which was not to"
-             " wait: %.600s", why);
+    snprintf(text, CTL_MAX_TEXT + 1,
+             "the resource DB is away, and without it no GPU server can be started for this program, which was not to"
+             " wait: %.600s",
+             why);
     return true;
 }
 
@@ -61,7 +69,7 @@ static void db_late(struct loop_timer *timer, void *context)
 {
     struct server *server = context;
     bool again = server->late;
-    server->late = true;                        /* what is told now says so */
+    server->late = true; /* what is told now says so */
     tell_db(server->cluster, server, again);
     loop_timer_start(server->cluster->loop, timer, DB_LATE_MS, db_late, server);
 }

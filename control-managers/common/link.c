@@ -105,12 +105,16 @@ static void come_up(struct link *link)
 
 static int refusal_error(ctl_code code)
 {
-    return code == CTL_VERSION ? -EPROTONOSUPPORT : code == CTL_DB_AWAY ? -EAGAIN : code == CTL_INTERNAL ? -EIO : -EACCES;
+    return code == CTL_VERSION    ? -EPROTONOSUPPORT
+           : code == CTL_DB_AWAY  ? -EAGAIN
+           : code == CTL_INTERNAL ? -EIO
+                                  : -EACCES;
 }
 
 bool link_error_lasts(int error)
 {
-    return error == -EACCES || error == -EPROTONOSUPPORT || error == -EKEYREJECTED || error == -EKEYEXPIRED || error == -EPROTOTYPE;
+    return error == -EACCES || error == -EPROTONOSUPPORT || error == -EKEYREJECTED || error == -EKEYEXPIRED ||
+           error == -EPROTOTYPE;
 }
 
 static void auth_done(void *context, int error, const char *why, void *object)

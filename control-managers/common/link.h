@@ -33,8 +33,8 @@ struct link_options {
     void (*failed)(struct link *, int error, const char *why);
 };
 
-/* Will the next try fail too, unless somebody changes something? A wrong secret or certificate, another version, TLS on one
-   side only. */
+/* Will the next try fail too, unless somebody changes something? A wrong secret or certificate, another version, TLS
+   on one side only. */
 bool link_error_lasts(int error);
 
 int  link_open(struct loop *, const struct link_options *, struct link **, char *error);   /* copies the options */

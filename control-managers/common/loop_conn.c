@@ -321,8 +321,8 @@ static void opened(struct conn *conn)
     }
 }
 
-/* One side has certificates, the other has none. Both shall learn it at once, or they would try again and again in doubt: the
-   listener answers by an alert of TLS (RFC 8446, 6), which begins no message of ours. */
+/* One side has certificates, the other has none. Both shall learn it at once, or they would try again and again in
+   doubt: the listener answers by an alert of TLS (RFC 8446, 6), which begins no message of ours. */
 enum { TLS_ALERT = 21, TLS_HANDSHAKE = 22, TLS_MAJOR = 3 };
 
 static bool speaks_otherwise(struct conn *conn, const uint8_t *bytes, size_t size)
@@ -333,10 +333,12 @@ static bool speaks_otherwise(struct conn *conn, const uint8_t *bytes, size_t siz
     if (first && conn->accepted && (bytes[0] == TLS_HANDSHAKE && bytes[1] == TLS_MAJOR) != (conn->tls != NULL)) {
         bytes_append(&conn->out, alert, sizeof alert);
         conn_flush(conn);
-        conn_doom(conn, -EPROTOTYPE, conn->tls ? "the peer does not speak TLS, and this side wants it"
-                                               : "the peer speaks TLS, and this side has no certificates");
+        conn_doom(conn, -EPROTOTYPE,
+                  conn->tls ? "the peer does not speak TLS, and this side wants it"
+                            : "the peer speaks TLS, and this side has no certificates");
     } else if (first && !conn->accepted && !conn->tls && bytes[0] == TLS_ALERT && bytes[1] == TLS_MAJOR) {
-        conn_doom(conn, -EPROTOTYPE, "the peer wants TLS, and this side has no certificates (tls.ca, tls.certificate, tls.key)");
+        conn_doom(conn, -EPROTOTYPE,
+                  "the peer wants TLS, and this side has no certificates (tls.ca, tls.certificate, tls.key)");
     }
     return conn->doomed;
 }

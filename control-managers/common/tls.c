@@ -211,7 +211,8 @@ static int learn_peer(struct tls_session *session, char *error)
         X509_free(certificate);
     }
     if (*session->name && strcmp(session->name, session->peer))
-        return explain(error, -EKEYREJECTED, "the peer's certificate names '%s', expected was '%s'", session->peer, session->name);
+        return explain(error, -EKEYREJECTED, "the peer's certificate names '%s', expected was '%s'", session->peer,
+                       session->name);
     return 1;
 }
 
@@ -226,10 +227,11 @@ static int peer_refuses(char *error)
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-        return explain(error, -EKEYREJECTED, "TLS: the peer does not accept this side's certificate (%s): is it of the same CA, and in"
-                       " date?", reason());
-    default:
-        return 0;
+        return explain(error, -EKEYREJECTED,
+                       "TLS: the peer does not accept this side's certificate (%s): is it of the same CA, and in"
+                       " date?",
+                       reason());
+    default: return 0;
     }
 }
 
@@ -245,11 +247,13 @@ int tls_session_handshake(struct tls_session *session, char *error)
     long verified = SSL_get_verify_result(session->ssl);
     int failure;
     if (verified != X509_V_OK)
-        failure = explain(error, -EKEYREJECTED, "TLS: the peer's certificate is not good: %s (is it of the same CA, and in date?)",
+        failure = explain(error, -EKEYREJECTED,
+                          "TLS: the peer's certificate is not good: %s (is it of the same CA, and in date?)",
                           X509_verify_cert_error_string(verified));
     else if ((failure = peer_refuses(error)) == 0)
-        failure = explain(error, -EPROTOTYPE, "TLS: the handshake failed: %s (has the peer certificates too, so that it speaks TLS?)",
-                          reason());
+        failure =
+            explain(error, -EPROTOTYPE,
+                    "TLS: the handshake failed: %s (has the peer certificates too, so that it speaks TLS?)", reason());
     ERR_clear_error();
     return failure;
 }
@@ -266,8 +270,7 @@ ssize_t tls_session_read(struct tls_session *session, void *bytes, size_t size, 
         return 0;
     case SSL_ERROR_ZERO_RETURN:
         return -ECONNRESET;
-    default:
-        break;
+    default: break;
     }
     /* With TLS 1.3 a client learns only here that the server does not accept its certificate. */
     int failure = peer_refuses(error);

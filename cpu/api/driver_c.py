@@ -1,9 +1,18 @@
 """driver_c.py: what libcuda.so.1 is made of: the names that it exports, and the table of errors."""
+
 import api
 
 # What refusal.c answers itself. All other names are refused.
-ANSWERED = ("cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetExportTable", "cuGetProcAddress", "cuGetProcAddress_v2")
-OURS = "flyt_libcuda"                           # cpu/common/driver_library.h
+ANSWERED = (
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetExportTable",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+)
+OURS = "flyt_libcuda"  # cpu/common/driver_library.h
 
 
 def names():
@@ -15,7 +24,9 @@ def refused():
 
 
 def errors():
-    return ["/* Made by cpu/api/generate.py. */"] + [f'ERROR({error.code}, "{error.driver}", "{error.text}")' for error in api.all_errors() if error.driver]
+    return ["/* Made by cpu/api/generate.py. */"] + [
+        f'ERROR({error.code}, "{error.driver}", "{error.text}")' for error in api.all_errors() if error.driver
+    ]
 
 
 def version_script():

@@ -10,7 +10,7 @@ static const char name[] = "libcuda.so.1";
 /* Where distributions, NVIDIA's installer, containers, WSL and NixOS put the driver. An absolute path is searched
    without LD_LIBRARY_PATH. */
 static const char *const usual[] = {
-    "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",      "/usr/lib/libcuda.so.1",
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",       "/usr/lib/libcuda.so.1",
     "/usr/local/nvidia/lib64/libcuda.so.1",   "/usr/lib/wsl/lib/libcuda.so.1", "/run/opengl-driver/lib/libcuda.so.1",
 };
 
@@ -37,7 +37,9 @@ void *driver_library_open(char *error, size_t size)
         if (library)
             dlclose(library);
     }
-    snprintf(error, size, "the %s in LD_LIBRARY_PATH is Flyt's own, which is for programs, and no driver is in the usual folders."
-            " Install NVIDIA's driver", name);
+    snprintf(error, size,
+             "the %s in LD_LIBRARY_PATH is Flyt's own, which is for programs, and no driver is in the usual folders."
+             " Install NVIDIA's driver",
+             name);
     return NULL;
 }

@@ -217,22 +217,25 @@ static int connect_unix(const char *uri, const struct rpc_address *address, uint
 
 /* A lookup that may outlive the wait for it: a name server that does not answer keeps getaddrinfo busy for a minute. */
 struct lookup {
-    struct gaicb    request;
-    struct gaicb   *list[1];
+    struct gaicb request;
+    struct gaicb *list[1];
     struct addrinfo hints;
-    char            host[RPC_HOST_SIZE], service[RPC_SERVICE_SIZE];
+    char host[RPC_HOST_SIZE], service[RPC_SERVICE_SIZE];
 };
 
 /* As getaddrinfo, but not beyond the deadline: EAI_AGAIN then. */
 static int look_up(const struct rpc_address *address, uint64_t deadline, struct addrinfo **found)
 {
-    const struct addrinfo numeric = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST };
+    const struct addrinfo numeric = { .ai_family = AF_UNSPEC,
+                                      .ai_socktype = SOCK_STREAM,
+                                      .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST };
     if (getaddrinfo(address->host, address->service, &numeric, found) == 0)
         return 0;
     struct lookup *lookup = malloc(sizeof *lookup);
     if (!lookup)
         return EAI_MEMORY;
-    *lookup = (struct lookup){ .hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV } };
+    *lookup =
+        (struct lookup){ .hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV } };
     memcpy(lookup->host, address->host, sizeof lookup->host);
     memcpy(lookup->service, address->service, sizeof lookup->service);
     lookup->request.ar_name = lookup->host;
@@ -243,11 +246,11 @@ static int look_up(const struct rpc_address *address, uint64_t deadline, struct 
     while (failure == 0 && (failure = gai_error(&lookup->request)) == EAI_INPROGRESS && clock_now() < deadline) {
         struct timespec left = clock_timespec(deadline - clock_now());
         const struct gaicb *const waited[] = { &lookup->request };
-        gai_suspend(waited, 1, &left);          /* its answer is the reason to look, whatever it is */
+        gai_suspend(waited, 1, &left); /* its answer is the reason to look, whatever it is */
         failure = 0;
     }
     if (failure == EAI_INPROGRESS && gai_cancel(&lookup->request) != EAI_CANCELED)
-        return EAI_AGAIN;                       /* libc still writes into it: it stays, once per such failure */
+        return EAI_AGAIN; /* libc still writes into it: it stays, once per such failure */
     *found = lookup->request.ar_result;
     free(lookup);
     return failure == EAI_INPROGRESS ? EAI_AGAIN : failure;
@@ -278,8 +281,8 @@ static int connect_tcp(const char *uri, const struct rpc_address *address, uint6
     return fd;
 }
 
-static int connect_tls(const char *uri, int fd, const struct rpc_address *address, const struct rpc_tls_files *files, uint64_t deadline,
-                       rpc_channel **out, char *error)
+static int connect_tls(const char *uri, int fd, const struct rpc_address *address, const struct rpc_tls_files *files,
+                       uint64_t deadline, rpc_channel **out, char *error)
 {
     char why[RPC_ERROR_SIZE] = "";
     int status = rpc_tls_load_connect(fd, address, files, deadline, out, why);
@@ -293,7 +296,8 @@ static const char *setting(const char *name)
 }
 
 /* hello (may be NULL): what is said before anything else, and shorter than any socket's buffer. */
-static int connect_saying(const char *uri, int timeout_ms, int total_ms, const uint8_t *hello, rpc_channel **out, char *error)
+static int connect_saying(const char *uri, int timeout_ms, int total_ms, const uint8_t *hello, rpc_channel **out,
+                          char *error)
 {
     struct rpc_address address;
     int status = rpc_address_parse(uri, &address, error);

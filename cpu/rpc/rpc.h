@@ -55,8 +55,8 @@ struct rpc_tls_files { const char *ca, *certificate, *key; };
 /* Connects to tcp://host:port (IPv4, [IPv6], names), tls://host:port?sha256=… (or with the authority in FLYT_TLS_CA, and a
    certificate of our own in FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY where the server wants one), unix:///path, shm:///path (a unix socket, then shared memory or
    nothing: else the first use fails with -EPROTONOSUPPORT). local: is refused here (see
-   rpc_channel_pair). Waits at most timeout_ms for the connection, and over TLS RPC_HANDSHAKE_MS longer: a server that is there
-   answers when a worker is free for the connection. */
+   rpc_channel_pair). Waits at most timeout_ms for the connection, and over TLS RPC_HANDSHAKE_MS longer: a server that
+   is there answers when a worker is free for the connection. */
 enum { RPC_HANDSHAKE_MS = 30000 };
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error);
 /* The same, and it waits at most total_ms for both together. */

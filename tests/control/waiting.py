@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""What a program says while it waits for its GPU server, and when it stops waiting: real daemons, one of which is missing, stopped or refuses.
+"""What a program says while it waits for its GPU server, and when it stops waiting: one of the daemons is missing,
+stopped, or refuses.
 
     waiting.py BIN HOLDER_PROGRAM
 
-shows: first steps: a cluster manager, client manager, node, GPU server, resource DB or name server that is away, stopped, full or unreachable: after 2 s a line says what is waited for and why
-shows: first steps: a wrong secret, an unknown VM, TLS on one side only, a certificate of another CA, no right to the socket: the program fails at once and says so
+shows: first steps: any daemon, DB, disk or server is away, stopped or full: a line says what is awaited
+shows: first steps: a wrong secret, VM or certificate, TLS on one side, no right: the program fails at once
 shows: first steps: FLYT_WAIT limits the whole wait
 
 HOLDER_PROGRAM attaches, uses its GPU and ends. Each case is a test; the cases of one cluster share it.
 """
+
 import contextlib
 import glob
 import os
@@ -28,10 +30,10 @@ from e2e import sanitizer_environment  # noqa: E402
 
 BIN, HOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
 FOLDER = tempfile.mkdtemp(prefix="flyt-wait-")
-TOLD = 3.5          # the line of two seconds is there by then
-SOON = 1.5          # "at once", on a busy machine
-LIMIT = 3           # FLYT_WAIT in most cases
-ROOM = 1.2          # so much later than its limit a program may end
+TOLD = 3.5  # the line of two seconds is there by then
+SOON = 1.5  # "at once", on a busy machine
+LIMIT = 3  # FLYT_WAIT in most cases
+ROOM = 1.2  # so much later than its limit a program may end
 plain, secure, numbers = [], [], iter(range(1, 100))
 
 
@@ -45,10 +47,19 @@ class Cluster:
     def __init__(self, name, *options):
         self.dir = os.path.join(FOLDER, name)
         self.started = []
-        done = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, self.dir], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [f"{BIN}/flyt-local", "up", "--gpu", "software", *options, self.dir],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
-        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", done.stdout], stdout=subprocess.PIPE, timeout=10).stdout
-        self.env = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item) | sanitizer_environment(BIN)
+        out = subprocess.run(
+            ["bash", "-c", 'eval "$1"; env -0', "-", done.stdout], stdout=subprocess.PIPE, timeout=10
+        ).stdout
+        self.env = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item) | sanitizer_environment(
+            BIN
+        )
 
     def down(self):
         for process in self.started:
@@ -61,18 +72,22 @@ class Cluster:
             return int(file.read().split()[0])
 
     def ctl(self, *arguments):
-        return subprocess.run([f"{BIN}/flytctl", *arguments], capture_output=True, text=True, timeout=30, env=self.env).stdout
+        return subprocess.run(
+            [f"{BIN}/flytctl", *arguments], capture_output=True, text=True, timeout=30, env=self.env
+        ).stdout
 
     @contextlib.contextmanager
     def stopped(self, *pids):
         """With these processes stopped (SIGSTOP)."""
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
         try:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):  # a worker whose program has just ended
+                    os.kill(pid, signal.SIGSTOP)
             yield
         finally:
             for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     @contextlib.contextmanager
     def killed(self, daemon):
@@ -89,7 +104,9 @@ class Cluster:
 
     def start(self, daemon, command):
         with open(f"{self.dir}/log/{daemon}.log", "a") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         with open(f"/proc/{process.pid}/stat") as stat:
             started = stat.read().rsplit(")", 1)[1].split()[19]
         with open(f"{self.dir}/run/{daemon}.pid", "w") as file:
@@ -112,7 +129,11 @@ class Cluster:
         with open(f"{self.dir}/etc/{name}.conf", "w") as file:
             file.write(text + more)
         with open(f"{self.dir}/log/{name}.log", "w") as log:
-            process = subprocess.Popen([f"{BIN}/flyt-client-manager", "--config", f"{self.dir}/etc/{name}.conf"], stdin=subprocess.DEVNULL, stderr=log)
+            process = subprocess.Popen(
+                [f"{BIN}/flyt-client-manager", "--config", f"{self.dir}/etc/{name}.conf"],
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+            )
         try:
             until(lambda: os.path.exists(f"{self.dir}/run/{name}.sock"), "the other client manager listens")
             yield f"{self.dir}/run/{name}.sock"
@@ -132,7 +153,11 @@ class Cluster:
         for state in glob.glob(f"{self.dir}/state/node-*/servers/*/state"):
             with open(state) as file:
                 found += [int(pid) for pid in re.findall(r"^pid (\d+)", file.read(), re.M)]
-        children = [int(pid) for parent in found for pid in subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True).stdout.split()]
+        children = [
+            int(pid)
+            for parent in found
+            for pid in subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True).stdout.split()
+        ]
         return found + children
 
 
@@ -148,9 +173,15 @@ class Program:
 
     def __init__(self, env, user=None, **variables):
         self.begun, self.lines = time.monotonic(), []
-        self.process = subprocess.Popen([HOLDER], env={**env, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True,
-                                        **({"user": user, "group": user, "extra_groups": []} if user else {}))
+        self.process = subprocess.Popen(
+            [HOLDER],
+            env={**env, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **({"user": user, "group": user, "extra_groups": []} if user else {}),
+        )
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -204,10 +235,12 @@ def case(cases):
     def add(function):
         cases.append(function)
         return function
+
     return add
 
 
 # ---- a cluster without TLS ----
+
 
 @case(plain)
 def the_resource_db_is_away(cluster):
@@ -294,7 +327,10 @@ def the_cluster_manager_is_stopped(cluster):
 @case(plain)
 def the_cluster_manager_is_not_there(cluster):
     with cluster.killed("cluster-manager"):
-        told(cluster, r"the cluster manager cannot be reached: .*127\.0\.0\.1:\d+: Connection refused.*Is flyt-cluster-manager running")
+        told(
+            cluster,
+            r"the cluster manager cannot be reached: .*127\.0\.0\.1:\d+: Connection refused.*Is flyt-cluster-manager",
+        )
         refused(cluster, r"the cluster manager cannot be reached", FLYT_WAIT="no")
     served(cluster)
 
@@ -302,8 +338,12 @@ def the_cluster_manager_is_not_there(cluster):
 @case(plain)
 def a_wrong_secret(cluster):
     with cluster.other_vm(secret="this is not it, and it is long enough") as manager:
-        for _ in range(2):          # the first may come before the client manager has tried
-            refused(cluster, r"does not accept this VM: .*there is no client 'local' with this secret.*vm\.secret", FLYT_MANAGER=manager)
+        for _ in range(2):  # the first may come before the client manager has tried
+            refused(
+                cluster,
+                r"does not accept this VM: .*there is no client 'local' with this secret.*vm\.secret",
+                FLYT_MANAGER=manager,
+            )
 
 
 @case(plain)
@@ -321,14 +361,21 @@ def what_was_wrong_is_corrected(cluster):
         secret = re.search(r'"secret": *"([^"]+)"', added).group(1)
         with open(re.sub(r"/run/(\w+)\.sock$", r"/etc/\1.secret", manager), "w") as file:
             file.write(secret)
-        refused(cluster, r"no client 'later'", FLYT_MANAGER=manager)     # it has read the old one
+        refused(cluster, r"no client 'later'", FLYT_MANAGER=manager)  # it has read the old one
 
 
 @case(plain)
 def tls_where_the_cluster_has_none(cluster):
     subprocess.run([f"{BIN}/flytctl", "ca", "create", f"{cluster.dir}/ca"], check=True, capture_output=True)
-    subprocess.run([f"{BIN}/flytctl", "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca"], check=True, capture_output=True)
-    with cluster.other_vm(more=f'tls = {{ ca = "{cluster.dir}/ca/ca.crt"; certificate = "{cluster.dir}/ca/local.crt"; key = "{cluster.dir}/ca/local.key"; }};\n') as manager:
+    subprocess.run(
+        [f"{BIN}/flytctl", "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca"],
+        check=True,
+        capture_output=True,
+    )
+    with cluster.other_vm(
+        more=f'tls = {{ ca = "{cluster.dir}/ca/ca.crt"; certificate = "{cluster.dir}/ca/local.crt"; '
+        f'key = "{cluster.dir}/ca/local.key"; }};\n'
+    ) as manager:
         refused(cluster, r"does not accept this VM: .*TLS", FLYT_MANAGER=manager)
 
 
@@ -349,10 +396,13 @@ def no_right_to_the_socket(cluster):
                 raise Skip("another user cannot run the program here")
             program = Program(cluster.env, user=65534, FLYT_MANAGER=f"{folder}/m.sock")
             assert program.finish() <= SOON
-            program.find(r"error: this user may not use the client manager's socket .*m\.sock \(mode 0660, group root\)")
+            program.find(
+                r"error: this user may not use the client manager's socket .*m\.sock \(mode 0660, group root\)"
+            )
 
 
 # ---- straight to a server ----
+
 
 @case(plain)
 def a_server_that_takes_no_connection(cluster):
@@ -382,16 +432,23 @@ def a_name_server_that_does_not_answer(cluster):
             server.bind(("127.0.0.1", 53))
             file.write("nameserver 127.0.0.1\noptions timeout:20\n")
             file.flush()
-            subprocess.run(["mount", "--bind", file.name, os.path.realpath("/etc/resolv.conf")], check=True, capture_output=True)
+            subprocess.run(
+                ["mount", "--bind", file.name, os.path.realpath("/etc/resolv.conf")], check=True, capture_output=True
+            )
         except (OSError, subprocess.CalledProcessError):
             raise Skip("not this machine's name server, and not to be replaced") from None
         try:
-            told(cluster, r"the GPU server at tcp://gpu\.example:1, to which there is no connection yet", FLYT_SERVER="tcp://gpu.example:1")
+            told(
+                cluster,
+                r"the GPU server at tcp://gpu\.example:1, to which there is no connection yet",
+                FLYT_SERVER="tcp://gpu.example:1",
+            )
         finally:
             subprocess.run(["umount", os.path.realpath("/etc/resolv.conf")], check=True)
 
 
 # ---- a cluster with TLS ----
+
 
 @case(secure)
 def no_tls_where_the_cluster_wants_it(cluster):
@@ -404,11 +461,18 @@ def no_tls_where_the_cluster_wants_it(cluster):
 @case(secure)
 def a_certificate_of_another_ca(cluster):
     subprocess.run([f"{BIN}/flytctl", "ca", "create", f"{cluster.dir}/ca"], check=True, capture_output=True)
-    subprocess.run([f"{BIN}/flytctl", "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca"], check=True, capture_output=True)
+    subprocess.run(
+        [f"{BIN}/flytctl", "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca"],
+        check=True,
+        capture_output=True,
+    )
     shutil.copy(f"{cluster.dir}/etc/tls/ca.crt", f"{cluster.dir}/ca/theirs.crt")
     with cluster.other_vm((f"{cluster.dir}/etc/tls/", f"{cluster.dir}/ca/")) as manager:
         refused(cluster, r"the peer's certificate is not good", FLYT_MANAGER=manager)
-    with cluster.other_vm((f"{cluster.dir}/etc/tls/ca.crt", f"{cluster.dir}/ca/theirs.crt"), (f"{cluster.dir}/etc/tls/local", f"{cluster.dir}/ca/local")) as manager:
+    with cluster.other_vm(
+        (f"{cluster.dir}/etc/tls/ca.crt", f"{cluster.dir}/ca/theirs.crt"),
+        (f"{cluster.dir}/etc/tls/local", f"{cluster.dir}/ca/local"),
+    ) as manager:
         refused(cluster, r"does not accept this side's certificate", FLYT_MANAGER=manager)
 
 
@@ -427,7 +491,12 @@ def main():
                 print(f"ok {number} - {each.__name__.replace('_', ' ')} # SKIP {why}", flush=True)
             except Exception as problem:  # a failed test is reported, whatever it was
                 failed += 1
-                print(f"not ok {number} - {each.__name__.replace('_', ' ')}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ", flush=True)
+                print(
+                    f"not ok {number} - {each.__name__.replace('_', ' ')}",
+                    *f"{type(problem).__name__}: {problem}".splitlines(),
+                    sep="\n# ",
+                    flush=True,
+                )
         if cluster:
             cluster.down()
     print(f"1..{number}")
@@ -440,7 +509,11 @@ def in_namespaces():
     """Again in a mount and network namespace, so that file systems, name servers and ports are its own."""
     flags = ["-mn"] if os.geteuid() == 0 else ["-Urmn"]
     command = ["unshare", *flags, "sh", "-c", 'ip link set lo up && exec "$@"', "-", sys.executable, *sys.argv]
-    if not os.environ.get("FLYT_WAITING_INSIDE") and shutil.which("ip") and subprocess.run(["unshare", *flags, "true"], capture_output=True).returncode == 0:
+    if (
+        not os.environ.get("FLYT_WAITING_INSIDE")
+        and shutil.which("ip")
+        and subprocess.run(["unshare", *flags, "true"], capture_output=True).returncode == 0
+    ):
         os.execvpe("unshare", command, {**os.environ, "FLYT_WAITING_INSIDE": "1"})
 
 

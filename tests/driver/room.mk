@@ -1,4 +1,4 @@
-# What the user of a program sees that Flyt cannot serve yet. These programs are not instrumented, so not in the sanitizer builds.
+# What the user of a program sees that Flyt cannot serve yet. Not in the sanitizer builds: they are not instrumented.
 ifeq ($(SANITIZE),)
 TESTS_DRIVER          := $(BUILD)/tests/driver
 TESTS_DRIVER_PROGRAMS := $(addprefix $(TESTS_DRIVER)/,static linked rpath direct alone quiet musl)
@@ -12,7 +12,8 @@ $(TESTS_DRIVER)/linked: tests/cuda/vector_add.cu tests/cuda/check.h | $(DRIVER_L
 	$(TESTS_DRIVER_NVCC) -cudart shared -Xlinker --no-as-needed -L$(BIN)/cudart -l:libcuda.so.1
 $(TESTS_DRIVER)/rpath: tests/cuda/vector_add.cu tests/cuda/check.h
 	@mkdir -p $(@D)
-	$(TESTS_DRIVER_NVCC) -cudart shared -Xlinker --disable-new-dtags -Xlinker -rpath=$(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
+	$(TESTS_DRIVER_NVCC) -cudart shared -Xlinker --disable-new-dtags \
+	    -Xlinker -rpath=$(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
 $(TESTS_DRIVER)/direct: tests/driver/direct.c | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) -O1 -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1

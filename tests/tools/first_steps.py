@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""first_steps.py: the first commands that a newcomer types, each as it stands in README.md and docs/setup.md; TAP on stdout.
+"""first_steps.py: the first commands that a newcomer types, each as it stands in README.md and docs/setup.md.
 
-shows: first steps: the commands of README.md ("By hand", "A cluster") and of docs/setup.md ("Trying it first") work as they stand there
+shows: first steps: the commands of README.md and of docs/setup.md ("Trying it first") work as they stand there
 
-They run in namespaces of their own (so ports, /run and host names are free), in a folder that has everything of this one but the
-products of nvcc. ./program is a CUDA program; a command that says where the GPU is stays in the background.
+TAP on stdout. The commands run in namespaces of their own (so ports, /run and host names are free), in a folder that
+has everything of this one but the products of nvcc. ./program is a CUDA program; a server stays in the background.
 """
+
 import os
 import re
 import shlex
@@ -45,7 +46,7 @@ def commands(file, part):
 def script():
     lines, count, last = [PRELUDE], 0, None
     for file, part in PARTS:
-        if file != last:                    # each file is somebody's first
+        if file != last:  # each file is somebody's first
             lines.append("rm -f build/cuda/*\n")
         last = file
         found = list(commands(file, part))
@@ -54,7 +55,11 @@ def script():
             count += 1
             stays = command.startswith("bin/cricket-rpc-server ")
             run = f"{command} >said 2>&1 </dev/null &" if stays else f"{{ {command}\n}} >said 2>&1 </dev/null"
-            wait = "for i in $(seq 100); do grep -q '^ready\\|^listening' said && break; sleep 0.1; done; kill -0 $!" if stays else ""
+            wait = (
+                "for i in $(seq 100); do grep -q '^ready\\|^listening' said && break; sleep 0.1; done; kill -0 $!"
+                if stays
+                else ""
+            )
             lines.append(f"{run}\n{wait}\ntold $? {shlex.quote(f'{file}, {part}: {command}')}\n")
     return f'echo "1..{count}"\n' + "".join(lines)
 

@@ -63,12 +63,14 @@ static void manager_say_denied(const char *path)
     struct group group, *found = NULL;
     char buffer[4096];
     if (stat(path, &is) == 0 && getgrgid_r(is.st_gid, &group, buffer, sizeof buffer, &found) == 0 && found)
-        log_error("this user may not use the client manager's socket %s (mode %04o, group %s). Ask the administrator to put you into group %s"
-                  " (usermod -aG), and log in again; ipc.mode and ipc.group of the client manager decide", path,
-                  (unsigned)(is.st_mode & 07777), found->gr_name, found->gr_name);
+        log_error("this user may not use the client manager's socket %s (mode %04o, group %s). Ask the administrator "
+                  "to put you into group %s (usermod -aG), and log in again; ipc.mode and ipc.group of the client "
+                  "manager decide",
+                  path, (unsigned)(is.st_mode & 07777), found->gr_name, found->gr_name);
     else
-        log_error("this user may not use the client manager's socket %s. Ask the administrator: ipc.mode and ipc.group of the client"
-                  " manager, and the mode of the folder, decide who may", path);
+        log_error("this user may not use the client manager's socket %s. Ask the administrator: ipc.mode and ipc.group "
+                  "of the client manager, and the mode of the folder, decide who may",
+                  path);
 }
 
 static int manager_connect(void)
@@ -77,7 +79,8 @@ static int manager_connect(void)
     rpc_channel *channel;
     const char *given = manager_socket();
     snprintf(uri, sizeof uri, "%s%s", strncmp(given, "unix://", 7) ? "unix://" : "", given);
-    patience_stage("the client manager at %s, which does not answer. Is flyt-client-manager stopped or overloaded?", given);
+    patience_stage("the client manager at %s, which does not answer. Is flyt-client-manager stopped or overloaded?",
+                   given);
     int status = rpc_channel_connect(uri, patience_ms(MANAGER_CONNECT_MS), &channel, error);
     if (status == -EACCES || status == -EPERM) {
         manager_say_denied(uri + 7);
@@ -85,7 +88,8 @@ static int manager_connect(void)
     }
     if (status != 0) {
         if (!patience_blame())
-            log_error("no client manager answers at %s: %s. Start flyt-client-manager on this machine, or set FLYT_SERVER to a GPU server",
+            log_error("no client manager answers at %s: %s. Start flyt-client-manager on this machine, or set "
+                      "FLYT_SERVER to a GPU server",
                       given, error);
         return CORE_SYSTEM_NOT_READY;
     }
@@ -107,11 +111,11 @@ static int manager_hello(void)
     manager_hello_result result;
     memset(&result, 0, sizeof result);
     int code = CORE_SYSTEM_NOT_READY;
-    if (!manager_call(MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args, (void *)(uintptr_t)xdr_manager_hello_result, &result)) {
+    if (!manager_call(MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args,
+                      (void *)(uintptr_t)xdr_manager_hello_result, &result)) {
         if (!patience_blame())
             log_error("what listens at %s does not answer as a client manager", manager_socket());
-    }
-    else if (result.status.code != MANAGER_OK)
+    } else if (result.status.code != MANAGER_OK)
         log_error("the client manager refuses this program: %s", result.status.text);
     else
         code = CORE_OK;
@@ -121,7 +125,9 @@ static int manager_hello(void)
 
 static void manager_wait_wish(manager_attach_args *args)
 {
-    static const int wishes[] = { [PATIENCE_DEFAULT] = MANAGER_WAIT_DEFAULT, [PATIENCE_NO] = MANAGER_WAIT_NO, [PATIENCE_YES] = MANAGER_WAIT_YES };
+    static const int wishes[] = {
+        [PATIENCE_DEFAULT] = MANAGER_WAIT_DEFAULT, [PATIENCE_NO] = MANAGER_WAIT_NO, [PATIENCE_YES] = MANAGER_WAIT_YES
+    };
     args->wait = wishes[patience_wish()];
     args->wait_ms = patience_left();
 }
@@ -192,7 +198,8 @@ int manager_ask(struct manager_place *place)
         code = manager_take(&answer, place);
     } else {
         if (!patience_blame())
-            log_error("the client manager went away before it had a GPU server for this program; start the program again");
+            log_error(
+                "the client manager went away before it had a GPU server for this program; start the program again");
         code = CORE_SYSTEM_NOT_READY;
     }
     patience_watch(NULL);

@@ -14,26 +14,27 @@
 #include "cpu/common/log.h"
 
 enum {
-    TELL_MS   = 2000,           /* after so long the user hears, and at most so often */
-    STAGE_MS  = 300,            /* a stage that is over sooner is not worth a line */
-    SLACK_MS  = 250,            /* the daemons know the limit too; their own refusal says more, and should come first */
-    STAGE_SIZE = 1024, STACK_SIZE = 128 * 1024
+    TELL_MS = 2000, /* after so long the user hears, and at most so often */
+    STAGE_MS = 300, /* a stage that is over sooner is not worth a line */
+    SLACK_MS = 250, /* the daemons know the limit too; their own refusal says more, and should come first */
+    STAGE_SIZE = 1024,
+    STACK_SIZE = 128 * 1024
 };
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t  changed;
-    pthread_t       thread;
-    bool            started, ending;
-    bool            told;               /* of this stage; true while there is none */
-    bool            over, blamed;
-    unsigned        lines;
-    char            stage[STAGE_SIZE];
-    uint64_t        tell_at, told_at;   /* ns; told_at: when the last line was printed, or the beginning */
-    uint64_t        deadline;           /* ns; 0: none */
-    rpc_client     *watched;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool started, ending;
+    bool told; /* of this stage; true while there is none */
+    bool over, blamed;
+    unsigned lines;
+    char stage[STAGE_SIZE];
+    uint64_t tell_at, told_at; /* ns; told_at: when the last line was printed, or the beginning */
+    uint64_t deadline;         /* ns; 0: none */
+    rpc_client *watched;
     enum patience_wish wish;
-    double          seconds;            /* of FLYT_WAIT */
+    double seconds; /* of FLYT_WAIT */
 } patience = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static void read_wish(void)
@@ -79,7 +80,7 @@ static void give_up(void)
     patience.over = true;
     pthread_mutex_unlock(&patience.lock);
     if (watched)
-        rpc_client_shutdown(watched);           /* clients are kept until the process ends */
+        rpc_client_shutdown(watched); /* clients are kept until the process ends */
     pthread_mutex_lock(&patience.lock);
 }
 
@@ -140,7 +141,8 @@ void patience_begin(void)
     patience.lines = 0;
     patience.watched = NULL;
     patience.told_at = now;
-    patience.deadline = patience.seconds > 0 ? now + (uint64_t)(patience.seconds * 1e9) + SLACK_MS * CLOCK_NS_PER_MS : 0;
+    patience.deadline =
+        patience.seconds > 0 ? now + (uint64_t)(patience.seconds * 1e9) + SLACK_MS * CLOCK_NS_PER_MS : 0;
     start_thread();
 }
 
@@ -158,10 +160,7 @@ void patience_end(int code)
         patience_blame();
 }
 
-enum patience_wish patience_wish(void)
-{
-    return patience.wish;
-}
+enum patience_wish patience_wish(void) { return patience.wish; }
 
 unsigned patience_left(void)
 {
@@ -221,16 +220,14 @@ void patience_watch(rpc_client *client)
         rpc_client_shutdown(client);
 }
 
-bool patience_over(void)
-{
-    return patience_left() == 1;
-}
+bool patience_over(void) { return patience_left() == 1; }
 
 bool patience_blame(void)
 {
     if (!patience_over())
         return false;
     patience.blamed = true;
-    log_error("no GPU for this program: the %g s of FLYT_WAIT are over, and it was still waiting for %s", patience.seconds, patience.stage);
+    log_error("no GPU for this program: the %g s of FLYT_WAIT are over, and it was still waiting for %s",
+              patience.seconds, patience.stage);
     return true;
 }

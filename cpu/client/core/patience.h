@@ -1,10 +1,10 @@
 /*
  * patience.h: the time that a program spends on its way to a GPU server, and what its user hears meanwhile.
  *
- * The way has stages: the client manager, the cluster manager, a free GPU, the connection to the server, its first answer. Each
- * has a limit of its own. FLYT_WAIT=SECONDS limits all of them together. After two seconds the user is told what the
- * program waits for, and again when that changes. A thread of this file does both, since the program's own thread is inside
- * a call that waits.
+ * The way has stages: the client manager, the cluster manager, a free GPU, the connection to the server, its first
+ * answer. Each has a limit of its own. FLYT_WAIT=SECONDS limits all of them together. After two seconds the user is
+ * told what the program waits for, and again when that changes. A thread of this file does both, since the program's
+ * own thread is inside a call that waits.
  *
  * All of it is for the one thread that attaches.
  */
@@ -17,8 +17,8 @@
 
 /* Reads FLYT_WAIT and starts the clock. */
 void patience_begin(void);
-/* Ends the thread. A code other than 0 says that the program got no session: if its connection was ended for want of time, and
-   nothing has said so yet, this does. */
+/* Ends the thread. A code other than 0 says that the program got no session: if its connection was ended for want of
+   time, and nothing has said so yet, this does. */
 void patience_end(int code);
 
 enum patience_wish { PATIENCE_DEFAULT, PATIENCE_NO, PATIENCE_YES };

@@ -184,10 +184,11 @@ static int attach_connect(const char *uri, bool managed, bool more, rpc_channel 
                   "or local:", uri);
         return CORE_SYSTEM_NOT_READY;
     }
-    patience_stage("the GPU server at %.*s, to which there is no connection yet. Does it run, and does a firewall let the program through?",
+    patience_stage("the GPU server at %.*s, to which there is no connection yet. Does it run, and does a firewall let "
+                   "the program through?",
                    (int)strcspn(uri, "?"), uri);
-    int status = rpc_channel_connect_within(uri, patience_ms(session_connect_ms), patience_ms(session_connect_ms + RPC_HANDSHAKE_MS), channel,
-                                            error);
+    int status = rpc_channel_connect_within(uri, patience_ms(session_connect_ms),
+                                            patience_ms(session_connect_ms + RPC_HANDSHAKE_MS), channel, error);
     if (status == 0 && (core_perf.no_shm || (status = attach_memory(uri, channel, error)) == 0))
         return CORE_OK;
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
@@ -201,8 +202,9 @@ static int attach_connect(const char *uri, bool managed, bool more, rpc_channel 
     if (patience_blame())
         return CORE_SYSTEM_NOT_READY;
     log_error("no GPU server answers at %s: %s. %s", uri, error,
-              managed ? "The cluster says that it is there: is a firewall between? `flytctl server list` shows what runs"
-                      : "Start cricket-rpc-server there, or set FLYT_SERVER to where one listens");
+              managed
+                  ? "The cluster says that it is there: is a firewall between? `flytctl server list` shows what runs"
+                  : "Start cricket-rpc-server there, or set FLYT_SERVER to where one listens");
     return CORE_SYSTEM_NOT_READY;
 }
 
@@ -216,15 +218,16 @@ static int attach_hello(const struct manager_place *place)
                         .executable = executable, .pid = (u_int)getpid(),
                         .ticket = { .ticket_len = (u_int)place->ticket_size, .ticket_val = place->ticket } };
     hello_result *hello = &core_session.hello;
-    patience_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?", (int)strcspn(core_session.uri, "?"),
-                   core_session.uri);
+    patience_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?",
+                   (int)strcspn(core_session.uri, "?"), core_session.uri);
     int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
     if (!hello->major) {
         if (!patience_blame())
             log_error("what listens at %s does not answer as a GPU server: %s. %s", core_session.uri,
                       loss_reason[0] ? loss_reason : "its reply makes no sense",
-                      place->count ? "`flytctl server list` shows what runs" : "Check that FLYT_SERVER names a cricket-rpc-server");
+                      place->count ? "`flytctl server list` shows what runs"
+                                   : "Check that FLYT_SERVER names a cricket-rpc-server");
         return CORE_SYSTEM_NOT_READY;
     }
     if (hello->major != FLYT_PROTOCOL_MAJOR) {

@@ -1,11 +1,12 @@
 /*
- * refusal.c: libcuda.so.1 on the program's side, as long as Flyt has no CUDA driver API: every function fails, and the
- * first one that a program calls says on stderr why, and what to do. So a program with the static CUDA runtime, one that uses
- * the driver API itself, and NVIDIA's libraries behave as on a machine with a driver and no GPU, and their user learns why.
+ * refusal.c: libcuda.so.1 on the program's side, as long as Flyt has no CUDA driver API: every function fails, and
+ * the first one that a program calls says on stderr why, and what to do. So a program with the static CUDA runtime,
+ * one that uses the driver API itself, and NVIDIA's libraries behave as on a machine with a driver and no GPU, and
+ * their user learns why.
  *
- * What cuInit returns is what NVIDIA's driver returns where it finds no device (100); all other functions return what
- * NVIDIA's driver returns before a cuInit that succeeded (3). Only questions that need no device are answered: the version,
- * the name of an error, the address of a function, and which private tables there are (none).
+ * What cuInit returns is what NVIDIA's driver returns where it finds no device (100); all other functions return
+ * what NVIDIA's driver returns before a cuInit that succeeded (3). Only questions that need no device are answered:
+ * the version, the name of an error, the address of a function, and which private tables there are (none).
  *
  * Follows: CUDA Driver API reference, chapters "Initialization", "Version Management", "Error Handling", "Driver Entry
  * Point Access".
@@ -65,15 +66,19 @@ static void tell_why(const char *function, void *caller)
     if (atomic_flag_test_and_set(&told))
         return;
     if (file && strncmp(slash ? slash + 1 : file, "libcudart.so", 12) == 0)
-        log_error("%s uses NVIDIA's CUDA runtime %s in place of Flyt's, so it finds no GPU. A path that is written into the"
-                  " program or its libraries (DT_RPATH) leads there. Start it with LD_PRELOAD=%s", program, file, preload_path(path));
+        log_error(
+            "%s uses NVIDIA's CUDA runtime %s in place of Flyt's, so it finds no GPU. A path that is written into the"
+            " program or its libraries (DT_RPATH) leads there. Start it with LD_PRELOAD=%s",
+            program, file, preload_path(path));
     else if (!file && atomic_load(&runtime_asked))
-        log_error("%s contains the static CUDA runtime (nvcc's default), so it finds no GPU: Flyt does not implement the CUDA"
-                  " driver API yet, which that runtime calls. Link the program with nvcc -cudart shared", program);
+        log_error(
+            "%s contains the static CUDA runtime (nvcc's default), so it finds no GPU: Flyt does not implement the CUDA"
+            " driver API yet, which that runtime calls. Link the program with nvcc -cudart shared",
+            program);
     else
-        log_error("%s uses the CUDA driver API (%s, called by %s), so it finds no GPU: Flyt does not implement that API yet. It"
-                  " supports programs that use the shared CUDA runtime (nvcc -cudart shared)", program, function,
-                  file ? file : "the program itself");
+        log_error("%s uses the CUDA driver API (%s, called by %s), so it finds no GPU: Flyt does not implement that "
+                  "API yet. It supports programs that use the shared CUDA runtime (nvcc -cudart shared)",
+                  program, function, file ? file : "the program itself");
 }
 
 static int refuse(const char *function, void *caller)
@@ -84,7 +89,7 @@ static int refuse(const char *function, void *caller)
 
 /* ---- what fails: every name of cpu/api/driver.api that is not defined below ---- */
 
-#define NAME(function) \
+#define NAME(function)             \
     DRIVER_API int function(void); \
     int function(void) { return refuse(#function, __builtin_return_address(0)); }
 #include "api/driver/refused.h"
@@ -124,7 +129,10 @@ int cuGetExportTable(const void **table, const void *id)
 }
 
 #define ERROR(code, name, text) { code, name, text },
-static const struct error { int code; const char *name, *text; } errors[] = {
+static const struct error {
+    int code;
+    const char *name, *text;
+} errors[] = {
 #include "api/driver/errors.h"
 };
 #undef ERROR
@@ -156,8 +164,11 @@ int cuGetErrorString(int code, const char **text)
 }
 
 #define NAME(function) { #function, (void *)(uintptr_t)function },
-static const struct function { const char *name; void *address; } functions[] = {
-    NAME(cuInit) NAME(cuDriverGetVersion) NAME(cuGetExportTable) NAME(cuGetErrorName) NAME(cuGetErrorString) NAME(cuGetProcAddress)
+static const struct function {
+    const char *name;
+    void *address;
+} functions[] = { NAME(cuInit) NAME(cuDriverGetVersion) NAME(cuGetExportTable) NAME(cuGetErrorName)
+                      NAME(cuGetErrorString) NAME(cuGetProcAddress)
 #include "api/driver/refused.h"
 };
 #undef NAME

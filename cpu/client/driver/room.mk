@@ -8,4 +8,5 @@ $(BUILD)/cpu/client/driver/refusal.o: $(DRIVER_GENERATED)/refused.h $(DRIVER_GEN
 
 $(DRIVER_LIBRARY): $(DRIVER_OBJECTS) $(DRIVER_GENERATED)/exports.map
 	@mkdir -p $(@D)
-	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,libcuda.so.1 -Wl,--version-script=$(DRIVER_GENERATED)/exports.map $(RUNTIME_LDFLAGS) $(ALL_LDFLAGS)
+	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,libcuda.so.1 \
+	    -Wl,--version-script=$(DRIVER_GENERATED)/exports.map $(RUNTIME_LDFLAGS) $(ALL_LDFLAGS)

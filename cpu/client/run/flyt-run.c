@@ -26,9 +26,9 @@ static const char help[] =
     "\n"
     "DESCRIPTION\n"
     "    Runs PROGRAM, unchanged, with Flyt's CUDA libraries, which send its CUDA calls to a GPU server. The program\n"
-    "    must use the shared CUDA runtime (nvcc -cudart shared). One with the static runtime, or one that uses the CUDA\n"
-    "    driver API itself, finds no GPU and says why. Programs that are fully static, setuid, or built for musl\n"
-    "    cannot be given these libraries: flyt-run warns, and starts them.\n"
+    "    must use the shared CUDA runtime (nvcc -cudart shared). One with the static runtime, or one that uses\n"
+    "    the CUDA driver API itself, finds no GPU and says why. Programs that are fully static, setuid, or built\n"
+    "    for musl cannot be given these libraries: flyt-run warns, and starts them.\n"
     "\n"
     "OPTIONS\n"
     "    --server URI   The GPU server: tls://HOST:PORT?sha256=..., tcp://HOST:PORT, unix:///PATH, shm:///PATH, or\n"
@@ -44,8 +44,8 @@ static const char help[] =
     "    FLYT_SERVER    The GPU server.\n"
     "    FLYT_TLS_CA    For tls:// without a fingerprint: the authority that made the server's certificate.\n"
     "    FLYT_MANAGER   Socket of the client manager; default /run/flyt/client-manager.sock.\n"
-    "    FLYT_WAIT      no: fail at once while no GPU is free. yes: wait in line. A number: wait so many seconds in all,\n"
-    "                   whatever for. After two seconds the program says what it waits for.\n"
+    "    FLYT_WAIT      no: fail at once while no GPU is free. yes: wait in line. A number: wait so many seconds\n"
+    "                   in all, whatever for. After two seconds the program says what it waits for.\n"
     "    FLYT_STATS     1: as --stats. json: the same for machines, one object on a line of stderr.\n"
     "    FLYT_PERF      Switches optimisations off, to measure or to narrow down a fault: a list of no_async,\n"
     "                   no_batch, no_cache, no_pipeline, no_shm, no_payload, no_lanes, no_spin, separated by commas.\n"
@@ -102,7 +102,8 @@ static int set_library_path(const char *folder)
     char path[2 * PATH_MAX + 16], library[PATH_MAX + 32];
     snprintf(library, sizeof library, "%s/libflyt-client.so", folder);
     if (access(library, R_OK)) {
-        fprintf(stderr, "flyt-run: %s: %s; install Flyt's libraries beside flyt-run, or run make\n", library, strerror(errno));
+        fprintf(stderr, "flyt-run: %s: %s; install Flyt's libraries beside flyt-run, or run make\n", library,
+                strerror(errno));
         return -1;
     }
     snprintf(path, sizeof path, "%s/cudart:%s", folder, folder);
@@ -120,31 +121,36 @@ static int set_preload(const char *folder, const struct program *program)
     if (access(library, R_OK))
         return 0;                   /* a version that Flyt does not have */
     if (strpbrk(library, " :")) {
-        fprintf(stderr, "flyt-run: warning: %s has a DT_RPATH, which hides Flyt's libraries, and LD_PRELOAD cannot name %s, because of"
-                " the space or colon in it. Put Flyt into another folder\n", program->path, library);
+        fprintf(stderr,
+                "flyt-run: warning: %s has a DT_RPATH, which hides Flyt's libraries, and LD_PRELOAD cannot name %s, "
+                "since there is a space or colon in it. Put Flyt into another folder\n",
+                program->path, library);
         return 0;
     }
     return put_first("LD_PRELOAD", library);
 }
 
-/* One line for each kind of program that Flyt's libraries cannot be loaded into. It is started all the same: it may be no CUDA
+/* One line for a program that Flyt's libraries cannot be loaded into. It is started all the same: it may be no CUDA
    program, or start others that Flyt can serve. */
 static void warn(const struct program *program)
 {
-    const char *path = program->path;
-    if (program->foreign)
-        fprintf(stderr, "flyt-run: warning: %s is not a program for 64-bit x86, and Flyt's libraries are: it will not use Flyt. Build it"
-                " for x86-64\n", path);
-    else if (program->no_loader)
-        fprintf(stderr, "flyt-run: warning: %s is fully static (linked with -static), so Flyt's libraries cannot be loaded into it: it"
-                " will not use Flyt. Link it without -static, and with nvcc -cudart shared\n", path);
-    else if (strstr(program->interpreter, "ld-musl"))
-        fprintf(stderr, "flyt-run: warning: %s was built for musl (Alpine Linux), and Flyt's libraries for glibc: it will not use Flyt."
-                " Build it on a system with glibc, such as Debian\n", path);
-    else if (program->privileged)
-        fprintf(stderr, "flyt-run: warning: %s runs with other rights than yours (setuid, setgid or file capabilities), so the system"
-                " ignores LD_LIBRARY_PATH and it will not use Flyt. Run a copy without these rights, or install Flyt's libraries for all"
-                " programs with `sudo make install-client-lib`\n", path);
+    const char *why = NULL, *advice = NULL;
+    if (program->foreign) {
+        why = "is not a program for 64-bit x86";
+        advice = "Build it for x86-64";
+    } else if (program->no_loader) {
+        why = "is fully static (linked with -static)";
+        advice = "Link it without -static, and with nvcc -cudart shared";
+    } else if (strstr(program->interpreter, "ld-musl")) {
+        why = "was built for musl (Alpine Linux)";
+        advice = "Build it on a system with glibc, such as Debian";
+    } else if (program->privileged) {
+        why = "runs with other rights than yours (setuid, setgid or file capabilities)";
+        advice = "Run a copy without them, or give Flyt's libraries to all programs: sudo make install-client-lib";
+    }
+    if (why)
+        fprintf(stderr, "flyt-run: warning: %s %s, so Flyt's libraries cannot be loaded into it. %s\n", program->path,
+                why, advice);
 }
 
 static int explain_failure(const char *name, const struct program *program, int error)

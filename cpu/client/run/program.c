@@ -1,6 +1,7 @@
 /*
- * program.c: see program.h. An ELF file's parts are few and are read here with pread: flyt-run is to run where nothing but
- * the C library is installed. Follows: elf(5), and the System V ABI, chapter "Program Loading and Dynamic Linking".
+ * program.c: see program.h. An ELF file's parts are few and are read here with pread: flyt-run is to run where
+ * nothing but the C library is installed. Follows: elf(5), and the System V ABI, chapter "Program Loading and
+ * Dynamic Linking".
  */
 #include "cpu/client/run/program.h"
 
@@ -18,11 +19,11 @@
 enum { MAX_SEGMENTS = 256, MAX_ENTRIES = 4096 };
 
 struct image {
-    int        fd;
+    int fd;
     Elf64_Phdr segments[MAX_SEGMENTS];
-    int        segment_count;
-    Elf64_Dyn  entries[MAX_ENTRIES];
-    int        entry_count;
+    int segment_count;
+    Elf64_Dyn entries[MAX_ENTRIES];
+    int entry_count;
 };
 
 static bool is_program(const char *path)
@@ -55,7 +56,8 @@ static bool is_privileged(const char *path, int fd)
 {
     struct stat is;
     struct statvfs where;
-    if (fstat(fd, &is) != 0 || (fstatvfs(fd, &where) == 0 && (where.f_flag & ST_NOSUID)) || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+    if (fstat(fd, &is) != 0 || (fstatvfs(fd, &where) == 0 && (where.f_flag & ST_NOSUID)) ||
+        prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
         return false;
     bool other_user = (is.st_mode & S_ISUID) && is.st_uid != getuid();
     bool other_group = (is.st_mode & S_ISGID) && (is.st_mode & S_IXGRP) && is.st_gid != getgid();
@@ -154,7 +156,8 @@ void program_read(const char *name, struct program *program)
         read_script(image.fd, program);
     } else if (got == sizeof head && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0) {
         program->privileged = is_privileged(program->path, image.fd);
-        program->foreign = head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_machine != EM_X86_64;
+        program->foreign =
+            head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_machine != EM_X86_64;
         if (!program->foreign && read_image(&image, &head))
             read_elf(&image, program);
     }

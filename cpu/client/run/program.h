@@ -1,8 +1,9 @@
 /*
  * program.h: what flyt-run can see of a program before it starts it.
  *
- * Flyt serves a program through libraries that the dynamic loader of glibc loads into it. Some programs keep that loader
- * from doing so; without a word from flyt-run their user would see NVIDIA's message about a missing driver, or none.
+ * Flyt serves a program through libraries that the dynamic loader of glibc loads into it. Some programs keep that
+ * loader from doing so; without a word from flyt-run their user would see NVIDIA's message about a missing driver,
+ * or none.
  */
 #ifndef FLYT_RUN_PROGRAM_H
 #define FLYT_RUN_PROGRAM_H
