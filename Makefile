@@ -61,7 +61,10 @@ CLEAN      :=
 # $(call objects,a.c b.c) gives their object files.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
-$(BUILD)/%.o: %.c
+# What files of several rooms include, and cpu/api/room.mk makes.
+API_INCLUDED := $(addprefix $(BUILD)/generated/api/driver/,entries.inc errors.inc null.inc server.inc soft_per_thread.inc symbols.inc)
+
+$(BUILD)/%.o: %.c | $(API_INCLUDED)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c $< -o $@
 

@@ -1,25 +1,11 @@
 # The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/driver.h) on the machine of softgpu/exec/.
 SOFTGPU_DRIVER_FILES := array.c attributes.c config.c context.c copy.c current.c device.c domain.c entry.c errors.c event.c extents.c function.c \
                         host.c image.c launch.c library.c memory.c module.c occupancy.c per_thread.c pointer.c queue.c run.c \
-                        set.c space.c state.c stream.c texture.c turn.c value.c vmm.c
-SOFTGPU_DRIVER_GENERATED := $(BUILD)/generated/softgpu
-SOFTGPU_DRIVER_OBJECTS := $(call objects,$(addprefix softgpu/driver/,$(SOFTGPU_DRIVER_FILES))) $(SOFTGPU_DRIVER_GENERATED)/symbols.o
+                        set.c space.c state.c stream.c symbols.c texture.c turn.c value.c vmm.c
+SOFTGPU_DRIVER_OBJECTS := $(call objects,$(addprefix softgpu/driver/,$(SOFTGPU_DRIVER_FILES)))
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
-                   $(call objects,$(addprefix cpu/common/,env.c fatbin.c fd.c gaps.c log.c past_cache.c tree.c))
+                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fatbin.c fd.c gaps.c log.c past_cache.c tree.c))
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
-
-$(SOFTGPU_DRIVER_GENERATED)/symbols.c: softgpu/driver/symbols.awk softgpu/driver/symbols.txt $(CUDA_INCLUDE)/cudaTypedefs.h
-	@mkdir -p $(@D)
-	awk -f $^ > $@
-
-$(SOFTGPU_DRIVER_GENERATED)/symbols.o: $(SOFTGPU_DRIVER_GENERATED)/symbols.c
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
-
-$(SOFTGPU_DRIVER_GENERATED)/error_names.h: softgpu/driver/errors.awk $(CUDA_INCLUDE)/cuda.h
-	@mkdir -p $(@D)
-	awk -f $^ > $@
-
-$(BUILD)/softgpu/driver/errors.o: | $(SOFTGPU_DRIVER_GENERATED)/error_names.h
 
 # Never unloaded: its threads live as long as the process.
 $(SOFTGPU_LIBRARY): $(SOFTGPU_OBJECTS)

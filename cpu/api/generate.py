@@ -17,8 +17,9 @@ def lines(what):
         for name, make in runtime_c.MAKERS.items():
             if what == f"cudart{major}/{name}":
                 return make(major)
-    if what.startswith("driver/") and what[7:] in driver_c.MAKERS:
-        return driver_c.MAKERS[what[7:]]()
+    for name, make in driver_c.MAKERS.items():
+        if what == f"driver/{name}":
+            return make()
     if what == "preload.map":
         return runtime_c.nodes()
     raise SystemExit(f"generate.py: cannot make {what}")

@@ -3,7 +3,7 @@
 #include "softgpu/driver/symbols.h"
 #include "cpu/common/log.h"
 
-#include <string.h>
+#include <stdint.h>
 
 /* Once per process and name would need a table; once per name in a row is enough to be seen and not to flood. */
 int sgd_unsupported(const char *name)
@@ -15,45 +15,17 @@ int sgd_unsupported(const char *name)
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-enum { FOUND, UNKNOWN, TOO_OLD };        /* CUdriverProcAddressQueryResult, which headers of 11.8 lack */
-
-/* The newest meaning of the name that `version` (compared unsigned, as natively) knows. */
-static void *lookup(const char *name, unsigned version, int per_thread, int *status)
-{
-    const struct sgd_symbol *best = NULL;
-    *status = UNKNOWN;
-    for (size_t i = 0; i < sgd_symbol_count; i++) {
-        const struct sgd_symbol *s = &sgd_symbols[i];
-        if (s->per_thread != per_thread || strcmp(s->name, name))
-            continue;
-        if (*status == UNKNOWN)
-            *status = TOO_OLD;
-        if ((unsigned)s->version <= version && (!best || s->version > best->version))
-            best = s;
-    }
-    if (!best)
-        return NULL;
-    *status = FOUND;
-    void *address;
-    memcpy(&address, &best->address, sizeof address);
-    return address;
-}
-
-static CUresult query(const char *name, void **out, int version, cuuint64_t flags, int *status)
+static CUresult query(const char *name, void **out, int version, cuuint64_t flags, enum driver_entry_status *status)
 {
     if (!name || !out || flags >= 4)
         return CUDA_ERROR_INVALID_VALUE;
-    *status = UNKNOWN;
-    void *found = flags & 2u ? lookup(name, (unsigned)version, 1, status) : NULL;
-    if (*status == UNKNOWN)                  /* the per-thread variants alone, where there are any */
-        found = lookup(name, (unsigned)version, 0, status);
-    *out = found;
+    *out = (void *)(uintptr_t)driver_entry_find(sgd_entries, sgd_entry_count, name, version, flags, status);
     return CUDA_SUCCESS;
 }
 
 CUresult cuGetProcAddress(const char *name, void **out, int version, cuuint64_t flags)
 {
-    int status;
+    enum driver_entry_status status;
     void *found = NULL;
     CUresult r = query(name, out ? &found : NULL, version, flags, &status);
     if (!r && !found)
@@ -66,7 +38,7 @@ CUresult cuGetProcAddress(const char *name, void **out, int version, cuuint64_t 
 #if CUDA_VERSION >= 12000
 CUresult cuGetProcAddress_v2(const char *name, void **out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *result)
 {
-    int status;
+    enum driver_entry_status status;
     CUresult r = query(name, out, version, flags, &status);
     if (!r && result)
         *result = (CUdriverProcAddressQueryResult)status;

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
-"""refused.py BIN BUILD CUDA_HOME: what the user of `flyt-run ./anything` sees where Flyt cannot serve the program yet.
-TAP on stdout.
+"""refused.py BIN BUILD CUDA_HOME: what the user of `flyt-run ./anything` sees where Flyt cannot serve the program yet; TAP on stdout.
 
-shows: first steps: static runtime, driver API, DT_RPATH, setuid, -static, musl, no such file: one line says why
+shows: first steps: a program with the static runtime, one that uses the driver API, a DT_RPATH, setuid, -static, musl, a file that is not there: one line says why and what to do
 
 BUILD holds the programs of tests/driver/room.mk. Each is started by flyt-run, as a user would.
 """
-
 import os
 import re
 import shutil
@@ -29,15 +27,8 @@ def case(function):
 
 
 def run(*command, cwd=None, server="local:software", **environment):
-    return subprocess.run(
-        [RUN, "--server", server, *command],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=100,
-        cwd=cwd,
-        env={**os.environ, **environment},
-    )
+    return subprocess.run([RUN, "--server", server, *command], capture_output=True, text=True, errors="replace", timeout=100, cwd=cwd,
+                          env={**os.environ, **environment})
 
 
 def one_line(done, *patterns):
@@ -62,9 +53,7 @@ def static_runtime():
 @case
 def driver_api():
     done = run(own("direct"))
-    wanted = (
-        "version 0 13000\ninit 100\nname 0 CUDA_ERROR_NO_DEVICE\ncount 3 -1\nalloc 3 77\nentry 0 0 1\nnone 500 1 0\n"
-    )
+    wanted = "version 0 13000\ninit 100\nname 0 CUDA_ERROR_NO_DEVICE\ncount 3 -1\nalloc 3 77\nentry 0 0 1\nnone 0 1 0\n"
     assert done.stdout == wanted, done.stdout
     one_line(done, r"/direct uses the CUDA driver API \(cuInit", r"nvcc -cudart shared")
 
@@ -73,10 +62,8 @@ def driver_api():
 def a_library_of_a_script():
     script = os.path.join(folder, "program.py")
     with open(script, "w") as file:
-        file.write(
-            f"#!{sys.executable}\nimport ctypes\nlibrary = ctypes.CDLL('libcuda.so.1')\n"
-            "print(library.cuInit(0), library.cuInit(0), library.cuCtxSynchronize())\n"
-        )
+        file.write(f"#!{sys.executable}\nimport ctypes\nlibrary = ctypes.CDLL('libcuda.so.1')\n"
+                   "print(library.cuInit(0), library.cuInit(0), library.cuCtxSynchronize())\n")
     os.chmod(script, 0o755)
     done = run("./program.py", cwd=folder)
     assert done.stdout == "100 100 3\n", done
@@ -107,9 +94,7 @@ def nvidias_own_runtime():
         raise Skip(f"{library} is not there")
     done = run(sys.executable, "-c", f"import ctypes; print(ctypes.CDLL('{library}').cudaFree(0))")
     assert done.stdout == "100\n", done
-    one_line(
-        done, r"NVIDIA's CUDA runtime .*libcudart\.so\.13 in place of Flyt's", rf"LD_PRELOAD={BIN}/cricket-client\.so$"
-    )
+    one_line(done, r"NVIDIA's CUDA runtime .*libcudart\.so\.13 in place of Flyt's", rf"LD_PRELOAD={BIN}/cricket-client\.so$")
 
 
 @case
@@ -125,10 +110,7 @@ def musl():
     if os.path.exists("/lib/ld-musl-x86_64.so.1"):
         raise Skip("musl is installed here")
     assert done.returncode == 127, done
-    assert (
-        re.search(r"warning: .*/musl was built for musl", done.stderr)
-        and "/lib/ld-musl-x86_64.so.1, which is not there" in done.stderr
-    ), done
+    assert re.search(r"warning: .*/musl was built for musl", done.stderr) and "/lib/ld-musl-x86_64.so.1, which is not there" in done.stderr, done
 
 
 @case
@@ -152,7 +134,7 @@ def setuid():
 def another_processor():
     with open(own("quiet"), "rb") as file:
         image = bytearray(file.read())
-    image[18:20] = (183).to_bytes(2, "little")  # e_machine: AArch64
+    image[18:20] = (183).to_bytes(2, "little")      # e_machine: AArch64
     path = os.path.join(folder, "foreign")
     with open(path, "wb") as file:
         file.write(image)
@@ -197,12 +179,8 @@ def a_shell_script():
 
 @case
 def the_server_does_not_take_it_for_a_driver():
-    done = subprocess.run(
-        [RUN, f"{BIN}/cricket-rpc-server", "--gpu", "nvidia", "--listen", f"unix://{folder}/server.sock"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = subprocess.run([RUN, f"{BIN}/cricket-rpc-server", "--gpu", "nvidia", "--listen", f"unix://{folder}/server.sock"],
+                          capture_output=True, text=True, timeout=60)
     if "does not start" in done.stderr:
         raise Skip("there is a driver on this machine")
     assert done.returncode == 3 and "is Flyt's own" in done.stderr, done
@@ -213,11 +191,8 @@ def the_server_does_not_take_it_for_a_driver():
 @case
 def the_server_finds_the_driver_behind_it():
     """The software GPU stands for NVIDIA's driver, in a folder that is searched whatever LD_LIBRARY_PATH says."""
-    script = (
-        f"mount -t tmpfs none /run && mkdir -p /run/opengl-driver/lib && cp {BIN}/libsoftgpu.so"
-        " /run/opengl-driver/lib/libcuda.so.1 &&"
-        f" exec {RUN} --server local:nvidia {own('linked')}"
-    )
+    script = (f"mount -t tmpfs none /run && mkdir -p /run/opengl-driver/lib && cp {BIN}/libsoftgpu.so /run/opengl-driver/lib/libcuda.so.1 &&"
+              f" exec {RUN} --server local:nvidia {own('linked')}")
     if subprocess.run(["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/run"], capture_output=True).returncode:
         raise Skip("no user and mount namespaces here")
     done = subprocess.run(["unshare", "-Urm", "sh", "-c", script], capture_output=True, text=True, timeout=100)
@@ -235,12 +210,7 @@ def main():
             print(f"ok {number} - {name} # SKIP {reason}", flush=True)
         except Exception as problem:  # a failed test is reported, whatever it was
             failed += 1
-            print(
-                f"not ok {number} - {name}",
-                *f"{type(problem).__name__}: {problem}".splitlines(),
-                sep="\n# ",
-                flush=True,
-            )
+            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ", flush=True)
     print(f"1..{len(cases)}")
     shutil.rmtree(folder, ignore_errors=True)
     return failed != 0

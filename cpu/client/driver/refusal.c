@@ -1,12 +1,11 @@
 /*
- * refusal.c: libcuda.so.1 on the program's side, as long as Flyt has no CUDA driver API: every function fails, and
- * the first one that a program calls says on stderr why, and what to do. So a program with the static CUDA runtime,
- * one that uses the driver API itself, and NVIDIA's libraries behave as on a machine with a driver and no GPU, and
- * their user learns why.
+ * refusal.c: libcuda.so.1 on the program's side, as long as Flyt has no CUDA driver API: every function fails, and the
+ * first one that a program calls says on stderr why, and what to do. So a program with the static CUDA runtime, one that uses
+ * the driver API itself, and NVIDIA's libraries behave as on a machine with a driver and no GPU, and their user learns why.
  *
- * What cuInit returns is what NVIDIA's driver returns where it finds no device (100); all other functions return
- * what NVIDIA's driver returns before a cuInit that succeeded (3). Only questions that need no device are answered:
- * the version, the name of an error, the address of a function, and which private tables there are (none).
+ * What cuInit returns is what NVIDIA's driver returns where it finds no device (100); all other functions return what
+ * NVIDIA's driver returns before a cuInit that succeeded (3). Only questions that need no device are answered: the version,
+ * the name of an error, the address of a function, and which private tables there are (none).
  *
  * Follows: CUDA Driver API reference, chapters "Initialization", "Version Management", "Error Handling", "Driver Entry
  * Point Access".
@@ -23,12 +22,13 @@
 #include <string.h>
 
 #include "cpu/common/driver_library.h"
+#include "cpu/common/driver_names.h"
 #include "cpu/common/log.h"
 
 #define DRIVER_API __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_INITIALIZED = 3, NO_DEVICE = 100, NOT_FOUND = 500 };
-enum { VERSION = 13000, SECOND_FORM_VERSION = 12000, SYMBOL_FOUND = 0, SYMBOL_NOT_FOUND = 1 };
+enum { VERSION = 13000, FLAGS_END = 4 };
 
 /* What the loader of the real driver looks for. */
 DRIVER_API extern const char flyt_libcuda[];
@@ -66,19 +66,15 @@ static void tell_why(const char *function, void *caller)
     if (atomic_flag_test_and_set(&told))
         return;
     if (file && strncmp(slash ? slash + 1 : file, "libcudart.so", 12) == 0)
-        log_error(
-            "%s uses NVIDIA's CUDA runtime %s in place of Flyt's, so it finds no GPU. A path that is written into the"
-            " program or its libraries (DT_RPATH) leads there. Start it with LD_PRELOAD=%s",
-            program, file, preload_path(path));
+        log_error("%s uses NVIDIA's CUDA runtime %s in place of Flyt's, so it finds no GPU. A path that is written into the"
+                  " program or its libraries (DT_RPATH) leads there. Start it with LD_PRELOAD=%s", program, file, preload_path(path));
     else if (!file && atomic_load(&runtime_asked))
-        log_error(
-            "%s contains the static CUDA runtime (nvcc's default), so it finds no GPU: Flyt does not implement the CUDA"
-            " driver API yet, which that runtime calls. Link the program with nvcc -cudart shared",
-            program);
+        log_error("%s contains the static CUDA runtime (nvcc's default), so it finds no GPU: Flyt does not implement the CUDA"
+                  " driver API yet, which that runtime calls. Link the program with nvcc -cudart shared", program);
     else
-        log_error("%s uses the CUDA driver API (%s, called by %s), so it finds no GPU: Flyt does not implement that "
-                  "API yet. It supports programs that use the shared CUDA runtime (nvcc -cudart shared)",
-                  program, function, file ? file : "the program itself");
+        log_error("%s uses the CUDA driver API (%s, called by %s), so it finds no GPU: Flyt does not implement that API yet. It"
+                  " supports programs that use the shared CUDA runtime (nvcc -cudart shared)", program, function,
+                  file ? file : "the program itself");
 }
 
 static int refuse(const char *function, void *caller)
@@ -87,13 +83,13 @@ static int refuse(const char *function, void *caller)
     return NOT_INITIALIZED;
 }
 
-/* ---- what fails: every name of cpu/api/driver.api that is not defined below ---- */
+/* ---- what fails: every function that cpu/api/driver.api says is not supported ---- */
 
-#define NAME(function)             \
+#define SYMBOL(function) \
     DRIVER_API int function(void); \
     int function(void) { return refuse(#function, __builtin_return_address(0)); }
-#include "api/driver/refused.h"
-#undef NAME
+#include "api/driver/unsupported.inc"
+#undef SYMBOL
 
 /* ---- what is answered ---- */
 
@@ -128,80 +124,55 @@ int cuGetExportTable(const void **table, const void *id)
     return INVALID_VALUE;
 }
 
-#define ERROR(code, name, text) { code, name, text },
-static const struct error {
-    int code;
-    const char *name, *text;
-} errors[] = {
-#include "api/driver/errors.h"
-};
-#undef ERROR
-
-static const struct error *error_find(int code)
-{
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        if (errors[i].code == code)
-            return &errors[i];
-    return NULL;
-}
-
 int cuGetErrorName(int code, const char **name)
 {
-    const struct error *error = error_find(code);
     if (!name)
         return INVALID_VALUE;
-    *name = error ? error->name : NULL;
-    return error ? SUCCESS : INVALID_VALUE;
+    *name = driver_error_name(code);
+    return *name ? SUCCESS : INVALID_VALUE;
 }
 
 int cuGetErrorString(int code, const char **text)
 {
-    const struct error *error = error_find(code);
     if (!text)
         return INVALID_VALUE;
-    *text = error ? error->text : NULL;
-    return error ? SUCCESS : INVALID_VALUE;
+    *text = driver_error_text(code);
+    return *text ? SUCCESS : INVALID_VALUE;
 }
 
-#define NAME(function) { #function, (void *)(uintptr_t)function },
-static const struct function {
-    const char *name;
-    void *address;
-} functions[] = { NAME(cuInit) NAME(cuDriverGetVersion) NAME(cuGetExportTable) NAME(cuGetErrorName)
-                      NAME(cuGetErrorString) NAME(cuGetProcAddress)
-#include "api/driver/refused.h"
+static const struct driver_entry entries[] = {
+#define ENTRY(name, version, per_thread, symbol) { name, version, per_thread, (void (*)(void))symbol },
+#include "api/driver/entries.inc"
+#undef ENTRY
 };
-#undef NAME
 
-/* The version of a function matters only where its form decides what we read and write: all others fail alike. */
-static void *function_find(const char *symbol, int version)
+static int query(const char *symbol, void **function, int version, uint64_t flags, enum driver_entry_status *status)
 {
-    size_t length = strlen(symbol);
-    if (strcmp(symbol, "cuGetProcAddress") == 0 && version >= SECOND_FORM_VERSION)
-        return (void *)(uintptr_t)cuGetProcAddress_v2;
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        const char *name = functions[i].name;
-        /* Callers ask for cuDeviceTotalMem and are given cuDeviceTotalMem_v2; some names exist with a suffix only. */
-        if (strncmp(name, symbol, length) == 0 && length > 2 && (!name[length] || strncmp(name + length, "_v", 2) == 0))
-            return functions[i].address;
-    }
-    return NULL;
+    if (!symbol || !function || flags >= FLAGS_END)
+        return INVALID_VALUE;
+    if (!*symbol)
+        atomic_store(&runtime_asked, true);
+    *function = (void *)(uintptr_t)driver_entry_find(entries, sizeof entries / sizeof entries[0], symbol, version, flags, status);
+    return SUCCESS;
 }
 
 int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status)
 {
-    (void)flags;
-    if (!symbol || !function)
-        return INVALID_VALUE;
-    if (!*symbol)
-        atomic_store(&runtime_asked, true);
-    *function = function_find(symbol, version);
-    if (status)
-        *status = *function ? SYMBOL_FOUND : SYMBOL_NOT_FOUND;
-    return *function ? SUCCESS : NOT_FOUND;
+    enum driver_entry_status found;
+    int error = query(symbol, function, version, flags, &found);
+    if (!error && status)
+        *status = (int)found;
+    return error;
 }
 
+/* The first form has no status: it returns an error, and leaves *function as it was. */
 int cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags)
 {
-    return cuGetProcAddress_v2(symbol, function, version, flags, NULL);
+    enum driver_entry_status found;
+    void *address;
+    int error = query(symbol, function ? &address : NULL, version, flags, &found);
+    if (error || found != DRIVER_ENTRY_FOUND)
+        return error ? error : NOT_FOUND;
+    *function = address;
+    return SUCCESS;
 }

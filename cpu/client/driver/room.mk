@@ -1,11 +1,12 @@
 # cpu/client/driver: libcuda.so.1 for programs. It implements nothing yet and says so (refusal.c).
 DRIVER_LIBRARY   := $(BIN)/cudart/libcuda.so.1
-DRIVER_OBJECTS   := $(call objects,cpu/client/driver/refusal.c cpu/common/env.c cpu/common/log.c)
+DRIVER_OBJECTS   := $(call objects,cpu/client/driver/refusal.c cpu/common/driver_names.c cpu/common/env.c cpu/common/log.c)
 DRIVER_GENERATED := $(BUILD)/generated/api/driver
 PROGRAMS         += $(DRIVER_LIBRARY)
 
-$(BUILD)/cpu/client/driver/refusal.o: $(DRIVER_GENERATED)/refused.h $(DRIVER_GENERATED)/errors.h
+$(BUILD)/cpu/client/driver/refusal.o: | $(DRIVER_GENERATED)/unsupported.inc
 
+# nodelete: a program that unloads it keeps addresses of its functions.
 $(DRIVER_LIBRARY): $(DRIVER_OBJECTS) $(DRIVER_GENERATED)/exports.map
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,libcuda.so.1 \

@@ -48,20 +48,19 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     env_share(library);
     gpu->kind = kind;
     const char *missing = NULL;
-#define X(field, symbol, arguments) \
+#define REQUIRED(field, symbol, parameters) \
     *(void **)&gpu->field = dlsym(library, symbol); \
     if (!gpu->field && !missing) \
         missing = symbol;
-    GPU_REQUIRED(X)
-#undef X
+#define OPTIONAL(field, symbol, parameters) *(void **)&gpu->field = dlsym(library, symbol);
+#include "api/driver/server.inc"
+#undef REQUIRED
+#undef OPTIONAL
     if (missing) {
         snprintf(error, GPU_ERROR_SIZE, "the driver %s lacks %s: CUDA 11.8 or later is needed", path, missing);
         dlclose(library);
         return -1;
     }
-#define X(field, symbol, arguments) *(void **)&gpu->field = dlsym(library, symbol);
-    GPU_OPTIONAL(X)
-#undef X
     *(void **)&gpu->last_log = dlsym(library, "softgpu_last_log");
     return 0;
 }

@@ -50,35 +50,35 @@ static bool null_stream_ok(CUstream stream)
 
 /* ---- devices and contexts ---- */
 
-static CUresult null_Init(unsigned int flags) { return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
-static CUresult null_DriverGetVersion(int *version) { *version = CUDA_VERSION; return CUDA_SUCCESS; }
-static CUresult null_DeviceGetCount(int *count) { *count = 1; return CUDA_SUCCESS; }
+CUresult null_Init(unsigned int flags) { return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
+CUresult null_DriverGetVersion(int *version) { *version = CUDA_VERSION; return CUDA_SUCCESS; }
+CUresult null_DeviceGetCount(int *count) { *count = 1; return CUDA_SUCCESS; }
 
-static CUresult null_DeviceGet(CUdevice *device, int ordinal)
+CUresult null_DeviceGet(CUdevice *device, int ordinal)
 {
     *device = 0;
     return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static CUresult null_DeviceGetName(char *name, int size, CUdevice device)
+CUresult null_DeviceGetName(char *name, int size, CUdevice device)
 {
     snprintf(name, (size_t)size, "Flyt null device");
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static CUresult null_DeviceGetUuid(CUuuid *uuid, CUdevice device)
+CUresult null_DeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
     memcpy(uuid->bytes, "FlytNullDevice00", 16);
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static CUresult null_DeviceTotalMem(size_t *bytes, CUdevice device)
+CUresult null_DeviceTotalMem(size_t *bytes, CUdevice device)
 {
     *bytes = NULL_TOTAL_MEMORY;
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static CUresult null_DeviceGetAttribute(int *value, CUdevice_attribute name, CUdevice device)
+CUresult null_DeviceGetAttribute(int *value, CUdevice_attribute name, CUdevice device)
 {
     static const struct { int name, value; } known[] = {
         { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024 }, { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024 },
@@ -112,22 +112,22 @@ static CUresult null_DeviceGetAttribute(int *value, CUdevice_attribute name, CUd
     return CUDA_SUCCESS;
 }
 
-static CUresult null_DeviceGetPCIBusId(char *id, int size, CUdevice device)
+CUresult null_DeviceGetPCIBusId(char *id, int size, CUdevice device)
 {
     snprintf(id, (size_t)size, "0000:01:00.0");
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static CUresult null_DevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+CUresult null_DevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     *context = (CUcontext)(void *)&null_context;
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static CUresult null_DevicePrimaryCtxRelease(CUdevice device) { return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS; }
-static CUresult null_DevicePrimaryCtxReset(CUdevice device) { return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS; }
+CUresult null_DevicePrimaryCtxRelease(CUdevice device) { return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS; }
+CUresult null_DevicePrimaryCtxReset(CUdevice device) { return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS; }
 
-static CUresult null_CtxSetCurrent(CUcontext context)
+CUresult null_CtxSetCurrent(CUcontext context)
 {
     if (context && (void *)context != &null_context)
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -137,20 +137,20 @@ static CUresult null_CtxSetCurrent(CUcontext context)
 
 CUresult null_check(void) { return null_current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT; }
 
-static CUresult null_CtxSynchronize(void)
+CUresult null_CtxSynchronize(void)
 {
     atomic_fetch_add_explicit(&null_waits, 1, memory_order_relaxed);
     return null_check();
 }
 
-static CUresult null_CtxGetStreamPriorityRange(int *least, int *greatest)
+CUresult null_CtxGetStreamPriorityRange(int *least, int *greatest)
 {
     *least = 0;
     *greatest = -5;
     return null_check();
 }
 
-static CUresult null_CtxGetLimit(size_t *value, CUlimit limit)
+CUresult null_CtxGetLimit(size_t *value, CUlimit limit)
 {
     if ((unsigned)limit >= sizeof null_limits / sizeof *null_limits)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
@@ -160,7 +160,7 @@ static CUresult null_CtxGetLimit(size_t *value, CUlimit limit)
     return null_check();
 }
 
-static CUresult null_CtxSetLimit(CUlimit limit, size_t value)
+CUresult null_CtxSetLimit(CUlimit limit, size_t value)
 {
     if ((unsigned)limit >= sizeof null_limits / sizeof *null_limits)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
@@ -172,14 +172,14 @@ static CUresult null_CtxSetLimit(CUlimit limit, size_t value)
 
 /* ---- memory ---- */
 
-static CUresult null_MemGetInfo(size_t *free_bytes, size_t *total)
+CUresult null_MemGetInfo(size_t *free_bytes, size_t *total)
 {
     *free_bytes = NULL_TOTAL_MEMORY - atomic_load_explicit(&null_used, memory_order_relaxed);
     *total = NULL_TOTAL_MEMORY;
     return null_check();
 }
 
-static CUresult null_MemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
+CUresult null_MemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
                                                  CUmemAllocationGranularity_flags option)
 {
     (void)option;
@@ -234,7 +234,7 @@ static CUresult null_range_add(CUdeviceptr *address, size_t size, CUdeviceptr hi
     return result;
 }
 
-static CUresult null_MemAddressReserve(CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr hint,
+CUresult null_MemAddressReserve(CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr hint,
                                        unsigned long long flags)
 {
     if (!size || size % NULL_GRANULE || alignment > NULL_GRANULE || flags || hint % NULL_GRANULE)
@@ -275,7 +275,7 @@ CUresult null_MemAddressFree(CUdeviceptr address, size_t size)
     return result;
 }
 
-static CUresult null_MemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *properties,
+CUresult null_MemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *properties,
                                unsigned long long flags)
 {
     if (!size || size % NULL_GRANULE || flags || properties->location.id != 0)
@@ -310,7 +310,7 @@ static void null_memory_drop(struct null_memory *memory)
     }
 }
 
-static CUresult null_MemRelease(CUmemGenericAllocationHandle handle)
+CUresult null_MemRelease(CUmemGenericAllocationHandle handle)
 {
     struct null_memory *memory = (struct null_memory *)(uintptr_t)handle;
     if (!null_is(memory, NULL_MEMORY))
@@ -321,7 +321,7 @@ static CUresult null_MemRelease(CUmemGenericAllocationHandle handle)
     return CUDA_SUCCESS;
 }
 
-static CUresult null_MemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+CUresult null_MemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                             unsigned long long flags)
 {
     struct null_memory *memory = (struct null_memory *)(uintptr_t)handle;
@@ -345,7 +345,7 @@ static CUresult null_MemMap(CUdeviceptr address, size_t size, size_t offset, CUm
     return result;
 }
 
-static CUresult null_MemUnmap(CUdeviceptr address, size_t size)
+CUresult null_MemUnmap(CUdeviceptr address, size_t size)
 {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&null_lock);
@@ -362,7 +362,7 @@ static CUresult null_MemUnmap(CUdeviceptr address, size_t size)
     return result;
 }
 
-static CUresult null_MemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count)
+CUresult null_MemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count)
 {
     pthread_mutex_lock(&null_lock);
     bool known = null_range_of(address, size) != NULL;
@@ -390,32 +390,32 @@ static CUresult null_touch(CUdeviceptr address, size_t size)
     return result;
 }
 
-static CUresult null_MemHostAlloc(void **memory, size_t size, unsigned int flags)
+CUresult null_MemHostAlloc(void **memory, size_t size, unsigned int flags)
 {
     (void)flags;
     *memory = size ? calloc(1, size) : NULL;
     return *memory ? null_check() : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult null_MemFreeHost(void *memory)
+CUresult null_MemFreeHost(void *memory)
 {
     free(memory);
     return CUDA_SUCCESS;
 }
 
-static CUresult null_MemHostGetDevicePointer(CUdeviceptr *address, void *memory, unsigned int flags)
+CUresult null_MemHostGetDevicePointer(CUdeviceptr *address, void *memory, unsigned int flags)
 {
     *address = (CUdeviceptr)(uintptr_t)memory;
     return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-static CUresult null_MemHostRegister(void *memory, size_t size, unsigned int flags)
+CUresult null_MemHostRegister(void *memory, size_t size, unsigned int flags)
 {
     (void)flags;
     return memory && size ? null_check() : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult null_MemHostUnregister(void *memory)
+CUresult null_MemHostUnregister(void *memory)
 {
     return memory ? null_check() : CUDA_ERROR_INVALID_VALUE;
 }
@@ -432,19 +432,19 @@ CUresult null_work(_Atomic unsigned long *counter, CUstream stream)
     return CUDA_SUCCESS;
 }
 
-static CUresult null_MemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t size, CUstream stream)
+CUresult null_MemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t size, CUstream stream)
 {
     CUresult r = from || !size ? null_touch(to, size) : CUDA_ERROR_INVALID_VALUE;
     return r ? r : null_work(&null_copies, stream);
 }
 
-static CUresult null_MemcpyDtoHAsync(void *to, CUdeviceptr from, size_t size, CUstream stream)
+CUresult null_MemcpyDtoHAsync(void *to, CUdeviceptr from, size_t size, CUstream stream)
 {
     CUresult r = to || !size ? null_touch(from, size) : CUDA_ERROR_INVALID_VALUE;
     return r ? r : null_work(&null_copies, stream);
 }
 
-static CUresult null_MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+CUresult null_MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
     CUresult r = null_touch(from, size);
     if (r == CUDA_SUCCESS)
@@ -452,7 +452,7 @@ static CUresult null_MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t si
     return r ? r : null_work(&null_copies, stream);
 }
 
-static CUresult null_Memcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream stream)
+CUresult null_Memcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream stream)
 {
     CUresult r = CUDA_SUCCESS;
     uint64_t rows = (uint64_t)(copy->Depth - 1) * copy->srcHeight + copy->Height - 1;
@@ -470,28 +470,28 @@ static CUresult null_set(CUdeviceptr to, size_t bytes, CUstream stream)
     return r ? r : null_work(&null_sets, stream);
 }
 
-static CUresult null_MemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) { (void)v; return null_set(to, n, s); }
-static CUresult null_MemsetD16Async(CUdeviceptr to, unsigned short v, size_t n, CUstream s) { (void)v; return null_set(to, 2 * n, s); }
-static CUresult null_MemsetD32Async(CUdeviceptr to, unsigned int v, size_t n, CUstream s) { (void)v; return null_set(to, 4 * n, s); }
+CUresult null_MemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) { (void)v; return null_set(to, n, s); }
+CUresult null_MemsetD16Async(CUdeviceptr to, unsigned short v, size_t n, CUstream s) { (void)v; return null_set(to, 2 * n, s); }
+CUresult null_MemsetD32Async(CUdeviceptr to, unsigned int v, size_t n, CUstream s) { (void)v; return null_set(to, 4 * n, s); }
 
 static CUresult null_set_rows(CUdeviceptr to, size_t pitch, size_t width, size_t height, CUstream stream)
 {
     return null_set(to, height ? pitch * (height - 1) + width : 0, stream);
 }
 
-static CUresult null_MemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char v, size_t width, size_t height, CUstream s)
+CUresult null_MemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char v, size_t width, size_t height, CUstream s)
 {
     (void)v;
     return null_set_rows(to, pitch, width, height, s);
 }
 
-static CUresult null_MemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short v, size_t width, size_t height, CUstream s)
+CUresult null_MemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short v, size_t width, size_t height, CUstream s)
 {
     (void)v;
     return null_set_rows(to, pitch, 2 * width, height, s);
 }
 
-static CUresult null_MemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int v, size_t width, size_t height, CUstream s)
+CUresult null_MemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int v, size_t width, size_t height, CUstream s)
 {
     (void)v;
     return null_set_rows(to, pitch, 4 * width, height, s);
@@ -499,7 +499,7 @@ static CUresult null_MemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int
 
 /* ---- streams and events ---- */
 
-static CUresult null_StreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+CUresult null_StreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
     (void)priority;
     if (flags > CU_STREAM_NON_BLOCKING)
@@ -512,7 +512,7 @@ static CUresult null_StreamCreateWithPriority(CUstream *stream, unsigned int fla
     return null_check();
 }
 
-static CUresult null_StreamDestroy(CUstream stream)
+CUresult null_StreamDestroy(CUstream stream)
 {
     if (!null_is(stream, NULL_STREAM))
         return CUDA_ERROR_INVALID_HANDLE;
@@ -521,10 +521,10 @@ static CUresult null_StreamDestroy(CUstream stream)
     return CUDA_SUCCESS;
 }
 
-static CUresult null_StreamQuery(CUstream stream) { return null_work(&null_waits, stream); }
-static CUresult null_StreamSynchronize(CUstream stream) { return null_work(&null_waits, stream); }
+CUresult null_StreamQuery(CUstream stream) { return null_work(&null_waits, stream); }
+CUresult null_StreamSynchronize(CUstream stream) { return null_work(&null_waits, stream); }
 
-static CUresult null_StreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+CUresult null_StreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
     if (!null_is(event, NULL_EVENT) || flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
@@ -532,7 +532,7 @@ static CUresult null_StreamWaitEvent(CUstream stream, CUevent event, unsigned in
 }
 
 /* The stream has nothing before it: the function runs at once, here. */
-static CUresult null_LaunchHostFunc(CUstream stream, CUhostFn function, void *user)
+CUresult null_LaunchHostFunc(CUstream stream, CUhostFn function, void *user)
 {
     CUresult r = null_work(&null_waits, stream);
     if (r == CUDA_SUCCESS)
@@ -543,7 +543,7 @@ static CUresult null_LaunchHostFunc(CUstream stream, CUhostFn function, void *us
 /* A stream of the null device cannot wait; the server sees to it that the flag is set in time or late, both are
    the same here. */
 /* Everything before it has ended. The address is host memory: the null device has no other. */
-static CUresult null_StreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
+CUresult null_StreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
     if (flags || !address || !null_stream_ok(stream))
         return CUDA_ERROR_INVALID_VALUE;
@@ -551,14 +551,14 @@ static CUresult null_StreamWriteValue32(CUstream stream, CUdeviceptr address, cu
     return CUDA_SUCCESS;
 }
 
-static CUresult null_StreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
+CUresult null_StreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
     (void)value;
     (void)flags;
     return address % 4 ? CUDA_ERROR_INVALID_VALUE : null_work(&null_waits, stream);
 }
 
-static CUresult null_EventCreate(CUevent *event, unsigned int flags)
+CUresult null_EventCreate(CUevent *event, unsigned int flags)
 {
     (void)flags;
     struct null_event *object = calloc(1, sizeof *object);
@@ -569,7 +569,7 @@ static CUresult null_EventCreate(CUevent *event, unsigned int flags)
     return null_check();
 }
 
-static CUresult null_EventDestroy(CUevent event)
+CUresult null_EventDestroy(CUevent event)
 {
     if (!null_is(event, NULL_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
@@ -578,7 +578,7 @@ static CUresult null_EventDestroy(CUevent event)
     return CUDA_SUCCESS;
 }
 
-static CUresult null_EventRecord(CUevent event, CUstream stream)
+CUresult null_EventRecord(CUevent event, CUstream stream)
 {
     if (!null_is(event, NULL_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
@@ -586,10 +586,10 @@ static CUresult null_EventRecord(CUevent event, CUstream stream)
     return null_work(&null_waits, stream);
 }
 
-static CUresult null_EventQuery(CUevent event) { return null_is(event, NULL_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; }
-static CUresult null_EventSynchronize(CUevent event) { return null_EventQuery(event); }
+CUresult null_EventQuery(CUevent event) { return null_is(event, NULL_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; }
+CUresult null_EventSynchronize(CUevent event) { return null_EventQuery(event); }
 
-static CUresult null_EventElapsedTime(float *milliseconds, CUevent start, CUevent end)
+CUresult null_EventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
     *milliseconds = 0;
     if (!null_is(start, NULL_EVENT) || !null_is(end, NULL_EVENT) ||
@@ -603,15 +603,9 @@ static CUresult null_EventElapsedTime(float *milliseconds, CUevent start, CUeven
 void gpu_null_fill(struct gpu *gpu)
 {
     gpu->kind = "null";
-#define X(field, symbol, arguments) gpu->field = null_##field;
-    GPU_REQUIRED(X)
-#undef X
-    gpu->FuncGetParamInfo = null_FuncGetParamInfo;
-    gpu->StreamWaitValue32 = null_StreamWaitValue32;
-    gpu->StreamWriteValue32 = null_StreamWriteValue32;
-    gpu->MemHostRegister = null_MemHostRegister;
-    gpu->MemHostUnregister = null_MemHostUnregister;
-    gpu->LaunchKernelEx = null_LaunchKernelEx;
+#define FUNCTION(field, parameters) gpu->field = null_##field;
+#include "api/driver/null.inc"
+#undef FUNCTION
 }
 
 void gpu_null_counted(struct gpu_null_count *count)

@@ -3,6 +3,7 @@
  * PTX or cubin (layout.c); its variables get addresses in a reservation of its own. A launch is checked and counted.
  */
 #include "cpu/server/gpu/null.h"
+#include "cpu/common/driver_names.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -296,39 +297,14 @@ CUresult null_OccupancyAvailableDynamicSMemPerBlock(size_t *shared, CUfunction f
     return CUDA_SUCCESS;
 }
 
-/* Only the codes that this device gives. */
-static const struct { CUresult code; const char *name, *text; } null_errors[] = {
-    { CUDA_SUCCESS, "CUDA_SUCCESS", "no error" },
-    { CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
-    { CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
-    { CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
-    { CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid" },
-    { CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
-    { CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device" },
-    { CUDA_ERROR_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed" },
-    { CUDA_ERROR_UNSUPPORTED_LIMIT, "CUDA_ERROR_UNSUPPORTED_LIMIT", "limit is not supported on this architecture" },
-    { CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
-    { CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
-};
-
 CUresult null_GetErrorName(CUresult error, const char **name)
 {
-    for (size_t i = 0; i < sizeof null_errors / sizeof *null_errors; i++)
-        if (null_errors[i].code == error) {
-            *name = null_errors[i].name;
-            return CUDA_SUCCESS;
-        }
-    *name = NULL;
-    return CUDA_ERROR_INVALID_VALUE;
+    *name = driver_error_name((int)error);
+    return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult null_GetErrorString(CUresult error, const char **text)
 {
-    for (size_t i = 0; i < sizeof null_errors / sizeof *null_errors; i++)
-        if (null_errors[i].code == error) {
-            *text = null_errors[i].text;
-            return CUDA_SUCCESS;
-        }
-    *text = NULL;
-    return CUDA_ERROR_INVALID_VALUE;
+    *text = driver_error_text((int)error);
+    return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
