@@ -1,11 +1,12 @@
-"""api.py: reads the description of CUDA (cpu/api/*.api) for the generators and checks. cpu/api/README.md explains the form."""
+"""api.py: reads the description of CUDA (cpu/api/*.api) for the generators and checks. README.md explains the form."""
+
 import os
 import re
 from dataclasses import dataclass, field
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MAJORS = (11, 12, 13)
-NEWEST = {11: 8, 12: 9, 13: 0}                  # the release of each major version that is described
+NEWEST = {11: 8, 12: 9, 13: 0}  # the release of each major version that is described
 CLASSES = ("local", "hand", "unsupported")
 
 
@@ -15,9 +16,11 @@ class Wrong(Exception):
 
 # ---- versions ----
 
+
 @dataclass(frozen=True)
 class Versions:
-    """From one release to another, both included; None is open. Releases are (major, minor); a last major alone means all of it."""
+    """From one release, (major, minor), to another, both included; None is open."""
+
     first: tuple = None
     last: tuple = None
 
@@ -68,8 +71,8 @@ WORDS = ("kernel", "symbol", "in", "out", "inout")
 class Parameter:
     type: str
     name: str
-    use: str = ""                               # kernel, symbol, in, out, inout or nothing
-    count: str = ""                             # of out[count]: the parameter that says how many
+    use: str = ""  # kernel, symbol, in, out, inout or nothing
+    count: str = ""  # of out[count]: the parameter that says how many
 
     def declaration(self):
         return f"{self.type}{'' if self.type.endswith('*') else ' '}{self.name}"
@@ -77,14 +80,14 @@ class Parameter:
 
 @dataclass
 class Function:
-    name: str                                   # as exported, without _ptsz and _ptds
+    name: str  # as exported, without _ptsz and _ptds
     returns: str
     parameters: list
-    kind: str                                   # one of CLASSES
+    kind: str  # one of CLASSES
     chapter: str
-    reason: str                                 # why it is not supported
+    reason: str  # why it is not supported
     versions: Versions
-    per_thread: str = ""                        # "ptsz" or "ptds" when it has such a variant
+    per_thread: str = ""  # "ptsz" or "ptds" when it has such a variant
     options: dict = field(default_factory=dict)
     place: str = ""
 
@@ -180,14 +183,15 @@ def functions(path, option_names=()):
 
 # ---- types ----
 
+
 @dataclass
 class Member:
-    type: str                                   # "" for a nested struct or union
-    name: str                                   # "" for an anonymous one
-    array: str                                  # "[3]"
+    type: str  # "" for a nested struct or union
+    name: str  # "" for an anonymous one
+    array: str  # "[3]"
     versions: Versions
     options: dict
-    nested: object = None                       # Struct
+    nested: object = None  # Struct
 
 
 @dataclass
@@ -206,12 +210,12 @@ class Struct:
 class Enum:
     name: str
     versions: Versions
-    values: list                                # (name, number, Versions)
+    values: list  # (name, number, Versions)
 
 
 @dataclass
 class Alias:
-    name: str                                   # a name for a plain type, or for a handle that programs cannot look into
+    name: str  # a name for a plain type, or for a handle that programs cannot look into
     type: str
     handle: bool
     versions: Versions
@@ -219,7 +223,7 @@ class Alias:
 
 @dataclass
 class Callback:
-    name: str                                   # a pointer to such a function
+    name: str  # a pointer to such a function
     parameters: list
     versions: Versions
 
@@ -239,7 +243,7 @@ MEMBER = re.compile(r"^(.*?[ *])(\w+)((?:\[\w+\])*)$")
 
 
 def annotated(text, option_names=()):
-    """(text, Versions, options) of a line whose last words may be a range of versions and options, two blanks behind the text."""
+    """(text, Versions, options) of a line. Two blanks stand before the range of versions and the options."""
     text, _, tail = text.strip().partition("  ")
     range_, options = Versions(), {}
     for word in tail.split():
@@ -291,7 +295,9 @@ def top(line, made):
         match = re.match(r"^(\w+)\((.*)\)$", text)
         if not match:
             raise Wrong(f"not understood: {line}")
-        made.callbacks[match.group(1)] = Callback(match.group(1), [parameter(p.strip()) for p in match.group(2).split(",")], range_)
+        made.callbacks[match.group(1)] = Callback(
+            match.group(1), [parameter(p.strip()) for p in match.group(2).split(",")], range_
+        )
         return None
     name, _, word = rest.partition(" ")
     if keyword == "enum":
@@ -324,11 +330,12 @@ def nest(line, open_, current):
 
 # ---- errors ----
 
+
 @dataclass
 class Error:
     code: int
-    driver: str                                 # its name in the driver API, or ""
-    runtime: str                                # its name in the runtime API, or ""
+    driver: str  # its name in the driver API, or ""
+    runtime: str  # its name in the runtime API, or ""
     text: str
     versions: Versions
 
@@ -344,7 +351,15 @@ def errors(path):
         if not match:
             raise Wrong(f"{path}:{number}: not understood: {row}")
         code, driver, runtime, text, range_ = match.groups()
-        found.append(Error(int(code), "" if driver == "-" else driver, "" if runtime == "-" else runtime, text, versions(range_ or "")))
+        found.append(
+            Error(
+                int(code),
+                "" if driver == "-" else driver,
+                "" if runtime == "-" else runtime,
+                text,
+                versions(range_ or ""),
+            )
+        )
         if len(found) > 1 and found[-2].code > found[-1].code:
             raise Wrong(f"{path}:{number}: {code} comes after {found[-2].code}")
     return found

@@ -1,4 +1,5 @@
 """c_types.py: the described types as C, as one release of CUDA, (major, minor), lays them out."""
+
 import re
 
 
@@ -58,7 +59,7 @@ def error_enum(errors):
 
 
 def runtime_types(types, errors, release):
-    """C text with every type of the runtime API. An enum has the values of all releases: questions about newer ones are allowed."""
+    """C text with every type of the runtime API. An enum has the values of all releases."""
     lines = ["typedef enum cudaError {", *error_enum(errors), "} cudaError_t;", ""]
     for enum in types.enums.values():
         if enum.versions.has(release):

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""check.py [--releases DIR] [--include DIR] [--libraries DIR] [--golden DIR [--record]]: compares the description with NVIDIA's releases. TAP.
+"""check.py [--releases DIR] [--include DIR] [--libraries DIR] [--golden DIR [--record]]
+
+Compares the description with NVIDIA's releases, and prints TAP.
 
 --releases   what tools/cuda-releases fetched: DIR/<release>/nvidia/*/{include,lib}
 --include    the headers of the toolkit at hand; --libraries: its libcudart.so
---golden     what was recorded: the names that NVIDIA's libraries export, in libcudart-<release>.txt and libcuda-<release>.txt, and
-             the layouts of its structures, in layouts-<release>.txt. --record writes the layouts there
+--golden     what was recorded: the names that NVIDIA's libraries export, in libcudart-<release>.txt and
+             libcuda-<release>.txt, and the layouts of its structures, in layouts-<release>.txt. --record
+             writes the layouts
 
 What is not there is skipped. A developer who adds a release runs this and writes into the description what it finds.
 """
+
 import argparse
 import glob
 import os
@@ -57,41 +61,68 @@ def text_of(release):
 
 # ---- functions ----
 
+
 def shape(returns, types):
     return f"{returns} ({', '.join(types)})"
 
 
 def described(functions, release):
     """{exported name: shape} in one release."""
-    return {name: shape(function.returns, [p.type for p in function.parameters])
-            for function in functions if function.versions.has(release) for name in function.names()}
+    return {
+        name: shape(function.returns, [p.type for p in function.parameters])
+        for function in functions
+        if function.versions.has(release)
+        for name in function.names()
+    }
 
 
 def differences(ours, theirs, only_theirs):
-    wrong = [f"{name}: NVIDIA's header has {theirs[name]}, the description {ours.get(name, 'nothing')}"
-             for name in sorted(theirs) if ours.get(name) != theirs[name]]
-    return wrong + [f"{name} is described, and not in NVIDIA's header" for name in sorted(only_theirs(set(ours) - set(theirs)))]
+    wrong = [
+        f"{name}: NVIDIA's header has {theirs[name]}, the description {ours.get(name, 'nothing')}"
+        for name in sorted(theirs)
+        if ours.get(name) != theirs[name]
+    ]
+    return wrong + [
+        f"{name} is described, and not in NVIDIA's header" for name in sorted(only_theirs(set(ours) - set(theirs)))
+    ]
 
 
 def functions_in(include, names, prefix):
-    return {f.name: shape(f.returns, [t for t, _ in f.parameters]) for f in headers.functions(include, names, prefix).values()}
+    return {
+        f.name: shape(f.returns, [t for t, _ in f.parameters])
+        for f in headers.functions(include, names, prefix).values()
+    }
 
 
 def check_functions(report, include, release):
     """The runtime's, and the driver's: an older driver header must not say anything else of what it has."""
     theirs = functions_in(include, headers.RUNTIME, "cuda")
     # The compiler's interface has no header in PyPI's packages; the profiler's has a package of its own.
-    report.test(f"functions of the runtime API in the headers of {text_of(release)}",
-                differences(described(api.runtime(), release), theirs,
-                            lambda names: {n for n in names if not n.startswith("__") and not n.startswith("cudaProfiler")}))
+    report.test(
+        f"functions of the runtime API in the headers of {text_of(release)}",
+        differences(
+            described(api.runtime(), release),
+            theirs,
+            lambda names: {n for n in names if not n.startswith("__") and not n.startswith("cudaProfiler")},
+        ),
+    )
     ours = described(api.driver(), release)
     theirs = functions_in(include, headers.DRIVER, "cu")
     if release[0] < 13:
         theirs = {name: theirs[name] for name in theirs if name in ours}
-    if release[0] < 12:                     # the first layout had no number yet
-        theirs = {name: text.replace("CUDA_KERNEL_NODE_PARAMS ", "CUDA_KERNEL_NODE_PARAMS_v1 ") for name, text in theirs.items()}
-    report.test(f"functions of the driver API in the headers of {text_of(release)}",
-                differences(ours, theirs, lambda names: names if release[0] >= 13 and include_has(include, "cudaProfiler.h") else set()))
+    if release[0] < 12:  # the first layout had no number yet
+        theirs = {
+            name: text.replace("CUDA_KERNEL_NODE_PARAMS ", "CUDA_KERNEL_NODE_PARAMS_v1 ")
+            for name, text in theirs.items()
+        }
+    report.test(
+        f"functions of the driver API in the headers of {text_of(release)}",
+        differences(
+            ours,
+            theirs,
+            lambda names: names if release[0] >= 13 and include_has(include, "cudaProfiler.h") else set(),
+        ),
+    )
 
 
 def include_has(include, name):
@@ -99,7 +130,7 @@ def include_has(include, name):
 
 
 def check_entries(report, include, release):
-    """What cuGetProcAddress gives for a name: the typedefs of a name, in order of version, are its symbols in order of number."""
+    """What cuGetProcAddress gives: the typedefs of a name, in order of version, are its symbols in order of number."""
     if release[0] < 13:
         return
     theirs, ours = {}, {}
@@ -112,14 +143,17 @@ def check_entries(report, include, release):
         ours.setdefault((name, False), []).append(int(function.options["entry"]))
         if function.per_thread:
             ours.setdefault((name, True), []).append(int(function.options["per_thread_entry"]))
-    wrong = [f"{name[0]}: NVIDIA's typedefs say {sorted(theirs.get(name, ()))}, the description {sorted(ours.get(name, ()))}"
-             for name in sorted({*theirs, *ours}) if sorted(theirs.get(name, ())) != sorted(ours.get(name, ()))]
+    wrong = [
+        f"{name[0]}: NVIDIA's typedefs say {sorted(theirs.get(name, ()))}, the description {sorted(ours.get(name, ()))}"
+        for name in sorted({*theirs, *ours})
+        if sorted(theirs.get(name, ())) != sorted(ours.get(name, ()))
+    ]
     report.test(f"versions of driver entry points in the headers of {text_of(release)}", wrong)
 
 
 # ---- types ----
 
-SENTINEL = re.compile(r"(Max|_MAX|Count)$")             # "one more than the last": no value of its own
+SENTINEL = re.compile(r"(Max|_MAX|Count)$")  # "one more than the last": no value of its own
 
 
 def check_enums(report, include, release):
@@ -134,21 +168,40 @@ def check_enums(report, include, release):
             continue
         have = {name: number for name, number, range_ in enum.values if range_.has(release)}
         want = headers.numbers(theirs[enum.name])
-        wrong += [f"{enum.name}: {name} is {want.get(name)} in NVIDIA's header, {have.get(name)} in the description"
-                  for name in {**want, **have} if want.get(name) != have.get(name) and not (name not in have and SENTINEL.search(name))]
+        wrong += [
+            f"{enum.name}: {name} is {want.get(name)} in NVIDIA's header, {have.get(name)} in the description"
+            for name in {**want, **have}
+            if want.get(name) != have.get(name) and not (name not in have and SENTINEL.search(name))
+        ]
     report.test(f"enums of the runtime API in the headers of {text_of(release)}", wrong)
     want = headers.numbers(theirs["cudaError"])
     have = {error.runtime: error.code for error in api.all_errors() if error.runtime and error.versions.has(release)}
-    wrong = [f"{name} is {want.get(name)} in NVIDIA's header, {have.get(name)} in the description" for name in {**want, **have}
-             if want.get(name) != have.get(name)]
+    wrong = [
+        f"{name} is {want.get(name)} in NVIDIA's header, {have.get(name)} in the description"
+        for name in {**want, **have}
+        if want.get(name) != have.get(name)
+    ]
     _, theirs, _ = headers.types(include, headers.DRIVER)
     want = headers.numbers(theirs["cudaError_enum"])
     have = {error.driver: error.code for error in api.all_errors() if error.driver}
-    wrong += [f"{name} is {want[name]} in NVIDIA's header, {have.get(name)} in the description" for name in want if want[name] != have.get(name)]
+    wrong += [
+        f"{name} is {want[name]} in NVIDIA's header, {have.get(name)} in the description"
+        for name in want
+        if want[name] != have.get(name)
+    ]
     report.test(f"error codes in the headers of {text_of(release)}", wrong)
 
 
-PROBE = '#include <stdio.h>\n#include <stddef.h>\n#include <stdint.h>\n{text}\nint main(void)\n{{\n{lines}\n    return 0;\n}}\n'
+PROBE = """#include <stdio.h>
+#include <stddef.h>
+#include <stdint.h>
+{text}
+int main(void)
+{{
+{lines}
+    return 0;
+}}
+"""
 
 
 def measured(language, text, asked, flags=()):
@@ -156,14 +209,21 @@ def measured(language, text, asked, flags=()):
     lines = []
     for struct, path in asked:
         if path:
-            lines.append(f'    printf("{struct}.{path} %zu %zu\\n", offsetof({struct}, {path}), sizeof((({struct} *)0)->{path}));')
+            lines.append(
+                f'    printf("{struct}.{path} %zu %zu\\n", offsetof({struct}, {path}), '
+                f"sizeof((({struct} *)0)->{path}));"
+            )
         else:
             lines.append(f'    printf("{struct} 0 %zu\\n", sizeof({struct}));')
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "probe")
         compiler = os.environ.get("CC", "cc").split() if language == "c" else ["g++"]
-        run = subprocess.run([*compiler, "-x", language, "-w", *flags, "-o", program, "-"], text=True, capture_output=True,
-                             input=PROBE.format(text=text, lines="\n".join(lines)))
+        run = subprocess.run(
+            [*compiler, "-x", language, "-w", *flags, "-o", program, "-"],
+            text=True,
+            capture_output=True,
+            input=PROBE.format(text=text, lines="\n".join(lines)),
+        )
         if run.returncode:
             raise RuntimeError(f"the probe does not compile:\n{run.stderr[:3000]}")
         output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
@@ -184,7 +244,7 @@ def header_paths(struct, prefix=""):
 
 
 def header_layouts(include, release):
-    """(what NVIDIA's header says of the described structures as {"struct.member": "offset size"}, what one side lacks)."""
+    """({"struct.member": "offset size"} of the described structures in NVIDIA's header, what one side lacks)."""
     theirs, _, _ = headers.types(include, headers.RUNTIME)
     newest = release[1] == api.NEWEST[release[0]]
     asked, wrong = [], []
@@ -200,7 +260,9 @@ def header_layouts(include, release):
         if newest:
             wrong += [f"{struct.name}.{path} is only in NVIDIA's header" for path in sorted(present - ours)]
             wrong += [f"{struct.name}.{path} is only in the description" for path in sorted(ours - present)]
-        asked += [(struct.name, path) for path in sorted(ours & present) if newest or not re.search(r"reserved|pad", path)]
+        asked += [
+            (struct.name, path) for path in sorted(ours & present) if newest or not re.search(r"reserved|pad", path)
+        ]
     with tempfile.TemporaryDirectory() as folder:
         headers.write_stand_ins(folder)
         text = "".join(f"#include <{name}>\n" for name in headers.RUNTIME if include_has(include, name))
@@ -209,22 +271,30 @@ def header_layouts(include, release):
 
 def our_layouts(keys, release):
     """The same of the description, for the keys that it knows."""
-    known = {struct.name: {path for path, _ in c_types.places(struct, release)} for struct in api.runtime_types().structs.values()
-             if struct.versions.has(release)}
+    known = {
+        struct.name: {path for path, _ in c_types.places(struct, release)}
+        for struct in api.runtime_types().structs.values()
+        if struct.versions.has(release)
+    }
     asked = [key.split(".", 1) if "." in key else [key, ""] for key in keys]
     asked = [(struct, path) for struct, path in asked if struct in known and (not path or path in known[struct])]
     return measured("c", c_types.runtime_types(api.runtime_types(), api.all_errors(), release), asked)
 
 
 def layout_differences(want, have, who):
-    return [f"{key}: offset and size are {want[key]} {who}, {have.get(key, 'nothing')} in the description" for key in want
-            if want[key] != have.get(key)]
+    return [
+        f"{key}: offset and size are {want[key]} {who}, {have.get(key, 'nothing')} in the description"
+        for key in want
+        if want[key] != have.get(key)
+    ]
 
 
 def check_layouts(report, include, release):
     want, wrong = header_layouts(include, release)
     wrong += layout_differences(want, our_layouts(want, release), "in NVIDIA's header")
-    report.test(f"layouts of {sum('.' not in key for key in want)} structures in the headers of {text_of(release)}", wrong)
+    report.test(
+        f"layouts of {sum('.' not in key for key in want)} structures in the headers of {text_of(release)}", wrong
+    )
 
 
 def layout_path(folder, release):
@@ -239,13 +309,24 @@ def record_layouts(folder, include, release):
 
 # ---- libraries ----
 
+
 def exported(library):
-    output = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
-    return {fields[2].split("@")[0] for fields in map(str.split, output.splitlines()) if len(fields) == 3 and fields[1] != "A"}
+    output = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    ).stdout
+    return {
+        fields[2].split("@")[0]
+        for fields in map(str.split, output.splitlines())
+        if len(fields) == 3 and fields[1] != "A"
+    }
 
 
 def check_names(report, name, ours, theirs):
-    report.test(name, [f"{n} is not described" for n in sorted(theirs - ours)] + [f"{n} is described, and not exported" for n in sorted(ours - theirs)])
+    report.test(
+        name,
+        [f"{n} is not described" for n in sorted(theirs - ours)]
+        + [f"{n} is described, and not exported" for n in sorted(ours - theirs)],
+    )
 
 
 def runtime_names(release):
@@ -258,13 +339,18 @@ def check_golden(report, folder):
         with open(path) as file:
             names = set(file.read().split())
         release = tuple(map(int, version.split(".")))
-        ours = runtime_names(release) if library == "libcudart" else {name for f in api.driver() for name in f.names()}
+        ours = (
+            runtime_names(release) if library == "libcudart" else {name for f in api.driver() for name in f.names()}
+        )
         check_names(report, f"names of {library} of {version}, as recorded", ours, names)
     for release in api.NEWEST.items():
         if folder:
             with open(layout_path(folder, release)) as file:
                 want = dict(line.rstrip("\n").split(" ", 1) for line in file)
-            report.test(f"layouts of {text_of(release)}, as recorded", layout_differences(want, our_layouts(want, release), "as recorded"))
+            report.test(
+                f"layouts of {text_of(release)}, as recorded",
+                layout_differences(want, our_layouts(want, release), "as recorded"),
+            )
 
 
 def main():
@@ -274,7 +360,10 @@ def main():
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     report = Report()
-    sources = [(folder, os.path.join(os.path.dirname(folder), "lib")) for folder in sorted(glob.glob(os.path.join(options.releases, "*/nvidia/*/include")))]
+    sources = [
+        (folder, os.path.join(os.path.dirname(folder), "lib"))
+        for folder in sorted(glob.glob(os.path.join(options.releases, "*/nvidia/*/include")))
+    ]
     if options.include:
         sources.append((options.include, options.libraries))
     if options.record:
@@ -294,10 +383,20 @@ def main():
         for check in (check_functions, check_entries, check_enums, check_layouts):
             check(report, include, release)
         for library in sorted(glob.glob(os.path.join(libraries, "libcudart.so.1*")))[:1]:
-            check_names(report, f"names that NVIDIA's libcudart of {text_of(release)} exports", runtime_names(release), exported(library))
+            check_names(
+                report,
+                f"names that NVIDIA's libcudart of {text_of(release)} exports",
+                runtime_names(release),
+                exported(library),
+            )
         for library in glob.glob(os.path.join(libraries, "stubs/libcuda.so")):
             if release == (13, 0):
-                check_names(report, "names that NVIDIA's libcuda of 13.0 exports", {n for f in api.driver() for n in f.names()}, exported(library))
+                check_names(
+                    report,
+                    "names that NVIDIA's libcuda of 13.0 exports",
+                    {n for f in api.driver() for n in f.names()},
+                    exported(library),
+                )
     print(f"1..{report.number}")
 
 

@@ -1,10 +1,11 @@
 """driver_c.py: lists about the driver API, each a file of rows for a macro that the including file defines."""
+
 import re
 
 import api
 
 MADE = "/* Made by cpu/api/generate.py. */"
-OLDEST_HEADER = 11080                           # of cuda.h; what came later is compiled only with headers that have it
+OLDEST_HEADER = 11080  # of cuda.h; what came later is compiled only with headers that have it
 
 
 def quoted(text):
@@ -57,24 +58,33 @@ def version_script():
 
 
 def entries():
-    """ENTRY(name, version, per thread, symbol): what cuGetProcAddress gives for a name from which version on; in this order."""
+    """ENTRY(name, version, per thread, symbol), sorted: what cuGetProcAddress gives for a name from this version on."""
     yield MADE
     rows = []
     for function in api.driver():
         rows.append((asked_name(function), 0, int(function.options["entry"]), function.name))
         if function.per_thread:
-            rows.append((asked_name(function), 1, int(function.options["per_thread_entry"]), f"{function.name}_{function.per_thread}"))
+            rows.append(
+                (
+                    asked_name(function),
+                    1,
+                    int(function.options["per_thread_entry"]),
+                    f"{function.name}_{function.per_thread}",
+                )
+            )
     for name, per_thread, version, symbol in sorted(rows):
         yield f"ENTRY({quoted(name)}, {version}, {per_thread}, {symbol})"
 
 
 def soft_per_thread():
-    """PER_THREAD(name, ending, (parameters), (arguments)): the forms for the per-thread default stream of what the software GPU has."""
+    """PER_THREAD(name, ending, (parameters), (arguments)): such forms of what the software GPU has."""
     yield MADE
     for function in api.driver():
         if "soft" in function.options and function.per_thread:
             given = ", ".join(p.name for p in function.parameters)
-            yield from guarded(function, f"PER_THREAD({function.name}, {function.per_thread}, ({arguments(function)}), ({given}))")
+            yield from guarded(
+                function, f"PER_THREAD({function.name}, {function.per_thread}, ({arguments(function)}), ({given}))"
+            )
 
 
 def field(function):
@@ -87,7 +97,9 @@ def server():
     for function in api.driver():
         need = function.options.get("server")
         if need == "required" and "null" not in function.options:
-            raise api.Wrong(f"{function.place}: the server requires {function.name}, and the null device lacks it: the word null is missing")
+            raise api.Wrong(
+                f"{function.place}: the server requires {function.name}; the null device must have it (word: null)"
+            )
         if need:
             yield f"{need.upper()}({field(function)}, {quoted(function.name)}, ({arguments(function)}))"
 
@@ -100,5 +112,13 @@ def null_device():
             yield f"FUNCTION({field(function)}, ({arguments(function)}))"
 
 
-MAKERS = {"errors.inc": errors, "symbols.inc": symbols, "unsupported.inc": unsupported, "exports.map": version_script, "entries.inc": entries,
-          "soft_per_thread.inc": soft_per_thread, "server.inc": server, "null.inc": null_device}
+MAKERS = {
+    "errors.inc": errors,
+    "symbols.inc": symbols,
+    "unsupported.inc": unsupported,
+    "exports.map": version_script,
+    "entries.inc": entries,
+    "soft_per_thread.inc": soft_per_thread,
+    "server.inc": server,
+    "null.inc": null_device,
+}

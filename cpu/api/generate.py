@@ -3,6 +3,7 @@
 
 WHAT is cudart<MAJOR>/<file> (see runtime_c.py), driver/<file> (see driver_c.py) or preload.map.
 """
+
 import os
 import sys
 

@@ -1,8 +1,9 @@
-"""headers.py: reads NVIDIA's headers, for the checks that compare the description with them. Nothing that is built uses it.
+"""headers.py: reads NVIDIA's headers, for the checks of the description. Nothing that is built uses it.
 
 The preprocessor of $CC does the reading. PyPI's packages lack crt/, which only defines empty keywords here, and the
 headers of OpenGL, EGL and VDPAU are rarely installed, so small stand-ins are written for both.
 """
+
 import os
 import re
 import subprocess
@@ -11,19 +12,27 @@ from collections import namedtuple
 
 Function = namedtuple("Function", "name returns parameters chapter documentation")
 
-RUNTIME = ("cuda_runtime_api.h", "cuda_profiler_api.h", "cuda_gl_interop.h", "cuda_egl_interop.h", "cuda_vdpau_interop.h")
+RUNTIME = (
+    "cuda_runtime_api.h",
+    "cuda_profiler_api.h",
+    "cuda_gl_interop.h",
+    "cuda_egl_interop.h",
+    "cuda_vdpau_interop.h",
+)
 DRIVER = ("cuda.h", "cudaProfiler.h")
 
 STAND_INS = {
-    "crt/host_defines.h": "#define CUDARTAPI\n#define CUDART_CB\n#define __host__\n#define __device__\n#define __device_builtin__\n"
-                          "#define __cudart_builtin__\n#define __device_builtin_texture_type__\n#define __device_builtin_surface_type__\n"
-                          "#define __builtin_align__(n) __attribute__((aligned(n)))\n#define __align__(n) __attribute__((aligned(n)))\n"
-                          "#define CUDARTAPI_CDECL\n#define __location__(a)\n#define __specialization_static\n#define __inline__ inline\n",
+    "crt/host_defines.h": "#define CUDARTAPI\n#define CUDART_CB\n#define __host__\n#define __device__\n"
+    "#define __device_builtin__\n"
+    "#define __cudart_builtin__\n#define __device_builtin_texture_type__\n#define __device_builtin_surface_type__\n"
+    "#define __builtin_align__(n) __attribute__((aligned(n)))\n#define __align__(n) __attribute__((aligned(n)))\n"
+    "#define CUDARTAPI_CDECL\n#define __location__(a)\n#define __specialization_static\n#define __inline__ inline\n",
     "GL/gl.h": "typedef unsigned int GLuint;\ntypedef unsigned int GLenum;\n",
     "EGL/egl.h": "typedef int EGLint;\n",
     "EGL/eglext.h": "typedef void *EGLImageKHR;\ntypedef void *EGLStreamKHR;\ntypedef void *EGLSyncKHR;\n",
-    "vdpau/vdpau.h": "typedef unsigned int VdpDevice;\ntypedef unsigned int VdpVideoSurface;\ntypedef unsigned int VdpOutputSurface;\n"
-                     "typedef int VdpGetProcAddress(void);\n",
+    "vdpau/vdpau.h": "typedef unsigned int VdpDevice;\ntypedef unsigned int VdpVideoSurface;\n"
+    "typedef unsigned int VdpOutputSurface;\n"
+    "typedef int VdpGetProcAddress(void);\n",
 }
 
 
@@ -40,7 +49,21 @@ def preprocess(include, names, defines=()):
     with tempfile.TemporaryDirectory() as folder:
         write_stand_ins(folder)
         source = "".join(f'#include "{name}"\n' for name in present)
-        command = [*os.environ.get("CC", "cc").split(), "-E", "-C", "-P", "-w", "-I", folder, "-I", include, *(f"-D{d}" for d in defines), "-x", "c", "-"]
+        command = [
+            *os.environ.get("CC", "cc").split(),
+            "-E",
+            "-C",
+            "-P",
+            "-w",
+            "-I",
+            folder,
+            "-I",
+            include,
+            *(f"-D{d}" for d in defines),
+            "-x",
+            "c",
+            "-",
+        ]
         run = subprocess.run(command, input=source, capture_output=True, text=True)
     if run.returncode:
         raise RuntimeError(f"{include}: the preprocessor failed:\n{run.stderr[:2000]}")
@@ -54,8 +77,11 @@ def squeeze(text):
     return re.sub(r"\*(?=\w)", "* ", re.sub(r"(?<=\w)\*", " *", text)).strip()
 
 
-NOISE = re.compile(r"\b(extern|__host__|__device__|__cudart_builtin__|CUDARTAPI|CUDAAPI|struct|enum|union|static|inline|__inline__|__inline)\b"
-                   r"|__attribute__\s*\(\(.*?\)\)|\bCUDART_DEVICE\b")
+NOISE = re.compile(
+    r"\b(extern|__host__|__device__|__cudart_builtin__|CUDARTAPI|CUDAAPI|struct|enum|union|static|inline"
+    r"|__inline__|__inline)\b"
+    r"|__attribute__\s*\(\(.*?\)\)|\bCUDART_DEVICE\b"
+)
 
 
 def parameter(text):
@@ -65,7 +91,7 @@ def parameter(text):
         return None
     array = ""
     if match := re.search(r"(\[.*\])$", text):
-        array, text = match.group(1), text[:match.start()]
+        array, text = match.group(1), text[: match.start()]
     match = re.match(r"^(.*?[\s*])(\w+)$", text)
     kind, name = (match.group(1), match.group(2)) if match else (text, "")
     if not match or name in ("int", "char", "long", "float", "const", "short", "double"):
@@ -123,9 +149,9 @@ def split_parameters(text):
 
 # ---- types ----
 
-Struct = namedtuple("Struct", "name union members")             # members: Member or Struct (name "" where anonymous)
+Struct = namedtuple("Struct", "name union members")  # members: Member or Struct (name "" where anonymous)
 Member = namedtuple("Member", "type name array")
-Enum = namedtuple("Enum", "name values")                        # [(name, text or None)]
+Enum = namedtuple("Enum", "name values")  # [(name, text or None)]
 
 
 def without_comments(text):
@@ -152,7 +178,7 @@ def members(text):
     while match := re.compile(r"\s*(struct|union)\s*(\w*)\s*\{|\s*([^;{}]+);", re.S).match(text, at):
         if match.group(1):
             end = closing(text, match.end() - 1)
-            body = text[match.end():end - 1]
+            body = text[match.end() : end - 1]
             tail = re.compile(r"\s*([^;]*);").match(text, end)
             declarator = tail.group(1).strip()
             name, array = re.match(r"(\w*)((?:\[.*?\])*)$", declarator.replace(" ", "")).groups()
@@ -179,7 +205,7 @@ def numbers(enum, known=None):
     for name, text in enum.values:
         if text is not None:
             plain = re.sub(r"\b(\d\w*?)[uUlL]+\b", r"\1", text)
-            following = eval(plain, {"__builtins__": {}}, {**(known or {}), **found})       # constants of NVIDIA's header
+            following = eval(plain, {"__builtins__": {}}, {**(known or {}), **found})  # constants of NVIDIA's header
         found[name] = following
         following += 1
     return found
@@ -191,7 +217,7 @@ def types(include, names, defines=()):
     structs, enums, aliases = {}, {}, {}
     for match in re.finditer(r"\b(typedef\s+)?(struct|union|enum)\s*(\w*)\s*\{", text):
         end = closing(text, match.end() - 1)
-        body = text[match.end():end - 1]
+        body = text[match.end() : end - 1]
         tail = re.compile(r"\s*([\w\s,*]*?)\s*;").match(text, end)
         tag, new = match.group(3), []
         if match.group(1) and tail:
@@ -209,12 +235,14 @@ def types(include, names, defines=()):
             try:
                 inside = members(body)
             except (ValueError, AttributeError):
-                continue                                        # C++ and system headers
+                continue  # C++ and system headers
             for name in dict.fromkeys([tag, *new]):
                 if name:
                     structs[name] = Struct(name, match.group(2) == "union", inside)
     for match in re.finditer(r"\btypedef\s+([^;{}()]+?)\s*(\w+)\s*;", text):
         aliases[match.group(2)] = squeeze(re.sub(r"\b(struct|enum|union)\b", " ", match.group(1)))
-    for match in re.finditer(r"\btypedef\s+[^;{}()]*?\(\s*(?:CUDART_CB|CUDA_CB)?\s*\*\s*(\w+)\s*\)\s*\(([^;{}]*?)\)\s*;", text):
+    for match in re.finditer(
+        r"\btypedef\s+[^;{}()]*?\(\s*(?:CUDART_CB|CUDA_CB)?\s*\*\s*(\w+)\s*\)\s*\(([^;{}]*?)\)\s*;", text
+    ):
         aliases[match.group(1)] = "function *"
     return structs, enums, aliases

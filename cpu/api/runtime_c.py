@@ -1,4 +1,5 @@
 """runtime_c.py: the C of libcudart: its types and prototypes, its entry points, its exported names."""
+
 import api
 import c_types
 import trace_c
@@ -56,7 +57,7 @@ def property_rows(release):
 def header(major):
     """Types of this major version, and the prototypes of what is written by hand."""
     release = (major, api.NEWEST[major])
-    yield f"/* Made by cpu/api/generate.py: the types of the CUDA Runtime API {major}, and the functions written by hand. */"
+    yield f"/* Made by cpu/api/generate.py: types of the CUDA Runtime API {major}, and its hand-written functions. */"
     yield f"#ifndef FLYT_API_CUDART{major}_H"
     yield f"#define FLYT_API_CUDART{major}_H"
     yield ""
@@ -69,8 +70,15 @@ def header(major):
             yield f"{function.prototype('runtime_', ending)};"
     yield ""
     yield "/* The error codes of this version in ascending order: number, name, text. */"
-    yield from list_macro("CUDART_ERRORS", "ERROR", [f"ERROR({e.code}, {c_string(e.runtime)}, {c_string(e.text)})" for e in api.all_errors()
-                                                     if e.runtime and e.versions.has(release)])
+    yield from list_macro(
+        "CUDART_ERRORS",
+        "ERROR",
+        [
+            f"ERROR({e.code}, {c_string(e.runtime)}, {c_string(e.text)})"
+            for e in api.all_errors()
+            if e.runtime and e.versions.has(release)
+        ],
+    )
     yield "/* The members of cudaDeviceProp that are attributes: name, (index,) attribute. */"
     yield from list_macro("CUDART_PROPERTIES", "MEMBER, ELEMENT", property_rows(release))
     yield "#endif"
@@ -81,7 +89,9 @@ def call(function, ending):
     if not implemented(function):
         return f'runtime_unsupported("{function.name}{ending}")'
     per_thread = ending and generated_variant(function)
-    arguments = ", ".join(f"runtime_per_thread({p.name})" if per_thread and p.type == STREAM else p.name for p in function.parameters)
+    arguments = ", ".join(
+        f"runtime_per_thread({p.name})" if per_thread and p.type == STREAM else p.name for p in function.parameters
+    )
     return f"runtime_{function.name}{'' if per_thread else ending}({arguments})"
 
 
@@ -174,4 +184,11 @@ def nodes():
         yield f"{node} {{ }};"
 
 
-MAKERS = {"cudart.h": header, "entries.h": entry_prototypes, "entries.c": entries, "exports.txt": names, "exports.map": version_script, "renames": renames}
+MAKERS = {
+    "cudart.h": header,
+    "entries.h": entry_prototypes,
+    "entries.c": entries,
+    "exports.txt": names,
+    "exports.map": version_script,
+    "renames": renames,
+}

@@ -1,19 +1,34 @@
 """trace_c.py: the tables that FLYT_TRACE reads (cpu/client/core/trace.h), and the entry points' way through it."""
+
 import re
 
 import c_types
 
 SCALARS = {
-    "int": "SIGNED", "long": "SIGNED", "long long": "SIGNED", "short": "SIGNED", "unsigned int": "UNSIGNED", "unsigned char": "UNSIGNED",
-    "unsigned short": "UNSIGNED", "unsigned long long": "UNSIGNED", "size_t": "UNSIGNED", "uint64_t": "HEX", "float": "FLOAT",
-    "double": "FLOAT", "char": "CHARACTERS",
+    "int": "SIGNED",
+    "long": "SIGNED",
+    "long long": "SIGNED",
+    "short": "SIGNED",
+    "unsigned int": "UNSIGNED",
+    "unsigned char": "UNSIGNED",
+    "unsigned short": "UNSIGNED",
+    "unsigned long long": "UNSIGNED",
+    "size_t": "UNSIGNED",
+    "uint64_t": "HEX",
+    "float": "FLOAT",
+    "double": "FLOAT",
+    "char": "CHARACTERS",
 }
 
 
 def plain(text):
     """The type without const, but for strings."""
     text = text.strip()
-    return text if text == "const char *" else re.sub(r"\s+", " ", re.sub(r"\bconst\b", " ", text)).strip().replace("* *", "**")
+    return (
+        text
+        if text == "const char *"
+        else re.sub(r"\s+", " ", re.sub(r"\bconst\b", " ", text)).strip().replace("* *", "**")
+    )
 
 
 def identifier(text):
@@ -29,7 +44,9 @@ class Tables:
 
     def add(self, name, kind, size, **more):
         fields = "".join(f", .{key} = {value}" for key, value in more.items())
-        self.lines.append(f"static const struct trace_type type_{name} = {{ .kind = TRACE_{kind}, .size = {size}{fields} }};")
+        self.lines.append(
+            f"static const struct trace_type type_{name} = {{ .kind = TRACE_{kind}, .size = {size}{fields} }};"
+        )
         return f"&type_{name}"
 
     def type(self, text, special=""):
@@ -52,12 +69,21 @@ class Tables:
         if text == "void":
             return self.add(name, "VOID", 0)
         if text == "cudaError_t":
-            return self.enumeration(name, text, [(error.runtime, error.code) for error in self.errors if error.runtime])
+            return self.enumeration(
+                name, text, [(error.runtime, error.code) for error in self.errors if error.runtime]
+            )
         if text in SCALARS:
             return self.add(name, SCALARS[text], f"sizeof({text})")
         if text in self.types.enums:
-            return self.enumeration(name, text, [(value, number) for value, number, range_ in self.types.enums[text].values
-                                                 if range_.has(self.release)])
+            return self.enumeration(
+                name,
+                text,
+                [
+                    (value, number)
+                    for value, number, range_ in self.types.enums[text].values
+                    if range_.has(self.release)
+                ],
+            )
         if text in self.types.structs:
             return self.structure(name, self.types.structs[text])
         if text in self.types.callbacks:
@@ -76,12 +102,15 @@ class Tables:
         unique = {}
         for value, number in values:
             unique.setdefault(number, value)
-        self.lines.append(f"static const struct trace_value values_{name}[] = {{ " +
-                          ", ".join(f'{{ "{value}", {number} }}' for number, value in unique.items()) + " };")
+        self.lines.append(
+            f"static const struct trace_value values_{name}[] = {{ "
+            + ", ".join(f'{{ "{value}", {number} }}' for number, value in unique.items())
+            + " };"
+        )
         return self.add(name, "ENUM", f"sizeof({text})", values=f"values_{name}", count=len(unique))
 
     def members(self, struct, whole, prefix=""):
-        """(name, type, elements) of what is shown: nested structures member by member, of unions only that they are there."""
+        """(name, type, elements) of what is shown: nested structures by member, of unions only that they are there."""
         for member in struct.of(self.release):
             path = prefix + member.name
             if re.match(r"reserved|pad", member.name):
@@ -102,9 +131,17 @@ class Tables:
             return self.type_once("union", "UNION", 0)
         shown = list(self.members(struct, struct.name))
         tuple_ = [path for path, _, _ in shown] == ["x", "y", "z"]
-        rows = ", ".join(f'{{ "{path}", {type_}, offsetof({struct.name}, {path}), {elements} }}' for path, type_, elements in shown)
+        rows = ", ".join(
+            f'{{ "{path}", {type_}, offsetof({struct.name}, {path}), {elements} }}' for path, type_, elements in shown
+        )
         self.lines.append(f"static const struct trace_member members_{name}[] = {{ {rows} }};")
-        return self.add(name, "TUPLE" if tuple_ else "STRUCT", f"sizeof({struct.name})", members=f"members_{name}", count=len(shown))
+        return self.add(
+            name,
+            "TUPLE" if tuple_ else "STRUCT",
+            f"sizeof({struct.name})",
+            members=f"members_{name}",
+            count=len(shown),
+        )
 
     def parameter(self, function, parameter):
         """The row of one parameter."""
@@ -128,8 +165,12 @@ class Tables:
         name = function.name + ending
         if rows:
             self.lines.append(f"static const struct trace_parameter parameters_{name}[] = {{ {', '.join(rows)} }};")
-        self.lines.append(f'static const struct trace_function function_{name} = {{ "{name}", {self.type(function.returns)}, '
-                          f"{f'parameters_{name}' if rows else 'NULL'}, {len(rows)}, {'true' if function.returns == 'cudaError_t' else 'false'} }};")
+        parameters = f"parameters_{name}" if rows else "NULL"
+        is_error = "true" if function.returns == "cudaError_t" else "false"
+        self.lines.append(
+            f'static const struct trace_function function_{name} = {{ "{name}", {self.type(function.returns)}, '
+            f"{parameters}, {len(rows)}, {is_error} }};"
+        )
 
 
 def is_flags(type_, name):

@@ -1,5 +1,5 @@
 /*
- * driver_names.h: names of the CUDA driver API: errors, and what cuGetProcAddress finds. The lists are made from cpu/api.
+ * driver_names.h: names of the CUDA driver API: errors, and what cuGetProcAddress finds. Made from cpu/api.
  */
 #ifndef FLYT_COMMON_DRIVER_NAMES_H
 #define FLYT_COMMON_DRIVER_NAMES_H
@@ -19,10 +19,12 @@ struct driver_entry {
     void (*address)(void);
 };
 
-enum driver_entry_status { DRIVER_ENTRY_FOUND, DRIVER_ENTRY_UNKNOWN, DRIVER_ENTRY_TOO_OLD };     /* CUdriverProcAddressQueryResult */
+/* The numbers are those of CUdriverProcAddressQueryResult. */
+enum driver_entry_status { DRIVER_ENTRY_FOUND, DRIVER_ENTRY_UNKNOWN, DRIVER_ENTRY_TOO_OLD };
 
-/* What cuGetProcAddress answers. table: sorted by name, per_thread and version, as in api/driver/entries.inc. version: of the
-   caller's CUDA, compared unsigned. flags: bit 1 asks for the per-thread forms where a name has them. NULL if there is none. */
+/* What cuGetProcAddress answers. table: sorted by name, per_thread and version, as in api/driver/entries.inc.
+   version: of the caller's CUDA, compared unsigned. flags: bit 1 asks for the per-thread forms where a name has them.
+   NULL: none. */
 void (*driver_entry_find(const struct driver_entry *table, size_t count, const char *name, int version, uint64_t flags,
                          enum driver_entry_status *status))(void);
 

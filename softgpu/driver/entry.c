@@ -15,7 +15,8 @@ int sgd_unsupported(const char *name)
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static CUresult query(const char *name, void **out, int version, cuuint64_t flags, enum driver_entry_status *status)
+static CUresult query(const char *name, void **out, int version, cuuint64_t flags,
+                      enum driver_entry_status *status)
 {
     if (!name || !out || flags >= 4)
         return CUDA_ERROR_INVALID_VALUE;

@@ -1,6 +1,6 @@
 /*
- * symbols.c: every name that NVIDIA's driver exports. Each has a weak definition that says "not supported", which a real one
- * replaces when the library is linked. This file must not include cuda.h: these definitions have no parameters.
+ * symbols.c: every name that NVIDIA's driver exports. Each has a weak definition that says "not supported". A real one
+ * replaces it when the library is linked. This file must not include cuda.h: these definitions have no parameters.
  */
 #include "softgpu/driver/symbols.h"
 

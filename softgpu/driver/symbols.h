@@ -1,4 +1,4 @@
-/* symbols.h: what libsoftgpu.so exports, and what cuGetProcAddress gives. It must not include cuda.h (see symbols.c). */
+/* symbols.h: what libsoftgpu.so exports, and what cuGetProcAddress gives. Without cuda.h: see symbols.c. */
 #ifndef SOFTGPU_DRIVER_SYMBOLS_H
 #define SOFTGPU_DRIVER_SYMBOLS_H
 

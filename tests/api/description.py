@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""description.py INCLUDE: the checks of cpu/api notice a description that differs from NVIDIA's headers, and one that makes no sense.
+"""description.py INCLUDE: the checks of cpu/api notice a description that is wrong, and one that makes no sense.
 
-shows: description of CUDA: a function, type, enum value, structure member or error code that differs from NVIDIA's headers is noticed
+shows: description of CUDA: whatever differs from NVIDIA's headers is noticed: functions, types, values, layouts
 shows: description of CUDA: a row that makes no sense is refused with its file and line
 """
+
 import contextlib
 import io
 import os
@@ -19,14 +20,38 @@ import check  # noqa: E402
 
 # file, what is changed there, into what, the check that must notice it, what it says
 CHANGES = (
-    ("runtime.api", r"cudaMalloc\(out void \*\*devPtr, size_t size\)", "cudaMalloc(out void **devPtr, int size)", check.check_functions, "cudaMalloc"),
+    (
+        "runtime.api",
+        r"cudaMalloc\(out void \*\*devPtr, size_t size\)",
+        "cudaMalloc(out void **devPtr, int size)",
+        check.check_functions,
+        "cudaMalloc",
+    ),
     ("runtime.api", r"cudaError_t cudaFree\(.*\n", "", check.check_functions, "cudaFree: .* nothing"),
     ("runtime.api", r"(cudaError_t cudaStreamQuery\(.*) ptsz", r"\1", check.check_functions, "cudaStreamQuery_ptsz"),
-    ("driver.api", r"cuMemFree_v2\(CUdeviceptr dptr\)", "cuMemFree_v2(unsigned int dptr)", check.check_functions, "cuMemFree_v2"),
+    (
+        "driver.api",
+        r"cuMemFree_v2\(CUdeviceptr dptr\)",
+        "cuMemFree_v2(unsigned int dptr)",
+        check.check_functions,
+        "cuMemFree_v2",
+    ),
     ("driver.api", r"(cuMemFree_v2.*)entry=3020", r"\1entry=3010", check.check_entries, "cuMemFree: "),
-    ("runtime_types.api", "cudaMemcpyDeviceToHost = 2", "cudaMemcpyDeviceToHost = 5", check.check_enums, "cudaMemcpyDeviceToHost"),
+    (
+        "runtime_types.api",
+        "cudaMemcpyDeviceToHost = 2",
+        "cudaMemcpyDeviceToHost = 5",
+        check.check_enums,
+        "cudaMemcpyDeviceToHost",
+    ),
     ("runtime_types.api", "    size_t pitch\n", "", check.check_layouts, "pitch is only in NVIDIA's header"),
-    ("runtime_types.api", "    size_t totalGlobalMem", "    int totalGlobalMem", check.check_layouts, "cudaDeviceProp.accessPolicyMaxWindowSize: offset"),
+    (
+        "runtime_types.api",
+        "    size_t totalGlobalMem",
+        "    int totalGlobalMem",
+        check.check_layouts,
+        "cudaDeviceProp.accessPolicyMaxWindowSize: offset",
+    ),
     ("errors.api", r"cudaErrorNotReady\b", "cudaErrorNotYet", check.check_enums, "cudaErrorNotReady"),
 )
 

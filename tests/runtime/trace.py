@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """trace.py BIN: what FLYT_TRACE prints, of libcudart 11, 12 and 13 on a server in the program's own process.
 
-shows: tracing: FLYT_TRACE prints each call with names of arguments, enums, errors and kernels, what it wrote, and its time
+shows: tracing: each call is printed with names of arguments, enums, errors and kernels, what it wrote, and its time
 shows: tracing: a call that other threads interrupt is finished as ltrace does, and a forked child has lines of its own
 shows: tracing: every function of the description can be traced, also with null pointers
 """
+
 import os
 import re
 import subprocess
@@ -20,7 +21,8 @@ PROLOGUE = """
 import ctypes, os, sys, threading
 ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)
 cuda = ctypes.CDLL(sys.argv[1])
-number, size, pointer, none, byref = ctypes.c_int(7), ctypes.c_size_t, ctypes.c_void_p(), ctypes.c_void_p(None), ctypes.byref
+number, size, byref = ctypes.c_int(7), ctypes.c_size_t, ctypes.byref
+pointer, none = ctypes.c_void_p(), ctypes.c_void_p(None)
 """
 
 CALLS = PROLOGUE + """
@@ -58,14 +60,16 @@ EXPECTED = (
     r"cudaMalloc\(devPtr=NULL, size=4\) = cudaErrorInvalidValue \(1\)",
     rf"cudaMemcpy\(dst={P}, src={P}, count=16, kind=cudaMemcpyHostToDevice\) = cudaSuccess",
     rf"cudaMemcpy\(dst={P}, src={P}, count=16, kind=9\) = cudaErrorInvalidMemcpyDirection \(21\)",
-    rf'cudaDeviceGetByPCIBusId\(device={P}, pciBusId="no \\"bus\\"\\n\\x01x{{54}}"\.\.\.\) = cudaErrorInvalidValue \(1\)',
+    rf'cudaDeviceGetByPCIBusId\(device={P}, pciBusId="no \\"bus\\"\\n\\x01x{{54}}"\.\.\.\)'
+    r" = cudaErrorInvalidValue \(1\)",
     r'cudaDeviceGetPCIBusId\(pciBusId="[0-9a-fA-F:.]+", len=16, device=0\) = cudaSuccess',
     r"cudaDeviceGetAttribute\(value=\[\d+\], attr=cudaDevAttrComputeCapabilityMajor, device=0\) = cudaSuccess",
     rf"cudaStreamCreateWithFlags\(pStream=\[{P}\], flags=0x1\) = cudaSuccess",
     r"cudaStreamSynchronize\(stream=cudaStreamPerThread\) = cudaSuccess",
     rf"cudaGraphCreate\(pGraph={P}, flags=0\) = cudaErrorNotSupported \(801\)",
     r'cudaGetErrorName\(error=cudaErrorInvalidValue\) = "cudaErrorInvalidValue"',
-    rf"cudaLaunchKernel\(func=add\(float\*, int\), gridDim={{4, 2, 1}}, blockDim={{32, 1, 1}}, args=NULL, sharedMem=8, stream={P}\) = cudaError\w+ \(\d+\)",
+    r"cudaLaunchKernel\(func=add\(float\*, int\), gridDim={4, 2, 1}, blockDim={32, 1, 1}, args=NULL, "
+    rf"sharedMem=8, stream={P}\) = cudaError\w+ \(\d+\)",
 )
 
 # One thread waits for a stream, which waits for a host function, which waits until the main thread has made a call.
@@ -114,8 +118,20 @@ class Test:
 
     def run(self, major, program, trace, stdin="", server="local:null", log="error"):
         library = os.path.join(self.binaries, "cudart", runtime_c.NODES[major])
-        env = {**os.environ, "FLYT_SERVER": server, "FLYT_LOG": log, **({"FLYT_TRACE": trace} if trace is not None else {})}
-        return subprocess.run([sys.executable, "-c", program, library], capture_output=True, text=True, env=env, input=stdin, timeout=120)
+        env = {
+            **os.environ,
+            "FLYT_SERVER": server,
+            "FLYT_LOG": log,
+            **({"FLYT_TRACE": trace} if trace is not None else {}),
+        }
+        return subprocess.run(
+            [sys.executable, "-c", program, library],
+            capture_output=True,
+            text=True,
+            env=env,
+            input=stdin,
+            timeout=120,
+        )
 
     def report(self, name, wrong):
         self.number += 1
@@ -125,12 +141,21 @@ class Test:
 
     def calls(self, major):
         run = self.run(major, CALLS, "1")
-        lines = [re.sub(r" <unfinished \.\.\.>$", "", line) for line in run.stderr.splitlines() if line.startswith("[")]
-        lines = re.sub(r"\n\[\d+\] <\.\.\. \w+ resumed>", "", "\n".join(lines)).splitlines()      # an error of Flyt's is in between
-        wrong = [f"line {i}: {line!r} does not match {want}" for i, (line, want) in enumerate(zip(lines, EXPECTED))
-                 if not re.match(rf"\[\d+\] {want}{TIME}", line)]
+        lines = [
+            re.sub(r" <unfinished \.\.\.>$", "", line) for line in run.stderr.splitlines() if line.startswith("[")
+        ]
+        lines = re.sub(
+            r"\n\[\d+\] <\.\.\. \w+ resumed>", "", "\n".join(lines)
+        ).splitlines()  # an error of Flyt's is in between
+        wrong = [
+            f"line {i}: {line!r} does not match {want}"
+            for i, (line, want) in enumerate(zip(lines, EXPECTED))
+            if not re.match(rf"\[\d+\] {want}{TIME}", line)
+        ]
         if len(lines) != len(EXPECTED) or run.returncode:
-            wrong.append(f"{len(lines)} lines instead of {len(EXPECTED)}, exit status {run.returncode}: {run.stderr[-2000:]}")
+            wrong.append(
+                f"{len(lines)} lines instead of {len(EXPECTED)}, exit status {run.returncode}: {run.stderr[-2000:]}"
+            )
         self.report(f"{runtime_c.NODES[major]}: calls as they are printed", wrong)
 
     def threads(self):
@@ -139,33 +164,54 @@ class Test:
             run = self.run(13, THREADS, path, server="local:software")
             with open(path) as file:
                 text = file.read()
-        wanted = (rf"\[(\d+)\] cudaStreamSynchronize\(stream={P} <unfinished \.\.\.>\n"
-                  rf"\[(\d+)\] cudaGetDevice\(device=\[0\]\) = cudaSuccess <[\d.]+>\n"
-                  rf"\[\1\] <\.\.\. cudaStreamSynchronize resumed>\) = cudaSuccess <[\d.]+>\n")
+        wanted = (
+            rf"\[(\d+)\] cudaStreamSynchronize\(stream={P} <unfinished \.\.\.>\n"
+            rf"\[(\d+)\] cudaGetDevice\(device=\[0\]\) = cudaSuccess <[\d.]+>\n"
+            rf"\[\1\] <\.\.\. cudaStreamSynchronize resumed>\) = cudaSuccess <[\d.]+>\n"
+        )
         found = re.search(wanted, text)
-        self.report("a call that another thread interrupts", [] if found and found[1] != found[2] else [text, run.stderr])
+        self.report(
+            "a call that another thread interrupts", [] if found and found[1] != found[2] else [text, run.stderr]
+        )
         self.report("FLYT_TRACE=FILE leaves stderr alone", [run.stderr] if run.stderr or run.returncode else [])
 
     def fork(self):
         run = self.run(13, FORK, "1")
         parent, child = run.stdout.split()
-        wrong = [] if re.search(rf"^\[{parent}\] cudaGetDevice.*\n\[{child}\] cudaGetDevice\(.*= cuda\w+", run.stderr, re.M) else [run.stderr]
+        wrong = (
+            []
+            if re.search(rf"^\[{parent}\] cudaGetDevice.*\n\[{child}\] cudaGetDevice\(.*= cuda\w+", run.stderr, re.M)
+            else [run.stderr]
+        )
         self.report("a forked child has lines of its own", wrong)
 
     def switch(self):
         for setting in (None, "", "0"):
             run = self.run(13, FORK, setting)
-            self.report(f"FLYT_TRACE {'not set' if setting is None else repr(setting)}: nothing is printed",
-                        [run.stderr] if run.stderr or run.returncode else [])
+            self.report(
+                f"FLYT_TRACE {'not set' if setting is None else repr(setting)}: nothing is printed",
+                [run.stderr] if run.stderr or run.returncode else [],
+            )
         run = self.run(13, FORK, "/nowhere/trace", log="warning")
-        self.report("a file that cannot be written: one warning, and the program goes on",
-                    [] if run.returncode == 0 and run.stderr.count("FLYT_TRACE: cannot open /nowhere/trace") == 1 else [run.stderr])
+        self.report(
+            "a file that cannot be written: one warning, and the program goes on",
+            (
+                []
+                if run.returncode == 0 and run.stderr.count("FLYT_TRACE: cannot open /nowhere/trace") == 1
+                else [run.stderr]
+            ),
+        )
 
     def messages(self):
         run = self.run(13, PROLOGUE + "cuda.cudaGraphCreate(none, 0)\n", "1", log="warning")
-        wanted = (r"\[\d+\] cudaGraphCreate\( <unfinished \.\.\.>\nflyt\[\d+\] warning: cudaGraphCreate is not supported[^\n]*\n"
-                  r"\[\d+\] <\.\.\. cudaGraphCreate resumed>pGraph=NULL, flags=0\) = cudaErrorNotSupported \(801\)")
-        self.report("a message of Flyt's has a line of its own", [] if re.search(wanted, run.stderr) else [run.stderr])
+        wanted = (
+            r"\[\d+\] cudaGraphCreate\( <unfinished \.\.\.>\n"
+            r"flyt\[\d+\] warning: cudaGraphCreate is not supported[^\n]*\n"
+            r"\[\d+\] <\.\.\. cudaGraphCreate resumed>pGraph=NULL, flags=0\) = cudaErrorNotSupported \(801\)"
+        )
+        self.report(
+            "a message of Flyt's has a line of its own", [] if re.search(wanted, run.stderr) else [run.stderr]
+        )
 
     def zeros(self, major):
         functions = [f for f in runtime_c.of(major) if "untraced" not in f.options]
@@ -176,12 +222,16 @@ class Test:
         for (name, function), line in zip(asked, lines):
             outer = line
             while "{" in outer:
-                outer = re.sub(r"\{[^{}]*\}", "", outer)                # members of structures
+                outer = re.sub(r"\{[^{}]*\}", "", outer)  # members of structures
             names = re.findall(r"[(,] ?(\w+)=", outer)
-            if names != [p.name for p in function.parameters] or not re.match(rf"\[\d+\] {name}\(.*\) = cuda\w+( \(\d+\))?{TIME}", line):
+            if names != [p.name for p in function.parameters] or not re.match(
+                rf"\[\d+\] {name}\(.*\) = cuda\w+( \(\d+\))?{TIME}", line
+            ):
                 wrong.append(line)
         if len(lines) != len(asked) or run.returncode:
-            wrong.append(f"{len(lines)} lines for {len(asked)} functions, exit status {run.returncode}: {run.stderr[-600:]}")
+            wrong.append(
+                f"{len(lines)} lines for {len(asked)} functions, exit status {run.returncode}: {run.stderr[-600:]}"
+            )
         self.report(f"{runtime_c.NODES[major]}: all {len(asked)} functions with null arguments", wrong)
 
 

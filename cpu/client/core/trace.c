@@ -102,7 +102,8 @@ static size_t elements_of(const struct trace_call *call, const struct trace_para
 }
 
 /* What the pointer argument points to. */
-static void print_target(struct trace_line *line, const struct trace_call *call, const struct trace_parameter *parameter, const void *target)
+static void print_target(struct trace_line *line, const struct trace_call *call,
+                         const struct trace_parameter *parameter, const void *target)
 {
     if (parameter->count >= 0) {
         trace_print_array(line, call->front, parameter->type, target, elements_of(call, parameter));
@@ -115,7 +116,8 @@ static void print_target(struct trace_line *line, const struct trace_call *call,
 }
 
 /* `ended` and `failed` say whether the call has written through its pointers. */
-static void print_argument(struct trace_line *line, const struct trace_call *call, uint32_t index, bool ended, bool failed)
+static void print_argument(struct trace_line *line, const struct trace_call *call, uint32_t index, bool ended,
+                           bool failed)
 {
     const struct trace_parameter *parameter = &call->function->parameters[index];
     const void *argument = call->arguments[index];
@@ -146,7 +148,8 @@ static void print_arguments(struct trace_line *line, struct trace_call *call, bo
 
 /* ---- calls ---- */
 
-void trace_enter(struct trace_call *call, const struct trace_front *front, const struct trace_function *function, const void *const *arguments)
+void trace_enter(struct trace_call *call, const struct trace_front *front, const struct trace_function *function,
+                 const void *const *arguments)
 {
     *call = (struct trace_call){ .front = front, .function = function, .arguments = arguments, .hidden = depth++ > 0 };
     if (call->hidden)

@@ -3,12 +3,12 @@
  *
  *     [4711] cudaMalloc(devPtr=[0x7f2a40000000], size=1024) = cudaSuccess <0.000012345>
  *
- * A front end has a description of each of its functions, made from cpu/api. With tracing on, its entry points go through
- * trace_enter() and trace_leave(); with tracing off they only test a flag of the front end's own, which it sets from
- * trace_enabled() when it is loaded.
+ * A front end has a description of each of its functions, made from cpu/api. With tracing on, its entry points go
+ * through trace_enter() and trace_leave(); with tracing off they only test a flag of the front end's own, which it sets
+ * from trace_enabled() when it is loaded.
  *
- * A call is shown when it begins, as far as its arguments are known then; what it writes through pointers, its result and
- * its time follow when it ends. When another thread has written meanwhile, the line is finished as ltrace does:
+ * A call is shown when it begins, as far as its arguments are known then. What it writes through pointers, its result
+ * and its time follow when it ends. When another thread has written meanwhile, the line is finished as ltrace does:
  * `<unfinished ...>`, and later `<... name resumed>`. A call that a shown call makes is not shown.
  */
 #ifndef FLYT_CLIENT_TRACE_H
@@ -33,7 +33,7 @@ enum trace_kind {
 
 struct trace_type;
 struct trace_value { const char *name; int64_t number; };
-struct trace_member { const char *name; const struct trace_type *type; uint16_t offset, elements; };      /* elements 1: no array */
+struct trace_member { const char *name; const struct trace_type *type; uint16_t offset, elements; };  /* 1: no array */
 
 struct trace_type {
     enum trace_kind kind;
@@ -82,9 +82,10 @@ struct trace_call {
 /* Whether FLYT_TRACE asks for it; opens the file at the first call. */
 TRACE_API bool trace_enabled(void);
 
-/* arguments: the address of each argument. They and *call must live until trace_leave, which takes the address of the result
-   (NULL: void). Neither changes errno. */
-TRACE_API void trace_enter(struct trace_call *call, const struct trace_front *, const struct trace_function *, const void *const *arguments);
+/* arguments: the address of each argument. They and *call must live until trace_leave, which takes the address of the
+   result (NULL: void). Neither changes errno. */
+TRACE_API void trace_enter(struct trace_call *call, const struct trace_front *, const struct trace_function *,
+                           const void *const *arguments);
 TRACE_API void trace_leave(struct trace_call *call, const void *result);
 
 /* ---- trace_value.c, for trace.c ---- */
@@ -97,7 +98,8 @@ void trace_print(struct trace_line *, const char *format, ...) __attribute__((fo
 /* A value in memory. */
 void trace_print_value(struct trace_line *, const struct trace_front *, const struct trace_type *, const void *);
 /* `elements` values in memory, in brackets; characters as text. */
-void trace_print_array(struct trace_line *, const struct trace_front *, const struct trace_type *, const void *, size_t elements);
+void trace_print_array(struct trace_line *, const struct trace_front *, const struct trace_type *, const void *,
+                       size_t elements);
 /* An unsigned number of up to 8 bytes. */
 uint64_t trace_number(const void *, size_t size);
 

@@ -112,7 +112,8 @@ static void print_stream(struct trace_line *line, uint64_t stream)
         print_pointer(line, stream);
 }
 
-static void print_members(struct trace_line *line, const struct trace_front *front, const struct trace_type *type, const char *memory)
+static void print_members(struct trace_line *line, const struct trace_front *front, const struct trace_type *type,
+                          const char *memory)
 {
     trace_print(line, "{");
     for (uint32_t i = 0; i < type->count; i++) {
@@ -133,7 +134,8 @@ static void print_members(struct trace_line *line, const struct trace_front *fro
     trace_print(line, "}");
 }
 
-void trace_print_value(struct trace_line *line, const struct trace_front *front, const struct trace_type *type, const void *memory)
+void trace_print_value(struct trace_line *line, const struct trace_front *front, const struct trace_type *type,
+                       const void *memory)
 {
     uint64_t number = trace_number(memory, type->size);
     float single;
@@ -190,8 +192,8 @@ void trace_print_value(struct trace_line *line, const struct trace_front *front,
     }
 }
 
-void trace_print_array(struct trace_line *line, const struct trace_front *front, const struct trace_type *type, const void *memory,
-                       size_t elements)
+void trace_print_array(struct trace_line *line, const struct trace_front *front, const struct trace_type *type,
+                       const void *memory, size_t elements)
 {
     if (type->kind == TRACE_CHARACTERS) {
         print_text(line, memory, elements);

@@ -146,13 +146,15 @@ static const struct driver_entry entries[] = {
 #undef ENTRY
 };
 
-static int query(const char *symbol, void **function, int version, uint64_t flags, enum driver_entry_status *status)
+static int query(const char *symbol, void **function, int version, uint64_t flags,
+                 enum driver_entry_status *status)
 {
     if (!symbol || !function || flags >= FLAGS_END)
         return INVALID_VALUE;
     if (!*symbol)
         atomic_store(&runtime_asked, true);
-    *function = (void *)(uintptr_t)driver_entry_find(entries, sizeof entries / sizeof entries[0], symbol, version, flags, status);
+    size_t count = sizeof entries / sizeof entries[0];
+    *function = (void *)(uintptr_t)driver_entry_find(entries, count, symbol, version, flags, status);
     return SUCCESS;
 }
 

@@ -470,9 +470,23 @@ static CUresult null_set(CUdeviceptr to, size_t bytes, CUstream stream)
     return r ? r : null_work(&null_sets, stream);
 }
 
-CUresult null_MemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) { (void)v; return null_set(to, n, s); }
-CUresult null_MemsetD16Async(CUdeviceptr to, unsigned short v, size_t n, CUstream s) { (void)v; return null_set(to, 2 * n, s); }
-CUresult null_MemsetD32Async(CUdeviceptr to, unsigned int v, size_t n, CUstream s) { (void)v; return null_set(to, 4 * n, s); }
+CUresult null_MemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s)
+{
+    (void)v;
+    return null_set(to, n, s);
+}
+
+CUresult null_MemsetD16Async(CUdeviceptr to, unsigned short v, size_t n, CUstream s)
+{
+    (void)v;
+    return null_set(to, 2 * n, s);
+}
+
+CUresult null_MemsetD32Async(CUdeviceptr to, unsigned int v, size_t n, CUstream s)
+{
+    (void)v;
+    return null_set(to, 4 * n, s);
+}
 
 static CUresult null_set_rows(CUdeviceptr to, size_t pitch, size_t width, size_t height, CUstream stream)
 {
@@ -586,7 +600,11 @@ CUresult null_EventRecord(CUevent event, CUstream stream)
     return null_work(&null_waits, stream);
 }
 
-CUresult null_EventQuery(CUevent event) { return null_is(event, NULL_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; }
+CUresult null_EventQuery(CUevent event)
+{
+    return null_is(event, NULL_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult null_EventSynchronize(CUevent event) { return null_EventQuery(event); }
 
 CUresult null_EventElapsedTime(float *milliseconds, CUevent start, CUevent end)
