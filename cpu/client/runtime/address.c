@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-enum { NO_DEVICE = -2 };                 /* of memory that CUDA knows nothing about */
+enum { NO_DEVICE = -2 }; /* of memory that CUDA knows nothing about */
 
-static int get_attributes(cudaPointerAttributes *out, const void *pointer) {
+static int get_attributes(cudaPointerAttributes *out, const void *pointer)
+{
     int device;
     struct core_range range;
     int error = runtime_enter(&device);
@@ -20,7 +21,7 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer) {
         out->device = NO_DEVICE;
         return cudaSuccess;
     }
-    out->device = range.device < 0 ? device : range.device;      /* pinned memory belongs to no device */
+    out->device = range.device < 0 ? device : range.device; /* pinned memory belongs to no device */
     if (range.kind == CORE_DEVICE_MEMORY) {
         out->type = cudaMemoryTypeDevice;
         out->devicePointer = (void *)(uintptr_t)pointer;
@@ -33,6 +34,7 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer) {
     return cudaSuccess;
 }
 
-cudaError_t runtime_cudaPointerGetAttributes(cudaPointerAttributes *out, const void *pointer) {
+cudaError_t runtime_cudaPointerGetAttributes(cudaPointerAttributes *out, const void *pointer)
+{
     return runtime_local(get_attributes(out, pointer));
 }

@@ -1,11 +1,14 @@
-/* array.c: what of the array and texture chapters needs neither. Arrays cannot be made yet, so only NULL can be freed. */
+/* array.c: what of the array and texture chapters needs neither. Arrays are not implemented: only NULL can be
+   freed. */
 #include "cpu/client/runtime/runtime.h"
 
-cudaChannelFormatDesc runtime_cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
-    return (cudaChannelFormatDesc){x, y, z, w, kind};
+cudaChannelFormatDesc runtime_cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind)
+{
+    return (cudaChannelFormatDesc){ x, y, z, w, kind };
 }
 
-static int release(const void *array, const char *name) {
+static int release(const void *array, const char *name)
+{
     int device;
     int error = runtime_enter(&device);
     if (error || !array)
@@ -14,6 +17,7 @@ static int release(const void *array, const char *name) {
 }
 
 cudaError_t runtime_cudaFreeArray(cudaArray_t array) { return release(array, "cudaFreeArray"); }
-cudaError_t runtime_cudaFreeMipmappedArray(cudaMipmappedArray_t array) {
+cudaError_t runtime_cudaFreeMipmappedArray(cudaMipmappedArray_t array)
+{
     return release(array, "cudaFreeMipmappedArray");
 }

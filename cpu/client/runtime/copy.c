@@ -9,7 +9,8 @@
 
 enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE };
 
-static enum place place_of(const void *pointer) {
+static enum place place_of(const void *pointer)
+{
     struct core_range range;
     if (!core_address_lookup((uint64_t)(uintptr_t)pointer, &range) || range.kind == CORE_UNKNOWN_MEMORY)
         return PLACE_PAGEABLE;
@@ -21,7 +22,8 @@ static bool fits_host(enum place place) { return place != PLACE_DEVICE; }
 static bool fits_device(enum place place) { return place != PLACE_PAGEABLE; }
 
 /* The route of a copy, as one of the four explicit kinds. */
-static int route(const void *to, const void *from, int kind, cudaMemcpyKind *out) {
+static int route(const void *to, const void *from, int kind, cudaMemcpyKind *out)
+{
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
     if (!to || !from)
@@ -30,7 +32,8 @@ static int route(const void *to, const void *from, int kind, cudaMemcpyKind *out
     bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
     bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
     if (kind != cudaMemcpyDefault) {
-        if (!(to_host ? fits_host(target) : fits_device(target)) || !(from_host ? fits_host(source) : fits_device(source)))
+        if (!(to_host ? fits_host(target) : fits_device(target)) ||
+            !(from_host ? fits_host(source) : fits_device(source)))
             return cudaErrorInvalidValue;
     }
     bool target_on_device = target == PLACE_DEVICE, source_on_device = source == PLACE_DEVICE;
@@ -39,7 +42,8 @@ static int route(const void *to, const void *from, int kind, cudaMemcpyKind *out
     return cudaSuccess;
 }
 
-int runtime_copy(int device, core_stream stream, void *to, const void *from, size_t size, int kind, bool blocking) {
+int runtime_copy(int device, core_stream stream, void *to, const void *from, size_t size, int kind, bool blocking)
+{
     cudaMemcpyKind way;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
@@ -50,18 +54,15 @@ int runtime_copy(int device, core_stream stream, void *to, const void *from, siz
         return error;
     uint64_t target = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
     switch (way) {
-    case cudaMemcpyHostToDevice:
-        return core_copy_in(device, stream, target, from, size, blocking);
-    case cudaMemcpyDeviceToHost:
-        return core_copy_out(device, stream, to, source, size, blocking);
-    case cudaMemcpyDeviceToDevice:
-        return core_copy(device, stream, target, source, size, blocking);
-    default:
-        return core_copy_host(device, stream, to, from, size, blocking);
+    case cudaMemcpyHostToDevice: return core_copy_in(device, stream, target, from, size, blocking);
+    case cudaMemcpyDeviceToHost: return core_copy_out(device, stream, to, source, size, blocking);
+    case cudaMemcpyDeviceToDevice: return core_copy(device, stream, target, source, size, blocking);
+    default: return core_copy_host(device, stream, to, from, size, blocking);
     }
 }
 
-static int copy(void *to, const void *from, size_t size, int kind, core_stream stream, bool blocking) {
+static int copy(void *to, const void *from, size_t size, int kind, core_stream stream, bool blocking)
+{
     int device;
     int error = runtime_enter(&device);
     if (!error)
@@ -69,26 +70,34 @@ static int copy(void *to, const void *from, size_t size, int kind, core_stream s
     return blocking ? runtime_waited(error) : runtime_return(error);
 }
 
-cudaError_t runtime_cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind kind) {
+cudaError_t runtime_cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind kind)
+{
     return copy(to, from, size, kind, 0, true);
 }
-cudaError_t runtime_cudaMemcpy_ptds(void *to, const void *from, size_t size, cudaMemcpyKind kind) {
+
+cudaError_t runtime_cudaMemcpy_ptds(void *to, const void *from, size_t size, cudaMemcpyKind kind)
+{
     return copy(to, from, size, kind, CORE_STREAM_PER_THREAD, true);
 }
-cudaError_t runtime_cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+
+cudaError_t runtime_cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind, cudaStream_t stream)
+{
     return copy(to, from, size, kind, stream, false);
 }
 
 /* ---- boxes: rows of rows ---- */
 
 /* Rows that begin `pitch` apart, of which `width` bytes are meant. */
-static bool pitch_fits(int device, size_t pitch, size_t width) {
+static bool pitch_fits(int device, size_t pitch, size_t width)
+{
     struct runtime_limits space;
     return pitch >= width && pitch <= runtime_limits(device, &space)->pitch;
 }
 
 /* Host to host moves one row after the other: the core's box copies have a device on one side at least. */
-static int copy_host_rows(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+static int copy_host_rows(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                          const struct core_extent *extent, bool blocking)
+{
     for (size_t z = 0; z < extent->depth; z++)
         for (size_t y = 0; y < extent->height; y++) {
             uintptr_t target = (uintptr_t)(to->address + (z * to->height + y) * to->pitch);
@@ -100,7 +109,9 @@ static int copy_host_rows(int device, core_stream stream, const struct core_box 
     return cudaSuccess;
 }
 
-static int copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const cudaExtent *extent, int kind, bool blocking) {
+static int copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+                    const cudaExtent *extent, int kind, bool blocking)
+{
     cudaMemcpyKind way;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
@@ -111,56 +122,66 @@ static int copy_box(int device, core_stream stream, const struct core_box *to, c
     int error = route((void *)(uintptr_t)to->address, (const void *)(uintptr_t)from->address, kind, &way);
     if (error)
         return error;
-    const struct core_extent size = {extent->width, extent->height, extent->depth};
+    const struct core_extent size = { extent->width, extent->height, extent->depth };
     switch (way) {
-    case cudaMemcpyHostToDevice:
-        return core_copy_box_in(device, stream, to, from, &size, blocking);
-    case cudaMemcpyDeviceToHost:
-        return core_copy_box_out(device, stream, to, from, &size, blocking);
-    case cudaMemcpyDeviceToDevice:
-        return core_copy_box(device, stream, to, from, &size, blocking);
-    default:
-        return copy_host_rows(device, stream, to, from, &size, blocking);
+    case cudaMemcpyHostToDevice: return core_copy_box_in(device, stream, to, from, &size, blocking);
+    case cudaMemcpyDeviceToHost: return core_copy_box_out(device, stream, to, from, &size, blocking);
+    case cudaMemcpyDeviceToDevice: return core_copy_box(device, stream, to, from, &size, blocking);
+    default: return copy_host_rows(device, stream, to, from, &size, blocking);
     }
 }
 
-static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind, core_stream stream, bool blocking) {
+static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                   int kind, core_stream stream, bool blocking)
+{
     int device;
     int error = runtime_enter(&device);
     if (!error) {
-        const struct core_box target = {(uint64_t)(uintptr_t)to, to_pitch, height}, source = {(uint64_t)(uintptr_t)from, from_pitch, height};
-        error = copy_box(device, stream, &target, &source, &(cudaExtent){width, height, 1}, kind, blocking);
+        const struct core_box target = { (uint64_t)(uintptr_t)to, to_pitch, height },
+                              source = { (uint64_t)(uintptr_t)from, from_pitch, height };
+        error = copy_box(device, stream, &target, &source, &(cudaExtent){ width, height, 1 }, kind, blocking);
     }
     return blocking ? runtime_waited(error) : runtime_return(error);
 }
 
-cudaError_t runtime_cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
+cudaError_t runtime_cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                                 size_t height, cudaMemcpyKind kind)
+{
     return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, 0, true);
 }
-cudaError_t runtime_cudaMemcpy2D_ptds(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
+
+cudaError_t runtime_cudaMemcpy2D_ptds(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                                      size_t height, cudaMemcpyKind kind)
+{
     return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, CORE_STREAM_PER_THREAD, true);
 }
-cudaError_t runtime_cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+
+cudaError_t runtime_cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                                      size_t height, cudaMemcpyKind kind, cudaStream_t stream)
+{
     return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, stream, false);
 }
 
 /* Where a position in pitched memory is. */
-static struct core_box box_at(const cudaPitchedPtr *memory, const cudaPos *position) {
+static struct core_box box_at(const cudaPitchedPtr *memory, const cudaPos *position)
+{
     uint64_t base = (uint64_t)(uintptr_t)memory->ptr;
     if (base)
         base += (position->z * memory->ysize + position->y) * memory->pitch + position->x;
-    return (struct core_box){base, memory->pitch, memory->ysize};
+    return (struct core_box){ base, memory->pitch, memory->ysize };
 }
 
 /* A row must not run into the next. Several slices follow each other at ysize rows, so ysize must hold the rows that
    are copied. */
-static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent) {
+static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent)
+{
     if (extent->width <= memory->pitch && position->x > memory->pitch - extent->width)
-        return false;                               /* a pitch below the width is told as that, later */
+        return false; /* a pitch below the width is told as that, later */
     return extent->depth <= 1 || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height);
 }
 
-static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool blocking) {
+static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool blocking)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -172,35 +193,45 @@ static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool block
         return cudaErrorNotSupported;
     }
     if (copy->extent.width && copy->extent.height && copy->extent.depth &&
-        (!region_fits(&copy->srcPtr, &copy->srcPos, &copy->extent) || !region_fits(&copy->dstPtr, &copy->dstPos, &copy->extent)))
+        (!region_fits(&copy->srcPtr, &copy->srcPos, &copy->extent) ||
+         !region_fits(&copy->dstPtr, &copy->dstPos, &copy->extent)))
         return cudaErrorInvalidValue;
     const struct core_box target = box_at(&copy->dstPtr, &copy->dstPos), source = box_at(&copy->srcPtr, &copy->srcPos);
     return copy_box(device, stream, &target, &source, &copy->extent, copy->kind, blocking);
 }
 
-cudaError_t runtime_cudaMemcpy3D(const cudaMemcpy3DParms *parameters) {
+cudaError_t runtime_cudaMemcpy3D(const cudaMemcpy3DParms *parameters)
+{
     return runtime_waited(copy_3d(parameters, 0, true));
 }
-cudaError_t runtime_cudaMemcpy3D_ptds(const cudaMemcpy3DParms *parameters) {
+
+cudaError_t runtime_cudaMemcpy3D_ptds(const cudaMemcpy3DParms *parameters)
+{
     return runtime_waited(copy_3d(parameters, CORE_STREAM_PER_THREAD, true));
 }
-cudaError_t runtime_cudaMemcpy3DAsync(const cudaMemcpy3DParms *parameters, cudaStream_t stream) {
+
+cudaError_t runtime_cudaMemcpy3DAsync(const cudaMemcpy3DParms *parameters, cudaStream_t stream)
+{
     return runtime_return(copy_3d(parameters, stream, false));
 }
 
 /* ---- between devices: addresses are unique in the process, so the ordinals are only checked ---- */
 
-static int check_devices(int first, int second) {
+static int check_devices(int first, int second)
+{
     int error = runtime_attach_device(first);
     return error ? error : runtime_attach_device(second);
 }
 
-static int copy_peer(void *to, int to_device, const void *from, int from_device, size_t size, core_stream stream, bool blocking) {
+static int copy_peer(void *to, int to_device, const void *from, int from_device, size_t size, core_stream stream,
+                     bool blocking)
+{
     int error = check_devices(to_device, from_device);
     return error ? runtime_return(error) : copy(to, from, size, cudaMemcpyDefault, stream, blocking);
 }
 
-static int copy_3d_peer(const cudaMemcpy3DPeerParms *peer, core_stream stream, bool blocking) {
+static int copy_3d_peer(const cudaMemcpy3DPeerParms *peer, core_stream stream, bool blocking)
+{
     int error = runtime_attach(NULL);
     if (error)
         return error;
@@ -209,23 +240,34 @@ static int copy_3d_peer(const cudaMemcpy3DPeerParms *peer, core_stream stream, b
     if ((error = check_devices(peer->dstDevice, peer->srcDevice)))
         return error;
     const cudaMemcpy3DParms plain = {
-        peer->srcArray, peer->srcPos, peer->srcPtr, peer->dstArray, peer->dstPos, peer->dstPtr, peer->extent, cudaMemcpyDefault,
+        peer->srcArray, peer->srcPos, peer->srcPtr, peer->dstArray,
+        peer->dstPos,   peer->dstPtr, peer->extent, cudaMemcpyDefault,
     };
     return copy_3d(&plain, stream, blocking);
 }
 
-cudaError_t runtime_cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t size) {
+cudaError_t runtime_cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t size)
+{
     return copy_peer(to, to_device, from, from_device, size, 0, true);
 }
-cudaError_t runtime_cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t size, cudaStream_t stream) {
+
+cudaError_t runtime_cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t size,
+                                        cudaStream_t stream)
+{
     return copy_peer(to, to_device, from, from_device, size, stream, false);
 }
-cudaError_t runtime_cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *parameters) {
+
+cudaError_t runtime_cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *parameters)
+{
     return runtime_waited(copy_3d_peer(parameters, 0, true));
 }
-cudaError_t runtime_cudaMemcpy3DPeer_ptds(const cudaMemcpy3DPeerParms *parameters) {
+
+cudaError_t runtime_cudaMemcpy3DPeer_ptds(const cudaMemcpy3DPeerParms *parameters)
+{
     return runtime_waited(copy_3d_peer(parameters, CORE_STREAM_PER_THREAD, true));
 }
-cudaError_t runtime_cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *parameters, cudaStream_t stream) {
+
+cudaError_t runtime_cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *parameters, cudaStream_t stream)
+{
     return runtime_return(copy_3d_peer(parameters, stream, false));
 }

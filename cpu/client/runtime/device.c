@@ -9,19 +9,25 @@
 
 /* ---- what the launch checks need ---- */
 
-static struct { atomic_bool known; struct runtime_limits limits; } known_limits[RUNTIME_MAX_DEVICES];
+static struct {
+    atomic_bool known;
+    struct runtime_limits limits;
+} known_limits[RUNTIME_MAX_DEVICES];
 
-static void read_limits(int device, struct runtime_limits *limits) {
+static void read_limits(int device, struct runtime_limits *limits)
+{
     int value;
     for (int axis = 0; axis < 3; axis++) {
-        limits->block[axis] = core_device_attribute(device, cudaDevAttrMaxBlockDimX + axis, &value) ? 0 : (unsigned)value;
+        limits->block[axis] =
+            core_device_attribute(device, cudaDevAttrMaxBlockDimX + axis, &value) ? 0 : (unsigned)value;
         limits->grid[axis] = core_device_attribute(device, cudaDevAttrMaxGridDimX + axis, &value) ? 0 : (unsigned)value;
     }
     limits->threads = core_device_attribute(device, cudaDevAttrMaxThreadsPerBlock, &value) ? 0 : (unsigned)value;
     limits->pitch = core_device_attribute(device, cudaDevAttrMaxPitch, &value) ? SIZE_MAX : (size_t)value;
 }
 
-const struct runtime_limits *runtime_limits(int device, struct runtime_limits *space) {
+const struct runtime_limits *runtime_limits(int device, struct runtime_limits *space)
+{
     if (device >= RUNTIME_MAX_DEVICES) {
         read_limits(device, space);
         return space;
@@ -41,18 +47,20 @@ const struct runtime_limits *runtime_limits(int device, struct runtime_limits *s
 
 /* ---- count, current device ---- */
 
-static int get_device_count(int *count) {
+static int get_device_count(int *count)
+{
     int found;
     int error = runtime_attach(&found);
     if (error)
-        return error;                       /* *count stays what it was, also when there is no device */
+        return error; /* *count stays what it was, also when there is no device */
     if (!count)
         return cudaErrorInvalidValue;
     *count = found;
     return cudaSuccess;
 }
 
-static int get_device(int *device) {
+static int get_device(int *device)
+{
     int error = runtime_attach(NULL);
     if (error)
         return error;
@@ -62,11 +70,12 @@ static int get_device(int *device) {
     return cudaSuccess;
 }
 
-static int set_device(int device) {
+static int set_device(int device)
+{
     int error = runtime_attach_device(device);
     if (error)
         return error;
-    if (core_in_host_function())            /* whose thread never has a device */
+    if (core_in_host_function()) /* whose thread never has a device */
         return cudaErrorNotPermitted;
     runtime_thread.device = device + 1;
     /* Since CUDA 12 the context is made here, before at the first use. */
@@ -80,7 +89,8 @@ cudaError_t runtime_cudaSetDevice(int device) { return runtime_local(set_device(
 /* ---- attributes ---- */
 
 /* What the GPU can but this library cannot yet; a program that asks first then takes its other way. */
-static bool attribute_is_withheld(int attribute) {
+static bool attribute_is_withheld(int attribute)
+{
     switch (attribute) {
     case cudaDevAttrManagedMemory:
     case cudaDevAttrPageableMemoryAccess:
@@ -98,32 +108,34 @@ static bool attribute_is_withheld(int attribute) {
     case cudaDevAttrIpcEventSupport:
     case cudaDevAttrReserved129:
     case cudaDevAttrHostNumaMemoryPoolsSupported:
-    case cudaDevAttrHostMemoryPoolsSupported:
-        return true;
-    default:
-        return false;
+    case cudaDevAttrHostMemoryPoolsSupported: return true;
+    default: return false;
     }
 }
 
-int runtime_attribute(int device, int attribute, int *value) {
+int runtime_attribute(int device, int attribute, int *value)
+{
     int error = core_device_attribute(device, attribute, value);
     if (!error && attribute_is_withheld(attribute))
         *value = 0;
     return error;
 }
 
-static int get_attribute(int *value, int attribute, int device) {
+static int get_attribute(int *value, int attribute, int device)
+{
     int error = runtime_attach_device(device);
     if (error)
         return error;
     return value ? runtime_attribute(device, attribute, value) : cudaErrorInvalidValue;
 }
 
-cudaError_t runtime_cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
+cudaError_t runtime_cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
+{
     return runtime_local(get_attribute(value, attribute, device));
 }
 
-static int get_priority_range(int *least, int *greatest) {
+static int get_priority_range(int *least, int *greatest)
+{
     int current;
     int error = runtime_enter(&current);
     if (error)
@@ -138,13 +150,15 @@ static int get_priority_range(int *least, int *greatest) {
     return cudaSuccess;
 }
 
-cudaError_t runtime_cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+cudaError_t runtime_cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
     return runtime_local(get_priority_range(least, greatest));
 }
 
 /* ---- PCI bus ids ---- */
 
-static int get_pci_bus_id(char *text, int size, int ordinal) {
+static int get_pci_bus_id(char *text, int size, int ordinal)
+{
     int error = runtime_attach_device(ordinal);
     if (error)
         return error;
@@ -155,22 +169,28 @@ static int get_pci_bus_id(char *text, int size, int ordinal) {
     return cudaSuccess;
 }
 
-struct pci_address { unsigned domain, bus, device, function; };
+struct pci_address {
+    unsigned domain, bus, device, function;
+};
 
 /* [domain]:[bus]:[device].[function], [domain]:[bus]:[device] or [bus]:[device].[function], hexadecimal. */
-static bool parse_pci_address(const char *text, struct pci_address *address) {
+static bool parse_pci_address(const char *text, struct pci_address *address)
+{
     int end = 0;
-    *address = (struct pci_address){0, 0, 0, 0};
-    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &address->domain, &address->bus, &address->device, &address->function, &end) == 4 && !text[end])
+    *address = (struct pci_address){ 0, 0, 0, 0 };
+    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &address->domain, &address->bus, &address->device, &address->function,
+               &end) == 4 &&
+        !text[end])
         return true;
-    *address = (struct pci_address){0, 0, 0, 0};
+    *address = (struct pci_address){ 0, 0, 0, 0 };
     if (sscanf(text, "%8x:%2x:%2x%n", &address->domain, &address->bus, &address->device, &end) == 3 && !text[end])
         return true;
-    *address = (struct pci_address){0, 0, 0, 0};
+    *address = (struct pci_address){ 0, 0, 0, 0 };
     return sscanf(text, "%2x:%2x.%1x%n", &address->bus, &address->device, &address->function, &end) == 3 && !text[end];
 }
 
-static int get_by_pci_bus_id(int *found, const char *text) {
+static int get_by_pci_bus_id(int *found, const char *text)
+{
     int count;
     int error = runtime_attach(&count);
     if (error)
@@ -180,7 +200,8 @@ static int get_by_pci_bus_id(int *found, const char *text) {
         return cudaErrorInvalidValue;
     for (int i = 0; i < count; i++) {
         const struct core_device *device = core_device(i);
-        if (device && parse_pci_address(device->pci_bus_id, &has) && has.domain == wanted.domain && has.bus == wanted.bus && has.device == wanted.device) {
+        if (device && parse_pci_address(device->pci_bus_id, &has) && has.domain == wanted.domain &&
+            has.bus == wanted.bus && has.device == wanted.device) {
             *found = i;
             return cudaSuccess;
         }
@@ -188,28 +209,37 @@ static int get_by_pci_bus_id(int *found, const char *text) {
     return cudaErrorInvalidDevice;
 }
 
-cudaError_t runtime_cudaDeviceGetPCIBusId(char *text, int size, int device) {
+cudaError_t runtime_cudaDeviceGetPCIBusId(char *text, int size, int device)
+{
     return runtime_local(get_pci_bus_id(text, size, device));
 }
-cudaError_t runtime_cudaDeviceGetByPCIBusId(int *device, const char *text) {
+
+cudaError_t runtime_cudaDeviceGetByPCIBusId(int *device, const char *text)
+{
     return runtime_local(get_by_pci_bus_id(device, text));
 }
 
 /* ---- flags, cache preferences: kept here, since they change nothing that a program could see through a server ---- */
 
 enum {
-    FLAG_SCHEDULE_MASK = 0x7, FLAG_MAP_HOST = 0x8, FLAG_LOCAL_RESIZE = 0x10, FLAG_SYNC_MEMORY = 0x80,
+    FLAG_SCHEDULE_MASK = 0x7,
+    FLAG_MAP_HOST = 0x8,
+    FLAG_LOCAL_RESIZE = 0x10,
+    FLAG_SYNC_MEMORY = 0x80,
     FLAGS_KNOWN = FLAG_SCHEDULE_MASK | FLAG_MAP_HOST | FLAG_LOCAL_RESIZE | FLAG_SYNC_MEMORY
 };
 
-static atomic_uint device_flags[RUNTIME_MAX_DEVICES], cache_preference[RUNTIME_MAX_DEVICES], bank_size[RUNTIME_MAX_DEVICES];
+static atomic_uint device_flags[RUNTIME_MAX_DEVICES], cache_preference[RUNTIME_MAX_DEVICES],
+    bank_size[RUNTIME_MAX_DEVICES];
 
-static bool flags_are_valid(unsigned flags) {
+static bool flags_are_valid(unsigned flags)
+{
     unsigned schedule = flags & FLAG_SCHEDULE_MASK;
     return !(flags & ~(unsigned)FLAGS_KNOWN) && (schedule & (schedule - 1)) == 0;
 }
 
-static int set_flags(int device, unsigned flags) {
+static int set_flags(int device, unsigned flags)
+{
     if (!flags_are_valid(flags))
         return cudaErrorInvalidValue;
     if (device < RUNTIME_MAX_DEVICES)
@@ -217,24 +247,27 @@ static int set_flags(int device, unsigned flags) {
     return cudaSuccess;
 }
 
-static int set_current_flags(unsigned flags) {
+static int set_current_flags(unsigned flags)
+{
     int error = runtime_attach(NULL);
     if (error)
         return error;
     if ((error = set_flags(runtime_device(), flags)))
         return error;
-    int device;                                 /* since CUDA 12 the device is initialised with them at once */
+    int device; /* since CUDA 12 the device is initialised with them at once */
     return FLYT_CUDART >= 12 ? runtime_enter(&device) : cudaSuccess;
 }
 
-static int get_flags(unsigned *flags) {
+static int get_flags(unsigned *flags)
+{
     int error = runtime_attach(NULL);
     if (error)
         return error;
     if (!flags)
         return cudaErrorInvalidValue;
     int device = runtime_device();
-    *flags = FLAG_MAP_HOST | (device < RUNTIME_MAX_DEVICES ? atomic_load_explicit(&device_flags[device], memory_order_relaxed) : 0);
+    *flags = FLAG_MAP_HOST |
+             (device < RUNTIME_MAX_DEVICES ? atomic_load_explicit(&device_flags[device], memory_order_relaxed) : 0);
     return cudaSuccess;
 }
 
@@ -242,7 +275,8 @@ cudaError_t runtime_cudaSetDeviceFlags(unsigned flags) { return runtime_local(se
 cudaError_t runtime_cudaGetDeviceFlags(unsigned *flags) { return runtime_local(get_flags(flags)); }
 
 #if FLYT_CUDART >= 12
-static int init_device(int device, unsigned flags, unsigned options) {
+static int init_device(int device, unsigned flags, unsigned options)
+{
     enum { OPTION_FLAGS_VALID = 1 };
     int error = runtime_attach_device(device);
     if (error)
@@ -254,12 +288,14 @@ static int init_device(int device, unsigned flags, unsigned options) {
     return core_device_active(device) ? cudaSuccess : core_device_activate(device);
 }
 
-cudaError_t runtime_cudaInitDevice(int device, unsigned flags, unsigned options) {
+cudaError_t runtime_cudaInitDevice(int device, unsigned flags, unsigned options)
+{
     return runtime_local(init_device(device, flags, options));
 }
 #endif
 
-static int preference_set(atomic_uint *table, unsigned value, unsigned greatest) {
+static int preference_set(atomic_uint *table, unsigned value, unsigned greatest)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -271,7 +307,8 @@ static int preference_set(atomic_uint *table, unsigned value, unsigned greatest)
     return cudaSuccess;
 }
 
-static int preference_get(const atomic_uint *table, unsigned *value) {
+static int preference_get(const atomic_uint *table, unsigned *value)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -282,17 +319,24 @@ static int preference_get(const atomic_uint *table, unsigned *value) {
     return cudaSuccess;
 }
 
-static int set_cache_config(cudaFuncCache config) { return runtime_local(preference_set(cache_preference, config, cudaFuncCachePreferEqual)); }
+static int set_cache_config(cudaFuncCache config)
+{
+    return runtime_local(preference_set(cache_preference, config, cudaFuncCachePreferEqual));
+}
+
 static int get_cache_config(cudaFuncCache *config) { return runtime_local(preference_get(cache_preference, config)); }
 
 cudaError_t runtime_cudaDeviceSetCacheConfig(cudaFuncCache config) { return set_cache_config(config); }
 cudaError_t runtime_cudaDeviceGetCacheConfig(cudaFuncCache *config) { return get_cache_config(config); }
 
 /* Bank sizes cannot be chosen on any GPU since compute capability 5: accepted, and four bytes is what they have. */
-cudaError_t runtime_cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config) {
+cudaError_t runtime_cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config)
+{
     return runtime_local(preference_set(bank_size, config, cudaSharedMemBankSizeEightByte));
 }
-cudaError_t runtime_cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config) {
+
+cudaError_t runtime_cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config)
+{
     int error = preference_get(bank_size, config);
     if (!error)
         *config = cudaSharedMemBankSizeFourByte;
@@ -301,13 +345,15 @@ cudaError_t runtime_cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config) {
 
 /* ---- synchronisation, reset, limits ---- */
 
-static int synchronize(void) {
+static int synchronize(void)
+{
     int device;
     int error = runtime_enter(&device);
     return runtime_waited(error ? error : core_device_synchronize(device));
 }
 
-static int reset(void) {
+static int reset(void)
+{
     int error = core_in_host_function() ? cudaErrorNotPermitted : runtime_attach(NULL);
     if (error)
         return runtime_return(error);
@@ -321,7 +367,8 @@ static int reset(void) {
 
 enum { LIMIT_LAST = 6 };
 
-static int get_limit(size_t *value, unsigned limit) {
+static int get_limit(size_t *value, unsigned limit)
+{
     int device;
     int error = runtime_enter(&device);
     if (!error && (!value || limit > LIMIT_LAST))
@@ -329,7 +376,8 @@ static int get_limit(size_t *value, unsigned limit) {
     return runtime_waited(error ? error : core_limit_get(device, (int)limit, value));
 }
 
-static int set_limit(unsigned limit, size_t value) {
+static int set_limit(unsigned limit, size_t value)
+{
     int device;
     int error = runtime_enter(&device);
     if (!error && limit > LIMIT_LAST)

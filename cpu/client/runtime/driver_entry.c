@@ -6,7 +6,8 @@
 
 enum { ENTRY_FLAGS_LAST = 2 };
 
-static int no_entry_point(const char *symbol, void **pointer, unsigned long long flags) {
+static int no_entry_point(const char *symbol, void **pointer, unsigned long long flags)
+{
     int error = runtime_attach(NULL);
     if (error)
         return error;
@@ -17,15 +18,20 @@ static int no_entry_point(const char *symbol, void **pointer, unsigned long long
 }
 
 #if FLYT_CUDART == 11
-cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags) {
+cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags)
+{
     return runtime_local(no_entry_point(symbol, pointer, flags));
 }
-cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags) {
+
+cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags)
+{
     return runtime_local(no_entry_point(symbol, pointer, flags));
 }
 #else
 /* Since CUDA 12 it is no error that a name is not found, where the caller has room for a status. */
-static int entry_point(const char *symbol, void **pointer, unsigned long long flags, cudaDriverEntryPointQueryResult *status) {
+static int entry_point(const char *symbol, void **pointer, unsigned long long flags,
+                       cudaDriverEntryPointQueryResult *status)
+{
     int error = no_entry_point(symbol, pointer, flags);
     if (error != cudaErrorSymbolNotFound || !status)
         return error;
@@ -34,20 +40,28 @@ static int entry_point(const char *symbol, void **pointer, unsigned long long fl
 }
 
 cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags,
-                                            cudaDriverEntryPointQueryResult *status) {
+                                            cudaDriverEntryPointQueryResult *status)
+{
     return runtime_local(entry_point(symbol, pointer, flags, status));
 }
+
 cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags,
-                                                 cudaDriverEntryPointQueryResult *status) {
+                                                 cudaDriverEntryPointQueryResult *status)
+{
     return runtime_local(entry_point(symbol, pointer, flags, status));
 }
-cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **pointer, unsigned version, unsigned long long flags,
-                                                     cudaDriverEntryPointQueryResult *status) {
+
+cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **pointer, unsigned version,
+                                                     unsigned long long flags, cudaDriverEntryPointQueryResult *status)
+{
     (void)version;
     return runtime_local(entry_point(symbol, pointer, flags, status));
 }
-cudaError_t runtime_cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **pointer, unsigned version, unsigned long long flags,
-                                                          cudaDriverEntryPointQueryResult *status) {
+
+cudaError_t runtime_cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **pointer, unsigned version,
+                                                          unsigned long long flags,
+                                                          cudaDriverEntryPointQueryResult *status)
+{
     (void)version;
     return runtime_local(entry_point(symbol, pointer, flags, status));
 }

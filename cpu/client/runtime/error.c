@@ -6,34 +6,41 @@
 
 /* As NVIDIA's, these two initialise when they are the first call, and a failed initialisation is the answer for ever;
    then the thread's own error; then the process's, which nothing clears. */
-static int error_of(int last) {
+static int error_of(int last)
+{
     int error = runtime_thread.device ? cudaSuccess : runtime_attach(NULL);
     if (!error)
         error = last;
     return error ? error : core_sticky();
 }
 
-cudaError_t runtime_cudaGetLastError(void) {
+cudaError_t runtime_cudaGetLastError(void)
+{
     int last = runtime_thread.last_error;
     runtime_thread.last_error = cudaSuccess;
     core_count_local();
     return error_of(last);
 }
 
-cudaError_t runtime_cudaPeekAtLastError(void) {
+cudaError_t runtime_cudaPeekAtLastError(void)
+{
     core_count_local();
     return error_of(runtime_thread.last_error);
 }
 
 static const char unknown_code[] = "unrecognized error code";
 
-static const struct error_row { int code; const char *name, *text; } error_rows[] = {
-#define ERROR(code, name, text) {code, name, text},
+static const struct error_row {
+    int code;
+    const char *name, *text;
+} error_rows[] = {
+#define ERROR(code, name, text) { code, name, text },
     CUDART_ERRORS(ERROR)
 #undef ERROR
 };
 
-static const struct error_row *find_row(cudaError_t code) {
+static const struct error_row *find_row(cudaError_t code)
+{
     size_t low = 0, high = sizeof error_rows / sizeof error_rows[0];
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -47,12 +54,14 @@ static const struct error_row *find_row(cudaError_t code) {
     return NULL;
 }
 
-const char *runtime_cudaGetErrorName(cudaError_t code) {
+const char *runtime_cudaGetErrorName(cudaError_t code)
+{
     const struct error_row *row = find_row(code);
     return row ? row->name : unknown_code;
 }
 
-const char *runtime_cudaGetErrorString(cudaError_t code) {
+const char *runtime_cudaGetErrorString(cudaError_t code)
+{
     const struct error_row *row = find_row(code);
     return row ? row->text : unknown_code;
 }

@@ -3,7 +3,8 @@
 
 enum { EVENT_BLOCKING = 1, EVENT_NO_TIMING = 2, EVENT_INTERPROCESS = 4, EVENT_FLAGS_KNOWN = 7, RECORD_FLAGS_KNOWN = 1 };
 
-static int create(core_event *event, unsigned flags) {
+static int create(core_event *event, unsigned flags)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -17,7 +18,8 @@ static int create(core_event *event, unsigned flags) {
     return core_event_create(device, flags, event);
 }
 
-static int destroy(core_event event) {
+static int destroy(core_event event)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -26,27 +28,33 @@ static int destroy(core_event event) {
 }
 
 cudaError_t runtime_cudaEventCreate(cudaEvent_t *event) { return runtime_return(create(event, 0)); }
-cudaError_t runtime_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+cudaError_t runtime_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
     return runtime_return(create(event, flags));
 }
+
 cudaError_t runtime_cudaEventDestroy(cudaEvent_t event) { return runtime_return(destroy(event)); }
 
-static int record(core_event event, core_stream stream, unsigned flags) {
+static int record(core_event event, core_stream stream, unsigned flags)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
         return runtime_return(error);
     if (!event)
         return runtime_return(cudaErrorInvalidResourceHandle);
-    return runtime_return(flags & ~(unsigned)RECORD_FLAGS_KNOWN ? cudaErrorInvalidValue : core_event_record(device, event, stream, flags));
+    return runtime_return(flags & ~(unsigned)RECORD_FLAGS_KNOWN ? cudaErrorInvalidValue
+                                                                : core_event_record(device, event, stream, flags));
 }
 
 cudaError_t runtime_cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return record(event, stream, 0); }
-cudaError_t runtime_cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+cudaError_t runtime_cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+{
     return record(event, stream, flags);
 }
 
-static int query(core_event event) {
+static int query(core_event event)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -54,7 +62,8 @@ static int query(core_event event) {
     return event ? core_event_query(event) : cudaErrorInvalidResourceHandle;
 }
 
-static int synchronize(core_event event) {
+static int synchronize(core_event event)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -62,7 +71,8 @@ static int synchronize(core_event event) {
     return event ? core_event_synchronize(event) : cudaErrorInvalidResourceHandle;
 }
 
-static int elapsed(float *milliseconds, core_event start, core_event end) {
+static int elapsed(float *milliseconds, core_event start, core_event end)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -74,11 +84,13 @@ static int elapsed(float *milliseconds, core_event start, core_event end) {
 
 cudaError_t runtime_cudaEventQuery(cudaEvent_t event) { return runtime_waited(query(event)); }
 cudaError_t runtime_cudaEventSynchronize(cudaEvent_t event) { return runtime_waited(synchronize(event)); }
-cudaError_t runtime_cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
+cudaError_t runtime_cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
+{
     return runtime_waited(elapsed(milliseconds, start, end));
 }
 #if FLYT_CUDART == 12
-cudaError_t runtime_cudaEventElapsedTime_v2(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
+cudaError_t runtime_cudaEventElapsedTime_v2(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
+{
     return runtime_waited(elapsed(milliseconds, start, end));
 }
 #endif

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool dimensions_fit(int device, const dim3 *grid, const dim3 *block) {
+static bool dimensions_fit(int device, const dim3 *grid, const dim3 *block)
+{
     struct runtime_limits space;
     const struct runtime_limits *limits = runtime_limits(device, &space);
     if (!grid->x || !grid->y || !grid->z || !block->x || !block->y || !block->z)
@@ -19,19 +20,21 @@ static bool dimensions_fit(int device, const dim3 *grid, const dim3 *block) {
         return false;
     if (block->x > limits->block[0] || block->y > limits->block[1] || block->z > limits->block[2])
         return false;
-    return (uint64_t)block->x * block->y * block->z <= limits->threads;      /* each at most 1024: no overflow */
+    return (uint64_t)block->x * block->y * block->z <= limits->threads; /* each at most 1024: no overflow */
 }
 
 /* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has ended, with its error. */
 static bool launches_block;
 
-void runtime_read_launch_blocking(void) {
+void runtime_read_launch_blocking(void)
+{
     const char *text = getenv("CUDA_LAUNCH_BLOCKING");
     launches_block = text && atoi(text) != 0;
 }
 
 /* `launch` comes with everything but function, grid and block. */
-static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *launch) {
+static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *launch)
+{
     int device;
     int error = runtime_enter(&device);
     if (!error)
@@ -48,26 +51,36 @@ static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *la
     return runtime_waited(error ? error : core_stream_synchronize(device, launch->stream));
 }
 
-cudaError_t runtime_cudaLaunchKernel(const void *key, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream) {
-    return launch(key, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream});
+cudaError_t runtime_cudaLaunchKernel(const void *key, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                     cudaStream_t stream)
+{
+    return launch(key, grid, block,
+                  &(struct core_launch){ .arguments = arguments, .shared = shared, .stream = stream });
 }
 
 #if FLYT_CUDART >= 12
 /* `kernel` is the handle that __cudaGetKernel gave. */
-cudaError_t runtime___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream) {
-    return launch(kernel, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream});
+cudaError_t runtime___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                       cudaStream_t stream)
+{
+    return launch(kernel, grid, block,
+                  &(struct core_launch){ .arguments = arguments, .shared = shared, .stream = stream });
 }
 #endif
 
 cudaError_t runtime_cudaLaunchCooperativeKernel(const void *key, dim3 grid, dim3 block, void **arguments, size_t shared,
-                                                cudaStream_t stream) {
-    return launch(key, grid, block, &(struct core_launch){.arguments = arguments, .shared = shared, .stream = stream, .cooperative = true});
+                                                cudaStream_t stream)
+{
+    return launch(
+        key, grid, block,
+        &(struct core_launch){ .arguments = arguments, .shared = shared, .stream = stream, .cooperative = true });
 }
 
 /* More attributes than there are kinds of them mean that one is given twice. */
 enum { ATTRIBUTES_MAX = 32 };
 
-static int launch_extended(const cudaLaunchConfig_t *config, const void *key, void **arguments, bool per_thread) {
+static int launch_extended(const cudaLaunchConfig_t *config, const void *key, void **arguments, bool per_thread)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -76,7 +89,9 @@ static int launch_extended(const cudaLaunchConfig_t *config, const void *key, vo
         return runtime_return(cudaErrorInvalidValue);
     struct core_launch_attribute attributes[ATTRIBUTES_MAX];
     struct core_launch extended = {
-        .arguments = arguments, .shared = config->dynamicSmemBytes, .stream = per_thread ? runtime_per_thread(config->stream) : config->stream,
+        .arguments = arguments,
+        .shared = config->dynamicSmemBytes,
+        .stream = per_thread ? runtime_per_thread(config->stream) : config->stream,
         .attributes = attributes,
     };
     for (unsigned i = 0; i < config->numAttrs; i++) {
@@ -96,9 +111,12 @@ static int launch_extended(const cudaLaunchConfig_t *config, const void *key, vo
     return launch(key, config->gridDim, config->blockDim, &extended);
 }
 
-cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *key, void **arguments) {
+cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *key, void **arguments)
+{
     return launch_extended(config, key, arguments, false);
 }
-cudaError_t runtime_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *key, void **arguments) {
+
+cudaError_t runtime_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *key, void **arguments)
+{
     return launch_extended(config, key, arguments, true);
 }

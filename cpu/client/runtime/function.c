@@ -1,10 +1,12 @@
-/* function.c: what a kernel is and how it may run, of chapter "Execution Control". First use of a kernel loads its image. */
+/* function.c: what a kernel is and how it may run, of chapter "Execution Control". The first use of a kernel loads its
+   image. */
 #include "cpu/client/runtime/runtime.h"
 
 #include <string.h>
 
 /* What is known of a kernel on the current device; `out` is where the caller wants it. */
-static int describe(const void *key, const void *out, const struct core_function_info **info) {
+static int describe(const void *key, const void *out, const struct core_function_info **info)
+{
     int device;
     core_function *function;
     int error = runtime_enter(&device);
@@ -16,7 +18,8 @@ static int describe(const void *key, const void *out, const struct core_function
     return error ? error : core_function_info(device, function, info);
 }
 
-static int get_attributes(cudaFuncAttributes *out, const void *key) {
+static int get_attributes(cudaFuncAttributes *out, const void *key)
+{
     const struct core_function_info *info;
     int error = describe(key, out, &info);
     if (error)
@@ -45,7 +48,8 @@ static int get_attributes(cudaFuncAttributes *out, const void *key) {
 /* cudaFuncAttribute and CUfunction_attribute agree from here to there; the others are not for setting. */
 enum { FUNCTION_ATTRIBUTE_FIRST = 8, FUNCTION_ATTRIBUTE_LAST = FLYT_CUDART >= 12 ? 15 : 9 };
 
-static int set_attribute(int device, const void *key, int attribute, int value) {
+static int set_attribute(int device, const void *key, int attribute, int value)
+{
     core_function *function;
     if (attribute < FUNCTION_ATTRIBUTE_FIRST || attribute > FUNCTION_ATTRIBUTE_LAST)
         return cudaErrorInvalidValue;
@@ -53,33 +57,41 @@ static int set_attribute(int device, const void *key, int attribute, int value) 
     return error ? error : core_function_set(device, function, attribute, value);
 }
 
-static int set_attribute_here(const void *key, int attribute, int value) {
+static int set_attribute_here(const void *key, int attribute, int value)
+{
     int device;
     int error = runtime_enter(&device);
     return error ? error : set_attribute(device, key, attribute, value);
 }
 
-cudaError_t runtime_cudaFuncGetAttributes(cudaFuncAttributes *out, const void *key) {
+cudaError_t runtime_cudaFuncGetAttributes(cudaFuncAttributes *out, const void *key)
+{
     return runtime_waited(get_attributes(out, key));
 }
-cudaError_t runtime_cudaFuncSetAttribute(const void *key, cudaFuncAttribute attribute, int value) {
+
+cudaError_t runtime_cudaFuncSetAttribute(const void *key, cudaFuncAttribute attribute, int value)
+{
     return runtime_waited(set_attribute_here(key, attribute, value));
 }
 
 #if FLYT_CUDART >= 12
-static int set_attribute_for(const void *key, int attribute, int value, int device) {
+static int set_attribute_for(const void *key, int attribute, int value, int device)
+{
     int error = runtime_attach_device(device);
     if (!error && !core_device_active(device))
         error = core_device_activate(device);
     return error ? error : set_attribute(device, key, attribute, value);
 }
 
-cudaError_t runtime_cudaKernelSetAttributeForDevice(cudaKernel_t key, cudaFuncAttribute attribute, int value, int device) {
+cudaError_t runtime_cudaKernelSetAttributeForDevice(cudaKernel_t key, cudaFuncAttribute attribute, int value,
+                                                    int device)
+{
     return runtime_waited(set_attribute_for(key, attribute, value, device));
 }
 #endif
 
-static int set_cache_config(const void *key, cudaFuncCache config) {
+static int set_cache_config(const void *key, cudaFuncCache config)
+{
     int device;
     core_function *function;
     int error = runtime_enter(&device);
@@ -91,7 +103,8 @@ static int set_cache_config(const void *key, cudaFuncCache config) {
 }
 
 /* No GPU since compute capability 5 has a choice of bank sizes: checked, and without effect, as natively. */
-static int set_shared_config(const void *key, cudaSharedMemConfig config) {
+static int set_shared_config(const void *key, cudaSharedMemConfig config)
+{
     int device;
     core_function *function;
     int error = runtime_enter(&device);
@@ -100,15 +113,19 @@ static int set_shared_config(const void *key, cudaSharedMemConfig config) {
     return config > cudaSharedMemBankSizeEightByte ? cudaErrorInvalidValue : runtime_function(key, &function);
 }
 
-cudaError_t runtime_cudaFuncSetCacheConfig(const void *key, cudaFuncCache config) {
+cudaError_t runtime_cudaFuncSetCacheConfig(const void *key, cudaFuncCache config)
+{
     return runtime_return(set_cache_config(key, config));
 }
-cudaError_t runtime_cudaFuncSetSharedMemConfig(const void *key, cudaSharedMemConfig config) {
+
+cudaError_t runtime_cudaFuncSetSharedMemConfig(const void *key, cudaSharedMemConfig config)
+{
     return runtime_local(set_shared_config(key, config));
 }
 
 #if FLYT_CUDART >= 12
-static int get_name(const char **name, const void *key) {
+static int get_name(const char **name, const void *key)
+{
     int error = runtime_attach(NULL);
     if (error)
         return error;
@@ -121,7 +138,8 @@ static int get_name(const char **name, const void *key) {
     return cudaSuccess;
 }
 
-static int get_parameter(const void *key, size_t index, size_t *offset, size_t *size) {
+static int get_parameter(const void *key, size_t index, size_t *offset, size_t *size)
+{
     const struct core_function_info *info;
     int error = describe(key, offset, &info);
     if (error)
@@ -135,13 +153,15 @@ static int get_parameter(const void *key, size_t index, size_t *offset, size_t *
 }
 
 cudaError_t runtime_cudaFuncGetName(const char **name, const void *key) { return runtime_local(get_name(name, key)); }
-cudaError_t runtime_cudaFuncGetParamInfo(const void *key, size_t index, size_t *offset, size_t *size) {
+cudaError_t runtime_cudaFuncGetParamInfo(const void *key, size_t index, size_t *offset, size_t *size)
+{
     return runtime_waited(get_parameter(key, index, offset, size));
 }
 #endif
 
 /* The driver's handle of a kernel is the core's object: the Driver API lives on the same core. */
-static int get_driver_function(cudaFunction_t *function, const void *key) {
+static int get_driver_function(cudaFunction_t *function, const void *key)
+{
     core_function *found;
     int error = runtime_attach(NULL);
     if (error)
@@ -153,16 +173,19 @@ static int get_driver_function(cudaFunction_t *function, const void *key) {
     return error;
 }
 
-cudaError_t runtime_cudaGetFuncBySymbol(cudaFunction_t *function, const void *key) {
+cudaError_t runtime_cudaGetFuncBySymbol(cudaFunction_t *function, const void *key)
+{
     return runtime_local(get_driver_function(function, key));
 }
 
 /* Chapter "Execution Control", obsolete since doubles are everywhere: nothing to convert. */
 #if FLYT_CUDART <= 12
-static int keep_double(const double *value) {
+static int keep_double(const double *value)
+{
     int error = runtime_attach(NULL);
     return error ? error : value ? cudaSuccess : cudaErrorInvalidValue;
 }
+
 cudaError_t runtime_cudaSetDoubleForDevice(double *value) { return runtime_local(keep_double(value)); }
 cudaError_t runtime_cudaSetDoubleForHost(double *value) { return runtime_local(keep_double(value)); }
 #endif

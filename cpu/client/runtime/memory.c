@@ -5,7 +5,8 @@
 
 /* ---- device memory ---- */
 
-static int allocate(void **pointer, size_t size) {
+static int allocate(void **pointer, size_t size)
+{
     int device;
     uint64_t address;
     int error = runtime_enter(&device);
@@ -26,7 +27,8 @@ static int allocate(void **pointer, size_t size) {
 /* Rows begin at multiples of this, which is what every GPU of today uses. */
 enum { PITCH_GRANULE = 512 };
 
-static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t rows) {
+static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t rows)
+{
     int device;
     struct runtime_limits space;
     int error = runtime_enter(&device);
@@ -50,9 +52,10 @@ static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t row
     return cudaSuccess;
 }
 
-static int allocate_3d(cudaPitchedPtr *out, cudaExtent extent) {
+static int allocate_3d(cudaPitchedPtr *out, cudaExtent extent)
+{
     size_t rows;
-    cudaPitchedPtr made = {.xsize = extent.width, .ysize = extent.height};
+    cudaPitchedPtr made = { .xsize = extent.width, .ysize = extent.height };
     if (!out)
         return cudaErrorInvalidValue;
     if (__builtin_mul_overflow(extent.height, extent.depth, &rows))
@@ -63,7 +66,8 @@ static int allocate_3d(cudaPitchedPtr *out, cudaExtent extent) {
     return error;
 }
 
-static int release(void *pointer) {
+static int release(void *pointer)
+{
     int device;
     int error = runtime_enter(&device);
     if (error || !pointer)
@@ -71,7 +75,8 @@ static int release(void *pointer) {
     return core_memory_free((uint64_t)(uintptr_t)pointer);
 }
 
-static int get_info(size_t *available, size_t *total) {
+static int get_info(size_t *available, size_t *total)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -80,14 +85,19 @@ static int get_info(size_t *available, size_t *total) {
 }
 
 cudaError_t runtime_cudaMalloc(void **pointer, size_t size) { return runtime_return(allocate(pointer, size)); }
-cudaError_t runtime_cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height) {
+cudaError_t runtime_cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
+{
     return runtime_return(allocate_rows(pointer, pitch, width, height));
 }
-cudaError_t runtime_cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent) {
+
+cudaError_t runtime_cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent)
+{
     return runtime_return(allocate_3d(out, extent));
 }
+
 cudaError_t runtime_cudaFree(void *pointer) { return runtime_waited(release(pointer)); }
-cudaError_t runtime_cudaMemGetInfo(size_t *available, size_t *total) {
+cudaError_t runtime_cudaMemGetInfo(size_t *available, size_t *total)
+{
     return runtime_waited(get_info(available, total));
 }
 
@@ -95,7 +105,8 @@ cudaError_t runtime_cudaMemGetInfo(size_t *available, size_t *total) {
 
 enum { HOST_ALLOCATE_KNOWN = 0x7, HOST_REGISTER_KNOWN = 0xF };
 
-static int host_allocate(void **pointer, size_t size, unsigned flags) {
+static int host_allocate(void **pointer, size_t size, unsigned flags)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -109,13 +120,15 @@ static int host_allocate(void **pointer, size_t size, unsigned flags) {
     return core_host_allocate(size, flags, pointer);
 }
 
-static int host_release(void *pointer) {
+static int host_release(void *pointer)
+{
     int device;
     int error = runtime_enter(&device);
     return error || !pointer ? error : core_host_free(pointer);
 }
 
-static int host_register(void *pointer, size_t size, unsigned flags) {
+static int host_register(void *pointer, size_t size, unsigned flags)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -125,7 +138,8 @@ static int host_register(void *pointer, size_t size, unsigned flags) {
     return core_host_register(pointer, size, flags);
 }
 
-static int host_unregister(void *pointer) {
+static int host_unregister(void *pointer)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -133,7 +147,8 @@ static int host_unregister(void *pointer) {
     return pointer ? core_host_unregister(pointer) : cudaErrorInvalidValue;
 }
 
-static int host_device_pointer(void **out, void *pointer, unsigned flags) {
+static int host_device_pointer(void **out, void *pointer, unsigned flags)
+{
     int device;
     uint64_t address;
     int error = runtime_enter(&device);
@@ -147,7 +162,8 @@ static int host_device_pointer(void **out, void *pointer, unsigned flags) {
     return cudaSuccess;
 }
 
-static int host_flags(unsigned *flags, void *pointer) {
+static int host_flags(unsigned *flags, void *pointer)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -155,20 +171,29 @@ static int host_flags(unsigned *flags, void *pointer) {
     return flags && pointer ? core_host_flags(pointer, flags) : cudaErrorInvalidValue;
 }
 
-cudaError_t runtime_cudaHostAlloc(void **pointer, size_t size, unsigned flags) {
+cudaError_t runtime_cudaHostAlloc(void **pointer, size_t size, unsigned flags)
+{
     return runtime_return(host_allocate(pointer, size, flags));
 }
-cudaError_t runtime_cudaMallocHost(void **pointer, size_t size) {
+
+cudaError_t runtime_cudaMallocHost(void **pointer, size_t size)
+{
     return runtime_return(host_allocate(pointer, size, 0));
 }
+
 cudaError_t runtime_cudaFreeHost(void *pointer) { return runtime_waited(host_release(pointer)); }
-cudaError_t runtime_cudaHostRegister(void *pointer, size_t size, unsigned flags) {
+cudaError_t runtime_cudaHostRegister(void *pointer, size_t size, unsigned flags)
+{
     return runtime_return(host_register(pointer, size, flags));
 }
+
 cudaError_t runtime_cudaHostUnregister(void *pointer) { return runtime_waited(host_unregister(pointer)); }
-cudaError_t runtime_cudaHostGetDevicePointer(void **out, void *pointer, unsigned flags) {
+cudaError_t runtime_cudaHostGetDevicePointer(void **out, void *pointer, unsigned flags)
+{
     return runtime_local(host_device_pointer(out, pointer, flags));
 }
-cudaError_t runtime_cudaHostGetFlags(unsigned *flags, void *pointer) {
+
+cudaError_t runtime_cudaHostGetFlags(unsigned *flags, void *pointer)
+{
     return runtime_local(host_flags(flags, pointer));
 }

@@ -3,7 +3,8 @@
 
 enum { OCCUPANCY_FLAGS_KNOWN = 1 };
 
-static int max_blocks(int *blocks, const void *key, int block_size, size_t shared, unsigned flags) {
+static int max_blocks(int *blocks, const void *key, int block_size, size_t shared, unsigned flags)
+{
     int device;
     core_function *function;
     int error = runtime_enter(&device);
@@ -11,10 +12,13 @@ static int max_blocks(int *blocks, const void *key, int block_size, size_t share
         return error;
     if (!blocks || block_size <= 0 || flags & ~(unsigned)OCCUPANCY_FLAGS_KNOWN)
         return cudaErrorInvalidValue;
-    return (error = runtime_function(key, &function)) ? error : core_occupancy_blocks(device, function, block_size, shared, flags, blocks);
+    return (error = runtime_function(key, &function))
+               ? error
+               : core_occupancy_blocks(device, function, block_size, shared, flags, blocks);
 }
 
-static int available_shared(size_t *shared, const void *key, int blocks, int block_size) {
+static int available_shared(size_t *shared, const void *key, int blocks, int block_size)
+{
     int device;
     core_function *function;
     int error = runtime_enter(&device);
@@ -22,15 +26,25 @@ static int available_shared(size_t *shared, const void *key, int blocks, int blo
         return error;
     if (!shared || blocks <= 0 || block_size <= 0)
         return cudaErrorInvalidValue;
-    return (error = runtime_function(key, &function)) ? error : core_occupancy_shared(device, function, blocks, block_size, shared);
+    return (error = runtime_function(key, &function))
+               ? error
+               : core_occupancy_shared(device, function, blocks, block_size, shared);
 }
 
-cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *key, int block_size, size_t shared) {
+cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *key, int block_size,
+                                                                  size_t shared)
+{
     return runtime_waited(max_blocks(blocks, key, block_size, shared, 0));
 }
-cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *key, int block_size, size_t shared, unsigned flags) {
+
+cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *key, int block_size,
+                                                                           size_t shared, unsigned flags)
+{
     return runtime_waited(max_blocks(blocks, key, block_size, shared, flags));
 }
-cudaError_t runtime_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, const void *key, int blocks, int block_size) {
+
+cudaError_t runtime_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, const void *key, int blocks,
+                                                              int block_size)
+{
     return runtime_waited(available_shared(shared, key, blocks, block_size));
 }

@@ -6,7 +6,8 @@
 
 enum { P2P_RANK = 1, P2P_LAST = 4 };
 
-static int can_access(int *answer, int device, int peer) {
+static int can_access(int *answer, int device, int peer)
+{
     int error = runtime_attach_device(device);
     if (!error)
         error = runtime_attach_device(peer);
@@ -18,14 +19,16 @@ static int can_access(int *answer, int device, int peer) {
     return cudaSuccess;
 }
 
-static int peer_of_current(int *device, int peer) {
+static int peer_of_current(int *device, int peer)
+{
     int error = runtime_enter(device);
     if (!error)
         error = runtime_attach_device(peer);
     return error ? error : peer == *device ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
-static int enable(int peer, unsigned flags) {
+static int enable(int peer, unsigned flags)
+{
     int device;
     int error = peer_of_current(&device, peer);
     if (error)
@@ -33,13 +36,15 @@ static int enable(int peer, unsigned flags) {
     return flags ? cudaErrorInvalidValue : cudaErrorPeerAccessUnsupported;
 }
 
-static int disable(int peer) {
+static int disable(int peer)
+{
     int device;
     int error = peer_of_current(&device, peer);
     return error ? error : cudaErrorPeerAccessNotEnabled;
 }
 
-static int get_attribute(int *value, int attribute, int source, int target) {
+static int get_attribute(int *value, int attribute, int source, int target)
+{
     int error = can_access(value, source, target);
     if (error)
         return error;
@@ -48,11 +53,14 @@ static int get_attribute(int *value, int attribute, int source, int target) {
     return source == target ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
-cudaError_t runtime_cudaDeviceCanAccessPeer(int *answer, int device, int peer) {
+cudaError_t runtime_cudaDeviceCanAccessPeer(int *answer, int device, int peer)
+{
     return runtime_local(can_access(answer, device, peer));
 }
+
 cudaError_t runtime_cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return runtime_local(enable(peer, flags)); }
 cudaError_t runtime_cudaDeviceDisablePeerAccess(int peer) { return runtime_local(disable(peer)); }
-cudaError_t runtime_cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribute, int source, int target) {
+cudaError_t runtime_cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribute, int source, int target)
+{
     return runtime_local(get_attribute(value, attribute, source, target));
 }

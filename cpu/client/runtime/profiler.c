@@ -1,7 +1,8 @@
 /* profiler.c: chapter "Profiler Control". Without a profiler attached these do nothing natively either. */
 #include "cpu/client/runtime/runtime.h"
 
-static int control(void) {
+static int control(void)
+{
     int device;
     return runtime_enter(&device);
 }

@@ -8,15 +8,20 @@
 #include <string.h>
 
 /* Where a member is, and which attribute it repeats. */
-static const struct property { uint16_t offset; uint8_t size, attribute; } property_table[] = {
-#define MEMBER(member, attribute) {offsetof(cudaDeviceProp, member), sizeof ((cudaDeviceProp *)0)->member, attribute},
-#define ELEMENT(member, index, attribute) {offsetof(cudaDeviceProp, member) + (index) * sizeof(int), sizeof(int), attribute},
+static const struct property {
+    uint16_t offset;
+    uint8_t size, attribute;
+} property_table[] = {
+#define MEMBER(member, attribute) { offsetof(cudaDeviceProp, member), sizeof((cudaDeviceProp *)0)->member, attribute },
+#define ELEMENT(member, index, attribute) \
+    { offsetof(cudaDeviceProp, member) + (index) * sizeof(int), sizeof(int), attribute },
     CUDART_PROPERTIES(MEMBER, ELEMENT)
 #undef MEMBER
 #undef ELEMENT
 };
 
-static int fill_properties(int ordinal, cudaDeviceProp *properties) {
+static int fill_properties(int ordinal, cudaDeviceProp *properties)
+{
     const struct core_device *device = core_device(ordinal);
     if (!device)
         return cudaErrorInvalidDevice;
@@ -28,7 +33,7 @@ static int fill_properties(int ordinal, cudaDeviceProp *properties) {
         const struct property *row = &property_table[i];
         int value;
         if (runtime_attribute(ordinal, row->attribute, &value))
-            value = 0;                          /* newer than the server's driver */
+            value = 0; /* newer than the server's driver */
         char *member = (char *)properties + row->offset;
         size_t wide = (size_t)value;
         if (row->size == sizeof wide)
@@ -39,11 +44,15 @@ static int fill_properties(int ordinal, cudaDeviceProp *properties) {
     return cudaSuccess;
 }
 
-static struct kept { atomic_bool known; cudaDeviceProp properties; } kept_properties[RUNTIME_MAX_DEVICES];
+static struct kept {
+    atomic_bool known;
+    cudaDeviceProp properties;
+} kept_properties[RUNTIME_MAX_DEVICES];
 
 /* Makes a table of the device's own, or NULL: *space has been filled instead. Two threads may come here at once: both
    would write the same values, so the table is written only by the one that wins the flag `filling`. */
-static const cudaDeviceProp *keep_properties(int device, cudaDeviceProp *space, int *error) {
+static const cudaDeviceProp *keep_properties(int device, cudaDeviceProp *space, int *error)
+{
     static atomic_flag filling[RUNTIME_MAX_DEVICES];
     *error = fill_properties(device, space);
     if (*error || device >= RUNTIME_MAX_DEVICES || atomic_flag_test_and_set(&filling[device]))
@@ -55,7 +64,8 @@ static const cudaDeviceProp *keep_properties(int device, cudaDeviceProp *space, 
 }
 
 /* size: how much of the structure the caller's layout has. */
-static int get_properties(void *out, int device, size_t size) {
+static int get_properties(void *out, int device, size_t size)
+{
     cudaDeviceProp space;
     const cudaDeviceProp *properties = NULL;
     int error = runtime_attach_device(device);
@@ -63,7 +73,8 @@ static int get_properties(void *out, int device, size_t size) {
         error = cudaErrorInvalidValue;
     if (error)
         return error;
-    if (LIKELY(device < RUNTIME_MAX_DEVICES && atomic_load_explicit(&kept_properties[device].known, memory_order_acquire)))
+    if (LIKELY(device < RUNTIME_MAX_DEVICES &&
+               atomic_load_explicit(&kept_properties[device].known, memory_order_acquire)))
         properties = &kept_properties[device].properties;
     else
         properties = keep_properties(device, &space, &error);
@@ -77,21 +88,26 @@ static int get_properties(void *out, int device, size_t size) {
 enum { CUDART_PROPERTIES_11_SIZE = 728 };
 
 /* CUDA 12 added members and a second entry for them; the first keeps 11's size, which is a prefix. */
-cudaError_t runtime_cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
+cudaError_t runtime_cudaGetDeviceProperties(cudaDeviceProp *out, int device)
+{
     return runtime_local(get_properties(out, device, CUDART_PROPERTIES_11_SIZE));
 }
-cudaError_t runtime_cudaGetDeviceProperties_v2(cudaDeviceProp *out, int device) {
+
+cudaError_t runtime_cudaGetDeviceProperties_v2(cudaDeviceProp *out, int device)
+{
     return runtime_local(get_properties(out, device, sizeof(cudaDeviceProp)));
 }
 #else
-cudaError_t runtime_cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
+cudaError_t runtime_cudaGetDeviceProperties(cudaDeviceProp *out, int device)
+{
     return runtime_local(get_properties(out, device, sizeof(cudaDeviceProp)));
 }
 #endif
 
 /* How much of what was asked for a device has; members that are zero in the request ask for nothing. Only members
    of 11's layout are read, because CUDA 12 has one entry for both sizes. */
-static int score(const cudaDeviceProp *wanted, const cudaDeviceProp *has) {
+static int score(const cudaDeviceProp *wanted, const cudaDeviceProp *has)
+{
     int points = 0;
     if (wanted->major)
         points += (has->major > wanted->major || (has->major == wanted->major && has->minor >= wanted->minor)) * 8;
@@ -104,7 +120,8 @@ static int score(const cudaDeviceProp *wanted, const cudaDeviceProp *has) {
     return points;
 }
 
-static int choose_device(int *device, const cudaDeviceProp *wanted) {
+static int choose_device(int *device, const cudaDeviceProp *wanted)
+{
     int count, best = -1;
     cudaDeviceProp has;
     int error = runtime_attach(&count);
@@ -120,6 +137,7 @@ static int choose_device(int *device, const cudaDeviceProp *wanted) {
     return error;
 }
 
-cudaError_t runtime_cudaChooseDevice(int *device, const cudaDeviceProp *wanted) {
+cudaError_t runtime_cudaChooseDevice(int *device, const cudaDeviceProp *wanted)
+{
     return runtime_local(choose_device(device, wanted));
 }

@@ -20,24 +20,26 @@
 
 struct runtime_image {
     core_image *core;
-    int error;                            /* of core_image_add: given at first use */
+    int error; /* of core_image_add: given at first use */
     struct runtime_function *functions;
     struct runtime_variable *variables;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;      /* writers of the tables and of the lists in images */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* writers of the tables and of the lists in images */
 static struct registry functions, variables;
 
 /* ---- images ---- */
 
-static struct runtime_image *image_open(const void *code) {
+static struct runtime_image *image_open(const void *code)
+{
     struct runtime_image *image = calloc(1, sizeof *image);
     if (image)
         image->error = core_image_add(code, &image->core);
     return image;
 }
 
-static void function_unlink(struct runtime_function *function) {
+static void function_unlink(struct runtime_function *function)
+{
     struct runtime_function *first = registry_find(&functions, function->key);
     if (first == function) {
         registry_set(&functions, function->key, function->next_same);
@@ -50,7 +52,8 @@ static void function_unlink(struct runtime_function *function) {
         }
 }
 
-static void variable_unlink(struct runtime_variable *variable) {
+static void variable_unlink(struct runtime_variable *variable)
+{
     struct runtime_variable *first = registry_find(&variables, variable->key);
     if (first == variable) {
         registry_set(&variables, variable->key, variable->next_same);
@@ -63,7 +66,8 @@ static void variable_unlink(struct runtime_variable *variable) {
         }
 }
 
-static void image_close(struct runtime_image *image) {
+static void image_close(struct runtime_image *image)
+{
     if (!image)
         return;
     pthread_mutex_lock(&lock);
@@ -83,10 +87,11 @@ static void image_close(struct runtime_image *image) {
     free(image);
 }
 
-static void image_function(struct runtime_image *image, const void *key, const char *name) {
+static void image_function(struct runtime_image *image, const void *key, const char *name)
+{
     struct runtime_function *function = calloc(1, sizeof *function);
     if (!function)
-        return;                           /* its launch will say that there is no such function */
+        return; /* its launch will say that there is no such function */
     function->key = key;
     function->image = image;
     function->name = name;
@@ -109,10 +114,12 @@ static void image_function(struct runtime_image *image, const void *key, const c
         free(function);
 }
 
-static void image_variable(struct runtime_image *image, const void *key, const char *name, size_t size, bool constant, bool managed) {
+static void image_variable(struct runtime_image *image, const void *key, const char *name, size_t size, bool constant,
+                           bool managed)
+{
     struct runtime_variable *variable = calloc(1, sizeof *variable);
     if (!variable)
-        return;                           /* its use will say that there is no such symbol */
+        return; /* its use will say that there is no such symbol */
     variable->key = key;
     variable->image = image;
     variable->name = name;
@@ -144,7 +151,8 @@ struct runtime_function *runtime_function_record(const void *key) { return regis
 struct runtime_variable *runtime_variable_record(const void *key) { return registry_find(&variables, key); }
 
 /* The core's object is made at the first use; whichever of two threads comes second gets the same one. */
-static int function_resolve(struct runtime_function *record, core_function **function) {
+static int function_resolve(struct runtime_function *record, core_function **function)
+{
     if (!record->image->core)
         return record->image->error;
     int error = core_function_add(record->image->core, record->name, function);
@@ -153,7 +161,8 @@ static int function_resolve(struct runtime_function *record, core_function **fun
     return error == CORE_NOT_FOUND ? cudaErrorInvalidDeviceFunction : error;
 }
 
-int runtime_function(const void *key, core_function **function) {
+int runtime_function(const void *key, core_function **function)
+{
     struct runtime_function *record = registry_find(&functions, key);
     if (!record)
         return cudaErrorInvalidDeviceFunction;
@@ -161,7 +170,8 @@ int runtime_function(const void *key, core_function **function) {
     return LIKELY(*function != NULL) ? cudaSuccess : function_resolve(record, function);
 }
 
-int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size) {
+int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size)
+{
     struct runtime_variable *record = registry_find(&variables, key);
     if (!record)
         return cudaErrorInvalidSymbol;
@@ -184,35 +194,46 @@ int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size)
 
 /* ---- entry points of compiled code ---- */
 
-void **runtime___cudaRegisterFatBinary(void *wrapper) {
-    return (void **)image_open(wrapper);                      /* a failure is told when the code is used */
+void **runtime___cudaRegisterFatBinary(void *wrapper)
+{
+    return (void **)image_open(wrapper); /* a failure is told when the code is used */
 }
 
 void runtime___cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
 
 void runtime___cudaUnregisterFatBinary(void **handle) { image_close((struct runtime_image *)handle); }
 
-void runtime___cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int thread_limit, uint3 *thread, uint3 *block, dim3 *block_size, dim3 *grid_size, int *warp_size) {
-    (void)device_function, (void)thread_limit, (void)thread, (void)block, (void)block_size, (void)grid_size, (void)warp_size;
+void runtime___cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name,
+                                    int thread_limit, uint3 *thread, uint3 *block, dim3 *block_size, dim3 *grid_size,
+                                    int *warp_size)
+{
+    (void)device_function, (void)thread_limit, (void)thread, (void)block, (void)block_size, (void)grid_size,
+        (void)warp_size;
     if (handle && host && name)
         image_function((struct runtime_image *)handle, host, name);
 }
 
-void runtime___cudaRegisterVar(void **handle, char *host, char *device_address, const char *name, int external, size_t size, int constant, int global) {
+void runtime___cudaRegisterVar(void **handle, char *host, char *device_address, const char *name, int external,
+                               size_t size, int constant, int global)
+{
     (void)device_address, (void)external, (void)global;
     if (handle && host && name)
         image_variable((struct runtime_image *)handle, host, name, size, constant != 0, false);
 }
 
 /* `host` is the slot that holds the variable's address; it stays NULL, because there is no managed memory yet. */
-void runtime___cudaRegisterManagedVar(void **handle, void **host, char *device_address, const char *name, int external, size_t size, int constant, int global) {
+void runtime___cudaRegisterManagedVar(void **handle, void **host, char *device_address, const char *name, int external,
+                                      size_t size, int constant, int global)
+{
     (void)device_address, (void)external, (void)global;
     if (handle && host && name)
         image_variable((struct runtime_image *)handle, host, name, size, constant != 0, true);
 }
 
-/* Called before the host touches a __managed__ variable of the image; the answer is stored as "has been initialised". */
-char runtime___cudaInitModule(void **handle) {
+/* Called before the host touches a __managed__ variable of the image. The caller stores the answer as "has been
+   initialised". */
+char runtime___cudaInitModule(void **handle)
+{
     struct runtime_image *image = (struct runtime_image *)handle;
     bool managed = false;
     if (image) {
@@ -230,23 +251,28 @@ char runtime___cudaInitModule(void **handle) {
 
 /* Host variables that a kernel reads by address (needs a GPU that reads the program's pages), and tables of functions
    that both sides call. Nothing can be told here but that; the kernel that uses one will not link. */
-void runtime___cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size) {
+void runtime___cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size)
+{
     (void)handle, (void)name, (void)host, (void)size;
     core_unsupported("__cudaRegisterHostVar");
 }
 #if FLYT_CUDART >= 12
-void runtime___cudaRegisterUnifiedTable(void **handle, void *table) {
+void runtime___cudaRegisterUnifiedTable(void **handle, void *table)
+{
     (void)handle, (void)table;
     core_unsupported("__cudaRegisterUnifiedTable");
 }
 #else
-/* Texture and surface references ended with CUDA 11. Binding one says that it is not supported; registering does nothing. */
-void runtime___cudaRegisterTexture(void **handle, const textureReference *host, const void **device_address, const char *name,
-                                   int dimensions, int normalized, int external) {
+/* Texture and surface references ended with CUDA 11. Binding one is not supported; registering does nothing. */
+void runtime___cudaRegisterTexture(void **handle, const textureReference *host, const void **device_address,
+                                   const char *name, int dimensions, int normalized, int external)
+{
     (void)handle, (void)host, (void)device_address, (void)name, (void)dimensions, (void)normalized, (void)external;
 }
-void runtime___cudaRegisterSurface(void **handle, const surfaceReference *host, const void **device_address, const char *name,
-                                   int dimensions, int external) {
+
+void runtime___cudaRegisterSurface(void **handle, const surfaceReference *host, const void **device_address,
+                                   const char *name, int dimensions, int external)
+{
     (void)handle, (void)host, (void)device_address, (void)name, (void)dimensions, (void)external;
 }
 #endif
@@ -254,7 +280,8 @@ void runtime___cudaRegisterSurface(void **handle, const surfaceReference *host, 
 #if FLYT_CUDART >= 12
 /* Compiled code keeps the handle for the life of the process and asks once: so this answers without a server, where
    NVIDIA's fails, and the launch tells what is wrong. */
-static int get_kernel(cudaKernel_t *kernel, const void *key) {
+static int get_kernel(cudaKernel_t *kernel, const void *key)
+{
     if (!kernel)
         return cudaErrorInvalidValue;
     if (!runtime_function_record(key)) {
@@ -265,10 +292,13 @@ static int get_kernel(cudaKernel_t *kernel, const void *key) {
     return cudaSuccess;
 }
 
-cudaError_t runtime___cudaGetKernel(cudaKernel_t *kernel, const void *key) {
+cudaError_t runtime___cudaGetKernel(cudaKernel_t *kernel, const void *key)
+{
     return runtime_local(get_kernel(kernel, key));
 }
-cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernel, const void *key) {
+
+cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernel, const void *key)
+{
     return runtime_local(get_kernel(kernel, key));
 }
 #endif

@@ -6,7 +6,8 @@
 enum { FIRST_SIZE = 64 };
 
 /* Puts a pair into a table that has room. */
-static void table_put(struct registry_table *table, const void *key, void *value) {
+static void table_put(struct registry_table *table, const void *key, void *value)
+{
     for (size_t i = registry_hash(key);; i++) {
         struct registry_slot *slot = &table->slots[i & table->mask];
         const void *found = atomic_load_explicit(&slot->key, memory_order_relaxed);
@@ -22,7 +23,8 @@ static void table_put(struct registry_table *table, const void *key, void *value
     }
 }
 
-static bool table_grow(struct registry *registry) {
+static bool table_grow(struct registry *registry)
+{
     struct registry_table *old = atomic_load_explicit(&registry->table, memory_order_relaxed);
     size_t live = 0;
     for (size_t i = 0; old && i <= old->mask; i++)
@@ -44,13 +46,14 @@ static bool table_grow(struct registry *registry) {
     return true;
 }
 
-bool registry_set(struct registry *registry, const void *key, void *value) {
+bool registry_set(struct registry *registry, const void *key, void *value)
+{
     struct registry_table *table = atomic_load_explicit(&registry->table, memory_order_relaxed);
     if (!value && !registry_find(registry, key))
         return true;
     if (!table || table->used * 2 > table->mask) {
         if (!value) {
-            table_put(table, key, NULL);        /* the key is there: no room needed */
+            table_put(table, key, NULL); /* the key is there: no room needed */
             return true;
         }
         if (!table_grow(registry))

@@ -5,7 +5,7 @@
  * the configurations of pending `<<<>>>` launches (state.c); per process the kernels and variables that programs
  * registered, by host address (registry.c, registration.c). Everything else is the core's.
  *
- * The exported functions are generated from cpu/api/runtime.api. Each calls its body, which is written by hand and has the form
+ * The exported functions are generated from cpu/api/runtime.api. Each calls its body, which is written by hand:
  *     cudaError_t runtime_cudaX(…) { return runtime_return(x(…)); }
  * where x() begins with runtime_enter(), which connects and makes the device's context as NVIDIA's lazy
  * initialisation does, and runtime_return() records the error for cudaGetLastError. runtime_waited() also
@@ -44,12 +44,14 @@ struct runtime_thread {
 };
 
 /* initial-exec: launches read it. Small, because it comes out of glibc's reserve when the library is dlopened. */
-extern _Thread_local struct runtime_thread runtime_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern _Thread_local struct runtime_thread runtime_thread
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 int runtime_enter_slow(int *device);
 
 /* The thread's device, with its context alive. The process's sticky error, when there is one, is the answer. */
-static inline int runtime_enter(int *device) {
+static inline int runtime_enter(int *device)
+{
     int current = runtime_thread.device - 1;
     if (LIKELY(current >= 0 && core_device_active(current))) {
         *device = current;
@@ -65,13 +67,16 @@ int runtime_attach_device(int device);
 /* The thread's device without making it current or alive. */
 int runtime_device(void);
 
-static inline int runtime_return(int error) {
-    if (error != cudaSuccess && error != cudaErrorNotReady)       /* "not ready" is no error, by the programming guide */
+/* "Not ready" is no error, by the programming guide. */
+static inline int runtime_return(int error)
+{
+    if (error != cudaSuccess && error != cudaErrorNotReady)
         runtime_thread.last_error = error;
     return error;
 }
 static inline int runtime_waited(int error) { return runtime_return(error ? error : core_take_latched()); }
-static inline int runtime_local(int error) {
+static inline int runtime_local(int error)
+{
     core_count_local();
     return runtime_return(error);
 }

@@ -18,7 +18,8 @@ static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
 static void make_thread_key(void) { pthread_key_create(&thread_key, free); }
 
-int runtime_attach(int *device_count) {
+int runtime_attach(int *device_count)
+{
     static pthread_once_t settings = PTHREAD_ONCE_INIT;
     int count = 0;
     int error = core_attach();
@@ -32,7 +33,8 @@ int runtime_attach(int *device_count) {
     return error;
 }
 
-int runtime_attach_device(int device) {
+int runtime_attach_device(int device)
+{
     int count;
     int error = runtime_attach(&count);
     if (error)
@@ -44,7 +46,8 @@ int runtime_attach_device(int device) {
 static pthread_mutex_t valid_lock = PTHREAD_MUTEX_INITIALIZER;
 static int valid_devices[RUNTIME_MAX_DEVICES], valid_count;
 
-static int first_device(void) {
+static int first_device(void)
+{
     pthread_mutex_lock(&valid_lock);
     int device = valid_count ? valid_devices[0] : 0;
     pthread_mutex_unlock(&valid_lock);
@@ -53,7 +56,8 @@ static int first_device(void) {
 
 int runtime_device(void) { return runtime_thread.device ? runtime_thread.device - 1 : first_device(); }
 
-int runtime_enter_slow(int *device) {
+int runtime_enter_slow(int *device)
+{
     int error = core_in_host_function() ? cudaErrorNotPermitted : runtime_attach(NULL);
     if (error)
         return error;
@@ -65,7 +69,8 @@ int runtime_enter_slow(int *device) {
     return core_sticky();
 }
 
-static int set_valid_devices(const int *devices, int count) {
+static int set_valid_devices(const int *devices, int count)
+{
     int available;
     int error = runtime_attach(&available);
     if (error)
@@ -83,18 +88,21 @@ static int set_valid_devices(const int *devices, int count) {
     return cudaSuccess;
 }
 
-cudaError_t runtime_cudaSetValidDevices(int *devices, int count) {
+cudaError_t runtime_cudaSetValidDevices(int *devices, int count)
+{
     return runtime_local(set_valid_devices(devices, count));
 }
 
-int runtime_unsupported(const char *name) {
+int runtime_unsupported(const char *name)
+{
     core_unsupported(name);
     return runtime_local(cudaErrorNotSupported);
 }
 
 /* ---- configurations of `kernel<<<grid, block, shared, stream>>>`: pushed by the caller, popped by the stub ---- */
 
-static struct runtime_configuration *pending_slot(unsigned index) {
+static struct runtime_configuration *pending_slot(unsigned index)
+{
     struct runtime_thread *thread = &runtime_thread;
     if (index < RUNTIME_PENDING_INLINE)
         return &thread->inline_pending[index];
@@ -112,16 +120,18 @@ static struct runtime_configuration *pending_slot(unsigned index) {
     return &thread->more_pending[index];
 }
 
-unsigned runtime___cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+unsigned runtime___cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
+{
     struct runtime_configuration *slot = pending_slot(runtime_thread.pending);
     if (!slot)
         return (unsigned)runtime_return(cudaErrorMemoryAllocation);
-    *slot = (struct runtime_configuration){grid, block, shared, stream};
+    *slot = (struct runtime_configuration){ grid, block, shared, stream };
     runtime_thread.pending++;
     return cudaSuccess;
 }
 
-cudaError_t runtime___cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream) {
+cudaError_t runtime___cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream)
+{
     if (!runtime_thread.pending)
         return runtime_return(cudaErrorMissingConfiguration);
     const struct runtime_configuration *slot = pending_slot(--runtime_thread.pending);

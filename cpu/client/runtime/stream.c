@@ -1,6 +1,6 @@
 /*
- * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not implemented: no stream ever
- * captures, and the questions about it say so.
+ * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not implemented: no stream
+ * ever captures, and the questions about it say so.
  */
 #include "cpu/client/runtime/runtime.h"
 
@@ -8,7 +8,8 @@
 
 enum { STREAM_FLAGS_KNOWN = 1, WAIT_FLAGS_KNOWN = 1 };
 
-static int create(core_stream *stream, unsigned flags, int priority) {
+static int create(core_stream *stream, unsigned flags, int priority)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -18,7 +19,8 @@ static int create(core_stream *stream, unsigned flags, int priority) {
     return core_stream_create(device, flags, priority, stream);
 }
 
-static int destroy(core_stream stream) {
+static int destroy(core_stream stream)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -27,21 +29,27 @@ static int destroy(core_stream stream) {
 }
 
 cudaError_t runtime_cudaStreamCreate(cudaStream_t *stream) { return runtime_return(create(stream, 0, 0)); }
-cudaError_t runtime_cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+cudaError_t runtime_cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
     return runtime_return(create(stream, flags, 0));
 }
-cudaError_t runtime_cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
+
+cudaError_t runtime_cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
+{
     return runtime_return(create(stream, flags, priority));
 }
+
 cudaError_t runtime_cudaStreamDestroy(cudaStream_t stream) { return runtime_return(destroy(stream)); }
 
-static int synchronize(core_stream stream) {
+static int synchronize(core_stream stream)
+{
     int device;
     int error = runtime_enter(&device);
     return error ? error : core_stream_synchronize(device, stream);
 }
 
-static int query(core_stream stream) {
+static int query(core_stream stream)
+{
     int device;
     int error = runtime_enter(&device);
     return error ? error : core_stream_query(device, stream);
@@ -50,7 +58,8 @@ static int query(core_stream stream) {
 cudaError_t runtime_cudaStreamSynchronize(cudaStream_t stream) { return runtime_waited(synchronize(stream)); }
 cudaError_t runtime_cudaStreamQuery(cudaStream_t stream) { return runtime_waited(query(stream)); }
 
-static int wait_event(core_stream stream, core_event event, unsigned flags) {
+static int wait_event(core_stream stream, core_event event, unsigned flags)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -58,13 +67,15 @@ static int wait_event(core_stream stream, core_event event, unsigned flags) {
     return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? cudaErrorInvalidValue : core_stream_wait(device, stream, event, flags);
 }
 
-cudaError_t runtime_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+cudaError_t runtime_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
     return runtime_return(wait_event(stream, event, flags));
 }
 
 /* ---- what a stream is ---- */
 
-static int info(core_stream stream, const void *out, struct core_stream_info *filled) {
+static int info(core_stream stream, const void *out, struct core_stream_info *filled)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -72,7 +83,8 @@ static int info(core_stream stream, const void *out, struct core_stream_info *fi
     return out ? core_stream_info(device, stream, filled) : cudaErrorInvalidValue;
 }
 
-static int get_flags(core_stream stream, unsigned *flags) {
+static int get_flags(core_stream stream, unsigned *flags)
+{
     struct core_stream_info filled;
     int error = info(stream, flags, &filled);
     if (!error)
@@ -80,7 +92,8 @@ static int get_flags(core_stream stream, unsigned *flags) {
     return runtime_local(error);
 }
 
-static int get_priority(core_stream stream, int *priority) {
+static int get_priority(core_stream stream, int *priority)
+{
     struct core_stream_info filled;
     int error = info(stream, priority, &filled);
     if (!error)
@@ -92,7 +105,8 @@ cudaError_t runtime_cudaStreamGetFlags(cudaStream_t stream, unsigned *flags) { r
 cudaError_t runtime_cudaStreamGetPriority(cudaStream_t stream, int *priority) { return get_priority(stream, priority); }
 
 #if FLYT_CUDART >= 12
-static int get_id(core_stream stream, unsigned long long *id) {
+static int get_id(core_stream stream, unsigned long long *id)
+{
     struct core_stream_info filled;
     int error = info(stream, id, &filled);
     if (!error)
@@ -100,7 +114,8 @@ static int get_id(core_stream stream, unsigned long long *id) {
     return runtime_local(error);
 }
 
-static int get_device(core_stream stream, int *device) {
+static int get_device(core_stream stream, int *device)
+{
     struct core_stream_info filled;
     int error = info(stream, device, &filled);
     if (!error)
@@ -114,7 +129,8 @@ cudaError_t runtime_cudaStreamGetDevice(cudaStream_t stream, int *device) { retu
 
 /* ---- capture: status questions and the thread's mode ---- */
 
-static int is_capturing(core_stream stream, cudaStreamCaptureStatus *status) {
+static int is_capturing(core_stream stream, cudaStreamCaptureStatus *status)
+{
     struct core_stream_info filled;
     int error = info(stream, status, &filled);
     if (!error)
@@ -122,18 +138,24 @@ static int is_capturing(core_stream stream, cudaStreamCaptureStatus *status) {
     return runtime_local(error);
 }
 
-cudaError_t runtime_cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+cudaError_t runtime_cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status)
+{
     return is_capturing(stream, status);
 }
 
 /* The further out-parameters of the later forms are optional and untouched while nothing is captured. */
 #if FLYT_CUDART <= 12
-cudaError_t runtime_cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id) {
+cudaError_t runtime_cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status,
+                                             unsigned long long *id)
+{
     (void)id;
     return is_capturing(stream, status);
 }
-cudaError_t runtime_cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id,
-                                                cudaGraph_t *graph, const cudaGraphNode_t **dependencies, size_t *count) {
+
+cudaError_t runtime_cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus *status,
+                                                unsigned long long *id, cudaGraph_t *graph,
+                                                const cudaGraphNode_t **dependencies, size_t *count)
+{
     (void)id, (void)graph, (void)dependencies, (void)count;
     return is_capturing(stream, status);
 }
@@ -144,14 +166,17 @@ cudaError_t runtime_cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamC
 #else
 #define CAPTURE_INFO_WITH_EDGES runtime_cudaStreamGetCaptureInfo
 #endif
-cudaError_t CAPTURE_INFO_WITH_EDGES(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
-                                    const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count) {
+cudaError_t CAPTURE_INFO_WITH_EDGES(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id,
+                                    cudaGraph_t *graph, const cudaGraphNode_t **dependencies,
+                                    const cudaGraphEdgeData **edges, size_t *count)
+{
     (void)id, (void)graph, (void)dependencies, (void)edges, (void)count;
     return is_capturing(stream, status);
 }
 #endif
 
-cudaError_t runtime_cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
+cudaError_t runtime_cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode)
+{
     int error = runtime_attach(NULL);
     if (error)
         return runtime_local(error);
@@ -167,12 +192,13 @@ cudaError_t runtime_cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *m
 
 struct host_work {
     core_stream stream;
-    cudaStreamCallback_t callback;       /* cudaStreamAddCallback */
-    cudaHostFn_t function;               /* cudaLaunchHostFunc */
+    cudaStreamCallback_t callback; /* cudaStreamAddCallback */
+    cudaHostFn_t function;         /* cudaLaunchHostFunc */
     void *user;
 };
 
-static void run_host_work(void *data, int status) {
+static void run_host_work(void *data, int status)
+{
     struct host_work work = *(struct host_work *)data;
     free(data);
     if (work.callback)
@@ -181,7 +207,8 @@ static void run_host_work(void *data, int status) {
         work.function(work.user);
 }
 
-static int add_host_work(struct host_work work, unsigned flags) {
+static int add_host_work(struct host_work work, unsigned flags)
+{
     int device;
     int error = runtime_enter(&device);
     if (error)
@@ -197,14 +224,19 @@ static int add_host_work(struct host_work work, unsigned flags) {
     return error;
 }
 
-cudaError_t runtime_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user) {
-    return runtime_return(add_host_work((struct host_work){.stream = stream, .function = function, .user = user}, 0));
+cudaError_t runtime_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user)
+{
+    return runtime_return(add_host_work((struct host_work){ .stream = stream, .function = function, .user = user }, 0));
 }
 
-static int add_callback(core_stream stream, cudaStreamCallback_t callback, void *user, unsigned flags) {
-    return runtime_return(add_host_work((struct host_work){.stream = stream, .callback = callback, .user = user}, flags));
+static int add_callback(core_stream stream, cudaStreamCallback_t callback, void *user, unsigned flags)
+{
+    return runtime_return(
+        add_host_work((struct host_work){ .stream = stream, .callback = callback, .user = user }, flags));
 }
 
-cudaError_t runtime_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *user, unsigned flags) {
+cudaError_t runtime_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *user,
+                                          unsigned flags)
+{
     return add_callback(stream, callback, user, flags);
 }

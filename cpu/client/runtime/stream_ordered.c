@@ -7,12 +7,14 @@
  */
 #include "cpu/client/runtime/runtime.h"
 
-static int check_stream(int device, core_stream stream) {
+static int check_stream(int device, core_stream stream)
+{
     struct core_stream_info info;
     return core_stream_info(device, stream, &info);
 }
 
-static int allocate(void **pointer, size_t size, core_stream stream) {
+static int allocate(void **pointer, size_t size, core_stream stream)
+{
     int device;
     uint64_t address;
     int error = runtime_enter(&device);
@@ -32,7 +34,8 @@ static int allocate(void **pointer, size_t size, core_stream stream) {
     return cudaSuccess;
 }
 
-static int release(void *pointer, core_stream stream) {
+static int release(void *pointer, core_stream stream)
+{
     int device;
     int error = runtime_enter(&device);
     if (!error)
@@ -42,9 +45,12 @@ static int release(void *pointer, core_stream stream) {
     return core_memory_free((uint64_t)(uintptr_t)pointer);
 }
 
-cudaError_t runtime_cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream) {
+cudaError_t runtime_cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
+{
     return runtime_return(allocate(pointer, size, stream));
 }
-cudaError_t runtime_cudaFreeAsync(void *pointer, cudaStream_t stream) {
+
+cudaError_t runtime_cudaFreeAsync(void *pointer, cudaStream_t stream)
+{
     return runtime_waited(release(pointer, stream));
 }

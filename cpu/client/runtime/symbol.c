@@ -1,12 +1,15 @@
-/* symbol.c: device variables by their host shadow, of chapter "Memory Management". First use loads the variable's image. */
+/* symbol.c: device variables by their host shadow, of chapter "Memory Management". The first use loads the variable's
+   image. */
 #include "cpu/client/runtime/runtime.h"
 
-static int find(int *device, const void *symbol, uint64_t *address, size_t *size) {
+static int find(int *device, const void *symbol, uint64_t *address, size_t *size)
+{
     int error = runtime_enter(device);
     return error ? error : runtime_symbol(*device, symbol, address, size);
 }
 
-static int get_address(void **pointer, const void *symbol) {
+static int get_address(void **pointer, const void *symbol)
+{
     int device;
     uint64_t address;
     size_t size;
@@ -19,7 +22,8 @@ static int get_address(void **pointer, const void *symbol) {
     return cudaSuccess;
 }
 
-static int get_size(size_t *out, const void *symbol) {
+static int get_size(size_t *out, const void *symbol)
+{
     int device;
     uint64_t address;
     size_t size;
@@ -32,16 +36,20 @@ static int get_size(size_t *out, const void *symbol) {
     return cudaSuccess;
 }
 
-cudaError_t runtime_cudaGetSymbolAddress(void **pointer, const void *symbol) {
+cudaError_t runtime_cudaGetSymbolAddress(void **pointer, const void *symbol)
+{
     return runtime_waited(get_address(pointer, symbol));
 }
-cudaError_t runtime_cudaGetSymbolSize(size_t *size, const void *symbol) {
+
+cudaError_t runtime_cudaGetSymbolSize(size_t *size, const void *symbol)
+{
     return runtime_waited(get_size(size, symbol));
 }
 
 /* The part of the symbol that is meant, or an error. `one_way`: the other kind that is allowed beside device to device
    and default. */
-static int part(int *device, const void *symbol, size_t count, size_t offset, int kind, int one_way, void **place) {
+static int part(int *device, const void *symbol, size_t count, size_t offset, int kind, int one_way, void **place)
+{
     uint64_t address;
     size_t size;
     int error = runtime_enter(device);
@@ -57,35 +65,55 @@ static int part(int *device, const void *symbol, size_t count, size_t offset, in
     return cudaSuccess;
 }
 
-static int copy_to(const void *symbol, const void *from, size_t count, size_t offset, int kind, core_stream stream, bool blocking) {
+static int copy_to(const void *symbol, const void *from, size_t count, size_t offset, int kind, core_stream stream,
+                   bool blocking)
+{
     int device;
     void *place;
     int error = part(&device, symbol, count, offset, kind, cudaMemcpyHostToDevice, &place);
     return error ? error : runtime_copy(device, stream, place, from, count, kind, blocking);
 }
 
-static int copy_from(void *to, const void *symbol, size_t count, size_t offset, int kind, core_stream stream, bool blocking) {
+static int copy_from(void *to, const void *symbol, size_t count, size_t offset, int kind, core_stream stream,
+                     bool blocking)
+{
     int device;
     void *place;
     int error = part(&device, symbol, count, offset, kind, cudaMemcpyDeviceToHost, &place);
     return error ? error : runtime_copy(device, stream, to, place, count, kind, blocking);
 }
 
-cudaError_t runtime_cudaMemcpyToSymbol(const void *symbol, const void *from, size_t count, size_t offset, cudaMemcpyKind kind) {
+cudaError_t runtime_cudaMemcpyToSymbol(const void *symbol, const void *from, size_t count, size_t offset,
+                                       cudaMemcpyKind kind)
+{
     return runtime_waited(copy_to(symbol, from, count, offset, kind, 0, true));
 }
-cudaError_t runtime_cudaMemcpyToSymbol_ptds(const void *symbol, const void *from, size_t count, size_t offset, cudaMemcpyKind kind) {
+
+cudaError_t runtime_cudaMemcpyToSymbol_ptds(const void *symbol, const void *from, size_t count, size_t offset,
+                                            cudaMemcpyKind kind)
+{
     return runtime_waited(copy_to(symbol, from, count, offset, kind, CORE_STREAM_PER_THREAD, true));
 }
-cudaError_t runtime_cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t count, size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+
+cudaError_t runtime_cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t count, size_t offset,
+                                            cudaMemcpyKind kind, cudaStream_t stream)
+{
     return runtime_return(copy_to(symbol, from, count, offset, kind, stream, false));
 }
-cudaError_t runtime_cudaMemcpyFromSymbol(void *to, const void *symbol, size_t count, size_t offset, cudaMemcpyKind kind) {
+
+cudaError_t runtime_cudaMemcpyFromSymbol(void *to, const void *symbol, size_t count, size_t offset, cudaMemcpyKind kind)
+{
     return runtime_waited(copy_from(to, symbol, count, offset, kind, 0, true));
 }
-cudaError_t runtime_cudaMemcpyFromSymbol_ptds(void *to, const void *symbol, size_t count, size_t offset, cudaMemcpyKind kind) {
+
+cudaError_t runtime_cudaMemcpyFromSymbol_ptds(void *to, const void *symbol, size_t count, size_t offset,
+                                              cudaMemcpyKind kind)
+{
     return runtime_waited(copy_from(to, symbol, count, offset, kind, CORE_STREAM_PER_THREAD, true));
 }
-cudaError_t runtime_cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t count, size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+
+cudaError_t runtime_cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t count, size_t offset,
+                                              cudaMemcpyKind kind, cudaStream_t stream)
+{
     return runtime_return(copy_from(to, symbol, count, offset, kind, stream, false));
 }

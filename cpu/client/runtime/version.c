@@ -1,10 +1,12 @@
-/* version.c: chapter "Version Management". The driver is the server's; without a server its version is 0, as natively without a driver. */
+/* version.c: chapter "Version Management". The driver is the server's. Without a server its version is 0, as natively
+   without a driver. */
 #include "cpu/client/runtime/runtime.h"
 
 /* The release of each major version that the exports were taken from. */
 enum { RUNTIME_VERSION = FLYT_CUDART == 11 ? 11080 : FLYT_CUDART == 12 ? 12090 : 13000 };
 
-cudaError_t runtime_cudaRuntimeGetVersion(int *version) {
+cudaError_t runtime_cudaRuntimeGetVersion(int *version)
+{
     /* CUDA 11 initialises in every call, this one included. */
     int error = FLYT_CUDART == 11 ? runtime_attach(NULL) : cudaSuccess;
     if (error)
@@ -15,7 +17,8 @@ cudaError_t runtime_cudaRuntimeGetVersion(int *version) {
     return runtime_local(cudaSuccess);
 }
 
-cudaError_t runtime_cudaDriverGetVersion(int *version) {
+cudaError_t runtime_cudaDriverGetVersion(int *version)
+{
     if (!version)
         return runtime_local(cudaErrorInvalidValue);
     if (core_attach() || core_driver_version(version))
