@@ -88,9 +88,9 @@ void call_fail(struct session *session, struct call *call, CUresult code)
     }
     /* Every result begins with the head, and a zeroed one is an empty one of each kind. */
     union {
-        flyt_head head; hello_result hello; lane_result lane; window_result window; limit_result limit; memory_info_result memory_info;
-        copy_out_result copy_out; event_elapsed_result elapsed; image_result image; module_load_result module_load;
-        function_get_result function_get; occupancy_result occupancy; plain_result plain; map_result map;
+#define MEMBER(name) name##_result name;
+        FLYT_RESULTS(MEMBER)
+#undef MEMBER
     } result;
     memset(&result, 0, sizeof result);
     session_reply(session, call->xid, call->procedure->results, &result, code, false);

@@ -1,7 +1,7 @@
 /*
- * procedures.c: from the number of a procedure to the function that serves it. The table is made from PROCEDURES in
- * session.h; classes come from the protocol file by way of rpc_flyt_program. Only the reader looks here (session.c), so
- * that the files that serve calls do not depend on all the others.
+ * procedures.c: from the number of a procedure to the function that serves it. The table is made from the protocol file,
+ * by way of FLYT_SEQUENCED. Only the reader looks here (session.c), so that the files that serve calls do not depend on
+ * all the others.
  */
 #include "cpu/server/session.h"
 
@@ -10,16 +10,24 @@ enum { PROCEDURES_MAX = 128 };
 static struct procedure procedures[PROCEDURES_MAX];
 static pthread_once_t procedures_once = PTHREAD_ONCE_INIT;
 
+/* These may block in the driver, so the executor serves them. The reader may serve all others. */
+static const uint8_t blocking[] = {
+    FLYT_HELLO, FLYT_WINDOW, FLYT_DEVICE_INIT, FLYT_DEVICE_RESET, FLYT_LIMIT_GET, FLYT_LIMIT_SET, FLYT_MAP, FLYT_UNMAP,
+    FLYT_RECALLED, FLYT_HOST_ADD, FLYT_HOST_REMOVE, FLYT_STREAM_CREATE, FLYT_STREAM_DESTROY, FLYT_HOST_FUNCTION,
+    FLYT_IMAGE_DATA,
+};
+
 static void procedures_fill(void)
 {
-#define X(number, type, result, handler, is_quick) \
-    procedures[FLYT_##number] = (struct procedure){ \
-        .name = #number, .size = sizeof(type), .serve = serve_##handler, .quick = is_quick, \
+#define X(NAME, served_name, type, result) \
+    procedures[FLYT_##NAME] = (struct procedure){ \
+        .name = #NAME, .size = sizeof(type), .serve = serve_##served_name, .quick = true, \
         .arguments = (xdrproc_t)xdr_##type, .results = (xdrproc_t)(void (*)(void))xdr_##result, \
-        .answers = FLYT_##number < rpc_flyt_program.count && \
-                   rpc_flyt_program.procedures[FLYT_##number].class == RPC_CLASS_SYNC };
-    PROCEDURES(X)
+        .answers = rpc_flyt_program.procedures[FLYT_##NAME].class == RPC_CLASS_SYNC };
+    FLYT_SEQUENCED(X)
 #undef X
+    for (size_t i = 0; i < sizeof blocking / sizeof blocking[0]; i++)
+        procedures[blocking[i]].quick = false;
     procedures[FLYT_HELLO].greets = true;
     procedures[FLYT_LAUNCH].decode = launch_decode;
 }

@@ -37,6 +37,7 @@
 #include "cpu/common/ids.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/gpu/gpu.h"
+#include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
 struct session;
@@ -56,15 +57,10 @@ enum {
 /* ---- calls ---- */
 
 enum { CALL_ROOM = 256 };
-union call_args {
-    hello_args hello; window_args window; device_args device; limit_args limit; map_args map; unmap_args unmap;
-    copy_in_args copy_in; copy_out_args copy_out; copy_args copy; copy_box_in_args copy_box_in;
-    copy_box_out_args copy_box_out; copy_box_args copy_box; set_args set; stream_create_args stream_create;
-    host_args host; stream_args stream; event_wait_args event_wait; event_create_args event_create; event_args event;
-    event_record_args event_record; event_elapsed_args event_elapsed; recalled_args recalled; host_function_args host_function;
-    image_args image; lane_args lane; image_data_args image_data; module_load_args module_load; module_args module;
-    function_get_args function_get; function_set_args function_set; function_cache_args function_cache;
-    occupancy_args occupancy; launch_args launch;
+union call_args {                         /* of every procedure that keeps to the sequence: launch_args launch; … */
+#define MEMBER(name) name##_args name;
+    FLYT_ARGUMENTS(MEMBER)
+#undef MEMBER
 };
 
 /* One procedure of the protocol; the table is in procedures.c. */
@@ -563,54 +559,9 @@ bool devices_close(struct session *);                             /* false: a ke
 /* What HELLO tells of the devices. The result lives as long as the process. */
 int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);
 
-#define PROCEDURES(X) \
-    /* procedure, arguments, results, handler, quick */ \
-    X(HELLO, hello_args, hello_result, hello, false) \
-    X(WINDOW, window_args, window_result, window, false) \
-    X(LANE, lane_args, lane_result, lane, true) \
-    X(DEVICE_INIT, device_args, plain_result, device_init, false) \
-    X(DEVICE_RESET, device_args, plain_result, device_reset, false) \
-    X(DEVICE_SYNC, device_args, plain_result, device_sync, true) \
-    X(LIMIT_GET, limit_args, limit_result, limit_get, false) \
-    X(LIMIT_SET, limit_args, limit_result, limit_set, false) \
-    X(MEMORY_INFO, device_args, memory_info_result, memory_info, true) \
-    X(MAP, map_args, map_result, map, false) \
-    X(UNMAP, unmap_args, void, unmap, false) \
-    X(RECALLED, recalled_args, void, recalled, false) \
-    X(COPY_IN, copy_in_args, void, copy_in, true) \
-    X(COPY_OUT, copy_out_args, copy_out_result, copy_out, true) \
-    X(COPY, copy_args, void, copy, true) \
-    X(COPY_WAITED, copy_args, plain_result, copy_waited, true) \
-    X(HOST_ADD, host_args, plain_result, host_add, false) \
-    X(HOST_REMOVE, host_args, plain_result, host_remove, false) \
-    X(COPY_BOX_IN, copy_box_in_args, void, copy_box_in, true) \
-    X(COPY_BOX_OUT, copy_box_out_args, copy_out_result, copy_box_out, true) \
-    X(COPY_BOX, copy_box_args, void, copy_box, true) \
-    X(SET, set_args, void, set, true) \
-    X(STREAM_CREATE, stream_create_args, void, stream_create, false) \
-    X(STREAM_DESTROY, stream_args, void, stream_destroy, false) \
-    X(STREAM_SYNC, stream_args, plain_result, stream_sync, true) \
-    X(STREAM_QUERY, stream_args, plain_result, stream_query, true) \
-    X(STREAM_WAIT, event_wait_args, void, stream_wait, true) \
-    X(EVENT_CREATE, event_create_args, void, event_create, true) \
-    X(EVENT_DESTROY, event_args, void, event_destroy, true) \
-    X(EVENT_RECORD, event_record_args, void, event_record, true) \
-    X(EVENT_SYNC, event_args, plain_result, event_sync, true) \
-    X(EVENT_QUERY, event_args, plain_result, event_query, true) \
-    X(EVENT_ELAPSED, event_elapsed_args, event_elapsed_result, event_elapsed, true) \
-    X(HOST_FUNCTION, host_function_args, void, host_function, false) \
-    X(IMAGE, image_args, image_result, image, true) \
-    X(IMAGE_DATA, image_data_args, void, image_data, false) \
-    X(MODULE_LOAD, module_load_args, module_load_result, module_load, true) \
-    X(MODULE_UNLOAD, module_args, void, module_unload, true) \
-    X(FUNCTION_GET, function_get_args, function_get_result, function_get, true) \
-    X(FUNCTION_SET, function_set_args, plain_result, function_set, true) \
-    X(FUNCTION_CACHE, function_cache_args, void, function_cache, true) \
-    X(OCCUPANCY, occupancy_args, occupancy_result, occupancy, true) \
-    X(LAUNCH, launch_args, void, launch, true)
-
-#define X(procedure, arguments, results, handler, quick) void serve_##handler(struct session *, struct call *);
-PROCEDURES(X)
-#undef X
+/* What serves a procedure: serve_launch() and so on. */
+#define SERVE(NAME, name, arguments, results) void serve_##name(struct session *, struct call *);
+FLYT_SEQUENCED(SERVE)
+#undef SERVE
 
 #endif

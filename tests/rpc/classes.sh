@@ -24,16 +24,26 @@ mistake() {
     fi
 }
 
-echo 1..9
+echo 1..12
 if run "$root/cpu/rpc/cpu_rpc_prot.x" && grep -q 'X(1, FLYT_HELLO, flyt_hello, SYNC, hello_args, hello_result)' "$work/out"
 then result ok "the protocol"; else result not-ok "the protocol"; sed 's/^/# /' "$work/err"; fi
-listed=$(grep -c '    X(' "$work/out")
+listed=$(grep -c '    X([0-9]' "$work/out")
 there=$(sed -n '/^program/,$p' "$root/cpu/rpc/cpu_rpc_prot.x" | grep -c 'FLYT_[A-Z_]*(.*) *= *[0-9]*;')
 if [ "$listed" -eq "$there" ]; then
     result ok "all $there procedures are listed"
 else
     result not-ok "$listed of $there procedures are listed"
 fi
+sequenced=$(grep -c '    X([A-Z]' "$work/out")
+steps_out=$(grep -c 'AT_ONCE$' "$root/cpu/rpc/cpu_rpc_prot.x")
+if [ "$steps_out" -eq 2 ] && [ "$sequenced" -eq $((there - 2)) ] &&
+   grep -q 'X(LAUNCH, launch, launch_args, void)' "$work/out"; then
+    result ok "all but EVENTS and ABANDON keep to the sequence"
+else
+    result not-ok "$sequenced procedures keep to the sequence, $steps_out do not"
+fi
+mistake "a word behind the class" 's/\(FLYT_CLASS_FLYT_EVENTS .*\)AT_ONCE/\1SOON/' 'FLYT_EVENTS has the word SOON'
+mistake "arguments of another name" 's/launch_args/launch_words/' 'launch_words does not end in _args'
 mistake "procedure without a class" '/FLYT_CLASS_FLYT_LAUNCH /d' 'FLYT_LAUNCH has no class'
 mistake "class of no procedure" 's/FLYT_CLASS_FLYT_LAUNCH /FLYT_CLASS_FLYT_LUNCH /' 'FLYT_LUNCH, which is no procedure'
 mistake "ASYNC with a result" 's/\(FLYT_CLASS_FLYT_HELLO *\)SYNC/\1ASYNC/' 'FLYT_HELLO is ASYNC and has a result'
