@@ -197,8 +197,9 @@ static void reply_change(struct change *change, ctl_code code, char *text)
     reply_plain(change->call, code, text);
 }
 
-static const struct change_kind remove_kind = { "node", "flytctl node show", prepare_remove, carry_out_remove, reply_change };
-static const struct change_kind drain_kind = { "node", "flytctl node show", prepare_drain, carry_out_drain, reply_change };
+#define LOOK "flytctl node show"
+static const struct change_kind remove_kind = { "node", LOOK, prepare_remove, carry_out_remove, reply_change };
+static const struct change_kind drain_kind = { "node", LOOK, prepare_drain, carry_out_drain, reply_change };
 
 void admin_handle_node(struct conn *conn, struct call *call, void *object)
 {
@@ -214,7 +215,8 @@ void admin_handle_node(struct conn *conn, struct call *call, void *object)
         reply_plain(call, CTL_NOT_FOUND, text);
     } else if (args->action < ADMIN_NODE_DRAIN || args->action > ADMIN_NODE_REMOVE) {
         reply_plain(call, CTL_INVALID, (char *)"this is not known to do with a node");
-    } else if (args->action != ADMIN_NODE_REMOVE && node->row.drained == change.drain && !change_pending(cluster, "node", args->name)) {
+    } else if (args->action != ADMIN_NODE_REMOVE && node->row.drained == change.drain &&
+               !change_pending(cluster, "node", args->name)) {
         reply_plain(call, CTL_OK, text);        /* it is so already */
     } else {
         change_submit(conn, call, &change);

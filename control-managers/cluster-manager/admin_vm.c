@@ -30,7 +30,8 @@ static const char *holder_of(struct cluster *cluster, const char *address, const
     if (vm && strcmp(vm->row.name, name))
         return vm->row.name;
     for (const struct change *at = change_given(cluster, NULL); at; at = change_given(cluster, at))
-        if (at->row.kind == DB_VM && at->row.action != DB_DELETE && strcmp(at->name, name) && strcmp(at->row.row.vm.address, address) == 0)
+        if (at->row.kind == DB_VM && at->row.action != DB_DELETE && strcmp(at->name, name) &&
+            strcmp(at->row.row.vm.address, address) == 0)
             return at->name;
     return NULL;
 }
@@ -40,7 +41,8 @@ static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, unsi
 {
     const char *other = *row->address ? holder_of(cluster, row->address, row->name) : NULL;
     if (!protocol_name_valid(row->name))
-        return explain(text, CTL_INVALID, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", row->name, CTL_MAX_NAME);
+        return explain(text, CTL_INVALID, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", row->name,
+                       CTL_MAX_NAME);
     if (row->sms < 1 || row->sms > 1000000)
         return explain(text, CTL_INVALID, "a VM is entitled to at least 1 SM, not %u", row->sms);
     if (row->memory_mib < 1 || row->memory_mib > UINT64_C(1) << 40)
@@ -104,6 +106,8 @@ static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char 
 
 /* ---- adding ---- */
 
+#define LOOK "flytctl vm show"
+
 static ctl_code prepare_add(struct cluster *cluster, struct change *change, char *text)
 {
     struct db_vm *row = &change->row.row.vm;
@@ -124,22 +128,26 @@ static void carry_out_add(struct cluster *cluster, struct change *change)
     struct event_about which = { .vm = row->name };
     if (!map_get(&cluster->vms, row->name))
         vm_create(cluster, row);
-    cluster_event(cluster, ADMIN_INFO, "vm-added", &which, "%u SMs, %llu MiB, by %s", row->sms, (unsigned long long)row->memory_mib,
-                  change->by);
+    cluster_event(cluster, ADMIN_INFO, "vm-added", &which, "%u SMs, %llu MiB, by %s", row->sms,
+                  (unsigned long long)row->memory_mib, change->by);
 }
 
-static const struct change_kind add_kind = { "VM", "flytctl vm show", prepare_add, carry_out_add, reply_change };
+static const struct change_kind add_kind = { "VM", LOOK, prepare_add, carry_out_add, reply_change };
 
 /* Fills `wanted` from what was sent. */
 static ctl_code take(const admin_vm *args, unsigned set, struct db_vm *wanted, char *text)
 {
-    *wanted = (struct db_vm){ .sms = args->sms, .memory_mib = args->memory >> 20, .sharing = args->sharing, .grouping = args->grouping,
+    *wanted = (struct db_vm){ .sms = args->sms,
+                              .memory_mib = args->memory >> 20,
+                              .sharing = args->sharing,
+                              .grouping = args->grouping,
                               .wait = (uint8_t)args->wait };
     snprintf(wanted->name, sizeof wanted->name, "%s", args->name);
     snprintf(wanted->address, sizeof wanted->address, "%s", args->address);
     snprintf(wanted->host, sizeof wanted->host, "%s", args->host);
     if (set & ADMIN_VM_SET_MEMORY && args->memory & 0xfffff)
-        return explain(text, CTL_INVALID, "memory is given in whole MiB, not %llu bytes", (unsigned long long)args->memory);
+        return explain(text, CTL_INVALID, "memory is given in whole MiB, not %llu bytes",
+                       (unsigned long long)args->memory);
     return CTL_OK;
 }
 
@@ -181,8 +189,8 @@ static ctl_code prepare_set(struct cluster *cluster, struct change *change, char
     for (const struct server *server = vm->servers; server; server = server->vm_next)
         in_use += !server->stopping && !server_is_idle(server);
     if (in_use && change->set & sizes)
-        snprintf(change->remark, sizeof change->remark, "%zu server%s of %s %s until the end", in_use, in_use == 1 ? "" : "s", row->name,
-                 in_use == 1 ? "keeps what it has" : "keep what they have");
+        snprintf(change->remark, sizeof change->remark, "%zu server%s of %s %s until the end", in_use,
+                 in_use == 1 ? "" : "s", row->name, in_use == 1 ? "keeps what it has" : "keep what they have");
     if (change->set & sizes)
         warn_of_size(cluster, row, change->remark);
     return code;
@@ -197,14 +205,14 @@ static void carry_out_set(struct cluster *cluster, struct change *change)
         vm_rename_address(cluster, vm, row);
     else
         vm = vm_create(cluster, row);           /* others removed it meanwhile, and this put it back */
-    cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%u SMs, %llu MiB, by %s", row->sms, (unsigned long long)row->memory_mib,
-                  change->by);
+    cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%u SMs, %llu MiB, by %s", row->sms,
+                  (unsigned long long)row->memory_mib, change->by);
     if (vm && vm->session && change->set & ADMIN_VM_SET_SECRET)
         conn_close(vm->session->conn, "the VM has a new secret");
     line_retry(cluster);
 }
 
-static const struct change_kind set_kind = { "VM", "flytctl vm show", prepare_set, carry_out_set, reply_change };
+static const struct change_kind set_kind = { "VM", LOOK, prepare_set, carry_out_set, reply_change };
 
 static void not_found(struct call *call, bool plain, const char *name)
 {
@@ -242,7 +250,9 @@ void admin_handle_vm_set(struct conn *conn, struct call *call, void *object)
 void admin_handle_grouping(struct conn *conn, struct call *call, void *object)
 {
     const admin_grouping_args *args = object;
-    struct change change = { .kind = &set_kind, .plain = true, .set = ADMIN_VM_SET_GROUPING, .wanted = { .grouping = args->enable } };
+    struct change change = {
+        .kind = &set_kind, .plain = true, .set = ADMIN_VM_SET_GROUPING, .wanted = { .grouping = args->enable }
+    };
     if (find_name(session_of(conn)->cluster, args->vm, &change))
         change_submit(conn, call, &change);
     else
@@ -257,8 +267,8 @@ static ctl_code prepare_remove(struct cluster *cluster, struct change *change, c
     if (!vm)
         return explain(text, CTL_NOT_FOUND, "there is no VM '%s'", change->name);
     if ((vm->program_count || vm->server_count) && !change->force)
-        return explain(text, CTL_BUSY, "VM %s has %zu servers and %zu programs: end them, or use --force", vm->row.name, vm->server_count,
-                       vm->program_count);
+        return explain(text, CTL_BUSY, "VM %s has %zu servers and %zu programs: end them, or use --force", vm->row.name,
+                       vm->server_count, vm->program_count);
     change->row = (struct db_change){ .action = DB_DELETE, .kind = DB_VM };
     change->row.row.vm = vm->row;
     return CTL_OK;
@@ -289,7 +299,7 @@ static void carry_out_remove(struct cluster *cluster, struct change *change)
     vm_destroy(cluster, vm);
 }
 
-static const struct change_kind remove_kind = { "VM", "flytctl vm show", prepare_remove, carry_out_remove, reply_change };
+static const struct change_kind remove_kind = { "VM", LOOK, prepare_remove, carry_out_remove, reply_change };
 
 void admin_handle_vm_remove(struct conn *conn, struct call *call, void *object)
 {
@@ -311,7 +321,8 @@ static void fill_vm(struct vm *vm, admin_vm *out)
 }
 
 /* The rows of a page: fills *first and how many. CTL_NOT_FOUND with text. */
-static ctl_code page(struct cluster *cluster, const admin_named_page *args, struct vm **rows, size_t *count, u_int *more, char *text)
+static ctl_code page(struct cluster *cluster, const admin_named_page *args, struct vm **rows, size_t *count,
+                     u_int *more, char *text)
 {
     struct vm *vm;
     *count = 0;
@@ -338,9 +349,13 @@ void admin_handle_vms(struct conn *conn, struct call *call, void *object)
     result.status.code = page(session_of(conn)->cluster, object, rows, &count, &result.more, text);
     for (size_t i = 0; i < count; i++) {
         vms[i] = (admin_vm_row){
-            .has_secret = rows[i]->row.has_stored, .connected = rows[i]->session != NULL,
-            .encrypted = rows[i]->session && conn_encrypted(rows[i]->session->conn), .last_heard = rows[i]->last_heard,
-            .servers = (u_int)rows[i]->server_count, .programs = (u_int)rows[i]->program_count, .waiting = (u_int)rows[i]->waiting,
+            .has_secret = rows[i]->row.has_stored,
+            .connected = rows[i]->session != NULL,
+            .encrypted = rows[i]->session && conn_encrypted(rows[i]->session->conn),
+            .last_heard = rows[i]->last_heard,
+            .servers = (u_int)rows[i]->server_count,
+            .programs = (u_int)rows[i]->program_count,
+            .waiting = (u_int)rows[i]->waiting,
         };
         fill_vm(rows[i], &vms[i].vm);
     }

@@ -171,9 +171,11 @@ static void unknown(struct loop_timer *timer, void *context)
     struct event_about which = about(change);
     char text[CTL_MAX_TEXT + 1];
     (void)timer;
-    snprintf(text, sizeof text, "the resource DB has not said for %d s whether it took the change of %s %s. The change may have been made, "
-             "or is made when the resource DB answers again: `%s %s` shows it then", CHANGE_ANSWER_MS / 1000, change->kind->noun,
-             change->name, change->kind->look, change->name);
+    snprintf(
+        text, sizeof text,
+        "the resource DB has not said for %d s whether it took the change of %s %s. The change may have been made, "
+        "or is made when the resource DB answers again: `%s %s` shows it then",
+        CHANGE_ANSWER_MS / 1000, change->kind->noun, change->name, change->kind->look, change->name);
     change->unknown = true;
     cluster_event(change->cluster, ADMIN_WARNING, "change-unknown", &which, "%s, asked for by %s", text, change->by);
     answer(change, CTL_UNKNOWN, text);
@@ -212,8 +214,10 @@ static void stored(void *context, int error, const char *why)
         answer(change, CTL_INTERNAL, text);
     }
     if (error && change->unknown && !cluster->stopping)
-        cluster_event(cluster, ADMIN_WARNING, "change-failed", &which, "the change of %s %s, of which %s was told that its outcome is "
-                      "unknown, was not made: %.700s", change->kind->noun, change->name, change->by, why);
+        cluster_event(cluster, ADMIN_WARNING, "change-failed", &which,
+                      "the change of %s %s, of which %s was told that its outcome is "
+                      "unknown, was not made: %.700s",
+                      change->kind->noun, change->name, change->by, why);
     end(change);
 }
 

@@ -1,21 +1,21 @@
 /*
  * changes.h: changes of the resource DB that an administrator waits for.
  *
- * A change is checked, given to the DB, carried out in memory once it is durable, and answered then. So what is answered as
- * done is durable, and what is answered as failed was not done and will not be done later. Changes of one VM or node follow
- * each other: each is made of what the one before it left.
+ * A change is checked, given to the DB, carried out in memory once it is durable, and answered then. So what is
+ * answered as done is durable, and what is answered as failed was not done and will not be done later. Changes of one
+ * VM or node follow each other: each is made of what the one before it left.
  *
  * The asker is answered in time even when the DB is silent (CTL_CALL_SECONDS is the deadline of callers). After
- * CHANGE_PATIENCE_MS the change is withdrawn, and the answer is CTL_DB_AWAY: nothing was changed. Where the DB may have it
- * already, nobody can withdraw it: the answer after CHANGE_ANSWER_MS is CTL_UNKNOWN, which says how to find out, and the
- * change is completed when the DB answers again.
+ * CHANGE_PATIENCE_MS the change is withdrawn, and the answer is CTL_DB_AWAY: nothing was changed. Where the DB may have
+ * it already, nobody can withdraw it: the answer after CHANGE_ANSWER_MS is CTL_UNKNOWN, which says how to find out, and
+ * the change is completed when the DB answers again.
  */
 #ifndef FLYT_CLUSTER_CHANGES_H
 #define FLYT_CLUSTER_CHANGES_H
 
 #include "control-managers/cluster-manager/cluster.h"
 
-enum { CHANGE_PATIENCE_MS = 2000, CHANGE_ANSWER_MS = 9000 };
+enum { CHANGE_PATIENCE_MS = 2000, CHANGE_ANSWER_MS = 8500 };
 
 struct change;
 

@@ -1,6 +1,6 @@
 /*
- * idle.c: GPU servers that no program uses. They stay for the grace period, because starting one takes time, but not when
- * somebody waits who could use their place.
+ * idle.c: GPU servers that no program uses. They stay for the grace period, because starting one takes time, but not
+ * when somebody waits who could use their place.
  */
 #include "control-managers/cluster-manager/cluster.h"
 
@@ -41,13 +41,14 @@ static void count(struct leaving *leaving, const struct server *server)
     leaving->memory += server->row.memory;
 }
 
-static bool fits_without(struct cluster *cluster, const struct gpu *gpu, const struct place_request *request, const struct leaving *leaving)
+static bool fits_without(struct cluster *cluster, const struct gpu *gpu, const struct place_request *request,
+                         const struct leaving *leaving)
 {
     return place_fits_without(&cluster->pool, gpu->slot, request, leaving->servers, leaving->sms, leaving->memory);
 }
 
-/* How many idle servers of this GPU have to go so that the request fits. 0: those that are ending anyhow suffice; -1: all
-   idle ones are not enough. With `now` they are told to go. */
+/* How many idle servers of this GPU have to go so that the request fits. 0: those that are ending anyhow suffice;
+   -1: all idle ones are not enough. With `now` they are told to go. */
 static int servers_to_go(struct cluster *cluster, const struct gpu *gpu, const struct place_request *request, bool now)
 {
     struct leaving leaving = { 0 };
@@ -81,7 +82,8 @@ bool idle_give_way(struct cluster *cluster, const struct place_request *request)
         return false;
     for (size_t i = 0; i < cluster->pool.count; i++) {
         const struct gpu *gpu = cluster->pool.gpus[i].owner;
-        int number = gpu && place_could_hold(&cluster->pool, i, request) ? servers_to_go(cluster, gpu, request, false) : -1;
+        int number =
+            gpu && place_could_hold(&cluster->pool, i, request) ? servers_to_go(cluster, gpu, request, false) : -1;
         if (number < 0)
             continue;
         bool preferred = request->preferred && gpu->node == request->preferred;

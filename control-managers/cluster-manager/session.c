@@ -142,13 +142,16 @@ static enum hello_verdict identify_vm(struct cluster *cluster, struct conn *conn
     return HELLO_PROVE;
 }
 
-static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t stored[SECRET_STORED_SIZE], char *text)
+static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t stored[SECRET_STORED_SIZE],
+                                   char *text)
 {
     struct session *session = session_of(conn);
     struct cluster *cluster = session->cluster;
     if (!role_fits_door(args->role, session->door)) {
-        snprintf(text, CTL_MAX_TEXT, "a %s is not served here: node managers use ports.node, client managers and flytctl "
-                 "ports.client", protocol_role_name(args->role));
+        snprintf(text, CTL_MAX_TEXT,
+                 "a %s is not served here: node managers use ports.node, client managers and flytctl "
+                 "ports.client",
+                 protocol_role_name(args->role));
         return HELLO_REFUSED;
     }
     if (!cluster->loaded) {
@@ -217,7 +220,9 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
 
 static const struct hello_policy *policy_of(struct conn *conn)
 {
-    static struct hello_policy policy = { .software = CLUSTER_SOFTWARE, .of = hello_of, .identify = identify, .accepted = accepted };
+    static struct hello_policy policy = {
+        .software = CLUSTER_SOFTWARE, .of = hello_of, .identify = identify, .accepted = accepted
+    };
     policy.incarnation = session_of(conn)->cluster->incarnation;
     return &policy;
 }
@@ -273,8 +278,10 @@ static void closed(struct conn *conn, int error, const char *why)
     if (!session->hello.done)
         log_info("event=connection-ended peer=%s why=\"%s\"", conn_peer(conn), why);
     else
-        log_message(error && !cluster->stopping ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "event=connection-ended peer=%s role=%s "
-                    "name=%s why=\"%s\"", conn_peer(conn), protocol_role_name(session->hello.role), session->hello.name, why);
+        log_message(error && !cluster->stopping ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+                    "event=connection-ended peer=%s role=%s "
+                    "name=%s why=\"%s\"",
+                    conn_peer(conn), protocol_role_name(session->hello.role), session->hello.name, why);
     if (session->node && session->node->session == session) {
         session->node->session = NULL;
         node_session_gone(cluster, session->node);

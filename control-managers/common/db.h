@@ -10,15 +10,16 @@
  * Entitlements of existing installations live in MongoDB's collection vm_required_resources as
  *   { vm_ip, host_ip, compute_units, memory (MB) }
  * and may be changed there by others at any time, so DB_VM rows are loaded again now and then. A document without
- * `name` is the VM of the name that its vm_ip makes. Our further fields are optional there: name, sharing, grouping, wait,
- * stored. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events, flyt_meta.
+ * `name` is the VM of the name that its vm_ip makes. Our further fields are optional there: name, sharing, grouping,
+ * wait, stored. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events, flyt_meta.
  * What is written must leave fields that we do not know untouched.
  *
- * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes). Three of them mend, and the call is to be repeated:
+ * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes). With three of them the caller repeats the call:
  *   -EAGAIN       the database cannot be reached at present; nothing was applied
  *   -EBUSY        another manager uses it, and this one stands by; nothing was applied
- *   -EINPROGRESS  (apply only) the connection was lost while the batch was on its way: all of it may have been applied, or
- *                 may be applied later. The same batch is to be repeated until there is another result; batches are idempotent
+ *   -EINPROGRESS  (apply only) the connection was lost while the batch was on its way: all of it may have been applied,
+ *                 or may be applied later. The caller repeats the same batch until there is another result; batches are
+ *                 idempotent
  * -ESTALE: another manager has taken the database over for good; this one is to end. No other result mends by itself.
  */
 #ifndef FLYT_CONTROL_DB_H
@@ -85,7 +86,13 @@ struct db_event {
 /* Single values: the next id, the cluster's name. Key: key. */
 struct db_meta { char key[DB_NAME_SIZE]; char value[DB_VALUE_SIZE]; };
 
-union db_row { struct db_vm vm; struct db_node node; struct db_server server; struct db_event event; struct db_meta meta; };
+union db_row {
+    struct db_vm vm;
+    struct db_node node;
+    struct db_server server;
+    struct db_event event;
+    struct db_meta meta;
+};
 
 enum db_action {
     DB_PUT,                                 /* insert, or replace the row with this key */
@@ -105,16 +112,16 @@ typedef int db_visit(void *context, enum db_kind, const union db_row *);   /* no
 
 struct db_operations {
     const char *kind;                       /* "sqlite", "mongodb" */
-    /* Opens and prepares what is missing (tables, indexes). -EAGAIN and -EBUSY are no reasons to give up: `*out` is valid
-       then, and calls try again to connect. */
+    /* Opens and prepares what is missing (tables, indexes). -EAGAIN and -EBUSY are no reasons to give up: `*out` is
+       valid then, and calls try again to connect. */
     int  (*open)(const char *uri, struct db **out, char *error);
     void (*close)(struct db *);
     /* All rows of the kinds, in any order of kinds; of each by key. Events: the newest `events`, oldest first.
        After an error, what was visited is to be forgotten. */
     int  (*load)(struct db *, unsigned kinds, unsigned events, db_visit *, void *context, char *error);
     int  (*apply)(struct db *, const struct db_change *, size_t count, char *error);
-    /* To be called every DB_KEEP_MS or so when nothing else is. It shows others that this manager lives, and this manager
-       that the database does. */
+    /* To be called every DB_KEEP_MS or so when nothing else is. It shows others that this manager lives, and this
+       manager that the database does. */
     int  (*keep)(struct db *, char *error);
 };
 
@@ -124,7 +131,8 @@ struct db { const struct db_operations *operations; };
 extern const struct db_operations db_sqlite;    /* db_sqlite.c: sqlite:///path, sqlite::memory: (tests) */
 extern const struct db_operations db_mongo;     /* db_mongo.c: mongodb://…, mongodb+srv://… */
 
-/* By the URI's scheme; -EINVAL when it is neither; -EAGAIN and -EBUSY as `open` says. The messages never show a password (db_uri_clean). */
+/* By the URI's scheme; -EINVAL when it is neither; -EAGAIN and -EBUSY as `open` says. The messages never show a
+   password (db_uri_clean). */
 int  db_open(const char *uri, struct db **, char *error);
 void db_close(struct db *);                                             /* NULL is allowed */
 static inline const char *db_kind_name(const struct db *db) { return db->operations->kind; }
@@ -146,7 +154,7 @@ static inline bool db_mends(int code) { return code == -EAGAIN || code == -EBUSY
 const char *db_uri_clean(const char *uri, char *buffer, size_t size);
 /* The URI that the keys of `vm-resource-db` make; user, password and dbname (flyt) may be "" or NULL.
    0 or -ENAMETOOLONG. */
-int  db_uri_mongo(const char *host, unsigned port, const char *user, const char *password, const char *dbname, char *buffer,
-                  size_t size, char *error);
+int db_uri_mongo(const char *host, unsigned port, const char *user, const char *password, const char *dbname,
+                 char *buffer, size_t size, char *error);
 
 #endif

@@ -39,7 +39,7 @@ struct mongo_db {
     bool             settled;           /* no journal of ours, or of who was before us, is left to be carried out */
     bool             indexed;
     struct mongo_lease lease;
-    bool             unsure;            /* the batch that was given last may have been applied: -EINPROGRESS was said of it */
+    bool unsure; /* the batch that was given last may have been applied: -EINPROGRESS was said of it */
     char             warned[EXPLAIN_SIZE];      /* said already */
 };
 
@@ -64,8 +64,19 @@ static int error_code(const bson_error_t *failure)
     case 13: case 18: return -EACCES;   /* Unauthorized, AuthenticationFailed */
     case 11000:       return -EEXIST;   /* DuplicateKey */
     /* Somebody else is primary now, or the server is going down (MongoDB's list of retryable errors). */
-    case 6: case 7: case 64: case 89: case 91: case 189: case 262: case 9001: case 10107: case 11600: case 11602: case 13435: case 13436:
-        return -EAGAIN;
+    case 6:
+    case 7:
+    case 64:
+    case 89:
+    case 91:
+    case 189:
+    case 262:
+    case 9001:
+    case 10107:
+    case 11600:
+    case 11602:
+    case 13435:
+    case 13436: return -EAGAIN;
     default:          return -EIO;
     }
 }
@@ -73,7 +84,8 @@ static int error_code(const bson_error_t *failure)
 static int fail(struct mongo_db *mongo, const char *what, const bson_error_t *failure, char *error)
 {
     int code = error_code(failure);
-    const char *advice = code == -EACCES ? "; check user, password and authSource of its address, and the rights of that user" : "";
+    const char *advice =
+        code == -EACCES ? "; check user, password and authSource of its address, and the rights of that user" : "";
     explain(error, code, "resource DB %s: %s: %s%s", mongo->where, what, failure->message, advice);
     if (code == -EAGAIN && mongo->client) {
         mongoc_client_destroy(mongo->client);
@@ -137,7 +149,8 @@ static int connect_client(struct mongo_db *mongo, char *error)
     mongo->client = mongoc_client_new_from_uri_with_error(mongo->uri, &failure);
     if (!mongo->client) {
         explain(error, 0, "resource DB %s: %s", mongo->where, failure.message);
-        return failure.domain == MONGOC_ERROR_STREAM ? -EAGAIN : -EINVAL;     /* names that could not be resolved; options */
+        return failure.domain == MONGOC_ERROR_STREAM ? -EAGAIN
+                                                     : -EINVAL; /* names that could not be resolved; options */
     }
     mongoc_client_set_error_api(mongo->client, MONGOC_ERROR_API_VERSION_2);
     return 0;
@@ -157,8 +170,8 @@ static void make_indexes(struct mongo_db *mongo)
         bson_t reply;
         bson_error_t failure;
         snprintf(name, sizeof name, "flyt_%s", fields[i]);
-        bson_t *command = BCON_NEW("createIndexes", BCON_UTF8(db_tables[0].collection), "indexes", "[", "{", "key", "{", fields[i],
-                                   BCON_INT32(1), "}", "name", BCON_UTF8(name), "}", "]");
+        bson_t *command = BCON_NEW("createIndexes", BCON_UTF8(db_tables[0].collection), "indexes", "[", "{", "key", "{",
+                                   fields[i], BCON_INT32(1), "}", "name", BCON_UTF8(name), "}", "]");
         if (!mongoc_client_write_command_with_opts(mongo->client, mongo->name, command, NULL, &reply, &failure))
             log_info("resource DB %s: no index on %s: %s", mongo->where, fields[i], failure.message);
         bson_destroy(&reply);
@@ -184,9 +197,12 @@ static int run_operations(struct mongo_db *mongo, const bson_t *operations, char
         const uint8_t *bytes;
         uint32_t size;
         int table = -1;
-        if (!bson_iter_recurse(&each, &in) || !bson_iter_find(&in, "on") || (table = bson_iter_int32(&in)) < 0 || table >= DB_TABLES ||
-            !bson_iter_recurse(&each, &found) || !bson_iter_find(&found, "match") || !BSON_ITER_HOLDS_DOCUMENT(&found)) {
-            code = explain(error, -EBADMSG, "resource DB %s: flyt_journal holds a batch that this version does not understand", mongo->where);
+        if (!bson_iter_recurse(&each, &in) || !bson_iter_find(&in, "on") || (table = bson_iter_int32(&in)) < 0 ||
+            table >= DB_TABLES || !bson_iter_recurse(&each, &found) || !bson_iter_find(&found, "match") ||
+            !BSON_ITER_HOLDS_DOCUMENT(&found)) {
+            code = explain(error, -EBADMSG,
+                           "resource DB %s: flyt_journal holds a batch that this version does not understand",
+                           mongo->where);
             break;
         }
         bson_iter_document(&found, &size, &bytes);
@@ -207,7 +223,8 @@ static int run_operations(struct mongo_db *mongo, const bson_t *operations, char
             taken = mongoc_bulk_operation_remove_many_with_opts(bulks[table], &match, NULL, &failure);
         }
         if (!taken)
-            code = explain(error, -EINVAL, "resource DB %s: a change was refused before it was sent: %s", mongo->where, failure.message);
+            code = explain(error, -EINVAL, "resource DB %s: a change was refused before it was sent: %s", mongo->where,
+                           failure.message);
     }
     for (int i = 0; i < DB_TABLES; i++) {
         bson_t reply;
@@ -254,8 +271,8 @@ static const char journal_name[] = "flyt_journal";
 static int journal_write(struct mongo_db *mongo, const bson_t *operations, char *error)
 {
     if (operations->len > MAX_JOURNAL)
-        return explain(error, -E2BIG, "resource DB %s: a batch of %u bytes is too large; at most %d fit", mongo->where, operations->len,
-                       (int)MAX_JOURNAL);
+        return explain(error, -E2BIG, "resource DB %s: a batch of %u bytes is too large; at most %d fit", mongo->where,
+                       operations->len, (int)MAX_JOURNAL);
     /* As bytes: names with $ may not be stored everywhere. */
     bson_t entry = BSON_INITIALIZER;
     bson_error_t failure;
@@ -447,8 +464,8 @@ static void order_vms(struct row_list *list, char *warning, const char *where)
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {
         if (kept && strcmp(list->rows[kept - 1].vm.name, list->rows[i].vm.name) == 0) {
-            explain(warning, 0, "resource DB %s: vm_required_resources has two documents for VM '%s'; one is ignored", where,
-                    list->rows[i].vm.name);
+            explain(warning, 0, "resource DB %s: vm_required_resources has two documents for VM '%s'; one is ignored",
+                    where, list->rows[i].vm.name);
             continue;
         }
         if (kept != i)
@@ -458,7 +475,8 @@ static void order_vms(struct row_list *list, char *warning, const char *where)
     list->count = kept;
 }
 
-static int load_table(struct mongo_db *mongo, const struct db_table *table, unsigned events, db_visit *visit, void *context, char *error)
+static int load_table(struct mongo_db *mongo, const struct db_table *table, unsigned events, db_visit *visit,
+                      void *context, char *error)
 {
     struct row_list list = { 0 };
     char warning[EXPLAIN_SIZE] = "", problem[EXPLAIN_SIZE];
@@ -481,9 +499,11 @@ static int load_table(struct mongo_db *mongo, const struct db_table *table, unsi
         if (mongo_row_read(table, document, &row, problem))
             code = keep_row(&list, &row);
         else if (table->kind == DB_VM)
-            explain(warning, 0, "resource DB %s: a document of %s is ignored: %s", mongo->where, table->collection, problem);
+            explain(warning, 0, "resource DB %s: a document of %s is ignored: %s", mongo->where, table->collection,
+                    problem);
         else
-            code = explain(error, -EBADMSG, "resource DB %s: a document of %s cannot be read: %s", mongo->where, table->collection, problem);
+            code = explain(error, -EBADMSG, "resource DB %s: a document of %s cannot be read: %s", mongo->where,
+                           table->collection, problem);
     }
     bool failed = code == 0 && mongoc_cursor_error(cursor, &failure);
     mongoc_cursor_destroy(cursor);
@@ -532,7 +552,8 @@ static int check_free(struct mongo_db *mongo, const union db_row *row, char *err
     bool taken = false;
     while (mongoc_cursor_next(cursor, &document)) {
         union db_row there;
-        bool ours = mongo->unsure && mongo_row_read(table, document, &there, problem) && db_row_equal(table, &there, row);
+        bool ours =
+            mongo->unsure && mongo_row_read(table, document, &there, problem) && db_row_equal(table, &there, row);
         taken = taken || !ours;
     }
     bool failed = mongoc_cursor_error(cursor, &failure);
@@ -563,8 +584,8 @@ static int check_insertions(struct mongo_db *mongo, const struct db_change *chan
     return code;
 }
 
-/* A write that is sent to a server which does not answer may be carried out much later. So the server is asked first whether it
-   is there: then the outcome is unknown only if the server stops between this answer and the next. */
+/* A write that is sent to a server which does not answer may be carried out much later. So the server is asked first
+   whether it is there: then the outcome is unknown only if the server stops between this answer and the next. */
 static int ask_whether_there(struct mongo_db *mongo, char *error)
 {
     bson_t *ping = BCON_NEW("ping", BCON_INT32(1));
@@ -619,5 +640,10 @@ static int mongo_keep(struct db *db, char *error)
 }
 
 const struct db_operations db_mongo = {
-    .kind = "mongodb", .open = mongo_open, .close = mongo_close, .load = mongo_load, .apply = mongo_apply, .keep = mongo_keep,
+    .kind = "mongodb",
+    .open = mongo_open,
+    .close = mongo_close,
+    .load = mongo_load,
+    .apply = mongo_apply,
+    .keep = mongo_keep,
 };

@@ -6,7 +6,8 @@
  * One manager at a time uses a file: a lock on FILE-lock says so, since two managers that do not know of each other
  * would both hand out the same GPU. The kernel drops that lock when its holder dies.
  *
- * Opening is tried again by every call while another manager has the file (-EBUSY), so `handle` may be NULL between calls.
+ * Opening is tried again by every call while another manager has the file (-EBUSY), so `handle` may be NULL between
+ * calls.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,8 @@ static const char *const migrations[] = {
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 
-/* Somebody may look into the file with other tools for a moment. Short, because one who waits for a change is told in time. */
+/* Somebody may look into the file with other tools for a moment. Short, because one who waits for a change is told
+   in time. */
 enum { BUSY_MS = 1500 };
 
 /* ---- errors ---- */
@@ -68,9 +70,11 @@ static int error_code(int result)
 static int fail(struct sqlite_db *sqlite, const char *what, int result, char *error)
 {
     int code = error_code(result);
-    const char *advice = code == -EBADMSG ? "; restore it from a copy, or move it away to begin anew" :
-                         code == -EACCES  ? "; the file and its folder must belong to the user that the cluster manager runs as" :
-                         (result & 0xff) == SQLITE_FULL ? "; make room on its file system" : "";
+    const char *advice = code == -EBADMSG ? "; restore it from a copy, or move it away to begin anew"
+                         : code == -EACCES
+                             ? "; the file and its folder must belong to the user that the cluster manager runs as"
+                         : (result & 0xff) == SQLITE_FULL ? "; make room on its file system"
+                                                          : "";
     return explain(error, code ? code : -EIO, "resource DB %s: %s: %s%s", sqlite->path, what,
                    sqlite->handle ? sqlite3_errmsg(sqlite->handle) : sqlite3_errstr(result), advice);
 }
@@ -118,15 +122,20 @@ static int take_lock(struct sqlite_db *sqlite, char *error)
     sqlite->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (sqlite->lock < 0) {
         code = -errno;
-        explain(error, code, "resource DB %s: cannot open %s: %s; its folder must exist and belong to the user that the cluster manager runs as",
+        explain(error, code,
+                "resource DB %s: cannot open %s: %s; its folder must exist and belong to the user that the cluster "
+                "manager runs as",
                 sqlite->path, path, strerror(-code));
     } else if (flock(sqlite->lock, LOCK_EX | LOCK_NB) < 0) {
         code = errno == EWOULDBLOCK ? -EBUSY : -errno;
         char holder[128] = "";
         ssize_t got = pread(sqlite->lock, holder, sizeof holder - 1, 0);
         holder[got > 0 ? strcspn(holder, "\n") : 0] = '\0';
-        explain(error, code, "resource DB %s: another cluster manager uses it (%s; it holds the lock on %s): this one takes over when "
-                "that one has ended", sqlite->path, *holder ? holder : "nobody knows which", path);
+        explain(
+            error, code,
+            "resource DB %s: another cluster manager uses it (%s; it holds the lock on %s): this one takes over when "
+            "that one has ended",
+            sqlite->path, *holder ? holder : "nobody knows which", path);
     } else {
         write_holder(sqlite->lock);
     }
@@ -146,7 +155,9 @@ static int create_file(struct sqlite_db *sqlite, char *error)
     if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (stat.st_mode & 077))
         code = fchmod(fd, stat.st_mode & 0700) < 0 ? -errno : 0;
     close(fd);                          /* nobody has locks on it yet, so none is lost by this */
-    return code ? explain(error, code, "resource DB %s: others may read it, and chmod 600 failed: %s", sqlite->path, strerror(-code)) : 0;
+    return code ? explain(error, code, "resource DB %s: others may read it, and chmod 600 failed: %s", sqlite->path,
+                          strerror(-code))
+                : 0;
 }
 
 static int execute(struct sqlite_db *sqlite, const char *sql, char *error)
@@ -172,8 +183,10 @@ static int migrate(struct sqlite_db *sqlite, char *error)
     if (code == 0)
         code = read_version(sqlite, &version, error);
     if (code == 0 && version > MIGRATIONS)
-        code = explain(error, -EPROTO, "resource DB %s: a newer Flyt wrote it (version %d, this one knows %d); update this machine's Flyt",
-                       sqlite->path, version, MIGRATIONS);
+        code =
+            explain(error, -EPROTO,
+                    "resource DB %s: a newer Flyt wrote it (version %d, this one knows %d); update this machine's Flyt",
+                    sqlite->path, version, MIGRATIONS);
     for (; code == 0 && version < MIGRATIONS; version++)
         code = execute(sqlite, migrations[version], error);
     char pragma[64];
@@ -207,7 +220,8 @@ static int prepare_table(struct sqlite_db *sqlite, int index, char *error)
     if (code == 0)
         code = prepare(sqlite, &sqlite->delete[index], sql, error);
     if (table->kind == DB_EVENT)
-        snprintf(sql, sizeof sql, "SELECT * FROM (SELECT %s FROM %s ORDER BY %s DESC LIMIT ?) ORDER BY %s", columns, table->name, key, key);
+        snprintf(sql, sizeof sql, "SELECT * FROM (SELECT %s FROM %s ORDER BY %s DESC LIMIT ?) ORDER BY %s", columns,
+                 table->name, key, key);
     else
         snprintf(sql, sizeof sql, "SELECT %s FROM %s ORDER BY %s", columns, table->name, key);
     if (code == 0)
@@ -230,7 +244,8 @@ static int open_handle(struct sqlite_db *sqlite, char *error)
             code = create_file(sqlite, error);
     }
     if (code == 0) {
-        int result = sqlite3_open_v2(sqlite->path, &sqlite->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+        int result = sqlite3_open_v2(sqlite->path, &sqlite->handle,
+                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
         if (result != SQLITE_OK)
             code = fail(sqlite, "cannot open it", result, error);
     }
@@ -265,7 +280,10 @@ static int sqlite_open(const char *uri, struct db **out, char *error)
     *out = NULL;
     const char *path = strncmp(uri, "sqlite://", 9) == 0 ? uri + 9 : uri + 7;
     if (*path != '/' && strcmp(path, ":memory:") != 0)
-        return explain(error, -EINVAL, "resource DB '%s': after sqlite:// an absolute path is expected, as in sqlite:///var/lib/flyt/flyt.db", uri);
+        return explain(
+            error, -EINVAL,
+            "resource DB '%s': after sqlite:// an absolute path is expected, as in sqlite:///var/lib/flyt/flyt.db",
+            uri);
     struct sqlite_db *sqlite = calloc(1, sizeof *sqlite);
     char *copy = strdup(path);
     if (!sqlite || !copy) {
@@ -337,7 +355,8 @@ static int load_table(struct sqlite_db *sqlite, int index, unsigned events, db_v
         db_row_clear(table->kind, &row);
         for (size_t i = 0; code == 0 && i < table->count; i++)
             if (!read_field(statement, (int)i, &table->fields[i], &row))
-                code = explain(error, -EBADMSG, "resource DB %s: a row of %s has no valid %s", sqlite->path, table->name, table->fields[i].name);
+                code = explain(error, -EBADMSG, "resource DB %s: a row of %s has no valid %s", sqlite->path,
+                               table->name, table->fields[i].name);
         if (code == 0)
             code = visit(context, table->kind, &row);
     }
@@ -420,5 +439,6 @@ static int sqlite_keep(struct db *db, char *error)
 }
 
 const struct db_operations db_sqlite = {
-    .kind = "sqlite", .open = sqlite_open, .close = sqlite_close, .load = sqlite_load, .apply = sqlite_apply, .keep = sqlite_keep,
+    .kind = "sqlite", .open = sqlite_open, .close = sqlite_close, .load = sqlite_load, .apply = sqlite_apply,
+    .keep = sqlite_keep,
 };

@@ -115,7 +115,7 @@ static void say_state(struct db_worker *worker, enum db_state state, const char 
 /* What the result of a call says of the database. */
 static void judge(struct db_worker *worker, int code, const char *why)
 {
-    if (code == 0 || code == -EEXIST || code == -EINVAL || code == -E2BIG)      /* the last three are about what was asked */
+    if (code == 0 || code == -EEXIST || code == -EINVAL || code == -E2BIG) /* the last three are about what was asked */
         say_state(worker, DB_UP, worker->told ? "the resource DB is back" : "the resource DB is open");
     else if (code != -ESTALE)
         say_state(worker, code == -EBUSY ? DB_ELSEWHERE : DB_AWAY, why);
@@ -238,8 +238,8 @@ static struct db_job *drop_withdrawn(struct db_worker *worker, struct db_job *fi
     return first;
 }
 
-/* Tries the batch again and again while the database is away. *batch loses those that are withdrawn, until the database may
-   have some of it; then all of it has to be carried through, or nobody would know what happened. */
+/* Tries the batch again and again while the database is away. *batch loses those that are withdrawn, until the
+   database may have some of it; then all of it has to be carried through, or nobody would know what happened. */
 static int insist(struct db_worker *worker, struct db *db, struct db_job **batch, char *error)
 {
     unsigned delay = RETRY_MIN_MS;

@@ -2,9 +2,9 @@
  * db_worker.h: one thread that owns a struct db, and the queue before it. The loop never waits for the database.
  *
  * Batches are applied in the order in which they were given; those that wait are joined into one, so that a busy
- * manager commits once for many. While the database is away the worker keeps trying, with back-off; what waits is bounded
- * (DB_WORKER_MAX changes): then db_worker_apply refuses. A change that somebody waits for can be withdrawn, as long as it is
- * sure that the database has nothing of it.
+ * manager commits once for many. While the database is away the worker keeps trying, with back-off; what waits is
+ * bounded (DB_WORKER_MAX changes): then db_worker_apply refuses. A change that somebody waits for can be withdrawn, as
+ * long as it is sure that the database has nothing of it.
  */
 #ifndef FLYT_CONTROL_DB_WORKER_H
 #define FLYT_CONTROL_DB_WORKER_H
@@ -38,11 +38,13 @@ int  db_worker_start(struct loop *, const char *uri, const struct db_worker_even
 void db_worker_stop(struct db_worker *, unsigned timeout_ms);
 
 /* Copies the changes. done (may be NULL) runs in the loop's thread, in order: 0 once they are durable, else why they
-   never will be. -ENOSPC (nothing queued, done is not called) when too much waits. *job (may be NULL) is valid until done runs. */
+   never will be. -ENOSPC (nothing queued, done is not called) when too much waits. *job (may be NULL) is valid until
+   done runs. */
 int  db_worker_apply(struct db_worker *, const struct db_change *, size_t count,
                      void (*done)(void *context, int error, const char *why), void *context, struct db_job **job);
-/* Gives the job up, if that is possible. true: nothing of it was begun, and done is not called. false: the database has it
-   at present. Then done is called with -ECANCELED as soon as it is sure that nothing was applied; else the job goes on. */
+/* Gives the job up, if that is possible. true: nothing of it was begun, and done is not called. false: the database
+   has it at present. Then done is called with -ECANCELED as soon as it is sure that nothing was applied; else the
+   job goes on. */
 bool db_worker_withdraw(struct db_worker *, struct db_job *);
 
 /* Rows as loaded, in the loop's thread. error 0: count rows of kinds[i], rows[i], valid until return. */

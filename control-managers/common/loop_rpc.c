@@ -72,7 +72,8 @@ static struct call *call_create(struct conn *conn, uint32_t xid, uint32_t proced
     struct call *call = malloc(sizeof *call);
     if (!call)
         return NULL;
-    *call = (struct call){ .next = conn->calls, .back = &conn->calls, .conn = conn, .xid = xid, .procedure = procedure };
+    *call =
+        (struct call){ .next = conn->calls, .back = &conn->calls, .conn = conn, .xid = xid, .procedure = procedure };
     if (call->next)
         call->next->back = &call->next;
     conn->calls = call;
@@ -105,8 +106,8 @@ void call_reply(struct call *call, const void *result)
         protocol_procedures[call->procedure].result(&xdr, (void *)result) && xdr_getpos(&xdr) <= CTL_MAX_RECORD) {
         encode_send(conn, &xdr);
     } else {
-        log_error("event=reply-too-large peer=%s procedure=%s: the result does not fit the protocol's bounds", conn->peer,
-                  procedure_name(call->procedure));
+        log_error("event=reply-too-large peer=%s procedure=%s: the result does not fit the protocol's bounds",
+                  conn->peer, procedure_name(call->procedure));
         reply_accepted(conn, call->xid, SYSTEM_ERR);
     }
     call_free(call);
@@ -203,8 +204,8 @@ static void overdue(struct loop_timer *timer, void *context)
     finish(call, -ETIMEDOUT, why, NULL);
 }
 
-int conn_call(struct conn *conn, uint32_t number, const void *args, unsigned deadline_ms, conn_done *done, void *context,
-              char *error)
+int conn_call(struct conn *conn, uint32_t number, const void *args, unsigned deadline_ms, conn_done *done,
+              void *context, char *error)
 {
     const struct protocol_procedure *procedure = protocol_procedure(number);
     static const ctl_nothing nothing;
@@ -346,7 +347,8 @@ size_t conn_handle_records(struct conn *conn)
         handled++;
         conn->heard = loop_now(conn->loop);
         if (record.size < 8)
-            conn_doom(conn, -EPROTO, "the peer sent a message of %zu bytes, which is neither call nor reply", record.size);
+            conn_doom(conn, -EPROTO, "the peer sent a message of %zu bytes, which is neither call nor reply",
+                      record.size);
         else if (word_at(record.bytes + 4) == CALL)
             handle_call(conn, &record);
         else

@@ -71,8 +71,9 @@ static int write_pem(struct flytctl *ctl, const char *path, BIO *bio, enum reade
 static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key, enum readers readers)
 {
     BIO *bio = BIO_new(BIO_s_mem());
-    int code = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) ? write_pem(ctl, path, bio, readers)
-                                                                                       : fail_openssl(ctl, "cannot encode a key");
+    int code = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL)
+                   ? write_pem(ctl, path, bio, readers)
+                   : fail_openssl(ctl, "cannot encode a key");
     BIO_free(bio);
     return code;
 }
@@ -142,7 +143,8 @@ static bool set_serial(X509 *certificate)
 }
 
 /* Valid from an hour ago: clocks differ. issuer NULL: signed by itself. */
-static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key, const char *hosts)
+static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key,
+                              const char *hosts)
 {
     X509 *certificate = X509_new();
     X509_NAME *name = certificate ? X509_get_subject_name(certificate) : NULL;
@@ -217,7 +219,12 @@ static bool alternative_names(struct flytctl *ctl, char *text, size_t size)
     return true;
 }
 
-struct issue { const char *folder, *out, *base; char common_name[128], hosts[4096]; uint64_t days; enum readers readers; };
+struct issue {
+    const char *folder, *out, *base;
+    char common_name[128], hosts[4096];
+    uint64_t days;
+    enum readers readers;
+};
 
 static bool read_issue(struct flytctl *ctl, struct issue *issue)
 {
@@ -295,8 +302,12 @@ static void time_text(const ASN1_TIME *time, char *text, size_t size)
 int command_ca_show(struct flytctl *ctl)
 {
     static const struct column columns[] = {
-        { "FILE", "file", COLUMN_END, NULL, 0 },  { "NAME", "name", COLUMN_TEXT, NULL, 0 },    { "ISSUER", "issuer", COLUMN_TEXT, NULL, 0 },
-        { "FROM", "from", COLUMN_TEXT, NULL, 1 },  { "UNTIL", "until", COLUMN_TEXT, NULL, 0 },  { "VALID", "valid", COLUMN_YES, NULL, 0 },
+        { "FILE", "file", COLUMN_END, NULL, 0 },
+        { "NAME", "name", COLUMN_TEXT, NULL, 0 },
+        { "ISSUER", "issuer", COLUMN_TEXT, NULL, 0 },
+        { "FROM", "from", COLUMN_TEXT, NULL, 1 },
+        { "UNTIL", "until", COLUMN_TEXT, NULL, 0 },
+        { "VALID", "valid", COLUMN_YES, NULL, 0 },
     };
     json_t *rows = json_array();
     for (int i = 0; i < ctl->argc; i++) {

@@ -5,14 +5,19 @@
 
 #include "control-managers/flytctl/flytctl.h"
 
-#define WHOM                                                                                                                       \
-    { "ip", 'i', "VM", "name or address of the VM", false },                                                                       \
-    { "client-id", 'c', "ID", "only this program (all)", false },                                                                  \
-    { "sm-cores", 's', "N", "streaming multiprocessors", false },                                                                  \
-    { "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false }
+#define WHOM                                                                                \
+    { "ip", 'i', "VM", "name or address of the VM", false },                                \
+        { "client-id", 'c', "ID", "only this program (all)", false },                       \
+        { "sm-cores", 's', "N", "streaming multiprocessors", false },                       \
+    {                                                                                       \
+        "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false \
+    }
 const struct option_row change_options[] = { WHOM, { 0 } };
 const struct option_row migrate_options[] = {
-    WHOM, { "dst-node", 'n', "NODE", "node to move to", false }, { "dst-gpu", 'g', "GPU", "GPU to move to", false }, { 0 },
+    WHOM,
+    { "dst-node", 'n', "NODE", "node to move to", false },
+    { "dst-gpu", 'g', "GPU", "GPU to move to", false },
+    { 0 },
 };
 const struct option_row migrate_auto_options[] = { WHOM, { 0 } };
 const struct option_row grouping_options[] = {
@@ -30,8 +35,8 @@ static bool read_whom(struct flytctl *ctl, struct whom *whom)
         complain(ctl, EXIT_USAGE, "which VM? --ip is needed");
         return false;
     }
-    return option_number(ctl, "client-id", 0, UINT64_MAX, &whom->client) && option_number(ctl, "sm-cores", 0, 1000000, &whom->sms) &&
-           option_size(ctl, "memory", &whom->memory);
+    return option_number(ctl, "client-id", 0, UINT64_MAX, &whom->client) &&
+           option_number(ctl, "sm-cores", 0, 1000000, &whom->sms) && option_size(ctl, "memory", &whom->memory);
 }
 
 int command_change(struct flytctl *ctl)
@@ -43,8 +48,13 @@ int command_change(struct flytctl *ctl)
         return complain(ctl, EXIT_USAGE, "nothing is to be changed: give --sm-cores, --memory, or both");
     const char *name = ctl->command->name;
     admin_change_args args = {
-        .vm = whom.vm, .client = whom.client, .sms = (unsigned)whom.sms, .memory = whom.memory,
-        .kind = strcmp(name, "inc-resources") == 0 ? ADMIN_CHANGE_INCREASE : strcmp(name, "dec-resources") == 0 ? ADMIN_CHANGE_DECREASE : ADMIN_CHANGE_SET,
+        .vm = whom.vm,
+        .client = whom.client,
+        .sms = (unsigned)whom.sms,
+        .memory = whom.memory,
+        .kind = strcmp(name, "inc-resources") == 0   ? ADMIN_CHANGE_INCREASE
+                : strcmp(name, "dec-resources") == 0 ? ADMIN_CHANGE_DECREASE
+                                                     : ADMIN_CHANGE_SET,
     };
     return ask_plain(ctl, ADMIN_CHANGE, &args, "%s changed", whom.vm);
 }
@@ -57,7 +67,13 @@ int command_migrate(struct flytctl *ctl)
         return EXIT_USAGE;
     bool automatic = strcmp(ctl->command->name, "migrate-auto") == 0;
     admin_migrate_args args = {
-        .vm = whom.vm, .client = whom.client, .sms = (unsigned)whom.sms, .memory = whom.memory, .automatic = automatic, .node = nothing, .gpu = nothing,
+        .vm = whom.vm,
+        .client = whom.client,
+        .sms = (unsigned)whom.sms,
+        .memory = whom.memory,
+        .automatic = automatic,
+        .node = nothing,
+        .gpu = nothing,
     };
     if (!automatic) {
         if (!option(ctl, "dst-node"))

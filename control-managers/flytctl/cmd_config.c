@@ -12,8 +12,11 @@
 #include "control-managers/node-manager/schema.h"
 
 const struct option_row config_check_options[] = {
-    { "daemon", 'd', "DAEMON", "whose it is, where the file's name does not say: cluster-manager, node-manager, client-manager, flytctl", false },
-    { "user", 'u', "USER", "whom the daemon runs as (root: as installed, else you); each file is tried as that user", false },
+    { "daemon", 'd', "DAEMON",
+      "whose it is, where the file's name does not say: cluster-manager, node-manager, client-manager, flytctl",
+      false },
+    { "user", 'u', "USER", "whom the daemon runs as (root: as installed, else you); each file is tried as that user",
+      false },
     { "ports", 'p', NULL, "also that its ports are free now (before the daemon starts)", false },
     { 0 },
 };
@@ -29,7 +32,8 @@ static const struct daemon { const char *name; const struct config_schema *schem
 static const struct daemon *find_daemon(const char *name, bool part)
 {
     for (size_t i = 0; i < COUNT(daemons); i++)
-        if (part ? strstr(name, daemons[i].name) != NULL : strcmp(name, daemons[i].name) == 0 || strcmp(name, daemons[i].schema->daemon) == 0)
+        if (part ? strstr(name, daemons[i].name) != NULL
+                 : strcmp(name, daemons[i].name) == 0 || strcmp(name, daemons[i].schema->daemon) == 0)
             return &daemons[i];
     return NULL;
 }
@@ -43,7 +47,8 @@ static void print_check(const json_t *result)
     json_array_foreach(json_object_get(result, "notes"), i, line)
         printf("note: %s\n", json_string_value(line));
     if (json_is_true(json_object_get(result, "ok")))
-        printf("%s: good (%s, as user %s)\n", json_string_value(json_object_get(result, "file")), json_string_value(json_object_get(result, "daemon")),
+        printf("%s: good (%s, as user %s)\n", json_string_value(json_object_get(result, "file")),
+               json_string_value(json_object_get(result, "daemon")),
                json_string_value(json_object_get(result, "user")));
 }
 
@@ -52,7 +57,9 @@ int command_config_check(struct flytctl *ctl)
     const char *whose = option(ctl, "daemon"), *user = option(ctl, "user");
     const struct daemon *named = whose ? find_daemon(whose, false) : NULL;
     if (whose && !named)
-        return complain(ctl, EXIT_USAGE, "there is no daemon '%s': cluster-manager, node-manager, client-manager and flytctl are", whose);
+        return complain(ctl, EXIT_USAGE,
+                        "there is no daemon '%s': cluster-manager, node-manager, client-manager and flytctl are",
+                        whose);
     const struct passwd *as = user ? getpwnam(user) : NULL;
     if (user && !as)
         return complain(ctl, EXIT_USAGE, "there is no user '%s' on this machine", user);
@@ -65,11 +72,16 @@ int command_config_check(struct flytctl *ctl)
         const struct daemon *daemon = named ? named : find_daemon(base, true);
         if (!daemon) {
             json_decref(results);
-            return complain(ctl, EXIT_USAGE, "%s: whose configuration is it? Its name does not say; use --daemon", ctl->argv[i]);
+            return complain(ctl, EXIT_USAGE, "%s: whose configuration is it? Its name does not say; use --daemon",
+                            ctl->argv[i]);
         }
-        json_t *result = check_configuration(&(struct check_request){ .path = ctl->argv[i], .schema = daemon->schema, .usual_user = daemon->user,
-                                                                      .anybody = daemon->schema == &flytctl_config_schema, .user = user,
-                                                                      .ports = option_count(ctl, "ports") > 0 });
+        json_t *result =
+            check_configuration(&(struct check_request){ .path = ctl->argv[i],
+                                                         .schema = daemon->schema,
+                                                         .usual_user = daemon->user,
+                                                         .anybody = daemon->schema == &flytctl_config_schema,
+                                                         .user = user,
+                                                         .ports = option_count(ctl, "ports") > 0 });
         if (!result) {
             json_decref(results);
             return complain(ctl, EXIT_FAILED, "%s cannot be checked: no memory, or no process", ctl->argv[i]);
@@ -90,7 +102,9 @@ int command_config_keys(struct flytctl *ctl)
 {
     const struct daemon *daemon = find_daemon(ctl->argv[0], false);
     if (!daemon)
-        return complain(ctl, EXIT_USAGE, "there is no daemon '%s': cluster-manager, node-manager, client-manager and flytctl are", ctl->argv[0]);
+        return complain(ctl, EXIT_USAGE,
+                        "there is no daemon '%s': cluster-manager, node-manager, client-manager and flytctl are",
+                        ctl->argv[0]);
     const struct config_schema *schema = daemon->schema;
     if (!ctl->json) {
         config_print_schema(schema, stdout);
@@ -99,8 +113,9 @@ int command_config_keys(struct flytctl *ctl)
     json_t *rows = json_array();
     for (size_t i = 0; i < schema->count; i++) {
         const struct config_key *key = &schema->keys[i];
-        json_array_append_new(rows, json_pack("{s:s, s:o, s:b, s:o}", "key", key->path, "initial", key->initial ? json_text(key->initial) : json_null(),
-                                              "reload", key->reload, "help", json_text(key->help)));
+        json_array_append_new(rows, json_pack("{s:s, s:o, s:b, s:o}", "key", key->path, "initial",
+                                              key->initial ? json_text(key->initial) : json_null(), "reload",
+                                              key->reload, "help", json_text(key->help)));
     }
     print_json(rows);
     return EXIT_FINE;

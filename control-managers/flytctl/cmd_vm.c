@@ -9,31 +9,50 @@
 #include "control-managers/flytctl/flytctl.h"
 #include "cpu/common/secret.h"
 
-#define ENTITLEMENT                                                                                                                                  \
-    { "sms", 's', "N", "streaming multiprocessors", false },                                                                                         \
-    { "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false },                                                                                 \
-    { "address", 'a', "IP", "address of the VM", false },                                                                                            \
-    { "host", 'H', "IP", "machine that hosts it, or its node's name; a GPU there is preferred", false },                                                                  \
-    { "sharing", 0, "LIST", "accepted: exclusive, mig, time-slice, mps, any (as configured)", false },                                               \
-    { "grouping", 'g', "on|off", "one GPU server for all its programs, or one each (on)", false },                                                   \
-    { "wait", 'w', "WHAT", "when no GPU is free: in-line, fail, or default (as configured)", false },                                               \
+#define ENTITLEMENT \
+    { "sms", 's', "N", "streaming multiprocessors", false }, \
+    { "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false }, \
+    { "address", 'a', "IP", "address of the VM", false }, \
+    { "host", 'H', "IP", "machine that hosts it, or its node's name; a GPU there is preferred", false }, \
+    { "sharing", 0, "LIST", "accepted: exclusive, mig, time-slice, mps, any (as configured)", false }, \
+    { "grouping", 'g', "on|off", "one GPU server for all its programs, or one each (on)", false }, \
+    { "wait", 'w', "WHAT", "when no GPU is free: in-line, fail, or default (as configured)", false }, \
     { "secret-file", 0, "FILE", "write its new secret there instead of printing it", false }
 const struct option_row vm_add_options[] = { ENTITLEMENT, { 0 } };
-const struct option_row vm_set_options[] = { ENTITLEMENT, { "new-secret", 0, NULL, "make a new secret; connections of the old one end", false }, { 0 } };
+const struct option_row vm_set_options[] = {
+    ENTITLEMENT, { "new-secret", 0, NULL, "make a new secret; connections of the old one end", false }, { 0 }
+};
 
 static const struct column vm_columns[] = {
-    { "NAME", "name", COLUMN_TEXT, NULL, 0 },       { "ADDRESS", "address", COLUMN_TEXT, NULL, 3 },  { "HOST", "host", COLUMN_TEXT, NULL, 6 },
-    { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },       { "MEMORY", "memory", COLUMN_SIZE, NULL, 0 },    { "SHARING", "sharing", COLUMN_LIST, NULL, 4 },
-    { "GROUPING", "grouping", COLUMN_YES, NULL, 5 }, { "CONNECTED", "connected", COLUMN_YES, NULL, 1 }, { "SERVERS", "servers", COLUMN_NUMBER, NULL, 2 },
-    { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 }, { "WAITING", "waiting", COLUMN_NUMBER, NULL, 0 },
+    { "NAME", "name", COLUMN_TEXT, NULL, 0 },
+    { "ADDRESS", "address", COLUMN_TEXT, NULL, 3 },
+    { "HOST", "host", COLUMN_TEXT, NULL, 6 },
+    { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },
+    { "MEMORY", "memory", COLUMN_SIZE, NULL, 0 },
+    { "SHARING", "sharing", COLUMN_LIST, NULL, 4 },
+    { "GROUPING", "grouping", COLUMN_YES, NULL, 5 },
+    { "CONNECTED", "connected", COLUMN_YES, NULL, 1 },
+    { "SERVERS", "servers", COLUMN_NUMBER, NULL, 2 },
+    { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 },
+    { "WAITING", "waiting", COLUMN_NUMBER, NULL, 0 },
 };
 
 static const struct column vm_fields[] = {
-    { "Name", "name", COLUMN_TEXT, NULL, 0 },       { "Address", "address", COLUMN_TEXT, NULL, 0 },  { "Host", "host", COLUMN_TEXT, NULL, 0 },
-    { "SMs", "sms", COLUMN_NUMBER, NULL, 0 },       { "Memory", "memory", COLUMN_SIZE, NULL, 0 },    { "Sharing accepted", "sharing", COLUMN_LIST, NULL, 0 },
-    { "Grouping", "grouping", COLUMN_YES, NULL, 0 }, { "When no GPU is free", "wait", COLUMN_TEXT, NULL, 0 }, { "Has a secret", "has_secret", COLUMN_YES, NULL, 0 },
-    { "Connected", "connected", COLUMN_YES, NULL, 0 }, { "Encrypted", "encrypted", COLUMN_YES, NULL, 0 }, { "Last heard", "last_heard", COLUMN_AGO, NULL, 0 }, { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 },
-    { "Programs", "programs", COLUMN_NUMBER, NULL, 0 }, { "Waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
+    { "Name", "name", COLUMN_TEXT, NULL, 0 },
+    { "Address", "address", COLUMN_TEXT, NULL, 0 },
+    { "Host", "host", COLUMN_TEXT, NULL, 0 },
+    { "SMs", "sms", COLUMN_NUMBER, NULL, 0 },
+    { "Memory", "memory", COLUMN_SIZE, NULL, 0 },
+    { "Sharing accepted", "sharing", COLUMN_LIST, NULL, 0 },
+    { "Grouping", "grouping", COLUMN_YES, NULL, 0 },
+    { "When no GPU is free", "wait", COLUMN_TEXT, NULL, 0 },
+    { "Has a secret", "has_secret", COLUMN_YES, NULL, 0 },
+    { "Connected", "connected", COLUMN_YES, NULL, 0 },
+    { "Encrypted", "encrypted", COLUMN_YES, NULL, 0 },
+    { "Last heard", "last_heard", COLUMN_AGO, NULL, 0 },
+    { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 },
+    { "Programs", "programs", COLUMN_NUMBER, NULL, 0 },
+    { "Waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
 };
 
 static bool read_words(struct flytctl *ctl, admin_vm *vm)
@@ -64,10 +83,13 @@ static bool read_entitlement(struct flytctl *ctl, admin_vm *vm)
     uint64_t sms = 0;
     *vm = (admin_vm){ .name = ctl->argv[0], .address = nothing, .host = nothing };
     if (!protocol_name_valid(vm->name)) {
-        complain(ctl, EXIT_USAGE, "'%s' is no name for a VM: up to %d letters, digits and ._:- are, not beginning with - or .", vm->name, CTL_MAX_NAME);
+        complain(ctl, EXIT_USAGE,
+                 "'%s' is no name for a VM: up to %d letters, digits and ._:- are, not beginning with - or .", vm->name,
+                 CTL_MAX_NAME);
         return false;
     }
-    if (!option_number(ctl, "sms", 0, 1000000, &sms) || !option_size(ctl, "memory", &vm->memory) || !read_words(ctl, vm))
+    if (!option_number(ctl, "sms", 0, 1000000, &sms) || !option_size(ctl, "memory", &vm->memory) ||
+        !read_words(ctl, vm))
         return false;
     vm->sms = (unsigned)sms;
     if (option(ctl, "address"))
@@ -97,7 +119,8 @@ static int give_secret(struct flytctl *ctl, const char *what, const char *name, 
                 fprintf(stderr, "flytctl: the secret: %s\n", secret);
         }
     }
-    json_t *members = json_pack("{s:o, s:o}", "name", json_text(name), "secret", file || !*secret ? json_null() : json_text(secret));
+    json_t *members =
+        json_pack("{s:o, s:o}", "name", json_text(name), "secret", file || !*secret ? json_null() : json_text(secret));
     if (!*secret)
         report(ctl, members, "VM %s %s%s%s", name, what, *remark ? ": " : "", remark);
     else if (file)
@@ -105,15 +128,17 @@ static int give_secret(struct flytctl *ctl, const char *what, const char *name, 
     else if (ctl->json && code == EXIT_FINE)
         report(ctl, members, "VM %s %s%s%s", name, what, *remark ? ": " : "", remark);
     else if (!ctl->json)
-        report(ctl, members, "VM %s %s%s%s. Its secret, which is shown only now, belongs in /etc/flyt/vm.secret of the VM (root:flyt, mode 0640):\n%s", name, what,
-               *remark ? ": " : "", remark, secret);
+        report(ctl, members,
+               "VM %s %s%s%s. Its secret, which is shown only now, belongs in /etc/flyt/vm.secret of the VM "
+               "(root:flyt, mode 0640):\n%s",
+               name, what, *remark ? ": " : "", remark, secret);
     else
         json_decref(members);
     return code;
 }
 
-/* The change may be made yet, and then this is the VM's secret, which nobody could ask for again. A file with the secret that
-   holds until then stays as it is. */
+/* The change may be made yet, and then this is the VM's secret, which nobody could ask for again. A file with the
+   secret that holds until then stays as it is. */
 static int give_secret_perhaps(struct flytctl *ctl, const char *name, const admin_vm_add_result *result)
 {
     char error[EXPLAIN_SIZE], path[4096] = "";
@@ -123,11 +148,14 @@ static int give_secret_perhaps(struct flytctl *ctl, const char *name, const admi
     if (file)
         snprintf(path, sizeof path, "%s%s", file, option_count(ctl, "new-secret") ? ".new" : "");
     if (file && secret_write(path, secret, strlen(secret), error) == 0)
-        return complain_more(ctl, EXIT_UNKNOWN, json_pack("{s:o, s:n, s:o}", "name", json_text(name), "secret", "secret_file", json_text(path)),
-                             "%s. If the change is made, the secret of VM %s is the one in %s", result->status.text, name, path);
-    return complain_more(ctl, EXIT_UNKNOWN, json_pack("{s:o, s:o}", "name", json_text(name), "secret", json_text(secret)),
-                         "%s. If the change is made, the secret of VM %s is this one, which is shown only now:%s%s", result->status.text,
-                         name, ctl->json ? "" : "\n", ctl->json ? " see `secret`" : secret);
+        return complain_more(
+            ctl, EXIT_UNKNOWN,
+            json_pack("{s:o, s:n, s:o}", "name", json_text(name), "secret", "secret_file", json_text(path)),
+            "%s. If the change is made, the secret of VM %s is the one in %s", result->status.text, name, path);
+    return complain_more(ctl, EXIT_UNKNOWN,
+                         json_pack("{s:o, s:o}", "name", json_text(name), "secret", json_text(secret)),
+                         "%s. If the change is made, the secret of VM %s is this one, which is shown only now:%s%s",
+                         result->status.text, name, ctl->json ? "" : "\n", ctl->json ? " see `secret`" : secret);
 }
 
 /* Before anything is changed: could the secret be written there? */
@@ -140,7 +168,8 @@ static int check_secret_file(struct flytctl *ctl)
         return EXIT_FINE;
     snprintf(folder, sizeof folder, "%s", file);
     if (access(dirname(folder), W_OK | X_OK) != 0)
-        return complain(ctl, EXIT_FAILED, "--secret-file: nothing can be written to %s: %s. Nothing was changed", folder, strerror(errno));
+        return complain(ctl, EXIT_FAILED, "--secret-file: nothing can be written to %s: %s. Nothing was changed",
+                        folder, strerror(errno));
     if (stat(file, &there) == 0 && !S_ISREG(there.st_mode))
         return complain(ctl, EXIT_USAGE, "--secret-file: %s is no file. Nothing was changed", file);
     return EXIT_FINE;
@@ -172,15 +201,19 @@ int command_vm_add(struct flytctl *ctl)
     if (!read_entitlement(ctl, &args.vm))
         return EXIT_USAGE;
     if (!args.vm.sms || !args.vm.memory)
-        return complain(ctl, EXIT_USAGE, "a VM is entitled to something: --sms N and --memory SIZE are needed, both above 0");
+        return complain(ctl, EXIT_USAGE,
+                        "a VM is entitled to something: --sms N and --memory SIZE are needed, both above 0");
     return ask_for_secret(ctl, ADMIN_VM_ADD, &args, "added", args.vm.name);
 }
 
 int command_vm_set(struct flytctl *ctl)
 {
-    static const struct { const char *name; unsigned bit; } bits[] = {
-        { "address", ADMIN_VM_SET_ADDRESS }, { "host", ADMIN_VM_SET_HOST },         { "sms", ADMIN_VM_SET_SMS },   { "memory", ADMIN_VM_SET_MEMORY },
-        { "sharing", ADMIN_VM_SET_SHARING }, { "grouping", ADMIN_VM_SET_GROUPING }, { "wait", ADMIN_VM_SET_WAIT }, { "new-secret", ADMIN_VM_SET_SECRET },
+    static const struct { const char *name; unsigned bit;
+    } bits[] = {
+        { "address", ADMIN_VM_SET_ADDRESS }, { "host", ADMIN_VM_SET_HOST },
+        { "sms", ADMIN_VM_SET_SMS },         { "memory", ADMIN_VM_SET_MEMORY },
+        { "sharing", ADMIN_VM_SET_SHARING }, { "grouping", ADMIN_VM_SET_GROUPING },
+        { "wait", ADMIN_VM_SET_WAIT },       { "new-secret", ADMIN_VM_SET_SECRET },
     };
     admin_vm_set_args args = { 0 };
     if (!read_entitlement(ctl, &args.vm))
@@ -193,7 +226,8 @@ int command_vm_set(struct flytctl *ctl)
     if (option(ctl, "secret-file") && !(args.set & ADMIN_VM_SET_SECRET))
         return complain(ctl, EXIT_USAGE, "--secret-file goes with --new-secret");
     if (((args.set & ADMIN_VM_SET_SMS) && !args.vm.sms) || ((args.set & ADMIN_VM_SET_MEMORY) && !args.vm.memory))
-        return complain(ctl, EXIT_USAGE, "--sms and --memory must be above 0; flytctl vm remove takes the entitlement away");
+        return complain(ctl, EXIT_USAGE,
+                        "--sms and --memory must be above 0; flytctl vm remove takes the entitlement away");
     return ask_for_secret(ctl, ADMIN_VM_SET, &args, "changed", args.vm.name);
 }
 
@@ -213,7 +247,9 @@ int command_vm_list(struct flytctl *ctl)
 {
     json_t *rows;
     int code = list_vms(ctl, NULL, &rows);
-    return code ? code : print_rows(ctl, rows, vm_columns, COUNT(vm_columns), "No VM is entitled to anything; see flytctl vm add --help.");
+    return code ? code
+                : print_rows(ctl, rows, vm_columns, COUNT(vm_columns),
+                             "No VM is entitled to anything; see flytctl vm add --help.");
 }
 
 int command_vm_show(struct flytctl *ctl)
@@ -224,5 +260,6 @@ int command_vm_show(struct flytctl *ctl)
         return code;
     json_t *row = json_incref(json_array_get(rows, 0));
     json_decref(rows);
-    return row ? print_object(ctl, row, vm_fields, COUNT(vm_fields)) : complain(ctl, EXIT_NOT_FOUND, "there is no VM '%s'", ctl->argv[0]);
+    return row ? print_object(ctl, row, vm_fields, COUNT(vm_fields))
+               : complain(ctl, EXIT_NOT_FOUND, "there is no VM '%s'", ctl->argv[0]);
 }

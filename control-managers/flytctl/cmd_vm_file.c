@@ -49,7 +49,8 @@ static int export_rows(struct flytctl *ctl, json_t *rows)
         for (unsigned i = 0; i < result.vms.vms_len; i++) {
             const admin_vm_export_row *row = &result.vms.vms_val[i];
             json_t *object = row_vm(&row->vm);
-            json_object_set_new(object, "verifier", verifier_text((const u_char *)row->stored.stored_val, row->stored.stored_len));
+            json_object_set_new(object, "verifier",
+                                verifier_text((const u_char *)row->stored.stored_val, row->stored.stored_len));
             json_array_append_new(rows, object);
         }
         more = result.more && result.vms.vms_len;
@@ -89,13 +90,15 @@ int command_vm_export(struct flytctl *ctl)
     code = write_file(ctl, ctl->argv[0], file);
     json_decref(file);
     if (code == EXIT_FINE)
-        report(ctl, json_pack("{s:i}", "count", (int)count), "%zu VM%s written to %s", count, count == 1 ? "" : "s", ctl->argv[0]);
+        report(ctl, json_pack("{s:i}", "count", (int)count), "%zu VM%s written to %s", count, count == 1 ? "" : "s",
+               ctl->argv[0]);
     return code;
 }
 
 /* ---- import ---- */
 
-/* One document, an array of them, our own file, or a document a line. NULL: complained, and *code is the exit status. */
+/* One document, an array of them, our own file, or a document a line. NULL: complained, and *code is the exit
+   status. */
 static json_t *read_file(struct flytctl *ctl, const char *path, int *code)
 {
     json_error_t error;
@@ -240,8 +243,8 @@ struct tally { int added, changed, failed, left, first_failure; json_t *secrets;
 /* Adds one VM, or changes it where that is asked for. */
 static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct tally *tally)
 {
-    const unsigned set = ADMIN_VM_SET_ADDRESS | ADMIN_VM_SET_HOST | ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_GROUPING |
-                         ADMIN_VM_SET_WAIT | (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0);
+    const unsigned set = ADMIN_VM_SET_ADDRESS | ADMIN_VM_SET_HOST | ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY |
+                         ADMIN_VM_SET_GROUPING | ADMIN_VM_SET_WAIT | (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0);
     const admin_vm_set_args change = { .vm = args->vm, .set = set };
     admin_vm_add_result result;
     look_with(ctl, "flytctl vm show %s", args->vm.name);
@@ -285,7 +288,8 @@ int command_vm_import(struct flytctl *ctl)
     }
     if (wrong || option_count(ctl, "dry-run")) {
         if (!wrong)
-            report(ctl, json_pack("{s:i}", "count", (int)json_array_size(rows)), "%s holds %zu VMs", ctl->argv[0], json_array_size(rows));
+            report(ctl, json_pack("{s:i}", "count", (int)json_array_size(rows)), "%s holds %zu VMs", ctl->argv[0],
+                   json_array_size(rows));
         json_decref(rows);
         return wrong ? EXIT_USAGE : EXIT_FINE;
     }
@@ -303,8 +307,9 @@ int command_vm_import(struct flytctl *ctl)
     if (tally.failed == 0 || tally.added || tally.changed || json_object_size(tally.secrets)) {
         const char *name;
         json_t *secret;
-        report(ctl, json_pack("{s:i, s:i, s:i, s:i, s:O}", "added", tally.added, "changed", tally.changed, "failed", tally.failed, "not_tried",
-                              tally.left, "secrets", tally.secrets),
+        report(ctl,
+               json_pack("{s:i, s:i, s:i, s:i, s:O}", "added", tally.added, "changed", tally.changed, "failed",
+                         tally.failed, "not_tried", tally.left, "secrets", tally.secrets),
                "%d added, %d changed, %d failed, %d not tried", tally.added, tally.changed, tally.failed, tally.left);
         if (!ctl->json) {
             if (json_object_size(tally.secrets))

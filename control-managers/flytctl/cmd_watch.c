@@ -23,12 +23,22 @@ const struct option_row top_options[] = {
 };
 
 static const struct column status_fields[] = {
-    { "Cluster", "cluster", COLUMN_TEXT, NULL, 0 },      { "Software", "software", COLUMN_TEXT, NULL, 0 },      { "Started", "started", COLUMN_AGO, NULL, 0 },
-    { "Resource DB", "db", COLUMN_TEXT, NULL, 0 },       { "Resource DB is up", "db_up", COLUMN_YES, NULL, 0 }, { "Resource DB says", "db_text", COLUMN_TEXT, NULL, 0 },
-    { "Placement", "policy", COLUMN_TEXT, NULL, 0 },     { "TLS", "tls", COLUMN_YES, NULL, 0 },                 { "Without TLS", "unencrypted", COLUMN_NUMBER, NULL, 0 },
+    { "Cluster", "cluster", COLUMN_TEXT, NULL, 0 },
+    { "Software", "software", COLUMN_TEXT, NULL, 0 },
+    { "Started", "started", COLUMN_AGO, NULL, 0 },
+    { "Resource DB", "db", COLUMN_TEXT, NULL, 0 },
+    { "Resource DB is up", "db_up", COLUMN_YES, NULL, 0 },
+    { "Resource DB says", "db_text", COLUMN_TEXT, NULL, 0 },
+    { "Placement", "policy", COLUMN_TEXT, NULL, 0 },
+    { "TLS", "tls", COLUMN_YES, NULL, 0 },
+    { "Without TLS", "unencrypted", COLUMN_NUMBER, NULL, 0 },
     { "Nodes up", "nodes_up", COLUMN_PART, "nodes", 0 },
-    { "GPUs ready", "gpus_ready", COLUMN_PART, "gpus", 0 }, { "SMs used", "sms_used", COLUMN_PART, "sms", 0 },  { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
-    { "VMs connected", "vms_connected", COLUMN_PART, "vms", 0 }, { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 }, { "Programs", "programs", COLUMN_NUMBER, NULL, 0 },
+    { "GPUs ready", "gpus_ready", COLUMN_PART, "gpus", 0 },
+    { "SMs used", "sms_used", COLUMN_PART, "sms", 0 },
+    { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
+    { "VMs connected", "vms_connected", COLUMN_PART, "vms", 0 },
+    { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 },
+    { "Programs", "programs", COLUMN_NUMBER, NULL, 0 },
     { "Programs waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
 };
 
@@ -60,18 +70,26 @@ int command_reload(struct flytctl *ctl)
 static void print_top(const struct flytctl *ctl, const admin_top_result *top)
 {
     static const struct column columns[] = {
-        { "SERVER", "id", COLUMN_NUMBER, NULL, 0 },     { "VM", "vm", COLUMN_TEXT, NULL, 0 },          { "NODE", "node", COLUMN_TEXT, NULL, 0 },
-        { "STATE", "state", COLUMN_TEXT, NULL, 0 },     { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },      { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
-        { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 }, { "WORKERS", "workers", COLUMN_NUMBER, NULL, 1 }, { "UP", "created", COLUMN_AGO, NULL, 0 },
+        { "SERVER", "id", COLUMN_NUMBER, NULL, 0 },
+        { "VM", "vm", COLUMN_TEXT, NULL, 0 },
+        { "NODE", "node", COLUMN_TEXT, NULL, 0 },
+        { "STATE", "state", COLUMN_TEXT, NULL, 0 },
+        { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },
+        { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
+        { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 },
+        { "WORKERS", "workers", COLUMN_NUMBER, NULL, 1 },
+        { "UP", "created", COLUMN_AGO, NULL, 0 },
     };
     const admin_status_result *all = &top->summary;
     char used[32], whole[32];
     json_t *rows = json_array();
     for (unsigned i = 0; i < top->servers.servers_len; i++)
         json_array_append_new(rows, row_server(&top->servers.servers_val[i]));
-    printf("Nodes %u/%u   GPUs %u/%u   SMs %u/%u   Memory %s/%s\nVMs %u/%u   Servers %u   Programs %u, waiting %u%s\n\n", all->nodes_up, all->nodes,
-           all->gpus_ready, all->gpus, all->sms_used, all->sms, text_size(all->memory_used, used, sizeof used), text_size(all->memory, whole, sizeof whole),
-           all->vms_connected, all->vms, all->servers, all->programs, all->waiting, all->db_up ? "" : "   RESOURCE DB AWAY");
+    printf(
+        "Nodes %u/%u   GPUs %u/%u   SMs %u/%u   Memory %s/%s\nVMs %u/%u   Servers %u   Programs %u, waiting %u%s\n\n",
+        all->nodes_up, all->nodes, all->gpus_ready, all->gpus, all->sms_used, all->sms,
+        text_size(all->memory_used, used, sizeof used), text_size(all->memory, whole, sizeof whole), all->vms_connected,
+        all->vms, all->servers, all->programs, all->waiting, all->db_up ? "" : "   RESOURCE DB AWAY");
     print_table(ctl, rows, columns, COUNT(columns));
     json_decref(rows);
     fflush(stdout);
@@ -140,7 +158,8 @@ static void print_event(const struct flytctl *ctl, const admin_event *event)
         return;
     }
     const char *time = json_string_value(json_object_get(row, "time"));
-    int at = printf("%.19s  %-7s  %-18s  ", time ? time : "-", json_string_value(json_object_get(row, "severity")), event->kind);
+    int at = printf("%.19s  %-7s  %-18s  ", time ? time : "-", json_string_value(json_object_get(row, "severity")),
+                    event->kind);
     at += print_name(ctl, *event->vm ? event->vm : *event->node ? event->node : "-", at, 16);
     print_text(ctl, event->text, at, 2, EVENT_INDENT);
     fflush(stdout);
@@ -171,7 +190,8 @@ int command_events(struct flytctl *ctl)
 {
     uint64_t count = 20, since = 0;
     bool follow = option_count(ctl, "follow") > 0, all = option(ctl, "since") != NULL;
-    if (!option_number(ctl, "count", 0, UINT32_MAX, &count) || !option_number(ctl, "since", 0, UINT64_MAX >> 1, &since) || !known_kinds(ctl))
+    if (!option_number(ctl, "count", 0, UINT32_MAX, &count) ||
+        !option_number(ctl, "since", 0, UINT64_MAX >> 1, &since) || !known_kinds(ctl))
         return EXIT_USAGE;
     if (!all) {
         admin_status_result status;

@@ -1,6 +1,6 @@
 /*
- * options.c: words to commands and values, and the help that belongs to them. Options may stand before, between and after
- * the words; `--` ends them.
+ * options.c: words to commands and values, and the help that belongs to them. Options may stand before, between and
+ * after the words; `--` ends them.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -53,8 +53,8 @@ bool option_number(struct flytctl *ctl, const char *name, uint64_t min, uint64_t
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
     if (!isdigit((unsigned char)*text) || *end || errno || number < min || number > max) {
-        complain(ctl, EXIT_USAGE, "--%s wants a number from %llu to %llu, not '%s'", name, (unsigned long long)min, (unsigned long long)max,
-                 text);
+        complain(ctl, EXIT_USAGE, "--%s wants a number from %llu to %llu, not '%s'", name, (unsigned long long)min,
+                 (unsigned long long)max, text);
         return false;
     }
     *out = number;
@@ -76,7 +76,8 @@ bool option_size(struct flytctl *ctl, const char *name, uint64_t *bytes)
     }
     bool plain = isdigit((unsigned char)text[strlen(text) - 1]);
     if (plain && size > MOST_PLAIN) {
-        complain(ctl, EXIT_USAGE, "--%s: a plain number is MiB, and '%s' is too large for that; %sB would be bytes", name, text, text);
+        complain(ctl, EXIT_USAGE, "--%s: a plain number is MiB, and '%s' is too large for that; %sB would be bytes",
+                 name, text, text);
         return false;
     }
     size *= plain ? MIB : 1;
@@ -127,8 +128,8 @@ static void print_options(const struct option_row *options)
     for (int i = 0; options && options[i].name; i++) {
         char left[64], help[256];
         const struct option_row *row = &options[i];
-        snprintf(left, sizeof left, "%c%c%s --%s%s%s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
-                 row->argument ? " " : "", row->argument ? row->argument : "");
+        snprintf(left, sizeof left, "%c%c%s --%s%s%s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
+                 row->letter ? "," : " ", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
         snprintf(help, sizeof help, "%s%s", row->help, row->repeat ? " (may be repeated)" : "");
         print_row(left, help);
     }
@@ -136,8 +137,8 @@ static void print_options(const struct option_row *options)
 
 static void print_usage(const struct command *command)
 {
-    printf("flytctl %s%s%s%s%s", command->group ? command->group : "", command->group ? " " : "", command->name, *command->arguments ? " " : "",
-           command->arguments);
+    printf("flytctl %s%s%s%s%s", command->group ? command->group : "", command->group ? " " : "", command->name,
+           *command->arguments ? " " : "", command->arguments);
 }
 
 void print_help(const struct command *command)
@@ -160,8 +161,8 @@ void print_help(const struct command *command)
     printf("Usage: flytctl [OPTIONS] COMMAND\n\nManages a Flyt cluster.\n\nCommands:\n");
     for (const struct command *each = commands; each->name; each++) {
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s%s%s", each->group ? each->group : "", each->group ? " " : "", each->name, *each->arguments ? " " : "",
-                 each->arguments);
+        snprintf(left, sizeof left, "%s%s%s%s%s", each->group ? each->group : "", each->group ? " " : "", each->name,
+                 *each->arguments ? " " : "", each->arguments);
         print_row(left, each->help);
     }
     printf("\nOptions:\n");
@@ -172,7 +173,8 @@ void print_help(const struct command *command)
 static const struct command *find_command(const char *first, const char *second)
 {
     for (const struct command *each = commands; first && each->name; each++)
-        if (each->group ? strcmp(each->group, first) == 0 && second && strcmp(each->name, second) == 0 : strcmp(each->name, first) == 0)
+        if (each->group ? strcmp(each->group, first) == 0 && second && strcmp(each->name, second) == 0
+                        : strcmp(each->name, first) == 0)
             return each;
     return NULL;
 }
@@ -205,16 +207,19 @@ int command_help(struct flytctl *ctl)
     else if (is_group(first) && !second)
         print_group(first);
     else
-        return complain(ctl, EXIT_USAGE, "there is no command '%s%s%s'; see flytctl help", first, second ? " " : "", second ? second : "");
+        return complain(ctl, EXIT_USAGE, "there is no command '%s%s%s'; see flytctl help", first, second ? " " : "",
+                        second ? second : "");
     return EXIT_FINE;
 }
 
 /* ---- parsing ---- */
 
-static const struct option_row *find_option(const struct option_row *options, const char *word, size_t length, char letter)
+static const struct option_row *find_option(const struct option_row *options, const char *word, size_t length,
+                                            char letter)
 {
     for (int i = 0; options && options[i].name; i++)
-        if (letter ? options[i].letter == letter : strlen(options[i].name) == length && strncmp(options[i].name, word, length) == 0)
+        if (letter ? options[i].letter == letter
+                   : strlen(options[i].name) == length && strncmp(options[i].name, word, length) == 0)
             return &options[i];
     return NULL;
 }
@@ -284,8 +289,10 @@ static bool take_option(struct parser *parser, const char *word)
     const struct option_row *own = ctl->command ? find_option(ctl->command->options, name, length, letter) : NULL;
     const struct option_row *row = own ? own : find_option(global_options, name, length, letter);
     if (!row) {
-        complain(ctl, EXIT_USAGE, "unknown option '%s'; see flytctl %s%s%s%s--help", word, ctl->command && ctl->command->group ? ctl->command->group : "",
-                 ctl->command && ctl->command->group ? " " : "", ctl->command ? ctl->command->name : "", ctl->command ? " " : "");
+        complain(ctl, EXIT_USAGE, "unknown option '%s'; see flytctl %s%s%s%s--help", word,
+                 ctl->command && ctl->command->group ? ctl->command->group : "",
+                 ctl->command && ctl->command->group ? " " : "", ctl->command ? ctl->command->name : "",
+                 ctl->command ? " " : "");
         return false;
     }
     const char *value = is_long ? (name[length] == '=' ? name + length + 1 : NULL) : (word[2] ? word + 2 : NULL);
@@ -325,7 +332,8 @@ static bool take_word(struct parser *parser, char *word)
     if (ctl->argc == 1 && is_group(word))
         return true;
     if (ctl->argc > 1)
-        complain(ctl, EXIT_USAGE, "flytctl %s has no command '%s'; see flytctl help %s", ctl->argv[0], word, ctl->argv[0]);
+        complain(ctl, EXIT_USAGE, "flytctl %s has no command '%s'; see flytctl help %s", ctl->argv[0], word,
+                 ctl->argv[0]);
     else
         complain(ctl, EXIT_USAGE, "there is no command '%s'; see flytctl help", word);
     return false;
@@ -361,8 +369,9 @@ int options_parse(struct flytctl *ctl, int argc, char **argv)
     if (!ctl->command)
         return complain(ctl, EXIT_USAGE, "flytctl %s wants a command; see flytctl help %s", ctl->argv[0], ctl->argv[0]);
     if (ctl->argc < ctl->command->min || (ctl->command->max >= 0 && ctl->argc > ctl->command->max))
-        return complain(ctl, EXIT_USAGE, "usage: flytctl %s%s%s %s", ctl->command->group ? ctl->command->group : "", ctl->command->group ? " " : "",
-                        ctl->command->name, *ctl->command->arguments ? ctl->command->arguments : "(no arguments)");
+        return complain(ctl, EXIT_USAGE, "usage: flytctl %s%s%s %s", ctl->command->group ? ctl->command->group : "",
+                        ctl->command->group ? " " : "", ctl->command->name,
+                        *ctl->command->arguments ? ctl->command->arguments : "(no arguments)");
     return EXIT_FINE;
 }
 
@@ -411,7 +420,8 @@ static void suggest_names(struct flytctl *ctl, const char *kind, const char *beg
         suggest_rows(rows, "id", begun);
 }
 
-/* The words after "flytctl", the last one being written. Prints candidates; "file" alone in a line asks for file names. */
+/* The words after "flytctl", the last one being written. Prints candidates; "file" alone in a line asks for file
+   names. */
 int command_complete(struct flytctl *ctl)
 {
     const char *begun = ctl->argc ? ctl->argv[ctl->argc - 1] : "";
@@ -424,9 +434,11 @@ int command_complete(struct flytctl *ctl)
         if (pending) {
             pending = NULL;
         } else if (word[0] == '-') {
-            pending = find_option(command ? command->options : NULL, word + 2, strlen(word) > 2 ? strlen(word) - 2 : 0, word[1] == '-' ? '\0' : word[1]);
+            pending = find_option(command ? command->options : NULL, word + 2, strlen(word) > 2 ? strlen(word) - 2 : 0,
+                                  word[1] == '-' ? '\0' : word[1]);
             if (!pending)
-                pending = find_option(global_options, word + 2, strlen(word) > 2 ? strlen(word) - 2 : 0, word[1] == '-' ? '\0' : word[1]);
+                pending = find_option(global_options, word + 2, strlen(word) > 2 ? strlen(word) - 2 : 0,
+                                      word[1] == '-' ? '\0' : word[1]);
             if (pending && (!pending->argument || strchr(word, '=')))
                 pending = NULL;
         } else {
@@ -440,7 +452,8 @@ int command_complete(struct flytctl *ctl)
     if (pending) {
         if (strcmp(pending->argument, "FILE") == 0 || strcmp(pending->argument, "DIR") == 0)
             puts("file");
-        else if (strcmp(pending->argument, "NAME") == 0 && (strcmp(pending->name, "vm") == 0 || strcmp(pending->name, "node") == 0))
+        else if (strcmp(pending->argument, "NAME") == 0 &&
+                 (strcmp(pending->name, "vm") == 0 || strcmp(pending->name, "node") == 0))
             suggest_names(ctl, pending->name, begun);
         else if (strcmp(pending->argument, "VM") == 0)
             suggest_names(ctl, "vm", begun);

@@ -13,7 +13,8 @@
 
 static const char *exit_name(int code)
 {
-    static const char *const names[] = { "ok", "failed", "usage", "unreachable", "denied", "not-found", "exists", "busy", "no-room", "not-supported",
+    static const char *const names[] = { "ok",         "failed",  "usage",          "unreachable", "denied",
+                                         "not-found",  "exists",  "busy",           "no-room",     "not-supported",
                                          "bad-config", "db-away", "unknown-outcome" };
     return code >= 0 && code < (int)COUNT(names) ? names[code] : "failed";
 }
@@ -24,7 +25,8 @@ static int say_complaint(struct flytctl *ctl, int code, json_t *members, const c
     vsnprintf(text, sizeof text, format, list);
     fprintf(stderr, "flytctl: %s\n", text);
     if (ctl->json) {
-        json_t *object = json_pack("{s:b, s:s, s:i, s:o}", "ok", 0, "error", exit_name(code), "exit", code, "message", json_text(text));
+        json_t *object = json_pack("{s:b, s:s, s:i, s:o}", "ok", 0, "error", exit_name(code), "exit", code, "message",
+                                   json_text(text));
         json_object_update(object, members);
         print_json(object);
     }
@@ -53,7 +55,8 @@ int complain_more(struct flytctl *ctl, int code, json_t *members, const char *fo
 int complain_status(struct flytctl *ctl, const ctl_status *status)
 {
     int code = exit_of_code(status->code);
-    return complain(ctl, code ? code : EXIT_FAILED, "%s%s", *status->text ? status->text : "the cluster manager refused: ",
+    return complain(ctl, code ? code : EXIT_FAILED, "%s%s",
+                    *status->text ? status->text : "the cluster manager refused: ",
                     *status->text ? "" : protocol_code_name(status->code));
 }
 

@@ -61,7 +61,8 @@ static const char *first_given(const char *a, const char *b, const char *c)
 static int find_target(struct flytctl *ctl, struct target *target)
 {
     char *problems = NULL;
-    const char *file = first_given(ctl->config, getenv("FLYTCTL_SETTINGS"), access(default_settings, R_OK) == 0 ? default_settings : NULL);
+    const char *file = first_given(ctl->config, getenv("FLYTCTL_SETTINGS"),
+                                   access(default_settings, R_OK) == 0 ? default_settings : NULL);
     target->config = config_load(&flytctl_config_schema, file, &problems);
     if (!target->config) {
         complain(ctl, EXIT_BAD_CONFIG, "the settings are wrong:\n%.900s", problems ? problems : "no memory");
@@ -71,7 +72,8 @@ static int find_target(struct flytctl *ctl, struct target *target)
     free(problems);
     const struct flytctl_config *settings = config_values(target->config);
     const struct passwd *user = getpwuid(geteuid());
-    snprintf(target->login, sizeof target->login, "%s", user && protocol_name_valid(user->pw_name) ? user->pw_name : "admin");
+    snprintf(target->login, sizeof target->login, "%s",
+             user && protocol_name_valid(user->pw_name) ? user->pw_name : "admin");
     target->manager = first_given(ctl->manager, getenv("FLYT_CLUSTER"), settings->manager);
     target->secret = first_given(ctl->secret, getenv("FLYT_CLUSTER_SECRET"), settings->secret);
     target->tls_folder = first_given(ctl->tls_folder, getenv("FLYT_CLUSTER_TLS"), settings->tls_folder);
@@ -79,7 +81,9 @@ static int find_target(struct flytctl *ctl, struct target *target)
     if (!protocol_name_valid(target->name))
         return complain(ctl, EXIT_USAGE, "'%s' is no name: letters, digits and ._:- are", target->name);
     if (strncmp(target->manager, "tcp://", 6) != 0 && strncmp(target->manager, "unix:///", 8) != 0)
-        return complain(ctl, EXIT_USAGE, "'%s' is no address of a cluster manager: tcp://host:port or unix:///path is expected", target->manager);
+        return complain(ctl, EXIT_USAGE,
+                        "'%s' is no address of a cluster manager: tcp://host:port or unix:///path is expected",
+                        target->manager);
     return EXIT_FINE;
 }
 
@@ -95,8 +99,10 @@ static int load_tls(struct flytctl *ctl, const struct target *target, struct tls
     const struct tls_files files = { .ca = ca, .certificate = certificate, .key = key };
     int code = tls_context_create(&files, tls, error);
     if (code == -ENOENT)
-        return complain(ctl, EXIT_USAGE, "%s has no ca.crt, %s.crt and %s.key (flytctl ca issue makes them; --as names another administrator)",
-                        target->tls_folder, target->name, target->name);
+        return complain(
+            ctl, EXIT_USAGE,
+            "%s has no ca.crt, %s.crt and %s.key (flytctl ca issue makes them; --as names another administrator)",
+            target->tls_folder, target->name, target->name);
     return code ? complain(ctl, exit_of_errno(code), "TLS: %s", error) : EXIT_FINE;
 }
 
@@ -108,8 +114,10 @@ static int check_peer(struct flytctl *ctl, const struct target *target)
         return EXIT_FINE;
     const char *certificate = conn_peer_certificate(conn), *host = conn_peer_host(conn);
     if (conn_encrypted(conn))
-        return certificate && strncmp(certificate, "cluster:", 8) == 0 ? EXIT_FINE :
-               complain(ctl, EXIT_DENIED, "%s is no cluster manager: its certificate names %s", target->manager, certificate ? certificate : "nobody");
+        return certificate && strncmp(certificate, "cluster:", 8) == 0
+                   ? EXIT_FINE
+                   : complain(ctl, EXIT_DENIED, "%s is no cluster manager: its certificate names %s", target->manager,
+                              certificate ? certificate : "nobody");
     if (strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0)
         fprintf(stderr, "flytctl: warning: the connection to %s is not encrypted (see --tls)\n", target->manager);
     return EXIT_FINE;
@@ -118,11 +126,14 @@ static int check_peer(struct flytctl *ctl, const struct target *target)
 /* What to do about a connection that did not come up. */
 static const char *advice(const struct target *target, int error)
 {
-    if (strncmp(target->manager, "unix://", 7) == 0 && error == -EACCES && access(target->manager + 7, W_OK) != 0 && errno == EACCES)
-        return ". This socket is for root, for the user that the cluster manager runs as, and for the group ipc.frontend-group of its "
+    if (strncmp(target->manager, "unix://", 7) == 0 && error == -EACCES && access(target->manager + 7, W_OK) != 0 &&
+        errno == EACCES)
+        return ". This socket is for root, for the user that the cluster manager runs as, and for the group "
+               "ipc.frontend-group of its "
                "configuration";
     if (error == -ENOENT || error == -ECONNREFUSED)
-        return ". Is flyt-cluster-manager running there? --manager, $FLYT_CLUSTER and /etc/flyt/flytctl.conf say where it is";
+        return ". Is flyt-cluster-manager running there? --manager, $FLYT_CLUSTER and /etc/flyt/flytctl.conf say where "
+               "it is";
     return "";
 }
 
@@ -150,7 +161,8 @@ static int open_link(struct flytctl *ctl, const struct target *target)
         code = complain(ctl, EXIT_FAILED, "no memory or descriptors for an event loop");
     else if ((code = link_open(ctl->loop, &options, &ctl->link, error)))
         code = complain(ctl, exit_of_errno(code), "%s", error);
-    else if ((code = link_wait_up(ctl->link, ctl->timeout_ms < connect_most_ms ? ctl->timeout_ms : connect_most_ms, error)))
+    else if ((code = link_wait_up(ctl->link, ctl->timeout_ms < connect_most_ms ? ctl->timeout_ms : connect_most_ms,
+                                  error)))
         code = complain(ctl, exit_of_errno(code), "%s%s", error, advice(target, code));
     else
         code = check_peer(ctl, target);
@@ -199,10 +211,12 @@ int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *res
         return code;
     code = link_call_wait(ctl->link, procedure, args, ctl->timeout_ms, result, error);
     if (code == -ENOSYS)
-        return complain(ctl, EXIT_NOT_SUPPORTED, "this cluster manager does not know %s", protocol_procedures[procedure].name);
+        return complain(ctl, EXIT_NOT_SUPPORTED, "this cluster manager does not know %s",
+                        protocol_procedures[procedure].name);
     bool sent = code != -EINVAL && code != -ENOTCONN && code != -ENOMEM;
     if (code && sent && *ctl->look)
-        return complain(ctl, EXIT_UNKNOWN, "the cluster manager: %s. The change may have been made, or may be made yet: `%s` shows it",
+        return complain(ctl, EXIT_UNKNOWN,
+                        "the cluster manager: %s. The change may have been made, or may be made yet: `%s` shows it",
                         error, ctl->look);
     return code ? complain(ctl, exit_of_errno(code), "the cluster manager: %s", error) : EXIT_FINE;
 }

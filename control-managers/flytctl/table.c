@@ -1,9 +1,9 @@
 /*
  * table.c: tables for people, as wide as the terminal.
  *
- * A table that is too wide loses columns, those with the highest rank first, and of these first the ones that say nothing
- * ("-" in all rows). If that is not enough, the longest texts are cut. With --wide, or where the output is no terminal,
- * nothing is left out.
+ * A table that is too wide loses columns, those with the highest rank first, and of these first the ones that say
+ * nothing ("-" in all rows). If that is not enough, the longest texts are cut. With --wide, or where the output is no
+ * terminal, nothing is left out.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,15 @@
 
 #include "control-managers/flytctl/flytctl.h"
 
-enum { CELL_SIZE = 192, MAX_COLUMNS = 16, GAP = 2, SHORTEST = 10, ANY_WIDTH = 1 << 20, USUAL_WIDTH = 80, NARROWEST = 40 };
+enum {
+    CELL_SIZE = 192,
+    MAX_COLUMNS = 16,
+    GAP = 2,
+    SHORTEST = 10,
+    ANY_WIDTH = 1 << 20,
+    USUAL_WIDTH = 80,
+    NARROWEST = 40
+};
 
 /* ---- cells ---- */
 
@@ -60,7 +68,8 @@ static void cell(const json_t *row, const struct column *column, char *buffer)
     switch (column->kind) {
     case COLUMN_TEXT:
     case COLUMN_END:
-        snprintf(buffer, CELL_SIZE, "%s", json_is_string(value) && *json_string_value(value) ? json_string_value(value) : "-");
+        snprintf(buffer, CELL_SIZE, "%s",
+                 json_is_string(value) && *json_string_value(value) ? json_string_value(value) : "-");
         break;
     case COLUMN_NUMBER:
         snprintf(buffer, CELL_SIZE, "%" PRId64, (int64_t)json_integer_value(value));
@@ -179,7 +188,12 @@ int print_name(const struct flytctl *ctl, const char *name, int at, int pad)
 
 /* ---- tables ---- */
 
-struct layout { const struct column *columns; size_t count; int wide[MAX_COLUMNS]; bool shown[MAX_COLUMNS], says_nothing[MAX_COLUMNS]; };
+struct layout {
+    const struct column *columns;
+    size_t count;
+    int wide[MAX_COLUMNS];
+    bool shown[MAX_COLUMNS], says_nothing[MAX_COLUMNS];
+};
 
 static int whole_width(const struct layout *layout)
 {
@@ -215,7 +229,8 @@ static bool leave_out(struct layout *layout)
         if (!layout->shown[c] || !layout->columns[c].rank)
             continue;
         bool worse = worst == layout->count || (layout->says_nothing[c] != layout->says_nothing[worst]
-                                                    ? layout->says_nothing[c] : layout->columns[c].rank > layout->columns[worst].rank);
+                                                    ? layout->says_nothing[c]
+                                                    : layout->columns[c].rank > layout->columns[worst].rank);
         worst = worse ? c : worst;
     }
     if (worst == layout->count)
@@ -234,7 +249,8 @@ static void cut_longest(struct layout *layout, int most)
     for (int excess; (excess = whole_width(layout) - most) > 0;) {
         size_t longest = layout->count;
         for (size_t c = 0; c < layout->count; c++)
-            if (layout->shown[c] && is_text(layout->columns[c].kind) && (longest == layout->count || layout->wide[c] > layout->wide[longest]))
+            if (layout->shown[c] && is_text(layout->columns[c].kind) &&
+                (longest == layout->count || layout->wide[c] > layout->wide[longest]))
                 longest = c;
         if (longest == layout->count || layout->wide[longest] <= SHORTEST)
             return;
@@ -244,7 +260,8 @@ static void cut_longest(struct layout *layout, int most)
 
 static bool right_aligned(enum column_kind kind)
 {
-    return kind == COLUMN_NUMBER || kind == COLUMN_SIZE || kind == COLUMN_AGO || kind == COLUMN_PART || kind == COLUMN_PART_SIZE;
+    return kind == COLUMN_NUMBER || kind == COLUMN_SIZE || kind == COLUMN_AGO || kind == COLUMN_PART ||
+           kind == COLUMN_PART_SIZE;
 }
 
 static void print_cells(const struct layout *layout, const json_t *row)
@@ -309,7 +326,8 @@ int print_object(struct flytctl *ctl, json_t *object, const struct column *colum
         if (width(columns[c].title) > wide)
             wide = width(columns[c].title);
     for (size_t c = 0; c < count; c++) {
-        const char *whole = columns[c].kind == COLUMN_TEXT ? json_string_value(json_object_get(object, columns[c].key)) : NULL;
+        const char *whole =
+            columns[c].kind == COLUMN_TEXT ? json_string_value(json_object_get(object, columns[c].key)) : NULL;
         cell(object, &columns[c], text);
         printf("%-*s", wide, columns[c].title);
         print_text(ctl, whole && *whole ? whole : text, wide, GAP, wide + GAP);
