@@ -34,8 +34,8 @@ const struct command commands[] = {
     { "vm", "remove", "NAME...", 1, -1, "vm", "Takes an entitlement away", force_options, command_vm_remove },
     { "vm", "list", "", 0, 0, "", "Lists entitlements", NULL, command_vm_list },
     { "vm", "show", "NAME", 1, 1, "vm", "Shows one entitlement and what it uses", NULL, command_vm_show },
-    { "vm", "export", "[FILE]", 0, 1, "file", "Writes all entitlements, with verifiers of secrets, as JSON", NULL, command_vm_export },
-    { "vm", "import", "FILE", 1, 1, "file", "Adds the entitlements of such a file, or of mongoexport; - is standard input", vm_import_options, command_vm_import },
+    { "vm", "export", "[FILE]", 0, 1, ":file", "Writes all entitlements, with verifiers of secrets, as JSON", NULL, command_vm_export },
+    { "vm", "import", "FILE", 1, 1, ":file", "Adds the entitlements of such a file, or of mongoexport; - is standard input", vm_import_options, command_vm_import },
 
     { "node", "list", "", 0, 0, "", "Lists nodes", NULL, command_node_list },
     { "node", "show", "NAME", 1, 1, "node", "Shows one node and its GPUs", NULL, command_node_show },
@@ -49,12 +49,12 @@ const struct command commands[] = {
     { "program", "list", "", 0, 0, "", "Lists programs, running and waiting", filter_options, command_program_list },
     { "program", "kill", "ID...", 1, -1, "program", "Ends a program: its process gets SIGTERM, after 5 s SIGKILL", NULL, command_program_kill },
 
-    { "config", "check", "FILE...", 1, -1, "file", "Checks configuration files; mistakes are named with file and line", config_check_options, command_config_check },
+    { "config", "check", "FILE...", 1, -1, ":file", "Checks configuration files; mistakes are named with file and line", config_check_options, command_config_check },
     { "config", "keys", "DAEMON", 1, 1, "daemon", "Prints all keys of cluster-manager, node-manager, client-manager or flytctl", NULL, command_config_keys },
 
-    { "ca", "create", "DIR", 1, 1, "file", "Makes a small certificate authority in DIR", ca_create_options, command_ca_create },
-    { "ca", "issue", "DIR ROLE NAME", 3, 3, "file", "Makes a key and a certificate; ROLE is cluster, node, client or admin", ca_issue_options, command_ca_issue },
-    { "ca", "show", "FILE...", 1, -1, "file", "Shows whom a certificate names and until when it holds", NULL, command_ca_show },
+    { "ca", "create", "DIR", 1, 1, ":dir", "Makes a small certificate authority in DIR", ca_create_options, command_ca_create },
+    { "ca", "issue", "DIR ROLE NAME", 3, 3, ":dir,role,", "Makes a key and a certificate; ROLE is cluster, node, client or admin", ca_issue_options, command_ca_issue },
+    { "ca", "show", "FILE...", 1, -1, ":file", "Shows whom a certificate names and until when it holds", NULL, command_ca_show },
 
     { NULL, "list-vms", "", 0, 0, "", "Same as vm list", NULL, command_vm_list },
     { NULL, "list-servernodes", "", 0, 0, "", "Same as node list", NULL, command_node_list },
@@ -66,7 +66,7 @@ const struct command commands[] = {
     { NULL, "migrate-auto", "", 0, 0, "", "Not implemented: moves a VM's programs to a GPU that the manager chooses", migrate_auto_options, command_migrate },
     { NULL, "vm-grouping", "", 0, 0, "", "One GPU server for all programs of a VM, or one for each", grouping_options, command_grouping },
 
-    { NULL, "help", "[COMMAND...]", 0, 2, "", "Prints help", NULL, command_help },
+    { NULL, "help", "[COMMAND...]", 0, 2, "command", "Prints help", NULL, command_help },
     { NULL, "complete", "[WORD...]", 0, -1, "", "Prints what may follow these words, for the shells' completion", NULL, command_complete },
     { 0 },
 };

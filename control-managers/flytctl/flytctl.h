@@ -46,7 +46,7 @@ struct command {
     const char *name;
     const char *arguments;              /* "NAME..." for the help; "" for none */
     int         min, max;               /* how many; max -1: any number */
-    const char *complete;               /* what its arguments are: "vm", "node", "server", "program", "file", "" */
+    const char *complete;               /* what its arguments are, for complete.c: "vm", "node", ":file", ":dir,role," … */
     const char *help;                   /* one sentence */
     const struct option_row *options;   /* ended by a NULL name; NULL for none */
     int       (*run)(struct flytctl *);
@@ -79,12 +79,17 @@ extern const struct option_row global_options[];
 
 /* Fills command, arguments, options. EXIT_FINE: run it; -1: nothing to be done (help, version were printed); else exit. */
 int         options_parse(struct flytctl *, int argc, char **argv);
+/* The row of a command's words, of an option's name (length bytes) or letter ('\0': by its name); NULL: there is none. */
+const struct command *command_find(const char *first, const char *second);
+const struct option_row *option_find(const struct option_row *, const char *name, size_t length, char letter);
+/* If this is one of the options that say how to reach the cluster manager: takes its value. */
+bool        option_connection(struct flytctl *, const struct option_row *, const char *value);
 /* NULL: not given. The name must be one of the command's. */
 const char *option(const struct flytctl *, const char *name);
 int         option_count(const struct flytctl *, const char *name);
 const char *option_at(const struct flytctl *, const char *name, int index);
 void        print_help(const struct command *);         /* NULL: of all */
-int         command_complete(struct flytctl *);         /* for the shells' completion */
+int         command_complete(struct flytctl *);         /* complete.c */
 int         command_help(struct flytctl *);
 
 /* Values of options; not given: *out stays. false: complained, EXIT_USAGE. */

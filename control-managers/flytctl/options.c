@@ -170,7 +170,7 @@ void print_help(const struct command *command)
     printf("\nSee flytctl COMMAND --help, and flytctl(1).\n");
 }
 
-static const struct command *find_command(const char *first, const char *second)
+const struct command *command_find(const char *first, const char *second)
 {
     for (const struct command *each = commands; first && each->name; each++)
         if (each->group ? strcmp(each->group, first) == 0 && second && strcmp(each->name, second) == 0
@@ -201,7 +201,7 @@ static void print_group(const char *group)
 int command_help(struct flytctl *ctl)
 {
     const char *first = ctl->argc > 0 ? ctl->argv[0] : NULL, *second = ctl->argc > 1 ? ctl->argv[1] : NULL;
-    const struct command *command = find_command(first, second);
+    const struct command *command = command_find(first, second);
     if (!first || command)
         print_help(command);
     else if (is_group(first) && !second)
@@ -214,8 +214,7 @@ int command_help(struct flytctl *ctl)
 
 /* ---- parsing ---- */
 
-static const struct option_row *find_option(const struct option_row *options, const char *word, size_t length,
-                                            char letter)
+const struct option_row *option_find(const struct option_row *options, const char *word, size_t length, char letter)
 {
     for (int i = 0; options && options[i].name; i++)
         if (letter ? options[i].letter == letter
@@ -226,20 +225,26 @@ static const struct option_row *find_option(const struct option_row *options, co
 
 struct parser { struct flytctl *ctl; int argc, at; char **argv; bool help, version; };
 
+bool option_connection(struct flytctl *ctl, const struct option_row *row, const char *value)
+{
+    const struct { const char *name, **at; } values[] = {
+        { "manager", &ctl->manager }, { "secret", &ctl->secret },  { "tls", &ctl->tls_folder },
+        { "as", &ctl->as },           { "settings", &ctl->config },
+    };
+    for (size_t i = 0; i < COUNT(values); i++)
+        if (strcmp(row->name, values[i].name) == 0) {
+            *values[i].at = value;
+            return true;
+        }
+    return false;
+}
+
 static bool set_global(struct parser *parser, const struct option_row *row, const char *value)
 {
     struct flytctl *ctl = parser->ctl;
-    if (strcmp(row->name, "manager") == 0)
-        ctl->manager = value;
-    else if (strcmp(row->name, "secret") == 0)
-        ctl->secret = value;
-    else if (strcmp(row->name, "tls") == 0)
-        ctl->tls_folder = value;
-    else if (strcmp(row->name, "as") == 0)
-        ctl->as = value;
-    else if (strcmp(row->name, "settings") == 0)
-        ctl->config = value;
-    else if (strcmp(row->name, "json") == 0)
+    if (option_connection(ctl, row, value))
+        return true;
+    if (strcmp(row->name, "json") == 0)
         ctl->json = true;
     else if (strcmp(row->name, "wide") == 0)
         ctl->wide = true;
@@ -286,8 +291,8 @@ static bool take_option(struct parser *parser, const char *word)
     const char *name = word + 2;
     size_t length = is_long ? strcspn(name, "=") : 1;
     char letter = is_long ? '\0' : word[1];
-    const struct option_row *own = ctl->command ? find_option(ctl->command->options, name, length, letter) : NULL;
-    const struct option_row *row = own ? own : find_option(global_options, name, length, letter);
+    const struct option_row *own = ctl->command ? option_find(ctl->command->options, name, length, letter) : NULL;
+    const struct option_row *row = own ? own : option_find(global_options, name, length, letter);
     if (!row) {
         complain(ctl, EXIT_USAGE, "unknown option '%s'; see flytctl %s%s%s%s--help", word,
                  ctl->command && ctl->command->group ? ctl->command->group : "",
@@ -324,7 +329,7 @@ static bool take_word(struct parser *parser, char *word)
     ctl->argv[ctl->argc++] = word;
     if (ctl->command)
         return true;
-    ctl->command = ctl->argc <= 2 ? find_command(ctl->argv[0], ctl->argc > 1 ? ctl->argv[1] : NULL) : NULL;
+    ctl->command = ctl->argc <= 2 ? command_find(ctl->argv[0], ctl->argc > 1 ? ctl->argv[1] : NULL) : NULL;
     if (ctl->command) {
         ctl->argc = 0;
         return true;
@@ -345,12 +350,12 @@ int options_parse(struct flytctl *ctl, int argc, char **argv)
     bool ended = false;
     while (parser.at < argc) {
         char *word = argv[parser.at++];
-        if (!ended && strcmp(word, "--") == 0) {
+        /* The words of `complete` are somebody's half-written line. */
+        bool raw = ctl->command && ctl->command->run == command_complete;
+        if (!ended && !raw && strcmp(word, "--") == 0) {
             ended = true;
             continue;
         }
-        /* The words of `complete` are somebody's half-written line. */
-        bool raw = ctl->command && ctl->command->run == command_complete;
         bool is_option = !ended && !raw && word[0] == '-' && word[1];
         if (is_option ? !take_option(&parser, word) : !take_word(&parser, word))
             return EXIT_USAGE;
@@ -372,116 +377,5 @@ int options_parse(struct flytctl *ctl, int argc, char **argv)
         return complain(ctl, EXIT_USAGE, "usage: flytctl %s%s%s %s", ctl->command->group ? ctl->command->group : "",
                         ctl->command->group ? " " : "", ctl->command->name,
                         *ctl->command->arguments ? ctl->command->arguments : "(no arguments)");
-    return EXIT_FINE;
-}
-
-/* ---- completion ---- */
-
-static void suggest(const char *word, const char *begun)
-{
-    if (strncmp(word, begun, strlen(begun)) == 0)
-        puts(word);
-}
-
-static void suggest_options(const struct option_row *options, const char *begun)
-{
-    for (int i = 0; options && options[i].name; i++) {
-        char word[64];
-        snprintf(word, sizeof word, "--%s", options[i].name);
-        suggest(word, begun);
-    }
-}
-
-static void suggest_rows(json_t *rows, const char *key, const char *begun)
-{
-    size_t i;
-    json_t *row;
-    json_array_foreach(rows, i, row) {
-        const json_t *value = json_object_get(row, key);
-        char number[32];
-        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
-        suggest(json_is_string(value) ? json_string_value(value) : number, begun);
-    }
-    json_decref(rows);
-}
-
-/* Names from the cluster. Without it there is nothing to suggest: a shell that waits would be worse. */
-static void suggest_names(struct flytctl *ctl, const char *kind, const char *begun)
-{
-    json_t *rows = NULL;
-    ctl->timeout_ms = 1000;
-    if (strcmp(kind, "vm") == 0 && list_vms(ctl, NULL, &rows) == EXIT_FINE)
-        suggest_rows(rows, "name", begun);
-    else if (strcmp(kind, "node") == 0 && list_nodes(ctl, NULL, &rows) == EXIT_FINE)
-        suggest_rows(rows, "name", begun);
-    else if (strcmp(kind, "server") == 0 && list_servers(ctl, NULL, NULL, &rows) == EXIT_FINE)
-        suggest_rows(rows, "id", begun);
-    else if (strcmp(kind, "program") == 0 && list_programs(ctl, NULL, NULL, &rows) == EXIT_FINE)
-        suggest_rows(rows, "id", begun);
-}
-
-/* The words after "flytctl", the last one being written. Prints candidates; "file" alone in a line asks for file
-   names. */
-int command_complete(struct flytctl *ctl)
-{
-    const char *begun = ctl->argc ? ctl->argv[ctl->argc - 1] : "";
-    const char *words[2] = { NULL, NULL };
-    const struct option_row *pending = NULL;
-    const struct command *command = NULL;
-    int count = 0;
-    for (int i = 0; i + 1 < ctl->argc; i++) {
-        const char *word = ctl->argv[i];
-        if (pending) {
-            pending = NULL;
-        } else if (word[0] == '-') {
-            pending = find_option(command ? command->options : NULL, word + 2, strlen(word) > 2 ? strlen(word) - 2 : 0,
-                                  word[1] == '-' ? '\0' : word[1]);
-            if (!pending)
-                pending = find_option(global_options, word + 2, strlen(word) > 2 ? strlen(word) - 2 : 0,
-                                      word[1] == '-' ? '\0' : word[1]);
-            if (pending && (!pending->argument || strchr(word, '=')))
-                pending = NULL;
-        } else {
-            if (count < 2)
-                words[count] = word;
-            count++;
-            if (!command)
-                command = find_command(words[0], words[1]);
-        }
-    }
-    if (pending) {
-        if (strcmp(pending->argument, "FILE") == 0 || strcmp(pending->argument, "DIR") == 0)
-            puts("file");
-        else if (strcmp(pending->argument, "NAME") == 0 &&
-                 (strcmp(pending->name, "vm") == 0 || strcmp(pending->name, "node") == 0))
-            suggest_names(ctl, pending->name, begun);
-        else if (strcmp(pending->argument, "VM") == 0)
-            suggest_names(ctl, "vm", begun);
-        return EXIT_FINE;
-    }
-    if (begun[0] == '-') {
-        suggest_options(command ? command->options : NULL, begun);
-        suggest_options(global_options, begun);
-        return EXIT_FINE;
-    }
-    if (!command) {
-        const char *before = "";
-        for (const struct command *each = commands; each->name; each++) {
-            if (count == 0 && each->group && strcmp(each->group, before) != 0)
-                suggest(before = each->group, begun);
-            else if (count == 0 && !each->group && each->run != command_complete)
-                suggest(each->name, begun);
-            else if (count == 1 && each->group && strcmp(each->group, words[0]) == 0)
-                suggest(each->name, begun);
-        }
-    } else if (strcmp(command->complete, "file") == 0) {
-        puts("file");
-    } else if (strcmp(command->complete, "daemon") == 0) {
-        static const char *const daemons[] = { "cluster-manager", "node-manager", "client-manager", "flytctl" };
-        for (size_t i = 0; i < COUNT(daemons); i++)
-            suggest(daemons[i], begun);
-    } else if (*command->complete) {
-        suggest_names(ctl, command->complete, begun);
-    }
     return EXIT_FINE;
 }

@@ -528,13 +528,9 @@ def words_for_the_shell():
     need("alpha" in ctl("complete", "vm", "show", "").split(), "names of VMs")
     need(ctl("complete", "node", "drain", "").split() == ["n1"], "names of nodes")
     need("--sharing" in ctl("complete", "vm", "add", "x", "--s").split(), "options")
-    need(ctl("complete", "vm", "import", "").split() == ["file"] and ctl("complete", "--tls", "").split() == ["file"], "files")
+    need(ctl("complete", "vm", "import", "").split() == [":file"] and ctl("complete", "--tls", "").split() == [":dir"], "files")
     need(ctl("complete", "server", "list", "--node", "").split() == ["n1"], "values")
     need(ctl("complete", "config", "keys", "c").split() == ["cluster-manager", "client-manager"], "daemons")
-    script = os.path.join(TOP, "control-managers/packaging/completion/flytctl.bash")
-    done = subprocess.run(["bash", "-c", f'. {script}; COMP_WORDS=({CTL} vm re); COMP_CWORD=2; _flytctl; echo "${{COMPREPLY[*]}}"'], capture_output=True, text=True,
-                          env=environment)
-    need(done.stdout.strip() == "remove", done)
 
 
 def on_a_terminal(columns, *arguments):

@@ -53,7 +53,8 @@ def everything_is_there_and_works():
         run(path, "--help")
     for name in ("etc/flyt/cluster-manager.conf", "usr/lib/systemd/system/flyt-node-manager.service", "usr/lib/sysusers.d/flyt.conf", "usr/lib/tmpfiles.d/flyt.conf",
                  "etc/logrotate.d/flyt", "usr/share/man/man1/flytctl.1", "usr/share/man/man8/flyt-cluster-manager.8",
-                 "usr/share/bash-completion/completions/flytctl", "usr/share/zsh/site-functions/_flytctl", "usr/libexec/flyt/cudart/libcudart.so.12",
+                 "usr/share/bash-completion/completions/flytctl", "usr/share/bash-completion/completions/flyt-run",
+                 "usr/share/zsh/site-functions/_flytctl", "usr/libexec/flyt/cudart/libcudart.so.12",
                  "usr/libexec/flyt/libsoftgpu.so"):
         need(os.path.isfile(os.path.join(root, name)), name)
     for name in files(BIN):                       # what is built is installed, whatever is added

@@ -1,0 +1,264 @@
+/*
+ * complete.c: what may follow a half-written command line, for the shells' completion (packaging/completion).
+ *
+ * `flytctl complete WORD...` gets the words after "flytctl", the last one being written, and prints candidates for
+ * it, one in a line. Of --option=value the candidates are values. A line that begins with a colon says what the
+ * shell can find itself: ":file", ":dir", ":user"; ":nospace" before candidates says that more follows without a
+ * blank.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "control-managers/flytctl/flytctl.h"
+
+enum { COMPLETE_MS = 1000 };
+
+static void suggest(const char *word, const char *begun)
+{
+    if (strncmp(word, begun, strlen(begun)) == 0)
+        puts(word);
+}
+
+static void suggest_all(const char *const *words, const char *begun)
+{
+    for (; *words; words++)
+        suggest(*words, begun);
+}
+
+/* The last item of a list with commas: the items before it are kept, and not offered again. */
+static void suggest_item(const char *const *words, const char *begun)
+{
+    const char *comma = strrchr(begun, ',');
+    size_t kept = comma ? (size_t)(comma + 1 - begun) : 0;
+    char line[256];
+    for (; *words; words++) {
+        const char *known = kept ? strstr(begun, *words) : NULL;
+        if (known && known < begun + kept)
+            continue;
+        snprintf(line, sizeof line, "%.*s%s", (int)kept, begun, *words);
+        suggest(line, begun);
+    }
+}
+
+/* "on|off" */
+static void suggest_alternatives(const char *text, const char *begun)
+{
+    char word[64];
+    for (size_t length; *text; text += length + (text[length] == '|')) {
+        length = strcspn(text, "|");
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        suggest(word, begun);
+    }
+}
+
+static void suggest_rows(json_t *rows, const char *key, const char *begun)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        const json_t *value = json_object_get(row, key);
+        char number[32];
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+        suggest(json_is_string(value) ? json_string_value(value) : number, begun);
+    }
+    json_decref(rows);
+}
+
+static void suggest_gpus(json_t *nodes, const char *begun)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach(nodes, i, node)
+    {
+        json_t *gpus = json_object_get(node, "gpus");
+        suggest_rows(json_incref(gpus), "id", begun);
+    }
+    json_decref(nodes);
+}
+
+/* What the cluster has, or what is the same everywhere. Without the cluster there is nothing to suggest: a shell
+   that waits would be worse. */
+static void suggest_kind(struct flytctl *ctl, const char *kind, const char *begun)
+{
+    static const char *const daemons[] = { "cluster-manager", "node-manager", "client-manager", "flytctl", NULL };
+    static const char *const roles[] = { "cluster", "node", "client", "admin", NULL };
+    json_t *rows = NULL;
+    if (*kind == ':')
+        puts(kind);
+    else if (strcmp(kind, "daemon") == 0)
+        suggest_all(daemons, begun);
+    else if (strcmp(kind, "role") == 0)
+        suggest_all(roles, begun);
+    else if (strcmp(kind, "vm") == 0 && list_vms(ctl, NULL, &rows) == EXIT_FINE)
+        suggest_rows(rows, "name", begun);
+    else if (strcmp(kind, "node") == 0 && list_nodes(ctl, NULL, &rows) == EXIT_FINE)
+        suggest_rows(rows, "name", begun);
+    else if (strcmp(kind, "gpu") == 0 && list_nodes(ctl, NULL, &rows) == EXIT_FINE)
+        suggest_gpus(rows, begun);
+    else if (strcmp(kind, "server") == 0 && list_servers(ctl, NULL, NULL, &rows) == EXIT_FINE)
+        suggest_rows(rows, "id", begun);
+    else if (strcmp(kind, "program") == 0 && list_programs(ctl, NULL, NULL, &rows) == EXIT_FINE)
+        suggest_rows(rows, "id", begun);
+}
+
+/* ---- values of options ---- */
+
+static void suggest_value(struct flytctl *ctl, const struct option_row *option, const char *begun)
+{
+    static const char *const sharing[] = { "exclusive", "mig", "time-slice", "mps", "any", NULL };
+    static const char *const waits[] = { "in-line", "fail", "default", NULL };
+    static const char *const schemes[] = { "unix://", "tcp://", NULL }, *const sources[] = { "file:", "env:", NULL };
+    /* By what the help calls the value, else by the option's name. */
+    static const struct {
+        const char *called, *kind;
+    } kinds[] = {
+        { "FILE", ":file" }, { "DIR", ":dir" },      { "USER", ":user" }, { "VM", "vm" },
+        { "NODE", "node" },  { "GPU", "gpu" },       { "host", "node" },  { "vm", "vm" },
+        { "node", "node" },  { "DAEMON", "daemon" }, { "ID", "program" },
+    };
+    if (strchr(option->argument, '|')) {
+        suggest_alternatives(option->argument, begun);
+    } else if (strcmp(option->name, "sharing") == 0) {
+        suggest_item(sharing, begun);
+    } else if (strcmp(option->name, "wait") == 0) {
+        suggest_all(waits, begun);
+    } else if (strcmp(option->name, "kind") == 0) {
+        suggest_all(protocol_event_kinds, begun);
+    } else if (strncmp(begun, "file:", 5) == 0 || strncmp(begun, "unix://", 7) == 0) {
+        puts(":file");
+    } else if (strcmp(option->argument, "URI") == 0 || strcmp(option->argument, "SOURCE") == 0) {
+        puts(":nospace");
+        suggest_all(strcmp(option->argument, "URI") == 0 ? schemes : sources, begun);
+    } else {
+        for (size_t i = 0; i < COUNT(kinds); i++)
+            if (strcmp(option->argument, kinds[i].called) == 0 || strcmp(option->name, kinds[i].called) == 0) {
+                suggest_kind(ctl, kinds[i].kind, begun);
+                break;
+            }
+    }
+}
+
+/* ---- the words ---- */
+
+struct line {
+    const struct command *command;
+    const char *words[2];             /* the first that are no options */
+    int count;                        /* of these */
+    const struct option_row *pending; /* wants a value, which is the word being written */
+    const struct option_row *seen[MAX_OPTIONS];
+    int seen_count;
+    bool ended; /* by -- */
+};
+
+static const struct option_row *known_option(const struct command *command, const char *word)
+{
+    bool is_long = word[1] == '-';
+    size_t length = is_long ? strcspn(word + 2, "=") : 1;
+    char letter = is_long ? '\0' : word[1];
+    const struct option_row *own = command ? option_find(command->options, word + 2, length, letter) : NULL;
+    return own ? own : option_find(global_options, word + 2, length, letter);
+}
+
+static void take_option(struct flytctl *ctl, struct line *line, const char *word, const char *next)
+{
+    const struct option_row *option = known_option(line->command, word);
+    const char *attached = word[1] == '-' ? strchr(word, '=') : word[2] ? word + 1 : NULL;
+    if (!option)
+        return;
+    if (line->seen_count < MAX_OPTIONS && !option->repeat)
+        line->seen[line->seen_count++] = option;
+    if (!option->argument)
+        return;
+    if (!attached)
+        line->pending = option;
+    const char *value = attached ? attached + 1 : next;
+    if (value)
+        option_connection(ctl, option, value);
+}
+
+static void take_word(struct line *line, const char *word)
+{
+    if (line->count < 2)
+        line->words[line->count] = word;
+    line->count++;
+    if (!line->command)
+        line->command = command_find(line->words[0], line->count > 1 ? line->words[1] : NULL);
+}
+
+static void suggest_options(const struct line *line, const struct option_row *options, const char *begun)
+{
+    for (int i = 0; options && options[i].name; i++) {
+        bool seen = false;
+        for (int k = 0; k < line->seen_count; k++)
+            seen |= line->seen[k] == &options[i];
+        char word[64];
+        snprintf(word, sizeof word, "--%s", options[i].name);
+        if (!seen)
+            suggest(word, begun);
+    }
+}
+
+/* Groups and commands of one word, or the commands of a group. */
+static void suggest_commands(int count, const char *group, const char *begun)
+{
+    const char *before = "";
+    for (const struct command *each = commands; each->name; each++) {
+        if (count == 0 && each->group && strcmp(each->group, before) != 0)
+            suggest(before = each->group, begun);
+        else if (count == 0 && !each->group && each->run != command_complete)
+            suggest(each->name, begun);
+        else if (count == 1 && each->group && strcmp(each->group, group) == 0)
+            suggest(each->name, begun);
+    }
+}
+
+/* `complete` names one kind, or several with commas: one for each argument. The last one stands for all further
+   arguments. */
+static void suggest_argument(struct flytctl *ctl, const struct line *line, const char *begun)
+{
+    const struct command *command = line->command;
+    int at = line->count - (command->group ? 2 : 1);
+    char kind[32];
+    if (command->max >= 0 && at >= command->max)
+        return;
+    const char *text = command->complete;
+    for (const char *comma; at > 0 && (comma = strchr(text, ',')); at--)
+        text = comma + 1;
+    snprintf(kind, sizeof kind, "%.*s", (int)strcspn(text, ","), text);
+    if (strcmp(kind, "command") == 0)
+        suggest_commands(line->count - 1, line->words[1], begun);
+    else
+        suggest_kind(ctl, kind, begun);
+}
+
+int command_complete(struct flytctl *ctl)
+{
+    const char *begun = ctl->argc ? ctl->argv[ctl->argc - 1] : "";
+    struct line line = { .words = { NULL, NULL } };
+    ctl->timeout_ms = COMPLETE_MS;
+    for (int i = 0; i + 1 < ctl->argc; i++) {
+        const char *word = ctl->argv[i];
+        if (line.pending)
+            line.pending = NULL;
+        else if (!line.ended && strcmp(word, "--") == 0)
+            line.ended = true;
+        else if (!line.ended && word[0] == '-' && word[1])
+            take_option(ctl, &line, word, ctl->argv[i + 1]);
+        else
+            take_word(&line, word);
+    }
+    const char *equals = !line.pending && !line.ended && strncmp(begun, "--", 2) == 0 ? strchr(begun, '=') : NULL;
+    const struct option_row *option = equals ? known_option(line.command, begun) : line.pending;
+    if (option && option->argument) {
+        suggest_value(ctl, option, equals ? equals + 1 : begun);
+    } else if (begun[0] == '-' && !line.ended) {
+        suggest_options(&line, line.command ? line.command->options : NULL, begun);
+        suggest_options(&line, global_options, begun);
+    } else if (!line.command) {
+        suggest_commands(line.count, line.words[0], begun);
+    } else {
+        suggest_argument(ctl, &line, begun);
+    }
+    return EXIT_FINE;
+}

@@ -1,0 +1,2 @@
+# What TAB does in bash.
+TESTS += "tests/control/completion.py $(BIN)"
