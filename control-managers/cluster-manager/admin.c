@@ -387,19 +387,7 @@ void admin_handle_migrate(struct conn *conn, struct call *call, void *object)
 
 /* ---- calls that wait ---- */
 
-void admin_handle_events(struct conn *conn, struct call *call, void *object)
-{
-    const admin_events_args *args = object;
-    struct session *session = session_of(conn);
-    uint64_t last = session->cluster->events.next - 1;
-    unsigned longest = CTL_BEAT_SECONDS * 1000;
-    session_wait(session, call, ADMIN_EVENTS, args->wait_ms < longest ? args->wait_ms : longest);
-    session->after = args->after < last ? args->after : last;
-    if (session->after < last)
-        session_wake(session);
-}
-
-void admin_answer_events(struct session *session)
+static void answer_events(struct session *session)
 {
     const struct event_ring *ring = &session->cluster->events;
     admin_event events[CTL_MAX_PAGE];
@@ -418,14 +406,20 @@ void admin_answer_events(struct session *session)
     call_reply(session->waiting, &result);
 }
 
-void admin_handle_top(struct conn *conn, struct call *call, void *object)
+void admin_handle_events(struct conn *conn, struct call *call, void *object)
 {
-    const admin_top_args *args = object;
+    const admin_events_args *args = object;
+    struct session *session = session_of(conn);
+    uint64_t last = session->cluster->events.next - 1;
     unsigned longest = CTL_BEAT_SECONDS * 1000;
-    session_wait(session_of(conn), call, ADMIN_TOP, args->wait_ms < longest ? args->wait_ms : longest);
+    session_wait(session, call, answer_events, args->wait_ms < longest ? args->wait_ms : longest);
+    session_watch(session);
+    session->after = args->after < last ? args->after : last;
+    if (session->after < last)
+        session_wake(session);
 }
 
-void admin_answer_top(struct session *session)
+static void answer_top(struct session *session)
 {
     struct server_addresses addresses[CTL_MAX_PAGE];
     admin_server servers[CTL_MAX_PAGE];
@@ -434,4 +428,11 @@ void admin_answer_top(struct session *session)
     admin_fill_status(session->cluster, &result.summary);
     result.servers.servers_len = (u_int)fill_servers(session->cluster, 0, "", "", servers, addresses, &more);
     call_reply(session->waiting, &result);
+}
+
+void admin_handle_top(struct conn *conn, struct call *call, void *object)
+{
+    const admin_top_args *args = object;
+    unsigned longest = CTL_BEAT_SECONDS * 1000;
+    session_wait(session_of(conn), call, answer_top, args->wait_ms < longest ? args->wait_ms : longest);
 }

@@ -147,7 +147,7 @@ struct session {
     struct vm      *vm;
     /* the one call that waits */
     struct call    *waiting;
-    uint32_t        waiting_procedure;
+    void          (*answer)(struct session *);  /* the waiting call, with what there is now */
     uint64_t        after;          /* ADMIN_EVENTS */
     struct loop_timer beat;
     struct session *next, **back;   /* all sessions */
@@ -199,12 +199,16 @@ void mailbox_forget(struct mailbox *, int kind, uint64_t server);
 void mailbox_clear(struct mailbox *);
 bool mailbox_has(const struct mailbox *, int kind);
 
-/* ---- session.c: connections, and the calls that wait ---- */
+/* ---- session.c: connections ---- */
 extern const struct conn_service cluster_services[3];   /* by door */
-/* Keeps the call until session_wake, or CTL_BEAT_SECONDS; a call that waits already is answered. */
-void session_wait(struct session *, struct call *, uint32_t procedure, unsigned ms);
+
+/* ---- waiting.c: calls that wait ---- */
+/* Keeps the call until session_wake, or for so long; `answer` replies to it. A call that waits already is answered. */
+void session_wait(struct session *, struct call *, void (*answer)(struct session *), unsigned ms);
+void session_watch(struct session *);           /* every event wakes the call that waits */
 /* Answers what waits, if anything, with what there is now. */
 void session_wake(struct session *);
+void session_forget_waiting(struct session *);  /* the connection has ended */
 struct session *session_of(struct conn *);
 /* The machine at the other end, as far as its address says: the same text for all peers on one machine. "local" is this manager's own, by
    whichever of its addresses a peer there has come. */
@@ -284,7 +288,6 @@ void program_end(struct cluster *, struct program *, const char *why);
 void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew, client_handle_events;
-void client_answer_events(struct session *);
 
 /* ---- nodes.c ---- */
 void node_send_order(struct cluster *, struct node *, const struct letter *);
@@ -292,7 +295,6 @@ void node_tick(struct cluster *);
 void node_session_gone(struct cluster *, struct node *);
 void node_lose(struct cluster *, struct node *, const char *why);
 extern conn_handler node_handle_register, node_handle_orders, node_handle_report;
-void node_answer_orders(struct session *);
 
 /* ---- keys.c ---- */
 int  keys_open(struct cluster *, char *error);
@@ -307,8 +309,6 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_migrate,
     admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload, admin_handle_key_rotate;
-void admin_answer_events(struct session *);
-void admin_answer_top(struct session *);
 void admin_fill_status(struct cluster *, admin_status_result *);
 
 /* ---- events.c ---- */

@@ -93,7 +93,7 @@ static void fill_order(struct cluster *cluster, struct letter *letter, uint8_t k
     }
 }
 
-void node_answer_orders(struct session *session)
+static void answer_orders(struct session *session)
 {
     struct cluster *cluster = session->cluster;
     node_order orders[CTL_MAX_ORDERS];
@@ -144,7 +144,7 @@ void node_handle_orders(struct conn *conn, struct call *call, void *object)
     }
     mailbox_acknowledge(&node->orders, args->acknowledged);
     keys_taken(node);
-    session_wait(session, call, NODE_ORDERS, CTL_BEAT_SECONDS * 1000);
+    session_wait(session, call, answer_orders, CTL_BEAT_SECONDS * 1000);
     if (node->orders.first)
         session_wake(session);
 }

@@ -131,7 +131,7 @@ static void fill_event(struct cluster *cluster, struct vm *vm, struct letter *le
     event->body.client_event_body_u.lost = (client_notice){ letter->key, letter->server, { letter->code, letter->text } };
 }
 
-void client_answer_events(struct session *session)
+static void answer_events(struct session *session)
 {
     client_event events[CTL_MAX_ORDERS];
     client_events_result result = { .events = { 0, events } };
@@ -166,7 +166,7 @@ void client_handle_events(struct conn *conn, struct call *call, void *object)
         return;
     }
     mailbox_acknowledge(&vm->events, args->acknowledged);
-    session_wait(session_of(conn), call, CLIENT_EVENTS, CTL_BEAT_SECONDS * 1000);
+    session_wait(session_of(conn), call, answer_events, CTL_BEAT_SECONDS * 1000);
     if (vm->events.first)
         session_wake(session_of(conn));
 }

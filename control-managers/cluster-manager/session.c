@@ -1,5 +1,6 @@
 /*
- * session.c: connections of all doors: who they are, what they may call, and the one call of each that waits.
+ * session.c: connections of all doors: who they are, and what they may call. The table of calls at its end is the only
+ * thing that knows all handlers; nothing but main.c needs this file. See waiting.c for the one call that waits.
  *
  * Doors: node managers come to one port, client managers and remote administrators to another, local administrators to
  * a unix socket. A role is admitted at its own door only.
@@ -13,69 +14,6 @@
 #include <unistd.h>
 
 #include "cpu/common/log.h"
-
-struct session *session_of(struct conn *conn)
-{
-    return conn_context(conn);
-}
-
-void session_machine(const struct session *session, char machine[CTL_MAX_HOST + 1])
-{
-    snprintf(machine, CTL_MAX_HOST + 1, "%s", conn_peer_local(session->conn) ? "local" : conn_peer_host(session->conn));
-}
-
-/* ---- calls that wait ---- */
-
-static void beat_due(struct loop_timer *timer, void *context)
-{
-    (void)timer;
-    session_wake(context);
-}
-
-static void watch(struct session *session)
-{
-    session->watch_next = session->cluster->watchers;
-    session->watch_back = &session->cluster->watchers;
-    if (session->watch_next)
-        session->watch_next->watch_back = &session->watch_next;
-    session->cluster->watchers = session;
-}
-
-static void unwatch(struct session *session)
-{
-    if (!session->watch_back)
-        return;
-    *session->watch_back = session->watch_next;
-    if (session->watch_next)
-        session->watch_next->watch_back = session->watch_back;
-    session->watch_back = NULL;
-}
-
-void session_wait(struct session *session, struct call *call, uint32_t procedure, unsigned ms)
-{
-    if (session->waiting)
-        session_wake(session);
-    session->waiting = call;
-    session->waiting_procedure = procedure;
-    if (procedure == ADMIN_EVENTS)
-        watch(session);
-    loop_timer_start(session->cluster->loop, &session->beat, ms, beat_due, session);
-}
-
-void session_wake(struct session *session)
-{
-    if (!session->waiting)
-        return;
-    loop_timer_stop(&session->beat);
-    unwatch(session);
-    switch (session->waiting_procedure) {
-    case NODE_ORDERS:   node_answer_orders(session); break;
-    case CLIENT_EVENTS: client_answer_events(session); break;
-    case ADMIN_EVENTS:  admin_answer_events(session); break;
-    case ADMIN_TOP:     admin_answer_top(session); break;
-    }
-    session->waiting = NULL;
-}
 
 /* ---- who is it ---- */
 
@@ -268,10 +206,8 @@ static void closed(struct conn *conn, int error, const char *why)
     if (!session)
         return;
     struct cluster *cluster = session->cluster;
-    session->waiting = NULL;                    /* the loop has freed it */
+    session_forget_waiting(session);
     changes_forget(session);
-    loop_timer_stop(&session->beat);
-    unwatch(session);
     *session->back = session->next;
     if (session->next)
         session->next->back = session->back;

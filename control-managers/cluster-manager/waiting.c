@@ -1,0 +1,65 @@
+/* waiting.c: the one call of each connection that waits for news, and who is at the other end of a connection. */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+
+struct session *session_of(struct conn *conn)
+{
+    return conn_context(conn);
+}
+
+void session_machine(const struct session *session, char machine[CTL_MAX_HOST + 1])
+{
+    snprintf(machine, CTL_MAX_HOST + 1, "%s", conn_peer_local(session->conn) ? "local" : conn_peer_host(session->conn));
+}
+
+static void unwatch(struct session *session)
+{
+    if (!session->watch_back)
+        return;
+    *session->watch_back = session->watch_next;
+    if (session->watch_next)
+        session->watch_next->watch_back = session->watch_back;
+    session->watch_back = NULL;
+}
+
+void session_watch(struct session *session)
+{
+    session->watch_next = session->cluster->watchers;
+    session->watch_back = &session->cluster->watchers;
+    if (session->watch_next)
+        session->watch_next->watch_back = &session->watch_next;
+    session->cluster->watchers = session;
+}
+
+static void beat_due(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    session_wake(context);
+}
+
+void session_wait(struct session *session, struct call *call, void (*answer)(struct session *), unsigned ms)
+{
+    if (session->waiting)
+        session_wake(session);
+    session->waiting = call;
+    session->answer = answer;
+    loop_timer_start(session->cluster->loop, &session->beat, ms, beat_due, session);
+}
+
+void session_wake(struct session *session)
+{
+    if (!session->waiting)
+        return;
+    loop_timer_stop(&session->beat);
+    unwatch(session);
+    session->answer(session);
+    session->waiting = NULL;
+}
+
+void session_forget_waiting(struct session *session)
+{
+    session->waiting = NULL;                    /* the loop has freed it */
+    loop_timer_stop(&session->beat);
+    unwatch(session);
+}
