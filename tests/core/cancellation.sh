@@ -8,8 +8,8 @@ short="core_attach core_count_local core_device core_device_active core_device_a
 public=$(sed -n 's/^CORE_API.*[ *]\(core_[a-z_]*\)(.*/\1/p' cpu/client/core/core.h | sort -u)
 bad=0
 for name in $public; do
-    case " $(echo $short) " in *" $name "*) continue ;; esac
-    if ! grep -h -A 3 -E "^[a-z].*[ *]$name\(" $(find cpu/client -name '*.c') | grep -q CANCEL_DEFERRED; then
+    for known in $short; do [ "$known" != "$name" ] || continue 2; done
+    if ! grep -rh --include='*.c' -A 3 -E "^[a-z].*[ *]$name\(" cpu/client | grep -q CANCEL_DEFERRED; then
         echo "# $name does not begin with CANCEL_DEFERRED"
         bad=1
     fi

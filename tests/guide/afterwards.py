@@ -68,7 +68,7 @@ def who_may_what(tap, box):
             as_other(box, f"ls {each}", 2)
 
     def read():
-        files = [name for name in box.run(f"find /var/lib/flyt /etc/flyt/*.secret -type f").split()]
+        files = [name for name in box.run("find /var/lib/flyt /etc/flyt/*.secret -type f").split()]
         need(any(name.endswith("/keys") for name in files) and any(name.endswith("flyt.db") for name in files), files)
         for name in files:
             as_other(box, f"cat '{name}'", 1)

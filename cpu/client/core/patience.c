@@ -11,6 +11,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 
 enum {
@@ -60,9 +61,10 @@ static void read_wish(void)
 
 /* ---- the thread ---- */
 
-/* Prints the stage. The lock is held, and released meanwhile. */
+/* Prints the stage. Releases the lock meanwhile. */
 static void tell(void)
 {
+    FLYT_ASSERT_HELD(&patience.lock);
     char stage[STAGE_SIZE];
     bool hint = patience.lines++ == 0 && !patience.deadline;
     memcpy(stage, patience.stage, sizeof stage);
@@ -73,9 +75,10 @@ static void tell(void)
     pthread_mutex_lock(&patience.lock);
 }
 
-/* The lock is held, and released meanwhile. */
+/* Releases the lock meanwhile. */
 static void give_up(void)
 {
+    FLYT_ASSERT_HELD(&patience.lock);
     rpc_client *watched = patience.watched;
     patience.over = true;
     pthread_mutex_unlock(&patience.lock);

@@ -10,6 +10,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
+#include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 
 static int output = -1;
@@ -36,9 +37,10 @@ static void write_all(const char *text, size_t size)
     }
 }
 
-/* Ends a line whose call has not ended. The lock is held. */
+/* Ends a line whose call has not ended. */
 static void leave_unfinished(void)
 {
+    FLYT_ASSERT_HELD(&writing);
     if (open_call)
         write_all(" <unfinished ...>\n", strlen(" <unfinished ...>\n"));
     open_call = 0;
@@ -84,10 +86,14 @@ bool trace_enabled(void)
     return output >= 0;
 }
 
-/* The program ends while a call has not ended: its line gets an end. */
+/* The program ends while a call has not ended: its line gets an end, unless another thread is writing at this moment (it
+   may be held up by whoever reads the output, and the end of the program must not wait for that). */
 __attribute__((destructor)) static void trace_close(void)
 {
+    if (pthread_mutex_trylock(&writing) != 0)
+        return;
     leave_unfinished();
+    pthread_mutex_unlock(&writing);
 }
 
 /* ---- arguments ---- */
