@@ -86,8 +86,8 @@ bool trace_enabled(void)
     return output >= 0;
 }
 
-/* The program ends while a call has not ended: its line gets an end, unless another thread is writing at this moment (it
-   may be held up by whoever reads the output, and the end of the program must not wait for that). */
+/* The program ends while a call has not ended: its line gets an end, unless another thread is writing at this moment.
+   That thread may wait for the reader of the output, and the end of the program must not wait for it. */
 __attribute__((destructor)) static void trace_close(void)
 {
     if (pthread_mutex_trylock(&writing) != 0)
