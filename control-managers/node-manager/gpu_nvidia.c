@@ -40,7 +40,7 @@ static bool nvml_open(struct nvml *nvml, char *error)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        explain(error, 0, "libnvidia-ml.so.1: %s", dlerror());
+        explain(error, 0, "%s", dlerror());
         return false;
     }
     const struct { const char *name; void *at; } symbols[] = {

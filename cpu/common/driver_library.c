@@ -24,7 +24,8 @@ void *driver_library_open(char *error, size_t size)
 {
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        snprintf(error, size, "cannot load the driver: %s. Install NVIDIA's driver", dlerror());
+        snprintf(error, size, "cannot load the driver: %s. Install NVIDIA's driver, or use the software GPU",
+                 dlerror());
         return NULL;
     }
     if (!is_ours(library))

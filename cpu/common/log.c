@@ -39,15 +39,16 @@ void log_set_fd(int fd)
     atomic_store_explicit(&output_fd, fd, memory_order_relaxed);
 }
 
+/* LEVEL_UNKNOWN: FLYT_LOG has a value that is none. */
 static int level_from_environment(void)
 {
     const char *wanted = env_get("FLYT_LOG");
-    if (!wanted)
+    if (!wanted || !*wanted)
         return LOG_LEVEL_WARNING;
     for (int level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_DEBUG; level++)
         if (strcmp(wanted, level_names[level]) == 0)
             return level;
-    return LOG_LEVEL_WARNING;
+    return LEVEL_UNKNOWN;
 }
 
 bool log_enabled(enum log_level level)
@@ -56,7 +57,13 @@ bool log_enabled(enum log_level level)
     if (limit == LEVEL_UNKNOWN) {
         /* Two threads may both come here: they store the same value. */
         limit = level_from_environment();
+        bool wrong = limit == LEVEL_UNKNOWN;
+        limit = wrong ? LOG_LEVEL_WARNING : limit;
         atomic_store_explicit(&current_level, limit, memory_order_relaxed);
+        static atomic_flag told = ATOMIC_FLAG_INIT;
+        if (wrong && !atomic_flag_test_and_set(&told))
+            log_message(LOG_LEVEL_WARNING, "FLYT_LOG=%s is not error, warning, info or debug: warning is used",
+                        env_get("FLYT_LOG"));
     }
     return (int)level <= limit;
 }

@@ -7,6 +7,7 @@ stopped, or refuses.
 shows: first steps: any daemon, DB, disk or server is away, stopped or full: a line says what is awaited
 shows: first steps: a wrong secret, VM or certificate, TLS on one side, no right: the program fails at once
 shows: first steps: FLYT_WAIT limits the whole wait
+shows: first steps: the memory limit of the VM is named; every FLYT_ setting with a wrong value is named once
 
 HOLDER_PROGRAM attaches, uses its GPU and ends. Each case is a test; the cases of one cluster share it.
 """
@@ -171,10 +172,10 @@ def until(condition, what, seconds=30):
 class Program:
     """HOLDER, with the time at which it printed each line."""
 
-    def __init__(self, env, user=None, **variables):
+    def __init__(self, env, *arguments, user=None, **variables):
         self.begun, self.lines = time.monotonic(), []
         self.process = subprocess.Popen(
-            [HOLDER],
+            [HOLDER, *arguments],
             env={**env, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -399,6 +400,27 @@ def no_right_to_the_socket(cluster):
             program.find(
                 r"error: this user may not use the client manager's socket .*m\.sock \(mode 0660, group root\)"
             )
+
+
+@case(plain)
+def more_memory_than_the_vm_may_have(cluster):
+    """CUDA's error says only that memory is short."""
+    program = Program(cluster.env, "200")
+    program.finish()
+    program.find(r"out of GPU memory: 200 MiB were asked for, and the programs of this VM may use 128 MiB together")
+    assert program.process.returncode == 1, program.lines
+
+
+@case(plain)
+def settings_that_make_no_sense(cluster):
+    """Each is said once, and the program goes on."""
+    wrong = {"LOG": "loud", "WAIT": "soon", "STATS": "yes", "PERF": "no_such", "LANES": "many", "SILENCE": "long"}
+    program = Program(cluster.env, **{f"FLYT_{name}": value for name, value in wrong.items()})
+    program.finish()
+    assert program.process.returncode == 0, program.lines
+    for name in wrong:
+        told = [line for _, line in program.lines if f"warning: FLYT_{name}" in line]
+        assert len(told) == 1, (name, program.lines)
 
 
 # ---- straight to a server ----

@@ -39,6 +39,7 @@ struct session {
     rpc_client *client;
     char       *uri;                  /* as the messages call the server */
     bool        in_process;
+    bool        managed;              /* the client manager named the server: the memory that it has is the VM's */
     uint64_t    window, window_size, granularity;
     int         driver_version;
     hello_result hello;               /* kept: the devices' strings live here */

@@ -18,6 +18,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
+#include "cpu/common/log.h"
 #include "internal.h"
 
 enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16, RECALL_TRIES = 200 };
@@ -320,6 +321,22 @@ static int heap_allocate(struct heap *heap, int device, uint64_t size, uint64_t 
 
 /* ---- the public face ---- */
 
+/* CUDA's error does not say whose limit it was. Once: a program may try again and again with less. */
+static int memory_say_limit(int device, uint64_t size, int code)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (code != CORE_OUT_OF_MEMORY || atomic_flag_test_and_set(&told))
+        return code;
+    unsigned long long asked = size >> 20, all = device_find(device)->public.total_memory >> 20;
+    if (core_session.managed)
+        log_warning("out of GPU memory: %llu MiB were asked for, and the programs of this VM may use %llu MiB together."
+                    " `flytctl vm set` with --memory raises the limit, for the VM's next GPU server", asked, all);
+    else
+        log_warning("out of GPU memory: %llu MiB were asked for, and the programs of this GPU server may use %llu MiB"
+                    " together", asked, all);
+    return code;
+}
+
 int core_memory_allocate(int device, size_t size, uint64_t *address)
 {
     CANCEL_DEFERRED;
@@ -330,7 +347,7 @@ int core_memory_allocate(int device, size_t size, uint64_t *address)
     if (!size)
         return CORE_INVALID_VALUE;
     if (size > core_session.window_size)
-        return CORE_OUT_OF_MEMORY;
+        return memory_say_limit(device, size, CORE_OUT_OF_MEMORY);
     struct heap *heap = &heaps[device];
     pthread_mutex_lock(&heap->lock);
     code = heap_allocate(heap, device, round_up(size, MEMORY_ALIGNMENT), address);
@@ -339,7 +356,7 @@ int core_memory_allocate(int device, size_t size, uint64_t *address)
         code = CORE_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&heap->lock);
-    return code;
+    return memory_say_limit(device, size, code);
 }
 
 int core_memory_free(uint64_t address)

@@ -372,11 +372,13 @@ static int attach_first(void)
     if (!managed && !core_session.uri)
         return CORE_OUT_OF_MEMORY;
     log_set_name("flyt");
+    log_enabled(LOG_LEVEL_WARNING);           /* reads FLYT_LOG, and says so if that has no sensible value */
     if (!rpc_silence_valid())
         log_warning("FLYT_SILENCE is not a number of seconds from 1 to %d; it is ignored", RPC_SILENCE_MOST);
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
     pthread_atfork(fork_prepare, fork_parent, fork_child);
+    core_session.managed = managed;
     patience_begin();
     int code = managed ? manager_ask(&place) : CORE_OK;
     if (!code)
