@@ -64,8 +64,8 @@ void admin_handle_reload(struct conn *conn, struct call *call, void *object)
 {
     char text[CTL_MAX_TEXT + 1] = "";
     (void)object;
-    cluster_reload(session_of(conn)->cluster, text, sizeof text);
-    reply_plain(call, strncmp(text, "refused", 7) == 0 ? CTL_INVALID : CTL_OK, text);
+    ctl_code code = cluster_reload(session_of(conn)->cluster, text, sizeof text);
+    reply_plain(call, code, text);
 }
 
 void admin_handle_key_rotate(struct conn *conn, struct call *call, void *object)

@@ -317,6 +317,7 @@ void cluster_event(struct cluster *, admin_severity, const char *kind, const str
     __attribute__((format(printf, 5, 6)));
 
 /* ---- main.c ---- */
-void cluster_reload(struct cluster *, char *text, size_t size);
+/* Fills text with what came of it. CTL_INVALID: the file has mistakes, and the old configuration holds. */
+ctl_code cluster_reload(struct cluster *, char *text, size_t size);
 
 #endif

@@ -104,16 +104,28 @@ static void apply_values(struct cluster *cluster)
 
 /* ---- reload ---- */
 
-void cluster_reload(struct cluster *cluster, char *text, size_t size)
+/* Appends the lines of `lines`, which it cuts, as one. */
+static void append_lines(char *text, size_t size, char *lines)
+{
+    char *rest = NULL;
+    for (char *line = strtok_r(lines, "\n", &rest), *before = NULL; line; before = line, line = strtok_r(NULL, "\n", &rest)) {
+        size_t at = strlen(text);
+        snprintf(text + at, size - at, "%s%s", before ? "; " : "", line);
+    }
+}
+
+ctl_code cluster_reload(struct cluster *cluster, char *text, size_t size)
 {
     char *problems, restart[512], error[CONTROL_ERROR_SIZE];
     struct config *fresh = config_load(&cluster_config_schema, cluster->config_path, &problems);
     struct tls_context *tls;
     if (!fresh) {
-        snprintf(text, size, "refused, the old configuration stays: %.900s", problems ? problems : "");
+        snprintf(text, size, "refused, the old configuration holds: ");
+        if (problems)
+            append_lines(text, size, problems);
         log_error("event=reload-refused text=\"%s\"", text);
         free(problems);
-        return;
+        return CTL_INVALID;
     }
     size_t count = config_needs_restart(cluster->config, fresh, restart, sizeof restart);
     snprintf(text, size, count ? "done; these take a restart: %s" : "done", restart);
@@ -122,7 +134,9 @@ void cluster_reload(struct cluster *cluster, char *text, size_t size)
     apply_values(cluster);
     /* New certificates count for connections from now on. */
     if (load_tls(cluster->values, &tls, error) < 0) {
+        size_t at = strlen(text);
         log_error("event=certificates-not-read why=\"%s\": the old ones stay", error);
+        snprintf(text + at, size - at, "; the certificates could not be read, and the old ones stay: %.500s", error);
     } else if (!tls == !cluster->tls) {
         tls_context_release(cluster->tls);
         cluster->tls = tls;
@@ -134,6 +148,7 @@ void cluster_reload(struct cluster *cluster, char *text, size_t size)
     store_reload_vms(cluster);
     line_retry(cluster);
     cluster_event(cluster, ADMIN_INFO, "reloaded", NULL, "%s", text);
+    return CTL_OK;
 }
 
 static void on_hangup(int number, void *context)

@@ -26,6 +26,8 @@ struct sqlite_db {
     sqlite3      *handle;               /* NULL: not open at present */
     int           lock;                 /* descriptor of the lock file, -1: none */
     bool          troubled;             /* the last batch was not taken */
+    dev_t         device;               /* of the file that is open */
+    ino_t         inode;
     sqlite3_stmt *put[DB_TABLES], *delete[DB_TABLES], *load[DB_TABLES], *insert_vm, *trim_events;
 };
 
@@ -152,8 +154,12 @@ static int create_file(struct sqlite_db *sqlite, char *error)
         return explain(error, -errno, "resource DB %s: cannot open it: %s", sqlite->path, strerror(errno));
     struct stat stat;
     int code = 0;
-    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (stat.st_mode & 077))
-        code = fchmod(fd, stat.st_mode & 0700) < 0 ? -errno : 0;
+    if (fstat(fd, &stat) == 0) {
+        sqlite->device = stat.st_dev;
+        sqlite->inode = stat.st_ino;
+        if (S_ISREG(stat.st_mode) && (stat.st_mode & 077))
+            code = fchmod(fd, stat.st_mode & 0700) < 0 ? -errno : 0;
+    }
     close(fd);                          /* nobody has locks on it yet, so none is lost by this */
     return code ? explain(error, code, "resource DB %s: others may read it, and chmod 600 failed: %s", sqlite->path,
                           strerror(-code))
@@ -265,6 +271,21 @@ static int open_handle(struct sqlite_db *sqlite, char *error)
 static int ready(struct sqlite_db *sqlite, char *error)
 {
     return sqlite->handle ? 0 : open_handle(sqlite, error);
+}
+
+/* SQLite would go on writing into a file that was removed or replaced, and all that would be lost with this process. */
+static int check_file(struct sqlite_db *sqlite, char *error)
+{
+    struct stat there;
+    if (in_memory(sqlite))
+        return 0;
+    if (stat(sqlite->path, &there) < 0)
+        return explain(error, -EAGAIN, "resource DB %s: the file is not there any more (%s): put it back, or start the cluster "
+                       "manager again to begin with what is there then", sqlite->path, strerror(errno));
+    if (there.st_dev != sqlite->device || there.st_ino != sqlite->inode)
+        return explain(error, -EAGAIN, "resource DB %s: another file has taken its place: start the cluster manager again to use "
+                       "that one", sqlite->path);
+    return 0;
 }
 
 static void sqlite_close(struct db *db)
@@ -411,6 +432,8 @@ static int sqlite_apply(struct db *db, const struct db_change *changes, size_t c
     int code = db_changes_check(changes, count, error);
     if (code == 0)
         code = ready(sqlite, error);
+    if (code == 0)
+        code = check_file(sqlite, error);
     if (code || count == 0)
         return code;
     code = execute(sqlite, "BEGIN IMMEDIATE", error);
@@ -429,6 +452,8 @@ static int sqlite_keep(struct db *db, char *error)
 {
     struct sqlite_db *sqlite = (struct sqlite_db *)db;
     int code = ready(sqlite, error);
+    if (code == 0)
+        code = check_file(sqlite, error);
     if (code == 0 && sqlite->troubled) {
         code = execute(sqlite, "BEGIN IMMEDIATE", error);
         if (code == 0)

@@ -59,10 +59,22 @@ int command_key_rotate(struct flytctl *ctl)
     return ask_plain(ctl, ADMIN_KEY_ROTATE, NULL, "tickets are signed with a new key");
 }
 
+/* What is wrong with the configuration is no wrong use of this command. */
 int command_reload(struct flytctl *ctl)
 {
+    ctl_plain_result result;
     look_with(ctl, "flytctl events --kind reloaded");
-    return ask_plain(ctl, ADMIN_RELOAD, NULL, "the configuration was read again");
+    int code = ask_raw(ctl, ADMIN_RELOAD, NULL, &result);
+    if (code)
+        return code;
+    if (result.status.code == CTL_OK)
+        report(ctl, NULL, "the configuration was read again: %s", result.status.text);
+    else if (result.status.code == CTL_INVALID)
+        code = complain(ctl, EXIT_BAD_CONFIG, "%s", result.status.text);
+    else
+        code = complain_status(ctl, &result.status);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    return code;
 }
 
 /* ---- top ---- */

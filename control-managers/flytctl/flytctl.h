@@ -31,7 +31,7 @@ enum exit_code {
     EXIT_BUSY = 7,                      /* in use: --force, or another time */
     EXIT_NO_ROOM = 8,
     EXIT_NOT_SUPPORTED = 9,             /* this version cannot do that */
-    EXIT_BAD_CONFIG = 10,               /* config check found mistakes */
+    EXIT_BAD_CONFIG = 10,               /* config check or reload found mistakes */
     EXIT_DB_AWAY = 11,                  /* the resource DB does not answer, and nothing was changed: try again later */
     EXIT_UNKNOWN = 12                   /* whether the change was made is not known: look */
 };

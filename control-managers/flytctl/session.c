@@ -61,8 +61,10 @@ static const char *first_given(const char *a, const char *b, const char *c)
 static int find_target(struct flytctl *ctl, struct target *target)
 {
     char *problems = NULL;
-    const char *file = first_given(ctl->config, getenv("FLYTCTL_SETTINGS"),
-                                   access(default_settings, R_OK) == 0 ? default_settings : NULL);
+    bool usual = access(default_settings, F_OK) == 0, readable = usual && access(default_settings, R_OK) == 0;
+    const char *file = first_given(ctl->config, getenv("FLYTCTL_SETTINGS"), readable ? default_settings : NULL);
+    if (!file && usual)
+        fprintf(stderr, "flytctl: warning: %s cannot be read: %s\n", default_settings, strerror(errno));
     target->config = config_load(&flytctl_config_schema, file, &problems);
     if (!target->config) {
         complain(ctl, EXIT_BAD_CONFIG, "the settings are wrong:\n%.900s", problems ? problems : "no memory");
@@ -131,6 +133,9 @@ static const char *advice(const struct target *target, int error)
         return ". This socket is for root, for the user that the cluster manager runs as, and for the group "
                "ipc.frontend-group of its "
                "configuration";
+    if (error == -ETIMEDOUT)
+        return ". Somebody listens there and says nothing: is flyt-cluster-manager stopped or overloaded? Nothing was asked "
+               "for yet";
     if (error == -ENOENT || error == -ECONNREFUSED)
         return ". Is flyt-cluster-manager running there? --manager, $FLYT_CLUSTER and /etc/flyt/flytctl.conf say where "
                "it is";
@@ -149,7 +154,7 @@ static int open_link(struct flytctl *ctl, const struct target *target)
     bool has_secret = target->secret && strncmp(target->manager, "unix:", 5) != 0;
     if (has_secret && (code = secret_resolve(target->secret, false, &secret, error))) {
         tls_context_release(tls);
-        return complain(ctl, exit_of_errno(code), "the administrator's secret: %s", error);
+        return complain(ctl, code == -EACCES ? EXIT_DENIED : EXIT_USAGE, "the administrator's secret: %s", error);
     }
     const char *const uris[] = { target->manager, NULL };
     const struct link_options options = {

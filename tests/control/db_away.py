@@ -278,6 +278,56 @@ def sqlite_on_a_disk_that_stops():
         cluster.end()
 
 
+def sqlite_on_a_full_disk():
+    folder = path("small")
+    os.mkdir(folder)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
+        return "no right to mount here"
+    cluster, full = None, os.path.join(folder, "full")
+
+    def fill():
+        with contextlib.suppress(OSError), open(full, "wb") as out:
+            while True:
+                out.write(bytes(4096))
+                out.flush()
+    try:
+        cluster = Cluster("small", f"sqlite://{folder}/flyt.db")
+        wait_until(lambda: cluster.ctl("status"), "no start")
+        fill()
+        # Until the log of SQLite has no page left that it could use again.
+        wait_until(lambda: cluster.ctl("vm", "add", "x", "--sms", "1", "--memory", "1G", expect=None) == "", "it is not full", 30)
+        before = [vm["name"] for vm in cluster.json("vm", "list")]
+        cluster.ctl("vm", "add", "new", "--sms", "1", "--memory", "1G", expect=DB_AWAY)
+        need("make room on its file system. Nothing was changed" in cluster.said, cluster.said)
+        os.unlink(full)
+        settle(cluster, "probe")
+        need([vm["name"] for vm in cluster.json("vm", "list")] == before, "what failed happened")
+    finally:
+        if cluster:
+            cluster.end()
+        subprocess.run(["umount", "-l", folder], check=False)
+    return None
+
+
+def sqlite_whose_file_is_taken_away():
+    """SQLite itself would go on writing into the file that has no name any more."""
+    cluster, database = sqlite_cluster("taken")
+    try:
+        cluster.ctl("vm", "add", "old", "--sms", "1", "--memory", "1G")
+        os.rename(database, database + ".aside")
+        cluster.ctl("vm", "add", "new", "--sms", "1", "--memory", "1G", expect=DB_AWAY)
+        need("the file is not there any more" in cluster.said, cluster.said)
+        wait_until(lambda: not cluster.json("status")["db_up"], "the status says that all is well")
+        shutil.copy(database + ".aside", database)
+        cluster.ctl("vm", "add", "new", "--sms", "1", "--memory", "1G", expect=DB_AWAY)
+        wait_until(lambda: "another file has taken its place" in cluster.json("status")["db_text"], "a copy is taken for the DB")
+        os.rename(database + ".aside", database)
+        settle(cluster, "probe")
+        need([vm["name"] for vm in cluster.json("vm", "list")] == ["old"], cluster.what_is())
+    finally:
+        cluster.end()
+
+
 def changes_of_one_vm_follow_each_other():
     """Twenty at once: each keeps what the one before it changed, and of twenty that add the same VM one does."""
     cluster, _ = sqlite_cluster("many")
@@ -588,6 +638,8 @@ def mongodb_behind_a_network(deliver):
 TESTS = [
     sqlite_whose_file_is_locked,
     sqlite_on_a_disk_that_stops,
+    sqlite_on_a_full_disk,
+    sqlite_whose_file_is_taken_away,
     changes_of_one_vm_follow_each_other,
     an_asker_that_gives_up,
     a_standby_is_no_error,
