@@ -60,7 +60,7 @@ struct node {
     size_t   address_count;
     char     software[CTL_MAX_LABEL + 1];
     admin_node_state state;
-    char     machine[CTL_MAX_HOST + 1];     /* where it is connected from, see session_machine; "" before it was connected */
+    char     machine[CTL_MAX_HOST + 1];     /* conn_peer_machine of its connection; "" before it was connected */
     bool     registered, tls;       /* registered: by the present connection */
     bool     has_key;               /* the newest, as it has acknowledged */
     uint64_t heard;                 /* loop_now */
@@ -106,7 +106,7 @@ struct vm {
     size_t   program_count, waiting;
     struct map by_key;              /* programs by their client manager's key */
     struct session *session;
-    char     machine[CTL_MAX_HOST + 1];     /* where its client manager is, or was last, connected from; "" not known */
+    char     machine[CTL_MAX_HOST + 1];     /* conn_peer_machine of its client manager's last connection; "" none */
     bool     named;                 /* its client manager is there and has said which programs run */
     struct mailbox events;
     struct loop_timer silence;      /* since its client manager went */
@@ -210,9 +210,6 @@ void session_watch(struct session *);           /* every event wakes the call th
 void session_wake(struct session *);
 void session_forget_waiting(struct session *);  /* the connection has ended */
 struct session *session_of(struct conn *);
-/* The machine at the other end, as far as its address says: the same text for all peers on one machine. "local" is this manager's own, by
-   whichever of its addresses a peer there has come. */
-void session_machine(const struct session *, char machine[CTL_MAX_HOST + 1]);
 
 /* ---- state.c: making and unmaking things; ids ---- */
 uint64_t cluster_new_id(struct cluster *);
@@ -220,6 +217,9 @@ struct vm   *vm_create(struct cluster *, const struct db_vm *);
 void         vm_rename_address(struct cluster *, struct vm *, const struct db_vm *row);     /* takes the row over */
 void         vm_destroy(struct cluster *, struct vm *);
 struct vm   *vm_find(struct cluster *, const char *name_or_address);
+/* Whether the entitlement says on which machine the VM is. Without a host, or with a loopback address, it is on the
+   machine from which its client manager is connected. */
+bool         vm_names_machine(const struct db_vm *);
 struct node *node_create(struct cluster *, const char *name);
 void         node_destroy(struct cluster *, struct node *);
 void         node_set_schedulable(struct cluster *, struct node *);
@@ -257,9 +257,6 @@ void servers_tell_db(struct cluster *);
    a text (CTL_MAX_TEXT + 1): not now, not ever. */
 ctl_code server_try(struct cluster *, struct program *, char *text);
 bool server_is_shared(const struct program *);      /* its VM's server takes it in, without more room */
-/* The machine that the VM is on: what its entitlement names, unless that is "" or a loopback address, where it is the one that its client manager
-   is connected from. "" not known. */
-const char *vm_machine(const struct vm *, bool *named);
 struct place_request server_request(struct cluster *, const struct program *);
 struct place_request server_request_of(struct cluster *, const struct db_vm *);      /* without an asker */
 bool server_within_entitlement(const struct vm *, const struct place_request *);

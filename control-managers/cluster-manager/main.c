@@ -59,8 +59,10 @@ static int load_tls(const struct cluster_config *values, struct tls_context **ou
 
 static int listen_at(struct cluster *cluster, enum door door, const char *uri, const char *key, char *error)
 {
-    struct loop_listen_options options = { .uri = uri, .tls = cluster->tls, .plain_too = cluster->values->tls == CLUSTER_TLS_ALLOW,
-                                           .service = &cluster_services[door], .context = cluster };
+    struct loop_listen_options options = {
+        .uri = uri, .tls = cluster->tls, .plain_too = cluster->values->tls == CLUSTER_TLS_ALLOW,
+        .service = &cluster_services[door], .context = cluster,
+    };
     char why[CONTROL_ERROR_SIZE];
     if (door == DOOR_LOCAL && *cluster->values->socket_group) {
         struct group *group = getgrnam(cluster->values->socket_group);

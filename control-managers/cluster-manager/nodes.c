@@ -39,16 +39,15 @@ void node_send_order(struct cluster *cluster, struct node *node, const struct le
         session_wake(node->session);
 }
 
-/* Whether programs of the VM can open a unix socket of the node. Where the addresses mislead, a socket is made that nobody finds. */
+/* Whether programs of the VM can open a unix socket of the node. Where addresses mislead, a socket is made that nobody
+   finds. */
 static bool on_same_machine(const struct node *node, const struct vm *vm)
 {
-    bool named;
-    const char *machine = vm_machine(vm, &named);
-    if (!named)
-        return *machine && strcmp(node->machine, machine) == 0;
-    bool same = strcmp(node->row.name, machine) == 0;
+    if (!vm_names_machine(&vm->row))
+        return *vm->machine && strcmp(node->machine, vm->machine) == 0;
+    bool same = strcmp(node->row.name, vm->row.host) == 0;
     for (size_t i = 0; i < node->address_count; i++)
-        same = same || strcmp(node->addresses[i], machine) == 0;
+        same = same || strcmp(node->addresses[i], vm->row.host) == 0;
     return same;
 }
 
@@ -209,7 +208,7 @@ static void take_addresses(struct cluster *cluster, struct node *node, const nod
         map_put(&cluster->node_addresses, node->addresses[i], node);
     }
     snprintf(node->row.host, sizeof node->row.host, "%s", args->host);
-    session_machine(node->session, node->machine);
+    snprintf(node->machine, sizeof node->machine, "%s", conn_peer_machine(node->session->conn));
 }
 
 static void order_stop(struct cluster *cluster, struct node *node, uint64_t server, ctl_code code, const char *why)

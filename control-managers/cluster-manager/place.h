@@ -33,9 +33,9 @@ struct place_request {
     uint32_t    sms;                /* 0: all of the GPU's */
     uint64_t    memory;             /* 0: all of the GPU's */
     unsigned    accepted;           /* sharing */
-    const void *preferred;          /* node on the VM's machine, or NULL … */
-    const char *machine;            /* … and then that machine, if it is known: all nodes there are preferred. NULL or "": none is */
+    const void *preferred;          /* node on the VM's machine, or NULL */
     const void *asker;              /* may have what is kept for it */
+    const char *machine;            /* preferred NULL: all nodes on that machine are preferred. NULL or "": none is */
 };
 
 struct place_result { size_t gpu; unsigned sharing; uint32_t sms; uint64_t memory; };

@@ -326,7 +326,7 @@ void client_handle_register(struct conn *conn, struct call *call, void *object)
         return;
     }
     struct cluster *cluster = vm->cluster;
-    session_machine(session_of(conn), vm->machine);
+    snprintf(vm->machine, sizeof vm->machine, "%s", conn_peer_machine(conn));
     client_register_result result = { .status = { CTL_OK, (char *)"" }, .vm = vm->row.name, .sms = vm->row.sms,
                                       .memory = vm->row.memory_mib << 20 };
     struct event_about which = { .vm = vm->row.name };

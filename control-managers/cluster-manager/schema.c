@@ -57,7 +57,7 @@ static const struct config_key keys[] = {
     { "security.admin-secret", CONFIG_SECRET, AT(admin_secret), "", .help =
       "where the secret is for flytctl on other machines; none: only certificates" },
     { "security.tls", CONFIG_CHOICE, AT(tls), "auto", .choices = tls_words, .help =
-      "auto: on once there are certificates; on: TLS only; allow: TLS for those who want it, while a cluster moves to TLS; off" },
+      "auto: on once there are certificates; on: TLS only; allow: peers without it as well, to move a cluster to TLS" },
     { "security.tls-folder", CONFIG_PATH, AT(tls_folder), "/etc/flyt/tls", .help =
       "folder with ca.crt, cluster.crt and cluster.key" },
     { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/cluster/ticket.key", .help =

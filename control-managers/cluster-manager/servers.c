@@ -144,17 +144,6 @@ static struct server *shared_server(const struct vm *vm)
     return NULL;
 }
 
-static bool is_loopback(const char *host)
-{
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
-}
-
-const char *vm_machine(const struct vm *vm, bool *named)
-{
-    *named = *vm->row.host && !is_loopback(vm->row.host);
-    return *named ? vm->row.host : vm->machine;
-}
-
 /* What one server of such a VM is to have. */
 struct place_request server_request_of(struct cluster *cluster, const struct db_vm *vm)
 {
@@ -165,7 +154,7 @@ struct place_request server_request_of(struct cluster *cluster, const struct db_
     };
     if (!request.sms)
         request.sms = 1;
-    if (*vm->host && !is_loopback(vm->host)) {
+    if (vm_names_machine(vm)) {
         request.preferred = map_get(&cluster->node_addresses, vm->host);
         if (!request.preferred)
             request.preferred = map_get(&cluster->nodes, vm->host);
@@ -176,10 +165,8 @@ struct place_request server_request_of(struct cluster *cluster, const struct db_
 struct place_request server_request(struct cluster *cluster, const struct program *program)
 {
     struct place_request request = server_request_of(cluster, &program->vm->row);
-    bool named;
-    const char *machine = vm_machine(program->vm, &named);
     request.asker = program;
-    request.machine = named ? NULL : machine;
+    request.machine = vm_names_machine(&program->vm->row) ? NULL : program->vm->machine;
     return request;
 }
 

@@ -48,6 +48,11 @@ struct vm *vm_find(struct cluster *cluster, const char *name)
     return vm ? vm : map_get(&cluster->vm_addresses, name);
 }
 
+bool vm_names_machine(const struct db_vm *row)
+{
+    return *row->host && strncmp(row->host, "127.", 4) && strcmp(row->host, "::1") && strcmp(row->host, "localhost");
+}
+
 void vm_destroy(struct cluster *cluster, struct vm *vm)
 {
     while (vm->programs)

@@ -8,11 +8,6 @@ struct session *session_of(struct conn *conn)
     return conn_context(conn);
 }
 
-void session_machine(const struct session *session, char machine[CTL_MAX_HOST + 1])
-{
-    snprintf(machine, CTL_MAX_HOST + 1, "%s", conn_peer_local(session->conn) ? "local" : conn_peer_host(session->conn));
-}
-
 static void unwatch(struct session *session)
 {
     if (!session->watch_back)

@@ -35,25 +35,28 @@ struct daemon_about {
    nowhere), else the process is to end with this status, and everything is said. */
 int  daemon_begin(const struct daemon_about *, int argc, char **argv, struct config **config, const char **path);
 
-/* The exit status for an errno (negative) with which a daemon could not begin, or 0. What only a person can mend, a file that is missing or
-   closed to us, a wrong value, an expired certificate, is a mistake in the configuration: nobody need start us again and again. */
+/* The exit status for an errno (negative) with which a daemon could not begin, or 0. What only a person can mend is a
+   mistake in the configuration: a file that is missing or closed to us, a wrong value, an expired certificate. A
+   service manager need not start the daemon again then. */
 int  daemon_exit_status(int failure);
 
-/* One daemon for one state folder: `folder`/lock, which must be possible to make. *fd stays open. key: names the folder. */
+/* One daemon for one state folder: `folder`/lock, which must be possible to make. *fd stays open. key: names the
+   folder. */
 int  daemon_lock(const struct daemon_about *, const char *folder, const char *key, int *fd, char *error);
 
 /* By the keys of a group `tls`. *out NULL: there is to be none, or the files are not there yet. */
 int  daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error);
 
-/* For SIGHUP: reads the files again; *now and the link's are replaced, for connections from then on. If that cannot be, it is
-   logged, and the old ones stay. */
+/* For SIGHUP: reads the files again; *now and the link's are replaced, for connections from then on. If that cannot
+   be, it is logged, and the old ones stay. */
 void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now, struct link *);
 
 /* SIGTERM and SIGINT call end, SIGHUP calls reload. */
 int  daemon_signals(struct loop *, void (*end)(int, void *), void (*reload)(int, void *), void *context, char *error);
 
-/* For SIGHUP: the configuration as it is now, to be freed; NULL: it has mistakes, which are logged, and the old one holds. Keys
-   that need a restart are logged. Between daemon_reload and daemon_reloaded the daemon takes over what may change. */
+/* For SIGHUP: the configuration as it is now, to be freed; NULL: it has mistakes, which are logged, and the old one
+   holds. Keys that need a restart are logged. Between daemon_reload and daemon_reloaded the daemon takes over what may
+   change. */
 struct config *daemon_reload(const struct daemon_about *, const char *path, const struct config *old);
 void daemon_reloaded(struct config *fresh);
 

@@ -155,8 +155,9 @@ static void hello_done(void *context, int error, const char *why, void *object)
         return;
     }
     if (!protocol_version_fits(link->options.role, result->major, result->minor)) {
-        snprintf(text, sizeof text, "%s (%s) speaks version %u.%u of the control protocol, this side %d.%d: install the same release on both",
-                 conn_peer(link->conn), result->software, result->major, result->minor, CTL_MAJOR, CTL_MINOR);
+        snprintf(text, sizeof text, "%s (%s) speaks version %u.%u of the control protocol, this side %d.%d: install "
+                 "the same release on both", conn_peer(link->conn), result->software, result->major, result->minor,
+                 CTL_MAJOR, CTL_MINOR);
         give_up(link, -EPROTONOSUPPORT, text);
         return;
     }

@@ -116,7 +116,9 @@ void  conn_set_role(struct conn *, ctl_role);
 ctl_role conn_role(const struct conn *);
 const char *conn_peer(const struct conn *);             /* for people: address, or pid and uid */
 const char *conn_peer_host(const struct conn *);        /* numeric address without port; "" on unix sockets */
-bool  conn_peer_local(const struct conn *);             /* it is on this machine: by a loopback address, or by one of this machine's own */
+/* The machine at the other end, as far as its address says: one text for all peers on one machine. "local" is our own,
+   whichever of its addresses the peer uses. */
+const char *conn_peer_machine(const struct conn *);
 bool  conn_peer_credentials(const struct conn *, pid_t *, uid_t *, gid_t *);    /* unix sockets */
 const char *conn_peer_certificate(const struct conn *); /* common name; NULL: none */
 bool  conn_encrypted(const struct conn *);

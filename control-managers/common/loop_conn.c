@@ -385,8 +385,8 @@ static bool take_tls(struct conn *conn, const uint8_t *bytes, size_t size)
     return true;
 }
 
-/* The peer's first byte: a TLS record of a handshake begins with 22; a record of ONC RPC with 0x80 or, in pieces, 0, for its size is far
-   below 2^28. */
+/* The peer's first byte: a TLS record of a handshake begins with 22; a record of ONC RPC with 0x80 or, in pieces, 0,
+   since its size is far below 2^24. */
 static bool settle_tls(struct conn *conn, uint8_t first)
 {
     if (first == TLS_HANDSHAKE) {
@@ -477,7 +477,7 @@ void conn_set_service(struct conn *conn, const struct conn_service *service) { c
 ctl_role conn_role(const struct conn *conn) { return conn->role; }
 const char *conn_peer(const struct conn *conn) { return conn->peer; }
 const char *conn_peer_host(const struct conn *conn) { return conn->host; }
-bool conn_peer_local(const struct conn *conn) { return conn->peer_local; }
+const char *conn_peer_machine(const struct conn *conn) { return conn->peer_local ? "local" : conn->host; }
 bool conn_encrypted(const struct conn *conn) { return conn->tls != NULL; }
 uint64_t conn_heard(const struct conn *conn) { return conn->heard; }
 

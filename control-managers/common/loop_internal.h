@@ -57,7 +57,7 @@ struct conn {
     void          *context;
     ctl_role       role;
     struct tls_session *tls;
-    struct tls_context *tls_offered;    /* until its first byte says whether the peer wants TLS; NULL: that is settled */
+    struct tls_context *tls_offered;    /* until the peer's first byte says whether it wants TLS; NULL: settled */
     struct loop_listener *listener;     /* NULL: connected, or the listener has gone */
     struct conn   *listener_next, **listener_back;
     char           peer[CONN_PEER_SIZE], host[64];

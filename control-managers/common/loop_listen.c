@@ -46,7 +46,7 @@ void listener_conn_gone(struct conn *conn)
         accept_next(listener);
 }
 
-/* A connection from an address to itself stays on the machine that has the address; one from a loopback address anyway. */
+/* A connection from an address to itself stays on the machine that has it; one from a loopback address anyway. */
 static bool peer_is_local(const uv_tcp_t *tcp, const char *peer)
 {
     struct sockaddr_storage own;
@@ -54,8 +54,10 @@ static bool peer_is_local(const uv_tcp_t *tcp, const char *peer)
     char host[64];
     if (strncmp(peer, "127.", 4) == 0 || strncmp(peer, "::ffff:127.", 11) == 0 || strcmp(peer, "::1") == 0)
         return true;
-    return uv_tcp_getsockname(tcp, (struct sockaddr *)&own, &size) == 0 &&
-           getnameinfo((struct sockaddr *)&own, (socklen_t)size, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 && strcmp(host, peer) == 0;
+    if (uv_tcp_getsockname(tcp, (struct sockaddr *)&own, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&own, (socklen_t)size, host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0)
+        return false;
+    return strcmp(host, peer) == 0;
 }
 
 static void name_peer(struct conn *conn)

@@ -39,7 +39,8 @@ bool_t protocol_xdr_string(XDR *, char **, u_int max);
 /* For people: "no GPU is free" style names of enumerations. Never NULL. */
 const char *protocol_code_name(ctl_code);               /* "busy" */
 const char *protocol_server_state_name(ctl_server_state);
-/* Whether a peer of this version can be understood: the same major; and of administrators, whose listings grow, the same minor. */
+/* Whether a peer of this version can be understood: the same major; of administrators, whose listings grow, the same
+   minor. */
 bool protocol_version_fits(ctl_role, u_int major, u_int minor);
 const char *protocol_role_name(ctl_role);
 /* "exclusive,mps"; buffer of PROTOCOL_SHARING_SIZE. Returns buffer. */

@@ -1,9 +1,9 @@
 /*
- * check.c: tries what a daemon will do with its configuration, in a process of the daemon's own user, so that each permission counts
- * that will count then.
+ * check.c: tries what a daemon will do with its configuration, in a process of the daemon's own user, so that each
+ * permission counts that will count then.
  *
- * Which user that is: the one who was named; else, for root, whom the installed daemon runs as; else the caller. The caller may be somebody
- * who is not to read a daemon's secrets: what fails for want of permission is a note then.
+ * Which user that is: the one who was named; else, for root, whom the installed daemon runs as; else the caller. The
+ * caller may be somebody who is not to read a daemon's secrets: what fails for want of permission is a note then.
  */
 #include "control-managers/flytctl/check.h"
 
@@ -33,13 +33,14 @@ struct check {
     const struct check_request *request;
     struct config *config;
     json_t *problems, *notes;
-    char    user[64];                   /* whom we are */
-    bool    is_daemon;                  /* and so is the daemon */
+    char user[64];  /* whom we are */
+    bool is_daemon; /* and so is the daemon */
 };
 
 enum severity { NOTE, PROBLEM };
 
-static void say(struct check *check, enum severity severity, const char *key, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void say(struct check *check, enum severity severity, const char *key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 static void say(struct check *check, enum severity severity, const char *key, const char *format, ...)
 {
     char text[2 * EXPLAIN_SIZE];
@@ -69,19 +70,25 @@ static void folder_of(const char *path, char folder[CHECK_PATH_SIZE])
 /* The units of an installation let daemons of the user flyt write in their own folders only, and see no home folder. */
 static void check_unit(struct check *check, const char *key, const char *path, bool written)
 {
-    static const char *const writable[] = { "/run/flyt", "/var/lib/flyt", NULL }, *const hidden[] = { "/home/", "/root/", "/run/user/", NULL };
+    static const char *const writable[] = { "/run/flyt", "/var/lib/flyt", NULL }, *const hidden[] = {
+        "/home/", "/root/", "/run/user/", NULL
+    };
     const char *usual = check->request->usual_user;
     if (!usual || strcmp(check->user, usual) != 0)
         return;
     for (int i = 0; hidden[i]; i++)
         if (strncmp(path, hidden[i], strlen(hidden[i])) == 0)
-            say(check, NOTE, key, "%s.service hides home folders from the daemon (ProtectHome), this path too", check->request->schema->daemon);
+            say(check, NOTE, key, "%s.service hides home folders from the daemon (ProtectHome), this path too",
+                check->request->schema->daemon);
     bool inside = !written;
     for (int i = 0; writable[i]; i++)
         inside = inside || strncmp(path, writable[i], strlen(writable[i])) == 0;
     if (!inside)
-        say(check, NOTE, key, "%s.service lets the daemon write to its own folders only; `systemctl edit %s` and \"[Service]\", \"ReadWritePaths=%s\" add "
-            "this one", check->request->schema->daemon, check->request->schema->daemon, path);
+        say(check, NOTE, key,
+            "%s.service lets the daemon write to its own folders only; `systemctl edit %s` and \"[Service]\", "
+            "\"ReadWritePaths=%s\" add "
+            "this one",
+            check->request->schema->daemon, check->request->schema->daemon, path);
 }
 
 /* A folder in which the daemon makes files. One that is missing is made by those daemons that can. */
@@ -101,8 +108,8 @@ static void check_folder(struct check *check, const char *key, const char *folde
     else if (!S_ISDIR(status.st_mode))
         say(check, PROBLEM, key, "%s is no folder", above);
     else if (access(above, W_OK | X_OK) < 0)
-        say(check, forbidden(check, errno), key, "user %s cannot write in the folder %s: %s (chown %s '%s')", check->user, above, strerror(errno), check->user,
-            above);
+        say(check, forbidden(check, errno), key, "user %s cannot write in the folder %s: %s (chown %s '%s')",
+            check->user, above, strerror(errno), check->user, above);
 }
 
 /* What to do about a file that only others may read. */
@@ -129,7 +136,8 @@ static int check_readable(struct check *check, const char *key, const char *path
     if (error == ENOENT)
         return error;
     advise(check, path, advice, sizeof advice);
-    say(check, forbidden(check, error), key, "user %s cannot read %s: %s%s", check->user, path, strerror(error), error == EACCES ? advice : "");
+    say(check, forbidden(check, error), key, "user %s cannot read %s: %s%s", check->user, path, strerror(error),
+        error == EACCES ? advice : "");
     return error;
 }
 
@@ -138,7 +146,7 @@ static void check_secret(struct check *check, const struct config_key *key, cons
     struct secret secret;
     char error[EXPLAIN_SIZE];
     if (strncmp(source, "file:", 5) != 0)
-        return;                         /* the environment is the daemon's, not ours */
+        return; /* the environment is the daemon's, not ours */
     int failure = check_readable(check, key->path, source + 5);
     if (failure == ENOENT)
         say(check, NOTE, key->path, "there is no file %s yet", source + 5);
@@ -153,8 +161,20 @@ static void check_secret(struct check *check, const struct config_key *key, cons
 /* ---- what each key is about ---- */
 
 /* MADE: the daemon makes the folder where it is missing. OF: the folder that this is in. */
-enum need { NEED_FOLDER_MADE, NEED_FOLDER_OF, NEED_FOLDER_OF_MADE, NEED_SECRET_FILE, NEED_PROGRAM, NEED_GROUP, NEED_PORT };
-static const struct { const struct config_schema *schema; const char *key; enum need need; } needs[] = {
+enum need {
+    NEED_FOLDER_MADE,
+    NEED_FOLDER_OF,
+    NEED_FOLDER_OF_MADE,
+    NEED_SECRET_FILE,
+    NEED_PROGRAM,
+    NEED_GROUP,
+    NEED_PORT
+};
+static const struct {
+    const struct config_schema *schema;
+    const char *key;
+    enum need need;
+} needs[] = {
     { &cluster_config_schema, "ipc.frontend-socket", NEED_FOLDER_OF },
     { &cluster_config_schema, "ipc.frontend-group", NEED_GROUP },
     { &cluster_config_schema, "security.ticket-key", NEED_SECRET_FILE },
@@ -179,7 +199,8 @@ static void check_group(struct check *check, const char *key, const char *name)
     if (!group)
         say(check, PROBLEM, key, "there is no group '%s' on this machine (groupadd --system %s)", name, name);
     else if (!member && check->is_daemon)
-        say(check, PROBLEM, key, "user %s is not in the group %s, and so cannot give it the socket (usermod -aG %s %s)", check->user, name, name, check->user);
+        say(check, PROBLEM, key, "user %s is not in the group %s, and so cannot give it the socket (usermod -aG %s %s)",
+            check->user, name, name, check->user);
 }
 
 static void check_port(struct check *check, const char *key, int64_t port)
@@ -188,9 +209,10 @@ static void check_port(struct check *check, const char *key, int64_t port)
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
     if (fd < 0 || port == 0)
         return;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);   /* as the daemon does */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* as the daemon does */
     if (bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 1) < 0)
-        say(check, PROBLEM, key, "port %d cannot be used: %s%s", (int)port, strerror(errno), errno == EADDRINUSE ? " (see ss -ltnp)" : "");
+        say(check, PROBLEM, key, "port %d cannot be used: %s%s", (int)port, strerror(errno),
+            errno == EADDRINUSE ? " (see ss -ltnp)" : "");
     close(fd);
 }
 
@@ -208,13 +230,9 @@ static void check_need(struct check *check, enum need need, const char *key, con
         return;
     folder_of(text, folder);
     switch (need) {
-    case NEED_FOLDER_MADE:
-        check_folder(check, key, text, true);
-        break;
+    case NEED_FOLDER_MADE: check_folder(check, key, text, true); break;
     case NEED_FOLDER_OF:
-    case NEED_FOLDER_OF_MADE:
-        check_folder(check, key, folder, need == NEED_FOLDER_OF_MADE);
-        break;
+    case NEED_FOLDER_OF_MADE: check_folder(check, key, folder, need == NEED_FOLDER_OF_MADE); break;
     case NEED_SECRET_FILE: {
         check_folder(check, key, folder, false);
         int failure = check_readable(check, key, text);
@@ -225,10 +243,10 @@ static void check_need(struct check *check, enum need need, const char *key, con
     }
     case NEED_PROGRAM:
         if (access(text, X_OK) < 0)
-            say(check, forbidden(check, errno), key, "user %s cannot execute %s: %s", check->user, text, strerror(errno));
+            say(check, forbidden(check, errno), key, "user %s cannot execute %s: %s", check->user, text,
+                strerror(errno));
         break;
-    default:
-        check_group(check, key, text);
+    default: check_group(check, key, text);
     }
 }
 
@@ -272,7 +290,8 @@ static void check_tls(struct check *check, const char *key, const struct tls_fil
     }
     long days = tls_context_days(tls);
     if (days < SOON_DAYS)
-        say(check, NOTE, key, "the certificate %s expires in %ld days; `flytctl ca issue … --force` renews it", files->certificate, days);
+        say(check, NOTE, key, "the certificate %s expires in %ld days; `flytctl ca issue … --force` renews it",
+            files->certificate, days);
     tls_context_release(tls);
 }
 
@@ -284,7 +303,8 @@ static void check_cluster(struct check *check)
         snprintf(ca, sizeof ca, "%s/ca.crt", values->tls_folder);
         snprintf(certificate, sizeof certificate, "%s/cluster.crt", values->tls_folder);
         snprintf(key, sizeof key, "%s/cluster.key", values->tls_folder);
-        check_tls(check, "security.tls-folder", &(struct tls_files){ ca, certificate, key }, values->tls != CLUSTER_TLS_AUTO);
+        check_tls(check, "security.tls-folder", &(struct tls_files){ ca, certificate, key },
+                  values->tls != CLUSTER_TLS_AUTO);
     }
     const char *path = values->db_uri + (strncmp(values->db_uri, "sqlite://", 9) == 0 ? 9 : 7);
     if (*values->db_host || strncmp(values->db_uri, "sqlite:", 7) != 0 || *path != '/')
@@ -292,8 +312,24 @@ static void check_cluster(struct check *check)
     folder_of(path, ca);
     check_folder(check, "vm-resource-db.uri", ca, false);
     if (access(path, F_OK) == 0 && access(path, R_OK | W_OK) < 0)
-        say(check, forbidden(check, errno), "vm-resource-db.uri", "user %s cannot read and write %s: %s (chown %s '%s'*)", check->user, path, strerror(errno),
-            check->user, path);
+        say(check, forbidden(check, errno), "vm-resource-db.uri",
+            "user %s cannot read and write %s: %s (chown %s '%s'*)", check->user, path, strerror(errno), check->user,
+            path);
+}
+
+static void check_machine(struct check *check)
+{
+    const struct config_schema *schema = check->request->schema;
+    const struct node_config *node = config_values(check->config);
+    const struct manager_config *manager = config_values(check->config);
+    check_keys(check);
+    if (schema == &cluster_config_schema)
+        check_cluster(check);
+    else if (schema == &node_schema && *node->tls_ca)
+        check_tls(check, "tls.key", &(struct tls_files){ node->tls_ca, node->tls_certificate, node->tls_key }, true);
+    else if (schema == &manager_schema && *manager->tls_ca)
+        check_tls(check, "tls.key", &(struct tls_files){ manager->tls_ca, manager->tls_certificate, manager->tls_key },
+                  true);
 }
 
 static void check_file(struct check *check)
@@ -302,7 +338,8 @@ static void check_file(struct check *check)
     char *problems = NULL;
     char text[EXPLAIN_SIZE];
     if (access(check->request->path, R_OK) < 0) {
-        snprintf(text, sizeof text, "%s: user %s cannot read it: %s", check->request->path, check->user, strerror(errno));
+        snprintf(text, sizeof text, "%s: it cannot be read by user %s: %s", check->request->path, check->user,
+                 strerror(errno));
         json_array_append_new(check->problems, json_text(text));
         return;
     }
@@ -313,15 +350,8 @@ static void check_file(struct check *check)
     free(problems);
     if (!check->config)
         return;
-    check_keys(check);
-    const struct node_config *node = config_values(check->config);
-    const struct manager_config *manager = config_values(check->config);
-    if (schema == &cluster_config_schema)
-        check_cluster(check);
-    else if (schema == &node_schema && *node->tls_ca)
-        check_tls(check, "tls.key", &(struct tls_files){ node->tls_ca, node->tls_certificate, node->tls_key }, true);
-    else if (schema == &manager_schema && *manager->tls_ca)
-        check_tls(check, "tls.key", &(struct tls_files){ manager->tls_ca, manager->tls_certificate, manager->tls_key }, true);
+    if (!check->request->file_only)
+        check_machine(check);
     config_free(check->config);
 }
 
@@ -336,38 +366,49 @@ static void name_user(struct check *check)
         snprintf(check->user, sizeof check->user, "%u", (unsigned)geteuid());
 }
 
-/* Whether the daemon will be the user that we are: it was named, it is the usual one, or the configuration is our own. */
+/* Whether the daemon will be the user that we are: named by the caller, or the usual one, or the configuration is
+   ours. */
 static bool is_daemon(const struct check *check)
 {
     const struct check_request *request = check->request;
     struct stat status;
-    if (request->user || request->anybody || strcmp(check->user, request->usual_user ? request->usual_user : "root") == 0)
+    if (request->user || request->anybody ||
+        strcmp(check->user, request->usual_user ? request->usual_user : "root") == 0)
         return true;
     return stat(request->path, &status) == 0 && status.st_uid == geteuid();
 }
 
-static json_t *check_as_we_are(const struct check_request *request, const char *remark)
+/* no_user: the daemon's is not on this machine. */
+static json_t *check_as_we_are(const struct check_request *request, bool no_user)
 {
     struct check check = { .request = request, .problems = json_array(), .notes = json_array() };
     char text[EXPLAIN_SIZE];
     name_user(&check);
     check.is_daemon = is_daemon(&check);
-    if (*remark)
-        json_array_append_new(check.notes, json_text(remark));
-    if (!check.is_daemon) {
-        snprintf(text, sizeof text, "%s: checked as user %s, but the daemon runs as %s: with sudo this checks as that user", request->path, check.user,
-                 request->usual_user ? request->usual_user : "root");
+    if (no_user) {
+        snprintf(text, sizeof text,
+                 "%s: there is no user %s on this machine, whom the daemon runs as: an installation makes it "
+                 "(systemd-sysusers)",
+                 request->path, request->usual_user);
+        json_array_append_new(check.problems, json_text(text));
+    } else if (!check.is_daemon && !request->file_only) {
+        snprintf(text, sizeof text,
+                 "%s: checked as user %s, but the daemon runs as %s: with sudo this checks as that user", request->path,
+                 check.user, request->usual_user ? request->usual_user : "root");
         json_array_append_new(check.notes, json_text(text));
     }
     check_file(&check);
-    return json_pack("{s:o, s:s, s:s, s:b, s:o, s:o}", "file", json_text(request->path), "daemon", request->schema->daemon, "user", check.user, "ok",
-                     json_array_size(check.problems) == 0, "problems", check.problems, "notes", check.notes);
+    return json_pack("{s:o, s:s, s:s, s:b, s:o, s:o}", "file", json_text(request->path), "daemon",
+                     request->schema->daemon, "user", check.user, "ok", json_array_size(check.problems) == 0,
+                     "problems", check.problems, "notes", check.notes);
 }
 
 /* In the child: from here on with that user's rights only. */
 static int become(const struct passwd *user)
 {
-    return initgroups(user->pw_name, user->pw_gid) == 0 && setgid(user->pw_gid) == 0 && setuid(user->pw_uid) == 0 ? 0 : -errno;
+    return initgroups(user->pw_name, user->pw_gid) == 0 && setgid(user->pw_gid) == 0 && setuid(user->pw_uid) == 0
+               ? 0
+               : -errno;
 }
 
 static json_t *check_as(const struct check_request *request, const struct passwd *user)
@@ -379,7 +420,7 @@ static json_t *check_as(const struct check_request *request, const struct passwd
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        json_t *result = become(user) == 0 ? check_as_we_are(request, "") : NULL;
+        json_t *result = become(user) == 0 ? check_as_we_are(request, false) : NULL;
         _exit(result && json_dumpfd(result, ends[1], 0) == 0 ? 0 : 1);
     }
     close(ends[1]);
@@ -392,11 +433,9 @@ static json_t *check_as(const struct check_request *request, const struct passwd
 
 json_t *check_configuration(const struct check_request *request)
 {
-    char remark[EXPLAIN_SIZE] = "";
-    const char *name = request->user ? request->user : geteuid() == 0 ? request->usual_user : NULL;
+    const char *name = request->user                           ? request->user
+                       : geteuid() == 0 && !request->file_only ? request->usual_user
+                                                               : NULL;
     const struct passwd *user = name ? getpwnam(name) : NULL;
-    if (name && !user && !request->user)
-        snprintf(remark, sizeof remark, "%s: there is no user %s on this machine, whom the daemon is to run as: an installation makes it (systemd-sysusers)",
-                 request->path, name);
-    return user && user->pw_uid != geteuid() ? check_as(request, user) : check_as_we_are(request, remark);
+    return user && user->pw_uid != geteuid() ? check_as(request, user) : check_as_we_are(request, name && !user);
 }

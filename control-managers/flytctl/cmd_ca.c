@@ -71,9 +71,8 @@ static int write_pem(struct flytctl *ctl, const char *path, BIO *bio, enum reade
 static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key, enum readers readers)
 {
     BIO *bio = BIO_new(BIO_s_mem());
-    int code = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL)
-                   ? write_pem(ctl, path, bio, readers)
-                   : fail_openssl(ctl, "cannot encode a key");
+    bool encoded = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL);
+    int code = encoded ? write_pem(ctl, path, bio, readers) : fail_openssl(ctl, "cannot encode a key");
     BIO_free(bio);
     return code;
 }
@@ -81,7 +80,8 @@ static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key, enum 
 static int write_certificate(struct flytctl *ctl, const char *path, X509 *certificate)
 {
     BIO *bio = BIO_new(BIO_s_mem());
-    int code = bio && PEM_write_bio_X509(bio, certificate) ? write_pem(ctl, path, bio, READ_BY_ALL) : fail_openssl(ctl, "cannot encode a certificate");
+    bool encoded = bio && PEM_write_bio_X509(bio, certificate);
+    int code = encoded ? write_pem(ctl, path, bio, READ_BY_ALL) : fail_openssl(ctl, "cannot encode a certificate");
     BIO_free(bio);
     return code;
 }
@@ -190,7 +190,8 @@ int command_ca_create(struct flytctl *ctl)
         return complain(ctl, EXIT_EXISTS, "there is an authority in %s already; a new one would make all its certificates worthless", folder);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "") : NULL;
-    int code = certificate ? write_key(ctl, key_path, key, READ_BY_OWNER) : fail_openssl(ctl, "cannot make an authority");
+    int code = certificate ? write_key(ctl, key_path, key, READ_BY_OWNER)
+                           : fail_openssl(ctl, "cannot make an authority");
     if (code == EXIT_FINE)
         code = write_certificate(ctl, certificate_path, certificate);
     if (code == EXIT_FINE)
@@ -263,7 +264,8 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
         return complain(ctl, EXIT_EXISTS, "%s exists; --force replaces it", access(path, F_OK) == 0 ? path : key_path);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->hosts) : NULL;
-    int code = certificate ? write_key(ctl, key_path, key, issue->readers) : fail_openssl(ctl, "cannot make a certificate");
+    int code = certificate ? write_key(ctl, key_path, key, issue->readers)
+                           : fail_openssl(ctl, "cannot make a certificate");
     if (code == EXIT_FINE)
         code = write_certificate(ctl, path, certificate);
     if (code == EXIT_FINE && access(ca_copy, F_OK) < 0)

@@ -15,8 +15,8 @@ const struct option_row config_check_options[] = {
     { "daemon", 'd', "DAEMON",
       "whose it is, where the file's name does not say: cluster-manager, node-manager, client-manager, flytctl",
       false },
-    { "user", 'u', "USER", "whom the daemon runs as (root: as installed, else you); each file is tried as that user",
-      false },
+    { "user", 'u', "USER", "whom the daemon runs as (for root: as installed; else you)", false },
+    { "file-only", 0, NULL, "look at the file alone: it is for another machine", false },
     { "ports", 'p', NULL, "also that its ports are free now (before the daemon starts)", false },
     { 0 },
 };
@@ -75,13 +75,12 @@ int command_config_check(struct flytctl *ctl)
             return complain(ctl, EXIT_USAGE, "%s: whose configuration is it? Its name does not say; use --daemon",
                             ctl->argv[i]);
         }
-        json_t *result =
-            check_configuration(&(struct check_request){ .path = ctl->argv[i],
-                                                         .schema = daemon->schema,
-                                                         .usual_user = daemon->user,
-                                                         .anybody = daemon->schema == &flytctl_config_schema,
-                                                         .user = user,
-                                                         .ports = option_count(ctl, "ports") > 0 });
+        const struct check_request request = {
+            .path = ctl->argv[i], .schema = daemon->schema, .usual_user = daemon->user, .user = user,
+            .anybody = daemon->schema == &flytctl_config_schema, .ports = option_count(ctl, "ports") > 0,
+            .file_only = option_count(ctl, "file-only") > 0,
+        };
+        json_t *result = check_configuration(&request);
         if (!result) {
             json_decref(results);
             return complain(ctl, EXIT_FAILED, "%s cannot be checked: no memory, or no process", ctl->argv[i]);

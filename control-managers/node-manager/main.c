@@ -2,8 +2,8 @@
  * main.c: the command line of flyt-node-manager, and what is settled once: names, addresses, files.
  *
  * SIGTERM and SIGINT end the node manager and leave GPU servers and programs alone; the next one takes them over. With
- * --stop-servers they are stopped first, as before a machine is shut down. --end-servers does nothing but that, after a node manager that has
- * left some. SIGHUP reads the configuration and the certificates again.
+ * --stop-servers they are stopped first, as before a machine is shut down. --end-servers does nothing but that, after a
+ * node manager that has left some. SIGHUP reads the configuration and the certificates again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -132,7 +132,7 @@ static int take_lock(struct daemon *daemon, char *error)
     failure = state_make_folder(daemon->node.servers_path, 0711, error);
     /* An earlier version has made it for its own user only. */
     if (!failure && chmod(daemon->node.servers_path, 0711) != 0)
-        failure = explain(error, -errno, "opening the folder %s to programs: %s", daemon->node.servers_path, strerror(errno));
+        failure = explain(error, -errno, "opening the folder %s: %s", daemon->node.servers_path, strerror(errno));
     return failure;
 }
 

@@ -27,7 +27,7 @@ int state_folder(const struct server *server, const char *name, char path[NODE_P
     return size > 0 && size < NODE_PATH_SIZE ? 0 : -ENAMETOOLONG;
 }
 
-/* One that is there is left as it is. The mode counts whatever our umask is: programs have to get through to sockets. */
+/* One that is there stays as it is. The mode counts whatever our umask is: programs have to get through to sockets. */
 static int make_one_folder(const char *path, mode_t mode)
 {
     if (mkdir(path, 0700) != 0)
@@ -245,7 +245,8 @@ void state_end_servers(struct node *node)
         wait_for_servers(node, node->config->stop_timeout);
     }
     for (struct server *server = node->servers; server; server = server->next) {
-        log_info("event=server-ended server=%llu vm=%s pid=%d", (unsigned long long)server->id, server->vm, (int)server->process.pid);
+        log_info("event=server-ended server=%llu vm=%s pid=%d", (unsigned long long)server->id, server->vm,
+                 (int)server->process.pid);
         state_remove(server);
     }
     server_forget_all(node);

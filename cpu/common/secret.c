@@ -32,8 +32,9 @@ int secret_check_fd(int fd, const char *path, char *error)
         return explain(error, -EPERM, "%s holds a secret and belongs to user %u: it must belong to user %u or to root "
                        "(chown %u '%s')", path, status.st_uid, geteuid(), geteuid(), path);
     if (status.st_mode & (S_IWGRP | S_IRWXO))
-        return explain(error, -EPERM, "%s holds a secret and has mode %04o: others could read or change it (chmod %s '%s')", path,
-                       status.st_mode & 07777, status.st_uid == geteuid() ? "600" : "640", path);
+        return explain(error, -EPERM, "%s holds a secret and has mode %04o: others could read or change it "
+                       "(chmod %s '%s')", path, status.st_mode & 07777, status.st_uid == geteuid() ? "600" : "640",
+                       path);
     return 0;
 }
 

@@ -97,6 +97,32 @@ static void test_host_preferred_and_best_fit(void **state)
     rig_destroy();
 }
 
+/* A unix socket is offered where VM and node are one machine: by what the entitlement names, else by where both are connected
+   from, and a loopback address names no machine. All parties of this rig are connected from one machine. */
+static void test_same_machine(void **state)
+{
+    static const struct { const char *host; bool same; } cases[] = {
+        { "", true },         { "127.0.0.1", true }, { "::1", true },        { "localhost", true },
+        { "10.9.9.9", false }, { "n1", true },       { "host-of-n1", true }, { "n2", false },
+    };
+    (void)state;
+    rig_create("");
+    node_open(&n1, "n1", 8, 8, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "vm-%u", i);
+        client_create(&a, name, 4, GIB, 0, true, cases[i].host);
+        struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
+        rig_until(one->running, 5000);
+        const struct fake_server *server = node_server(&n1, one->server);
+        assert_non_null(server);
+        if (server->same_host != cases[i].same)
+            fail_msg("host \"%s\": %d", cases[i].host, server->same_host);
+        client_close(&a);
+    }
+    rig_destroy();
+}
+
 /* Waiting in line, failing at once, and what can never be. */
 static void test_line(void **state)
 {
@@ -635,7 +661,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life), cmocka_unit_test(test_tickets), cmocka_unit_test(test_host_preferred_and_best_fit),
-        cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped), cmocka_unit_test(test_kill), cmocka_unit_test(test_failed_start),
+        cmocka_unit_test(test_same_machine), cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped),
+        cmocka_unit_test(test_kill), cmocka_unit_test(test_failed_start),
         cmocka_unit_test(test_silent_node), cmocka_unit_test(test_node_speaks_again),
         cmocka_unit_test(test_manager_stopped), cmocka_unit_test(test_node_reconnects), cmocka_unit_test(test_crash),
         cmocka_unit_test(test_restart), cmocka_unit_test(test_changes_while_down), cmocka_unit_test(test_ended_while_down),

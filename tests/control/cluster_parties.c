@@ -88,7 +88,7 @@ static void do_start(struct fake_node *node, const ctl_server_spec *spec)
     }
     struct fake_server *server = &node->servers[node->server_count++];
     *server = (struct fake_server){ .id = spec->id, .sms = spec->sms, .memory = spec->memory, .sharing = spec->sharing,
-                                    .gpu = atoi(strrchr(spec->gpu, '-') + 1), .state = CTL_SERVER_STARTING };
+                                    .same_host = spec->same_host != 0, .gpu = atoi(strrchr(spec->gpu, '-') + 1), .state = CTL_SERVER_STARTING };
     node->starts++;
     check_gpu(node, server->gpu);
     if (node->hold_starts)

@@ -18,7 +18,7 @@ static int node_a, node_b;
 
 static size_t add(uint32_t sms, uint64_t memory, unsigned offered, const void *node)
 {
-    size_t at = place_add(&pool, &pool, node, "");
+    size_t at = place_add(&pool, &pool, node, node == &node_a ? "10.0.0.1" : "10.0.0.2");
     pool.gpus[at].sms = sms;
     pool.gpus[at].memory = memory;
     pool.gpus[at].offered = (uint8_t)offered;
@@ -36,7 +36,7 @@ static int clear(void **state)
 
 static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred, struct place_result *result)
 {
-    const struct place_request request = { sms, memory, accepted, preferred, NULL };
+    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL };
     return place_choose(&pool, 0, &request, result);
 }
 
@@ -87,7 +87,7 @@ static void test_limits(void **state)
 static void test_choice(void **state)
 {
     struct place_result r;
-    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL };
+    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL };
     (void)state;
     size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a), small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
     assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
@@ -96,6 +96,19 @@ static void test_choice(void **state)
     assert_int_equal(r.gpu, large);                     /* the VM's own host */
     assert_int_equal(ask(16, 10, CTL_SHARING_TIME_SLICE, &node_b, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);                     /* preferred, not demanded */
+    /* By machine: all nodes there. An unknown one, or another, is no preference. */
+    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1" };
+    assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, large);
+    for (int i = 0; i < 2; i++) {
+        there.machine = i ? "" : "10.0.0.3";
+        assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
+        assert_int_equal(r.gpu, small);
+    }
+    there.machine = "10.0.0.1";
+    there.preferred = &node_b;
+    assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, small);                     /* what was named comes first */
     assert_int_equal(place_choose(&pool, 1, &request, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);                     /* spread */
     assert_int_equal(place_choose(&pool, 2, &request, &r), PLACE_FOUND);
@@ -109,8 +122,8 @@ static void test_keep(void **state)
 {
     struct place_result r;
     int large, larger;
-    const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large },
-                               other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger };
+    const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL },
+                               other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger, NULL };
     (void)state;
     add(8, 1000, CTL_SHARING_ALL, &node_a);             /* too small */
     size_t full = add(16, 1000, CTL_SHARING_ALL, &node_a), mps = add(16, 1000, CTL_SHARING_ALL, &node_a),
@@ -128,7 +141,7 @@ static void test_keep(void **state)
     assert_int_equal(place_choose(&pool, 0, &other, &r), PLACE_BUSY);
     assert_int_equal(place_choose(&pool, 0, &request, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, half);
-    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large };
+    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL };
     assert_int_equal(place_keep(&pool, &never), (size_t)-1);
 }
 

@@ -55,7 +55,14 @@ void rig_step(void);
 
 /* ---- a node manager ---- */
 
-struct fake_server { uint64_t id; uint32_t sms; uint64_t memory; unsigned sharing; int gpu; ctl_server_state state; bool shared; };
+struct fake_server {
+    uint64_t id, memory;
+    uint32_t sms;
+    unsigned sharing;
+    int      gpu;
+    ctl_server_state state;
+    bool     shared, same_host;
+};
 struct fake_node {
     char         name[32], host[64];
     struct link *link;

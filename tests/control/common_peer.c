@@ -87,16 +87,26 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
 };
 static const struct conn_service service = { methods, CTL_LAST_PROCEDURE + 1, on_opened, on_closed };
 
-void host_start(const char *uri, struct tls_context *tls)
+static void start(const char *uri, struct tls_context *tls, bool plain_too)
 {
     char error[CONTROL_ERROR_SIZE] = "";
     memset(&host, 0, sizeof host);
     memcpy(host.secret.bytes, "swordfish", host.secret.size = 9);
     host.loop = loop_create();
     assert_non_null(host.loop);
-    const struct loop_listen_options options = { .uri = uri, .tls = tls, .service = &service };
+    const struct loop_listen_options options = { .uri = uri, .tls = tls, .plain_too = plain_too, .service = &service };
     if (loop_listen(host.loop, &options, &host.listener, error) != 0)
         fail_msg("%s", error);
+}
+
+void host_start(const char *uri, struct tls_context *tls)
+{
+    start(uri, tls, false);
+}
+
+void host_start_both(const char *uri, struct tls_context *tls)
+{
+    start(uri, tls, true);
 }
 
 void host_stop(void)

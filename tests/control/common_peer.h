@@ -29,6 +29,7 @@ struct host {
 extern struct host host;
 
 void host_start(const char *uri, struct tls_context *);
+void host_start_both(const char *uri, struct tls_context *);    /* peers without TLS as well */
 void host_stop(void);
 /* Runs the loop until *flag is at least `value`; fails the test after ms. */
 void host_run_until(const int *flag, int value, unsigned ms);

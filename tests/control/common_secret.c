@@ -47,6 +47,42 @@ static void test_files(void **state)
     assert_int_equal(secret_read("/tmp", &secret, error), -EPERM);
 }
 
+static mode_t mode_of(const char *file)
+{
+    struct stat status;
+    assert_int_equal(stat(file, &status), 0);
+    return status.st_mode & 07777;
+}
+
+/* What root writes into a folder that it has made for a group's files belongs to that group, which may read it. */
+static void test_for_daemon(void **state)
+{
+    char folder[64], file[80];
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/flyt-secret-folder-%d", (int)getpid());
+    snprintf(file, sizeof file, "%s/secret", folder);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    assert_int_equal(secret_write_for_daemon(file, "x", 1, error), 0);
+    assert_int_equal(mode_of(file), 0600);
+    if (geteuid() == 0) {
+        struct stat status;
+        assert_int_equal(chown(folder, 0, 12345), 0);
+        assert_int_equal(chmod(folder, 02755), 0);
+        assert_int_equal(secret_write_for_daemon(file, "x", 1, error), 0);
+        assert_int_equal(mode_of(file), 0640);
+        assert_int_equal(stat(file, &status), 0);
+        assert_int_equal(status.st_gid, 12345);
+        assert_int_equal(secret_write(file, "x", 1, error), 0);
+        assert_int_equal(mode_of(file), 0600);          /* an authority's key is nobody else's */
+        assert_int_equal(chown(folder, 12345, 12345), 0);
+        assert_int_equal(chmod(folder, 02755), 0);
+        assert_int_equal(secret_write_for_daemon(file, "x", 1, error), 0);
+        assert_int_equal(mode_of(file), 0600);          /* somebody else's folder */
+    }
+    unlink(file);
+    rmdir(folder);
+}
+
 static void test_sources(void **state)
 {
     struct secret secret;
@@ -94,7 +130,8 @@ static void test_make(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_sources), cmocka_unit_test(test_proofs),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_for_daemon),
+                                        cmocka_unit_test(test_sources), cmocka_unit_test(test_proofs),
                                         cmocka_unit_test(test_make) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

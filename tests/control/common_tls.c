@@ -81,14 +81,16 @@ static void test_files(void **state)
     assert_int_equal(load("ca", "mixed", &context, error), -EINVAL);
 }
 
-struct guest { struct link *link; int ups, downs, error, answers; char why[CONTROL_ERROR_SIZE]; };
+struct guest { struct link *link; bool tls; int ups, downs, error, answers; char why[CONTROL_ERROR_SIZE]; };
 
 static void up(struct link *link, struct conn *conn, const ctl_hello_result *hello)
 {
     (void)hello;
-    assert_true(conn_encrypted(conn));
-    assert_string_equal(conn_peer_certificate(conn), "cluster:main");
-    ((struct guest *)link_context(link))->ups++;
+    struct guest *guest = link_context(link);
+    assert_int_equal(conn_encrypted(conn), guest->tls);
+    if (guest->tls)
+        assert_string_equal(conn_peer_certificate(conn), "cluster:main");
+    guest->ups++;
 }
 
 static void down(struct link *link, bool was_up, int error, const char *why)
@@ -103,7 +105,7 @@ static void down(struct link *link, bool was_up, int error, const char *why)
 static void open_guest(struct guest *guest, struct tls_context *tls, const char *tls_name)
 {
     const char *uris[] = { loop_listener_uri(host.listener), NULL };
-    memset(guest, 0, sizeof *guest);
+    *guest = (struct guest){ .tls = tls != NULL };
     const struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = "ann", .secret = &host.secret, .tls = tls,
                                           .tls_name = tls_name, .retry_min_ms = 20, .retry_max_ms = 100, .context = guest,
                                           .up = up, .down = down };
@@ -175,9 +177,56 @@ static void test_connections(void **state)
     tls_context_release(thief);
 }
 
+/* A listener that takes both: each peer is served as it comes, and bytes that are neither get nowhere. */
+static void test_both(void **state)
+{
+    struct tls_context *server, *admin, *thief;
+    struct guest good, plain, stolen;
+    char error[CONTROL_ERROR_SIZE], byte;
+    (void)state;
+    if (load("ca", "cluster", &server, error) || load("ca", "admin", &admin, error) ||
+        load("otherca", "thief", &thief, error))
+        fail_msg("%s", error);
+    host_start_both("tcp://127.0.0.1:0", server);
+    open_guest(&good, admin, "cluster:main");
+    host_run_until(&good.ups, 1, 5000);
+    assert_string_equal(conn_peer_certificate(host.last), "admin:ann");
+    assert_true(conn_encrypted(host.last));
+    open_guest(&plain, NULL, NULL);
+    host_run_until(&plain.ups, 1, 5000);
+    assert_false(conn_encrypted(host.last));
+    assert_null(conn_peer_certificate(host.last));
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(link_call(good.link, ADMIN_STATUS, NULL, 5000, answered, &good, NULL), 0);
+        assert_int_equal(link_call(plain.link, ADMIN_STATUS, NULL, 5000, answered, &plain, NULL), 0);
+    }
+    host_run_until(&good.answers, 200, 5000);
+    host_run_until(&plain.answers, 200, 5000);
+    open_guest(&stolen, thief, NULL);                   /* a certificate of another CA is no better than before */
+    host_run_until(&stolen.downs, 1, 5000);
+    assert_int_equal(stolen.ups, 0);
+    link_close(stolen.link);
+    int silent = host_raw(), fd = host_raw(), opened = host.opened;
+    assert_int_equal(send(fd, "\x16garbage that is no handshake", 31, MSG_NOSIGNAL), 31);
+    host_run_ms(200);
+    (void)!recv(fd, &byte, 1, MSG_DONTWAIT);
+    assert_int_equal(host.opened, opened);              /* neither it nor the silent one got to the service */
+    close(fd);
+    close(silent);
+    host_run_ms(100);
+    assert_int_equal(good.downs + plain.downs, 0);
+    link_close(good.link);
+    link_close(plain.link);
+    host_stop();
+    tls_context_release(server);
+    tls_context_release(admin);
+    tls_context_release(thief);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_connections) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_connections),
+                                        cmocka_unit_test(test_both) };
     if (system("openssl version >/dev/null 2>&1") != 0)
         return 77;
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -216,7 +216,20 @@ def scenario(cluster):
     ok("down leaves nothing behind")
 
     cluster.up("--nodes", "1")
-    again = cluster.kill("node-1")          # its servers are for down to find
+    Holder(cluster).finish()
+    end = [f"{BIN}/flyt-node-manager", "--end-servers", "--config", f"{cluster.dir}/etc/node-1.conf"]
+    assert "another flyt-node-manager" in run(*end, status=1)
+    left = cluster.server_pids()
+    cluster.kill("node-1")
+    assert left and all(map(alive, left))
+    run(*end)
+    assert not any(map(alive, left)) and not glob.glob(f"{cluster.dir}/state/node-1/servers/[0-9]*")
+    run(*end)
+    run(f"{BIN}/flyt-local", "down", cluster.dir)
+    ok("--end-servers ends what a node manager has left, and only that")
+
+    cluster.up("--nodes", "1")
+    cluster.kill("node-1")                  # its servers are for down to find
     run(f"{BIN}/flyt-local", "down", cluster.dir)
     assert not cluster.processes(), cluster.processes()
     ok("down after a node manager has died")
