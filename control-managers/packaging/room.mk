@@ -2,7 +2,8 @@
 PREFIX     ?= /usr/local
 SYSCONFDIR ?= /etc
 DESTDIR    ?=
-PACKAGING_ENVIRONMENT = BIN="$(abspath $(BIN))" DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" SYSCONFDIR="$(SYSCONFDIR)" PURGE="$(PURGE)"
+PACKAGING_ENVIRONMENT = BIN="$(abspath $(BIN))" DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" SYSCONFDIR="$(SYSCONFDIR)" \
+                        PURGE="$(PURGE)"
 
 .PHONY: install install-cmgrs uninstall deb
 install: all

@@ -131,7 +131,8 @@ def users_and_folders():
     run("systemd-sysusers", f"--root={root}", "flyt.conf")
     need(re.search(r"^flyt:.*:/usr/sbin/nologin$", open(os.path.join(root, "etc/passwd")).read(), re.M), "no user flyt")
     run("systemd-tmpfiles", f"--root={root}", "--create", "flyt.conf")
-    for name, mode in (("run/flyt", 0o1775), ("var/lib/flyt", 0o755), ("var/lib/flyt/node", 0o711), ("var/lib/flyt/client", 0o700),
+    for name, mode in (("run/flyt", 0o1775), ("var/lib/flyt", 0o755), ("var/lib/flyt/node", 0o711),
+                       ("etc/flyt", 0o2755), ("etc/flyt/tls", 0o2755), ("var/lib/flyt/client", 0o700),
                        ("var/lib/flyt/cluster", 0o700)):
         status = os.stat(os.path.join(root, name))
         need(stat.S_IMODE(status.st_mode) == mode, f"{name}: {status.st_mode:o}")
@@ -172,12 +173,18 @@ def a_debian_package():
     run("dpkg-deb", "-x", package, root)
     there = files(root)
     need("usr/share/man/man1/flytctl.1.gz" in there and "usr/libexec/flyt/.installed" not in there, there)
-    run(os.path.join(root, "usr/bin/flytctl"), "config", "check", *[os.path.join(root, "etc/flyt", name) for name in os.listdir(os.path.join(root, "etc/flyt"))])
+    etc = os.path.join(root, "etc/flyt")
+    configurations = [os.path.join(etc, name) for name in os.listdir(etc)]
+    run(os.path.join(root, "usr/bin/flytctl"), "config", "check", "--file-only", *configurations)
     control = os.path.join(work, "control")
     run("dpkg-deb", "-e", package, control)
     need(sorted(open(os.path.join(control, "conffiles")).read().split()) == sorted("/" + name for name in there if name.startswith("etc/")), "conffiles")
     for script in ("postinst", "prerm", "postrm"):
         run("sh", "-n", os.path.join(control, script))
+    if not shutil.which("lintian"):
+        return "no lintian here"
+    done = run("lintian", "--allow-root", "--fail-on", "error,warning", package, expect=None)
+    need(done.returncode == 0 and not re.search(r"^[EW]: flyt:", done.stdout, re.M), done.stdout + done.stderr)
 
 
 TESTS = [everything_is_there_and_works, the_managers_alone, again_leaves_changed_configurations_alone, uninstall_takes_away_what_was_put, units, users_and_folders,
