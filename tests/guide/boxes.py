@@ -1,7 +1,7 @@
 """boxes.py: machines with a booted systemd, in which somebody can log in and type.
 
-A box is a systemd-nspawn container: an overlay over the root file systems of make-roots, with the network namespace of tests/cluster's
-machines. All of it is inside namespaces of the test's own, so nothing of it is left, however the test ends.
+A box is a systemd-nspawn container: an overlay over the root file systems of make-roots, with the network namespace of
+tests/cluster's machines. All of it is inside namespaces of the test's own, so nothing is left, however the test ends.
 """
 import fcntl
 import os
@@ -71,9 +71,9 @@ class Box:
         for part in ("upper", "work", "root"):
             os.makedirs(os.path.join(self.folder, part))
         lower = f"{ROOTS}/build:{ROOTS}/base" if build else f"{ROOTS}/base"
-        done = subprocess.run(["mount", "-t", "overlay", "overlay", "-o",
-                               f"lowerdir={lower},upperdir={self.folder}/upper,workdir={self.folder}/work", self.root],
-                              capture_output=True, text=True)
+        layers = f"lowerdir={lower},upperdir={self.folder}/upper,workdir={self.folder}/work"
+        command = ["mount", "-t", "overlay", "overlay", "-o", layers, self.root]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise Unusable(f"no overlay file system can be mounted here: {done.stderr.strip()}")
 
@@ -103,14 +103,15 @@ class Box:
         for folder in self.cgroups:
             os.makedirs(folder, exist_ok=True)
         enter = "".join(f"echo $$ >{folder}/cgroup.procs && " for folder in self.cgroups)
-        command = ["systemd-nspawn", "--register=no", "--keep-unit", "--quiet", f"--directory={self.root}", f"--machine={self.name}",
-                   f"--network-namespace-path=/run/netns/{self.name}", "--resolv-conf=off", "--timezone=off", "--boot"]
+        command = ["systemd-nspawn", "--register=no", "--keep-unit", "--quiet", f"--directory={self.root}",
+                   f"--machine={self.name}", f"--network-namespace-path=/run/netns/{self.name}", "--resolv-conf=off",
+                   "--timezone=off", "--boot"]
         command += [f"--bind{mode}={outside}:{inside}" for mode, outside, inside in self.binds]
+        command = ["sh", "-c", enter + 'exec "$@"', "-", *command, "systemd.unit=multi-user.target"]
         with open(self.console, "wb") as console:
-            self.process = subprocess.Popen(["sh", "-c", enter + 'exec "$@"', "-", *command, "systemd.unit=multi-user.target"],
-                                            stdin=subprocess.DEVNULL, stdout=console, stderr=console)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
 
-    def booted(self, seconds=60):
+    def booted(self, seconds=180):
         """Waits until it is up."""
         def up():
             if self.process.poll() is not None:
@@ -123,7 +124,8 @@ class Box:
 
     def last_words(self):
         with open(self.console, errors="replace") as console:
-            return " / ".join(line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", console.read()).splitlines() if line.strip())[-500:]
+            said = re.sub(r"\x1b\[[0-9;]*m", "", console.read())
+        return " / ".join(line.strip() for line in said.splitlines() if line.strip())[-500:]
 
     def end(self):
         for shell in self.shells.values():
@@ -142,13 +144,13 @@ class Box:
     def enter(self, *words):
         return ["nsenter", f"--target={self.leader}", "--all", "--", *words]
 
-    def run(self, command, expect=0, seconds=60):
+    def run(self, command, expect=0, seconds=120):
         """As root, with nothing of a login. What it printed."""
+        path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         try:
-            done = subprocess.run(self.enter("env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
-                                             "bash", "-c", command),
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                  timeout=seconds)
+            done = subprocess.run(self.enter("env", "-i", path, "LC_ALL=C.UTF-8", "bash", "-c", command), text=True,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  errors="replace", timeout=seconds)
         except subprocess.TimeoutExpired as late:
             raise AssertionError(f"on {self.name}: {command}: not done within {seconds} s: {late.output}") from late
         said = done.stdout.strip()
@@ -158,12 +160,10 @@ class Box:
 
     def processes(self):
         """{process id there: its command line}, of what runs beside this question."""
-        lines = self.run(r"""for p in /proc/[0-9]*; do c=$(tr '\0' ' ' <$p/cmdline) && [ -n "$c" ] && echo "${p#/proc/} $c"; done 2>/dev/null""", None)
-        return {int(pid): command for pid, command in (line.split(" ", 1) for line in lines.splitlines()) if "/proc/[0-9]*" not in command}
-
-    def good(self, command):
-        """Whether it ends with 0."""
-        return subprocess.run(self.enter("bash", "-c", command), stdin=subprocess.DEVNULL, capture_output=True, timeout=60).returncode == 0
+        look = r"""c=$(tr '\0' ' ' <$p/cmdline) && [ -n "$c" ] && echo "${p#/proc/} $c" """
+        rows = self.run(f"for p in /proc/[0-9]*; do {look}; done 2>/dev/null", None).splitlines()
+        found = {int(pid): command for pid, command in (row.split(" ", 1) for row in rows)}
+        return {pid: command for pid, command in found.items() if "/proc/[0-9]*" not in command}
 
     def shell(self, user=USER):
         if user not in self.shells:
@@ -188,7 +188,7 @@ class Shell:
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def type(self, command, given="", seconds=60):
-        """Runs it, with `given` to be read from standard input. (exit status, what it printed); status None: not done in time."""
+        """Runs it, with `given` at standard input. (exit status, what it printed); status None: not done in time."""
         quoted = "'" + command.replace("'", "'\\''") + "'"
         text = "'" + given.replace("'", "'\\''") + "'"
         # A pipe at standard input, and not a file: /dev/stdin of another user's file could not be opened.
@@ -238,6 +238,12 @@ class Boxes:
         except BaseException:
             self.end()
             raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
 
     def __getitem__(self, name):
         return self.all[name]

@@ -14,8 +14,9 @@ What is executed stands in fenced blocks. The first line of each is a comment th
     virt-server: { listen-address = "0.0.0.0"; };
     ```
 
-`sh`: commands, one after the other, in the login shell of that machine, which stays the same from block to block. `text` behind it: what the
-last command prints: each line is among its lines, in this order; … stands for anything. `conf`: values to be changed in that file.
+`sh`: commands, one after the other, in the login shell of that machine, which stays the same from block to block.
+`text` behind it: what the last command prints: each line is among its lines, in this order; … stands for anything.
+`conf`: values to be changed in that file.
 A block of another language, or of a place that NOT_RUN names, is not executed.
 """
 import os
@@ -44,7 +45,8 @@ class Block:
         if kind == "text":
             return
         first = lines[0] if lines else ""
-        match = re.match((r"^# " if kind == "sh" else r"^# (?P<file>[/~]\S+) ") + r"on (?P<place>[^:,]+)(?P<more>[:,].*)?$", first)
+        file = "" if kind == "sh" else r"(?P<file>[/~]\S+) "
+        match = re.match(rf"^# {file}on (?P<place>[^:,]+)(?P<more>[:,].*)?$", first)
         place = match["place"].strip() if match else None
         if place not in PLACES and place not in NOT_RUN:
             raise ValueError(f"docs/setup.md:{line}: the block does not say on which machine: {first}")
@@ -58,12 +60,16 @@ class Block:
         command = ""
         for line in self.lines:
             command += ("\n" if command else "") + line
-            if command.strip() and not line.endswith("\\") and subprocess.run(["bash", "-n", "-c", command], capture_output=True).returncode == 0:
+            if command.strip() and not line.endswith("\\") and is_whole(command):
                 if not command.lstrip().startswith("#"):
                     yield command.strip()
                 command = ""
         if command.strip():
             raise ValueError(f"docs/setup.md:{self.line}: bash does not understand: {command}")
+
+
+def is_whole(command):
+    return subprocess.run(["bash", "-n", "-c", command], capture_output=True).returncode == 0
 
 
 def read(path=GUIDE):
@@ -104,11 +110,12 @@ def contains(heads, wanted):
 
 
 def matches(expected, said):
-    """Whether each line of `expected` is among those that were printed, in order. … is anything, and spaces are alike."""
+    """Whether each line of `expected` is among those printed, in order. … is anything, and spaces are alike."""
     lines = iter(said.splitlines())
     for line in expected:
-        pattern = r"\s*" + r"\s+".join(".*".join(re.escape(piece) for piece in word.split("…")) for word in line.split()) + r"\s*"
-        if not any(re.fullmatch(pattern, seen) for seen in lines):
+        words = [".*".join(re.escape(piece) for piece in word.split("…")) for word in line.split()]
+        pattern = r"\s+".join(words)
+        if not any(re.fullmatch(pattern, seen.strip()) for seen in lines):
             return False
     return True
 
@@ -119,8 +126,8 @@ VALUE = re.compile(r'([\w-]+)\s*=\s*("[^"]*"|\([^)]*\)|[^;"(]+);')
 
 
 def edit(text, fragment):
-    """What a reader makes of a configuration who is told to have these values: groups `name: { key = value; };` in libconfig's syntax. A key
-    that is there, or there as a comment, is replaced; others are added."""
+    """What a reader makes of a configuration who is told to have these values: groups `name: { key = value; };` in
+    libconfig's syntax. A key that is there, or there as a comment, is replaced; others are added."""
     for name, body in re.findall(r"^([\w-]+)\s*:\s*\{(.*?)\};$", fragment, re.M | re.S):
         group = re.search(rf"^{re.escape(name)}\s*:\s*\{{.*?^\}};", text, re.M | re.S)
         if not group:
@@ -131,6 +138,9 @@ def edit(text, fragment):
             line = f"    {key} = {value};"
             there = next((found for sign in ("", "#[ \t]*")
                           if (found := re.search(rf"^[ \t]*{sign}{re.escape(key)}[ \t]*=[^;]*;", changed, re.M))), None)
-            changed = changed[:there.start()] + line + changed[there.end():] if there else changed.replace("{\n", "{\n" + line + "\n", 1)
+            if there:
+                changed = changed[:there.start()] + line + changed[there.end():]
+            else:
+                changed = changed.replace("{\n", "{\n" + line + "\n", 1)
         text = text[:group.start()] + changed + text[group.end():]
     return text

@@ -1,7 +1,7 @@
 """reader.py: somebody who does what docs/setup.md says, and nothing else, on the boxes.
 
-What a reader does between two commands, without being told each key, is in `hands`: pasting the secret that another machine has shown, copying
-certificates from the machine where they were made, logging in again.
+What a reader does between two commands, without being told each key, is under `hands`: pasting the secret that another
+machine has shown, copying certificates from the machine where they were made.
 """
 import os
 import re
@@ -12,7 +12,7 @@ import time
 import guide
 from boxes import USER
 
-SHOW_SECONDS = 20               # within which a daemon that was started shows what the guide says that it shows
+SHOW_SECONDS = 60               # within which a daemon that was started shows what the guide says that it shows
 
 
 class Tap:
@@ -48,12 +48,13 @@ class Reader:
         self.blocks = guide.read()
 
     def read(self, *heads, without=(), only=(), but=(), before=None):
-        """Executes a part of the guide, whose sub-parts `without` are left out; `only` the blocks whose first line says one of these, and none `but`
-        says. before: {part of a command: what is called ahead of it}. Whether all went well."""
+        """Executes a part of the guide. Left out are its sub-parts `without` and the blocks whose first line says none
+        of `only` or one of `but`. before: {part of a command: what is called ahead of it}. Whether all went well."""
         self.before = before or {}
         good = True
-        blocks = [block for block in guide.part(self.blocks, *heads) if not any(head in without for head in block.heads)
-                  and (not only or any(words in block.how for words in only)) and not any(words in block.how for words in but)]
+        blocks = [block for block in guide.part(self.blocks, *heads) if not set(without) & set(block.heads)]
+        blocks = [block for block in blocks if not only or any(words in block.how for words in only)]
+        blocks = [block for block in blocks if not any(words in block.how for words in but)]
         if not blocks:
             raise ValueError(f"docs/setup.md has no such blocks: {heads} {only}")
         for block in blocks:
@@ -87,8 +88,8 @@ class Reader:
             status, said = self.type(box, before + command, expected)
             before = ""
             self.look(command, said)
-            if not self.tap.ok(status == 0 and (not expected or guide.matches(expected, said)), what,
-                               f"exit status {status}\n{said}" + ("\nexpected:\n" + "\n".join(expected) if expected else "")):
+            why = f"exit status {status}\n{said}" + ("\nexpected:\n" + "\n".join(expected) if expected else "")
+            if not self.tap.ok(status == 0 and (not expected or guide.matches(expected, said)), what, why):
                 return False
         if folder:
             box.shell().type("cd ~")
@@ -99,7 +100,7 @@ class Reader:
         given = self.secret if "/dev/stdin" in command else ""
         end = time.monotonic() + SHOW_SECONDS
         while True:
-            status, said = box.shell().type(command, given, 900 if "make" in command else 90)
+            status, said = box.shell().type(command, given, 900 if "make" in command else 180)
             if not expected or time.monotonic() > end or (status == 0 and guide.matches(expected, said)):
                 return status, said
             time.sleep(0.3)
@@ -119,7 +120,7 @@ class Reader:
             self.secret = said.splitlines()[-1]
 
     def copy_certificates(self, name, command, folder):
-        """As with scp, from where they were made: into the folder in which the command looks for them, for the user who copies."""
+        """As with scp, from where they were made: into the folder where the command looks for them."""
         for file in re.findall(r"(?<![\w/.-])([\w.-]+\.(?:crt|key))\b", command) if " install " in command else ():
             made = self.boxes["cluster"].path(f"/etc/flyt/ca/{file}")
             to = os.path.join(self.boxes[name].path(folder), file)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/guide/reading.py: how docs/setup.md is read: its blocks say where they belong, and what the tests make of it is what somebody would. TAP.
+"""tests/guide/reading.py: docs/setup.md can be read: its blocks say where they belong, and what is edited is right.
 
 shows: guide: each block of commands in docs/setup.md says on which machine it is typed
 """

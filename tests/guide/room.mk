@@ -1,4 +1,4 @@
-# docs/setup.md, executed on machines with a booted systemd: in short here, all of it in check-long and by `make guide-check`.
+# docs/setup.md, executed in containers that boot systemd: in short, and all of it in check-long and by guide-check.
 ifeq ($(FLAVOUR),plain)
 GUIDE      := tests/guide/run $(BIN) build/cuda/vector_add build/cuda/cluster_worker
 TESTS      += tests/guide/reading.py "$(GUIDE) source one@600"
