@@ -201,6 +201,22 @@ extern uint64_t memory_grow_at_least;
 struct stream;
 struct point { const struct stream *stream; uint64_t number, serial, legacy_before; };
 
+/* backlog.c: what the stream has under way. */
+enum { BACKLOG_PLACES = 16 };
+struct backlog {
+    atomic_uint_fast64_t spent;       /* units that it was ever given; changed under the stream's lock */
+    atomic_uint_fast64_t granted;     /* it may be given more while spent is less */
+    /* under pool.lock */
+    unsigned         blocks, first, count;
+    struct backlog_place { uint64_t number, spent; } confirmed, places[BACKLOG_PLACES];     /* confirmed: what is done, at least */
+    struct stream   *next, **from;    /* of those that have blocks */
+    bool             asking;          /* the call is under way, and what follows is its own */
+    struct wire_call call;
+    stream_args      args;
+    plain_result     result;
+    uint64_t         asked_at;
+};
+
 /* Numbers: sent counts the calls put into the stream (as the server counts them), numbered also the one that is
    being submitted, done those known to have ended (ask stream_done), weighty is the number of the last one that may run long or
    fail (launches, host functions, waits). All of them only grow while the stream lives. Structures are reused but never freed, so a look-up that races
@@ -220,7 +236,16 @@ struct stream {
     unsigned flags;
     int      priority;
     struct stream *next;              /* free list, or the device's streams */
+    struct backlog backlog;
 };
+void backlog_wait(struct stream *);
+bool backlog_leave(struct stream *);                        /* it has nothing under way any more. False: it must not be used again yet */
+/* Before a call that the stream counts: waits while the stream has as much under way as it may have. */
+static inline void backlog_enter(struct stream *s)
+{
+    if (atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) >= atomic_load_explicit(&s->backlog.granted, memory_order_relaxed))
+        backlog_wait(s);
+}
 int  stream_open(void);                                     /* at attach */
 int  stream_enter(int device, core_stream, struct stream **out);  /* core_enter, device active, token resolved */
 enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };

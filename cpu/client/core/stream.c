@@ -54,6 +54,7 @@ int stream_open(void)
         return CORE_OUT_OF_MEMORY;
     for (int i = 0; i < FLYT_MAX_DEVICES; i++) {
         pthread_mutex_init(&legacy[i].lock, NULL);
+        backlog_leave(&legacy[i]);
         legacy[i].wire = (flyt_id)i;
         legacy[i].published = published_at((flyt_id)i);
     }
@@ -157,7 +158,7 @@ struct point stream_point_next(const struct stream *s)
 /* `sent` and the device's count grow only after the call was submitted: who reads them, and then synchronises,
    must not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
    is only stored, and released: who learns of the call in any way finds its numbers. */
-static struct point number_begin(struct stream *s, enum stream_weight weight)
+static struct point number_begin(struct stream *s, enum stream_weight weight, size_t bytes)
 {
     struct point p = { .stream = s, .number = atomic_load_explicit(&s->numbered, memory_order_relaxed) + 1 };
     atomic_store_explicit(&s->numbered, p.number, memory_order_release);
@@ -165,6 +166,8 @@ static struct point number_begin(struct stream *s, enum stream_weight weight)
         atomic_store_explicit(&s->weighty, p.number, memory_order_release);
     if (stream_is_blocking(s) && !stream_is_legacy(s))
         p.legacy_before = atomic_load(&legacy[device_find(s->device)->wire].serial);
+    atomic_store_explicit(&s->backlog.spent, atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + 1 + bytes / 1024,
+                          memory_order_relaxed);
     p.serial = atomic_fetch_add(&serials, 1) + 1;
     atomic_store_explicit(&s->legacy_before, p.legacy_before, memory_order_release);
     atomic_store_explicit(&s->serial, p.serial, memory_order_release);
@@ -179,13 +182,33 @@ static void number_end(struct stream *s, uint64_t number)
 
 /* ---- sending ---- */
 
+/* How much of the program's travels inside the call. */
+static size_t bytes_inside(uint32_t procedure, xdrproc_t encode, const void *args)
+{
+    switch (procedure) {
+    case FLYT_LAUNCH:
+        return ((const launch_args *)args)->params.params_len;
+    case FLYT_COPY_IN: {
+        const flyt_bulk *data = &((const copy_in_args *)args)->data;
+        return data->kind == FLYT_BULK_INLINE ? data->flyt_bulk_u.bytes.bytes_len : 0;
+    }
+    case FLYT_COPY_BOX_IN: {
+        const struct host_rows *rows = &((const struct chunk_in *)args)->from;
+        return encode == (xdrproc_t)xdr_chunk_in ? rows->width * rows->rows * rows->slices : 0;      /* else on a lane */
+    }
+    default:
+        return 0;
+    }
+}
+
 int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, struct point *point)
 {
     host_function_throttle(s, 0);
+    backlog_enter(s);
     if (weight == STREAM_WEIGHTY && stream_is_blocking(s))
         returned_before(s->device);
     pthread_mutex_lock(&s->lock);
-    struct point mine = number_begin(s, weight);
+    struct point mine = number_begin(s, weight, bytes_inside(procedure, encode, args));
     int code = wire_send(procedure, encode, args);
     number_end(s, mine.number);
     pthread_mutex_unlock(&s->lock);
@@ -197,10 +220,11 @@ int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *ar
 int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, size_t size)
 {
     host_function_throttle(s, 0);
+    backlog_enter(s);
     if (stream_is_blocking(s))
         returned_before(s->device);
     pthread_mutex_lock(&s->lock);
-    struct point mine = number_begin(s, STREAM_WEIGHTY);
+    struct point mine = number_begin(s, STREAM_WEIGHTY, size);
     int code = wire_send_ready(procedure, record, size);
     number_end(s, mine.number);
     pthread_mutex_unlock(&s->lock);
@@ -210,8 +234,9 @@ int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, siz
 void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
                    atomic_uint_fast64_t *serial)
 {
+    backlog_enter(s);
     pthread_mutex_lock(&s->lock);
-    struct point mine = number_begin(s, STREAM_LIGHT);
+    struct point mine = number_begin(s, STREAM_LIGHT, 0);
     if (serial)
         atomic_store(serial, mine.serial);
     if (number)
@@ -344,7 +369,7 @@ static void release_retired(void)
     FLYT_ASSERT_HELD(&lists.lock);
     uint64_t confirmed = wire_confirmed();
     struct retired *r;
-    while ((r = lists.retired) && r->serial <= confirmed && !outs_refer_to(r->stream)) {
+    while ((r = lists.retired) && r->serial <= confirmed && !outs_refer_to(r->stream) && backlog_leave(r->stream)) {
         struct stream *s = r->stream, **at = &lists.live[s->device];
         lists.retired = r->next;
         free(r);
@@ -366,8 +391,10 @@ static struct stream *stream_new(int device, unsigned flags, int priority)
     struct stream *s = lists.spare;
     if (s)
         lists.spare = s->next;
-    else if ((s = calloc(1, sizeof *s)))
+    else if ((s = calloc(1, sizeof *s))) {
         pthread_mutex_init(&s->lock, NULL);
+        backlog_leave(s);
+    }
     uint32_t index = 0;
     uint64_t token = s ? id_table_add(table, s, &index) : 0;
     if (!token || !directory_set(index, s)) {
