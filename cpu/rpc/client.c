@@ -33,6 +33,7 @@ int rpc_client_create(rpc_channel *channel, const struct rpc_program *program, i
     client->lost_context = context;
     client->batching = true;
     atomic_init(&client->is_lost, false);
+    atomic_init(&client->is_silent, false);
     pthread_mutex_init(&client->lock, NULL);
     pthread_condattr_init(&client->monotonic);
     pthread_condattr_setclock(&client->monotonic, CLOCK_MONOTONIC);
@@ -284,6 +285,11 @@ void rpc_client_set_spinning(rpc_client *client, bool on)
 bool rpc_client_lost(const rpc_client *client)
 {
     return atomic_load_explicit(&client->is_lost, memory_order_acquire);
+}
+
+bool rpc_client_silent(const rpc_client *client)
+{
+    return atomic_load(&client->is_silent);
 }
 
 void rpc_client_statistics(const rpc_client *constant, struct rpc_client_statistics *out)

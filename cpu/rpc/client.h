@@ -73,7 +73,7 @@ struct rpc_client {
     struct clock_run          quiet;        /* so long nothing was heard though something was due, and we could have heard it */
     bool                      heard;        /* something was heard since, at a time that nobody has looked up yet */
     uint64_t                  last_sent;    /* ns */
-    atomic_bool               is_lost;
+    atomic_bool               is_lost, is_silent;
     struct rpc_client_statistics statistics;
 };
 

@@ -166,6 +166,8 @@ static void check_silence(rpc_client *client)
         rpc_client_quiet_begins(client);
         dead = false;
     }
+    if (dead)
+        atomic_store(&client->is_silent, true);
     pthread_mutex_unlock(&client->lock);
     if (dead)
         rpc_client_lose(client, true, "the server has said nothing for %d seconds", client->dead_seconds);

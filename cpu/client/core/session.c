@@ -16,8 +16,8 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
-#include "cpu/rpc/liveness.h"
 #include "cpu/common/version.h"
+#include "cpu/rpc/liveness.h"
 #include "cpu/client/core/patience.h"
 #include "host.h"
 #include "lanes.h"
@@ -153,6 +153,20 @@ static bool begins_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* A server ends a connection whose client has not said HELLO for some seconds (docs/liveness.md). The client may have been stopped
+   meanwhile. Nothing has been lost, so it begins anew. */
+enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
+#define ATTACH_HELD_UP_NS (4 * CLOCK_NS_PER_SECOND)
+static struct { uint64_t begun; unsigned count; } attempt;
+
+static bool attach_held_up(void)
+{
+    if (clock_now() - attempt.begun < ATTACH_HELD_UP_NS || attempt.count >= ATTACH_ATTEMPTS || patience_over())
+        return false;
+    log_info("the server %s ended the connection before this program had said who it is; trying again", core_session.uri);
+    return true;
+}
+
 /* Goes on through memory where there is any, before anything is said. */
 static int attach_memory(const char *uri, rpc_channel **channel, char *error)
 {
@@ -199,6 +213,8 @@ static int attach_connect(const char *uri, bool managed, bool more, rpc_channel 
         log_info("%s cannot be used from here (%s); trying the server's next address", uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
+    if ((status == -ECONNRESET || status == -EPIPE) && attach_held_up())
+        return ATTACH_AGAIN;
     if (patience_blame())
         return CORE_SYSTEM_NOT_READY;
     log_error("no GPU server answers at %s: %s. %s", uri, error,
@@ -222,6 +238,8 @@ static int attach_hello(const struct manager_place *place)
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
     int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
+    if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client) && attach_held_up())
+        return ATTACH_AGAIN;
     if (!hello->major) {
         if (!patience_blame())
             log_error("what listens at %s does not answer as a GPU server: %s. %s", core_session.uri,
@@ -330,7 +348,7 @@ static int attach_check(void)
 }
 
 /* place: where the client manager sends us, its addresses tried in turn; or empty, and core_session.uri is given. */
-static int attach_session(const struct manager_place *place)
+static int attach_once(const struct manager_place *place)
 {
     rpc_channel *channel = NULL;
     char error[RPC_ERROR_SIZE] = "";
@@ -361,6 +379,25 @@ static int attach_session(const struct manager_place *place)
         || (code = stream_open()) || (code = event_open()) || (code = helper_start()))
         rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
     return code;
+}
+
+static int attach_session(const struct manager_place *place)
+{
+    int code;
+    for (attempt.count = 1;; attempt.count++) {
+        attempt.begun = clock_now();
+        code = attach_once(place);
+        if (code != ATTACH_AGAIN)
+            return code;
+        rpc_client *old = core_session.client;      /* NULL, or no other thread knows it yet */
+        patience_watch(NULL);
+        core_session.client = NULL;
+        rpc_client_destroy(old);
+        pthread_mutex_lock(&loss_lock);
+        loss_reason[0] = 0;
+        atomic_store(&core_session.sticky, CORE_OK);
+        pthread_mutex_unlock(&loss_lock);
+    }
 }
 
 static int attach_first(void)
