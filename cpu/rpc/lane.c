@@ -1,5 +1,6 @@
 /* lane.c: see lane.h. */
 #include "cpu/rpc/lane.h"
+#include "cpu/rpc/liveness.h"
 
 #include "cpu/common/clock.h"
 
@@ -60,11 +61,17 @@ bool rpc_lane_begins(const uint8_t *bytes, size_t count)
 
 /* ---- moving ---- */
 
-/* 0, or -ETIMEDOUT, or what poll says. */
+/* 0, or -ETIMEDOUT, or what poll says. Without a deadline the peer may take its time, if only its machine answers. */
 static int wait_for(rpc_channel *channel, int events, uint64_t deadline)
 {
-    int ready = rpc_channel_poll(channel, events, deadline ? clock_poll_timeout(deadline) : -1, false);
-    return ready < 0 ? ready : ready == 0 ? -ETIMEDOUT : 0;
+    int look_ms = (int)(rpc_silence_look(rpc_silence_seconds()) / CLOCK_NS_PER_MS);
+    for (;;) {
+        int ready = rpc_channel_poll(channel, events, deadline ? clock_poll_timeout(deadline) : events & POLLOUT ? look_ms : -1, false);
+        if (ready != 0)
+            return ready < 0 ? ready : 0;
+        if (deadline || rpc_channel_peer(channel) == -ETIMEDOUT)
+            return -ETIMEDOUT;
+    }
 }
 
 int rpc_lane_send(rpc_channel *channel, const struct iovec *vector, int count, uint64_t deadline)

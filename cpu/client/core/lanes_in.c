@@ -295,15 +295,20 @@ static bool sending_push(struct sending *s)
 static void sending_poll(struct sending *s)
 {
     struct pollfd fds[FLYT_MAX_LANES];
+    int ready;
     if (s->count == 1) {
-        rpc_channel_poll(s->records[0].lane->channel, POLLOUT, LANES_LOOK_MS, false);
+        ready = rpc_channel_poll(s->records[0].lane->channel, POLLOUT, LANES_LOOK_MS, false);
     } else {
         for (unsigned i = 0; i < s->count; i++) {
             const rpc_channel *channel = s->records[i].lane->channel;
             fds[i] = (struct pollfd){ .fd = channel->operations->descriptor ? channel->operations->descriptor(channel) : -1, .events = POLLOUT };
         }
-        poll(fds, s->count, LANES_LOOK_MS);
+        ready = poll(fds, s->count, LANES_LOOK_MS);
     }
+    /* The session lives as long as its own connection does. A lane may have another way, which is cut. */
+    for (unsigned i = 0; i < s->count && ready == 0; i++)
+        if (rpc_channel_peer(s->records[i].lane->channel) == -ETIMEDOUT)
+            lanes_broken(s->records[i].lane, -ETIMEDOUT, "sending");
     s->dead |= lanes_gone();
 }
 
