@@ -69,7 +69,7 @@ static void free_words(struct words *words)
 /* What of our own environment a server gets: nothing that could hold a secret or lead it elsewhere. */
 static bool inherited(const char *variable)
 {
-    static const char *const prefixes[] = { "PATH=", "LANG=", "LC_", "TZ=", "LD_LIBRARY_PATH=", "FLYT_SOFTGPU_", "FLYT_LOG=", "FLYT_PERF=",
+    static const char *const prefixes[] = { "PATH=", "LANG=", "LC_", "TZ=", "LD_LIBRARY_PATH=", "FLYT_SOFTGPU_", "FLYT_LOG=", "FLYT_PERF=", "FLYT_SILENCE=",
         "CUDA_", "NVIDIA_", "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", NULL };
     static const char *const ours[] = { "FLYT_SOFTGPU_SMS=", "FLYT_SOFTGPU_MEMORY=", "FLYT_SOFTGPU_DEVICES=", "FLYT_SOFTGPU_CARD=",
         "CUDA_VISIBLE_DEVICES=", "CUDA_MPS_", NULL };

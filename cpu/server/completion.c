@@ -17,6 +17,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
@@ -388,6 +389,7 @@ static uint64_t completion_rest(struct session *session, uint64_t now)
 
 static void *completion_main(void *context)
 {
+    prctl(PR_SET_NAME, "flyt-completion");
     struct session *session = context;
     struct completion *completion = &session->completion;
     for (;;) {

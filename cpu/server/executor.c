@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "cpu/common/lock.h"
 
@@ -130,6 +131,7 @@ static struct queued *executor_next(struct session *session, bool stalled)
 
 static void *executor_main(void *context)
 {
+    prctl(PR_SET_NAME, "flyt-executor");
     struct session *session = context;
     struct executor *e = &session->executor;
     bool stalled = false;

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
@@ -202,6 +203,7 @@ void loader_unload(struct session *session, struct module *module)
 
 static void *loader_main(void *context)
 {
+    prctl(PR_SET_NAME, "flyt-loader");
     struct session *session = context;
     struct loader *loader = &session->loader;
     pthread_mutex_lock(&loader->lock);

@@ -10,6 +10,7 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
+#include "cpu/rpc/liveness.h"
 #include "cpu/server/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/ticket.h"
@@ -197,6 +198,8 @@ int main(int argc, char **argv)
         return usage(said);
     }
     log_set_name("cricket-rpc-server");
+    if (!rpc_silence_valid())
+        log_warning("FLYT_SILENCE is not a number of seconds from 1 to %d; it is ignored", RPC_SILENCE_MOST);
     if (!ticket_key && (ticket_state || ticket_server))
         return usage("--ticket-state and --ticket-server go with --ticket-key");
     if (ticket_key && ticket_configure(ticket_key, ticket_state, ticket_server) != 0) {

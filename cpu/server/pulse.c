@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -89,6 +90,7 @@ static void check_client(struct session *session)
 
 static void *pulse_main(void *context)
 {
+    prctl(PR_SET_NAME, "flyt-pulse");
     struct session *session = context;
     struct pulse *pulse = &session->pulse;
     const uint64_t interval = rpc_beat_interval(), tick = interval / TICKS;
