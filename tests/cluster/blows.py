@@ -9,7 +9,7 @@ from cluster import LOST, NODES, SUSPECT, VMS
 from machines import alive, descendants, processes, send, until
 
 SHORT = 2.0         # seconds: a cut or a stop that everything shall bear
-DEAD = 10           # FLYT_DEAD_SECONDS and the data plane's limit on silence
+DEAD = 10           # the data plane's limit on silence (FLYT_SILENCE)
 SLACK = 6           # seconds around a blow in which its effects may show
 
 

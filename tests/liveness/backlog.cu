@@ -4,7 +4,7 @@
 //
 // A stream stands still for SECONDS, behind a kernel or a host function of the program. Meanwhile the program gives it SHARE (1: all) of
 // each WHAT; every result is checked.
-#include "check.h"
+#include "../cuda/check.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
