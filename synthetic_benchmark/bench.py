@@ -3,7 +3,7 @@
 
     bench.py [--bin DIR] [--limits PROGRAM] [--reps N] [--only SECTION,...] [--results DIR] [--quick | --smoke]
 
-Sections: calls, launches, copies, sweep, clients, start, memory, apps, link, switches, originals. A figure is the median
+Sections: calls, launches, copies, sweep, clients, start, memory, apps, link, backlog, switches, originals. A figure is the median
 over the repetitions, which take turns; a ratio is taken within each repetition. Exit status 1: a count or a result was
 wrong, or a program failed (a figure that misses its target is shown, and is not an error). --smoke: everything once, very small; results are not kept.
 """
@@ -49,17 +49,18 @@ TARGETS = [
     ("server_bytes_per_launch", "server's memory kept per launch", 0.001, -1),
     ("app_overhead_us_per_call", "programs: µs more per call than in process", 1, -1),
     ("thread_interference_us", "another thread's launch + wait beside a slow copy, µs more", 1000, -1),
+    ("backlog_ok", "backlogs behind a kernel of three silences succeed", 1, 1),
     ("app_overhead_ratio", "programs: time ÷ in process, median", 1.05, -1),
 ]
-SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "memory", "apps", "link", "switches", "originals"]
+SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "memory", "apps", "link", "backlog", "switches", "originals"]
 # sizes of a run: full, --quick, --smoke
 SIZES = {
     "full":  dict(ms=300, launches=100000, caller=20000, pairs=200000, copy=64 * M, sweep_top=1 << 30, grow=(1000000, 11000000),
-                  link=1 << 30, apps=3, starts=9, busy=256 * M),
+                  link=1 << 30, apps=3, starts=9, busy=256 * M, hold=(3, 1)),
     "quick": dict(ms=100, launches=100000, caller=5000, pairs=50000, copy=64 * M, sweep_top=64 * M, grow=(100000, 1100000),
-                  link=64 * M, apps=1, starts=5, busy=256 * M),
+                  link=64 * M, apps=1, starts=5, busy=256 * M, hold=(3, 1)),
     "smoke": dict(ms=5, launches=500, caller=200, pairs=500, copy=1 * M, sweep_top=4096, grow=(100, 300),
-                  link=1 * M, apps=1, starts=1, busy=1 * M),
+                  link=1 * M, apps=1, starts=1, busy=1 * M, hold=(0.1, 0.005)),
 }
 
 
@@ -294,6 +295,26 @@ def link(r):
         line.close()
 
 
+def backlog(r):
+    """Whatever a program queues behind a kernel that runs for three silences waits, and succeeds; the silence is a second here."""
+    if "backlog" in r.values:
+        return
+    silence, (seconds, share) = {"FLYT_SILENCE": "1"}, r.size["hold"]
+    program = os.path.join(os.path.dirname(r.place.programs), "liveness", "backlog")
+    server, passed = Server(r.place, r.device, "backlog", silence), True
+    try:
+        for transport in [t for t in ("shm", "tcp") if t in r.transports] + ["local"]:
+            where = Local(r.device) if transport == "local" else server
+            try:
+                measure.run(r.place, where, transport, [program, seconds, share], limit=300, env=silence)
+            except Problem as problem:
+                passed = False
+                r.notes.append(f"backlog: {problem}")
+    finally:
+        server.stop()
+    r.keep("backlog", passed)
+
+
 def switch_names(r):
     """The switches of this version, as it names them itself."""
     errors = r.program("null", "best", "calls rtt 5", perf="?")["errors"]
@@ -362,7 +383,7 @@ def metrics(r):
         "shm_h2d_64k_gbs": m("copy64k.shm"), "other_client_p99_ratio": r.ratio("client.beside", "client.alone"),
         "start_ratio": m("start.shm") / m("start.local") if m("start.shm") and m("start.local") else None,
         "server_bytes_per_launch": m("grown"), "app_overhead_us_per_call": m("apps_us"), "app_overhead_ratio": m("apps"),
-        "thread_interference_us": m("link"),
+        "thread_interference_us": m("link"), "backlog_ok": m("backlog"),
     }
     return {key: value for key, value in found.items() if value is not None}
 

@@ -50,14 +50,14 @@ class Place:
 class Server:
     """A cricket-rpc-server on a unix socket and two TCP ports, one of them with TLS, its log read as it comes."""
 
-    def __init__(self, place, gpu):
+    def __init__(self, place, gpu, name=None, env=None):
         self.place, self.gpu = place, gpu
-        self.path = os.path.join(place.scratch, gpu + ".sock")
+        self.path = os.path.join(place.scratch, (name or gpu) + ".sock")
         self.lines, self.news = [], threading.Condition()
         self.process = subprocess.Popen(
             [os.path.join(place.bin, "cricket-rpc-server"), "--listen", "unix://" + self.path, "--listen", "tcp://127.0.0.1:0",
              "--listen", "tls://127.0.0.1:0", "--plain-tcp", "--gpu", gpu],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "FLYT_LOG": "info"}, preexec_fn=place.on_two_cpus)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "FLYT_LOG": "info", **(env or {})}, preexec_fn=place.on_two_cpus)
         uris = []
         while len(uris) < 3:
             line = self.process.stdout.readline()

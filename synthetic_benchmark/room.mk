@@ -22,11 +22,11 @@ $(BENCH_LINK): $(BUILD)/synthetic_benchmark/link.o
 bench-programs: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK)
 # Later rooms add to these lists.
 .SECONDEXPANSION:
-bench: bench-programs $$(PROGRAMS) $$(CUDA_TEST_PROGRAMS)
+bench: bench-programs $$(PROGRAMS) $$(CUDA_TEST_PROGRAMS) $$(LIVENESS_PROGRAMS)
 	@synthetic_benchmark/bench.py --bin $(BIN) --limits $(BENCH_LIMITS) $(BENCH_FLAGS)
 
 # Only that the script and every program work, on both devices: no figure is judged.
-$(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) synthetic_benchmark/room.mk | $(PROGRAMS)
+$(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $$(LIVENESS_PROGRAMS) synthetic_benchmark/room.mk | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec synthetic_benchmark/bench.py --smoke --bin %s --limits %s\n' $(BIN) $(BENCH_LIMITS) > $@
 	@chmod +x $@
