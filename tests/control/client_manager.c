@@ -159,7 +159,7 @@ static void test_refused(void **state)
     int input;
     (void)state;
     fake.answer = (ctl_status){ CTL_BUSY, (char *)(uintptr_t)"no GPU is free, and vm1 does not wait in line" };
-    snprintf(wait_variable, sizeof wait_variable, "FLYT_WAIT=no");
+    snprintf(wait_variable, sizeof wait_variable, "FLYT_WAIT=fail");
     pid_t program = start_program(&input);
     close(input);
     assert_int_equal(WEXITSTATUS(fake_wait(program, START_MS)), 1);

@@ -47,15 +47,16 @@ static void read_wish(void)
     if (!text || !*text)
         return;
     double seconds = strtod(text, &end);
-    if (!strcmp(text, "no") || !strcmp(text, "0")) {
+    /* The words are those of placement.wait, vcuda-client.wait and `flytctl vm set --wait`; no and yes are older. */
+    if (!strcmp(text, "fail") || !strcmp(text, "no") || !strcmp(text, "0")) {
         patience.wish = PATIENCE_NO;
-    } else if (!strcmp(text, "yes")) {
+    } else if (!strcmp(text, "in-line") || !strcmp(text, "yes")) {
         patience.wish = PATIENCE_YES;
     } else if (!*end && seconds > 0 && seconds < 4e6) {
         patience.wish = PATIENCE_YES;
         patience.seconds = seconds;
     } else {
-        log_warning("FLYT_WAIT=%s is not yes, no or a number of seconds: it is ignored", text);
+        log_warning("FLYT_WAIT=%s is neither in-line, fail nor a number of seconds: it is ignored", text);
     }
 }
 
