@@ -62,7 +62,8 @@ CLEAN      :=
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 # What files of several rooms include, and cpu/api/room.mk makes.
-API_INCLUDED := $(addprefix $(BUILD)/generated/api/driver/,entries.inc errors.inc null.inc server.inc soft_per_thread.inc symbols.inc)
+API_INCLUDED := $(addprefix $(BUILD)/generated/api/driver/,entries.inc errors.inc null.inc server.inc \
+                  soft_per_thread.inc symbols.inc)
 
 $(BUILD)/%.o: %.c | $(API_INCLUDED)
 	@mkdir -p $(@D)

@@ -37,7 +37,9 @@ class Versions:
     def __str__(self):
         if self.first is None and self.last is None:
             return ""
-        return f"{release_text(self.first) if self.first else '11'}-{self.last[0] if self.last else ''}"
+        first = release_text(self.first) if self.first else str(MAJORS[0])
+        last = str(self.last[0]) if self.last else ""
+        return first if first == last else f"{first}-{last}"
 
 
 def release_text(release):
@@ -154,6 +156,8 @@ def function(row, chapter, reason, option_names):
         raise Wrong(f"{made.name} has no class: one of {', '.join(CLASSES)}")
     if made.kind != "unsupported":
         made.reason = ""
+    elif not reason:
+        raise Wrong(f"{made.name} is unsupported, and no line 'reason …' above says why")
     return made
 
 
@@ -367,7 +371,7 @@ def errors(path):
 
 # ---- the files of this description ----
 
-RUNTIME_OPTIONS = ("untraced",)
+RUNTIME_OPTIONS = ("partial", "untraced", "wire")
 DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft")
 
 

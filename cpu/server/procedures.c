@@ -1,7 +1,7 @@
 /*
- * procedures.c: from the number of a procedure to the function that serves it. The table is made from the protocol file,
- * by way of FLYT_SEQUENCED. Only the reader looks here (session.c), so that the files that serve calls do not depend on
- * all the others.
+ * procedures.c: from the number of a procedure to the function that serves it. The table is made from the protocol
+ * file, by way of FLYT_SEQUENCED. Only the reader looks here (session.c), so that the files that serve calls do not
+ * depend on all the others.
  */
 #include "cpu/server/session.h"
 

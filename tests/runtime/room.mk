@@ -40,8 +40,6 @@ $(BUILD)/tests/$(1): $(3)
 TESTS += $(BUILD)/tests/$(1)
 endef
 $(eval $(call runtime_script,runtime-exports,tests/runtime/exports.sh $(BIN),tests/runtime/exports.sh $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD)))
-RUNTIME_STUBS := $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/cudart-$(v)/stubs.c)
-$(eval $(call runtime_script,runtime-limits,tests/runtime/limits.py $(RUNTIME_STUBS),tests/runtime/limits.py $(RUNTIME_STUBS)))
 # What loads the libraries into programs that are not instrumented is left out of the sanitizer builds.
 ifeq ($(SANITIZE),)
 $(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))

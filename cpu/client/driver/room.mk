@@ -1,6 +1,6 @@
 # cpu/client/driver: libcuda.so.1 for programs. It implements nothing yet and says so (refusal.c).
 DRIVER_LIBRARY   := $(BIN)/cudart/libcuda.so.1
-DRIVER_OBJECTS   := $(call objects,cpu/client/driver/refusal.c cpu/common/driver_names.c cpu/common/env.c cpu/common/log.c)
+DRIVER_OBJECTS   := $(call objects,cpu/client/driver/refusal.c $(addprefix cpu/common/,driver_names.c env.c log.c))
 DRIVER_GENERATED := $(BUILD)/generated/api/driver
 PROGRAMS         += $(DRIVER_LIBRARY)
 

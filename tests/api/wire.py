@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""wire.py BIN PROGRAM...: the words `wire=` in cpu/api/runtime.api are true, as far as these programs show.
+
+Each program runs with FLYT_TRACE and FLYT_STATS. A procedure that it used must be one that a function it called is said
+to use, or one of those that every program may need.
+
+shows: description of CUDA: programs use no procedure that the description does not say of the functions that they call
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cpu/api"))
+import api  # noqa: E402
+
+# Connecting, the first use of a device or module, host memory of the library's own, and what the server asks for.
+ALWAYS = {"HELLO", "WINDOW", "EVENTS", "ABANDON", "LANE", "DEVICE_INIT", "HOST_ADD", "HOST_REMOVE", "RECALLED"}
+ALWAYS |= {"MAP", "UNMAP", "IMAGE", "IMAGE_DATA", "MODULE_LOAD", "MODULE_UNLOAD", "FUNCTION_GET"}
+# What a procedure may bring with it: freeing waits for the device; behind a copy that returned early there is an event
+# (returned.c); copies of rows and between host memory may be made of plain copies and a host function.
+ALSO = {
+    "UNMAP": {"DEVICE_SYNC"},
+    "HOST_REMOVE": {"DEVICE_SYNC"},
+    "COPY": {"EVENT_CREATE", "EVENT_RECORD", "HOST_FUNCTION"},
+    "COPY_BOX": {"EVENT_CREATE", "EVENT_RECORD", "COPY", "COPY_WAITED"},
+}
+
+
+def allowed(functions):
+    wire = {}
+    for function in api.runtime():
+        for name in function.names():
+            wire.setdefault(name, set()).update(filter(None, str(function.options.get("wire", "")).split(",")))
+    may = set().union(ALWAYS, *(wire[name] for name in functions))
+    return may.union(*(ALSO.get(procedure, ()) for procedure in may))
+
+
+def main():
+    binaries, programs = sys.argv[1], sys.argv[2:]
+    print(f"1..{len(programs)}")
+    for number, program in enumerate(programs, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "trace")
+            env = {**os.environ, "FLYT_TRACE": trace, "FLYT_STATS": "json"}
+            command = [os.path.join(binaries, "flyt-run"), "--server", "local:software", program]
+            run = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, timeout=120)
+            with open(trace) as file:
+                functions = set(re.findall(r"^\[\d+\] (\w+)\(", file.read(), re.M))
+        statistics = [json.loads(line) for line in run.stderr.splitlines() if line.startswith('{"flyt"')]
+        used = {name.removeprefix("FLYT_") for name in statistics[-1]["flyt"]["procedures"]} if statistics else set()
+        more = sorted(used - allowed(functions))
+        good = run.returncode == 0 and len(used) > 2 and functions and not more
+        print(f"{'ok' if good else 'not ok'} {number} - {os.path.basename(program)}: {len(functions)} functions")
+        if not good:
+            print(f"# exit status {run.returncode}, used {sorted(used)}, not said of the called functions: {more}")
+
+
+if __name__ == "__main__":
+    main()
