@@ -498,32 +498,39 @@ def a_certificate_of_another_ca(cluster):
         refused(cluster, r"does not accept this side's certificate", FLYT_MANAGER=manager)
 
 
+def run_case(number, function, cluster):
+    """Whether it went well, or was skipped."""
+    name, begun = function.__name__.replace("_", " "), time.monotonic()
+    try:
+        function(cluster)
+        print(f"ok {number} - {name} ({time.monotonic() - begun:.1f} s)", flush=True)
+    except Skip as why:
+        print(f"ok {number} - {name} # SKIP {why}", flush=True)
+    except Exception as problem:  # a failed test is reported, whatever it was
+        print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ", flush=True)
+        return False
+    return True
+
+
 def main():
     only, number, failed = sys.argv[3:], 0, 0
-    for name, options, cases in (("plain", ("--sms", "2", "--memory", "128M"), plain), ("secure", ("--tls",), secure)):
-        cases = [each for each in cases if not only or each.__name__ in only]
-        cluster = Cluster(name, *options) if cases else None
-        for each in cases:
-            number += 1
-            begun = time.monotonic()
+    try:
+        clusters = (("plain", ("--sms", "2", "--memory", "128M"), plain), ("secure", ("--tls",), secure))
+        for name, options, cases in clusters:
+            cases = [each for each in cases if not only or each.__name__ in only]
+            if not cases:
+                continue
+            cluster = Cluster(name, *options)
             try:
-                each(cluster)
-                print(f"ok {number} - {each.__name__.replace('_', ' ')} ({time.monotonic() - begun:.1f} s)", flush=True)
-            except Skip as why:
-                print(f"ok {number} - {each.__name__.replace('_', ' ')} # SKIP {why}", flush=True)
-            except Exception as problem:  # a failed test is reported, whatever it was
-                failed += 1
-                print(
-                    f"not ok {number} - {each.__name__.replace('_', ' ')}",
-                    *f"{type(problem).__name__}: {problem}".splitlines(),
-                    sep="\n# ",
-                    flush=True,
-                )
-        if cluster:
-            cluster.down()
-    print(f"1..{number}")
-    subprocess.run(["umount", f"{FOLDER}/plain/small"], capture_output=True)
-    shutil.rmtree(FOLDER, ignore_errors=True)
+                for each in cases:
+                    number += 1
+                    failed += not run_case(number, each, cluster)
+            finally:
+                cluster.down()
+        print(f"1..{number}")
+    finally:
+        subprocess.run(["umount", f"{FOLDER}/plain/small"], capture_output=True)
+        shutil.rmtree(FOLDER, ignore_errors=True)
     return failed != 0
 
 
