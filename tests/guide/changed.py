@@ -12,7 +12,7 @@ def refused_without_tls(boxes):
     box.run(f"cp -p {path} /root/kept && sed -i '/^tls:/,$d' {path} && systemctl restart flyt-client-manager")
     try:
         said = box.run(f"cd /home/{USER} && runuser -u {USER} -- env FLYT_WAIT=3 flyt-run ./program", None)
-        need("does it want TLS" in said and "passed" not in said, said)
+        need("the peer wants TLS" in said and "passed" not in said, said)
     finally:
         box.run(f"cp -p /root/kept {path} && systemctl restart flyt-client-manager")
     connected(boxes)
