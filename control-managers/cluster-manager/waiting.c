@@ -1,7 +1,5 @@
-/* waiting.c: the one call of each connection that waits for news, and who is at the other end of a connection. */
+/* waiting.c: the one call of each connection that waits for news. */
 #include "control-managers/cluster-manager/cluster.h"
-
-#include <stdio.h>
 
 struct session *session_of(struct conn *conn)
 {

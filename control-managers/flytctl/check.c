@@ -70,9 +70,8 @@ static void folder_of(const char *path, char folder[CHECK_PATH_SIZE])
 /* The units of an installation let daemons of the user flyt write in their own folders only, and see no home folder. */
 static void check_unit(struct check *check, const char *key, const char *path, bool written)
 {
-    static const char *const writable[] = { "/run/flyt", "/var/lib/flyt", NULL }, *const hidden[] = {
-        "/home/", "/root/", "/run/user/", NULL
-    };
+    static const char *const writable[] = { "/run/flyt", "/var/lib/flyt", NULL };
+    static const char *const hidden[] = { "/home/", "/root/", "/run/user/", NULL };
     const char *usual = check->request->usual_user;
     if (!usual || strcmp(check->user, usual) != 0)
         return;
@@ -84,11 +83,9 @@ static void check_unit(struct check *check, const char *key, const char *path, b
     for (int i = 0; writable[i]; i++)
         inside = inside || strncmp(path, writable[i], strlen(writable[i])) == 0;
     if (!inside)
-        say(check, NOTE, key,
-            "%s.service lets the daemon write to its own folders only; `systemctl edit %s` and \"[Service]\", "
-            "\"ReadWritePaths=%s\" add "
-            "this one",
-            check->request->schema->daemon, check->request->schema->daemon, path);
+        say(check, NOTE, key, "%s.service lets the daemon write to its own folders only; `systemctl edit %s` and "
+            "\"[Service]\", \"ReadWritePaths=%s\" add this one", check->request->schema->daemon,
+            check->request->schema->daemon, path);
 }
 
 /* A folder in which the daemon makes files. One that is missing is made by those daemons that can. */
