@@ -14,6 +14,8 @@
  * noted now and then. Mostly that number is heard anyhow. Else the answer to a STREAM_SYNC tells it, which is sent when a stream has many
  * blocks, so that it need not wait, and when somebody is refused a block.
  *
+ * This file only keeps the books. What it needs of the streams, and how they are asked, stream.c tells it (struct backlog_streams).
+ *
  * Lock: pool.lock, a leaf. No call is sent under it.
  */
 #include "cpu/common/lock.h"
@@ -26,6 +28,7 @@ static struct {
     pthread_cond_t  changed;          /* blocks have come back, or a stream has lost all that it had under way */
     unsigned        left;             /* blocks */
     struct stream  *holders;          /* streams that have some */
+    const struct backlog_streams *streams;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .left = POOL_BLOCKS };
 
 /* ---- what is done ---- */
@@ -74,7 +77,7 @@ static void note_place(struct stream *s)
 static void confirm(struct stream *s)
 {
     struct backlog *b = &s->backlog;
-    uint64_t done = stream_done(s), most = atomic_load(&b->spent);
+    uint64_t done = pool.streams->done(s), most = atomic_load(&b->spent);
     FLYT_ASSERT_HELD(&pool.lock);
     while (b->count && b->places[b->first].number <= done) {
         b->confirmed = b->places[b->first];
@@ -97,16 +100,11 @@ static void confirm(struct stream *s)
 
 /* ---- asking ---- */
 
-static void answered(struct wire_call *call)
+void backlog_answered(struct stream *s, bool good)
 {
-    struct stream *s = (struct stream *)(void *)((char *)call - offsetof(struct stream, backlog.call));
     struct backlog *b = &s->backlog;
-    bool done = call->result == CORE_OK;
-    xdr_free((xdrproc_t)xdr_plain_result, &b->result);
-    if (done)
-        stream_ended(s, b->asked_at);
     pthread_mutex_lock(&pool.lock);
-    if (!done) {                              /* the stream, or the connection, is of no use any more: nobody is held up for it */
+    if (!good) {                              /* the stream, or the connection, is of no use any more: nobody is held up for it */
         b->count = 0;
         b->confirmed.spent = atomic_load(&b->spent);
     }
@@ -124,17 +122,6 @@ static bool ask_begin(struct stream *s)
         return false;
     note_place(s);
     return s->backlog.asking = true;
-}
-
-/* Then, without the lock. */
-static void ask(struct stream *s)
-{
-    struct backlog *b = &s->backlog;
-    b->args = (stream_args){ .stream = s->wire };
-    b->result = (plain_result){ 0 };
-    b->asked_at = atomic_load(&s->sent);
-    wire_prepare(&b->call, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &b->args, (xdrproc_t)xdr_plain_result, &b->result);
-    wire_submit_detached(&b->call, answered);
 }
 
 /* The stream is refused a block: takes back what other streams do not need any more, and asks those that have some. Releases
@@ -155,12 +142,17 @@ static bool reclaim(struct stream *s)
     bool changed = pool.left != before || count;
     pthread_mutex_unlock(&pool.lock);
     for (unsigned i = 0; i < count; i++)
-        ask(asked[i]);
+        pool.streams->ask(asked[i]);
     pthread_mutex_lock(&pool.lock);
     return changed;
 }
 
 /* ---- for stream.c ---- */
+
+void backlog_open(const struct backlog_streams *streams)
+{
+    pool.streams = streams;
+}
 
 void backlog_wait(struct stream *s)
 {
@@ -175,7 +167,7 @@ void backlog_wait(struct stream *s)
             atomic_fetch_add(&b->granted, BLOCK);
             room = true;
         }
-        if (room || !session_ready() || rpc_client_lost(core_session.client))
+        if (room || !pool.streams->usable())
             break;
         if (!reclaim(s))
             pthread_cond_wait(&pool.changed, &pool.lock);
@@ -183,7 +175,7 @@ void backlog_wait(struct stream *s)
     bool many = b->blocks >= ASK_AT && ask_begin(s);
     pthread_mutex_unlock(&pool.lock);
     if (many)
-        ask(s);
+        pool.streams->ask(s);
 }
 
 bool backlog_leave(struct stream *s)

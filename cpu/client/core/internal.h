@@ -238,6 +238,13 @@ struct stream {
     struct stream *next;              /* free list, or the device's streams */
     struct backlog backlog;
 };
+struct backlog_streams {
+    uint64_t (*done)(struct stream *);        /* as stream_done */
+    void     (*ask)(struct stream *);         /* backlog_answered is called once, in any thread, when all that it has been given is done */
+    bool     (*usable)(void);                 /* the connection is */
+};
+void backlog_open(const struct backlog_streams *);          /* at attach */
+void backlog_answered(struct stream *, bool good);          /* good: stream_done has grown accordingly */
 void backlog_wait(struct stream *);
 bool backlog_leave(struct stream *);                        /* it has nothing under way any more. False: it must not be used again yet */
 /* Before a call that the stream counts: waits while the stream has as much under way as it may have. */

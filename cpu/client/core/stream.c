@@ -46,9 +46,12 @@ static _Atomic uint64_t *published_at(flyt_id wire)
     return shared.numbers && wire < shared.number_count ? &shared.numbers[wire] : &unpublished;
 }
 
+static const struct backlog_streams backlog_streams;
+
 int stream_open(void)
 {
     rpc_client_shared_memory(core_session.client, &shared);
+    backlog_open(&backlog_streams);
     table = id_table_create(TOKEN_KIND, FLYT_FIRST_STREAM);
     if (!table || pthread_key_create(&per_thread_key, per_thread_end))
         return CORE_OUT_OF_MEMORY;
@@ -248,6 +251,35 @@ void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(str
     number_end(s, mine.number);
     pthread_mutex_unlock(&s->lock);
 }
+
+/* ---- what the stream has under way, for backlog.c ---- */
+
+static void answered(struct wire_call *call)
+{
+    struct stream *s = (struct stream *)(void *)((char *)call - offsetof(struct stream, backlog.call));
+    bool good = call->result == CORE_OK;
+    xdr_free((xdrproc_t)xdr_plain_result, &s->backlog.result);
+    if (good)
+        stream_ended(s, s->backlog.asked_at);
+    backlog_answered(s, good);
+}
+
+static void ask(struct stream *s)
+{
+    struct backlog *b = &s->backlog;
+    b->args = (stream_args){ .stream = s->wire };
+    b->result = (plain_result){ 0 };
+    b->asked_at = atomic_load(&s->sent);
+    wire_prepare(&b->call, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &b->args, (xdrproc_t)xdr_plain_result, &b->result);
+    wire_submit_detached(&b->call, answered);
+}
+
+static bool usable(void)
+{
+    return session_ready() && !rpc_client_lost(core_session.client);
+}
+
+static const struct backlog_streams backlog_streams = { .done = stream_done, .ask = ask, .usable = usable };
 
 /* ---- what is known to have ended ---- */
 
