@@ -53,6 +53,7 @@ struct function {
     uint32_t param_count, param_bytes;
     flyt_attribute *attributes;
     uint32_t attribute_count;
+    struct list parked;                   /* streams that wait for its being settled */
 };
 
 bool function_settled(const struct function *);            /* looked up, with whatever result */

@@ -4,7 +4,8 @@
  * A marker is an event recorded in a stream behind operation `number`. When the driver says that it is complete, the
  * stream's done number rises, staging memory used up to there is free, and waiters for numbers up to there are
  * finished. Markers of a stream are kept in order of number and only the first is asked about. The streams that have
- * markers form a list; completion_poll goes over it once. Anybody may poll. The thread does so without a pause while the
+ * markers stand in two lines, those that somebody waits for and the others; completion_poll looks at some of both, however many
+ * there are, and puts them at the end. Anybody may poll. The thread goes round all of them without a pause while the
  * youngest wait is young, so that a short kernel is answered quickly; then it hands the first marker of each stream to a
  * thread that sleeps in the driver (long_wait.c). Where there are more streams than such threads, it looks at intervals in
  * proportion to how long the youngest wait has lasted (1/8, at most 1 ms). It also answers the client's EVENTS in time (events.c).
@@ -22,7 +23,8 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 
-enum { COMPLETION_SPIN_NS = 30000, COMPLETION_MIN_NS = 10000, COMPLETION_MAX_NS = 1000000, COMPLETION_MAX_SPARES = 1024 };
+enum { COMPLETION_SPIN_NS = 30000, COMPLETION_MIN_NS = 10000, COMPLETION_MAX_NS = 1000000, COMPLETION_MAX_SPARES = 1024,
+       COMPLETION_LOOKS = 32 };           /* streams of either line that one poll looks at */
 #define COMPLETION_IDLE_NS (250 * CLOCK_NS_PER_MS)
 #define COMPLETION_ATTENDED_NS (20 * CLOCK_NS_PER_MS)    /* between looks while others wait in the driver */
 
@@ -77,42 +79,63 @@ void completion_events_free(struct session *session, struct device *device)
 
 /* ---- markers and waiters ---- */
 
-/* Under completion.lock. event NULL: of every marker. */
-static void completion_passed(struct stream *stream, CUevent event)
+#define MARKER(link) TREE_OBJECT(link, struct marker, node)
+#define WAITER(link) TREE_OBJECT(link, struct waiter, node)
+
+static struct marker *marker_first(const struct stream *stream) { return MARKER(tree_first(&stream->markers)); }
+static struct waiter *waiter_first(const struct stream *stream) { return WAITER(tree_first(&stream->waiters)); }
+
+/* At the end of the line that the stream belongs into now. */
+static void completion_queue(struct completion *completion, struct stream *stream)
 {
-    for (struct waiter *waiter = stream->waiters; waiter; waiter = waiter->next)
-        if (!event || waiter->behind == event)
-            waiter->behind = NULL;
+    FLYT_ASSERT_HELD(&completion->lock);
+    list_remove(&stream->watched);
+    list_append(stream->waiting ? &completion->awaited : &completion->watched, &stream->watched);
 }
 
 static void completion_watch(struct completion *completion, struct stream *stream)
 {
     FLYT_ASSERT_HELD(&completion->lock);
-    if (stream->watched)
+    if (list_linked(&stream->watched))
         return;
-    stream->watched = true;
     stream_hold(stream);
-    stream->next_watched = completion->watched;
-    completion->watched = stream;
+    completion_queue(completion, stream);
     completion->fresh = true;                         /* nobody waits for it in the driver yet */
     if (atomic_fetch_add(&completion->watching, 1) == 0)
         completion->since = clock_now();
 }
 
-CUresult completion_mark(struct session *session, struct stream *stream, CUevent event, struct record *record, uint64_t number)
+/* The reference is the caller's now. */
+static void completion_unwatch(struct completion *completion, struct stream *stream)
+{
+    FLYT_ASSERT_HELD(&completion->lock);
+    list_remove(&stream->watched);
+    atomic_fetch_sub(&completion->watching, 1);
+}
+
+/* Takes the marker out of the stream. Whoever is behind it has only its number to wait for. */
+static void marker_remove(struct stream *stream, struct marker *marker)
+{
+    tree_remove(&stream->markers, &marker->node);
+    if (marker->waiter)
+        tree_insert(&stream->waiters, &marker->waiter->node);
+    marker->waiter = NULL;
+}
+
+CUresult completion_mark(struct session *session, struct stream *stream, CUevent event, struct record *record, uint64_t number,
+                         uint64_t *serial)
 {
     struct marker *marker = malloc(sizeof *marker);
     if (!marker)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *marker = (struct marker){ .event = event, .record = record, .number = number };
+    *marker = (struct marker){ .event = event, .record = record, .node.key = number };
     if (record)
         record_hold(record);
     pthread_mutex_lock(&session->completion.lock);
-    struct marker **at = &stream->markers;
-    while (*at && (*at)->number <= number)
-        at = &(*at)->next;
-    marker->next = *at;
-    *at = marker;
+    marker->node.tie = ++session->completion.serial;
+    if (serial)
+        *serial = marker->node.tie;
+    tree_insert(&stream->markers, &marker->node);
     completion_watch(&session->completion, stream);
     pthread_mutex_unlock(&session->completion.lock);
     return CUDA_SUCCESS;
@@ -129,15 +152,15 @@ static void completion_reach(struct session *session, struct stream *stream, uin
         atomic_store(&stream->done, number);
         ledger_progress(session, stream);
         harvest->progress = true;
+        if (atomic_load(&stream->deferred) && !list_linked(&stream->progressed)) {
+            stream_hold(stream);
+            list_append(&session->completion.progressed, &stream->progressed);
+        }
     }
     number = atomic_load(&stream->done);
-    for (struct waiter **at = &stream->waiters; *at;) {
-        struct waiter *waiter = *at;
-        if (waiter->number > number || waiter->behind) {
-            at = &waiter->next;
-            continue;
-        }
-        *at = waiter->next;
+    for (struct waiter *waiter; (waiter = waiter_first(stream)) && waiter->number <= number;) {
+        tree_remove(&stream->waiters, &waiter->node);
+        stream->waiting--;
         waiter->next = NULL;
         waiter->result = result;
         *harvest->last = waiter;
@@ -183,19 +206,19 @@ void completion_wait(struct session *session, struct stream *stream, struct wait
     struct harvest harvest = { .last = &harvest.waiters };
     pthread_mutex_lock(&session->completion.telling);
     pthread_mutex_lock(&session->completion.lock);
-    struct waiter **at = &stream->waiters;
-    while (*at && (*at)->number <= waiter->number)
-        at = &(*at)->next;
-    waiter->next = *at;
-    *at = waiter;
-    const struct marker *behind = waiter->behind ? stream->markers : NULL;
-    while (behind && behind->event != waiter->behind)
-        behind = behind->next;
-    if (!behind)                                          /* it has been found complete already */
-        waiter->behind = NULL;
-    if (waiter->number <= atomic_load(&stream->done) && !waiter->behind) {
+    struct tree_node *place = waiter->behind ? tree_at_or_above(&stream->markers, waiter->number, waiter->behind) : NULL;
+    struct marker *behind = place && place->key == waiter->number && place->tie == waiter->behind ? MARKER(place) : NULL;
+    waiter->node = (struct tree_node){ .key = waiter->number, .tie = ++session->completion.serial };
+    stream->waiting++;
+    if (behind)
+        behind->waiter = waiter;
+    else                                                  /* it may have been found complete already */
+        tree_insert(&stream->waiters, &waiter->node);
+    if (!behind && waiter->number <= atomic_load(&stream->done)) {
         completion_reach(session, stream, 0, ledger_sticky(session), &harvest);
     } else {
+        if (list_linked(&stream->watched))
+            completion_queue(&session->completion, stream);
         session->completion.since = clock_now();          /* a long wait elsewhere must not slow this one down */
         session->completion.fresh = true;
     }
@@ -230,6 +253,15 @@ void completion_advance(struct session *session, struct stream *stream, uint64_t
     pthread_mutex_unlock(&session->completion.telling);
 }
 
+/* Is there a waiter up to there whose reply carries what kernels printed? All of them are about to be finished. */
+static bool somebody_speaks(const struct stream *stream, uint64_t number)
+{
+    struct waiter *waiter = waiter_first(stream);
+    while (waiter && waiter->number <= number && !waiter->speaks)
+        waiter = WAITER(tree_next(&stream->waiters, &waiter->node));
+    return waiter && waiter->number <= number;
+}
+
 /* Asks about one stream's markers. False: the stream has none left. */
 static bool completion_ask(struct session *session, struct stream *stream, struct harvest *harvest)
 {
@@ -237,21 +269,16 @@ static bool completion_ask(struct session *session, struct stream *stream, struc
     CUresult unusable = device_use(session, stream->device);
     if (unusable != CUDA_SUCCESS && !stream->device->context)
         return true;                                  /* a reset is going on; completion_abort will come */
-    while (stream->markers) {
-        struct marker *marker = stream->markers;
+    for (struct marker *marker; (marker = marker_first(stream));) {
         /* A context that a fault has ended cannot even be made current: that fault is the answer. */
         CUresult r = unusable != CUDA_SUCCESS ? unusable : session->gpu->EventQuery(marker->event);
         if (r == CUDA_ERROR_NOT_READY)
             return true;
-        stream->markers = marker->next;
-        bool speaks = false;
-        for (struct waiter *w = stream->waiters; w; w = w->next)
-            speaks |= w->speaks && w->number <= marker->number;
-        if (speaks)
+        if (somebody_speaks(stream, marker->node.key))
             session->gpu->EventSynchronize(marker->event);      /* complete: this only makes the driver print */
         ledger_note(session, r);                      /* before it counts as done: a waiter that comes now must learn it too */
-        completion_passed(stream, marker->event);
-        completion_reach(session, stream, marker->number, r, harvest);
+        marker_remove(stream, marker);
+        completion_reach(session, stream, marker->node.key, r, harvest);
         if (marker->record) {
             marker->next = harvest->markers;
             harvest->markers = marker;
@@ -273,34 +300,43 @@ static bool completion_look(struct session *session, struct stream *stream, stru
     return more;
 }
 
-bool completion_poll(struct session *session)
+static void completion_take(struct list *line, unsigned count, struct list *taken)
+{
+    for (struct list *link; count && (link = list_first(line)); count--) {
+        list_remove(link);
+        list_append(taken, link);
+    }
+}
+
+bool completion_poll(struct session *session, struct stream *first)
 {
     struct completion *completion = &session->completion;
     struct harvest harvest = { .last = &harvest.waiters };
-    struct stream *idle = NULL;
+    struct list taken = { NULL, NULL }, idle = { NULL, NULL };
     pthread_mutex_lock(&completion->telling);
     pthread_mutex_lock(&completion->lock);
-    for (struct stream **at = &completion->watched; *at;) {
-        struct stream *stream = *at;
+    if (first && list_linked(&first->watched)) {
+        list_remove(&first->watched);
+        list_append(&taken, &first->watched);
+    }
+    completion_take(&completion->awaited, COMPLETION_LOOKS, &taken);
+    completion_take(&completion->watched, COMPLETION_LOOKS, &taken);
+    for (struct list *link; (link = list_first(&taken));) {
+        struct stream *stream = LIST_OBJECT(link, struct stream, watched);
         if (completion_look(session, stream, &harvest)) {
-            at = &stream->next_watched;
-            continue;
+            completion_queue(completion, stream);
+        } else {
+            completion_unwatch(completion, stream);
+            list_append(&idle, link);
         }
-        *at = stream->next_watched;
-        stream->watched = false;
-        atomic_fetch_sub(&completion->watching, 1);
-        stream->next_watched = idle;
-        idle = stream;
     }
     if (harvest.progress)
         completion->since = clock_now();
-    bool more = completion->watched != NULL;
-    /* The references of streams that are no longer watched; none of them can be watched again meanwhile and
-       overwrite next_watched, since that needs the lock. */
-    while (idle) {
-        struct stream *stream = idle;
-        idle = stream->next_watched;
-        stream_drop(session, stream);
+    bool more = atomic_load(&completion->watching) != 0;
+    /* Under the lock: none of them can be watched again meanwhile and leave this list. */
+    for (struct list *link; (link = list_first(&idle));) {
+        list_remove(link);
+        stream_drop(session, LIST_OBJECT(link, struct stream, watched));
     }
     pthread_mutex_unlock(&completion->lock);
     completion_finish(session, &harvest);
@@ -308,32 +344,43 @@ bool completion_poll(struct session *session)
     return more;
 }
 
-unsigned completion_lingering(struct session *session, struct device *device, struct stream **out, unsigned room)
+struct stream *completion_progressed(struct session *session)
 {
-    unsigned count = 0;
     pthread_mutex_lock(&session->completion.lock);
-    for (struct stream *stream = session->completion.watched; stream && count < room; stream = stream->next_watched)
-        if (stream->dead && stream->device == device) {
-            stream_hold(stream);
-            out[count++] = stream;
-        }
+    struct stream *stream = LIST_OBJECT(list_first(&session->completion.progressed), struct stream, progressed);
+    if (stream)
+        list_remove(&stream->progressed);
     pthread_mutex_unlock(&session->completion.lock);
-    return count;
+    return stream;
 }
 
 static void completion_abort_stream(struct session *session, struct stream *stream, CUresult code, struct harvest *harvest)
 {
     FLYT_ASSERT_HELD(&session->completion.lock);
-    while (stream->markers) {
-        struct marker *marker = stream->markers;
-        stream->markers = marker->next;
+    for (struct marker *marker; (marker = marker_first(stream));) {
+        marker_remove(stream, marker);
         if (!marker->record)
             completion_spare(session, stream->device, marker->event);
         marker->next = harvest->markers;
         harvest->markers = marker;
     }
-    completion_passed(stream, NULL);
     completion_reach(session, stream, stream->received, code, harvest);
+}
+
+/* Those of the device in this line, which are watched no more. Destroyed streams with work left are here only. */
+static void completion_abort_line(struct session *session, struct list *line, struct device *device, CUresult code,
+                                  struct harvest *harvest)
+{
+    struct list *next;
+    for (struct list *link = list_first(line); link; link = next) {
+        struct stream *stream = LIST_OBJECT(link, struct stream, watched);
+        next = list_next(line, link);
+        if (stream->device != device)
+            continue;
+        completion_abort_stream(session, stream, code, harvest);
+        completion_unwatch(&session->completion, stream);
+        stream_drop(session, stream);
+    }
 }
 
 void completion_abort(struct session *session, struct device *device, CUresult code)
@@ -342,21 +389,10 @@ void completion_abort(struct session *session, struct device *device, CUresult c
     struct harvest harvest = { .last = &harvest.waiters };
     pthread_mutex_lock(&completion->telling);
     pthread_mutex_lock(&completion->lock);
-    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
-        completion_abort_stream(session, stream, code, &harvest);
-    /* Destroyed streams with work left are in this list only. */
-    for (struct stream **at = &completion->watched; *at;) {
-        struct stream *stream = *at;
-        if (stream->device != device) {
-            at = &stream->next_watched;
-            continue;
-        }
-        completion_abort_stream(session, stream, code, &harvest);
-        *at = stream->next_watched;
-        stream->watched = false;
-        atomic_fetch_sub(&completion->watching, 1);
-        stream_drop(session, stream);
-    }
+    for (struct list *link = list_first(&device->streams); link; link = list_next(&device->streams, link))
+        completion_abort_stream(session, LIST_OBJECT(link, struct stream, of_device), code, &harvest);
+    completion_abort_line(session, &completion->awaited, device, code, &harvest);
+    completion_abort_line(session, &completion->watched, device, code, &harvest);
     pthread_mutex_unlock(&completion->lock);
     completion_finish(session, &harvest);
     pthread_mutex_unlock(&completion->telling);
@@ -375,16 +411,36 @@ static uint64_t completion_pause(uint64_t age)
     return pause < COMPLETION_MIN_NS ? COMPLETION_MIN_NS : pause > COMPLETION_MAX_NS ? COMPLETION_MAX_NS : pause;
 }
 
-/* How long the thread may sleep. */
-static uint64_t completion_rest(struct session *session, uint64_t now)
+/* Does somebody wait in the driver for each stream of the line? */
+static bool completion_attend(struct session *session, struct list *line)
+{
+    for (struct list *link = list_first(line); link; link = list_next(line, link))
+        if (!long_wait_begin(session, LIST_OBJECT(link, struct stream, watched)))
+            return false;
+    return true;
+}
+
+/* How long the thread may sleep. `round`: what the last one took, which it should not do all the time. */
+static uint64_t completion_rest(struct session *session, uint64_t now, uint64_t round)
 {
     FLYT_ASSERT_HELD(&session->completion.lock);
     struct completion *completion = &session->completion;
     uint64_t pause = completion_pause(now > completion->since ? now - completion->since : 0);
-    bool attended = pause > 0;
-    for (struct stream *stream = attended ? completion->watched : NULL; stream; stream = stream->next_watched)
-        attended = long_wait_begin(session, stream) && attended;
-    return attended ? COMPLETION_ATTENDED_NS : pause;
+    if (pause && completion_attend(session, &completion->awaited) && completion_attend(session, &completion->watched))
+        return COMPLETION_ATTENDED_NS;
+    return atomic_load(&completion->watching) > COMPLETION_LOOKS && pause < round ? round : pause;
+}
+
+/* Looks at every stream that is watched, once. */
+static void completion_round(struct session *session)
+{
+    struct completion *completion = &session->completion;
+    unsigned streams = atomic_load(&completion->watching);
+    bool more = true;
+    for (unsigned looked = 0; more && looked <= streams; looked += COMPLETION_LOOKS) {
+        more = completion_poll(session, NULL);
+        atomic_store_explicit(&completion->turns, atomic_load_explicit(&completion->turns, memory_order_relaxed) + 1, memory_order_relaxed);
+    }
 }
 
 static void *completion_main(void *context)
@@ -393,9 +449,9 @@ static void *completion_main(void *context)
     struct session *session = context;
     struct completion *completion = &session->completion;
     for (;;) {
-        bool more = completion_poll(session);
+        uint64_t began = clock_now();
+        completion_round(session);
         uint64_t now = clock_now();
-        atomic_store_explicit(&completion->turns, atomic_load_explicit(&completion->turns, memory_order_relaxed) + 1, memory_order_relaxed);
         events_beat(session, now);
         pthread_mutex_lock(&completion->lock);
         if (completion->stop) {
@@ -403,8 +459,8 @@ static void *completion_main(void *context)
             return NULL;
         }
         uint64_t pause = COMPLETION_IDLE_NS;
-        if (more || completion->watched) {
-            pause = completion_rest(session, now);
+        if (atomic_load(&completion->watching)) {
+            pause = completion_rest(session, now, now - began);
         } else {
             completion->asleep = true;
         }
@@ -426,7 +482,7 @@ void completion_wake(struct session *session)
     if (atomic_load_explicit(&completion->watching, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&completion->lock);
-    if ((completion->asleep || completion->fresh) && completion->watched) {
+    if ((completion->asleep || completion->fresh) && atomic_load(&completion->watching)) {
         completion->asleep = completion->fresh = false;
         pthread_cond_signal(&completion->wake);
     }

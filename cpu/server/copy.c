@@ -68,21 +68,33 @@ static bool extent_empty(const flyt_extent *extent) { return !extent->width || !
 
 /* ---- staging ---- */
 
-/* A slot, or none now: then every stream is marked, so that those in use come back; and something is on its way in
+/* A slot, or none now: then whoever has one is marked, so that those in use come back; and something is on its way in
    this stream, after which it tries again. */
-static CUresult copy_slot(struct session *session, struct stream *mine, uint64_t size, struct slot **slot, bool *scarce)
+static CUresult copy_slot(struct session *session, struct call *call, uint64_t size, struct slot **slot, bool *scarce)
 {
+    struct stream *mine = call->stream;
     struct device *device = mine->device;
     CUresult r = staging_take(session, device, size, slot, scarce);
     if (r != CUDA_SUCCESS || *slot)
         return r;
-    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
-        stream_mark(session, stream);
-    completion_poll(session);
+    for (struct list *link; (link = list_first(&device->holding));) {
+        list_remove(link);
+        stream_mark(session, LIST_OBJECT(link, struct stream, holding));
+    }
+    stream_mark(session, mine);
+    completion_poll(session, mine);
     r = staging_take(session, device, size, slot, scarce);
     if (r == CUDA_SUCCESS && !*slot && atomic_load(&mine->done) >= mine->issued)
         r = staging_extra(session, device, size, slot);
+    call->wants = staging_wanted(device, size);
     return r;
+}
+
+/* It has staging memory that no marker stands behind. */
+static void stream_holds(struct stream *stream)
+{
+    if (!list_linked(&stream->holding))
+        list_append(&stream->device->holding, &stream->holding);
 }
 
 /* A copy in has been issued from slot: it comes back when the stream has passed this call. */
@@ -93,6 +105,8 @@ static void copy_slot_used(struct session *session, struct call *call, struct sl
     call->stream->issued = call->number;
     if (scarce)
         stream_mark(session, call->stream);
+    else
+        stream_holds(call->stream);
 }
 
 /* ---- to the device ---- */
@@ -120,7 +134,7 @@ static int copy_in_slot(struct session *session, struct call *call, const uint8_
         call->transfer = 0;
         return CUDA_SUCCESS;
     }
-    CUresult r = copy_slot(session, call->stream, size, slot, scarce);
+    CUresult r = copy_slot(session, call, size, slot, scarce);
     if (r == CUDA_SUCCESS && !*slot)
         return OPERATION_LATER;
     if (r == CUDA_SUCCESS)
@@ -273,9 +287,11 @@ static int copy_out_start(struct session *session, struct call *call, uint64_t s
     struct stream *stream = call->stream;
     struct slot *slot = NULL;
     bool scarce;
-    if (via->lane && lanes_congested(session))
+    if (via->lane && lanes_congested(session)) {
+        call->wants = &session->congested;
         return OPERATION_LATER;
-    CUresult r = size ? copy_slot(session, call->stream, size, &slot, &scarce) : CUDA_SUCCESS;
+    }
+    CUresult r = size ? copy_slot(session, call, size, &slot, &scarce) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && size && !slot)
         return OPERATION_LATER;
     struct copy_out_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;
@@ -298,6 +314,7 @@ static int copy_out_start(struct session *session, struct call *call, uint64_t s
             /* Should the copy be under way after all, the slot must not be used again before it has ended. */
             slot->number = call->number;
             completion_slot(session, stream, slot);
+            stream_holds(stream);
         }
         free(out);
         return (int)r;

@@ -226,13 +226,15 @@ void serve_device_reset(struct session *session, struct call *call)
 static bool device_settles(struct session *session, struct device *device)
 {
     uint64_t until = clock_now() + DEVICE_CLOSE_NS;
-    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
+    for (struct list *link = list_first(&device->streams); link; link = list_next(&device->streams, link)) {
+        const struct stream *stream = LIST_OBJECT(link, struct stream, of_device);
         while (device_use(session, device) == CUDA_SUCCESS && session->gpu->StreamQuery(stream->handle) == CUDA_ERROR_NOT_READY) {
             if (clock_now() > until)
                 return false;
             usleep(1000);
         }
-    return !atomic_load(&session->completion.watching) || !completion_poll(session) || clock_now() < until;
+    }
+    return !atomic_load(&session->completion.watching) || !completion_poll(session, NULL) || clock_now() < until;
 }
 
 /* In a process that goes on. False: a kernel does not end, and neither driver lets its memory go under it. */

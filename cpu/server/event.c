@@ -17,6 +17,12 @@ void record_drop(struct record *record)
     free(record);
 }
 
+void record_issued(struct session *session, struct record *record)
+{
+    record->issued = true;
+    deferred_wake(session, &record->parked);
+}
+
 static struct record *record_new(struct session *session, struct device *device, unsigned flags, CUresult *r)
 {
     struct record *record = calloc(1, sizeof *record);
@@ -92,10 +98,10 @@ static int event_record_issue(struct session *session, struct call *call)
     CUresult r = flags && session->gpu->EventRecordWithFlags
                      ? session->gpu->EventRecordWithFlags(record->event, call->stream->handle, flags)
                      : session->gpu->EventRecord(record->event, call->stream->handle);
-    record->issued = true;
+    record_issued(session, record);
     if (r == CUDA_SUCCESS && record->wanted) {
         record->wanted = false;
-        r = completion_mark(session, record->stream, record->event, record, record->number);
+        r = completion_mark(session, record->stream, record->event, record, record->number, NULL);
     }
     return (int)r;
 }
@@ -149,7 +155,7 @@ static void event_watch(struct session *session, struct record *record)
         record->wanted = true;
         return;
     }
-    if (completion_mark(session, record->stream, record->event, record, record->number) == CUDA_SUCCESS)
+    if (completion_mark(session, record->stream, record->event, record, record->number, NULL) == CUDA_SUCCESS)
         completion_rouse(session);
 }
 
@@ -183,7 +189,7 @@ void serve_event_sync(struct session *session, struct call *call)
     if (!record->issued)
         record->wanted = true;
     else
-        r = completion_mark(session, record->stream, record->event, record, record->number);
+        r = completion_mark(session, record->stream, record->event, record, record->number, NULL);
     if (r != CUDA_ERROR_NOT_READY && r != CUDA_SUCCESS) {
         free(wait);
         call_fail(session, call, r);

@@ -148,7 +148,7 @@ static void *executor_main(void *context)
         }
         executor_serving(session);
         if (atomic_exchange(&e->kick, false))
-            stream_issue_deferred(session);
+            deferred_issue(session);
         if (queued)
             call_serve(session, queued->procedure, queued->request);
         stalled = e->deferred_calls >= SESSION_QUEUE_CALLS || e->deferred_bytes >= SESSION_QUEUE_BYTES;

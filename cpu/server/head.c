@@ -43,7 +43,7 @@ static void ledger_news(struct ledger *ledger)
 {
     FLYT_ASSERT_HELD(&ledger->lock);
     /* release, with the acquire in reply_send: whoever sees it takes the lock and finds what it speaks of */
-    atomic_store_explicit(&ledger->news, ledger->latched || ledger->sticky || ledger->dirty, memory_order_release);
+    atomic_store_explicit(&ledger->news, ledger->latched || ledger->sticky || list_first(&ledger->dirty), memory_order_release);
 }
 
 void ledger_note(struct session *session, CUresult code)
@@ -106,11 +106,9 @@ void ledger_progress(struct session *session, struct stream *stream)
     pthread_mutex_lock(&session->ledger.lock);
     if (!stream->dead && !session->ledger.latched && !session->ledger.sticky)
         ledger_publish(&session->ledger, stream, atomic_load(&stream->done));
-    if (!stream->dirty && !stream->dead) {                /* a dead one's id may name another by now */
-        stream->dirty = true;
+    if (!list_linked(&stream->dirty) && !stream->dead) {  /* a dead one's id may name another by now */
         stream_hold(stream);
-        stream->next_dirty = session->ledger.dirty;
-        session->ledger.dirty = stream;
+        list_append(&session->ledger.dirty, &stream->dirty);
         ledger_news(&session->ledger);
     }
     pthread_mutex_unlock(&session->ledger.lock);
@@ -119,16 +117,10 @@ void ledger_progress(struct session *session, struct stream *stream)
 /* The client has forgotten the stream's id: nothing more is said of it. */
 void ledger_forget(struct session *session, struct stream *stream)
 {
-    bool was_dirty = false;
     pthread_mutex_lock(&session->ledger.lock);
     ledger_publish(&session->ledger, stream, 0);
-    for (struct stream **at = &session->ledger.dirty; stream->dirty && *at; at = &(*at)->next_dirty)
-        if (*at == stream) {
-            *at = stream->next_dirty;
-            stream->dirty = false;
-            was_dirty = true;
-            break;
-        }
+    bool was_dirty = list_linked(&stream->dirty);
+    list_remove(&stream->dirty);
     pthread_mutex_unlock(&session->ledger.lock);
     if (was_dirty)
         stream_drop(session, stream);
@@ -145,10 +137,9 @@ static unsigned head_fill(struct ledger *ledger, flyt_head *head, bool latched, 
         ledger->latched = CUDA_SUCCESS;
     }
     head->sticky = (int)ledger->sticky;
-    while (ledger->dirty && !ledger->latched && count < HEAD_PROGRESS) {
-        struct stream *stream = ledger->dirty;
-        ledger->dirty = stream->next_dirty;
-        stream->dirty = false;
+    for (struct list *link; !ledger->latched && count < HEAD_PROGRESS && (link = list_first(&ledger->dirty));) {
+        struct stream *stream = LIST_OBJECT(link, struct stream, dirty);
+        list_remove(link);
         said[count] = stream;
         progress[count++] = (flyt_progress){ .stream = stream->id, .done = atomic_load(&stream->done) };
     }

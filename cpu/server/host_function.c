@@ -19,11 +19,11 @@
 
 #include "cpu/common/lock.h"
 
-enum { HOST_FUNCTION_GATES = 16384 };     /* streams of a device that have host functions at one time */
+enum { HOST_FUNCTION_GATES = 131072 };     /* streams of a device that have host functions at one time */
 
 struct host_function {
     struct waiter waiter;                 /* for the work before it */
-    struct host_function *next;
+    struct list pending;                  /* of all that the client has not ended */
     struct session *session;
     struct stream *stream;
     uint32_t id, ticket;
@@ -36,12 +36,14 @@ struct host_function {
 
 int host_functions_start(struct session *session)
 {
-    return pthread_mutex_init(&session->host_functions.lock, NULL);
+    session->host_functions.ids = id_map_create(SESSION_MAX_OBJECTS);
+    return session->host_functions.ids ? pthread_mutex_init(&session->host_functions.lock, NULL) : -1;
 }
 
 void host_functions_stop(struct session *session)
 {
     pthread_mutex_destroy(&session->host_functions.lock);
+    id_map_destroy(session->host_functions.ids);
 }
 
 CUresult gates_make(struct session *session, struct device *device)
@@ -136,13 +138,10 @@ static void host_function_settle(struct host_functions *all, struct host_functio
     FLYT_ASSERT_HELD(&all->lock);
     if (!function->told || !function->ended || (function->callback && !function->passed))
         return;
-    for (struct host_function **at = &all->pending; *at; at = &(*at)->next)
-        if (*at == function) {
-            *at = function->next;
-            atomic_fetch_sub(&all->count, 1);
-            host_function_free(function);
-            return;
-        }
+    list_remove(&function->pending);
+    id_map_remove(all->ids, function->id);
+    atomic_fetch_sub(&all->count, 1);
+    host_function_free(function);
 }
 
 /* In the driver's callback thread. */
@@ -171,6 +170,17 @@ static void host_function_due(struct session *session, struct waiter *waiter)
     events_due(session, id, (int)result);
 }
 
+/* The client chose the id. */
+static CUresult host_function_add(struct host_functions *all, struct host_function *function)
+{
+    FLYT_ASSERT_HELD(&all->lock);
+    if (id_map_set(all->ids, function->id, function) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    list_prepend(&all->pending, &function->pending);
+    atomic_fetch_add(&all->count, 1);
+    return CUDA_SUCCESS;
+}
+
 static int host_function_issue(struct session *session, struct call *call)
 {
     struct host_functions *all = &session->host_functions;
@@ -181,7 +191,7 @@ static int host_function_issue(struct session *session, struct call *call)
     if (r == CUDA_SUCCESS && !function)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     /* Behind what is before it: that may be in other streams only, between the legacy stream and the blocking ones. */
-    CUevent behind = NULL;
+    uint64_t behind = 0;
     if (r == CUDA_SUCCESS)
         r = stream->flags & CU_STREAM_NON_BLOCKING ? stream_mark(session, stream) : stream_mark_again(session, stream, &behind);
     if (r != CUDA_SUCCESS) {
@@ -200,10 +210,13 @@ static int host_function_issue(struct session *session, struct call *call)
         function->ticket = ++stream->gate_ticket;
     }
     pthread_mutex_lock(&all->lock);
-    function->next = all->pending;
-    all->pending = function;
-    atomic_fetch_add(&all->count, 1);
+    r = host_function_add(all, function);
     pthread_mutex_unlock(&all->lock);
+    if (r != CUDA_SUCCESS) {
+        host_function_free(function);
+        events_due(session, call->args.host_function.id, (int)r);
+        return (int)r;
+    }
     r = function->callback ? gpu->LaunchHostFunc(stream->handle, wait_in_callback, function)
                            : gpu->StreamWaitValue32(stream->handle, stream->gate_address, function->ticket, CU_STREAM_WAIT_VALUE_GEQ);
     if (r != CUDA_SUCCESS) {                              /* the client is told all the same, with the reason */
@@ -232,22 +245,22 @@ void host_functions_done(struct session *session, uint32_t id)
 {
     struct host_functions *all = &session->host_functions;
     pthread_mutex_lock(&all->lock);
-    for (struct host_function *f = all->pending; f; f = f->next)
-        if (f->id == id && f->told && !f->ended) {
-            gate_open(f);
-            host_function_settle(all, f);
-            break;
-        }
+    struct host_function *f = id_map_find(all->ids, id);
+    if (f && f->told && !f->ended) {
+        gate_open(f);
+        host_function_settle(all, f);
+    }
     pthread_mutex_unlock(&all->lock);
 }
 
 void host_functions_release_all(struct session *session, struct device *device)
 {
     struct host_functions *all = &session->host_functions;
-    struct host_function *next;
+    struct list *next;
     pthread_mutex_lock(&all->lock);
-    for (struct host_function *f = all->pending; f; f = next) {
-        next = f->next;
+    for (struct list *link = list_first(&all->pending); link; link = next) {
+        struct host_function *f = LIST_OBJECT(link, struct host_function, pending);
+        next = list_next(&all->pending, link);
         if (device && f->stream->device != device)
             continue;
         /* The list is the newest first: a gate must end at the highest ticket. */

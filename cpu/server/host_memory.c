@@ -269,25 +269,38 @@ void serve_host_add(struct session *session, struct call *call)
     session_reply_plain(session, call->xid, CUDA_SUCCESS, false);
 }
 
+/* Is work of the device's blocking or other streams waiting or under way? What is found complete counts as that. */
+static bool device_works(struct session *session, struct device *device, bool blocking)
+{
+    CUresult usable = device_use(session, device);
+    struct stream *stream = NULL;
+    while ((stream = stream_busy(session, device, blocking, stream))) {
+        if (stream->first)
+            return true;
+        if (!stream->handle) {                    /* destroyed: its marker tells */
+            completion_poll(session, stream);
+            if (atomic_load(&stream->done) < stream->received)
+                return true;
+            continue;
+        }
+        CUresult r = usable == CUDA_SUCCESS ? session->gpu->StreamQuery(stream->handle) : usable;
+        if (r == CUDA_ERROR_NOT_READY)
+            return true;
+        if (r == CUDA_SUCCESS)
+            completion_advance(session, stream, stream->issued);
+    }
+    return false;
+}
+
 /* No operation is waiting or under way in any stream. Asked without waiting: the driver would wait for kernels here, and
    with it everybody who wants the session's lock, perhaps the copy that such a kernel waits for. */
 static bool session_idle(struct session *session)
 {
-    completion_poll(session);                     /* who still has to be told is told now */
-    completion_settle(session);
+    completion_settle(session);                   /* who still has to be told has been told */
     for (int i = 0; i < session->device_count; i++) {
         struct device *device = &session->devices[i];
-        struct stream *lingering;
-        if (!device->context)
-            continue;
-        CUresult usable = device_use(session, device);
-        for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
-            if (stream->first || (usable == CUDA_SUCCESS && session->gpu->StreamQuery(stream->handle) == CUDA_ERROR_NOT_READY))
-                return false;
-        if (completion_lingering(session, device, &lingering, 1)) {
-            stream_drop(session, lingering);
+        if (device->context && (device_works(session, device, false) || device_works(session, device, true)))
             return false;
-        }
     }
     return true;
 }

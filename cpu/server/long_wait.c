@@ -26,9 +26,11 @@ static void long_wait_attend(struct long_wait *wait)
         session->gpu->EventSynchronize(wait->event);      /* what it says, completion_poll learns too */
     pthread_mutex_lock(&completion->lock);
     struct record *record = wait->record;
+    struct stream *stream = wait->stream;
     CUevent left = wait->left ? wait->event : NULL;
     wait->event = NULL;
     wait->record = NULL;
+    wait->stream = NULL;
     wait->left = false;
     if (left)
         completion_spare(session, wait->device, left);
@@ -37,8 +39,9 @@ static void long_wait_attend(struct long_wait *wait)
     pthread_mutex_unlock(&completion->lock);
     if (!stop) {
         record_drop(record);
-        if (completion_poll(session))
+        if (completion_poll(session, stream))
             completion_rouse(session);                    /* what is next in the stream wants a look */
+        stream_drop(session, stream);
     }
     pthread_mutex_lock(&completion->lock);
 }
@@ -82,7 +85,7 @@ bool long_wait_begin(struct session *session, struct stream *stream)
 {
     FLYT_ASSERT_HELD(&session->completion.lock);
     struct completion *completion = &session->completion;
-    struct marker *marker = stream->markers;
+    struct marker *marker = TREE_OBJECT(tree_first(&stream->markers), struct marker, node);
     if (!marker || long_wait_on(completion, marker->event))
         return true;
     struct long_wait *wait = long_wait_on(completion, NULL);
@@ -93,6 +96,8 @@ bool long_wait_begin(struct session *session, struct stream *stream)
     wait->record = marker->record;
     if (wait->record)
         record_hold(wait->record);
+    wait->stream = stream;
+    stream_hold(stream);
     pthread_cond_signal(&wait->wake);
     return true;
 }

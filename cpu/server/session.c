@@ -223,7 +223,7 @@ static int reader_serves(struct session *session, const struct procedure *proced
         uint64_t until = awaited ? clock_now() + READER_LINGER_NS : 0;
         /* Once where a marker is the first for a while: work that is over already need not wake anybody. */
         for (bool look = awaited || !watched; look;) {
-            look = completion_poll(session) && awaited && clock_now() < until;
+            look = completion_poll(session, NULL) && awaited && clock_now() < until;
             if (look)
                 sched_yield();                        /* the device's own threads, where it has any, may want this processor */
         }

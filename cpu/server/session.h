@@ -35,6 +35,8 @@
 #include <stdint.h>
 
 #include "cpu/common/ids.h"
+#include "cpu/common/list.h"
+#include "cpu/common/tree.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/gpu/gpu.h"
 #include "cpu/rpc/cpu_rpc_classes.h"
@@ -77,7 +79,7 @@ struct procedure {
 };
 
 /* What a stream operation does when its turn comes. Returns a CUresult, or OPERATION_LATER: something that a
-   completion will give back is lacking, try again then. */
+   completion will give back is lacking (call->wants), try again then. */
 enum { OPERATION_LATER = -1 };
 struct operation {
     int (*issue)(struct session *, struct call *);
@@ -100,6 +102,7 @@ struct call {
     struct function *function;            /* holds a reference to its module */
     struct record *record;                /* holds a reference */
     struct group *group;
+    struct list *wants;                   /* who waits for what is lacking; NULL: something that nobody else waits for */
     uint32_t transfer;                    /* whose bytes come on a lane and have not been claimed; 0: none */
     uint64_t transfer_size;
     struct call *next;
@@ -132,7 +135,13 @@ struct slot {
     struct slot *next_extra;              /* made by staging_extra */
 };
 
-struct staging_class { uint8_t *memory; struct slot *slots, *unused; unsigned count, free_count; size_t size; };
+struct staging_class {
+    uint8_t *memory;
+    struct slot *slots, *unused;
+    unsigned count, free_count;
+    size_t size;
+    struct list wanted;                   /* streams that wait for a slot, under session.lock: deferred.c */
+};
 struct staging { pthread_mutex_t lock; struct staging_class small, large; struct slot *extras; };
 
 /* ---- devices ---- */
@@ -142,8 +151,10 @@ struct device {
     CUdevice handle;
     CUcontext context;                    /* NULL: not active */
     struct stream *legacy;
-    struct stream *streams;               /* all, by next_of_device; the legacy one among them */
-    unsigned deferred;                    /* streams with operations waiting */
+    struct list streams;                  /* all that are not destroyed; the legacy one among them */
+    struct list busy[2];                  /* those that may have work: non-blocking, blocking; see stream_busy() */
+    struct list holding;                  /* those with staging memory that no marker stands behind */
+    struct tree heads;                    /* blocking streams with deferred calls, by order of the first; not the legacy one */
     CUevent *spare_events;                /* completion.lock */
     unsigned spare_count, spare_room;
     struct staging staging;
@@ -161,8 +172,9 @@ struct device {
 int  staging_start(struct device *);
 void staging_prepare(struct session *, struct device *);          /* what fails here is tried again at the first use */
 void staging_stop(struct session *, struct device *);             /* nothing of it is in use any more */
-/* *slot NULL and CUDA_SUCCESS: none is free now. */
+/* *slot NULL and CUDA_SUCCESS: none is free now, and staging_wanted() is where to wait. */
 CUresult staging_take(struct session *, struct device *, size_t size, struct slot **, bool *scarce);
+struct list *staging_wanted(struct device *, size_t size);
 /* A slot beyond the set, for a stream that waits for nothing of its own; given back like the others. */
 CUresult staging_extra(struct session *, struct device *, size_t size, struct slot **);
 void staging_give(struct session *, struct slot *);
@@ -182,6 +194,7 @@ struct record {
     uint64_t number;
     bool wanted;                          /* somebody waits: mark it when it is issued */
     bool watched;                         /* a query has seen to it that a marker stands there */
+    struct list parked;                   /* streams that wait for it to be issued */
 };
 
 struct event {
@@ -192,17 +205,19 @@ struct event {
 
 /* A place in a stream: when the event is complete, so are all operations up to number. */
 struct marker {
-    struct marker *next;
+    struct tree_node node;                /* of the stream: number, serial */
+    struct marker *next;                  /* when it has been passed */
     CUevent event;                        /* a spare one, or record's */
     struct record *record;
-    uint64_t number;
+    struct waiter *waiter;                /* that is behind it; NULL: none */
 };
 
 /* Somebody who waits for a number of a stream. First member of what finish knows about. */
 struct waiter {
-    struct waiter *next;
+    struct tree_node node;                /* of the stream: number, serial */
+    struct waiter *next;                  /* when it is due */
     uint64_t number;
-    CUevent behind;                       /* NULL, or of a marker that must be complete too */
+    uint64_t behind;                      /* 0, or the serial of a marker that must be complete too */
     CUresult result;
     bool speaks;                          /* its reply carries what kernels printed */
     void (*finish)(struct session *, struct waiter *);
@@ -215,24 +230,26 @@ struct stream {
     CUstream handle;
     unsigned flags;
     _Atomic bool dead;                    /* destroyed by the client, or by a reset */
-    struct stream *next_of_device;
     /* order; under session.lock */
+    struct list of_device, busy, holding; /* members of the device's lists */
     uint64_t received, issued, marked;
     struct call *first, **last;           /* deferred */
+    struct list parked;                   /* where it waits for its first deferred call's turn: deferred.c */
+    struct tree_node head;                /* of device->heads */
+    _Atomic bool deferred;                /* there are any: whoever lets it progress says so */
     /* gate of host functions */
     uint32_t *gate;                       /* host's view, NULL: none yet */
     CUdeviceptr gate_address;
     uint32_t gate_ticket;                 /* the last one waited for */
     /* under completion.lock */
-    struct marker *markers;               /* by number */
-    struct waiter *waiters;               /* by number */
+    struct tree markers, waiters;         /* by number; a waiter that is behind a marker is not among them yet */
+    unsigned waiting;                     /* waiters, all of them */
     struct slot *slots, **slots_last;     /* staging in use, by number */
     _Atomic uint64_t done;
-    bool watched;                         /* in completion.watched */
-    struct stream *next_watched;
+    struct list watched;                  /* member of completion.awaited or .watched */
+    struct list progressed;               /* of completion.progressed */
     /* under ledger.lock */
-    bool dirty;
-    struct stream *next_dirty;
+    struct list dirty;                    /* of ledger.dirty */
 };
 
 void stream_hold(struct stream *);
@@ -246,16 +263,30 @@ void stream_submit(struct session *, struct call *, const struct operation *);
 void stream_refuse(struct session *, struct call *, CUresult);
 /* Sees to it that a marker stands at what has been issued. */
 CUresult stream_mark(struct session *, struct stream *);
-CUresult stream_mark_again(struct session *, struct stream *, CUevent *);      /* a new one, also where nothing is new in the stream itself */
-void stream_issue_deferred(struct session *);
+/* A new one, also where nothing is new in the stream itself; its serial. */
+CUresult stream_mark_again(struct session *, struct stream *, uint64_t *serial);
+/* The first stream of the device, of the blocking or the other ones, that has work which is not known to be complete, or
+   deferred calls; also one that the client has destroyed. Then the next one. NULL: none. */
+struct stream *stream_busy(struct session *, struct device *, bool blocking, const struct stream *behind);
+/* Its first deferred call, given to the driver if its turn has come. False: it has not, and the call says what it wants. */
+bool stream_issue_first(struct session *, struct stream *);
 /* Legacy streams of the devices, at HELLO. */
 int  streams_create_legacy(struct session *);
 /* All of a device's streams but the legacy one go; deferred calls fail with `code`. */
 void streams_drop_all(struct session *, struct device *, CUresult code);
 void streams_free(struct session *);
 
+/* ---- deferred calls (deferred.c): which streams' first ones are worth a try. Under session.lock. ---- */
+
+void deferred_begin(struct session *, struct stream *);           /* its list is no longer empty */
+void deferred_moved(struct session *, struct stream *, uint64_t order);      /* it has another first call, or none; the last one's place */
+bool deferred_before(const struct stream *, uint64_t order);      /* is there any that CUDA orders before this place in the stream? */
+void deferred_wake(struct session *, struct list *parked);        /* what these streams wait for has come */
+void deferred_issue(struct session *);                            /* gives the driver what it can */
+
 void record_drop(struct record *);
 void record_hold(struct record *);
+void record_issued(struct session *, struct record *);            /* given to the driver, or never will be */
 void events_drop_all(struct session *, struct device *);          /* of the device; NULL: all */
 
 /* ---- completion.c ---- */
@@ -271,14 +302,17 @@ struct long_wait {
     struct device  *device;
     CUevent         event;                /* NULL: it waits for nothing */
     struct record  *record;               /* held */
+    struct stream  *stream;               /* held */
 };
 
 struct completion {
     pthread_mutex_t telling;              /* outermost but for session.lock */
     pthread_mutex_t lock;
     pthread_cond_t  wake;
-    struct stream  *watched;              /* streams with markers; each holds a reference */
-    _Atomic unsigned watching;
+    struct list     awaited, watched;     /* streams with markers, and with waiters or without; each holds a reference */
+    _Atomic unsigned watching;            /* how many */
+    struct list     progressed;           /* streams with deferred calls whose done number has risen; the same */
+    uint64_t        serial;               /* of markers and waiters */
     uint64_t        since;                /* when the youngest wait began, or something was last complete, ns */
     _Atomic uint64_t turns;               /* of the thread */
     _Atomic bool    in_driver;            /* somebody asks about markers; changed under the lock */
@@ -291,20 +325,21 @@ struct completion {
 
 int  completion_start(struct session *);
 void completion_stop(struct session *);
-/* A place to watch. record NULL: the event is a spare one and returns to its device. Takes a reference to record. */
-CUresult completion_mark(struct session *, struct stream *, CUevent, struct record *, uint64_t number);
+/* A place to watch. record NULL: the event is a spare one and returns to its device. Takes a reference to record. serial
+   may be NULL. */
+CUresult completion_mark(struct session *, struct stream *, CUevent, struct record *, uint64_t number, uint64_t *serial);
 /* finish runs when the stream's operations up to waiter->number are complete (perhaps at once, in this call), and the marker
-   with the event waiter->behind is, which this stream has been given since. */
+   waiter->behind of that number is, which nobody else is behind. */
 void completion_wait(struct session *, struct stream *, struct waiter *);
 void completion_slot(struct session *, struct stream *, struct slot *);
-/* Looks once; true while something is still being watched. Any thread with no lock but session.lock. */
-bool completion_poll(struct session *);
+/* Looks at some of the streams that are watched, `first` (NULL: any) and those that somebody waits for before others; each
+   has its turn. True while something is still being watched. Any thread with no lock but session.lock. */
+bool completion_poll(struct session *, struct stream *first);
 /* Whatever another thread has seen complete has been told when this returns. */
 void completion_settle(struct session *);
 /* The stream is known to be idle: everything up to number is complete. */
 void completion_advance(struct session *, struct stream *, uint64_t number);
-/* Destroyed streams of the device whose work is not complete, each held for the caller; how many. */
-unsigned completion_lingering(struct session *, struct device *, struct stream **, unsigned room);
+struct stream *completion_progressed(struct session *);           /* the next of them, held for the caller; NULL: none */
 void completion_wake(struct session *);
 void completion_rouse(struct session *);                          /* the thread looks again, and quickly for a while */
 /* The event is not needed any more. Under completion.lock. */
@@ -328,7 +363,7 @@ struct ledger {
     pthread_mutex_t lock;
     _Atomic bool news;                    /* any of the next three is set; else a reply needs no lock */
     CUresult latched, sticky;
-    struct stream *dirty;
+    struct list dirty;                    /* streams with a done number that has not been told; each holds a reference */
     _Atomic uint64_t *numbers;            /* published, by stream id, in shared memory; NULL: nowhere */
     uint32_t number_count;
     struct text *text;                    /* NULL: nothing is captured (local:) */
@@ -376,7 +411,8 @@ void events_beat(struct session *, uint64_t now);                 /* by the comp
 
 struct host_functions {
     pthread_mutex_t lock;
-    struct host_function *pending;
+    struct list pending;                  /* that the client has not ended, the newest first */
+    struct id_map *ids;                   /* the same, by the client's ids */
     _Atomic unsigned count;
 };
 int  host_functions_start(struct session *);
@@ -509,6 +545,8 @@ struct session {
     int                driver_version;
     struct id_map     *streams, *events, *modules, *functions;
     uint64_t           order;
+    struct list        ready;                         /* streams whose first deferred call is worth a try: deferred.c */
+    struct list        congested, starved;            /* those that wait for room on lanes, and for things of their own */
     struct window      window;
     struct host_memory host;
     struct symbol_range *symbols;

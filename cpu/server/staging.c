@@ -48,6 +48,13 @@ static CUresult staging_make(struct session *session, struct device *device, str
     return CUDA_SUCCESS;
 }
 
+static struct staging_class *class_of(struct device *device, size_t size)
+{
+    return size <= STAGING_SMALL_SIZE ? &device->staging.small : &device->staging.large;
+}
+
+struct list *staging_wanted(struct device *device, size_t size) { return &class_of(device, size)->wanted; }
+
 CUresult staging_take(struct session *session, struct device *device, size_t size, struct slot **slot, bool *scarce)
 {
     struct staging *staging = &device->staging;
@@ -56,7 +63,7 @@ CUresult staging_take(struct session *session, struct device *device, size_t siz
     if (size > STAGING_LARGE_SIZE)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&staging->lock);
-    struct staging_class *class = size <= STAGING_SMALL_SIZE ? &staging->small : &staging->large;
+    struct staging_class *class = class_of(device, size);
     if (!class->memory)
         r = staging_make(session, device, class);
     if (class->unused) {
@@ -73,7 +80,7 @@ CUresult staging_take(struct session *session, struct device *device, size_t siz
 CUresult staging_extra(struct session *session, struct device *device, size_t size, struct slot **out)
 {
     struct staging *staging = &device->staging;
-    struct staging_class *class = size <= STAGING_SMALL_SIZE ? &staging->small : &staging->large;
+    struct staging_class *class = class_of(device, size);
     void *memory = NULL;
     struct slot *slot = calloc(1, sizeof *slot);
     CUresult r = slot ? session->gpu->MemHostAlloc(&memory, class->size, CU_MEMHOSTALLOC_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;

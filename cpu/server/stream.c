@@ -4,11 +4,16 @@
  * An operation is given to the driver as soon as it is received, unless its turn has not come: because the stream
  * has SESSION_STREAM_CAP operations inside the driver already (a launch would block), because earlier operations of
  * the stream are waiting, because it waits for an event whose recording is still waiting elsewhere, or because its
- * function is being loaded. Then it is kept in its stream's list, and tried again whenever something has completed.
+ * function is being loaded. Then it is kept in its stream's list, and tried again when what it waits for may have come
+ * (deferred.c).
  *
  * The legacy default stream is ordered with all blocking streams of its device. Where operations wait, their place
  * in the session's sequence (order) keeps that: a legacy operation passes only when no earlier operation of a
  * blocking stream waits, and the other way round.
+ *
+ * So that no call costs more where there are many streams, each device keeps a list of those that may have work. A stream
+ * is entered when a call comes; whether its work is over is looked at when somebody asks, and for two others whenever one is
+ * entered.
  *
  * A synchronisation records its event when it is asked for. In the legacy stream an event recorded so late would hold
  * up other streams and wait for them; so a marker is set there before a blocking stream is given more work.
@@ -50,8 +55,7 @@ static struct stream *stream_new(struct session *session, struct device *device,
         free(stream);
         return NULL;
     }
-    stream->next_of_device = device->streams;
-    device->streams = stream;
+    list_append(&device->streams, &stream->of_device);
     return stream;
 }
 
@@ -73,16 +77,64 @@ struct stream *stream_find(struct session *session, uint32_t id)
     return stream && stream->device->context ? stream : NULL;
 }
 
+static bool stream_blocking(const struct stream *stream) { return !(stream->flags & CU_STREAM_NON_BLOCKING); }
+
+/* ---- who may have work ---- */
+
+static bool stream_idle(const struct stream *stream)
+{
+    return !stream->first && atomic_load(&stream->done) >= stream->received;
+}
+
+static void stream_not_busy(struct session *session, struct stream *stream)
+{
+    if (!list_linked(&stream->busy))
+        return;
+    list_remove(&stream->busy);
+    stream_drop(session, stream);
+}
+
+static void stream_may_be_busy(struct session *session, struct stream *stream)
+{
+    struct list *busy = &stream->device->busy[stream_blocking(stream)];
+    struct list *link;
+    if (list_linked(&stream->busy))
+        return;
+    for (int i = 0; i < 2 && (link = list_first(busy)); i++) {
+        struct stream *other = LIST_OBJECT(link, struct stream, busy);
+        if (stream_idle(other)) {
+            stream_not_busy(session, other);
+        } else {
+            list_remove(link);
+            list_append(busy, link);
+        }
+    }
+    stream_hold(stream);
+    list_append(busy, &stream->busy);
+}
+
+struct stream *stream_busy(struct session *session, struct device *device, bool blocking, const struct stream *behind)
+{
+    FLYT_ASSERT_HELD(&session->lock);
+    struct list *busy = &device->busy[blocking];
+    for (;;) {
+        struct list *link = behind ? list_next(busy, &behind->busy) : list_first(busy);
+        struct stream *stream = LIST_OBJECT(link, struct stream, busy);
+        if (!stream || !stream_idle(stream))
+            return stream;
+        stream_not_busy(session, stream);
+    }
+}
+
 /* ---- markers ---- */
 
 CUresult stream_mark(struct session *session, struct stream *stream)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    CUevent event;
-    return stream->marked >= stream->issued ? CUDA_SUCCESS : stream_mark_again(session, stream, &event);
+    return stream->marked >= stream->issued ? CUDA_SUCCESS : stream_mark_again(session, stream, NULL);
 }
 
-CUresult stream_mark_again(struct session *session, struct stream *stream, CUevent *mark)
+CUresult stream_mark_again(struct session *session, struct stream *stream, uint64_t *serial)
 {
     CUresult r = device_use(session, stream->device);
     if (r != CUDA_SUCCESS)
@@ -93,32 +145,17 @@ CUresult stream_mark_again(struct session *session, struct stream *stream, CUeve
         return r;
     r = session->gpu->EventRecord(event, stream->handle);
     if (r == CUDA_SUCCESS)
-        r = completion_mark(session, stream, event, NULL, stream->issued);
+        r = completion_mark(session, stream, event, NULL, stream->issued, serial);
     if (r != CUDA_SUCCESS) {
         completion_event_back(session, stream->device, event);
         ledger_note(session, r);
         return r;
     }
     stream->marked = stream->issued;
-    *mark = event;
     return CUDA_SUCCESS;
 }
 
 /* ---- order ---- */
-
-static bool stream_blocking(const struct stream *stream) { return !(stream->flags & CU_STREAM_NON_BLOCKING); }
-
-/* No earlier operation that CUDA orders before this one is still waiting in another stream. */
-static bool stream_legacy_order(const struct stream *stream, uint64_t order)
-{
-    const struct device *device = stream->device;
-    if (stream != device->legacy)
-        return !stream_blocking(stream) || !device->legacy->first || device->legacy->first->order > order;
-    for (const struct stream *other = device->streams; other; other = other->next_of_device)
-        if (other != stream && stream_blocking(other) && other->first && other->first->order < order)
-            return false;
-    return true;
-}
 
 /* Has the call's turn come, as far as can be told without the driver? */
 static bool stream_ready(struct session *session, struct call *call)
@@ -126,17 +163,23 @@ static bool stream_ready(struct session *session, struct call *call)
     struct stream *stream = call->stream;
     if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP && call->operation->numbered) {
         stream_mark(session, stream);
-        completion_poll(session);
+        completion_poll(session, stream);
         if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP)
             return false;
     }
     if (stream->dead && !stream->handle)      /* what stands behind STREAM_DESTROY asks for the stream's end, and this list is not looked at again */
         return true;
-    if (stream->device->deferred && !stream_legacy_order(stream, call->order))
+    if (deferred_before(stream, call->order))
         return false;
-    if (call->record && call->record->recorded && !call->record->issued && call->record->stream != stream)
+    if (call->record && call->record->recorded && !call->record->issued && call->record->stream != stream) {
+        call->wants = &call->record->parked;
         return false;
-    return !call->function || function_settled(call->function);
+    }
+    if (call->function && !function_settled(call->function)) {
+        call->wants = &call->function->parked;
+        return false;
+    }
+    return true;
 }
 
 /* Gives it to the driver. False: later. */
@@ -175,6 +218,8 @@ static void stream_call_done(struct session *session, struct call *call)
     if (call->function)
         function_drop(session, call->function);
     if (call->record) {
+        if (call->record->stream == call->stream && !call->record->issued)
+            record_issued(session, call->record);     /* it has not come to that */
         executor_driver_enter(session);               /* it may be the last to refer to an event */
         record_drop(call->record);
         executor_driver_leave(session);
@@ -207,15 +252,15 @@ static void stream_defer(struct session *session, struct call *call)
         return;
     }
     bool head = !stream->first;
-    if (head)
-        stream->device->deferred++;
     *stream->last = kept;
     stream->last = &kept->next;
     session->executor.deferred_calls++;
     session->executor.deferred_bytes += kept->bytes;
     /* What it waits for may have come just before it was counted, when nobody had a reason to kick. */
-    if (head)
+    if (head) {
+        deferred_begin(session, stream);
         executor_kick(session);
+    }
 }
 
 struct stream *stream_enter(struct session *session, struct call *call, uint32_t id)
@@ -230,6 +275,7 @@ struct stream *stream_enter(struct session *session, struct call *call, uint32_t
     call->order = ++session->order;
     call->stream = stream;
     stream_hold(stream);
+    stream_may_be_busy(session, stream);
     return stream;
 }
 
@@ -268,37 +314,30 @@ static struct call *stream_take_first(struct session *session, struct stream *st
 {
     struct call *call = stream->first;
     stream->first = call->next;
-    if (!stream->first) {
+    if (!stream->first)
         stream->last = &stream->first;
-        stream->device->deferred--;
-    }
+    deferred_moved(session, stream, call->order);
     session->executor.deferred_calls--;
     session->executor.deferred_bytes -= call->bytes;
     return call;
 }
 
-void stream_issue_deferred(struct session *session)
+bool stream_issue_first(struct session *session, struct stream *stream)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    bool moved = session->executor.deferred_calls != 0;
-    while (moved) {
-        moved = false;
-        for (int i = 0; i < session->device_count; i++) {
-            struct device *device = &session->devices[i];
-            struct stream *next;
-            for (struct stream *stream = device->deferred ? device->streams : NULL; stream; stream = next) {
-                stream_hold(stream);                  /* its own STREAM_DESTROY may be in the list */
-                while (stream->first && stream_ready(session, stream->first) && stream_issue(session, stream->first)) {
-                    struct call *call = stream_take_first(session, stream);
-                    stream_call_done(session, call);
-                    call_free(call);
-                    moved = true;
-                }
-                next = stream->next_of_device;
-                stream_drop(session, stream);
-            }
-        }
+    struct call *call = stream->first;
+    call->wants = NULL;
+    if (!stream_ready(session, call))
+        return false;
+    if (!stream_issue(session, call)) {
+        if (!call->wants)
+            call->wants = &session->starved;
+        return false;
     }
+    stream_take_first(session, stream);
+    stream_call_done(session, call);
+    call_free(call);
+    return true;
 }
 
 /* ---- the calls ---- */
@@ -325,24 +364,18 @@ void serve_stream_create(struct session *session, struct call *call)
     call_fail(session, call, r);
 }
 
-static void stream_unlink(struct stream *stream)
-{
-    for (struct stream **at = &stream->device->streams; *at; at = &(*at)->next_of_device)
-        if (*at == stream) {
-            *at = stream->next_of_device;
-            return;
-        }
-}
-
 /* After everything before it has been issued. The driver finishes the stream's work by itself; a marker set first
    keeps staging memory from being used again before. */
 static int stream_destroy_issue(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream;
     stream_mark(session, stream);
-    stream_unlink(stream);
+    list_remove(&stream->of_device);
+    list_remove(&stream->holding);
     CUresult r = session->gpu->StreamDestroy(stream->handle);
     stream->handle = NULL;
+    if (stream_idle(stream))
+        stream_not_busy(session, stream);
     stream_drop(session, stream);
     return (int)r;
 }
@@ -364,15 +397,20 @@ void serve_stream_destroy(struct session *session, struct call *call)
     stream_submit(session, call, &stream_destroy_operation);
 }
 
+static bool others_busy(struct session *session, const struct stream *legacy)
+{
+    struct stream *first = stream_busy(session, legacy->device, true, NULL);
+    return first && (first != legacy || stream_busy(session, legacy->device, true, legacy));
+}
+
 /* For a client that looks where completed numbers are published: the end must be noticed without it. No marker is put into
    a legacy stream that has blocking streams to wait for. */
 static void stream_watch(struct session *session, struct stream *stream)
 {
     if (!session->ledger.numbers || stream->marked >= stream->issued)
         return;
-    for (struct stream *other = stream == stream->device->legacy ? stream->device->streams : NULL; other; other = other->next_of_device)
-        if (other != stream && stream_blocking(other) && atomic_load(&other->done) < other->received)
-            return;
+    if (stream == stream->device->legacy && others_busy(session, stream))
+        return;
     if (stream_mark(session, stream) == CUDA_SUCCESS)
         completion_rouse(session);
 }
@@ -415,26 +453,34 @@ void serve_stream_wait(struct session *session, struct call *call)
 
 /* ---- the end of a device's streams ---- */
 
+static void stream_drop_calls(struct session *session, struct stream *stream, CUresult code)
+{
+    while (stream->first) {
+        struct call *call = stream_take_first(session, stream);
+        if (call->procedure->answers && !call->group)
+            call_fail(session, call, code);
+        if (call->procedure->serve == serve_host_function)
+            events_due(session, call->args.host_function.id, (int)code);
+        if (call->group)
+            group_part(session, call->group, code);
+        stream_call_done(session, call);
+        call_free(call);
+    }
+    stream->issued = stream->marked = stream->received;
+}
+
 void streams_drop_all(struct session *session, struct device *device, CUresult code)
 {
-    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
-        while (stream->first) {
-            struct call *call = stream_take_first(session, stream);
-            if (call->procedure->answers && !call->group)
-                call_fail(session, call, code);
-            if (call->procedure->serve == serve_host_function)
-                events_due(session, call->args.host_function.id, (int)code);
-            if (call->group)
-                group_part(session, call->group, code);
-            stream_call_done(session, call);
-            call_free(call);
-        }
-    for (struct stream *stream = device->streams; stream; stream = stream->next_of_device)
-        stream->issued = stream->marked = stream->received;
+    for (struct list *link = list_first(&device->streams); link; link = list_next(&device->streams, link))
+        stream_drop_calls(session, LIST_OBJECT(link, struct stream, of_device), code);
     completion_abort(session, device, code);
-    struct stream *next;
-    for (struct stream *stream = device->streams; stream; stream = next) {
-        next = stream->next_of_device;
+    for (int i = 0; i < 2; i++)
+        for (struct list *link; (link = list_first(&device->busy[i]));)
+            stream_not_busy(session, LIST_OBJECT(link, struct stream, busy));
+    struct list *next;
+    for (struct list *link = list_first(&device->streams); link; link = next) {
+        struct stream *stream = LIST_OBJECT(link, struct stream, of_device);
+        next = list_next(&device->streams, link);
         stream->gate = NULL;
         if (stream == device->legacy)
             continue;
@@ -444,11 +490,10 @@ void streams_drop_all(struct session *session, struct device *device, CUresult c
             id_map_remove(session->streams, stream->id);
         stream->dead = true;
         ledger_forget(session, stream);
+        list_remove(link);
+        list_remove(&stream->holding);
         stream_drop(session, stream);
     }
-    device->streams = device->legacy;
-    if (device->legacy)
-        device->legacy->next_of_device = NULL;
 }
 
 void streams_free(struct session *session)
@@ -460,6 +505,7 @@ void streams_free(struct session *session)
         ledger_forget(session, legacy);
         stream_drop(session, legacy);
         session->devices[i].legacy = NULL;
-        session->devices[i].streams = NULL;
     }
+    for (struct stream *stream; (stream = completion_progressed(session));)
+        stream_drop(session, stream);
 }

@@ -82,8 +82,6 @@ static const struct operation group_operation = { .issue = group_issue };
 static void group_start(struct session *session, struct device *device, uint32_t xid, const struct procedure *procedure,
                         bool only_blocking)
 {
-    enum { MAX_LINGERING = 64 };
-    struct stream *lingering[MAX_LINGERING];
     struct group *group = calloc(1, sizeof *group);
     if (!group) {
         session_reply_plain(session, xid, CUDA_ERROR_OUT_OF_MEMORY, false);
@@ -91,24 +89,15 @@ static void group_start(struct session *session, struct device *device, uint32_t
     }
     group->pending = 1;
     group->xid = xid;
-    struct stream *next;
-    for (struct stream *stream = device->streams; stream; stream = next) {
-        next = stream->next_of_device;
-        if (atomic_load(&stream->done) >= stream->received && !stream->first)
-            continue;
-        if (only_blocking && (stream->flags & CU_STREAM_NON_BLOCKING))
-            continue;
-        struct call part = { .procedure = procedure, .xid = xid, .group = group, .stream = stream, .order = ++session->order };
-        stream_hold(stream);
-        atomic_fetch_add(&group->pending, 1);
-        stream_submit(session, &part, &group_operation);
-    }
-    /* Those that the client has destroyed with work left. */
-    unsigned count = completion_lingering(session, device, lingering, MAX_LINGERING);
-    for (unsigned i = 0; i < count; i++) {
-        atomic_fetch_add(&group->pending, 1);
-        group_wait(session, group, lingering[i]);
-        stream_drop(session, lingering[i]);
+    for (int blocking = only_blocking; blocking < 2; blocking++) {
+        struct stream *next;
+        for (struct stream *stream = stream_busy(session, device, blocking, NULL); stream; stream = next) {
+            next = stream_busy(session, device, blocking, stream);
+            struct call part = { .procedure = procedure, .xid = xid, .group = group, .stream = stream, .order = ++session->order };
+            stream_hold(stream);
+            atomic_fetch_add(&group->pending, 1);
+            stream_submit(session, &part, &group_operation);
+        }
     }
     group_part(session, group, CUDA_SUCCESS);
 }
@@ -121,10 +110,8 @@ void serve_device_sync(struct session *session, struct call *call)
         call_fail(session, call, r);
         return;
     }
-    struct stream *stream = device->streams;
-    while (stream && atomic_load(&stream->done) >= stream->received && !stream->first)
-        stream = stream->next_of_device;
-    if (!stream && atomic_load(&session->completion.watching) == 0) {
+    bool busy = stream_busy(session, device, false, NULL) || stream_busy(session, device, true, NULL);
+    if (!busy && atomic_load(&session->completion.watching) == 0) {
         completion_settle(session);
         session_reply_plain(session, call->xid, session->gpu->CtxSynchronize(), true);      /* idle: prints, and reports */
         return;

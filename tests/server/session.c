@@ -367,7 +367,7 @@ static void gates_are_used_again(void **state)
         struct rpc_call call = { .procedure = FLYT_EVENTS, .encode = (xdrproc_t)xdr_events_args, .args = &args,
                                  .decode = (xdrproc_t)xdr_events_result, .result = &result };
         assert_int_equal(rpc_client_submit(peer->client, &call), RPC_SUCCESS);
-        host_function_args wake = { 0, 1000 };            /* answers the call that waits */
+        host_function_args wake = { 0, 1000 + round };    /* answers the call that waits */
         flyt_host_function_1(&wake, NULL, peer->stub);
         assert_int_equal(rpc_client_wait(peer->client, &call), RPC_SUCCESS);
         xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
