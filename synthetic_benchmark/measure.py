@@ -92,14 +92,14 @@ class Server:
 
     def worker(self, client):
         """(process id of the worker that serves a client process, the transport they agreed on)."""
-        match = self.find(r"flyt-worker\[(\d+)\] info: session \d+: \S*\[%d\] over (\w+)" % client)
+        match = self.find(r"flyt-worker\[(\d+)\] info: event=session-began \S+ program=\S*\[%d\] transport=(\w+)" % client)
         if not match:
             raise Problem(f"the server's log does not name the session of process {client}")
         return int(match.group(1)), match.group(2)
 
     def null_launches(self, client):
         worker, _ = self.worker(client)
-        match = self.find(r"flyt-worker\[%d\] info: null device: (\d+) launches" % worker, 10)
+        match = self.find(r"flyt-worker\[%d\] info: event=null-device launches=(\d+)" % worker, 10)
         if not match:
             raise Problem(f"worker {worker} did not say how many launches the null device was given")
         return int(match.group(1))

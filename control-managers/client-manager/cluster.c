@@ -34,7 +34,7 @@ static void answered(void *context, int error, const char *why, void *object)
     if (!program)
         return;
     if (error) {
-        log_debug("program %llu: no answer: %s", (unsigned long long)program->key, why);
+        log_debug("event=no-answer program=%llu why=\"%s\"", (unsigned long long)program->key, why);
         program->sent = false;          /* asked again after the reconnection */
         if (error == -ETIMEDOUT && program->state == PROGRAM_ASKING)
             program_ask(program);
@@ -86,7 +86,7 @@ static void ends_told(void *context, int error, const char *why, void *object)
     }
     free(told);
     if (error)
-        log_debug("ends of programs could not be told: %s", why);
+        log_debug("event=ends-not-reported why=\"%s\"", why);
     else
         cluster_tell_ends(manager);
 }
@@ -178,7 +178,7 @@ static void ask_events(struct manager *manager)
     char error[EXPLAIN_SIZE];
     client_events_args args = { .acknowledged = manager->acknowledged };
     if (link_call(manager->link, CLIENT_EVENTS, &args, EVENTS_MS, events_came, manager, error) != 0)
-        log_debug("events cannot be asked for: %s", error);
+        log_debug("event=events-not-asked why=\"%s\"", error);
 }
 
 /* ---- registering ---- */

@@ -153,7 +153,7 @@ static int run(struct daemon *daemon)
         notify_send("READY=1");
         loop_run(manager->loop);
     } else {
-        log_error("%s", error);
+        log_error("event=cannot-start why=\"%s\"", error);
     }
     if (manager->loop) {
         close_manager(manager);

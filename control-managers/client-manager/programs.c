@@ -235,7 +235,7 @@ static void process_ended(void *context) { program_gone(context); }
 void program_watch(struct program *program)
 {
     if (process_watch(program->manager->loop, &program->process, process_ended, program) != 0)
-        log_debug("program %llu: its end is not told by the kernel", (unsigned long long)program->key);
+        log_debug("event=end-not-watched program=%llu why=\"the kernel does not report it\"", (unsigned long long)program->key);
 }
 
 static void look(struct loop_timer *timer, void *context)

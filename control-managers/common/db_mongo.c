@@ -109,7 +109,7 @@ static void warn_once(struct mongo_db *mongo, const char *text)
         return;
     snprintf(mongo->warned, sizeof mongo->warned, "%s", text);
     if (*text)
-        log_warning("%s", text);
+        log_warning("event=db text=\"%s\"", text);
 }
 
 /* ---- opening ---- */
@@ -173,7 +173,7 @@ static void make_indexes(struct mongo_db *mongo)
         bson_t *command = BCON_NEW("createIndexes", BCON_UTF8(db_tables[0].collection), "indexes", "[", "{", "key", "{",
                                    fields[i], BCON_INT32(1), "}", "name", BCON_UTF8(name), "}", "]");
         if (!mongoc_client_write_command_with_opts(mongo->client, mongo->name, command, NULL, &reply, &failure))
-            log_info("resource DB %s: no index on %s: %s", mongo->where, fields[i], failure.message);
+            log_info("event=db-no-index db=%s field=%s why=\"%s\"", mongo->where, fields[i], failure.message);
         bson_destroy(&reply);
         bson_destroy(command);
     }
@@ -357,7 +357,7 @@ static int ready(struct mongo_db *mongo, char *error)
         if (code == -EINPROGRESS)
             code = -EAGAIN;             /* an older batch: of the caller's nothing was sent */
         if (code && code != -EAGAIN) {
-            log_error("a batch that was begun cannot be completed and is dropped: %s", error);
+            log_error("event=db-batch-dropped why=\"%s\"", error);
             code = 0;
         }
         if (code == 0)

@@ -229,7 +229,7 @@ static int run(struct daemon *daemon)
         notify_send("READY=1");
         loop_run(node->loop);
     } else {
-        log_error("%s", error);
+        log_error("event=cannot-start why=\"%s\"", error);
     }
     if (node->loop) {
         loop_timer_stop(&daemon->stop);
@@ -251,7 +251,7 @@ static int run_end_servers(struct daemon *daemon)
     node->config = config_values(daemon->config);
     int failure = access(node->config->state, F_OK) == 0 ? take_lock(daemon, error) : 0;
     if (failure)
-        log_error("%s", error);
+        log_error("event=cannot-start why=\"%s\"", error);
     else
         state_end_servers(node);
     if (daemon->lock >= 0)

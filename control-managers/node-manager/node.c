@@ -78,7 +78,7 @@ static void reports_taken(void *context, int error, const char *why, void *objec
     const ctl_plain_result *result = object;
     node->reporting = false;
     if (error) {
-        log_debug("reports were not taken: %s", why);
+        log_debug("event=reports-not-taken why=\"%s\"", why);
         return;                         /* they stay; the connection ends, or the next report sends them */
     }
     if (result->status.code != CTL_OK)
@@ -244,7 +244,7 @@ static void ask_orders(struct node *node)
     char error[EXPLAIN_SIZE];
     node_orders_args args = { .acknowledged = node->last_order };
     if (link_call(node->link, NODE_ORDERS, &args, ORDERS_MS, orders_came, node, error) != 0)
-        log_debug("orders cannot be asked for: %s", error);
+        log_debug("event=orders-not-asked why=\"%s\"", error);
 }
 
 /* ---- registering ---- */

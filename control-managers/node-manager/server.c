@@ -266,7 +266,7 @@ static void finish(struct server *server, ctl_server_state state)
 static void hold(struct server *server)
 {
     if (process_watch(server->node->loop, &server->process, gone, server) != 0)
-        log_debug("server %llu: its end is not told, it is asked for", (unsigned long long)server->id);
+        log_debug("event=end-not-watched server=%llu: the node manager asks for it", (unsigned long long)server->id);
 }
 
 /* Makes the process; what fails is tried again, or final. */

@@ -83,6 +83,17 @@ static void write_line(const char *line, size_t size)
     }
 }
 
+const char *log_text(char *out, size_t size, const char *text)
+{
+    size_t used = 0;
+    for (; used + 1 < size && text[used]; used++) {
+        unsigned char byte = (unsigned char)text[used];
+        out[used] = byte < ' ' || byte == 0x7f ? ' ' : byte == '"' ? '\'' : (char)byte;
+    }
+    out[used] = '\0';
+    return out;
+}
+
 void log_message(enum log_level level, const char *format, ...)
 {
     if (!log_enabled(level))

@@ -54,7 +54,7 @@ static void *window_map(struct session *session, uint64_t at, uint64_t *size)
                         (off_t)shared.payload);
     if (memory != MAP_FAILED && (uint64_t)(uintptr_t)memory == at)
         return memory;
-    log_info("session %llu: %llu MiB at 0x%llx cannot be had for host memory (%s): copies pass through the connection",
+    log_info("event=host-memory-refused session=%llu mib=%llu address=0x%llx why=\"%s\": copies pass through the connection",
              (unsigned long long)session->id, (unsigned long long)(*size >> 20), (unsigned long long)at,
              memory == MAP_FAILED ? strerror(errno) : "an old kernel gave another address");
     if (memory != MAP_FAILED)
@@ -183,7 +183,7 @@ static void ranges_take_over(struct session *session, struct device *device)
         CUresult r = range_register(session, range, device);
         if (r == CUDA_SUCCESS)
             continue;
-        log_warning("session %llu: %llu bytes of host memory are lost to the device after a reset (%d); copies from and to them fail",
+        log_warning("event=host-memory-lost session=%llu bytes=%llu error=%d: the device has been reset; copies from and to it fail",
                     (unsigned long long)session->id, (unsigned long long)range->size, (int)r);
         range_drop(&session->host, range);
     }

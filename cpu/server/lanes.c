@@ -211,7 +211,7 @@ static void visitor_read(struct lanes *lanes, uint32_t number, rpc_channel *chan
     const char *why = NULL;
     struct iovec welcome = { (char *)(uintptr_t)rpc_lane_magic, RPC_LANE_MAGIC };
     int status = rpc_lane_send(channel, &welcome, 1, 0);
-    log_debug("lane %u of session %llu is open", number, (unsigned long long)lanes->session->id);
+    log_debug("event=lane-open session=%llu lane=%u", (unsigned long long)lanes->session->id, number);
     while (status == 0)
         status = lanes_read(lanes, number, channel, &why);
     /* A client that has all that it was sent may close the lane before the writer has put away its last job. */
@@ -240,7 +240,7 @@ static void *visitor_main(void *context)
         rpc_channel_shutdown(visitor->channel);           /* its writer may be in it */
         lane_close(lanes, number);
     } else {
-        log_info("a connection that wanted to be a lane of session %llu is closed: %s", (unsigned long long)lanes->session->id, why);
+        log_info("event=lane-refused session=%llu why=\"%s\"", (unsigned long long)lanes->session->id, why);
     }
     pthread_mutex_lock(&lanes->lock);
     int fd = visitor->fd;
@@ -298,7 +298,7 @@ void lanes_accept(struct session *session, int fd, void *context)
         pthread_mutex_unlock(&lanes->lock);
     }
     if (!wanted) {
-        log_info("a connection that says it is a lane of session %llu is closed: none is expected now", (unsigned long long)session->id);
+        log_info("event=lane-refused session=%llu why=\"none is expected now\"", (unsigned long long)session->id);
         free(visitor);
         if (lanes)
             lanes->open(-1, context, NULL, NULL);

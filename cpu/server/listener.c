@@ -119,7 +119,7 @@ static int listener_start_worker(struct listener *l)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        log_error("a worker cannot be started: socketpair: %s", strerror(errno));
+        log_error("event=worker-not-started why=\"socketpair: %s\"", strerror(errno));
         return -1;
     }
     pid_t parent = getpid(), pid = fork();
@@ -127,12 +127,12 @@ static int listener_start_worker(struct listener *l)
         worker_exec(l, pair[1], parent);
     close(pair[1]);
     if (pid < 0) {
-        log_error("a worker cannot be started: fork: %s", strerror(errno));
+        log_error("event=worker-not-started why=\"fork: %s\"", strerror(errno));
         close(pair[0]);
         return -1;
     }
     l->workers[l->worker_count++] = (struct worker){ .pid = pid, .socket = pair[0], .state = WORKER_STARTING };
-    log_debug("worker %d starts", (int)pid);
+    log_debug("event=worker-started worker=%d", (int)pid);
     return 0;
 }
 
@@ -203,12 +203,12 @@ static void listener_hear(struct listener *l, struct worker *worker)
         worker->state = WORKER_IDLE;
         l->pause = 0;
         if (!l->announced) {
-            log_info("serves the %s driver", message.text);
+            log_info("event=serving driver=%s", message.text);
             listener_announce(l, message.multiprocessors);
         }
         return;
     }
-    log_error("a worker cannot serve: %s", message.text);
+    log_error("event=worker-failed why=\"%s\"", message.text);
     if (!l->announced)
         listener_stop(l, 3);
 }
@@ -227,16 +227,16 @@ static void listener_reap(struct listener *l)
         if (worker->state == WORKER_STARTING)
             listener_hear(l, worker);                     /* perhaps it said why */
         if (WIFSIGNALED(status) && l->stopping)
-            log_info("worker %d has been stopped", (int)pid);
+            log_info("event=worker-stopped worker=%d", (int)pid);
         else if (WIFSIGNALED(status))
-            log_warning("worker %d ended by signal %d (%s)%s", (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)),
-                        worker->state == WORKER_BUSY ? "; its client has lost its session" : "");
+            log_warning("event=worker-ended worker=%d signal=%d why=\"%s\"%s", (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)),
+                        worker->state == WORKER_BUSY ? ": its client has lost its session" : "");
         else
-            log_info("worker %d ended with status %d", (int)pid, WEXITSTATUS(status));
+            log_info("event=worker-ended worker=%d status=%d", (int)pid, WEXITSTATUS(status));
         if (worker->state != WORKER_BUSY && !l->stopping) {
             listener_back_off(l);
             if (!l->announced) {
-                log_error("the first worker ended before it was ready");
+                log_error("event=cannot-serve why=\"the first worker ended before it was ready\"");
                 listener_stop(l, 1);
             }
         }
@@ -253,7 +253,7 @@ static void listener_accept(struct listener *l, rpc_listener *from)
     int fd = rpc_listener_accept(from);
     if (fd < 0) {
         if (fd != -EAGAIN && fd != -EINTR && fd != -ECONNABORTED)
-            log_warning("a connection on %s cannot be accepted: %s", rpc_listener_uri(from), strerror(-fd));
+            log_warning("event=accept-failed address=%s why=\"%s\"", rpc_listener_uri(from), strerror(-fd));
         return;
     }
     l->waiting[l->waiting_count++] = (struct waiting){ .fd = fd, .tls = listens_tls(from), .deadline = clock_now() + LISTENER_SILENCE_NS };
@@ -297,9 +297,9 @@ static void listener_give_lane(struct listener *l, int i, const uint8_t *hello)
             owner = &l->workers[w];
     setsockopt(l->waiting[i].fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
     if (!owner)
-        log_info("a connection that says it is a lane is closed: there is no session %llu", sound ? (unsigned long long)session : 0);
+        log_info("event=lane-refused session=%llu why=\"there is no such session\"", sound ? (unsigned long long)session : 0);
     else if (listener_hand_over(l, owner, l->waiting[i].fd, l->waiting[i].tls) != 0)
-        log_info("a connection that says it is a lane is closed: worker %d does not take it", (int)owner->pid);
+        log_info("event=lane-refused worker=%d why=\"the worker does not take it\"", (int)owner->pid);
     listener_drop(l, i);
 }
 
@@ -336,7 +336,7 @@ static void listener_serve_waiting(struct listener *l)
         idle->state = WORKER_BUSY;
         if (listener_hand_over(l, idle, l->waiting[i].fd, l->waiting[i].tls) != 0)
             continue;                                     /* it has just died; the next one */
-        log_debug("a connection goes to worker %d", (int)idle->pid);
+        log_debug("event=connection worker=%d", (int)idle->pid);
         listener_drop(l, i);
     }
 }
@@ -361,7 +361,7 @@ static bool listener_look(struct listener *l, int i, short events, uint64_t now)
         }
     }
     if (!waiting->spoke && now >= waiting->deadline) {
-        log_info("a connection that said nothing is closed");
+        log_info("event=connection-closed why=\"it said nothing\"");
         listener_drop(l, i);
         return false;
     }
@@ -381,7 +381,7 @@ static int listener_identify(struct listener *l)
     if (status == 0 && !files->certificate && files->ca)
         status = rpc_tls_identity_add_ca(&identity, files->ca, error);
     if (status < 0) {
-        log_error("TLS: %s%s", error, l->identity ? "; the certificate read before stays" : "");
+        log_error("event=certificate-not-read why=\"%s\"%s", error, l->identity ? ": the one read before stays" : "");
         return -1;
     }
     char *packed = rpc_tls_identity_pack(&identity, &size);
@@ -393,7 +393,7 @@ static int listener_identify(struct listener *l)
         l->identity_size = size;
         memcpy(l->fingerprint, identity.fingerprint, sizeof l->fingerprint);
     } else {
-        log_error("TLS: the certificates are longer than %d bytes", RPC_TLS_PEM_MAX);
+        log_error("event=certificate-not-read why=\"the certificates are longer than %d bytes\"", RPC_TLS_PEM_MAX);
     }
     rpc_tls_identity_wipe(&identity);
     return packed ? 0 : -1;
@@ -409,9 +409,9 @@ static void listener_signal(struct listener *l)
             listener_reap(l);
         } else if (info.ssi_signo == SIGHUP) {
             if (listener_identify(l) == 0)
-                log_info("the certificate was read again; new connections get it");
+                log_info("event=certificate-read: new connections get it");
         } else {
-            log_info("stopped by %s", strsignal((int)info.ssi_signo));
+            log_info("event=stopping why=\"%s\"", strsignal((int)info.ssi_signo));
             listener_stop(l, 0);
         }
 }
@@ -486,7 +486,7 @@ static int listener_open_all(struct listener *l)
     char error[RPC_ERROR_SIZE];
     for (int i = 0; i < l->options->uri_count; i++) {
         if (rpc_listener_open(l->options->uris[i], &l->open[l->open_count], error) != 0) {
-            log_error("%s", error);
+            log_error("event=cannot-serve why=\"%s\"", error);
             return -1;
         }
         l->open_count++;
@@ -499,7 +499,7 @@ int listener_main(const struct listener_options *options)
     struct listener *l = calloc(1, sizeof *l);
     sigset_t signals;
     if (!l) {
-        log_error("no memory");
+        log_error("event=cannot-serve why=\"no memory\"");
         return 1;
     }
     l->options = options;
@@ -514,7 +514,7 @@ int listener_main(const struct listener_options *options)
     sigprocmask(SIG_BLOCK, &signals, NULL);
     l->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (l->signals < 0) {
-        log_error("signalfd: %s", strerror(errno));
+        log_error("event=cannot-serve why=\"signalfd: %s\"", strerror(errno));
         goto out;
     }
     if (options->tls && listener_identify(l) < 0)
@@ -527,7 +527,7 @@ int listener_main(const struct listener_options *options)
         goto out;
     l->cache = image_cache_create();
     if (!l->cache)
-        log_warning("no directory for code images can be made in $TMPDIR or /tmp: each client sends its own");
+        log_warning("event=no-image-cache why=\"no directory can be made in $TMPDIR or /tmp\": each client sends its own images");
     tenant_reset(l->cache ? image_cache_path(l->cache) : NULL);
     listener_keep_spares(l);
     while (!l->stopping)

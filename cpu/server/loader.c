@@ -112,7 +112,8 @@ static void loader_load_job(struct session *session, struct job *job)
         if (r == CUDA_SUCCESS)
             r = loader_do_load(session, module, log);
         if (r != CUDA_SUCCESS)
-            log_info("session %llu: a module cannot be loaded: %d %s", (unsigned long long)session->id, (int)r, log ? log : "");
+            log_info("event=module-refused session=%llu error=%d why=\"%s\"", (unsigned long long)session->id, (int)r,
+                     log_text((char[512]){ 0 }, 512, log ? log : ""));
     } else {
         r = module->result;
         device_use(session, module->device);
@@ -156,7 +157,8 @@ static void loader_get_job(struct session *session, struct job *job)
         if (r != CUDA_SUCCESS && session->gpu->last_log)
             session->gpu->last_log(log, sizeof log);
         if (r != CUDA_SUCCESS)
-            log_info("session %llu: function %s: %d %s", (unsigned long long)session->id, function->name, (int)r, log);
+            log_info("event=function-refused session=%llu error=%d function=\"%s\" why=\"%s\"", (unsigned long long)session->id, (int)r,
+                 log_text((char[256]){ 0 }, 256, function->name), log_text((char[512]){ 0 }, 512, log));
     }
     pthread_mutex_lock(&session->lock);
     if (function->state == CODE_LOADING) {
@@ -197,7 +199,7 @@ static void loader_unload_job(struct session *session, struct module *module)
 void loader_unload(struct session *session, struct module *module)
 {
     if (loader_push(session, (struct job){ .kind = JOB_UNLOAD, .device = module->device, .module = module }) != 0)
-        log_warning("session %llu: no memory to unload a module; it stays", (unsigned long long)session->id);
+        log_warning("event=module-not-unloaded session=%llu why=\"no memory\": it stays", (unsigned long long)session->id);
 }
 
 /* ---- the thread ---- */

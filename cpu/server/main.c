@@ -203,7 +203,7 @@ int main(int argc, char **argv)
     if (!ticket_key && (ticket_state || ticket_server))
         return usage("--ticket-state and --ticket-server go with --ticket-key");
     if (ticket_key && ticket_configure(ticket_key, ticket_state, ticket_server) != 0) {
-        log_error("no memory");
+        log_error("event=cannot-serve why=\"no memory\"");
         return 1;
     }
     return listener_main(&listener);

@@ -126,7 +126,7 @@ void serve_window(struct session *session, struct call *call)
         }
     CUresult r = CUDA_SUCCESS;
     if (call->args.window.refused == session->window.base && memory_window_reserve(session, error) < 0) {
-        log_warning("session %llu: %s", (unsigned long long)session->id, error);
+        log_warning("event=no-window session=%llu why=\"%s\"", (unsigned long long)session->id, error);
         r = CUDA_ERROR_OUT_OF_MEMORY;
     }
     result.window = session->window.base;

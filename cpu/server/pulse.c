@@ -70,10 +70,11 @@ static void note_stuck(struct session *session, const char *who)
     if ((who != NULL) == atomic_exchange(&session->pulse.stuck, who != NULL))
         return;
     if (who)
-        log_error("session %llu (%s) is stuck, a fault of ours: %s for %d seconds. Its client will take it for dead",
+        log_error("event=session-stuck session=%llu program=%s why=\"%s for %d seconds\": this is an error in Flyt; the client will take "
+                  "the server for dead",
                   (unsigned long long)session->id, session->client, who, rpc_silence_seconds() * STUCK / STUCK_OF);
     else
-        log_warning("session %llu (%s) goes on", (unsigned long long)session->id, session->client);
+        log_warning("event=session-goes-on session=%llu program=%s", (unsigned long long)session->id, session->client);
 }
 
 static void check_client(struct session *session)

@@ -110,7 +110,7 @@ static void hello_refuse(struct session *session, struct call *call, CUresult co
     result.minor = FLYT_PROTOCOL_MINOR;
     result.server = (char *)(uintptr_t)"Flyt " FLYT_VERSION;
     result.refusal = (char *)(uintptr_t)refusal;
-    log_warning("%s refused: %s", session->client, refusal);
+    log_warning("event=client-refused program=%s why=\"%s\"", session->client, refusal);
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, code, false);
 }
 
@@ -179,7 +179,7 @@ void serve_hello(struct session *session, struct call *call)
     session->beats = args->capabilities & FLYT_CAP_BEATS;
     session->greeted = true;
     ledger_share(session);
-    log_info("session %llu: %s over %s", (unsigned long long)session->id, session->client,
+    log_info("event=session-began session=%llu program=%s transport=%s", (unsigned long long)session->id, session->client,
              rpc_server_transport(session->server));
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, CUDA_SUCCESS, false);
 }
@@ -284,7 +284,7 @@ static void session_close(struct session *session)
     completion_stop(session);
     pulse_stop(session);
     if (session->abandoned) {
-        log_warning("session %llu: a kernel without end runs on until the process ends", (unsigned long long)session->id);
+        log_warning("event=session-stays session=%llu why=\"a kernel without end runs until the process ends\"", (unsigned long long)session->id);
         return;
     }
     executor_free(session);

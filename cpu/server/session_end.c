@@ -12,8 +12,8 @@ void session_end(struct session *session, const char *why)
 {
     if (atomic_exchange(&session->ended, true))
         return;
-    const char *client = session->client[0] ? session->client : "not greeted";
-    log_info("session %llu (%s) ends: %s", (unsigned long long)session->id, client, why);
+    const char *client = session->client[0] ? session->client : "-";
+    log_info("event=session-ends session=%llu program=%s why=\"%s\"", (unsigned long long)session->id, client, why);
     rpc_server_shutdown(session->server);
     lanes_shutdown(session);
     executor_ended(session);

@@ -154,7 +154,7 @@ void tenant_reset(const char *directory)
     }
     int r = ledger_open(path, O_TRUNC);
     if (r != 0)
-        log_warning("the books of device memory cannot be kept in %s: %s", path, strerror(-r));
+        log_warning("event=no-usage-file path=%s why=\"%s\": the use of device memory is not recorded", path, strerror(-r));
 }
 
 void tenant_forget(pid_t worker)
@@ -177,7 +177,7 @@ int tenant_open(void)
     bool limited = bytes && *bytes;
     if (!path || !*path) {
         if (limited)
-            log_error("FLYT_TENANT_MEMORY is set and FLYT_TENANT_LEDGER is not: the limit cannot be kept");
+            log_error("event=cannot-serve why=\"FLYT_TENANT_MEMORY is set and FLYT_TENANT_LEDGER is not\": the limit cannot be kept");
         return limited ? -1 : 0;
     }
     if (limited)
@@ -192,7 +192,7 @@ int tenant_open(void)
     }
     if (own || !limited)
         return 0;
-    log_error("the tenant's memory limit of %s bytes cannot be kept in %s: %s", bytes, path,
+    log_error("event=cannot-serve limit=%s path=%s why=\"%s\": the memory limit cannot be kept", bytes, path,
               end && *end ? "it is no number" : r ? strerror(-r) : "it has no room");
     return -1;
 }

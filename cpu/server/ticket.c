@@ -105,13 +105,13 @@ static void program_note(const char *state, uint64_t program)
     char path[4096];
     snprintf(path, sizeof path, "%s/programs", state);
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        log_warning("%s: %s", path, strerror(errno));
+        log_warning("event=ticket-not-recorded path=%s why=\"%s\"", path, strerror(errno));
         return;
     }
     snprintf(path, sizeof path, "%s/programs/%llu.%d", state, (unsigned long long)program, (int)getpid());
     int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0)
-        log_warning("%s: %s", path, strerror(errno));
+        log_warning("event=ticket-not-recorded path=%s why=\"%s\"", path, strerror(errno));
     else
         close(fd);
 }
@@ -133,7 +133,7 @@ int ticket_check(const void *bytes, size_t size, char *refusal)
     int count = keys_read(path, keys);
     if (count <= 0) {
         snprintf(refusal, TICKET_REFUSAL_SIZE, "the server has no key to check tickets with");
-        log_error("%s: %s: every client is refused", path, count < 0 ? strerror(-count) : "no key in it");
+        log_error("event=no-ticket-key path=%s why=\"%s\": every client is refused", path, count < 0 ? strerror(-count) : "no key in it");
         return -1;
     }
     clock_gettime(CLOCK_REALTIME, &time);
@@ -151,6 +151,6 @@ int ticket_check(const void *bytes, size_t size, char *refusal)
     }
     if (state)
         program_note(state, ticket.program);
-    log_info("program %llu of %s", (unsigned long long)ticket.program, ticket.tenant);
+    log_info("event=ticket-accepted program=%llu vm=%s", (unsigned long long)ticket.program, ticket.tenant);
     return 0;
 }

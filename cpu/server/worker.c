@@ -47,7 +47,7 @@ static void worker_say(enum worker_word word, const char *text, int multiprocess
     message.multiprocessors = multiprocessors;
     snprintf(message.text, sizeof message.text, "%s", text);
     if (send(WORKER_SOCKET, &message, sizeof message, MSG_NOSIGNAL) < 0)
-        log_debug("the listener has gone");
+        log_debug("event=listener-gone");
 }
 
 /* 0: the driver does not say. */
@@ -76,7 +76,7 @@ static int worker_receive(struct rpc_tls_identity *identity)
     int fd;
     memcpy(&fd, CMSG_DATA(part), sizeof fd);
     if (bytes[0] == WORKER_TLS && rpc_tls_identity_unpack(bytes + 1, (size_t)n - 1, identity) < 0) {
-        log_error("the listener sent no certificate");
+        log_error("event=client-refused why=\"the listener sent no certificate\"");
         close(fd);
         fd = -1;
     }
@@ -104,30 +104,30 @@ static int worker_open(int fd, struct rpc_tls_identity *identity, size_t host_me
         status = rpc_channel_tls_accept(fd, identity, WORKER_HANDSHAKE_MS, out, error);
         rpc_tls_identity_wipe(identity);
         if (status < 0)
-            log_warning("a client is not served: %s", error);
+            log_warning("event=client-refused why=\"%s\"", error);
         return status;
     }
     rpc_tls_identity_wipe(identity);
     if (spoken) {
-        log_warning("a client is not served: it speaks TLS to an address that is plain; it should say tcp://, or --listen here tls://");
+        log_warning("event=client-refused why=\"it speaks TLS to a plain address\": it has to use tcp://, or this server --listen tls://");
         close(fd);
         return -EPROTO;
     }
     if (wanted) {
-        log_warning("a client is refused: it does not speak TLS, and came to a tls:// address; it has to say tls://");
+        log_warning("event=client-refused why=\"it does not speak TLS, but this address is tls://\": it has to use tls://");
         options->admit = worker_refuse_plain;
     }
     if (bar && !wanted && rpc_bar_offered(fd, WORKER_HANDSHAKE_MS)) {
         status = rpc_bar_accept(fd, bar, host_memory, WORKER_HANDSHAKE_MS, out, error);
         if (status < 0)
-            log_warning("a client is not served: %s", error);
+            log_warning("event=client-refused why=\"%s\"", error);
         else if (*error)
-            log_info("a client that wants to share memory does not get it: %s", error);
+            log_info("event=memory-not-shared why=\"%s\"", error);
         return status;
     }
     status = wanted ? rpc_channel_from_fd(fd, out, error) : rpc_channel_accept(fd, host_memory, out, error);
     if (status < 0) {
-        log_error("a connection cannot be served: %s", error);
+        log_error("event=client-refused why=\"%s\"", error);
         close(fd);
     }
     return status;
@@ -168,7 +168,7 @@ static void worker_tell_counts(const struct gpu *gpu)
     if (strcmp(gpu->kind, "null") != 0)
         return;
     gpu_null_counted(&count);
-    log_info("null device: %lu launches, %lu copies, %lu memsets", count.launches, count.copies, count.sets);
+    log_info("event=null-device launches=%lu copies=%lu memsets=%lu", count.launches, count.copies, count.sets);
 }
 
 int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar)
@@ -209,14 +209,14 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     if (worker_open(fd, &identity, host_memory, bar, &options, &channel) != 0)
         return 1;
     if (session_create(channel, &options, &session, error) != 0) {
-        log_error("a connection cannot be served: %s", error);
+        log_error("event=client-refused why=\"%s\"", error);
         return 1;
     }
     pthread_t watch;
     if (pthread_create(&watch, NULL, worker_watch, session) != 0)
-        log_warning("no thread for lanes can be started: large copies go over the one connection");
+        log_warning("event=no-lanes why=\"no thread can be started\": large copies share the connection with the calls");
     if (tenant_listen(events_recall, session) != 0)
-        log_warning("no thread can be had to ask this program for memory that it does not use");
+        log_warning("event=no-recall why=\"no thread can be started\": unused memory of this program cannot be taken back");
     session_run(session);
     worker_tell_counts(options.gpu);
     /* Threads may be inside the driver, a kernel may run for an hour: nothing is waited for. */

@@ -80,6 +80,17 @@ static void long_line(void **state)
     assert_non_null(strstr(end, "error: next\n"));
 }
 
+/* What a peer wrote can break neither the line nor the quotes. */
+static void foreign_text(void **state)
+{
+    (void)state;
+    char out[16];
+    assert_string_equal(log_text(out, sizeof out, "plain"), "plain");
+    assert_string_equal(log_text(out, sizeof out, "a\nb\t\"c\" \x7f"), "a b 'c'  ");
+    assert_string_equal(log_text(out, sizeof out, "0123456789abcdefgh"), "0123456789abcde");
+    assert_string_equal(log_text(out, sizeof out, ""), "");
+}
+
 static void *log_many(void *context)
 {
     for (int i = 0; i < 200; i++)
@@ -218,7 +229,7 @@ int main(void)
     unsetenv("FLYT_LOG");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(levels, log_set_up), cmocka_unit_test_setup(long_line, log_set_up),
-        cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(hashes), cmocka_unit_test(times),
+        cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(foreign_text), cmocka_unit_test(hashes), cmocka_unit_test(times),
         cmocka_unit_test(past_cache), cmocka_unit_test(descriptors),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -98,7 +98,7 @@ def everything(bindir):
         bar.runs_over("tcp", FLYT_PERF="no_shm")
     finally:
         log = bar.end()
-    if len(re.findall(r"over shm", log)) < len(PROGRAMS):
+    if len(re.findall(r"transport=shm", log)) < len(PROGRAMS):
         raise AssertionError("the server's log:\n" + log[-2000:])
 
 

@@ -168,7 +168,7 @@ def main():
         until(lambda: connections(port) == 4, 20)
         time.sleep(0.2)
         server.log.seek(0)
-        owner = [line for line in server.log.read().splitlines() if f" over {arguments.transport}" in line][-1].split("[")[1].split("]")[0]
+        owner = [line for line in server.log.read().splitlines() if f" transport={arguments.transport}" in line][-1].split("[")[1].split("]")[0]
         os.kill(int(owner), signal.SIGKILL)
         try:
             output, _ = program.communicate(timeout=15)
@@ -207,7 +207,7 @@ def main():
                 output = "still there after 30 s\n" + program.communicate()[0]
             say(program.returncode == 1 and sentence in output, f"a byte of a lane is changed: \"{sentence}\"", output)
         status, log = server.stop()
-        say(status == 0 and "ended by signal 11" not in log and "ended by signal 6" not in log, "the server stops cleanly", f"{status}\n{log}")
+        say(status == 0 and "signal=11 " not in log and "signal=6 " not in log, "the server stops cleanly", f"{status}\n{log}")
     finally:
         if link:
             link.stdin.close()

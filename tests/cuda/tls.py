@@ -142,7 +142,7 @@ def the_address_that_a_server_prints():
         passes(flyt(server.uri))
         passes(flyt(server.uri.replace("127.0.0.1", "localhost")))        # the key counts, not the name
         need(server.fingerprint() == (server.uri.split("=")[1], "TLSv1.3"), "another certificate is shown")
-        server.wait_for("over tls")
+        server.wait_for("transport=tls")
         fails(flyt(server.address), "nothing says how to know the server", "FLYT_TLS_CA", r"\(802\)")
         fails(flyt(server.address + "?sha256=" + "0" * 64), "not the one whose fingerprint the address gives", r"\(802\)")
         server.wait_for("does not trust this server's certificate")
@@ -183,14 +183,14 @@ def certificates_of_programs():
 def plain_calls_at_a_tls_address():
     with Server() as server:
         fails(flyt(server.address.replace("tls", "tcp")), "refuses this program", "write tls:// in place of tcp://")
-        server.wait_for("it does not speak TLS, and came to a tls:// address")
+        server.wait_for("it does not speak TLS, but this address is tls://")
 
 
 @case
 def tls_at_a_plain_address():
     with Server(listen="tcp://127.0.0.1:0") as server:
         fails(flyt(server.address.replace("tcp", "tls"), FLYT_TLS_CA=path("ca/ca.crt")), "listen on tls://", "log says why")
-        server.wait_for("it speaks TLS to an address that is plain")
+        server.wait_for("it speaks TLS to a plain address")
 
 
 @case
@@ -216,7 +216,7 @@ def strangers_who_stop_halfway_or_talk_nonsense():
         http.sendall(b"GET / HTTP/1.1\r\n\r\n")
         passes(flyt(server.uri))                                          # nobody waits for them
         server.wait_for("did not finish the TLS handshake in time")
-        server.wait_for("is refused: it does not speak TLS")
+        server.wait_for("event=client-refused why=\"it does not speak TLS")
         for stranger in (half, noise, http):
             stranger.settimeout(20)
             try:
@@ -241,13 +241,13 @@ def certificates_are_renewed():
         with open(pair[0], "w") as file:
             file.write("nothing\n")
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("there is no certificate in it .*; the certificate read before stays")
+        server.wait_for("there is no certificate in it .*: the one read before stays")
         need(server.fingerprint() == before, "the certificate has gone")
         with open(pair[0], "w") as file:
             file.write(good)
         issue("gpu3", "--host", "127.0.0.1", "--force")
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("the certificate was read again")
+        server.wait_for("event=certificate-read")
         need(server.fingerprint()[0] != before[0], "the old certificate is shown still")
         passes(flyt(server.uri, FLYT_TLS_CA=path("ca/ca.crt")))
         need(program.poll() is None, "the running program was disturbed")
@@ -288,8 +288,8 @@ def running(server, **env):
     program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER, "64"], stdout=subprocess.PIPE, text=True,
                                env={**os.environ, **sanitizer_environment(BIN), "FLYT_LANES": "2", **env})
     need(program.stdout.readline() == "running\n", "no kernel runs")
-    server.wait_for(r"session \d+: \S*forever")
-    return program, int(re.findall(r"session (\d+): \S*forever", server.said())[-1])
+    server.wait_for(r"event=session-began session=\d+ program=\S*forever")
+    return program, int(re.findall(r"session=(\d+) program=\S*forever", server.said())[-1])
 
 
 def lane(server, session, number=1):
@@ -328,7 +328,7 @@ def lanes_are_encrypted_too():
                 except (ConnectionError, ssl.SSLError):
                     pass
         server.wait_for("none is expected now")
-        server.wait_for("there is no session")
+        server.wait_for("there is no such session")
         need(program.poll() is None, f"strangers ended the session: {server.said()}")
         program.kill()
         program.wait()

@@ -65,6 +65,10 @@ def main():
           {"a.c": "int f(void) {\n    return 0;\n}\nint g(void)\n{\n    if (f()) {\n    }\n}\n"}, 1,
           "brace-of-function: 1 ", "a.c:1", lacking=("a.c:6",))
     check("a function of one line keeps its brace", {"a.c": "int f(void) { return 0; }\n"}, 0)
+    check("a daemon's log line begins with its event",
+          {"cpu/server/a.c": 'void f(void) { log_info("it works"); log_info("event=works"); }\n',
+           "cpu/client/b.c": 'void g(void) { log_info("it works"); }\n'}, 1,
+          "log-without-event: 1 ", "cpu/server/a.c:1", lacking=("b.c",))
     check("--list prints every finding", {"a.c": LONG + LONG}, 0, "a.c:1\na.c:2\n", arguments=("--list", "long-C"))
     print(f"1..{count}")
     return 1 if failed else 0
