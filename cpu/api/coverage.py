@@ -23,15 +23,15 @@ HEAD = """# CUDA functions: what works
 
 Made by `cpu/api/coverage.py` from the description of CUDA in `cpu/api` and from the tests. Do not edit.
 
-A function that Flyt does not implement exists in its libraries. It returns the not-supported code (801), and names
-itself once on stderr.
-
 """
 
 RUNTIME = """## CUDA Runtime API
 
 `libcudart` of CUDA 11.8, 12.0 to 12.9 and 13.0. Forms for the per-thread default stream (`_ptsz`, `_ptds`) are not
 listed.
+
+A function that Flyt does not implement is there. It returns `cudaErrorNotSupported` (801), and names itself once on
+stderr.
 
 - **CUDA**: the releases that have the function; empty: all.
 - **client**: `local`: answered without the server; `yes`: implemented; `in part`:
@@ -44,6 +44,9 @@ listed.
 DRIVER = """## CUDA Driver API
 
 `libcuda.so.1` of CUDA 13.0. Forms for the per-thread default stream are not listed.
+
+Flyt's `libcuda.so.1` has all these functions. Those that it does not implement return `CUDA_ERROR_NOT_INITIALIZED` (3),
+because its `cuInit` finds no device; the first call says so on stderr.
 
 - **since**: the CUDA version from which `cuGetProcAddress` gives this symbol.
 - **program**: whether Flyt's `libcuda.so.1` implements it for programs.
@@ -94,10 +97,6 @@ def by_chapter(functions):
     for function in functions:
         chapters.setdefault(function.chapter, []).append(function)
     return chapters
-
-
-def anchor(text):
-    return re.sub(r"[^a-z0-9 -]", "", text.lower()).replace(" ", "-")
 
 
 def implemented(function):
