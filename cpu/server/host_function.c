@@ -231,7 +231,15 @@ static int host_function_issue(struct session *session, struct call *call)
     completion_wait(session, stream, &function->waiter);
     return CUDA_SUCCESS;
 }
-static const struct operation host_function_operation = { .issue = host_function_issue, .numbered = true };
+/* The client hears of it: it decides whether the function runs. */
+static void host_function_dropped(struct session *session, struct call *call, CUresult code)
+{
+    events_due(session, call->args.host_function.id, (int)code);
+}
+
+static const struct operation host_function_operation = {
+    .issue = host_function_issue, .numbered = true, .dropped = host_function_dropped,
+};
 
 void serve_host_function(struct session *session, struct call *call)
 {

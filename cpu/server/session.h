@@ -85,6 +85,8 @@ struct operation {
     int (*issue)(struct session *, struct call *);
     bool numbered;                        /* false: STREAM_SYNC and the like, which only mark a place */
     bool own_number;                      /* issue sees to call->number itself being marked */
+    /* Its stream ends before its turn has come, with this code: answers whoever waits. NULL: a call that is answered fails. */
+    void (*dropped)(struct session *, struct call *, CUresult);
 };
 
 /* A decoded call. It lives on the serving thread's stack unless it is deferred or handed to another thread:

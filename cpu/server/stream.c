@@ -25,7 +25,6 @@
 #include "cpu/common/lock.h"
 #include "cpu/server/code.h"
 #include "cpu/server/lanes.h"
-#include "cpu/server/sync.h"
 
 /* ---- life ---- */
 
@@ -457,12 +456,10 @@ static void stream_drop_calls(struct session *session, struct stream *stream, CU
 {
     while (stream->first) {
         struct call *call = stream_take_first(session, stream);
-        if (call->procedure->answers && !call->group)
+        if (call->operation->dropped)
+            call->operation->dropped(session, call, code);
+        else if (call->procedure->answers)
             call_fail(session, call, code);
-        if (call->procedure->serve == serve_host_function)
-            events_due(session, call->args.host_function.id, (int)code);
-        if (call->group)
-            group_part(session, call->group, code);
         stream_call_done(session, call);
         call_free(call);
     }

@@ -4,17 +4,19 @@
  * What is complete already is answered at once, after a synchronisation of the driver's own that cannot block then
  * and that makes it print what kernels left. Otherwise a marker is set and the completion thread answers.
  */
-#include "cpu/server/sync.h"
+#include "cpu/server/session.h"
 
 #include <stdlib.h>
 
+/* A wait that several streams must end: DEVICE_SYNC, and the legacy stream behind blocking ones. */
 struct group {
     _Atomic unsigned pending;
     _Atomic int result;
     uint32_t xid;
 };
 
-void group_part(struct session *session, struct group *group, CUresult r)
+/* One of the group's parts has come to its end; the last one answers the call. Any thread. */
+static void group_part(struct session *session, struct group *group, CUresult r)
 {
     int none = CUDA_SUCCESS;
     if (r != CUDA_SUCCESS)
@@ -75,7 +77,13 @@ static int group_issue(struct session *session, struct call *call)
         group_part(session, call->group, r);
     return CUDA_SUCCESS;
 }
-static const struct operation group_operation = { .issue = group_issue };
+
+static void group_dropped(struct session *session, struct call *call, CUresult r)
+{
+    group_part(session, call->group, r);
+}
+
+static const struct operation group_operation = { .issue = group_issue, .dropped = group_dropped };
 
 /* A part for each stream of the device that may have work: all, or the blocking ones. The call is answered by the
    last part. 1 + parts are pending until the end of this function. */
