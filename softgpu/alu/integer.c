@@ -110,8 +110,8 @@ ROW3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, uint32_t,
  * so. VALUE sees a, b, c, in and gives the result; CARRY sees also x.
  *
  * Hardware subtracts by adding the complement: a - b is a + ~b + 1, and the flag is the carry of that sum, so 1 means
- * "no borrow". PTX speaks of a borrow instead, and the two agree as long as subc follows sub. They differ where addc reads the
- * flag of subc, or subc that of add; nvcc's 128-bit division does the first.
+ * "no borrow". PTX speaks of a borrow instead, and the two agree as long as subc follows sub. They differ where addc
+ * reads the flag of subc, or subc that of add; nvcc's 128-bit division does the first.
  */
 #define CARRY_ROW(name, CELL, SOURCES, READS, WRITES, VALUE, CARRY)                                                   \
     static void name(const struct sg_rows *r)                                                                         \

@@ -7,9 +7,10 @@
  * own, and one that is none (ordered by a kernel's own acquire and release) would need every byte of
  * device memory to be tracked.
  *
- * An access of 16 aligned bytes is one 16-byte vector move. GPUs do such accesses in one piece, and CUB publishes a value with its
- * status that way. Intel and AMD promise that the move is atomic on every processor with AVX. Without AVX (processors from before
- * 2011) the same move is made and nothing is promised: each half of 8 bytes is whole, and on one socket both usually are.
+ * An access of 16 aligned bytes is one 16-byte vector move. GPUs do such accesses in one piece, and CUB publishes a
+ * value with its status that way. Intel and AMD promise that the move is atomic on every processor with AVX. Without
+ * AVX (processors from before 2011) the same move is made and nothing is promised: each half of 8 bytes is whole, and
+ * on one socket both usually are.
  */
 #ifndef SOFTGPU_EXEC_ACCESS_H
 #define SOFTGPU_EXEC_ACCESS_H

@@ -1,13 +1,14 @@
 /*
  * block.c: a block's turn on a core, and its beginning and end.
  *
- * A turn is short (some ten to hundreds of microseconds), since blocks that wait for other blocks only spin. Within it the warps
- * that can run get slices one after the other, until each has had its share.
+ * A turn is short (some ten to hundreds of microseconds), since blocks that wait for other blocks only spin. Within
+ * it the warps that can run get slices one after the other, until each has had its share.
  *
- * Hardware issues the warps of a block in turn, so they stay close to each other: none stores to memory in the next iteration of a
- * loop before the others have executed the few instructions behind the barrier. Programs that lack a barrier rely on it without
- * knowing. So when a barrier opens, the oldest warp goes first, and each warp halts before its next few stores until the others have
- * had a slice too: they have then read what was to be read. Under chaos there is no such order.
+ * Hardware issues the warps of a block in turn, so they stay close to each other: none stores to memory in the next
+ * iteration of a loop before the others have executed the few instructions behind the barrier. Programs that lack a
+ * barrier rely on it without knowing. So when a barrier opens, the oldest warp goes first, and each warp halts before
+ * its next few stores until the others have had a slice too: they have then read what was to be read. Under chaos
+ * there is no such order.
  *
  * Blocks are used again by the grid's later blocks, with all their memory.
  */
@@ -61,7 +62,8 @@ static void block_start(struct exec_block *b)
         return;
     }
     memset(b->barriers, 0, sizeof b->barriers);
-    memset(b->shared, 0, g->engine->limits.shared_reserved);     /* cooperative groups finds its barriers in rest there */
+    /* cooperative groups keeps its barriers there and expects them at rest */
+    memset(b->shared, 0, g->engine->limits.shared_reserved);
     b->released = false;
     b->live_threads = g->threads_per_block;
     b->live_warps = b->warp_count;

@@ -1,8 +1,8 @@
 /*
  * op_atomic.c: atom and red.
  *
- * Lanes go in order. Integers and exchanges are C11 atomic operations, relaxed unless the instruction says otherwise; floating
- * point and what C11 lacks is a compare-and-swap loop. Scopes are all the widest: it costs nothing here.
+ * Lanes go in order. Integers and exchanges are C11 atomic operations, relaxed unless the instruction says otherwise;
+ * floating point and what C11 lacks is a compare-and-swap loop. Scopes are all the widest: it costs nothing here.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -141,6 +141,8 @@ static bool flushes(const struct exec_warp *w, const struct exec_insn *i, const 
 
 static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
 {
+    enum op op = (enum op)i->kind;
+    enum ptx_type type = (enum ptx_type)i->type;
     unsigned size = i->size;
     enum exec_found found = exec_address(w, i, size, size, SG_READ | SG_WRITE);
     if (found == EXEC_FOUND_NONE)
@@ -159,16 +161,15 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
             else if (to)
                 ((uint32_t *)(void *)to)[l] = (uint32_t)old;
         } else if (size == 8) {
-            uint64_t old = atomic64((enum op)i->kind, (enum ptx_type)i->type, false, at, ((const uint64_t *)b)[l], ((const uint64_t *)c)[l]);
+            uint64_t old = atomic64(op, type, false, at, ((const uint64_t *)b)[l], ((const uint64_t *)c)[l]);
             if (to)
                 ((uint64_t *)(void *)to)[l] = old;
         } else if (size == 4) {
-            uint32_t old = atomic32((enum op)i->kind, (enum ptx_type)i->type, flushes(w, i, at), at, ((const uint32_t *)b)[l],
-                                    ((const uint32_t *)c)[l]);
+            uint32_t old = atomic32(op, type, flushes(w, i, at), at, ((const uint32_t *)b)[l], ((const uint32_t *)c)[l]);
             if (to)
                 ((uint32_t *)(void *)to)[l] = old;
         } else {
-            uint16_t old = atomic16((enum op)i->kind, (enum ptx_type)i->type, false, at, (uint16_t)((const uint32_t *)b)[l],
+            uint16_t old = atomic16(op, type, false, at, (uint16_t)((const uint32_t *)b)[l],
                                     (uint16_t)((const uint32_t *)c)[l]);
             if (to)
                 ((uint32_t *)(void *)to)[l] = old;
@@ -183,6 +184,8 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
 /* Vectors: each element on its own is atomic. */
 static void run_atomic_vector(struct exec_warp *w, const struct exec_insn *i)
 {
+    enum op op = (enum op)i->kind;
+    enum ptx_type type = (enum ptx_type)i->type;
     const struct atomic_vector *v = i->extra;
     unsigned size = i->size, n = i->vector;
     enum exec_found found = exec_address(w, i, size * n, size * n, SG_READ | SG_WRITE);
@@ -193,8 +196,8 @@ static void run_atomic_vector(struct exec_warp *w, const struct exec_insn *i)
         for (uint32_t m = w->mask; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
             void *at = (void *)(exec_found_address(w, found, l, size * n) + k * size);
-            uint32_t old = size == 4 ? atomic32((enum op)i->kind, (enum ptx_type)i->type, flushes(w, i, at), at, b[l], 0)
-                                     : atomic16((enum op)i->kind, (enum ptx_type)i->type, false, at, (uint16_t)b[l], 0);
+            uint32_t old = size == 4 ? atomic32(op, type, flushes(w, i, at), at, b[l], 0)
+                                     : atomic16(op, type, false, at, (uint16_t)b[l], 0);
             if (!v->sink[k])
                 ((uint32_t *)(void *)(w->rows + v->to[k]))[l] = old;
         }

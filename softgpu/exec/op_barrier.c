@@ -3,8 +3,8 @@
  *
  * Threads arrive one by one, not warp by warp: what PTX promises for barrier without .aligned, and what a warp whose
  * lanes come in several groups needs for the aligned forms too. Where the program gives a number of threads, a warp
- * counts whole once some of its lanes that still run have come: lanes that exited, and those that the last warp of a block
- * never had, count with it. The last barrier is the cluster's (a cluster is one block).
+ * counts whole once some of its lanes that still run have come: lanes that exited, and those that the last warp of a
+ * block never had, count with it. The last barrier is the cluster's (a cluster is one block).
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -14,7 +14,8 @@
 
 enum kind { SYNC, ARRIVE, POPC, AND, OR };
 enum { CLUSTER = EXEC_BARRIERS - 1 };
-enum { HALTS = 4 };                   /* before so many stores behind a barrier, a warp waits for the others; see block.c */
+/* Before so many stores behind a barrier, a warp waits for the others; see block.c. */
+enum { HALTS = 4 };
 
 static bool is_complete(const struct exec_block *b, const struct exec_barrier *r)
 {
@@ -104,7 +105,8 @@ static void run_barrier(struct exec_warp *w, const struct exec_insn *i)
         r->any |= in != 0;
         r->all &= in == w->mask;
     }
-    r->arrived_count += w->mask == UINT32_MAX ? SG_LANES : (uint32_t)__builtin_popcount(w->mask & ~r->arrived[w->index]);
+    uint32_t fresh = w->mask & ~r->arrived[w->index];
+    r->arrived_count += fresh == UINT32_MAX ? SG_LANES : (uint32_t)__builtin_popcount(fresh);
     r->arrived[w->index] |= w->mask;
     if (i->kind != ARRIVE) {
         struct exec_group *g = &w->groups[w->current];

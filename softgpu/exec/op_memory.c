@@ -4,8 +4,8 @@
  * The element is 1, 2, 4, 8 or 16 bytes, the register may be wider. Orders: weak, relaxed and volatile are relaxed C11
  * accesses; acquire and release put a fence behind and before.
  *
- * A lane's vector is one access of up to 16 bytes, as on GPUs; one of 32 bytes is two. So vectors go through w->temp, where they
- * stand one behind the other as in contiguous memory, and only from there are their elements taken apart.
+ * A lane's vector is one access of up to 16 bytes, as on GPUs; one of 32 bytes is two. So vectors go through w->temp,
+ * where they stand one behind the other as in contiguous memory, and only from there are their elements taken apart.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -43,7 +43,8 @@ static inline void put_cell(unsigned char *row, unsigned lane, unsigned bytes, u
 }
 
 /* One element of each active lane. */
-static void load_lanes(struct exec_warp *w, enum exec_found found, unsigned size, bool sign, uint32_t to, unsigned bytes)
+static void load_lanes(struct exec_warp *w, enum exec_found found, unsigned size, bool sign, uint32_t to,
+                       unsigned bytes)
 {
     unsigned char *row = w->rows + to;
     if (size == 4 && bytes == 4) {
@@ -189,8 +190,8 @@ static void run_load_vector(struct exec_warp *w, const struct exec_insn *i)
         for (unsigned k = 0; k < n; k++)
             for (uint32_t m = v->sink[k] ? 0 : w->mask; m; m &= m - 1) {
                 unsigned l = (unsigned)__builtin_ctz(m);
-                uint64_t element = load_element((uintptr_t)from + l * size * n + k * size, size, i->flags & EXEC_SIGNED);
-                put_cell(w->rows + v->to[k], l, v->bytes[k], element);
+                uintptr_t at = (uintptr_t)from + l * size * n + k * size;
+                put_cell(w->rows + v->to[k], l, v->bytes[k], load_element(at, size, i->flags & EXEC_SIGNED));
             }
     }
     after_load(w, i);

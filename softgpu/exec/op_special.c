@@ -30,9 +30,11 @@ int exec_special_find(const char *name, int component, unsigned *kind, bool *wid
         { "total_smem_size", SPECIAL_SMEM_TOTAL, false, false }, { "aggr_smem_size", SPECIAL_SMEM_AGGREGATE, false, false },
         { "dynamic_smem_size", SPECIAL_SMEM_DYNAMIC, false, false },
         /* what the system reserves of a block's shared memory is its beginning */
-        { "reserved_smem_offset_begin", SPECIAL_ZERO, false, false }, { "reserved_smem_offset_end", SPECIAL_SMEM_RESERVED, false, false },
+        { "reserved_smem_offset_begin", SPECIAL_ZERO, false, false },
+        { "reserved_smem_offset_end", SPECIAL_SMEM_RESERVED, false, false },
         { "reserved_smem_offset_cap", SPECIAL_SMEM_RESERVED, false, false },
-        { "reserved_smem_offset_0", SPECIAL_ZERO, false, false }, { "reserved_smem_offset_1", SPECIAL_SMEM_GROUPS, false, false },
+        { "reserved_smem_offset_0", SPECIAL_ZERO, false, false },
+        { "reserved_smem_offset_1", SPECIAL_SMEM_GROUPS, false, false },
         { "envreg1", SPECIAL_ENVREG1, false, false }, { "envreg2", SPECIAL_ENVREG2, false, false },
         { "current_graph_exec", SPECIAL_ZERO, false, true },
     };

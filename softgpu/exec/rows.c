@@ -1,10 +1,10 @@
 /*
  * rows.c: the executor's own loops over the lanes of a row. Compiled once per level of the processor.
  *
- * load and store move a contiguous row of device memory. Each element up to 8 bytes must be one single-copy
- * atomic access (PTX memory model; other cores may write it meanwhile). The loops become vector moves: on x86-64 and arm64
- * every naturally aligned element of up to 8 bytes within a vector move is accessed whole. C has no words for this, so the
- * loops look like plain races: they are exempt from ThreadSanitizer, as are the scalar ones of access.h.
+ * load and store move a contiguous row of device memory. Each element up to 8 bytes must be one single-copy atomic
+ * access (PTX memory model; other cores may write it meanwhile). The loops become vector moves: on x86-64 and arm64
+ * every naturally aligned element of up to 8 bytes within a vector move is accessed whole. C has no words for this,
+ * so the loops look like plain races: they are exempt from ThreadSanitizer, as are the scalar ones of access.h.
  */
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/access.h"
@@ -185,9 +185,9 @@ STORE_SOME(store_some32, uint32_t, uint32_t)
 STORE_SOME(store_some64, uint64_t, uint64_t)
 
 /*
- * Contiguous vectors from and to rows: lane 0's elements, lane 1's … Each 16 bytes are one access (see access.h): with 128-bit moves
- * only, since nobody promises that wider ones are whole in their parts. In between, elements change places: x0 y0 x1 y1 … and
- * x0 x1 …, y0 y1 ….
+ * Contiguous vectors from and to rows: lane 0's elements, lane 1's … Each 16 bytes are one access (see access.h):
+ * with 128-bit moves only, since nobody promises that wider ones are whole in their parts. In between, elements
+ * change places: x0 y0 x1 y1 … and x0 x1 …, y0 y1 ….
  */
 typedef uint32_t four __attribute__((vector_size(16), may_alias));
 #if defined __clang__ || __GNUC__ >= 12
@@ -213,8 +213,10 @@ EXEC_RACY static void load_vector_32x4(void *const *d, const void *from)
     four *x = d[0], *y = d[1], *z = d[2], *u = d[3];
     const four *p = from;
     for (unsigned l = 0; l < SG_LANES / 4; l++) {
-        const four a = load_four(&p[4 * l]), b = load_four(&p[4 * l + 1]), c = load_four(&p[4 * l + 2]), e = load_four(&p[4 * l + 3]);
-        const four ab = PICK(a, b, 0, 4, 1, 5), ce = PICK(c, e, 0, 4, 1, 5), ab_high = PICK(a, b, 2, 6, 3, 7), ce_high = PICK(c, e, 2, 6, 3, 7);
+        const four a = load_four(&p[4 * l]), b = load_four(&p[4 * l + 1]);
+        const four c = load_four(&p[4 * l + 2]), e = load_four(&p[4 * l + 3]);
+        const four ab = PICK(a, b, 0, 4, 1, 5), ce = PICK(c, e, 0, 4, 1, 5);
+        const four ab_high = PICK(a, b, 2, 6, 3, 7), ce_high = PICK(c, e, 2, 6, 3, 7);
         x[l] = PICK(ab, ce, 0, 1, 4, 5);
         y[l] = PICK(ab, ce, 2, 3, 6, 7);
         z[l] = PICK(ab_high, ce_high, 0, 1, 4, 5);
@@ -315,7 +317,8 @@ const struct exec_row_functions SG_CLONE(exec_row_functions) = {
     { load8s, load16s, load32, load64 },
     { store8, store16, store32, store64 },
     { store_some8, store_some16, store_some32, store_some64 },
-    { load_vector_32x2, load_vector_32x4, load_vector_64x2 }, { store_vector_32x2, store_vector_32x4, store_vector_64x2 },
+    { load_vector_32x2, load_vector_32x4, load_vector_64x2 },
+    { store_vector_32x2, store_vector_32x4, store_vector_64x2 },
     gather32, gather64,
     { shuffle_up, shuffle_down, shuffle_bfly, shuffle_idx }, differ,
 };

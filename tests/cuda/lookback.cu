@@ -1,6 +1,7 @@
 // shows: vector accesses: CUB's look-back (value and status published as one vector) gives the host's result, again and again: select, run-length encode, scan-by-key, reduce-by-key of 4- and 8-byte types
 //
-// lookback [REPETITIONS [LARGEST]]: each algorithm, type and size so many times (default 3), sizes up to LARGEST (default 70000).
+// lookback [REPETITIONS [LARGEST]]: each algorithm, type and size so many times (default 3), sizes up to LARGEST
+// (default 70000).
 #include "check.h"
 #include <cub/cub.cuh>
 #include <algorithm>

@@ -1,8 +1,9 @@
 // shows: warps of a block: a shared array that the next iteration reuses without a second barrier still holds what the slowest warp has to read, as on hardware
 //
-// Such programs have a race, but on hardware the warps of a block are issued in turn, and none gets from one barrier to the stores
-// of the next iteration before the others have executed the few instructions behind the barrier. Two public programs depend on it.
-// With FLYT_SOFTGPU_CHAOS, which is there to bring races to light, the program does not apply.
+// Such programs have a race, but on hardware the warps of a block are issued in turn, and none gets from one barrier
+// to the stores of the next iteration before the others have executed the few instructions behind the barrier. Two
+// public programs depend on it. With FLYT_SOFTGPU_CHAOS, which is there to bring races to light, the program does not
+// apply.
 #include "check.h"
 
 enum { ITERATIONS = 25 };
@@ -25,7 +26,8 @@ __global__ void tree(const int *in, int *out)
     out[blockIdx.x * n + t] = seen;
 }
 
-// Sums of warps in shared memory, which the first warp adds; two of them one after the other, and no barrier in between.
+// Sums of warps in shared memory, which the first warp adds; two of them one after the other, and no barrier in
+// between.
 __device__ int block_sum(int v)
 {
     __shared__ int sums[32];

@@ -7,7 +7,8 @@
 
 namespace cg = cooperative_groups;
 
-// Each thread's value, its tile's sum, largest and running sum; tiles must neither mix nor disturb the block's own shared memory.
+// Each thread's value, its tile's sum, largest and running sum; tiles must neither mix nor disturb the block's own
+// shared memory.
 template <unsigned Size> __global__ void in_tiles(const int *in, int *out, int rounds)
 {
     __shared__ int mine[1024];

@@ -3,9 +3,9 @@
  *
  * carries.c: chains of add.cc, addc, sub.cc, subc, mad.cc and madc, in every mixture, against a model on the host.
  *
- * Each chain is made at random: 32- and 64-bit registers, some instructions under a guard that only odd lanes pass, so that the
- * other lanes must keep their flag. The model has one flag a lane: the carry of the last sum; a subtraction is the sum of a, ~b
- * and the flag (1 for sub.cc), as on hardware. EXEC_TEST_SEED repeats a run.
+ * Each chain is made at random: 32- and 64-bit registers, some instructions under a guard that only odd lanes pass,
+ * so that the other lanes must keep their flag. The model has one flag a lane: the carry of the last sum; a
+ * subtraction is the sum of a, ~b and the flag (1 for sub.cc), as on hardware. EXEC_TEST_SEED repeats a run.
  */
 #include "tests/exec/main.h"
 

@@ -1,11 +1,11 @@
 /*
  * shows: vector accesses: ld and st of 2 to 16 bytes are one access per lane, for every width, order and way to address them, on two cores
  *
- * whole.c: a vector access is one access. One block writes vectors of equal elements, another on the second core reads them, and
- * must never see two different elements: every width, order and way to address them.
+ * whole.c: a vector access is one access. One block writes vectors of equal elements, another on the second core
+ * reads them, and must never see two different elements: every width, order and way to address them.
  *
- * EXEC_TEST_PAIRS: how many vectors each combination reads and writes (default 10^5; 10^7 in `make check-long`). On x86-64 without
- * AVX an access of 16 bytes is not promised to be whole (see access.h); then those widths are skipped.
+ * EXEC_TEST_PAIRS: how many vectors each combination reads and writes (default 10^5; 10^7 in `make check-long`). On
+ * x86-64 without AVX an access of 16 bytes is not promised to be whole (see access.h); then those widths are skipped.
  */
 #include "tests/exec/main.h"
 

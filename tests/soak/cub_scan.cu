@@ -1,4 +1,5 @@
-// cub_scan.cu: CUB's scans, selections and run lengths: what publishes a value together with its status (decoupled look-back).
+// cub_scan.cu: CUB's scans, selections and run lengths: what publishes a value together with its status (decoupled
+// look-back).
 #include "tests/soak/soak.h"
 #include <cub/cub.cuh>
 
@@ -16,9 +17,13 @@ template <class T> static void scans(soak::dice &d)
         sums[i] = sum = i ? (T)(sum + in[i]) : in[0];
     }
     memory<T> din(in), dout(n);
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DeviceScan::InclusiveScan(t, bytes, (T *)din, (T *)dout, soak::plus(), n); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DeviceScan::InclusiveScan(t, bytes, (T *)din, (T *)dout, soak::plus(), n);
+    });
     soak::same(sums, dout.get(n), "inclusive");
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DeviceScan::ExclusiveScan(t, bytes, (T *)din, (T *)dout, soak::plus(), first, n); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DeviceScan::ExclusiveScan(t, bytes, (T *)din, (T *)dout, soak::plus(), first, n);
+    });
     soak::same(before, dout.get(n), "exclusive");
 }
 
@@ -59,13 +64,15 @@ template <class K, class V> static void by_key(soak::dice &d)
     memory<V> din(in), dout(n);
     memory<int> dlengths(n), dcount(1);
     soak::cub_run([&](void *t, size_t &bytes) {
-        return cub::DeviceReduce::ReduceByKey(t, bytes, (K *)dkeys, (K *)dunique, (V *)din, (V *)dout, (int *)dcount, soak::plus(), n);
+        return cub::DeviceReduce::ReduceByKey(t, bytes, (K *)dkeys, (K *)dunique, (V *)din, (V *)dout, (int *)dcount,
+                                              soak::plus(), n);
     });
     soak::same_one((int)unique.size(), dcount.first(), "reduce by key: keys");
     soak::same(unique, dunique.get(unique.size()), "reduce by key: keys");
     soak::same(sums, dout.get(unique.size()), "reduce by key: sums");
     soak::cub_run([&](void *t, size_t &bytes) {
-        return cub::DeviceRunLengthEncode::Encode(t, bytes, (K *)dkeys, (K *)dunique, (int *)dlengths, (int *)dcount, n);
+        return cub::DeviceRunLengthEncode::Encode(t, bytes, (K *)dkeys, (K *)dunique, (int *)dlengths, (int *)dcount,
+                                                  n);
     });
     soak::same_one((int)unique.size(), dcount.first(), "run lengths: runs");
     soak::same(unique, dunique.get(unique.size()), "run lengths: keys");
@@ -77,7 +84,10 @@ template <class K, class V> static void by_key(soak::dice &d)
 }
 
 struct odd {
-    template <class T> __host__ __device__ bool operator()(const T &x) const { return ((unsigned long long)x & 1) != 0; }
+    template <class T> __host__ __device__ bool operator()(const T &x) const
+    {
+        return ((unsigned long long)x & 1) != 0;
+    }
     __host__ __device__ bool operator()(const soak::quad &x) const { return (x.v[1] & 1) != 0; }
 };
 
@@ -99,28 +109,36 @@ template <class T> static void selects(soak::dice &d)
     memory<T> din(in), dout(n);
     memory<char> dflags(flags);
     memory<int> dcount(1);
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DeviceSelect::Flagged(t, bytes, (T *)din, (char *)dflags, (T *)dout, (int *)dcount, n); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DeviceSelect::Flagged(t, bytes, (T *)din, (char *)dflags, (T *)dout, (int *)dcount, n);
+    });
     soak::same_one((int)flagged.size(), dcount.first(), "flagged");
     soak::same(flagged, dout.get(flagged.size()), "flagged");
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DeviceSelect::If(t, bytes, (T *)din, (T *)dout, (int *)dcount, n, odd()); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DeviceSelect::If(t, bytes, (T *)din, (T *)dout, (int *)dcount, n, odd());
+    });
     soak::same_one((int)chosen.size(), dcount.first(), "if");
     soak::same(chosen, dout.get(chosen.size()), "if");
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DeviceSelect::Unique(t, bytes, (T *)din, (T *)dout, (int *)dcount, n); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DeviceSelect::Unique(t, bytes, (T *)din, (T *)dout, (int *)dcount, n);
+    });
     soak::same_one((int)unique.size(), dcount.first(), "unique");
     soak::same(unique, dout.get(unique.size()), "unique");
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DevicePartition::If(t, bytes, (T *)din, (T *)dout, (int *)dcount, n, odd()); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DevicePartition::If(t, bytes, (T *)din, (T *)dout, (int *)dcount, n, odd());
+    });
     soak::same_one((int)chosen.size(), dcount.first(), "partition");
     std::vector<T> parted = chosen;
-    parted.insert(parted.end(), rest.rbegin(), rest.rend());           // the rest comes backward
+    parted.insert(parted.end(), rest.rbegin(), rest.rend()); // the rest comes backward
     soak::same(parted, dout.get(n), "partition");
 }
 
 SOAK(cub_scan)
 {
     switch (d.below(4)) {
-    case 0:  return scans<unsigned char>(d);
-    case 1:  return scans<int>(d);
-    case 2:  return scans<double>(d);
+    case 0: return scans<unsigned char>(d);
+    case 1: return scans<int>(d);
+    case 2: return scans<double>(d);
     default: return scans<soak::quad>(d);
     }
 }
@@ -128,9 +146,9 @@ SOAK(cub_scan)
 SOAK(cub_by_key)
 {
     switch (d.below(4)) {
-    case 0:  return by_key<int, int>(d);
-    case 1:  return by_key<int, long long>(d);
-    case 2:  return by_key<long long, float>(d);
+    case 0: return by_key<int, int>(d);
+    case 1: return by_key<int, long long>(d);
+    case 2: return by_key<long long, float>(d);
     default: return by_key<unsigned char, soak::quad>(d);
     }
 }
@@ -138,8 +156,8 @@ SOAK(cub_by_key)
 SOAK(cub_select)
 {
     switch (d.below(3)) {
-    case 0:  return selects<unsigned>(d);
-    case 1:  return selects<unsigned long long>(d);
+    case 0: return selects<unsigned>(d);
+    case 1: return selects<unsigned long long>(d);
     default: return selects<soak::quad>(d);
     }
 }

@@ -29,7 +29,8 @@ template <class K, class V> static void radix(soak::dice &d)
     memory<K> dkeys(keys), dsorted(n);
     memory<V> din(in), dmoved(n);
     soak::cub_run([&](void *t, size_t &bytes) {
-        return down ? cub::DeviceRadixSort::SortPairsDescending(t, bytes, (K *)dkeys, (K *)dsorted, (V *)din, (V *)dmoved, n)
+        return down ? cub::DeviceRadixSort::SortPairsDescending(t, bytes, (K *)dkeys, (K *)dsorted, (V *)din,
+                                                                (V *)dmoved, n)
                     : cub::DeviceRadixSort::SortPairs(t, bytes, (K *)dkeys, (K *)dsorted, (V *)din, (V *)dmoved, n);
     });
     soak::same(sorted, dsorted.get(n), "keys");
@@ -69,9 +70,13 @@ template <class T> static void reduces(soak::dice &d)
         most = most < in[i] ? in[i] : most;
     }
     memory<T> din(in), dout(1);
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DeviceReduce::Reduce(t, bytes, (T *)din, (T *)dout, n, soak::plus(), T{}); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DeviceReduce::Reduce(t, bytes, (T *)din, (T *)dout, n, soak::plus(), T{});
+    });
     soak::same_one(sum, dout.first(), "sum");
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DeviceReduce::Reduce(t, bytes, (T *)din, (T *)dout, n, soak::larger(), in[0]); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DeviceReduce::Reduce(t, bytes, (T *)din, (T *)dout, n, soak::larger(), in[0]);
+    });
     soak::same_one(most, dout.first(), "largest");
 
     // The same in segments, some of them empty.
@@ -88,7 +93,8 @@ template <class T> static void reduces(soak::dice &d)
     memory<int> dbegin(begin);
     memory<T> dsums(segments);
     soak::cub_run([&](void *t, size_t &bytes) {
-        return cub::DeviceSegmentedReduce::Reduce(t, bytes, (T *)din, (T *)dsums, segments, (int *)dbegin, (int *)dbegin + 1, soak::plus(), T{});
+        return cub::DeviceSegmentedReduce::Reduce(t, bytes, (T *)din, (T *)dsums, segments, (int *)dbegin,
+                                                  (int *)dbegin + 1, soak::plus(), T{});
     });
     soak::same(sums, dsums.get(segments), "segments");
 }
@@ -96,8 +102,8 @@ template <class T> static void reduces(soak::dice &d)
 SOAK(cub_radix_sort)
 {
     switch (d.below(3)) {
-    case 0:  return radix<unsigned char, int>(d);
-    case 1:  return radix<int, soak::quad>(d);
+    case 0: return radix<unsigned char, int>(d);
+    case 1: return radix<int, soak::quad>(d);
     default: return radix<double, short>(d);
     }
 }
@@ -113,8 +119,8 @@ SOAK(cub_merge_sort)
 SOAK(cub_reduce)
 {
     switch (d.below(3)) {
-    case 0:  return reduces<int>(d);
-    case 1:  return reduces<double>(d);
+    case 0: return reduces<int>(d);
+    case 1: return reduces<double>(d);
     default: return reduces<soak::quad>(d);
     }
 }
@@ -137,6 +143,8 @@ SOAK(cub_histogram)
     }
     memory<float> din(in), dlevels(levels);
     memory<int> dout(bins);
-    soak::cub_run([&](void *t, size_t &bytes) { return cub::DeviceHistogram::HistogramRange(t, bytes, (float *)din, (int *)dout, bins + 1, (float *)dlevels, n); });
+    soak::cub_run([&](void *t, size_t &bytes) {
+        return cub::DeviceHistogram::HistogramRange(t, bytes, (float *)din, (int *)dout, bins + 1, (float *)dlevels, n);
+    });
     soak::same(want, dout.get(bins));
 }

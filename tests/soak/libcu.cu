@@ -1,4 +1,5 @@
-// libcu.cu: libcu++: atomics, semaphores, latches, barriers, asynchronous copies, and the parts of cuda::std that run on both sides.
+// libcu.cu: libcu++: atomics, semaphores, latches, barriers, asynchronous copies, and the parts of cuda::std that run
+// on both sides.
 #include "tests/soak/soak.h"
 #include <cuda/atomic>
 #include <cuda/barrier>
@@ -16,7 +17,8 @@ template <class T> using atomic = cuda::atomic_ref<T, cuda::thread_scope_device>
 
 // --- counters, and a list that every thread puts an element on ---
 
-__global__ void count(const unsigned *in, int n, unsigned *sums, unsigned long long *most, double *total, int *head, int *next)
+__global__ void count(const unsigned *in, int n, unsigned *sums, unsigned long long *most, double *total, int *head,
+                      int *next)
 {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
         atomic<unsigned>(sums[in[i] % 61]).fetch_add(in[i], cuda::memory_order_relaxed);
@@ -71,7 +73,7 @@ __global__ void prepare(guarded *g, int blocks)
 {
     new (&g->lock) cuda::binary_semaphore<cuda::thread_scope_device>(1);
     new (&g->all) cuda::latch<cuda::thread_scope_device>(blocks);
-    g->sum = soak::quad{ { 0, 0, 0, 0 } };
+    g->sum = soak::quad{{0, 0, 0, 0}};
     g->late = 0;
 }
 
@@ -95,7 +97,7 @@ SOAK(libcu_semaphore)
     int n = d.size(2000), blocks = 1 + (int)d.below(8);
     soak::now("semaphore and latch", n);
     std::vector<soak::quad> in = soak::values<soak::quad>(d, n);
-    soak::quad sum = { { 0, 0, 0, 0 } };
+    soak::quad sum = {{0, 0, 0, 0}};
     for (const soak::quad &x : in)
         sum = sum + x;
     memory<soak::quad> din(in);
@@ -145,12 +147,14 @@ __global__ void tiles(const int *in, long long *out, int tile_count, int tile, b
             ready.arrive_and_wait();
         }
     }
-    cuda::atomic_ref<unsigned long long, cuda::thread_scope_device>(*(unsigned long long *)out).fetch_add((unsigned long long)sum);
+    cuda::atomic_ref<unsigned long long, cuda::thread_scope_device>(*(unsigned long long *)out)
+        .fetch_add((unsigned long long)sum);
 }
 
 SOAK(libcu_async)
 {
-    int tile = 1 + (int)d.below(500), count = 1 + (int)d.below(60), blocks = 1 + (int)d.below(6), threads = 32 * (1 + (int)d.below(8));
+    int tile = 1 + (int)d.below(500), count = 1 + (int)d.below(60), blocks = 1 + (int)d.below(6),
+        threads = 32 * (1 + (int)d.below(8));
     bool by_pipeline = d.one_in(2);
     soak::now(by_pipeline ? "pipeline" : "barrier", (long long)tile * count);
     std::vector<int> in = soak::values<int>(d, tile * count);
@@ -170,7 +174,8 @@ SOAK(libcu_async)
 __host__ __device__ unsigned long long mixture(unsigned long long x, unsigned long long y)
 {
     namespace std_ = cuda::std;
-    unsigned long long r = (unsigned long long)std_::popcount(x) + 100 * (unsigned long long)std_::countl_zero(y | 1) + 10000 * (unsigned long long)std_::countr_zero(x | 2);
+    unsigned long long r = (unsigned long long)std_::popcount(x) + 100 * (unsigned long long)std_::countl_zero(y | 1) +
+                           10000 * (unsigned long long)std_::countr_zero(x | 2);
     r += std_::rotl(x, (int)(y & 63)) ^ std_::rotr(y, (int)(x & 63));
     r ^= std_::bit_floor(x) + std_::bit_width(y);
     unsigned __int128 wide = (unsigned __int128)x << 64 | y, by = ((unsigned __int128)(y >> (x & 63)) << 32) | (x | 1);
@@ -178,7 +183,8 @@ __host__ __device__ unsigned long long mixture(unsigned long long x, unsigned lo
     std_::complex<double> a((double)(x & 1023), (double)(y & 1023)), b((double)(y >> 54), (double)(x >> 54));
     std_::complex<double> c = a * b + a;
     r += (unsigned long long)(long long)c.real() + 3 * (unsigned long long)(long long)c.imag();
-    std_::array<unsigned, 5> list = { (unsigned)x, (unsigned)y, (unsigned)(x >> 32), (unsigned)(y >> 32), (unsigned)(x + y) };
+    std_::array<unsigned, 5> list = {(unsigned)x, (unsigned)y, (unsigned)(x >> 32), (unsigned)(y >> 32),
+                                     (unsigned)(x + y)};
     for (unsigned i = 1; i < list.size(); i++)
         for (unsigned k = i; k > 0 && list[k] < list[k - 1]; k--) {
             unsigned t = list[k];
@@ -200,7 +206,8 @@ SOAK(libcu_std)
 {
     int n = d.size(20000);
     soak::now("cuda::std on both sides", n);
-    std::vector<unsigned long long> x = soak::values<unsigned long long>(d, n), y = soak::values<unsigned long long>(d, n, d.one_in(8)), want(n);
+    std::vector<unsigned long long> x = soak::values<unsigned long long>(d, n),
+                                    y = soak::values<unsigned long long>(d, n, d.one_in(8)), want(n);
     for (int i = 0; i < n; i++) {
         x[i] >>= d.below(64);
         want[i] = mixture(x[i], y[i]);

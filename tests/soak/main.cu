@@ -1,7 +1,8 @@
 // shows: soak: CUB, Thrust and libcu++ algorithms of random types, sizes and values give the host's result
 //
-// soak [SECONDS [SEED [RUN]]]: draws algorithms for so long (default 2 s), from a seed that is printed (default: the time). Each run has
-// a number, from which with the seed all that it does follows: RUN repeats that one alone. FLYT_SOAK_ONLY=name leaves the others out.
+// soak [SECONDS [SEED [RUN]]]: draws algorithms for so long (default 2 s), from a seed that is printed (default: the
+// time). Each run has a number, from which with the seed all that it does follows: RUN repeats that one alone.
+// FLYT_SOAK_ONLY=name leaves the others out.
 #include "tests/soak/soak.h"
 
 #include <chrono>
@@ -9,7 +10,8 @@
 #include <ctime>
 #include <unistd.h>
 
-namespace soak {
+namespace soak
+{
 
 static algorithm *list;
 static std::string current;
@@ -43,7 +45,8 @@ static std::vector<algorithm *> sorted()
     for (algorithm *a = list; a; a = a->next)
         if (!only || strstr(a->name, only))
             all.push_back(a);
-    std::sort(all.begin(), all.end(), [](const algorithm *a, const algorithm *b) { return strcmp(a->name, b->name) < 0; });
+    std::sort(all.begin(), all.end(),
+              [](const algorithm *a, const algorithm *b) { return strcmp(a->name, b->name) < 0; });
     return all;
 }
 
@@ -67,7 +70,8 @@ int main(int argc, char **argv)
     do {
         soak::dice d(seed * 1000003 + run);
         soak::algorithm *a = all[d.below((unsigned)all.size())];
-        soak::current = a->name + std::string(" (repeat: soak 0 ") + std::to_string(seed) + " " + std::to_string(run) + "):";
+        soak::current =
+            a->name + std::string(" (repeat: soak 0 ") + std::to_string(seed) + " " + std::to_string(run) + "):";
         alarm(soak::ENDLESS);
         a->run(d);
         run++;
@@ -76,6 +80,7 @@ int main(int argc, char **argv)
             break;
         }
     } while (clock::now() < until && argc <= 3);
-    printf("soak: seed %llu: %llu runs of %zu algorithms, %d wrong\n", seed, run - first, all.size(), soak::failures + check_failures);
+    printf("soak: seed %llu: %llu runs of %zu algorithms, %d wrong\n", seed, run - first, all.size(),
+           soak::failures + check_failures);
     return soak::failures || check_failures;
 }

@@ -1,4 +1,5 @@
-# The soak: an ordinary CUDA program that runs CUB's, Thrust's and libcu++'s algorithms for as long as it is told. PTX alone is made of it.
+# The soak: an ordinary CUDA program that runs CUB's, Thrust's and libcu++'s algorithms for as long as it is told.
+# nvcc makes PTX alone of it: without machine code for a GPU it is compiled sooner.
 SOAK_FILES   := main cub_scan cub_sort thrust libcu
 SOAK_OBJECTS := $(SOAK_FILES:%=build/soak/%.o)
 SOAK_FLAGS   := -cudart shared -gencode arch=compute_80,code=compute_80 -O2 -std=c++17 -I. -Wno-deprecated-gpu-targets

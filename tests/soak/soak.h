@@ -1,8 +1,9 @@
 /*
  * soak.h: what the files of the soak share: dice, device memory, comparison, and the list of algorithms.
  *
- * An algorithm is a function that draws sizes, types and values from its dice, computes on the device and on the host, and compares.
- * Whatever it does follows from the seed of its dice alone, so that a wrong run can be repeated by itself.
+ * An algorithm is a function that draws sizes, types and values from its dice, computes on the device and on the
+ * host, and compares. Whatever it does follows from the seed of its dice alone, so that a wrong run can be repeated
+ * by itself.
  */
 #ifndef TESTS_SOAK_SOAK_H
 #define TESTS_SOAK_SOAK_H
@@ -15,12 +16,19 @@
 #include <type_traits>
 #include <vector>
 
-namespace soak {
+namespace soak
+{
 
-class dice {
+class dice
+{
     uint64_t state;
+
 public:
-    explicit dice(uint64_t seed) : state(seed * 0x9E3779B97F4A7C15u + 1) { below(2); below(2); }
+    explicit dice(uint64_t seed) : state(seed * 0x9E3779B97F4A7C15u + 1)
+    {
+        below(2);
+        below(2);
+    }
     uint64_t bits()
     {
         state = state * 6364136223846793005u + 1442695040888963407u;
@@ -42,7 +50,10 @@ public:
 // Sixteen bytes of which every one counts.
 struct quad {
     unsigned v[4];
-    __host__ __device__ bool operator==(const quad &o) const { return v[0] == o.v[0] && v[1] == o.v[1] && v[2] == o.v[2] && v[3] == o.v[3]; }
+    __host__ __device__ bool operator==(const quad &o) const
+    {
+        return v[0] == o.v[0] && v[1] == o.v[1] && v[2] == o.v[2] && v[3] == o.v[3];
+    }
     __host__ __device__ bool operator!=(const quad &o) const { return !(*this == o); }
     __host__ __device__ bool operator<(const quad &o) const
     {
@@ -51,13 +62,24 @@ struct quad {
                 return v[i] < o.v[i];
         return v[3] < o.v[3];
     }
-    __host__ __device__ quad operator+(const quad &o) const { return { { v[0] + o.v[0], v[1] + o.v[1], v[2] ^ o.v[2], v[3] + o.v[3] } }; }
+    __host__ __device__ quad operator+(const quad &o) const
+    {
+        return {{v[0] + o.v[0], v[1] + o.v[1], v[2] ^ o.v[2], v[3] + o.v[3]}};
+    }
 };
 
-struct plus { template <class T> __host__ __device__ T operator()(const T &a, const T &b) const { return (T)(a + b); } };
-struct larger { template <class T> __host__ __device__ T operator()(const T &a, const T &b) const { return a < b ? b : a; } };
-struct less { template <class T> __host__ __device__ bool operator()(const T &a, const T &b) const { return a < b; } };
-struct equal { template <class T> __host__ __device__ bool operator()(const T &a, const T &b) const { return a == b; } };
+struct plus {
+    template <class T> __host__ __device__ T operator()(const T &a, const T &b) const { return (T)(a + b); }
+};
+struct larger {
+    template <class T> __host__ __device__ T operator()(const T &a, const T &b) const { return a < b ? b : a; }
+};
+struct less {
+    template <class T> __host__ __device__ bool operator()(const T &a, const T &b) const { return a < b; }
+};
+struct equal {
+    template <class T> __host__ __device__ bool operator()(const T &a, const T &b) const { return a == b; }
+};
 
 // Values of which sums are exact in any order: floats hold small whole numbers. few: many equal ones.
 template <class T> T value(dice &d, bool few = false)
@@ -66,7 +88,7 @@ template <class T> T value(dice &d, bool few = false)
     if constexpr (std::is_floating_point<T>::value)
         return (T)x - (few ? 2 : 500);
     else if constexpr (std::is_same<T, quad>::value)
-        return few ? quad{ { x, x, x, x } } : quad{ { x, (unsigned)d.bits(), (unsigned)d.bits(), x * 7 } };
+        return few ? quad{{x, x, x, x}} : quad{{x, (unsigned)d.bits(), (unsigned)d.bits(), x * 7}};
     else
         return few ? (T)x : (T)d.bits();
 }
@@ -80,17 +102,22 @@ template <class T> std::vector<T> values(dice &d, int n, bool few = false)
 }
 
 // Device memory with a margin behind it, which must stay as it is.
-template <class T> class memory {
+template <class T> class memory
+{
     enum { MARGIN = 64 };
     T *at = nullptr;
     size_t count;
+
 public:
     explicit memory(size_t n) : count(n)
     {
         MUST(cudaMalloc((void **)&at, n * sizeof(T) + MARGIN));
         MUST(cudaMemset(at, 0xee, n * sizeof(T) + MARGIN));
     }
-    explicit memory(const std::vector<T> &v) : memory(v.size()) { MUST(cudaMemcpy(at, v.data(), v.size() * sizeof(T), cudaMemcpyHostToDevice)); }
+    explicit memory(const std::vector<T> &v) : memory(v.size())
+    {
+        MUST(cudaMemcpy(at, v.data(), v.size() * sizeof(T), cudaMemcpyHostToDevice));
+    }
     memory(const memory &) = delete;
     ~memory()
     {
@@ -117,12 +144,16 @@ void wrong(const std::string &why);
 template <class T> void same(const std::vector<T> &want, const std::vector<T> &got, const char *what = "result")
 {
     if (want.size() != got.size())
-        return wrong(std::string(what) + ": " + std::to_string(got.size()) + " elements, not " + std::to_string(want.size()));
+        return wrong(std::string(what) + ": " + std::to_string(got.size()) + " elements, not " +
+                     std::to_string(want.size()));
     for (size_t i = 0; i < want.size(); i++)
         if (!(want[i] == got[i]))
             return wrong(std::string(what) + ": the first difference is at element " + std::to_string(i));
 }
-template <class T> void same_one(const T &want, const T &got, const char *what = "result") { same(std::vector<T>{ want }, std::vector<T>{ got }, what); }
+template <class T> void same_one(const T &want, const T &got, const char *what = "result")
+{
+    same(std::vector<T>{want}, std::vector<T>{got}, what);
+}
 
 // Runs a function of CUB: once for the size of its temporary memory, then in earnest.
 template <class F> void cub_run(F f)
@@ -138,11 +169,11 @@ struct algorithm {
     const char *name;
     void (*run)(dice &);
     algorithm *next;
-    algorithm(const char *name, void (*run)(dice &));        // joins the list
+    algorithm(const char *name, void (*run)(dice &)); // joins the list
 };
-#define SOAK(name) \
-    static void name(soak::dice &); \
-    static soak::algorithm name##_entry(#name, name); \
+#define SOAK(name)                                                                                                     \
+    static void name(soak::dice &);                                                                                    \
+    static soak::algorithm name##_entry(#name, name);                                                                  \
     static void name(soak::dice &d)
 
 }

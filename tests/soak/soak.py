@@ -3,9 +3,10 @@
 
     soak.py [--bin DIR] [--seconds N] [--seed N] [--rounds N] [--transport shm] [--transport tcp] PROGRAM
 
-Each round starts a server with a chaos seed of its own and runs PROGRAM against it, with a seed of its own; the rounds take the
-transports in turn and share the time. All seeds follow from --seed (default: the time), which is printed. A wrong result ends the
-soak, and the message says how to repeat that round and, within it, that run. The first round is without chaos.
+Each round starts a server with a chaos seed of its own and runs PROGRAM against it, with a seed of its own. The rounds
+take the transports in turn and share the time. All seeds follow from --seed (default: the time), which is printed. A
+wrong result ends the soak, and the message says how to repeat that round and, within it, that run. The first round is
+without chaos.
 """
 import argparse
 import os
@@ -17,7 +18,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
 import e2e  # noqa: E402
 
-ENDLESS = 300   # seconds beyond a round's own, after which the program is ended; it notices an endless run itself before that
+# Seconds beyond a round's own, after which the program is ended. It notices an endless run itself before that.
+ENDLESS = 300
 
 
 def one_round(arguments, transport, seconds, seed, chaos):
@@ -43,8 +45,10 @@ def main():
     parser.add_argument("--bin", default="bin")
     parser.add_argument("--seconds", type=float, default=8, help="for all rounds together (default 8)")
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
-    parser.add_argument("--rounds", type=int, default=None, help="default: one for every 60 s, at least one for each transport")
-    parser.add_argument("--transport", action="append", choices=["shm", "unix", "tcp", "tls"], default=None, help="may be repeated (default shm and tcp)")
+    parser.add_argument("--rounds", type=int, default=None,
+                        help="default: one for every 60 s, at least one for each transport")
+    parser.add_argument("--transport", action="append", choices=["shm", "unix", "tcp", "tls"], default=None,
+                        help="may be repeated (default shm and tcp)")
     parser.add_argument("program")
     arguments = parser.parse_args()
     arguments.bin = os.path.abspath(arguments.bin)
@@ -61,8 +65,10 @@ def main():
         said = output.strip().splitlines()
         if problem:
             print(f"not ok {name}: {problem}")
-            print("\n".join("# " + line for line in said[-30:] + ["server: " + line for line in log.splitlines()[-20:]]))
-            print(f"# repeat: FLYT_SOFTGPU_CHAOS={chaos} in the server's and the program's environment, {arguments.program} {seconds} {mine}", flush=True)
+            server_said = ["server: " + line for line in log.splitlines()[-20:]]
+            print("\n".join("# " + line for line in said[-30:] + server_said))
+            print(f"# repeat: FLYT_SOFTGPU_CHAOS={chaos} in the server's and the program's environment, "
+                  f"{arguments.program} {seconds} {mine}", flush=True)
             for left in range(k + 1, rounds):
                 print(f"ok {left + 1} - soak # SKIP an earlier round was wrong")
             return 1

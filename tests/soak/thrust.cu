@@ -34,8 +34,15 @@ template <class T> static std::vector<T> get(const device<T> &v, size_t n)
 }
 template <class T> static std::vector<T> get(const device<T> &v) { return get(v, v.size()); }
 
-struct mixed { __host__ __device__ unsigned long long operator()(long long x) const { return (unsigned long long)x * 0x9E3779B97F4A7C15u >> 7; } };
-struct small { template <class T> __host__ __device__ bool operator()(const T &x) const { return ((unsigned long long)x & 7) < 3; } };
+struct mixed {
+    __host__ __device__ unsigned long long operator()(long long x) const
+    {
+        return (unsigned long long)x * 0x9E3779B97F4A7C15u >> 7;
+    }
+};
+struct small {
+    template <class T> __host__ __device__ bool operator()(const T &x) const { return ((unsigned long long)x & 7) < 3; }
+};
 
 SOAK(thrust_sort)
 {
@@ -75,11 +82,13 @@ SOAK(thrust_reduce)
         product += (unsigned long long)in[i] * (unsigned long long)other[i];
         chosen += small()(in[i]);
     }
-    soak::same_one(sum, thrust::transform_reduce(din.begin(), din.end(), mixed(), 0ull, soak::plus()), "transformed sum");
-    soak::same_one((long long)product, thrust::inner_product(din.begin(), din.end(), dother.begin(), 0ll), "inner product");
+    soak::same_one(sum, thrust::transform_reduce(din.begin(), din.end(), mixed(), 0ull, soak::plus()),
+                   "transformed sum");
+    soak::same_one((long long)product, thrust::inner_product(din.begin(), din.end(), dother.begin(), 0ll),
+                   "inner product");
     soak::same_one(chosen, (long long)thrust::count_if(din.begin(), din.end(), small()), "count");
-    soak::same_one((long long)(std::max_element(in.begin(), in.end()) - in.begin()), (long long)(thrust::max_element(din.begin(), din.end()) - din.begin()),
-                   "largest");
+    soak::same_one((long long)(std::max_element(in.begin(), in.end()) - in.begin()),
+                   (long long)(thrust::max_element(din.begin(), din.end()) - din.begin()), "largest");
 }
 
 SOAK(thrust_by_key)
