@@ -95,3 +95,47 @@ void call_fail(struct session *session, struct call *call, CUresult code)
     memset(&result, 0, sizeof result);
     session_reply(session, call->xid, call->procedure->results, &result, code, false);
 }
+
+/* ---- blocking calls: they wait for other programs of the tenant (tenant.h) ----
+ *
+ * Each has a short-lived thread of its own, so that it holds up no other call. Only worker processes have such threads,
+ * because a worker ends without waiting for them. */
+
+enum { BLOCKING_MOST = 16 };
+
+struct blocking_call {
+    struct session *session;
+    struct call *call;
+    void (*serve)(struct session *, struct call *);
+};
+
+static void *blocking_main(void *context)
+{
+    struct blocking_call *blocking = context;
+    blocking->serve(blocking->session, blocking->call);
+    atomic_fetch_sub(&blocking->session->blocking_calls, 1);
+    call_free(blocking->call);
+    free(blocking);
+    return NULL;
+}
+
+bool call_serve_blocking(struct session *session, struct call *call, void (*serve)(struct session *, struct call *))
+{
+    bool may = session->disposable && atomic_load(&session->blocking_calls) < BLOCKING_MOST;
+    struct blocking_call *blocking = may ? malloc(sizeof *blocking) : NULL;
+    struct call *kept = blocking ? call_keep(call) : NULL;
+    pthread_t thread;
+    if (kept) {
+        *blocking = (struct blocking_call){ session, kept, serve };
+        atomic_fetch_add(&session->blocking_calls, 1);
+        if (pthread_create(&thread, NULL, blocking_main, blocking) == 0) {
+            pthread_detach(thread);
+            return true;
+        }
+        atomic_fetch_sub(&session->blocking_calls, 1);
+        call->moved = false;
+        free(kept);
+    }
+    free(blocking);
+    return false;
+}

@@ -341,7 +341,7 @@ static void memory_info_reply(struct session *session, struct call *call)
     session_reply(session, call->xid, (xdrproc_t)xdr_memory_info_result, &result, r, false);
 }
 
-static void memory_info_patiently(struct session *session, struct call *call)
+static void memory_info_blocking(struct session *session, struct call *call)
 {
     tenant_survey(TENANT_PATIENCE_NS);
     pthread_mutex_lock(&session->lock);
@@ -352,6 +352,6 @@ static void memory_info_patiently(struct session *session, struct call *call)
 /* Where a limit is shared each question asks the others: what one program is told by another to have freed, is free. */
 void serve_memory_info(struct session *session, struct call *call)
 {
-    if (!charge_shared(session) || !patient_serve(session, call, memory_info_patiently))
+    if (!charge_shared(session) || !call_serve_blocking(session, call, memory_info_blocking))
         memory_info_reply(session, call);
 }

@@ -250,7 +250,7 @@ static void map_reply(struct session *session, struct call *call, uint64_t size,
 }
 
 /* In a thread of its own, without session.lock: other programs are asked for what they do not use. */
-static void map_patiently(struct session *session, struct call *call)
+static void map_blocking(struct session *session, struct call *call)
 {
     const map_args *args = &call->args.map;
     struct tenant_try try = tenant_try_begin(args->least, TENANT_PATIENCE_NS, false);
@@ -287,7 +287,7 @@ void serve_map(struct session *session, struct call *call)
         size = args->least;
         r = pieces_make(session, device, args->address, size, args->piece);
     }
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && args->recall && charge_shared(session) && patient_serve(session, call, map_patiently))
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && args->recall && charge_shared(session) && call_serve_blocking(session, call, map_blocking))
         return;
     map_reply(session, call, size, r);
 }

@@ -10,7 +10,7 @@
  *   lanes       (lanes.c)       one reader and one writer per lane: bytes into and out of staging memory.
  *   loader      (loader.c)      loads and unloads modules, looks functions up: what may take seconds.
  *   pulse       (pulse.c)       beats, and watches the others and the network; it waits for nobody. Not in one process.
- *   patient     (patient.c)     a call that waits for memory that other programs do not use; usually there is none.
+ *   blocking    (calls.c)       a call that waits for memory that other programs do not use; usually there is none.
  *
  * Locks, outermost first
  *   session.lock     every table and object below, and the right to give work to the driver. Held while a call is
@@ -116,8 +116,8 @@ const struct procedure *procedure_find(uint32_t number);          /* procedures.
 /* Decodes and serves under session.lock. 0, or -EPROTO. */
 int  call_serve(struct session *, const struct procedure *, rpc_request *);
 bool launch_decode(struct call *, rpc_request *);                 /* launch.c; false: not this way */
-/* Serves the call in a thread of its own, which answers it. False: none can be had, the call is unchanged (patient.c). */
-bool patient_serve(struct session *, struct call *, void (*serve)(struct session *, struct call *));
+/* Serves the call in a thread of its own, which answers it. False: no thread can be had, the call is unchanged. */
+bool call_serve_blocking(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 struct call *call_keep(struct call *);                            /* NULL: no memory, the call is unchanged */
 void call_free(struct call *);                                    /* a kept one: arguments, references, itself */
 void call_clear(struct call *);                                   /* arguments and references only */
@@ -541,7 +541,7 @@ struct session {
     char               client[FLYT_MAX_SHORT + 64];   /* "host/program[pid]" for the log */
     pthread_mutex_t    lock;
     pthread_mutex_t    books, measuring;              /* charge.c; measuring before books, both after lock */
-    _Atomic unsigned   patient;                       /* threads of patient.c */
+    _Atomic unsigned   blocking_calls;                /* threads of calls.c */
     struct device     *devices;
     int                device_count;
     int                driver_version;
