@@ -84,7 +84,7 @@ class Programs:
             return program.pid
         def find():
             with open(self.log.name, errors="replace") as log:
-                lines = [line for line in log if f"[{program.pid}] over " in line]
+                lines = [line for line in log if "event=session-began" in line and f"[{program.pid}] " in line]
             return int(lines[-1].split("[")[1].split("]")[0]) if lines else 0
         return until(find, "the server's log names the worker", PATIENCE)
 
@@ -529,8 +529,8 @@ def main():
             status = "none: it did not stop within 15 s of SIGTERM"
         programs.log.seek(0)
         log = programs.log.read()
-        stuck = [line for line in log.splitlines() if "a fault of ours" in line and not any(program in line for program in table.stuck) or
-                 "ended by signal 11" in line or "ended by signal 6" in line]
+        stuck = [line for line in log.splitlines() if "event=session-stuck" in line and not any(program in line for program in table.stuck) or
+                 any(f" signal={number} " in line for number in (signal.SIGSEGV.value, signal.SIGABRT.value))]
         report("the server stops cleanly", None if status == 0 and not stuck else f"{status}\n" + "\n".join(stuck))
         print(f"1..{done}", flush=True)
     finally:
