@@ -481,7 +481,7 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("backlog")
     parser.add_argument("stalls")
-    parser.add_argument("--silence", type=int, default=2)
+    parser.add_argument("--silence", type=int, default=3)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--state", default="", help="only these, separated by commas")
