@@ -15,6 +15,8 @@
 typedef struct sg_engine sg_engine;
 typedef struct sg_program sg_program;       /* a loaded module: code and the addresses of its variables */
 typedef struct sg_kernel sg_kernel;         /* an entry, decoded and ready to run */
+typedef struct sg_heap sg_heap;
+typedef struct sg_print sg_print;
 typedef struct sg_grid sg_grid;             /* one launch */
 
 /* Capability 12.1 by default: the limits of one consistent device. */
@@ -35,13 +37,15 @@ struct sg_limits {
 int  sg_engine_create(const struct sg_limits *, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **);
 void sg_engine_destroy(sg_engine *);        /* waits for nothing: grids still running are cancelled */
 
-/* Heap of device malloc() and stack bytes per thread, as cuCtxSetLimit says; take effect for later grids.
-   The heap lives at [heap, heap + size) in device memory that the driver allocated. */
-void sg_engine_set_stack(sg_engine *, size_t bytes_per_thread);
-void sg_engine_set_heap(sg_engine *, uint64_t heap, size_t size);
-/* What kernels printf: whole formatted lines, in order; called by flush only. Size of the FIFO in bytes. */
-void sg_engine_set_printf_fifo(sg_engine *, size_t bytes);
-void sg_engine_flush_printf(sg_engine *);   /* writes what has been printed so far to stdout, and fflush */
+/* What the kernels of one CUDA context share. The driver names both in each launch; they must outlive its grid.
+   The heap of malloc(): its memory is [base, base + size), device memory that the driver allocated. NULL: no host memory. */
+sg_heap *sg_heap_create(uint64_t base, size_t size);
+void sg_heap_destroy(sg_heap *);            /* NULL is allowed */
+/* What printf() has written and nobody has flushed: whole calls, the oldest go when `bytes` are full. */
+sg_print *sg_print_create(void);            /* of 1 MiB; NULL: no host memory */
+void sg_print_destroy(sg_print *);          /* with what it holds; NULL is allowed */
+void sg_print_resize(sg_print *, size_t bytes);
+void sg_print_flush(sg_print *);            /* writes what has been printed so far to stdout, and fflush */
 
 /* Takes the module (freed with the program). address_of[i] is the device address of module->variables[i]
    (.global, .const, and managed); initial values have been written by the driver. */
@@ -75,6 +79,9 @@ struct sg_launch {
     uint32_t grid[3], block[3];
     uint32_t cluster[3];                    /* 0 or 1: none */
     size_t dynamic_shared;
+    size_t stack;                           /* bytes per thread for calls whose depth is not known before */
+    sg_heap *heap;                          /* of malloc() in kernels; NULL: it finds no room */
+    sg_print *print;                        /* takes what kernels printf; NULL: it is lost */
     unsigned flags;
     const void *params;                     /* the parameter block, copied */
     size_t params_size;

@@ -88,6 +88,7 @@ static CUresult create(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wan
         free(a);
         return r;
     }
+    sgd_memory_find(a->memory)->internal = true;
     a->texture.base = a->memory;
     a->handle = sgd_handle_new(SGD_ARRAY, a);
     if (!a->handle) {

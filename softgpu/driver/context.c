@@ -54,14 +54,17 @@ CUresult sgd_context_apply_limits(struct sgd_context *c)
         return CUDA_ERROR_OUT_OF_MEMORY;
     c->device->used += wanted - c->reserved;
     c->reserved = wanted;
-    sg_engine_set_stack(c->machine->engine, c->limits[CU_LIMIT_STACK_SIZE]);
-    sg_engine_set_printf_fifo(c->machine->engine, c->limits[CU_LIMIT_PRINTF_FIFO_SIZE]);
+    sg_print_resize(c->print, c->limits[CU_LIMIT_PRINTF_FIFO_SIZE]);
     return CUDA_SUCCESS;
 }
 
 CUresult sgd_context_activate(struct sgd_context *c)
 {
     struct sgd_device *d = c->device;
+    while (c->ending)                        /* another thread resets it */
+        sgd_wait(NULL);
+    if (c->active)
+        return CUDA_SUCCESS;
     CUresult r = sgd_queue_start();
     if (!r && !d->machine)
         r = sgd_machine_new(d, d->limits.sm_count, &d->machine);
@@ -71,10 +74,15 @@ CUresult sgd_context_activate(struct sgd_context *c)
         c->machine = d->machine;
     if (!r)
         r = sgd_stream_new(c, CU_STREAM_DEFAULT, 0, &c->legacy);
+    if (!r && !(c->print = sg_print_create())) {
+        sgd_stream_retire(c->legacy);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (r) {
         if (c->sm_count && c->machine)
             sgd_machine_destroy(c->machine);
         c->machine = NULL;
+        c->legacy = NULL;
         return r;
     }
     c->legacy->legacy = true;
@@ -82,27 +90,44 @@ CUresult sgd_context_activate(struct sgd_context *c)
     c->cache = CU_FUNC_CACHE_PREFER_NONE;
     c->shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
     c->active = true;
-    c->machine->contexts++;
     r = sgd_context_apply_limits(c);
     if (r)
         sgd_context_deactivate(c);
     return r;
 }
 
-void sgd_engine_flush(struct sgd_machine *m)
+void sgd_context_hold(struct sgd_context *c)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
-    sg_engine *engine = m->engine;
+    c->holders++;
+}
+
+void sgd_context_release(struct sgd_context *c)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    if (!--c->holders && c->ending)
+        sgd_progress();
+}
+
+void sgd_context_flush(struct sgd_context *c)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    sg_print *print = c->print;
     sgd_unlock();
-    sg_engine_flush_printf(engine);
+    sg_print_flush(print);
     sgd_lock();
+    sgd_context_release(c);
 }
 
 void sgd_context_deactivate(struct sgd_context *c)
 {
+    c->active = false;                       /* from now on no other thread finds its streams */
+    c->ending = true;
     sgd_context_wait(c);
-    sgd_engine_flush(c->machine);
-    c->active = false;
+    sgd_context_hold(c);
+    sgd_context_flush(c);
+    while (c->holders)
+        sgd_wait(NULL);
     while (c->modules)
         sgd_module_destroy(c->modules);
     while (c->events)
@@ -121,11 +146,15 @@ void sgd_context_deactivate(struct sgd_context *c)
         sgd_wait(NULL);
     sgd_device_give(c->device, c->reserved);
     c->reserved = 0;
-    if (--c->machine->contexts == 0)
-        sgd_machine_drop_heap(c->machine);
+    sg_heap_destroy(c->heap);
+    sg_print_destroy(c->print);
+    c->heap = NULL;
+    c->print = NULL;
     if (c->sm_count)
         sgd_machine_destroy(c->machine);
     c->machine = NULL;
+    c->ending = false;
+    sgd_progress();
 }
 
 /* ---- created contexts --------------------------------------------------------------------------------------- */
@@ -195,9 +224,9 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
         sgd_leave();
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    sgd_context_deactivate(c);
     sgd_current_forget(handle);
     sgd_handle_drop(handle);
+    sgd_context_deactivate(c);
     free(c);
     sgd_leave();
     return CUDA_SUCCESS;
@@ -253,6 +282,8 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
         return stuck;
     sgd_lock();
     struct sgd_device *d = sgd_device(device);
+    while (d && d->primary->ending)
+        sgd_wait(NULL);
     if (d && d->primary->active)
         sgd_context_deactivate(d->primary);
     while (sgd_queue_cancelling())           /* or it would cancel what comes next */

@@ -97,9 +97,10 @@ static CUresult push(struct sgd_stream *s, const struct copy *c, bool asynchrono
         return sgd_queue_push_here(s, op, NULL);
     if (!wait)
         return sgd_queue_push(s, op, NULL);
-    struct sgd_machine *machine = s->context->machine;
+    struct sgd_context *context = s->context;
+    sgd_context_hold(context);
     r = sgd_queue_push_wait(s, op);
-    sgd_engine_flush(machine);
+    sgd_context_flush(context);
     return r;
 }
 

@@ -120,8 +120,9 @@ static CUresult synchronize(CUcontext handle)
     CUresult r = enter_named(handle, &c);
     if (r)
         return r;
+    sgd_context_hold(c);
     r = sgd_context_wait(c);
-    sgd_engine_flush(c->machine);
+    sgd_context_flush(c);
     sgd_leave();
     return r;
 }
@@ -234,7 +235,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
             c->limits[limit] = (value + 15) & ~(size_t)15;
         break;
     case CU_LIMIT_MALLOC_HEAP_SIZE:         /* cannot change once a kernel that may use it was loaded */
-        if (c->machine->heap_size)
+        if (c->heap)
             r = value == c->limits[limit] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         else if (value > c->device->total)
             r = CUDA_ERROR_INVALID_VALUE;

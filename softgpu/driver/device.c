@@ -86,16 +86,6 @@ CUresult sgd_machine_new(struct sgd_device *d, unsigned sm_count, struct sgd_mac
     return CUDA_SUCCESS;
 }
 
-/* It ends with the last context; nothing runs. */
-void sgd_machine_drop_heap(struct sgd_machine *m)
-{
-    struct sgd_memory *heap = m->heap_size ? sgd_memory_find(m->heap) : NULL;
-    sg_engine_set_heap(m->engine, 0, 0);
-    if (heap)
-        sgd_memory_free(heap);
-    m->heap = m->heap_size = 0;
-}
-
 /* Nothing runs on it any more. */
 void sgd_machine_destroy(struct sgd_machine *m)
 {

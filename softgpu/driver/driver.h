@@ -106,13 +106,10 @@ struct sgd_machine {
     sg_engine *engine;
     struct sgd_device *device;
     struct sg_limits limits;             /* sm_count is the machine's */
-    uint64_t heap; size_t heap_size;     /* of malloc() in kernels; 0: not yet */
-    unsigned contexts;                   /* active ones that use it */
 };
 extern struct sgd_machine *sgd_machines;
 CUresult sgd_machine_new(struct sgd_device *, unsigned sm_count, struct sgd_machine **);
 void sgd_machine_destroy(struct sgd_machine *);
-void sgd_machine_drop_heap(struct sgd_machine *);
 
 struct sgd_device {
     int ordinal;
@@ -134,10 +131,14 @@ struct sgd_context {
     struct sgd_machine *machine;         /* while active */
     unsigned sm_count;                   /* execution affinity; 0: none */
     bool primary, active;
+    bool ending;                         /* sgd_context_deactivate is at work */
+    unsigned holders;                    /* see sgd_context_hold */
     unsigned flags, api_version, retains;
     uint64_t id;
     size_t limits[SGD_LIMITS];
     size_t reserved;                     /* of the device's memory, for stacks and printf */
+    sg_heap *heap;                       /* of malloc() in kernels; NULL: no module has needed it */
+    sg_print *print;                     /* what its kernels have printed; while active */
     CUfunc_cache cache;
     CUsharedconfig shared_config;
     struct sgd_stream *legacy;           /* the NULL stream */
@@ -154,10 +155,14 @@ struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: inv
 struct sgd_context *sgd_context_current(void);           /* of this thread; may be inactive; NULL: none */
 CUresult sgd_context_new(struct sgd_device *, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **);
 CUresult sgd_context_activate(struct sgd_context *);
-/* Writes what the device's kernels have printed (native does so at synchronising calls). Under the mutex, which it lets go
-   meanwhile. */
-void sgd_engine_flush(struct sgd_machine *);
-void sgd_context_deactivate(struct sgd_context *);       /* waits, then destroys all that hangs from it */
+/* A thread that lets the mutex go and needs the context afterwards holds it meanwhile. A thread that ends the context waits
+   until nobody holds it. The context may be inactive (ending) when the holder has the mutex again. */
+void sgd_context_hold(struct sgd_context *);
+void sgd_context_release(struct sgd_context *);
+/* Writes what the context's kernels have printed (native does so at synchronising calls), and releases the context, which
+   the caller held. Lets the mutex go meanwhile. */
+void sgd_context_flush(struct sgd_context *);
+void sgd_context_deactivate(struct sgd_context *);       /* waits for its work and its holders, then destroys all that hangs from it */
 CUresult sgd_context_apply_limits(struct sgd_context *);
 bool sgd_current_any(void);                              /* this thread has a current context, be it destroyed */
 void sgd_current_forget(CUcontext);                      /* from this thread's stack top (cuCtxDestroy) */
@@ -187,6 +192,7 @@ struct sgd_memory {
     uint64_t id;
     unsigned flags;                      /* of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged */
     bool sync_memops;
+    bool internal;                       /* the driver's own: variables of modules, heaps, arrays. The program cannot free it */
     struct sgd_physical *physical;       /* MAPPED */
     struct sgd_slab *slab;               /* small cuMemAlloc */
     unsigned window;                     /* REGISTERED: slot */

@@ -127,10 +127,11 @@ CUresult cuEventSynchronize(CUevent handle)
     CUresult r = enter_event(handle, &e);
     if (r)
         return r;
-    struct sgd_machine *machine = e->context->machine;
+    struct sgd_context *c = e->context;
+    sgd_context_hold(c);
     if (e->stream)
         r = sgd_stream_wait(e->stream, e->number);
-    sgd_engine_flush(machine);
+    sgd_context_flush(c);
     sgd_leave();
     return r;
 }

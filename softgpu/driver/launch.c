@@ -140,6 +140,9 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
         struct sgd_op *op = sgd_op_new(SGD_OP_LAUNCH);
         if (op) {
             l->kernel = f->kernel;
+            l->stack = s->context->limits[CU_LIMIT_STACK_SIZE];
+            l->heap = s->context->heap;
+            l->print = s->context->print;
             l->params = block;
             l->params_size = f->info.function->param_size;
             op->launch.launch = *l;

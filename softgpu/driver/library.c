@@ -82,7 +82,9 @@ static CUresult add_managed(struct sgd_library *l, const struct ptx_module *ptx)
         CUresult r = sgd_memory_new(NULL, sgd_device(0), SGD_MEMORY_MANAGED, v->size, &m->address);
         if (r)
             return r;
-        sgd_memory_find(m->address)->flags = CU_MEM_ATTACH_GLOBAL;
+        struct sgd_memory *memory = sgd_memory_find(m->address);
+        memory->flags = CU_MEM_ATTACH_GLOBAL;
+        memory->internal = true;
         m->size = v->size;
         l->managed_count++;
         m->name = strdup(v->name);

@@ -253,14 +253,16 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     if (r)
         return r;
     struct sgd_memory *m = address ? sgd_memory_find(address) : NULL;
-    if (address && (!m || m->at.base != address || (m->kind != SGD_MEMORY_DEVICE && m->kind != SGD_MEMORY_MANAGED)))
+    if (address && (!m || m->at.base != address || m->internal || (m->kind != SGD_MEMORY_DEVICE && m->kind != SGD_MEMORY_MANAGED)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (m && !r) {
         uint64_t id = m->id;
-        struct sgd_machine *machine = m->context ? m->context->machine : NULL;
-        r = m->context ? sgd_context_wait(m->context) : CUDA_SUCCESS;
-        if (machine)
-            sgd_engine_flush(machine);
+        struct sgd_context *c = m->context;
+        if (c) {
+            sgd_context_hold(c);
+            r = sgd_context_wait(c);
+            sgd_context_flush(c);
+        }
         m = sgd_memory_find(address);        /* another thread may have freed it meanwhile */
         if (!r && m && m->id == id)
             sgd_memory_free(m);

@@ -40,7 +40,9 @@ static CUresult place_variables(struct sgd_module *m, const struct ptx_module *p
             CUresult r = sgd_memory_new(m->context, m->context->device, SGD_MEMORY_MANAGED, size_of(v), &m->addresses[i]);
             if (r)
                 return r;
-            sgd_memory_find(m->addresses[i])->flags = CU_MEM_ATTACH_GLOBAL;
+            struct sgd_memory *memory = sgd_memory_find(m->addresses[i]);
+            memory->flags = CU_MEM_ATTACH_GLOBAL;
+            memory->internal = true;
             continue;
         }
         uint64_t align = v->align > 16 ? v->align : 16;
@@ -53,6 +55,7 @@ static CUresult place_variables(struct sgd_module *m, const struct ptx_module *p
     CUresult r = sgd_memory_new(m->context, m->context->device, SGD_MEMORY_DEVICE, total, &m->memory);
     if (r)
         return r;
+    sgd_memory_find(m->memory)->internal = true;
     memset((void *)(uintptr_t)m->memory, 0, total);
     for (uint32_t i = 0; i < ptx->variable_count; i++)
         if (has_memory(&ptx->variables[i]) && !ptx->variables[i].managed)
@@ -86,19 +89,23 @@ static void write_initial_values(const struct sgd_module *m)
 static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
-    struct sgd_machine *machine = c->machine;
+    uint64_t at;
     bool wanted = false;
     for (uint32_t i = 0; i < ptx->function_count && !wanted; i++)
         wanted = !ptx->functions[i].defined && ptx->functions[i].name && !strcmp(ptx->functions[i].name, "malloc");
     size_t size = c->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
-    if (!wanted || machine->heap_size || !size)
+    if (!wanted || c->heap || !size)
         return CUDA_SUCCESS;
-    CUresult r = sgd_memory_new(NULL, c->device, SGD_MEMORY_DEVICE, size, &machine->heap);
+    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &at);     /* goes with the context's other memory */
     if (r)
         return r;
-    machine->heap_size = size;
-    sg_engine_set_heap(machine->engine, machine->heap, size);
-    return CUDA_SUCCESS;
+    struct sgd_memory *memory = sgd_memory_find(at);
+    memory->internal = true;
+    c->heap = sg_heap_create(at, size);
+    if (c->heap)
+        return CUDA_SUCCESS;
+    sgd_memory_free(memory);
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* ---- names --------------------------------------------------------------------------------------------------------------- */
@@ -204,17 +211,19 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->context = c;
     m->library = library;
+    sgd_context_hold(c);
     sgd_unlock();
     struct ptx_module *ptx;
     CUresult r = ptx_module_read(image->sources, image->count, &ptx, log, log_size) ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
     if (!r)
         r = build(m, ptx);
     sgd_lock();
-    if (!r && !(m->handle = sgd_handle_new(SGD_MODULE, m))) {
+    if (!r && (!c->active || !(m->handle = sgd_handle_new(SGD_MODULE, m)))) {
         release_memory(m, m->ptx);
         sg_program_destroy(m->program);
-        r = CUDA_ERROR_OUT_OF_MEMORY;
+        r = c->active ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
+    sgd_context_release(c);
     if (r) {
         free(m);
         return r;
@@ -364,9 +373,10 @@ CUresult cuModuleUnload(CUmodule handle)
         sgd_leave();
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    struct sgd_machine *machine = m->context->machine;
+    struct sgd_context *c = m->context;
+    sgd_context_hold(c);
     sgd_module_destroy(m);
-    sgd_engine_flush(machine);
+    sgd_context_flush(c);
     sgd_leave();
     return CUDA_SUCCESS;
 }

@@ -207,7 +207,7 @@ CUresult sgd_queue_push(struct sgd_stream *s, struct sgd_op *op, uint64_t *numbe
     while (s->pushed - s->completed >= SGD_MAX_OUTSTANDING)
         sgd_wait(NULL);
     CUresult r = sgd_fault();
-    if (!r && !s->context)
+    if (!r && !(s->context && s->context->active))
         r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (!r && !add_default_stream_rules(s, op))
         r = CUDA_ERROR_OUT_OF_MEMORY;

@@ -175,7 +175,7 @@ static void run_vprintf(struct exec_warp *w, const struct exec_insn *i)
             exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "printf with an address that is not mapped", lane, at);
             return;
         }
-        exec_print_add(w->block->grid->engine->print, t.bytes, t.used);
+        exec_print_add(w->block->grid->launch.print, t.bytes, t.used);
         exec_call_result(w, c, 0, lane, (uint64_t)n);
     }
 }
@@ -185,7 +185,7 @@ static void run_malloc(struct exec_warp *w, const struct exec_insn *i)
     const struct exec_call *c = i->extra;
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned lane = (unsigned)__builtin_ctz(m);
-        exec_call_result(w, c, 0, lane, exec_heap_take(w->block->grid->engine->heap, exec_call_argument(w, c, 0, lane)));
+        exec_call_result(w, c, 0, lane, exec_heap_take(w->block->grid->launch.heap, exec_call_argument(w, c, 0, lane)));
     }
 }
 
@@ -195,7 +195,7 @@ static void run_free(struct exec_warp *w, const struct exec_insn *i)
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned lane = (unsigned)__builtin_ctz(m);
         uint64_t p = exec_call_argument(w, c, 0, lane);
-        if (p && !exec_heap_give(w->block->grid->engine->heap, p)) {
+        if (p && !exec_heap_give(w->block->grid->launch.heap, p)) {
             exec_fault_address(w, i, CUDA_ERROR_LAUNCH_FAILED, "free() of an address that malloc() did not give", lane, p);
             return;
         }

@@ -33,17 +33,14 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     }
     e->thread_count = threads > 1024 ? 1024 : threads;
     e->chaos = chaos;
-    e->stack_limit = 1024;
     e->grids_end = &e->grids;
     e->ready_end = &e->ready;
     e->next_code = EXEC_WINDOW_BASE(EXEC_WINDOW_CODE) + 4096;
     e->sms = calloc(limits->sm_count, sizeof *e->sms);
     e->threads = calloc(e->thread_count, sizeof *e->threads);
-    e->print = exec_print_create();
-    if (!e->sms || !e->threads || !e->print) {
+    if (!e->sms || !e->threads) {
         free(e->sms);
         free(e->threads);
-        exec_print_free(e->print);
         free(e);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -336,9 +333,8 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
         free(g);
         return result;
     }
-    g->stack_limit = e->stack_limit;
     /* Arguments of calls live in local memory too, beside what the limit is about. */
-    g->local_size = k->recursive ? g->entry->local_size + 4 * e->stack_limit + 8192 : k->local_static;
+    g->local_size = k->recursive ? g->entry->local_size + 4 * launch->stack + 8192 : k->local_static;
     g->id = ++e->grid_ids;
     g->link = e->grids_end;
     *e->grids_end = g;
@@ -382,31 +378,9 @@ void sg_engine_destroy(sg_engine *e)
     pthread_mutex_unlock(&e->lock);
     for (unsigned i = 0; i < e->started; i++)
         pthread_join(e->threads[i], NULL);
-    exec_heap_free(e->heap);
-    exec_print_free(e->print);
     pthread_cond_destroy(&e->work);
     pthread_mutex_destroy(&e->lock);
     free(e->threads);
     free(e->sms);
     free(e);
 }
-
-void sg_engine_set_stack(sg_engine *e, size_t bytes)
-{
-    pthread_mutex_lock(&e->lock);
-    e->stack_limit = bytes;
-    pthread_mutex_unlock(&e->lock);
-}
-
-void sg_engine_set_heap(sg_engine *e, uint64_t heap, size_t size)
-{
-    struct exec_heap *fresh = size ? exec_heap_create(heap, size) : NULL;
-    pthread_mutex_lock(&e->lock);
-    struct exec_heap *old = e->heap;
-    e->heap = fresh;
-    pthread_mutex_unlock(&e->lock);
-    exec_heap_free(old);
-}
-
-void sg_engine_set_printf_fifo(sg_engine *e, size_t bytes) { exec_print_size(e->print, bytes); }
-void sg_engine_flush_printf(sg_engine *e) { exec_print_flush(e->print); }

@@ -236,15 +236,12 @@ struct sg_grid {
     uint32_t threads_per_block, warps_per_block;
     size_t shared_size;               /* static + dynamic */
     size_t local_size;                /* per lane */
-    size_t stack_limit;
     unsigned registers;
     struct exec_block *resident, *spare;
     _Atomic int error;
     _Alignas(16) uint32_t workspace[16];   /* of grid.sync() */
 };
 
-struct exec_heap;
-struct exec_print;
 struct exec_sm { unsigned blocks, threads, registers; size_t shared; };
 struct sg_engine {
     pthread_mutex_t lock;
@@ -260,9 +257,6 @@ struct sg_engine {
     sg_grid *grids, **grids_end;      /* in launch order; until the last block has ended */
     struct exec_block *ready, **ready_end;
     uint64_t grid_ids;
-    size_t stack_limit;
-    struct exec_heap *heap;
-    struct exec_print *print;
     sg_program *programs;
     uint64_t next_code;
 };
@@ -405,17 +399,11 @@ void *exec_address_lane(struct exec_warp *, unsigned lane, uint64_t address, uin
 /* builtin.c */
 exec_handler *exec_builtin_find(const char *name);
 
-/* heap.c */
-struct exec_heap *exec_heap_create(uint64_t base, size_t size);
-void exec_heap_free(struct exec_heap *);
-uint64_t exec_heap_take(struct exec_heap *, uint64_t bytes);     /* 0: no room */
-bool exec_heap_give(struct exec_heap *, uint64_t address);
+/* heap.c; NULL: there is no heap */
+uint64_t exec_heap_take(sg_heap *, uint64_t bytes);         /* 0: no room */
+bool exec_heap_give(sg_heap *, uint64_t address);           /* false: not the beginning of an allocation */
 
-/* print.c */
-struct exec_print *exec_print_create(void);
-void exec_print_free(struct exec_print *);
-void exec_print_size(struct exec_print *, size_t bytes);
-void exec_print_add(struct exec_print *, const char *text, size_t size);
-void exec_print_flush(struct exec_print *);
+/* print.c; NULL: nobody reads what is printed */
+void exec_print_add(sg_print *, const char *text, size_t size);
 
 #endif

@@ -10,15 +10,15 @@
 
 enum { UNIT = 16 };
 
-struct exec_heap {
+struct sg_heap {
     pthread_mutex_t lock;
     uint64_t base, units, next;
     uint64_t *used, *last;
 };
 
-struct exec_heap *exec_heap_create(uint64_t base, size_t size)
+sg_heap *sg_heap_create(uint64_t base, size_t size)
 {
-    struct exec_heap *h = calloc(1, sizeof *h);
+    sg_heap *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
     h->base = (base + UNIT - 1) / UNIT * UNIT;
@@ -35,7 +35,7 @@ struct exec_heap *exec_heap_create(uint64_t base, size_t size)
     return h;
 }
 
-void exec_heap_free(struct exec_heap *h)
+void sg_heap_destroy(sg_heap *h)
 {
     if (!h)
         return;
@@ -50,7 +50,7 @@ static void set(uint64_t *map, uint64_t i) { map[i / 64] |= UINT64_C(1) << (i % 
 static void clear(uint64_t *map, uint64_t i) { map[i / 64] &= ~(UINT64_C(1) << (i % 64)); }
 
 /* First run of n free units in [from, to), or UINT64_MAX. */
-static uint64_t find(const struct exec_heap *h, uint64_t from, uint64_t to, uint64_t n)
+static uint64_t find(const sg_heap *h, uint64_t from, uint64_t to, uint64_t n)
 {
     uint64_t run = 0;
     for (uint64_t i = from; i < to;) {
@@ -75,7 +75,7 @@ static uint64_t find(const struct exec_heap *h, uint64_t from, uint64_t to, uint
     return UINT64_MAX;
 }
 
-uint64_t exec_heap_take(struct exec_heap *h, uint64_t bytes)
+uint64_t exec_heap_take(sg_heap *h, uint64_t bytes)
 {
     if (!h || !bytes || bytes > h->units * UNIT)
         return 0;
@@ -95,7 +95,7 @@ uint64_t exec_heap_take(struct exec_heap *h, uint64_t bytes)
 }
 
 /* false: not the beginning of an allocation. */
-bool exec_heap_give(struct exec_heap *h, uint64_t address)
+bool exec_heap_give(sg_heap *h, uint64_t address)
 {
     if (!h || address < h->base || (address - h->base) % UNIT || (address - h->base) / UNIT >= h->units)
         return false;

@@ -223,7 +223,7 @@ static void enter(struct exec_warp *w, const struct exec_insn *i, const struct e
     struct exec_frame *caller = w->frame;
     const sg_grid *g = w->block->grid;
     uint32_t stack = caller->stack_used + CALL_STACK + f->stack_size;
-    if (caller->local_top + f->local_size > g->local_size || (g->kernel->recursive && stack > g->stack_limit)) {
+    if (caller->local_top + f->local_size > g->local_size || (g->kernel->recursive && stack > g->launch.stack)) {
         exec_fault(w, i, CUDA_ERROR_HARDWARE_STACK_ERROR, "stack overflow (cuCtxSetLimit sets the size of stacks)");
         return;
     }
@@ -416,7 +416,7 @@ static void run_alloca(struct exec_warp *w, const struct exec_insn *i)
     struct exec_frame *f = w->frame;
     uint64_t at = (f->local_top + align - 1) / align * align, top = at + (most + 15) / 16 * 16;
     uint64_t used = f->stack_used + (top - f->local_top);
-    if (most > w->block->grid->local_size || top > w->block->grid->local_size || used > w->block->grid->stack_limit) {
+    if (most > w->block->grid->local_size || top > w->block->grid->local_size || used > w->block->grid->launch.stack) {
         exec_fault(w, i, CUDA_ERROR_HARDWARE_STACK_ERROR, "alloca beyond the stack");
         return;
     }

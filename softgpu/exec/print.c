@@ -9,16 +9,16 @@
 #include <string.h>
 
 struct record { struct record *next; size_t size; char text[]; };
-struct exec_print {
+struct sg_print {
     pthread_mutex_t lock;
     struct record *first, **end;
     size_t held, limit;
     pthread_mutex_t writing;          /* two flushes at once keep the order */
 };
 
-struct exec_print *exec_print_create(void)
+sg_print *sg_print_create(void)
 {
-    struct exec_print *p = calloc(1, sizeof *p);
+    sg_print *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
@@ -28,7 +28,7 @@ struct exec_print *exec_print_create(void)
     return p;
 }
 
-void exec_print_free(struct exec_print *p)
+void sg_print_destroy(sg_print *p)
 {
     if (!p)
         return;
@@ -42,15 +42,17 @@ void exec_print_free(struct exec_print *p)
     free(p);
 }
 
-void exec_print_size(struct exec_print *p, size_t bytes)
+void sg_print_resize(sg_print *p, size_t bytes)
 {
     pthread_mutex_lock(&p->lock);
     p->limit = bytes;
     pthread_mutex_unlock(&p->lock);
 }
 
-void exec_print_add(struct exec_print *p, const char *text, size_t size)
+void exec_print_add(sg_print *p, const char *text, size_t size)
 {
+    if (!p)
+        return;
     struct record *r = malloc(sizeof *r + size);
     if (!r)
         return;
@@ -77,7 +79,7 @@ void exec_print_add(struct exec_print *p, const char *text, size_t size)
     }
 }
 
-void exec_print_flush(struct exec_print *p)
+void sg_print_flush(sg_print *p)
 {
     pthread_mutex_lock(&p->writing);
     pthread_mutex_lock(&p->lock);

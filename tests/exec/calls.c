@@ -87,7 +87,7 @@ static const char *printed(void)
     fflush(stdout);
     int before = dup(1);
     dup2(fileno(f), 1);
-    sg_engine_flush_printf(gpu_engine());
+    sg_print_flush(gpu_print());
     dup2(before, 1);
     close(before);
     rewind(f);
@@ -141,10 +141,10 @@ static void lines_stay_whole_and_in_order(void **state)
     }
     free(rest);
     assert_int_equal(lines, 512);
-    sg_engine_set_printf_fifo(gpu_engine(), 4096);    /* the oldest go */
+    sg_print_resize(gpu_print(), 4096);    /* the oldest go */
     assert_int_equal(gpu_run("k", 1, 1024, 1, ARG(out)), CUDA_SUCCESS);
     const char *text = printed();
-    sg_engine_set_printf_fifo(gpu_engine(), 1 << 20);
+    sg_print_resize(gpu_print(), 1 << 20);
     assert_in_range(strlen(text), 100, 4096);
     assert_non_null(strstr(text, "thread 1023\n"));
     assert_true(!strncmp(text, "block 0 thread ", 15));

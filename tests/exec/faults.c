@@ -94,10 +94,10 @@ static void infinite_recursion(void **state)
              KERNEL("k", "{ .param .b32 x; st.param.b32 [x], r1; call f, (x); }"));
     uint32_t *out = gpu_alloc(4096);
     for (size_t stack = 1024; stack <= 65536; stack *= 64) {
-        sg_engine_set_stack(gpu_engine(), stack);
+        gpu_set_stack(stack);
         assert_int_equal(gpu_run("k", 4, 64, 1, ARG(out)), CUDA_ERROR_HARDWARE_STACK_ERROR);
     }
-    sg_engine_set_stack(gpu_engine(), 1024);
+    gpu_set_stack(1024);
     good_still_runs();
 }
 

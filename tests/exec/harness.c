@@ -15,6 +15,9 @@ enum { WINDOW = 256 << 20, MAPPED = 192 << 20, MODULES = 64 };
 
 static struct {
     sg_engine *engine;
+    sg_heap *heap;
+    sg_print *print;
+    size_t stack;
     unsigned char *base;
     size_t used;
     sg_program *programs[MODULES];
@@ -31,6 +34,8 @@ static const struct sg_limits limits = {
 };
 
 sg_engine *gpu_engine(void) { return gpu.engine; }
+sg_print *gpu_print(void) { return gpu.print; }
+void gpu_set_stack(size_t bytes) { gpu.stack = bytes; }
 
 void gpu_start(const struct gpu_config *c)
 {
@@ -45,12 +50,12 @@ void gpu_start(const struct gpu_config *c)
     atomic_store(&sg_memory.windows[0].rights, rights);
     atomic_store(&sg_memory.window_count, 1);
     assert_int_equal(sg_engine_create(&limits, 0, c->threads, c->chaos, &gpu.engine), CUDA_SUCCESS);
-    if (c->stack)
-        sg_engine_set_stack(gpu.engine, c->stack);
+    gpu.stack = c->stack ? c->stack : 1024;
+    assert_non_null(gpu.print = sg_print_create());
     if (c->fifo)
-        sg_engine_set_printf_fifo(gpu.engine, c->fifo);
+        sg_print_resize(gpu.print, c->fifo);
     if (c->heap)                                      /* at the end of the mapped part */
-        sg_engine_set_heap(gpu.engine, (uintptr_t)gpu.base + MAPPED - c->heap, c->heap);
+        assert_non_null(gpu.heap = sg_heap_create((uintptr_t)gpu.base + MAPPED - c->heap, c->heap));
 }
 
 void gpu_reset(void)
@@ -64,7 +69,11 @@ void gpu_stop(void)
 {
     gpu_reset();
     sg_engine_destroy(gpu.engine);
+    sg_heap_destroy(gpu.heap);
+    sg_print_destroy(gpu.print);
     gpu.engine = NULL;
+    gpu.heap = NULL;
+    gpu.print = NULL;
 }
 
 void *gpu_alloc(size_t size)
@@ -174,7 +183,8 @@ struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *shape,
     pthread_cond_init(&w->over, NULL);
     w->name = kernel;
     struct sg_launch launch = { .kernel = k, .dynamic_shared = shape->shared, .flags = shape->flags, .params = params,
-                                .params_size = info.function->param_size, .done = done, .context = w };
+                                .params_size = info.function->param_size, .stack = gpu.stack,
+                                .heap = gpu.heap, .print = gpu.print, .done = done, .context = w };
     memcpy(launch.grid, shape->grid, sizeof launch.grid);
     memcpy(launch.block, shape->block, sizeof launch.block);
     int result = sg_engine_launch(gpu.engine, &launch);

@@ -18,6 +18,8 @@ struct gpu_config { unsigned threads; uint64_t chaos; size_t stack, heap, fifo; 
 void gpu_start(const struct gpu_config *);
 void gpu_stop(void);
 sg_engine *gpu_engine(void);
+sg_print *gpu_print(void);
+void gpu_set_stack(size_t bytes);                   /* of later launches */
 
 void *gpu_alloc(size_t size);                       /* zeroed device memory, until gpu_reset */
 void gpu_reset(void);                               /* frees memory and modules */
