@@ -24,7 +24,7 @@ bool charge_shared(const struct session *session)
 }
 
 /* What of the device is taken beside our credit. */
-static uint64_t charge_measure(struct session *session, struct device *device, uint64_t otherwise)
+static uint64_t charge_measure(struct session *session, const struct device *device, uint64_t otherwise)
 {
     FLYT_ASSERT_HELD(&session->books);
     size_t free_bytes, total;
@@ -34,23 +34,24 @@ static uint64_t charge_measure(struct session *session, struct device *device, u
     return taken > device->mapped ? taken - device->mapped : 0;
 }
 
-struct charge charge_begin(struct session *session, struct device *device)
+struct charge charge_begin(struct session *session, struct context *context)
 {
-    struct charge charge = { .device = device };
+    struct charge charge = { .context = context };
     pthread_mutex_lock(&session->measuring);
     charge_lock(session);
-    charge.before = charge_private(session) ? device->charged : charge_measure(session, device, 0);
+    charge.before = charge_private(session) ? context->device->charged : charge_measure(session, context->device, 0);
     charge_unlock(session);
     return charge;
 }
 
 static CUresult charge_settle(struct session *session, struct charge *charge, bool own)
 {
-    struct device *device = charge->device;
+    struct context *context = charge->context;
     charge_lock(session);
-    uint64_t now = charge_measure(session, device, charge->before), given = charge->before > now ? charge->before - now : 0;
-    given = given < device->charged ? given : device->charged;
-    device->charged -= given;
+    uint64_t now = charge_measure(session, context->device, charge->before), given = charge->before > now ? charge->before - now : 0;
+    given = given < context->charged ? given : context->charged;
+    context->charged -= given;
+    context->device->charged -= given;
     charge_unlock(session);
     if (given)
         tenant_release(TENANT_FIXED, given);
@@ -58,7 +59,8 @@ static CUresult charge_settle(struct session *session, struct charge *charge, bo
         if (!tenant_charge_waiting(TENANT_FIXED, now - charge->before, own))
             return CUDA_ERROR_OUT_OF_MEMORY;
         charge_lock(session);
-        device->charged += now - charge->before;
+        context->charged += now - charge->before;
+        context->device->charged += now - charge->before;
         charge_unlock(session);
     }
     charge->before = now;
@@ -69,21 +71,22 @@ CUresult charge_end(struct session *session, struct charge *charge) { return cha
 
 void charge_finish(struct session *session) { pthread_mutex_unlock(&session->measuring); }
 
-CUresult charge_context(struct session *session, struct device *device)
+CUresult charge_context(struct session *session, struct context *context)
 {
     if (!charge_private(session))
         return CUDA_SUCCESS;
-    struct charge charge = charge_begin(session, device);
+    struct charge charge = charge_begin(session, context);
     CUresult r = charge_settle(session, &charge, false);
     charge_finish(session);
     return r;
 }
 
-void charge_context_gone(struct session *session, struct device *device)
+void charge_context_gone(struct session *session, struct context *context)
 {
     charge_lock(session);
-    uint64_t charged = device->charged;
-    device->charged = 0;
+    uint64_t charged = context->charged;
+    context->charged = 0;
+    context->device->charged -= charged;
     charge_unlock(session);
     tenant_release(TENANT_FIXED, charged);
 }

@@ -15,18 +15,18 @@ bool charge_shared(const struct session *);
 void charge_lock(struct session *);
 void charge_unlock(struct session *);
 
-/* Around what may take or give back such memory; the device's context is current. One at a time. */
+/* Around what may take or give back such memory; the context is current. One at a time. */
 /* The driver counts what this process takes, not the whole device. */
 bool charge_private(const struct session *);
-struct charge { struct device *device; uint64_t before; };
-struct charge charge_begin(struct session *, struct device *);
+struct charge { struct context *context; uint64_t before; };
+struct charge charge_begin(struct session *, struct context *);
 /* What was taken is charged, what was given back is released. CUDA_ERROR_OUT_OF_MEMORY: the tenant has not that much left:
    the caller undoes it, and calls charge_end again. Without session.lock: it may wait for credit that this or other
    programs do not use. */
 CUresult charge_end(struct session *, struct charge *);
 void charge_finish(struct session *);
 /* The context has just been made: what it takes. */
-CUresult charge_context(struct session *, struct device *);
-void charge_context_gone(struct session *, struct device *);
+CUresult charge_context(struct session *, struct context *);
+void charge_context_gone(struct session *, struct context *);
 
 #endif

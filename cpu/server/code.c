@@ -16,7 +16,7 @@ void function_drop(struct session *session, struct function *function) { module_
 struct function *function_find(struct session *session, uint32_t id)
 {
     struct function *function = id_map_find(session->functions, id);
-    return function && function->module->device->context ? function : NULL;
+    return function;
 }
 
 /* Gone from the client's view already; the loader gives it back to the driver and frees it. */
@@ -37,22 +37,22 @@ static void module_forget(struct session *session, struct module *module)
     module_drop(session, module);
 }
 
-struct drop_modules { struct session *session; struct device *device; };
+struct drop_modules { struct session *session; struct context *context; };
 
 static void module_drop_one(uint32_t id, void *object, void *context)
 {
     struct drop_modules *drop = context;
     struct module *module = object;
     (void)id;
-    if (module->device == drop->device)
+    if (module->context == drop->context)
         module_forget(drop->session, module);
 }
 
-void modules_drop_all(struct session *session, struct device *device)
+void modules_drop_all(struct session *session, struct context *context)
 {
-    struct drop_modules drop = { session, device };
+    struct drop_modules drop = { session, context };
     id_map_each(session->modules, module_drop_one, &drop);
-    loader_drain(session, device);
+    loader_drain(session, context);
 }
 
 /* ---- modules ---- */
@@ -60,13 +60,13 @@ void modules_drop_all(struct session *session, struct device *device)
 void serve_module_load(struct session *session, struct call *call)
 {
     const module_load_args *args = &call->args.module_load;
-    struct device *device = device_find(session, args->device);
+    struct context *context = context_find(session, args->context);
     struct image *image = image_find(session, args->hash);
     struct module *module = id_map_find(session->modules, args->module);
-    CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
+    CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
     if (r == CUDA_SUCCESS && (!image || !image->complete))
         r = CUDA_ERROR_INVALID_IMAGE;
-    if (r == CUDA_SUCCESS && module && (module->device != device || module->image != image))
+    if (r == CUDA_SUCCESS && module && (module->context != context || module->image != image))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !module) {
         module = calloc(1, sizeof *module);
@@ -79,7 +79,7 @@ void serve_module_load(struct session *session, struct call *call)
         } else {
             module->references = 1;
             module->id = args->module;
-            module->device = device;
+            module->context = context;
             module->image = image;
             module->state = CODE_LOADING;
             image->references++;
@@ -145,7 +145,7 @@ void serve_function_get(struct session *session, struct call *call)
     const function_get_args *args = &call->args.function_get;
     struct module *module = id_map_find(session->modules, args->module);
     struct function *function = id_map_find(session->functions, args->function);
-    CUresult r = !module || !module->device->context ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+    CUresult r = !module ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && function && (function->module != module || strcmp(function->name, args->name) != 0))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && module->state == CODE_FAILED)
@@ -272,7 +272,7 @@ static CUresult function_use(struct session *session, uint32_t id, struct functi
         return CUDA_ERROR_INVALID_HANDLE;
     if ((*function)->state == CODE_FAILED)
         return (*function)->result;
-    return device_use(session, (*function)->module->device);
+    return context_use(session, (*function)->module->context);
 }
 
 void serve_function_set(struct session *session, struct call *call)

@@ -2,7 +2,7 @@
  * code.h: images, modules and functions of a session.
  *
  * An image is announced by its hash and received once; it is kept, bounded, also after its modules are gone, and in
- * the tenant's cache. A module is one image loaded into one device. What takes long (loading, looking a function
+ * the tenant's cache. A module is one image loaded into one context. What takes long (loading, looking a function
  * up, which may compile) is done by the loader thread, in the order asked for; only calls that name the result wait.
  *
  * A function belongs to its module and is freed with it; every call that waits for its turn holds the module.
@@ -31,7 +31,7 @@ enum code_state { CODE_LOADING, CODE_READY, CODE_FAILED };
 struct module {
     unsigned references;                  /* the map, and calls that hold a function of it; under session.lock */
     uint32_t id;
-    struct device *device;
+    struct context *context;
     struct image *image;
     enum code_state state;
     CUresult result;
@@ -76,11 +76,11 @@ void loader_get(struct session *, struct call *, struct function *);
 /* Has the call served by the loader, which answers it. False: no memory, the call is unchanged. */
 bool loader_serve(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 void loader_unload(struct session *, struct module *);     /* frees it */
-/* Waits until no job for the device is left. Under session.lock, which it gives up meanwhile. */
-void loader_drain(struct session *, struct device *);
+/* Waits until no job for the context is left. Under session.lock, which it gives up meanwhile. */
+void loader_drain(struct session *, struct context *);
 
 void module_drop(struct session *, struct module *);
-void modules_drop_all(struct session *, struct device *);
+void modules_drop_all(struct session *, struct context *);
 /* code.c, called by the loader without session.lock */
 void module_look_up(struct session *, struct module *, const module_load_args *, module_load_result *);
 CUresult function_describe(struct session *, struct function *);

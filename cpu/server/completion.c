@@ -30,50 +30,50 @@ enum { COMPLETION_SPIN_NS = 30000, COMPLETION_MIN_NS = 10000, COMPLETION_MAX_NS 
 
 /* ---- spare events ---- */
 
-void completion_spare(struct session *session, struct device *device, CUevent event)
+void completion_spare(struct session *session, struct context *context, CUevent event)
 {
     FLYT_ASSERT_HELD(&session->completion.lock);
     if (long_wait_leave(session, event))
         return;
-    if (device->spare_count == device->spare_room && device->spare_room < COMPLETION_MAX_SPARES) {
-        unsigned room = device->spare_room ? 2 * device->spare_room : 32;
-        CUevent *more = realloc(device->spare_events, room * sizeof(CUevent));
+    if (context->spare_count == context->spare_room && context->spare_room < COMPLETION_MAX_SPARES) {
+        unsigned room = context->spare_room ? 2 * context->spare_room : 32;
+        CUevent *more = realloc(context->spare_events, room * sizeof(CUevent));
         if (more) {
-            device->spare_events = more;
-            device->spare_room = room;
+            context->spare_events = more;
+            context->spare_room = room;
         }
     }
-    if (device->spare_count < device->spare_room)
-        device->spare_events[device->spare_count++] = event;
+    if (context->spare_count < context->spare_room)
+        context->spare_events[context->spare_count++] = event;
     else
         session->gpu->EventDestroy(event);
 }
 
-CUresult completion_event(struct session *session, struct device *device, CUevent *event)
+CUresult completion_event(struct session *session, struct context *context, CUevent *event)
 {
     *event = NULL;
     pthread_mutex_lock(&session->completion.lock);
-    if (device->spare_count)
-        *event = device->spare_events[--device->spare_count];
+    if (context->spare_count)
+        *event = context->spare_events[--context->spare_count];
     pthread_mutex_unlock(&session->completion.lock);
     return *event ? CUDA_SUCCESS : session->gpu->EventCreate(event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
 }
 
-void completion_event_back(struct session *session, struct device *device, CUevent event)
+void completion_event_back(struct session *session, struct context *context, CUevent event)
 {
     pthread_mutex_lock(&session->completion.lock);
-    completion_spare(session, device, event);
+    completion_spare(session, context, event);
     pthread_mutex_unlock(&session->completion.lock);
 }
 
-void completion_events_free(struct session *session, struct device *device)
+void completion_events_free(struct session *session, struct context *context)
 {
     pthread_mutex_lock(&session->completion.lock);
-    while (device->spare_count)
-        session->gpu->EventDestroy(device->spare_events[--device->spare_count]);
-    free(device->spare_events);
-    device->spare_events = NULL;
-    device->spare_room = 0;
+    while (context->spare_count)
+        session->gpu->EventDestroy(context->spare_events[--context->spare_count]);
+    free(context->spare_events);
+    context->spare_events = NULL;
+    context->spare_room = 0;
     pthread_mutex_unlock(&session->completion.lock);
 }
 
@@ -266,8 +266,8 @@ static bool somebody_speaks(const struct stream *stream, uint64_t number)
 static bool completion_ask(struct session *session, struct stream *stream, struct harvest *harvest)
 {
     FLYT_ASSERT_HELD(&session->completion.lock);
-    CUresult unusable = device_use(session, stream->device);
-    if (unusable != CUDA_SUCCESS && !stream->device->context)
+    CUresult unusable = context_use(session, stream->context);
+    if (unusable != CUDA_SUCCESS && atomic_load(&stream->context->ended))
         return true;                                  /* a reset is going on; completion_abort will come */
     for (struct marker *marker; (marker = marker_first(stream));) {
         /* A context that a fault has ended cannot even be made current: that fault is the answer. */
@@ -283,7 +283,7 @@ static bool completion_ask(struct session *session, struct stream *stream, struc
             marker->next = harvest->markers;
             harvest->markers = marker;
         } else {
-            completion_spare(session, stream->device, marker->event);
+            completion_spare(session, stream->context, marker->event);
             free(marker);
         }
     }
@@ -360,22 +360,22 @@ static void completion_abort_stream(struct session *session, struct stream *stre
     for (struct marker *marker; (marker = marker_first(stream));) {
         marker_remove(stream, marker);
         if (!marker->record)
-            completion_spare(session, stream->device, marker->event);
+            completion_spare(session, stream->context, marker->event);
         marker->next = harvest->markers;
         harvest->markers = marker;
     }
     completion_reach(session, stream, stream->received, code, harvest);
 }
 
-/* Those of the device in this line, which are watched no more. Destroyed streams with work left are here only. */
-static void completion_abort_line(struct session *session, struct list *line, struct device *device, CUresult code,
+/* Those of the context in this line, which are watched no more. Destroyed streams with work left are here only. */
+static void completion_abort_line(struct session *session, struct list *line, struct context *context, CUresult code,
                                   struct harvest *harvest)
 {
     struct list *next;
     for (struct list *link = list_first(line); link; link = next) {
         struct stream *stream = LIST_OBJECT(link, struct stream, watched);
         next = list_next(line, link);
-        if (stream->device != device)
+        if (stream->context != context)
             continue;
         completion_abort_stream(session, stream, code, harvest);
         completion_unwatch(&session->completion, stream);
@@ -383,21 +383,21 @@ static void completion_abort_line(struct session *session, struct list *line, st
     }
 }
 
-void completion_abort(struct session *session, struct device *device, CUresult code)
+void completion_abort(struct session *session, struct context *context, CUresult code)
 {
     struct completion *completion = &session->completion;
     struct harvest harvest = { .last = &harvest.waiters };
     pthread_mutex_lock(&completion->telling);
     pthread_mutex_lock(&completion->lock);
-    for (struct list *link = list_first(&device->streams); link; link = list_next(&device->streams, link))
-        completion_abort_stream(session, LIST_OBJECT(link, struct stream, of_device), code, &harvest);
-    completion_abort_line(session, &completion->awaited, device, code, &harvest);
-    completion_abort_line(session, &completion->watched, device, code, &harvest);
+    for (struct list *link = list_first(&context->streams); link; link = list_next(&context->streams, link))
+        completion_abort_stream(session, LIST_OBJECT(link, struct stream, of_context), code, &harvest);
+    completion_abort_line(session, &completion->awaited, context, code, &harvest);
+    completion_abort_line(session, &completion->watched, context, code, &harvest);
     pthread_mutex_unlock(&completion->lock);
     completion_finish(session, &harvest);
     pthread_mutex_unlock(&completion->telling);
     pthread_mutex_lock(&completion->lock);
-    long_waits_end(session, device);
+    long_waits_end(session, context);
     pthread_mutex_unlock(&completion->lock);
 }
 

@@ -73,20 +73,20 @@ static bool extent_empty(const flyt_extent *extent) { return !extent->width || !
 static CUresult copy_slot(struct session *session, struct call *call, uint64_t size, struct slot **slot, bool *scarce)
 {
     struct stream *mine = call->stream;
-    struct device *device = mine->device;
-    CUresult r = staging_take(session, device, size, slot, scarce);
+    struct context *context = mine->context;
+    CUresult r = staging_take(session, context, size, slot, scarce);
     if (r != CUDA_SUCCESS || *slot)
         return r;
-    for (struct list *link; (link = list_first(&device->holding));) {
+    for (struct list *link; (link = list_first(&context->holding));) {
         list_remove(link);
         stream_mark(session, LIST_OBJECT(link, struct stream, holding));
     }
     stream_mark(session, mine);
     completion_poll(session, mine);
-    r = staging_take(session, device, size, slot, scarce);
+    r = staging_take(session, context, size, slot, scarce);
     if (r == CUDA_SUCCESS && !*slot && atomic_load(&mine->done) >= mine->issued)
-        r = staging_extra(session, device, size, slot);
-    call->wants = staging_wanted(device, size);
+        r = staging_extra(session, context, size, slot);
+    call->wants = staging_wanted(context, size);
     return r;
 }
 
@@ -94,7 +94,7 @@ static CUresult copy_slot(struct session *session, struct call *call, uint64_t s
 static void stream_holds(struct stream *stream)
 {
     if (!list_linked(&stream->holding))
-        list_append(&stream->device->holding, &stream->holding);
+        list_append(&stream->context->holding, &stream->holding);
 }
 
 /* A copy in has been issued from slot: it comes back when the stream has passed this call. */
@@ -377,14 +377,14 @@ void serve_copy_box_out(struct session *session, struct call *call)
 
 /* ---- on the device, and between it and host memory that the client shares ---- */
 
-/* Memory of two devices: the driver wants to know both contexts, since neither may map the other's memory. */
+/* Memory of two devices: the driver wants to know the contexts, since neither device may map the other's memory. */
 static bool copy_crosses(struct session *session, uint64_t to, uint64_t from, CUcontext *to_context, CUcontext *from_context)
 {
-    const struct device *target = memory_device(session, to), *source = memory_device(session, from);
-    if (!target || !source || target == source)
+    const struct context *target = memory_context(session, to), *source = memory_context(session, from);
+    if (!target || !source || target->device == source->device)
         return false;
-    *to_context = target->context;
-    *from_context = source->context;
+    *to_context = target->handle;
+    *from_context = source->handle;
     return true;
 }
 

@@ -5,7 +5,7 @@
  * will find it (call->wants): at the recording of an event, at a function that is being loaded, where staging memory or room
  * on lanes is given out (in turn, as long as there is some), or in `starved`, which is tried with every kick. Whatever it
  * waits for, it is ready when something of its own has completed (completion.progressed). The order between the legacy stream
- * and the blocking ones needs no list: device->heads tells who is next.
+ * and the blocking ones needs no list: context->heads tells who is next.
  */
 #include "cpu/server/session.h"
 
@@ -13,7 +13,7 @@
 
 static bool ordered(const struct stream *stream)      /* with the legacy stream, and not that itself */
 {
-    return !(stream->flags & CU_STREAM_NON_BLOCKING) && stream != stream->device->legacy;
+    return !(stream->flags & CU_STREAM_NON_BLOCKING) && stream != stream->context->legacy;
 }
 
 static void make_ready(struct session *session, struct stream *stream)
@@ -24,10 +24,10 @@ static void make_ready(struct session *session, struct stream *stream)
 
 bool deferred_before(const struct stream *stream, uint64_t order)
 {
-    const struct device *device = stream->device;
-    if (stream == device->legacy)
-        return device->heads.root && tree_first(&device->heads)->key < order;
-    return ordered(stream) && device->legacy->first && device->legacy->first->order < order;
+    const struct context *context = stream->context;
+    if (stream == context->legacy)
+        return context->heads.root && tree_first(&context->heads)->key < order;
+    return ordered(stream) && context->legacy->first && context->legacy->first->order < order;
 }
 
 static void heads_insert(struct stream *stream)
@@ -35,7 +35,7 @@ static void heads_insert(struct stream *stream)
     if (!stream->first || !ordered(stream))
         return;
     stream->head = (struct tree_node){ .key = stream->first->order };
-    tree_insert(&stream->device->heads, &stream->head);
+    tree_insert(&stream->context->heads, &stream->head);
 }
 
 void deferred_begin(struct session *session, struct stream *stream)
@@ -49,7 +49,7 @@ void deferred_begin(struct session *session, struct stream *stream)
 /* The legacy stream's first call is no longer the one at `order`: what only that was before has come to its turn. */
 static void legacy_moved(struct session *session, struct stream *legacy, uint64_t order)
 {
-    const struct tree *heads = &legacy->device->heads;
+    const struct tree *heads = &legacy->context->heads;
     struct tree_node *node = tree_at_or_above(heads, order, 0);
     for (; node && (!legacy->first || node->key < legacy->first->order); node = tree_next(heads, node))
         make_ready(session, TREE_OBJECT(node, struct stream, head));
@@ -58,13 +58,13 @@ static void legacy_moved(struct session *session, struct stream *legacy, uint64_
 void deferred_moved(struct session *session, struct stream *stream, uint64_t order)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    struct device *device = stream->device;
-    struct stream *legacy = device->legacy;
+    struct context *context = stream->context;
+    struct stream *legacy = context->legacy;
     if (stream == legacy) {
         legacy_moved(session, legacy, order);
     } else if (ordered(stream)) {
         bool before = legacy->first && deferred_before(legacy, legacy->first->order);
-        tree_remove(&device->heads, &stream->head);
+        tree_remove(&context->heads, &stream->head);
         heads_insert(stream);
         if (before && !deferred_before(legacy, legacy->first->order))
             make_ready(session, legacy);
@@ -120,9 +120,10 @@ void deferred_issue(struct session *session)
     do {
         for (struct list *link; (link = list_first(&session->ready));)
             try(session, LIST_OBJECT(link, struct stream, parked));
-        for (int i = 0; i < session->device_count; i++) {
-            feed(session, &session->devices[i].staging.small.wanted);
-            feed(session, &session->devices[i].staging.large.wanted);
+        for (struct list *link = list_first(&session->contexts); link; link = list_next(&session->contexts, link)) {
+            struct context *context = LIST_OBJECT(link, struct context, of_session);
+            feed(session, &context->staging.small.wanted);
+            feed(session, &context->staging.large.wanted);
         }
         feed(session, &session->congested);
     } while (list_first(&session->ready));

@@ -12,8 +12,10 @@ void record_drop(struct record *record)
 {
     if (!record || atomic_fetch_sub(&record->references, 1) != 1)
         return;
-    record->session->gpu->EventDestroy(record->event);
+    if (!atomic_load(&record->context->ended))        /* else it went with the context */
+        record->session->gpu->EventDestroy(record->event);
     stream_drop(record->session, record->stream);
+    context_drop(record->context);
     free(record);
 }
 
@@ -23,14 +25,14 @@ void record_issued(struct session *session, struct record *record)
     deferred_wake(session, &record->parked);
 }
 
-static struct record *record_new(struct session *session, struct device *device, unsigned flags, CUresult *r)
+static struct record *record_new(struct session *session, struct context *context, unsigned flags, CUresult *r)
 {
     struct record *record = calloc(1, sizeof *record);
     *r = CUDA_ERROR_OUT_OF_MEMORY;
     if (!record)
         return NULL;
     executor_driver_enter(session);
-    *r = device_use(session, device);
+    *r = context_use(session, context);
     if (*r == CUDA_SUCCESS)
         *r = session->gpu->EventCreate(&record->event, flags | CU_EVENT_BLOCKING_SYNC);
     executor_driver_leave(session);
@@ -40,31 +42,31 @@ static struct record *record_new(struct session *session, struct device *device,
     }
     record->references = 1;
     record->session = session;
-    record->device = device;
+    record->context = context;
+    context_hold(context);
     return record;
 }
 
 static struct event *event_find(struct session *session, uint32_t id)
 {
-    struct event *event = id_map_find(session->events, id);
-    return event && event->device->context ? event : NULL;
+    return id_map_find(session->events, id);
 }
 
 void serve_event_create(struct session *session, struct call *call)
 {
     const event_create_args *args = &call->args.event_create;
     const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
-    struct device *device = device_find(session, args->device);
-    CUresult r = !device ? CUDA_ERROR_INVALID_DEVICE : (args->flags & ~known) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    struct context *context = context_find(session, args->context);
+    CUresult r = !context ? CUDA_ERROR_INVALID_CONTEXT : (args->flags & ~known) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     struct event *event = NULL;
     if (r == CUDA_SUCCESS) {
         event = calloc(1, sizeof *event);
         r = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (event) {
-        event->device = device;
+        event->context = context;
         event->flags = args->flags;
-        event->record = record_new(session, device, args->flags, &r);
+        event->record = record_new(session, context, args->flags, &r);
         if (event->record && id_map_set(session->events, args->event, event) != 0)
             r = CUDA_ERROR_INVALID_VALUE;
     }
@@ -115,10 +117,10 @@ void serve_event_record(struct session *session, struct call *call)
     if (!stream)
         return;
     CUresult r = !event ? CUDA_ERROR_INVALID_HANDLE
-                 : event->device != stream->device ? CUDA_ERROR_INVALID_HANDLE
+                 : event->context != stream->context ? CUDA_ERROR_INVALID_HANDLE
                  : args->flags > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && atomic_load(&event->record->references) > 1) {
-        struct record *record = record_new(session, event->device, event->flags, &r);
+        struct record *record = record_new(session, event->context, event->flags, &r);
         if (record) {
             record_drop(event->record);
             event->record = record;
@@ -172,7 +174,7 @@ static void event_finish(struct session *session, struct waiter *waiter)
 void serve_event_sync(struct session *session, struct call *call)
 {
     struct event *event = event_find(session, call->args.event.event);
-    CUresult r = event ? device_use(session, event->device) : CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = event ? context_use(session, event->context) : CUDA_ERROR_INVALID_HANDLE;
     struct record *record = event ? event->record : NULL;
     if (r == CUDA_SUCCESS && record->recorded) {
         r = record->issued ? session->gpu->EventQuery(record->event) : CUDA_ERROR_NOT_READY;
@@ -204,7 +206,7 @@ void serve_event_sync(struct session *session, struct call *call)
 void serve_event_query(struct session *session, struct call *call)
 {
     struct event *event = event_find(session, call->args.event.event);
-    CUresult r = event ? device_use(session, event->device) : CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = event ? context_use(session, event->context) : CUDA_ERROR_INVALID_HANDLE;
     struct record *record = event ? event->record : NULL;
     if (r == CUDA_SUCCESS && record->recorded) {
         r = record->issued ? session->gpu->EventQuery(record->event) : CUDA_ERROR_NOT_READY;
@@ -221,7 +223,7 @@ void serve_event_elapsed(struct session *session, struct call *call)
     struct event *start = event_find(session, call->args.event_elapsed.start);
     struct event *end = event_find(session, call->args.event_elapsed.end);
     event_elapsed_result result = { .milliseconds = 0 };
-    CUresult r = !start || !end ? CUDA_ERROR_INVALID_HANDLE : device_use(session, start->device);
+    CUresult r = !start || !end ? CUDA_ERROR_INVALID_HANDLE : context_use(session, start->context);
     if (r == CUDA_SUCCESS && ((start->record->recorded && !start->record->issued) ||
                               (end->record->recorded && !end->record->issued)))
         r = CUDA_ERROR_NOT_READY;
@@ -232,21 +234,21 @@ void serve_event_elapsed(struct session *session, struct call *call)
 
 /* ---- the end ---- */
 
-struct drop_events { struct session *session; struct device *device; };
+struct drop_events { struct session *session; struct context *context; };
 
 static void event_drop_one(uint32_t id, void *object, void *context)
 {
     struct drop_events *drop = context;
     struct event *event = object;
-    if (drop->device && event->device != drop->device)
+    if (event->context != drop->context)
         return;
     id_map_remove(drop->session->events, id);
     record_drop(event->record);
     free(event);
 }
 
-void events_drop_all(struct session *session, struct device *device)
+void events_drop_all(struct session *session, struct context *context)
 {
-    struct drop_events drop = { session, device };
+    struct drop_events drop = { session, context };
     id_map_each(session->events, event_drop_one, &drop);
 }

@@ -126,6 +126,19 @@ void ledger_forget(struct session *session, struct stream *stream)
         stream_drop(session, stream);
 }
 
+void ledger_stop(struct session *session)
+{
+    for (struct list *link;;) {
+        pthread_mutex_lock(&session->ledger.lock);
+        if ((link = list_first(&session->ledger.dirty)))
+            list_remove(link);
+        pthread_mutex_unlock(&session->ledger.lock);
+        if (!link)
+            return;
+        stream_drop(session, LIST_OBJECT(link, struct stream, dirty));
+    }
+}
+
 /* Fills the head; the streams that it speaks of are to be dropped once it was sent. */
 static unsigned head_fill(struct ledger *ledger, flyt_head *head, bool latched, flyt_progress progress[HEAD_PROGRESS],
                           struct stream *said[HEAD_PROGRESS])

@@ -19,7 +19,7 @@
 
 #include "cpu/common/lock.h"
 
-enum { HOST_FUNCTION_GATES = 131072 };     /* streams of a device that have host functions at one time */
+enum { HOST_FUNCTION_GATES = 131072 };     /* streams of a context that have host functions at one time */
 
 struct host_function {
     struct waiter waiter;                 /* for the work before it */
@@ -46,73 +46,75 @@ void host_functions_stop(struct session *session)
     id_map_destroy(session->host_functions.ids);
 }
 
-CUresult gates_make(struct session *session, struct device *device)
+CUresult gates_make(struct session *session, struct context *context)
 {
     void *memory = NULL;
-    if (device->gates || !session->gpu->StreamWaitValue32)
+    if (context->gates || !session->gpu->StreamWaitValue32)
         return CUDA_SUCCESS;
-    if (!device->gates_spare)
-        device->gates_spare = calloc(HOST_FUNCTION_GATES, sizeof *device->gates_spare);
-    if (!device->gates_spare)
+    if (!context->gates_spare)
+        context->gates_spare = calloc(HOST_FUNCTION_GATES, sizeof *context->gates_spare);
+    if (!context->gates_spare)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = session->gpu->MemHostAlloc(&memory, HOST_FUNCTION_GATES * sizeof(uint32_t),
                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (r != CUDA_SUCCESS)
         return r;
-    r = session->gpu->MemHostGetDevicePointer(&device->gates_address, memory, 0);
+    r = session->gpu->MemHostGetDevicePointer(&context->gates_address, memory, 0);
     if (r != CUDA_SUCCESS) {
         session->gpu->MemFreeHost(memory);
         return r;
     }
     memset(memory, 0, HOST_FUNCTION_GATES * sizeof(uint32_t));
-    device->gates = memory;
+    context->gates = memory;
     return CUDA_SUCCESS;
 }
 
 /* The stream's gate, given at its first host function. */
 static CUresult gate_take(struct session *session, struct stream *stream)
 {
-    struct device *device = stream->device;
+    struct context *context = stream->context;
     if (stream->gate)
         return CUDA_SUCCESS;
-    CUresult r = gates_make(session, device);
+    CUresult r = gates_make(session, context);
     if (r != CUDA_SUCCESS)
         return r;
     struct gate gate = { .index = HOST_FUNCTION_GATES };
-    pthread_mutex_lock(&device->gates_lock);
-    if (device->gates_spare_count)
-        gate = device->gates_spare[--device->gates_spare_count];
-    else if (device->gates_used < HOST_FUNCTION_GATES)
-        gate = (struct gate){ .index = device->gates_used++ };
-    pthread_mutex_unlock(&device->gates_lock);
+    pthread_mutex_lock(&context->gates_lock);
+    if (context->gates_spare_count)
+        gate = context->gates_spare[--context->gates_spare_count];
+    else if (context->gates_used < HOST_FUNCTION_GATES)
+        gate = (struct gate){ .index = context->gates_used++ };
+    pthread_mutex_unlock(&context->gates_lock);
     if (gate.index == HOST_FUNCTION_GATES)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    stream->gate = &device->gates[gate.index];
-    stream->gate_address = device->gates_address + gate.index * sizeof(uint32_t);
+    stream->gate = &context->gates[gate.index];
+    stream->gate_address = context->gates_address + gate.index * sizeof(uint32_t);
     stream->gate_ticket = gate.ticket;
     return CUDA_SUCCESS;
 }
 
 void gate_give(struct stream *stream)
 {
-    struct device *device = stream->device;
+    struct context *context = stream->context;
     if (!stream->gate)
         return;
-    pthread_mutex_lock(&device->gates_lock);
-    if (device->gates_spare)
-        device->gates_spare[device->gates_spare_count++] =
-            (struct gate){ .index = (uint32_t)(stream->gate - device->gates), .ticket = stream->gate_ticket };
-    pthread_mutex_unlock(&device->gates_lock);
+    pthread_mutex_lock(&context->gates_lock);
+    if (context->gates_spare)
+        context->gates_spare[context->gates_spare_count++] =
+            (struct gate){ .index = (uint32_t)(stream->gate - context->gates), .ticket = stream->gate_ticket };
+    pthread_mutex_unlock(&context->gates_lock);
 }
 
-void gates_free(struct session *session, struct device *device)
+void gates_free(struct session *session, struct context *context)
 {
-    if (device->gates)
-        session->gpu->MemFreeHost(device->gates);
-    free(device->gates_spare);
-    device->gates = NULL;
-    device->gates_spare = NULL;
-    device->gates_used = device->gates_spare_count = 0;
+    if (context->gates)
+        session->gpu->MemFreeHost(context->gates);
+    pthread_mutex_lock(&context->gates_lock);            /* a stream that still exists may give its gate back */
+    free(context->gates_spare);
+    context->gates = NULL;
+    context->gates_spare = NULL;
+    context->gates_used = context->gates_spare_count = 0;
+    pthread_mutex_unlock(&context->gates_lock);
 }
 
 static void gate_open(struct host_function *function)
@@ -261,7 +263,7 @@ void host_functions_done(struct session *session, uint32_t id)
     pthread_mutex_unlock(&all->lock);
 }
 
-void host_functions_release_all(struct session *session, struct device *device)
+void host_functions_release_all(struct session *session, struct context *context)
 {
     struct host_functions *all = &session->host_functions;
     struct list *next;
@@ -269,7 +271,7 @@ void host_functions_release_all(struct session *session, struct device *device)
     for (struct list *link = list_first(&all->pending); link; link = next) {
         struct host_function *f = LIST_OBJECT(link, struct host_function, pending);
         next = list_next(&all->pending, link);
-        if (device && f->stream->device != device)
+        if (context && f->stream->context != context)
             continue;
         /* The list is the newest first: a gate must end at the highest ticket. */
         if (f->gate && __atomic_load_n(f->gate, __ATOMIC_ACQUIRE) - f->ticket < UINT32_MAX / 2)

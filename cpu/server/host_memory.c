@@ -6,8 +6,8 @@
  * client maps what it uses. The client owns the window and says what is in use (HOST_ADD); that is given to the driver as page-locked, and `at` knows for every granule which
  * range it belongs to. The client may write any of it at any time: nothing is believed for standing there.
  *
- * A range is registered through the context of one device, and known to all (portable). When that device is reset, another
- * active one takes it over, or the next that becomes active; until then nothing can be given to a device anyway.
+ * A range is registered through one context, and known to all (portable). When that context ends, another one takes the
+ * range over, or the next that is made; until then nothing can be given to a device anyway.
  *
  * Everything under session.lock.
  */
@@ -23,7 +23,7 @@
 
 struct host_range {
     uint64_t address, size;
-    struct device *device;                /* through whose context it is registered; NULL: not now */
+    struct context *context;                /* through which it is registered; NULL: not now */
     struct host_range *next;
 };
 
@@ -125,11 +125,11 @@ bool host_memory_known(const struct session *session, uint64_t address, uint64_t
 
 /* ---- the driver ---- */
 
-static CUresult range_register(struct session *session, struct host_range *range, struct device *device)
+static CUresult range_register(struct session *session, struct host_range *range, struct context *context)
 {
     void *memory = (void *)(uintptr_t)range->address;
     CUdeviceptr seen = 0;
-    CUresult r = device_use(session, device);
+    CUresult r = context_use(session, context);
     if (r == CUDA_SUCCESS)
         r = session->gpu->MemHostRegister(memory, range->size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (r != CUDA_SUCCESS)
@@ -139,26 +139,18 @@ static CUresult range_register(struct session *session, struct host_range *range
         session->gpu->MemHostUnregister(memory);
         return r ? r : CUDA_ERROR_NOT_SUPPORTED;  /* a device that sees it elsewhere: one address is the point of it all */
     }
-    range->device = device;
+    range->context = context;
     return CUDA_SUCCESS;
 }
 
 static CUresult range_unregister(struct session *session, struct host_range *range)
 {
-    CUresult r = range->device ? device_use(session, range->device) : CUDA_SUCCESS;
-    if (r == CUDA_SUCCESS && range->device)
+    CUresult r = range->context ? context_use(session, range->context) : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && range->context)
         r = session->gpu->MemHostUnregister((void *)(uintptr_t)range->address);
     if (r == CUDA_SUCCESS)
-        range->device = NULL;
+        range->context = NULL;
     return r;
-}
-
-static struct device *active_device(struct session *session, const struct device *but)
-{
-    for (int i = 0; i < session->device_count; i++)
-        if (session->devices[i].context && &session->devices[i] != but)
-            return &session->devices[i];
-    return NULL;
 }
 
 static void range_drop(struct host_memory *host, struct host_range *range)
@@ -172,37 +164,37 @@ static void range_drop(struct host_memory *host, struct host_range *range)
     free(range);
 }
 
-/* Every range that no device knows of: by this one, else it is nobody's any more. */
-static void ranges_take_over(struct session *session, struct device *device)
+/* Registers every range that no context has registered through this one. What fails is given up. */
+static void ranges_take_over(struct session *session, struct context *context)
 {
     struct host_range *next;
     for (struct host_range *range = session->host.ranges; range; range = next) {
         next = range->next;
-        if (range->device)
+        if (range->context)
             continue;
-        CUresult r = range_register(session, range, device);
+        CUresult r = range_register(session, range, context);
         if (r == CUDA_SUCCESS)
             continue;
-        log_warning("event=host-memory-lost session=%llu bytes=%llu error=%d: the device has been reset; copies from and to it fail",
+        log_warning("event=host-memory-lost session=%llu bytes=%llu error=%d: its context has ended; copies from and to it fail",
                     (unsigned long long)session->id, (unsigned long long)range->size, (int)r);
         range_drop(&session->host, range);
     }
 }
 
-void host_memory_device_here(struct session *session, struct device *device)
+void host_memory_context_here(struct session *session, struct context *context)
 {
-    ranges_take_over(session, device);
+    ranges_take_over(session, context);
 }
 
-void host_memory_device_gone(struct session *session, struct device *device)
+void host_memory_context_gone(struct session *session, struct context *context)
 {
-    struct device *other = active_device(session, device);
+    struct context *other = context_other(session, context);
     for (struct host_range *range = session->host.ranges; range; range = range->next)
-        if (range->device == device && range_unregister(session, range) != CUDA_SUCCESS)
-            range->device = NULL;             /* it goes with the context */
+        if (range->context == context && range_unregister(session, range) != CUDA_SUCCESS)
+            range->context = NULL;             /* it goes with the context */
     if (other)
         ranges_take_over(session, other);
-    device_use(session, device);
+    context_use(session, context);
 }
 
 void host_memory_stop(struct session *session)
@@ -238,9 +230,9 @@ void serve_host_add(struct session *session, struct call *call)
 {
     const host_args *args = &call->args.host;
     struct host_memory *host = &session->host;
-    struct device *device = active_device(session, NULL);
+    struct context *context = context_other(session, NULL);
     uint64_t first = 0, count = 0;
-    CUresult r = !host_granules(host, args, &first, &count) ? CUDA_ERROR_INVALID_VALUE : device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = !host_granules(host, args, &first, &count) ? CUDA_ERROR_INVALID_VALUE : context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
     for (uint64_t i = 0; i < count && r == CUDA_SUCCESS; i++)
         if (host->at[first + i])
             r = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -254,7 +246,7 @@ void serve_host_add(struct session *session, struct call *call)
     }
     if (range) {
         *range = (struct host_range){ .address = args->address, .size = args->size };
-        r = range_register(session, range, device);
+        r = range_register(session, range, context);
     }
     if (r != CUDA_SUCCESS) {
         free(range);
@@ -269,12 +261,12 @@ void serve_host_add(struct session *session, struct call *call)
     session_reply_plain(session, call->xid, CUDA_SUCCESS, false);
 }
 
-/* Is work of the device's blocking or other streams waiting or under way? What is found complete counts as that. */
-static bool device_works(struct session *session, struct device *device, bool blocking)
+/* Is work of the context's blocking or other streams waiting or under way? What is found complete counts as that. */
+static bool context_works(struct session *session, struct context *context, bool blocking)
 {
-    CUresult usable = device_use(session, device);
+    CUresult usable = context_use(session, context);
     struct stream *stream = NULL;
-    while ((stream = stream_busy(session, device, blocking, stream))) {
+    while ((stream = stream_busy(session, context, blocking, stream))) {
         if (stream->first)
             return true;
         if (!stream->handle) {                    /* destroyed: its marker tells */
@@ -297,9 +289,9 @@ static bool device_works(struct session *session, struct device *device, bool bl
 static bool session_idle(struct session *session)
 {
     completion_settle(session);                   /* who still has to be told has been told */
-    for (int i = 0; i < session->device_count; i++) {
-        struct device *device = &session->devices[i];
-        if (device->context && (device_works(session, device, false) || device_works(session, device, true)))
+    for (struct list *link = list_first(&session->contexts); link; link = list_next(&session->contexts, link)) {
+        struct context *context = LIST_OBJECT(link, struct context, of_session);
+        if (context_works(session, context, false) || context_works(session, context, true))
             return false;
     }
     return true;

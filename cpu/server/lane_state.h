@@ -51,7 +51,7 @@ struct lanes {
     struct visitor *visitors;
     unsigned greeting;
     uint8_t *memory;
-    struct device *registered;            /* under session.lock */
+    struct context *registered;            /* under session.lock */
     struct arrival arrivals[LANE_WINDOW];
     struct slot *unused;
     unsigned unused_count;
@@ -72,6 +72,6 @@ int  lanes_read(struct lanes *, uint32_t number, rpc_channel *, const char **why
 /* ---- lanes_out.c ---- */
 
 /* Waits until no slot of the device is being written. */
-void lanes_wait_written(struct lanes *, const struct device *);
+void lanes_wait_written(struct lanes *, const struct context *);
 
 #endif

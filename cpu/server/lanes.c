@@ -65,29 +65,29 @@ void lanes_destroy(struct session *session)
 /* ---- the memory ---- */
 
 /* What fails here makes copies slower (the driver copies from pageable memory, and may wait for the stream), not wrong. */
-void lanes_device_init(struct session *session, struct device *device)
+void lanes_context_here(struct session *session, struct context *context)
 {
     struct lanes *lanes = session->lanes;
-    if (lanes && !lanes->registered && session->gpu->MemHostRegister && device_use(session, device) == CUDA_SUCCESS &&
+    if (lanes && !lanes->registered && session->gpu->MemHostRegister && context_use(session, context) == CUDA_SUCCESS &&
         session->gpu->MemHostRegister(lanes->memory, (size_t)LANE_WINDOW * LANE_CHUNK, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS)
-        lanes->registered = device;
+        lanes->registered = context;
 }
 
-void lanes_device_gone(struct session *session, struct device *device)
+void lanes_context_gone(struct session *session, struct context *context)
 {
     struct lanes *lanes = session->lanes;
     if (!lanes)
         return;
     /* Its slots go; those that are being written have to be empty first. */
-    lanes_wait_written(lanes, device);
-    if (lanes->registered != device)
+    lanes_wait_written(lanes, context);
+    if (lanes->registered != context)
         return;
     session->gpu->MemHostUnregister(lanes->memory);
     lanes->registered = NULL;
-    for (int i = 0; i < session->device_count; i++)
-        if (&session->devices[i] != device && session->devices[i].context)
-            lanes_device_init(session, &session->devices[i]);
-    device_use(session, device);
+    struct context *other = context_other(session, context);
+    if (other)
+        lanes_context_here(session, other);
+    context_use(session, context);
 }
 
 /* ---- lanes come and go ---- */

@@ -15,9 +15,9 @@ void lanes_shutdown(struct session *);
 void lanes_stop(struct session *);
 void lanes_destroy(struct session *);
 
-/* A device's context has been made; goes away. */
-void lanes_device_init(struct session *, struct device *);
-void lanes_device_gone(struct session *, struct device *);
+/* The context has been made; is about to go, and idle. */
+void lanes_context_here(struct session *, struct context *);
+void lanes_context_gone(struct session *, struct context *);
 
 /* ---- to the device ---- */
 

@@ -30,7 +30,7 @@ bool lanes_congested(struct session *session)
 
 struct writer { struct lanes *lanes; uint32_t number; };
 
-/* The job stays the list's first while it is written: lanes_device_gone looks there. */
+/* The job stays the list's first while it is written: lanes_context_gone looks there. */
 static void *writer_main(void *context)
 {
     struct writer *writer = context;
@@ -114,19 +114,19 @@ bool lanes_write(struct session *session, uint32_t number, uint32_t transfer, st
     return open;
 }
 
-static bool lanes_job_on(struct lanes *lanes, const struct device *device)
+static bool lanes_job_on(struct lanes *lanes, const struct context *context)
 {
     for (unsigned i = 0; i < FLYT_MAX_LANES; i++)
         for (const struct job *job = lanes->lanes[i].first; job; job = job->next)
-            if (job->slot->device == device)
+            if (job->slot->context == context)
                 return true;
     return false;
 }
 
-void lanes_wait_written(struct lanes *lanes, const struct device *device)
+void lanes_wait_written(struct lanes *lanes, const struct context *context)
 {
     pthread_mutex_lock(&lanes->lock);
-    while (lanes_job_on(lanes, device))
+    while (lanes_job_on(lanes, context))
         pthread_cond_wait(&lanes->changed, &lanes->lock);
     pthread_mutex_unlock(&lanes->lock);
 }

@@ -83,7 +83,7 @@ void serve_launch(struct session *session, struct call *call)
     struct stream *stream = stream_enter(session, call, args->stream);
     if (!stream)
         return;
-    if (!function || function->module->device != stream->device) {
+    if (!function || function->module->context != stream->context) {
         stream_refuse(session, call, CUDA_ERROR_INVALID_HANDLE);
         return;
     }

@@ -17,7 +17,7 @@ enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD, JOB_SERVE };
 struct job {
     struct job *next;
     enum job_kind kind;
-    struct device *device;
+    struct context *context;
     struct call *call;                    /* kept; LOAD and GET */
     struct module *module;
     struct function *function;
@@ -43,7 +43,7 @@ static int loader_push(struct session *session, struct job job)
 void loader_load(struct session *session, struct call *call, struct module *module)
 {
     struct call *kept = call_keep(call);
-    if (kept && loader_push(session, (struct job){ .kind = JOB_LOAD, .device = module->device, .call = kept, .module = module }) == 0)
+    if (kept && loader_push(session, (struct job){ .kind = JOB_LOAD, .context = module->context, .call = kept, .module = module }) == 0)
         return;
     call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
     if (kept)
@@ -55,7 +55,7 @@ void loader_get(struct session *session, struct call *call, struct function *fun
 {
     struct module *module = function->module;
     struct call *kept = call_keep(call);
-    if (kept && loader_push(session, (struct job){ .kind = JOB_GET, .device = module->device, .call = kept, .module = module,
+    if (kept && loader_push(session, (struct job){ .kind = JOB_GET, .context = module->context, .call = kept, .module = module,
                                                    .function = function }) == 0)
         return;
     call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
@@ -87,7 +87,7 @@ static CUresult loader_do_load(struct session *session, struct module *module, c
     void *values[] = { log, (void *)(uintptr_t)FLYT_MAX_LOG };
     CUresult r = image_loadable(module->image, &data, &wrapper);
     if (r == CUDA_SUCCESS) {
-        struct charge charge = charge_begin(session, module->device);
+        struct charge charge = charge_begin(session, module->context);
         r = session->gpu->ModuleLoadDataEx(&module->handle, data, 2, options, values);
         if (r == CUDA_SUCCESS && (r = charge_end(session, &charge)) != CUDA_SUCCESS) {
             session->gpu->ModuleUnload(module->handle);
@@ -108,7 +108,7 @@ static void loader_load_job(struct session *session, struct job *job)
     CUresult r = CUDA_SUCCESS;
     memset(&result, 0, sizeof result);
     if (module->state == CODE_LOADING) {
-        r = log ? device_use(session, module->device) : CUDA_ERROR_OUT_OF_MEMORY;
+        r = log ? context_use(session, module->context) : CUDA_ERROR_OUT_OF_MEMORY;
         if (r == CUDA_SUCCESS)
             r = loader_do_load(session, module, log);
         if (r != CUDA_SUCCESS)
@@ -116,7 +116,7 @@ static void loader_load_job(struct session *session, struct job *job)
                      log_text((char[512]){ 0 }, 512, log ? log : ""));
     } else {
         r = module->result;
-        device_use(session, module->device);
+        context_use(session, module->context);
     }
     if (r == CUDA_SUCCESS)
         module_look_up(session, module, &job->call->args.module_load, &result);
@@ -146,9 +146,9 @@ static void loader_get_job(struct session *session, struct job *job)
     char log[4096] = "";
     CUresult r = CUDA_SUCCESS;
     if (function->state == CODE_LOADING) {
-        r = module->state == CODE_READY ? device_use(session, module->device) : module->result;
+        r = module->state == CODE_READY ? context_use(session, module->context) : module->result;
         if (r == CUDA_SUCCESS) {
-            struct charge charge = charge_begin(session, module->device);
+            struct charge charge = charge_begin(session, module->context);
             r = function_describe(session, function);       /* a lazy driver loads the code now */
             CUresult charged = charge_end(session, &charge);
             r = r ? r : charged;
@@ -175,8 +175,8 @@ static void loader_get_job(struct session *session, struct job *job)
 
 static void loader_unload_job(struct session *session, struct module *module)
 {
-    if (module->handle && device_use(session, module->device) == CUDA_SUCCESS) {
-        struct charge charge = charge_begin(session, module->device);
+    if (module->handle && context_use(session, module->context) == CUDA_SUCCESS) {
+        struct charge charge = charge_begin(session, module->context);
         session->gpu->ModuleUnload(module->handle);
         charge_end(session, &charge);
         charge_finish(session);
@@ -198,7 +198,7 @@ static void loader_unload_job(struct session *session, struct module *module)
 
 void loader_unload(struct session *session, struct module *module)
 {
-    if (loader_push(session, (struct job){ .kind = JOB_UNLOAD, .device = module->device, .module = module }) != 0)
+    if (loader_push(session, (struct job){ .kind = JOB_UNLOAD, .context = module->context, .module = module }) != 0)
         log_warning("event=module-not-unloaded session=%llu why=\"no memory\": it stays", (unsigned long long)session->id);
 }
 
@@ -238,11 +238,11 @@ static void *loader_main(void *context)
     }
 }
 
-void loader_drain(struct session *session, struct device *device)
+void loader_drain(struct session *session, struct context *context)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct loader *loader = &session->loader;
-    (void)device;                                         /* one queue for all of them */
+    (void)context;                                        /* one queue for all of them */
     if (!loader->started)
         return;
     pthread_mutex_unlock(&session->lock);

@@ -7,7 +7,7 @@
  * COMPLETION_LONG_WAITS of them, started when first needed; streams beyond that are looked at by the completion thread.
  *
  * While a thread is in the driver with an event, nobody records or destroys it: a client's record is held, and a spare event
- * that becomes free meanwhile is `left` to the thread. A device's context goes only after long_waits_leave.
+ * that becomes free meanwhile is `left` to the thread. A context goes only after long_waits_end.
  */
 #include "cpu/server/session.h"
 
@@ -22,23 +22,24 @@ static void long_wait_attend(struct long_wait *wait)
     struct session *session = wait->session;
     struct completion *completion = &session->completion;
     pthread_mutex_unlock(&completion->lock);
-    if (device_use(session, wait->device) == CUDA_SUCCESS)
+    if (context_use(session, wait->context) == CUDA_SUCCESS)
         session->gpu->EventSynchronize(wait->event);      /* what it says, completion_poll learns too */
     pthread_mutex_lock(&completion->lock);
     struct record *record = wait->record;
     struct stream *stream = wait->stream;
     CUevent left = wait->left ? wait->event : NULL;
+    bool stop = completion->stop;
+    if (!stop)
+        record_drop(record);                              /* before long_waits_end lets the context end: it may destroy the event */
     wait->event = NULL;
     wait->record = NULL;
     wait->stream = NULL;
     wait->left = false;
     if (left)
-        completion_spare(session, wait->device, left);
+        completion_spare(session, wait->context, left);
     pthread_cond_broadcast(&completion->returned);
-    bool stop = completion->stop;
     pthread_mutex_unlock(&completion->lock);
     if (!stop) {
-        record_drop(record);
         if (completion_poll(session, stream))
             completion_rouse(session);                    /* what is next in the stream wants a look */
         stream_drop(session, stream);
@@ -92,7 +93,7 @@ bool long_wait_begin(struct session *session, struct stream *stream)
     if (!wait || !long_wait_start(session, wait))
         return false;
     wait->event = marker->event;
-    wait->device = stream->device;
+    wait->context = stream->context;
     wait->record = marker->record;
     if (wait->record)
         record_hold(wait->record);
@@ -111,12 +112,12 @@ bool long_wait_leave(struct session *session, CUevent event)
     return wait != NULL;
 }
 
-void long_waits_end(struct session *session, const struct device *device)
+void long_waits_end(struct session *session, const struct context *context)
 {
     FLYT_ASSERT_HELD(&session->completion.lock);
     struct completion *completion = &session->completion;
     for (int i = 0; i < COMPLETION_LONG_WAITS; i++)
-        while (completion->long_waits[i].event && completion->long_waits[i].device == device)
+        while (completion->long_waits[i].event && completion->long_waits[i].context == context)
             pthread_cond_wait(&completion->returned, &completion->lock);
 }
 

@@ -119,11 +119,10 @@ void serve_window(struct session *session, struct call *call)
     window_result result;
     char error[RPC_ERROR_SIZE];
     memset(&result, 0, sizeof result);
-    for (int i = 0; i < session->device_count; i++)
-        if (session->devices[i].context || session->in_process) {
-            call_fail(session, call, CUDA_ERROR_INVALID_VALUE);       /* too late: something may be mapped */
-            return;
-        }
+    if (list_first(&session->contexts) || session->in_process) {
+        call_fail(session, call, CUDA_ERROR_INVALID_VALUE);           /* too late: something may be mapped */
+        return;
+    }
     CUresult r = CUDA_SUCCESS;
     if (call->args.window.refused == session->window.base && memory_window_reserve(session, error) < 0) {
         log_warning("event=no-window session=%llu why=\"%s\"", (unsigned long long)session->id, error);
@@ -174,7 +173,7 @@ static CUresult piece_end(struct session *session, struct mapping *piece)
 }
 
 /* The pieces of [address, address + size), which is full of whole ones. Their charge goes back as well. */
-static CUresult pieces_end(struct session *session, struct device *device, uint64_t address, uint64_t size)
+static CUresult pieces_end(struct session *session, struct context *context, uint64_t address, uint64_t size)
 {
     struct window *window = &session->window;
     CUresult r = CUDA_SUCCESS;
@@ -182,7 +181,8 @@ static CUresult pieces_end(struct session *session, struct device *device, uint6
     for (uint64_t at = address; at < address + size;) {
         struct mapping *piece = window->at[(at - window->base) / window->granularity];
         at += piece->size;
-        device->mapped -= piece->size;
+        context->mapped -= piece->size;
+        context->device->mapped -= piece->size;
         CUresult ended = piece_end(session, piece);
         r = r ? r : ended;
     }
@@ -191,18 +191,18 @@ static CUresult pieces_end(struct session *session, struct device *device, uint6
     return r;
 }
 
-static CUresult pieces_make_charged(struct session *session, struct device *device, uint64_t address, uint64_t size, uint64_t unit,
+static CUresult pieces_make_charged(struct session *session, struct context *context, uint64_t address, uint64_t size, uint64_t unit,
                                     uint64_t *made)
 {
     struct window *window = &session->window;
-    CUmemAllocationProp properties = memory_properties(device);
+    CUmemAllocationProp properties = memory_properties(context->device);
     CUmemAccessDesc access = { .location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
     CUresult r = CUDA_SUCCESS;
     for (*made = 0; *made < size; *made += unit) {
         struct mapping *piece = malloc(sizeof *piece);
         if (!piece)
             return CUDA_ERROR_OUT_OF_MEMORY;
-        *piece = (struct mapping){ .address = address + *made, .size = unit, .device = device };
+        *piece = (struct mapping){ .address = address + *made, .size = unit, .context = context };
         r = piece_make(session, piece, &properties);
         if (r != CUDA_SUCCESS) {
             free(piece);
@@ -211,18 +211,19 @@ static CUresult pieces_make_charged(struct session *session, struct device *devi
         uint64_t first = (piece->address - window->base) / window->granularity;
         for (uint64_t i = 0; i < unit / window->granularity; i++)
             window->at[first + i] = piece;
-        device->mapped += unit;
+        context->mapped += unit;
+        context->device->mapped += unit;
     }
     return session->gpu->MemSetAccess(address, size, &access, 1);
 }
 
 /* All of it, or nothing. */
-static CUresult pieces_make(struct session *session, struct device *device, uint64_t address, uint64_t size, uint64_t unit)
+static CUresult pieces_make(struct session *session, struct context *context, uint64_t address, uint64_t size, uint64_t unit)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct window *window = &session->window;
     uint64_t first = (address - window->base) / window->granularity, made = 0;
-    CUresult r = device_use(session, device);
+    CUresult r = context_use(session, context);
     for (uint64_t i = 0; r == CUDA_SUCCESS && i < size / window->granularity; i++)
         if (window->at[first + i])
             r = CUDA_ERROR_INVALID_VALUE;
@@ -231,10 +232,10 @@ static CUresult pieces_make(struct session *session, struct device *device, uint
     if (r != CUDA_SUCCESS)
         return r;
     charge_lock(session);
-    r = pieces_make_charged(session, device, address, size, unit, &made);
+    r = pieces_make_charged(session, context, address, size, unit, &made);
     charge_unlock(session);
     if (r != CUDA_SUCCESS && made)
-        pieces_end(session, device, address, made);       /* its charge, too */
+        pieces_end(session, context, address, made);       /* its charge, too */
     if (r != CUDA_SUCCESS)
         tenant_release(TENANT_CREDIT, size - made);
     return r;
@@ -257,7 +258,8 @@ static void map_blocking(struct session *session, struct call *call)
     CUresult r;
     do {
         pthread_mutex_lock(&session->lock);
-        r = pieces_make(session, device_find(session, args->device), args->address, args->least, args->piece);
+        struct context *context = context_find(session, args->context);
+        r = context ? pieces_make(session, context, args->address, args->least, args->piece) : CUDA_ERROR_INVALID_CONTEXT;
         if (r == CUDA_SUCCESS)
             map_reply(session, call, args->least, r);
         pthread_mutex_unlock(&session->lock);
@@ -269,52 +271,52 @@ static void map_blocking(struct session *session, struct call *call)
 void serve_map(struct session *session, struct call *call)
 {
     map_args *args = &call->args.map;
-    struct device *device = device_find(session, args->device);
+    struct context *context = context_find(session, args->context);
     uint64_t first, count;
     if (!args->least)
         args->least = args->size;
     if (!args->piece)
         args->piece = args->least;
-    CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
+    CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
     if (r == CUDA_SUCCESS && (!window_granules(&session->window, args->address, args->size, &first, &count) ||
                               args->least > args->size || args->piece % session->window.granularity ||
                               args->least % args->piece || args->size % args->piece))
         r = CUDA_ERROR_INVALID_VALUE;
     uint64_t size = r == CUDA_SUCCESS && tenant_roomy(args->size) ? args->size : args->least;
     if (r == CUDA_SUCCESS)
-        r = pieces_make(session, device, args->address, size, args->piece);
+        r = pieces_make(session, context, args->address, size, args->piece);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && size > args->least) {
         size = args->least;
-        r = pieces_make(session, device, args->address, size, args->piece);
+        r = pieces_make(session, context, args->address, size, args->piece);
     }
     if (r == CUDA_ERROR_OUT_OF_MEMORY && args->recall && charge_shared(session) && call_serve_blocking(session, call, map_blocking))
         return;
     map_reply(session, call, size, r);
 }
 
-/* The device whose whole pieces fill the range; NULL: they do not. */
-static struct device *pieces_find(const struct window *window, const unmap_args *args)
+/* The context whose whole pieces fill the range; NULL: they do not. */
+static struct context *pieces_find(const struct window *window, const unmap_args *args)
 {
     uint64_t first, count;
     if (!window_granules(window, args->address, args->size, &first, &count))
         return NULL;
-    struct device *device = window->at[first] ? window->at[first]->device : NULL;
-    for (uint64_t at = args->address; device && at < args->address + args->size;) {
+    struct context *context = window->at[first] ? window->at[first]->context : NULL;
+    for (uint64_t at = args->address; context && at < args->address + args->size;) {
         const struct mapping *piece = window->at[(at - window->base) / window->granularity];
-        if (!piece || piece->address != at || piece->device != device || piece->size > args->address + args->size - at)
+        if (!piece || piece->address != at || piece->context != context || piece->size > args->address + args->size - at)
             return NULL;
         at += piece->size;
     }
-    return device && device->index == args->device ? device : NULL;
+    return context && context->id == args->context ? context : NULL;
 }
 
 void serve_unmap(struct session *session, struct call *call)
 {
     const unmap_args *args = &call->args.unmap;
-    struct device *device = pieces_find(&session->window, args);
-    CUresult r = !device ? CUDA_ERROR_INVALID_VALUE : device->context ? device_use(session, device) : CUDA_SUCCESS;
+    struct context *context = pieces_find(&session->window, args);
+    CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
-        r = pieces_end(session, device, args->address, args->size);
+        r = pieces_end(session, context, args->address, args->size);
     if (r != CUDA_SUCCESS)
         call_fail(session, call, r);
 }
@@ -326,13 +328,13 @@ void serve_recalled(struct session *session, struct call *call)
     tenant_answer(call->args.recalled.number, call->args.recalled.idle);
 }
 
-void memory_drop_all(struct session *session, struct device *device)
+void memory_drop_all(struct session *session, struct context *context)
 {
     struct window *window = &session->window;
     uint64_t granules = window->at ? window->size / window->granularity : 0;
     for (uint64_t i = 0; i < granules; i++)
-        if (window->at[i] && window->at[i]->device == device)
-            pieces_end(session, device, window->at[i]->address, window->at[i]->size);
+        if (window->at[i] && window->at[i]->context == context)
+            pieces_end(session, context, window->at[i]->address, window->at[i]->size);
 }
 
 /* ---- what the client may name ---- */
@@ -374,12 +376,12 @@ bool memory_known(struct session *session, uint64_t address, uint64_t size)
     return address - range->address < range->size && size <= range->size - (address - range->address);
 }
 
-const struct device *memory_device(struct session *session, uint64_t address)
+const struct context *memory_context(struct session *session, uint64_t address)
 {
     const struct window *window = &session->window;
     uint64_t offset = address - window->base;
     const struct mapping *mapping = offset < window->size ? window->at[offset / window->granularity] : NULL;
-    return mapping ? mapping->device : NULL;
+    return mapping ? mapping->context : NULL;
 }
 
 int memory_symbol_add(struct session *session, uint64_t address, uint64_t size, struct module *module)
@@ -412,8 +414,6 @@ void memory_symbols_drop(struct session *session, struct module *module)
 
 void memory_stop(struct session *session)
 {
-    for (int i = 0; i < session->device_count; i++)
-        memory_drop_all(session, &session->devices[i]);
     host_memory_stop(session);
     window_free(session);
     free(session->symbols);

@@ -59,8 +59,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         return r;
     }
     if (!session->streams || !session->events || !session->modules || !session->functions ||
-        events_start(session) != 0 || host_functions_start(session) != 0 || devices_create(session, error) != 0 ||
-        streams_create_legacy(session) != 0) {
+        events_start(session) != 0 || host_functions_start(session) != 0 || devices_create(session, error) != 0) {
         if (!error[0])
             snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
         session_destroy(session);
@@ -278,7 +277,7 @@ static void session_close(struct session *session)
     pthread_mutex_unlock(&session->lock);
     executor_stop(session);
     pthread_mutex_lock(&session->lock);
-    session->abandoned = !devices_close(session);
+    session->abandoned = !contexts_close(session);
     pthread_mutex_unlock(&session->lock);
     loader_stop(session);
     completion_stop(session);

@@ -38,6 +38,7 @@
 #include "cpu/common/list.h"
 #include "cpu/common/tree.h"
 #include "cpu/rpc/rpc.h"
+#include "cpu/server/context.h"
 #include "cpu/server/gpu/gpu.h"
 #include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
@@ -124,64 +125,6 @@ void call_clear(struct call *);                                   /* arguments a
 /* Ends a call that failed: answers it, or latches the error if it is never answered. */
 void call_fail(struct session *, struct call *, CUresult);
 
-/* ---- staging (staging.c): pinned memory through which bytes pass ---- */
-
-struct slot {
-    struct slot *next;
-    struct device *device;
-    uint8_t *memory;
-    size_t size;
-    uint64_t number;
-    bool large;
-    bool lane;                            /* of lanes.c, of no device */
-    struct slot *next_extra;              /* made by staging_extra */
-};
-
-struct staging_class {
-    uint8_t *memory;
-    struct slot *slots, *unused;
-    unsigned count, free_count;
-    size_t size;
-    struct list wanted;                   /* streams that wait for a slot, under session.lock: deferred.c */
-};
-struct staging { pthread_mutex_t lock; struct staging_class small, large; struct slot *extras; };
-
-/* ---- devices ---- */
-
-struct device {
-    int index;
-    CUdevice handle;
-    CUcontext context;                    /* NULL: not active */
-    struct stream *legacy;
-    struct list streams;                  /* all that are not destroyed; the legacy one among them */
-    struct list busy[2];                  /* those that may have work: non-blocking, blocking; see stream_busy() */
-    struct list holding;                  /* those with staging memory that no marker stands behind */
-    struct tree heads;                    /* blocking streams with deferred calls, by order of the first; not the legacy one */
-    CUevent *spare_events;                /* completion.lock */
-    unsigned spare_count, spare_room;
-    struct staging staging;
-    uint32_t *gates;                      /* host-mapped words, one per stream that has host functions; NULL: none yet */
-    CUdeviceptr gates_address;
-    uint32_t gates_used;
-    pthread_mutex_t gates_lock;           /* a leaf */
-    struct gate { uint32_t index, ticket; } *gates_spare;      /* of streams that are gone; room for all */
-    uint32_t gates_spare_count;
-    /* charge.c, under session.books */
-    uint64_t mapped;                      /* bytes of pieces */
-    uint64_t charged;                     /* what the context, modules, stacks … were found to take */
-};
-
-int  staging_start(struct device *);
-void staging_prepare(struct session *, struct device *);          /* what fails here is tried again at the first use */
-void staging_stop(struct session *, struct device *);             /* nothing of it is in use any more */
-/* *slot NULL and CUDA_SUCCESS: none is free now, and staging_wanted() is where to wait. */
-CUresult staging_take(struct session *, struct device *, size_t size, struct slot **, bool *scarce);
-struct list *staging_wanted(struct device *, size_t size);
-/* A slot beyond the set, for a stream that waits for nothing of its own; given back like the others. */
-CUresult staging_extra(struct session *, struct device *, size_t size, struct slot **);
-void staging_give(struct session *, struct slot *);
-
-
 /* ---- streams, events (stream.c, event.c) ---- */
 
 /* One recording of an event: what STREAM_WAIT and EVENT_SYNC refer to. A new one is made when the last is still
@@ -189,7 +132,7 @@ void staging_give(struct session *, struct slot *);
 struct record {
     _Atomic unsigned references;
     struct session *session;
-    struct device *device;
+    struct context *context;
     CUevent event;
     bool recorded, issued;                /* asked for; given to the driver */
     struct stream *stream;                /* where; holds a reference */
@@ -200,7 +143,7 @@ struct record {
 };
 
 struct event {
-    struct device *device;
+    struct context *context;
     unsigned flags;
     struct record *record;
 };
@@ -228,16 +171,16 @@ struct waiter {
 struct stream {
     _Atomic unsigned references;
     uint32_t id;
-    struct device *device;
+    struct context *context;
     CUstream handle;
     unsigned flags;
     _Atomic bool dead;                    /* destroyed by the client, or by a reset */
     /* order; under session.lock */
-    struct list of_device, busy, holding; /* members of the device's lists */
+    struct list of_context, busy, holding;      /* members of the context's lists */
     uint64_t received, issued, marked;
     struct call *first, **last;           /* deferred */
     struct list parked;                   /* where it waits for its first deferred call's turn: deferred.c */
-    struct tree_node head;                /* of device->heads */
+    struct tree_node head;                /* of context->heads */
     _Atomic bool deferred;                /* there are any: whoever lets it progress says so */
     /* gate of host functions */
     uint32_t *gate;                       /* host's view, NULL: none yet */
@@ -267,15 +210,14 @@ void stream_refuse(struct session *, struct call *, CUresult);
 CUresult stream_mark(struct session *, struct stream *);
 /* A new one, also where nothing is new in the stream itself; its serial. */
 CUresult stream_mark_again(struct session *, struct stream *, uint64_t *serial);
-/* The first stream of the device, of the blocking or the other ones, that has work which is not known to be complete, or
+/* The first stream of the context, of the blocking or the other ones, that has work which is not known to be complete, or
    deferred calls; also one that the client has destroyed. Then the next one. NULL: none. */
-struct stream *stream_busy(struct session *, struct device *, bool blocking, const struct stream *behind);
+struct stream *stream_busy(struct session *, struct context *, bool blocking, const struct stream *behind);
 /* Its first deferred call, given to the driver if its turn has come. False: it has not, and the call says what it wants. */
 bool stream_issue_first(struct session *, struct stream *);
-/* Legacy streams of the devices, at HELLO. */
-int  streams_create_legacy(struct session *);
-/* All of a device's streams but the legacy one go; deferred calls fail with `code`. */
-void streams_drop_all(struct session *, struct device *, CUresult code);
+CUresult stream_create_legacy(struct session *, struct context *);
+/* All of a context's streams go; deferred calls fail with `code`. */
+void streams_drop_all(struct session *, struct context *, CUresult code);
 void streams_free(struct session *);
 
 /* ---- deferred calls (deferred.c): which streams' first ones are worth a try. Under session.lock. ---- */
@@ -289,7 +231,7 @@ void deferred_issue(struct session *);                            /* gives the d
 void record_drop(struct record *);
 void record_hold(struct record *);
 void record_issued(struct session *, struct record *);            /* given to the driver, or never will be */
-void events_drop_all(struct session *, struct device *);          /* of the device; NULL: all */
+void events_drop_all(struct session *, struct context *);          /* of the context */
 
 /* ---- completion.c ---- */
 
@@ -301,7 +243,7 @@ struct long_wait {
     pthread_t       thread;
     pthread_cond_t  wake;
     bool            started, left;
-    struct device  *device;
+    struct context *context;
     CUevent         event;                /* NULL: it waits for nothing */
     struct record  *record;               /* held */
     struct stream  *stream;               /* held */
@@ -327,7 +269,7 @@ struct completion {
 
 int  completion_start(struct session *);
 void completion_stop(struct session *);
-/* A place to watch. record NULL: the event is a spare one and returns to its device. Takes a reference to record. serial
+/* A place to watch. record NULL: the event is a spare one and returns to its context. Takes a reference to record. serial
    may be NULL. */
 CUresult completion_mark(struct session *, struct stream *, CUevent, struct record *, uint64_t number, uint64_t *serial);
 /* finish runs when the stream's operations up to waiter->number are complete (perhaps at once, in this call), and the marker
@@ -345,18 +287,18 @@ struct stream *completion_progressed(struct session *);           /* the next of
 void completion_wake(struct session *);
 void completion_rouse(struct session *);                          /* the thread looks again, and quickly for a while */
 /* The event is not needed any more. Under completion.lock. */
-void completion_spare(struct session *, struct device *, CUevent);
-/* Every wait on streams of the device ends with `code`. */
-void completion_abort(struct session *, struct device *, CUresult code);
-CUresult completion_event(struct session *, struct device *, CUevent *);      /* a spare one, or a new one */
-void completion_event_back(struct session *, struct device *, CUevent);
-void completion_events_free(struct session *, struct device *);
+void completion_spare(struct session *, struct context *, CUevent);
+/* Every wait on streams of the context ends with `code`. */
+void completion_abort(struct session *, struct context *, CUresult code);
+CUresult completion_event(struct session *, struct context *, CUevent *);      /* a spare one, or a new one */
+void completion_event_back(struct session *, struct context *, CUevent);
+void completion_events_free(struct session *, struct context *);
 
 /* ---- long_wait.c: under completion.lock, but for long_waits_stop ---- */
 
 bool long_wait_begin(struct session *, struct stream *);          /* false: nobody free to wait for its first marker */
 bool long_wait_leave(struct session *, CUevent);                  /* somebody is in the driver with the event, and will spare it */
-void long_waits_end(struct session *, const struct device *);     /* nobody is in the driver any more for this device, which is idle */
+void long_waits_end(struct session *, const struct context *);     /* nobody is in the driver any more for this context, which is idle */
 void long_waits_stop(struct session *);                           /* after completion.stop */
 
 /* ---- the head of replies (head.c) ---- */
@@ -376,7 +318,8 @@ void ledger_note(struct session *, CUresult);                     /* remembers i
 void ledger_latch(struct session *, CUresult);
 void ledger_share(struct session *);                              /* the transport is settled: publish there */
 void ledger_progress(struct session *, struct stream *);          /* done has changed */
-void ledger_forget(struct session *, struct stream *);
+void ledger_forget(struct session *, struct stream *);            /* its id may soon name another */
+void ledger_stop(struct session *);                               /* nothing is told any more */
 CUresult ledger_sticky(struct session *);
 void ledger_clear_sticky(struct session *, CUresult which);
 bool code_is_sticky(CUresult);
@@ -419,15 +362,15 @@ struct host_functions {
 };
 int  host_functions_start(struct session *);
 void host_functions_done(struct session *, uint32_t id);
-void host_functions_release_all(struct session *, struct device *);   /* NULL: of every device */
+void host_functions_release_all(struct session *, struct context *);   /* NULL: of every context */
 void host_functions_stop(struct session *);
-CUresult gates_make(struct session *, struct device *);
-void gates_free(struct session *, struct device *);
+CUresult gates_make(struct session *, struct context *);
+void gates_free(struct session *, struct context *);
 void gate_give(struct stream *);                                   /* the stream is gone: another may have its gate */
 
 /* ---- memory (memory.c) ---- */
 
-struct mapping { uint64_t address, size; struct device *device; CUmemGenericAllocationHandle handle; };
+struct mapping { uint64_t address, size; struct context *context; CUmemGenericAllocationHandle handle; };
 struct window {
     uint64_t base, size, granularity;
     struct mapping **at;                  /* by granule; size/granularity entries */
@@ -437,11 +380,11 @@ struct symbol_range { uint64_t address, size; struct module *module; };
 
 int  memory_window_reserve(struct session *, char *error);
 void memory_stop(struct session *);
-void memory_drop_all(struct session *, struct device *);          /* of the device */
+void memory_drop_all(struct session *, struct context *);         /* of the context */
 /* May the client name [address, address + size)? Mapped window, added host memory, or a variable of one of its modules. */
 bool memory_known(struct session *, uint64_t address, uint64_t size);
-/* Whose memory lies there; NULL: not the window's. */
-const struct device *memory_device(struct session *, uint64_t address);
+/* Whose memory lies there; NULL: nobody's, or not the window's. */
+const struct context *memory_context(struct session *, uint64_t address);
 int  memory_symbol_add(struct session *, uint64_t address, uint64_t size, struct module *);
 void memory_symbols_drop(struct session *, struct module *);
 
@@ -461,8 +404,8 @@ void host_memory_close(struct session *);
 void host_memory_stop(struct session *);
 bool host_memory_here(const struct session *, uint64_t address);  /* in the host window */
 bool host_memory_known(const struct session *, uint64_t address, uint64_t size);
-void host_memory_device_here(struct session *, struct device *);  /* its context is there */
-void host_memory_device_gone(struct session *, struct device *);  /* its context is about to go, and it is idle */
+void host_memory_context_here(struct session *, struct context *); /* it has been made */
+void host_memory_context_gone(struct session *, struct context *); /* it is about to go, and it is idle */
 
 /* ---- code (code.c, function.c, loader.c) ---- */
 
@@ -544,6 +487,9 @@ struct session {
     _Atomic unsigned   blocking_calls;                /* threads of calls.c */
     struct device     *devices;
     int                device_count;
+    struct context    *context_by_id[FLYT_MAX_CONTEXTS];
+    struct list        contexts;                      /* the same, the oldest first */
+    uint64_t           legacy_received[FLYT_MAX_CONTEXTS];      /* calls to legacy streams of earlier contexts of each id */
     int                driver_version;
     struct id_map     *streams, *events, *modules, *functions;
     uint64_t           order;
@@ -590,14 +536,6 @@ void session_run(struct session *);
 void session_destroy(struct session *);
 /* The one place that decides what a peer's mistake costs: the session ends, nothing else. Any thread. */
 void session_end(struct session *, const char *why);
-
-/* Makes the device's context current in this thread. Fails where the device is not active. */
-CUresult device_use(struct session *, struct device *);
-struct device *device_find(struct session *, int index);          /* NULL: no such device */
-int  devices_create(struct session *, char *error);
-bool devices_close(struct session *);                             /* false: a kernel without end runs */
-/* What HELLO tells of the devices. The result lives as long as the process. */
-int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);
 
 /* What serves a procedure: serve_launch() and so on. */
 #define SERVE(NAME, name, arguments, results) void serve_##name(struct session *, struct call *);

@@ -7,11 +7,11 @@
  * function is being loaded. Then it is kept in its stream's list, and tried again when what it waits for may have come
  * (deferred.c).
  *
- * The legacy default stream is ordered with all blocking streams of its device. Where operations wait, their place
+ * The legacy default stream is ordered with all blocking streams of its context. Where operations wait, their place
  * in the session's sequence (order) keeps that: a legacy operation passes only when no earlier operation of a
  * blocking stream waits, and the other way round.
  *
- * So that no call costs more where there are many streams, each device keeps a list of those that may have work. A stream
+ * So that no call costs more where there are many streams, each context keeps a list of those that may have work. A stream
  * is entered when a call comes; whether its work is over is looked at when somebody asks, and for two others whenever one is
  * entered.
  *
@@ -36,17 +36,18 @@ void stream_drop(struct session *session, struct stream *stream)
     if (!stream || atomic_fetch_sub(&stream->references, 1) != 1)
         return;
     gate_give(stream);
+    context_drop(stream->context);
     free(stream);
 }
 
-static struct stream *stream_new(struct session *session, struct device *device, uint32_t id, unsigned flags)
+static struct stream *stream_new(struct session *session, struct context *context, uint32_t id, unsigned flags)
 {
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return NULL;
     stream->references = 1;
     stream->id = id;
-    stream->device = device;
+    stream->context = context;
     stream->flags = flags;
     stream->last = &stream->first;
     stream->slots_last = &stream->slots;
@@ -54,26 +55,33 @@ static struct stream *stream_new(struct session *session, struct device *device,
         free(stream);
         return NULL;
     }
-    list_append(&device->streams, &stream->of_device);
+    context_hold(context);
+    list_append(&context->streams, &stream->of_context);
     return stream;
 }
 
-int streams_create_legacy(struct session *session)
+/* It has the context's id, and goes on with the numbers of the last one of that id. */
+CUresult stream_create_legacy(struct session *session, struct context *context)
 {
-    for (int i = 0; i < session->device_count; i++) {
-        struct device *device = &session->devices[i];
-        device->legacy = stream_new(session, device, (uint32_t)i, CU_STREAM_DEFAULT);
-        if (!device->legacy)
-            return -1;
-        device->legacy->handle = CU_STREAM_LEGACY;
-    }
-    return 0;
+    uint64_t received = session->legacy_received[context->id];
+    struct stream *legacy = stream_new(session, context, context->id, CU_STREAM_DEFAULT);
+    if (!legacy)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    legacy->handle = CU_STREAM_LEGACY;
+    legacy->received = legacy->issued = legacy->marked = received;
+    atomic_store(&legacy->done, received);
+    context->legacy = legacy;
+    if (received)
+        ledger_progress(session, legacy);             /* calls that came while there was no context have passed, too */
+    return CUDA_SUCCESS;
 }
 
-struct stream *stream_find(struct session *session, uint32_t id)
+struct stream *stream_find(struct session *session, uint32_t id) { return id_map_find(session->streams, id); }
+
+/* There is no stream of that id: the client's stream has gone, or the context whose default stream it was. */
+static CUresult stream_missing(uint32_t id)
 {
-    struct stream *stream = id_map_find(session->streams, id);
-    return stream && stream->device->context ? stream : NULL;
+    return id < FLYT_MAX_CONTEXTS ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static bool stream_blocking(const struct stream *stream) { return !(stream->flags & CU_STREAM_NON_BLOCKING); }
@@ -95,7 +103,7 @@ static void stream_not_busy(struct session *session, struct stream *stream)
 
 static void stream_may_be_busy(struct session *session, struct stream *stream)
 {
-    struct list *busy = &stream->device->busy[stream_blocking(stream)];
+    struct list *busy = &stream->context->busy[stream_blocking(stream)];
     struct list *link;
     if (list_linked(&stream->busy))
         return;
@@ -112,10 +120,10 @@ static void stream_may_be_busy(struct session *session, struct stream *stream)
     list_append(busy, &stream->busy);
 }
 
-struct stream *stream_busy(struct session *session, struct device *device, bool blocking, const struct stream *behind)
+struct stream *stream_busy(struct session *session, struct context *context, bool blocking, const struct stream *behind)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    struct list *busy = &device->busy[blocking];
+    struct list *busy = &context->busy[blocking];
     for (;;) {
         struct list *link = behind ? list_next(busy, &behind->busy) : list_first(busy);
         struct stream *stream = LIST_OBJECT(link, struct stream, busy);
@@ -135,18 +143,18 @@ CUresult stream_mark(struct session *session, struct stream *stream)
 
 CUresult stream_mark_again(struct session *session, struct stream *stream, uint64_t *serial)
 {
-    CUresult r = device_use(session, stream->device);
+    CUresult r = context_use(session, stream->context);
     if (r != CUDA_SUCCESS)
         return r;
     CUevent event;
-    r = completion_event(session, stream->device, &event);
+    r = completion_event(session, stream->context, &event);
     if (r != CUDA_SUCCESS)
         return r;
     r = session->gpu->EventRecord(event, stream->handle);
     if (r == CUDA_SUCCESS)
         r = completion_mark(session, stream, event, NULL, stream->issued, serial);
     if (r != CUDA_SUCCESS) {
-        completion_event_back(session, stream->device, event);
+        completion_event_back(session, stream->context, event);
         ledger_note(session, r);
         return r;
     }
@@ -184,8 +192,8 @@ static bool stream_ready(struct session *session, struct call *call)
 /* Gives it to the driver. False: later. */
 static bool stream_issue_now(struct session *session, struct call *call)
 {
-    struct stream *stream = call->stream, *legacy = stream->device->legacy;
-    CUresult r = device_use(session, stream->device);
+    struct stream *stream = call->stream, *legacy = stream->context->legacy;
+    CUresult r = context_use(session, stream->context);
     if (r == CUDA_SUCCESS && stream != legacy && stream_blocking(stream) && legacy->marked < legacy->issued &&
         atomic_load(&legacy->done) < legacy->issued)
         stream_mark(session, legacy);
@@ -267,7 +275,9 @@ struct stream *stream_enter(struct session *session, struct call *call, uint32_t
     FLYT_ASSERT_HELD(&session->lock);
     struct stream *stream = id_map_find(session->streams, id);
     if (!stream) {
-        call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
+        if (id < FLYT_MAX_CONTEXTS)
+            session->legacy_received[id]++;
+        call_fail(session, call, stream_missing(id));
         return NULL;
     }
     call->number = ++stream->received;
@@ -344,15 +354,15 @@ bool stream_issue_first(struct session *session, struct stream *stream)
 void serve_stream_create(struct session *session, struct call *call)
 {
     const stream_create_args *args = &call->args.stream_create;
-    struct device *device = device_find(session, args->device);
+    struct context *context = context_find(session, args->context);
     CUstream handle = NULL;
-    CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
+    CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
     if (r == CUDA_SUCCESS && (args->stream < FLYT_FIRST_STREAM || (args->flags & ~(unsigned)CU_STREAM_NON_BLOCKING)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         r = session->gpu->StreamCreateWithPriority(&handle, args->flags, args->priority);
     if (r == CUDA_SUCCESS) {
-        struct stream *stream = stream_new(session, device, args->stream, args->flags);
+        struct stream *stream = stream_new(session, context, args->stream, args->flags);
         if (stream) {
             stream->handle = handle;
             return;
@@ -369,7 +379,7 @@ static int stream_destroy_issue(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream;
     stream_mark(session, stream);
-    list_remove(&stream->of_device);
+    list_remove(&stream->of_context);
     list_remove(&stream->holding);
     CUresult r = session->gpu->StreamDestroy(stream->handle);
     stream->handle = NULL;
@@ -383,7 +393,7 @@ static const struct operation stream_destroy_operation = { .issue = stream_destr
 void serve_stream_destroy(struct session *session, struct call *call)
 {
     struct stream *stream = stream_find(session, call->args.stream.stream);
-    if (!stream || stream == stream->device->legacy) {
+    if (!stream || stream == stream->context->legacy) {
         call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
         return;
     }
@@ -398,8 +408,8 @@ void serve_stream_destroy(struct session *session, struct call *call)
 
 static bool others_busy(struct session *session, const struct stream *legacy)
 {
-    struct stream *first = stream_busy(session, legacy->device, true, NULL);
-    return first && (first != legacy || stream_busy(session, legacy->device, true, legacy));
+    struct stream *first = stream_busy(session, legacy->context, true, NULL);
+    return first && (first != legacy || stream_busy(session, legacy->context, true, legacy));
 }
 
 /* For a client that looks where completed numbers are published: the end must be noticed without it. No marker is put into
@@ -408,7 +418,7 @@ static void stream_watch(struct session *session, struct stream *stream)
 {
     if (!session->ledger.numbers || stream->marked >= stream->issued)
         return;
-    if (stream == stream->device->legacy && others_busy(session, stream))
+    if (stream == stream->context->legacy && others_busy(session, stream))
         return;
     if (stream_mark(session, stream) == CUDA_SUCCESS)
         completion_rouse(session);
@@ -417,9 +427,9 @@ static void stream_watch(struct session *session, struct stream *stream)
 void serve_stream_query(struct session *session, struct call *call)
 {
     struct stream *stream = stream_find(session, call->args.stream.stream);
-    CUresult r = CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = stream_missing(call->args.stream.stream);
     if (stream) {
-        r = stream->first ? CUDA_ERROR_NOT_READY : device_use(session, stream->device);
+        r = stream->first ? CUDA_ERROR_NOT_READY : context_use(session, stream->context);
         if (r == CUDA_SUCCESS)
             r = session->gpu->StreamQuery(stream->handle);
         if (r == CUDA_SUCCESS)
@@ -432,6 +442,8 @@ void serve_stream_query(struct session *session, struct call *call)
 
 static int stream_wait_issue(struct session *session, struct call *call)
 {
+    if (atomic_load(&call->record->context->ended))       /* with all work in it */
+        return CUDA_SUCCESS;
     return (int)session->gpu->StreamWaitEvent(call->stream->handle, call->record->event, call->args.event_wait.flags);
 }
 static const struct operation stream_wait_operation = { .issue = stream_wait_issue, .numbered = true };
@@ -441,7 +453,7 @@ void serve_stream_wait(struct session *session, struct call *call)
     struct event *event = id_map_find(session->events, call->args.event_wait.event);
     if (!stream_enter(session, call, call->args.event_wait.stream))
         return;
-    if (!event || !event->device->context) {
+    if (!event) {
         stream_refuse(session, call, CUDA_ERROR_INVALID_HANDLE);
         return;
     }
@@ -450,7 +462,7 @@ void serve_stream_wait(struct session *session, struct call *call)
     stream_submit(session, call, &stream_wait_operation);
 }
 
-/* ---- the end of a device's streams ---- */
+/* ---- the end of a context's streams ---- */
 
 static void stream_drop_calls(struct session *session, struct stream *stream, CUresult code)
 {
@@ -466,43 +478,38 @@ static void stream_drop_calls(struct session *session, struct stream *stream, CU
     stream->issued = stream->marked = stream->received;
 }
 
-void streams_drop_all(struct session *session, struct device *device, CUresult code)
+void streams_drop_all(struct session *session, struct context *context, CUresult code)
 {
-    for (struct list *link = list_first(&device->streams); link; link = list_next(&device->streams, link))
-        stream_drop_calls(session, LIST_OBJECT(link, struct stream, of_device), code);
-    completion_abort(session, device, code);
+    if (context->legacy)
+        session->legacy_received[context->id] = context->legacy->received;
+    for (struct list *link = list_first(&context->streams); link; link = list_next(&context->streams, link))
+        stream_drop_calls(session, LIST_OBJECT(link, struct stream, of_context), code);
+    completion_abort(session, context, code);
     for (int i = 0; i < 2; i++)
-        for (struct list *link; (link = list_first(&device->busy[i]));)
+        for (struct list *link; (link = list_first(&context->busy[i]));)
             stream_not_busy(session, LIST_OBJECT(link, struct stream, busy));
     struct list *next;
-    for (struct list *link = list_first(&device->streams); link; link = next) {
-        struct stream *stream = LIST_OBJECT(link, struct stream, of_device);
-        next = list_next(&device->streams, link);
+    for (struct list *link = list_first(&context->streams); link; link = next) {
+        struct stream *stream = LIST_OBJECT(link, struct stream, of_context);
+        next = list_next(&context->streams, link);
         stream->gate = NULL;
-        if (stream == device->legacy)
-            continue;
-        if (stream->handle)
+        if (stream->handle && stream != context->legacy)
             session->gpu->StreamDestroy(stream->handle);
         if (!stream->dead)
             id_map_remove(session->streams, stream->id);
         stream->dead = true;
-        ledger_forget(session, stream);
+        if (stream != context->legacy)                /* the numbers of that one count on, and are still to be told */
+            ledger_forget(session, stream);
         list_remove(link);
         list_remove(&stream->holding);
         stream_drop(session, stream);
     }
+    context->legacy = NULL;
 }
 
 void streams_free(struct session *session)
 {
-    for (int i = 0; i < session->device_count; i++) {
-        struct stream *legacy = session->devices[i].legacy;
-        if (!legacy)
-            continue;
-        ledger_forget(session, legacy);
-        stream_drop(session, legacy);
-        session->devices[i].legacy = NULL;
-    }
+    ledger_stop(session);
     for (struct stream *stream; (stream = completion_progressed(session));)
         stream_drop(session, stream);
 }

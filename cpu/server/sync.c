@@ -1,5 +1,5 @@
 /*
- * sync.c: synchronisation of a stream and of a device. See stream.c on markers.
+ * sync.c: synchronisation of a stream and of a context. See stream.c on markers.
  *
  * What is complete already is answered at once, after a synchronisation of the driver's own that cannot block then
  * and that makes it print what kernels left. Otherwise a marker is set and the completion thread answers.
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* A wait that several streams must end: DEVICE_SYNC, and the legacy stream behind blocking ones. */
+/* A wait that several streams must end: CONTEXT_SYNC, and the legacy stream behind blocking ones. */
 struct group {
     _Atomic unsigned pending;
     _Atomic int result;
@@ -85,9 +85,9 @@ static void group_dropped(struct session *session, struct call *call, CUresult r
 
 static const struct operation group_operation = { .issue = group_issue, .dropped = group_dropped };
 
-/* A part for each stream of the device that may have work: all, or the blocking ones. The call is answered by the
+/* A part for each stream of the context that may have work: all, or the blocking ones. The call is answered by the
    last part. 1 + parts are pending until the end of this function. */
-static void group_start(struct session *session, struct device *device, uint32_t xid, const struct procedure *procedure,
+static void group_start(struct session *session, struct context *context, uint32_t xid, const struct procedure *procedure,
                         bool only_blocking)
 {
     struct group *group = calloc(1, sizeof *group);
@@ -99,8 +99,8 @@ static void group_start(struct session *session, struct device *device, uint32_t
     group->xid = xid;
     for (int blocking = only_blocking; blocking < 2; blocking++) {
         struct stream *next;
-        for (struct stream *stream = stream_busy(session, device, blocking, NULL); stream; stream = next) {
-            next = stream_busy(session, device, blocking, stream);
+        for (struct stream *stream = stream_busy(session, context, blocking, NULL); stream; stream = next) {
+            next = stream_busy(session, context, blocking, stream);
             struct call part = { .procedure = procedure, .xid = xid, .group = group, .stream = stream, .order = ++session->order };
             stream_hold(stream);
             atomic_fetch_add(&group->pending, 1);
@@ -110,21 +110,21 @@ static void group_start(struct session *session, struct device *device, uint32_t
     group_part(session, group, CUDA_SUCCESS);
 }
 
-void serve_device_sync(struct session *session, struct call *call)
+void serve_context_sync(struct session *session, struct call *call)
 {
-    struct device *device = device_find(session, call->args.device.device);
-    CUresult r = device ? device_use(session, device) : CUDA_ERROR_INVALID_DEVICE;
+    struct context *context = context_find(session, call->args.context.context);
+    CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
     if (r != CUDA_SUCCESS) {
         call_fail(session, call, r);
         return;
     }
-    bool busy = stream_busy(session, device, false, NULL) || stream_busy(session, device, true, NULL);
+    bool busy = stream_busy(session, context, false, NULL) || stream_busy(session, context, true, NULL);
     if (!busy && atomic_load(&session->completion.watching) == 0) {
         completion_settle(session);
         session_reply_plain(session, call->xid, session->gpu->CtxSynchronize(), true);      /* idle: prints, and reports */
         return;
     }
-    group_start(session, device, call->xid, call->procedure, false);
+    group_start(session, context, call->xid, call->procedure, false);
 }
 
 /* ---- one stream ---- */
@@ -152,8 +152,8 @@ static int stream_sync_issue(struct session *session, struct call *call)
     if (r != CUDA_ERROR_NOT_READY)
         return (int)r;
     /* Busy with nothing of its own: the legacy stream, as its driver sees it behind the blocking ones. */
-    if (stream == stream->device->legacy && atomic_load(&stream->done) >= stream->issued) {
-        group_start(session, stream->device, call->xid, call->procedure, true);
+    if (stream == stream->context->legacy && atomic_load(&stream->done) >= stream->issued) {
+        group_start(session, stream->context, call->xid, call->procedure, true);
         return CUDA_SUCCESS;
     }
     struct sync_waiter *sync = malloc(sizeof *sync);

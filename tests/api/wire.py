@@ -18,13 +18,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import api  # noqa: E402
 
 # Connecting, the first use of a device or module, host memory of the library's own, and what the server asks for.
-ALWAYS = {"HELLO", "WINDOW", "EVENTS", "ABANDON", "LANE", "DEVICE_INIT", "HOST_ADD", "HOST_REMOVE", "RECALLED"}
+ALWAYS = {"HELLO", "WINDOW", "EVENTS", "ABANDON", "LANE", "CONTEXT_RETAIN", "HOST_ADD", "HOST_REMOVE", "RECALLED"}
 ALWAYS |= {"MAP", "UNMAP", "IMAGE", "IMAGE_DATA", "MODULE_LOAD", "MODULE_UNLOAD", "FUNCTION_GET"}
 # What a procedure may bring with it: freeing waits for the device; behind a copy that returned early there is an event
 # (returned.c); copies of rows and between host memory may be made of plain copies and a host function.
 ALSO = {
-    "UNMAP": {"DEVICE_SYNC"},
-    "HOST_REMOVE": {"DEVICE_SYNC"},
+    "UNMAP": {"CONTEXT_SYNC"},
+    "HOST_REMOVE": {"CONTEXT_SYNC"},
     "COPY": {"EVENT_CREATE", "EVENT_RECORD", "HOST_FUNCTION"},
     "COPY_BOX": {"EVENT_CREATE", "EVENT_RECORD", "COPY", "COPY_WAITED"},
 }

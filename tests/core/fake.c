@@ -105,19 +105,19 @@ static void map(rpc_request *r)
     uint64_t limit = fake_options.memory ? fake_options.memory : UINT64_C(1) << 30;
     bool aligned = a.address % GRANULARITY == 0 && a.size && a.piece && a.piece % GRANULARITY == 0 && a.size % a.piece == 0 &&
                    a.least && a.least % a.piece == 0 && a.least <= a.size;
-    if (fake_mapped[a.device] + a.size > limit)
+    if (fake_mapped[a.context] + a.size > limit)
         a.size = a.least;
     for (struct fake_piece *p = fake.pieces; p; p = p->next)
         if (a.address < p->address + p->size && p->address < a.address + a.size)
             aligned = false;
-    int result = !aligned ? 1 : fake_mapped[a.device] + a.size > limit ? 2 : 0;
+    int result = !aligned ? 1 : fake_mapped[a.context] + a.size > limit ? 2 : 0;
     if (!result) {
         for (uint64_t at = 0; at < a.size; at += a.piece) {
             struct fake_piece *p = malloc(sizeof *p);
-            *p = (struct fake_piece){ a.address + at, a.piece, a.device, calloc(1, a.piece), fake.pieces };
+            *p = (struct fake_piece){ a.address + at, a.piece, (int)a.context, calloc(1, a.piece), fake.pieces };
             fake.pieces = p;
         }
-        fake_mapped[a.device] += a.size;
+        fake_mapped[a.context] += a.size;
     }
     FAKE_REPLY(map_result, rpc_request_xid(r), result, .size = a.size);
 }
@@ -129,12 +129,12 @@ static void unmap(rpc_request *r)
     uint64_t found = 0;
     for (struct fake_piece **at = &fake.pieces; *at;) {
         struct fake_piece *p = *at;
-        if (p->address < a.address || p->address + p->size > a.address + a.size || p->device != a.device) {
+        if (p->address < a.address || p->address + p->size > a.address + a.size || p->device != (int)a.context) {
             at = &p->next;
             continue;
         }
         found += p->size;
-        fake_mapped[a.device] -= p->size;
+        fake_mapped[a.context] -= p->size;
         *at = p->next;
         free(p->bytes);
         free(p);
@@ -162,7 +162,7 @@ static void module_load(rpc_request *r)
         symbols[i] = strcmp(a.symbols.symbols_val[i], "missing") == 0
                      ? (flyt_symbol){ .result = 500 }
                      : (flyt_symbol){ .address = UINT64_C(0x700000000000) + 4096u * (unsigned)a.symbols.symbols_val[i][0]
-                                                 + ((uint64_t)a.device << 32), .size = 64 };
+                                                 + ((uint64_t)a.context << 32), .size = 64 };
     FAKE_REPLY(module_load_result, rpc_request_xid(r), 0, .symbols = { a.symbols.symbols_len, symbols });
     xdr_free((xdrproc_t)xdr_module_load_args, &a);
 }
@@ -205,13 +205,13 @@ static void query(rpc_request *r, bool event)
     FAKE_REPLY(plain_result, rpc_request_xid(r), done ? 0 : 600);
 }
 
-static void reset_device(rpc_request *r)
+static void reset_context(rpc_request *r)
 {
-    device_args a;
-    arguments(r, (xdrproc_t)xdr_device_args, &a);
+    context_args a;
+    arguments(r, (xdrproc_t)xdr_context_args, &a);
     for (struct fake_piece **at = &fake.pieces; *at;) {
         struct fake_piece *p = *at;
-        if (p->device != a.device) {
+        if (p->device != (int)a.context) {
             at = &p->next;
             continue;
         }
@@ -219,7 +219,7 @@ static void reset_device(rpc_request *r)
         free(p->bytes);
         free(p);
     }
-    fake_mapped[a.device] = 0;
+    fake_mapped[a.context] = 0;
     FAKE_REPLY(plain_result, rpc_request_xid(r), 0);
 }
 
@@ -283,8 +283,8 @@ static void call(rpc_request *r)
     case FLYT_EVENTS:
         events(r);
         break;
-    case FLYT_DEVICE_SYNC:
-        wait_later(r, &fake.device_syncs, (xdrproc_t)xdr_device_args);
+    case FLYT_CONTEXT_SYNC:
+        wait_later(r, &fake.device_syncs, (xdrproc_t)xdr_context_args);
         break;
     case FLYT_EVENT_SYNC:
         wait_later(r, &fake.event_syncs, (xdrproc_t)xdr_event_args);
@@ -298,7 +298,7 @@ static void call(rpc_request *r)
     case FLYT_STREAM_CREATE: {
         stream_create_args a;
         arguments(r, (xdrproc_t)xdr_stream_create_args, &a);
-        fake.queues[a.stream].device = a.device;
+        fake.queues[a.stream].device = (int)a.context;
         fake.queues[a.stream].done = fake.counted[a.stream] = 0;
         break;
     }
@@ -317,11 +317,11 @@ static void call(rpc_request *r)
     case FLYT_MEMORY_INFO:
         FAKE_REPLY(memory_info_result, xid, 0, .free = (UINT64_C(1) << 30) - fake_mapped[0], .total = UINT64_C(1) << 30);
         break;
-    case FLYT_DEVICE_INIT:
+    case FLYT_CONTEXT_RETAIN:
         FAKE_REPLY(plain_result, xid, 0);
         break;
-    case FLYT_DEVICE_RESET:
-        reset_device(r);
+    case FLYT_CONTEXT_RESET:
+        reset_context(r);
         break;
     case FLYT_IMAGE:
         FAKE_REPLY(image_result, xid, 0, .present = fake_calls[FLYT_IMAGE] > 1);

@@ -237,7 +237,7 @@ void fake_advance(void)
         }
     }
     for (struct fake_op **at = &fake.device_syncs, *op; (op = *at);) {
-        if (!all_empty(op->a.device.device)) {
+        if (!all_empty((int)op->a.context.context)) {
             at = &op->next;
             continue;
         }

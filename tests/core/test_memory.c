@@ -174,7 +174,7 @@ static void body_freed_addresses(void)
     CHECK(launch("hold", stream, NULL) == 0);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, body_free_other, (void *)(uintptr_t)used) == 0);
-    while (!fake_calls[FLYT_DEVICE_SYNC])
+    while (!fake_calls[FLYT_CONTEXT_SYNC])
         usleep(1000);
     for (int i = 0; i < 30; i++) {
         other = allocate(4 * MIB);
@@ -206,11 +206,11 @@ static void body_malloc_free_messages(void)
     /* With work outstanding a free waits for it. */
     uint64_t other = allocate(4096);
     CHECK(fill(0, keep, 4, 1) == 0);
-    CHECK(fake_calls[FLYT_DEVICE_SYNC] == 0);
+    CHECK(fake_calls[FLYT_CONTEXT_SYNC] == 0);
     CHECK(core_memory_free(other) == 0);
-    CHECK(fake_calls[FLYT_DEVICE_SYNC] == 1);
+    CHECK(fake_calls[FLYT_CONTEXT_SYNC] == 1);
     CHECK(core_memory_free(keep) == 0);
-    CHECK(fake_calls[FLYT_DEVICE_SYNC] == 1);
+    CHECK(fake_calls[FLYT_CONTEXT_SYNC] == 1);
 }
 
 TEST(memory, body_allocator, body_out_of_memory, body_give_back, body_malloc_free_messages, body_long_run, body_idle_credit, body_freed_addresses)

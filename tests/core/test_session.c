@@ -126,7 +126,7 @@ static void body_attach(void)
     for (int i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
     CHECK(fake_calls[FLYT_HELLO] == 1);
-    CHECK(fake_calls[FLYT_DEVICE_INIT] == 1);
+    CHECK(fake_calls[FLYT_CONTEXT_RETAIN] == 1);
     int value, count;
     CHECK(core_device_count(&count) == 0 && count == 2);
     CHECK(core_driver_version(&value) == 0 && value == 13000);
@@ -365,7 +365,7 @@ static void use_until_lost(void)
 static void loss_at_each_stage(void **unused)
 {
     (void)unused;
-    static const uint32_t stages[] = { FLYT_EVENTS, FLYT_DEVICE_INIT, FLYT_MAP, FLYT_STREAM_CREATE, FLYT_EVENT_CREATE, FLYT_COPY_IN,
+    static const uint32_t stages[] = { FLYT_EVENTS, FLYT_CONTEXT_RETAIN, FLYT_MAP, FLYT_STREAM_CREATE, FLYT_EVENT_CREATE, FLYT_COPY_IN,
                                        FLYT_EVENT_RECORD, FLYT_COPY_OUT, FLYT_STREAM_SYNC, FLYT_IMAGE, FLYT_IMAGE_DATA,
                                        FLYT_MODULE_LOAD, FLYT_FUNCTION_GET, FLYT_LAUNCH };
     for (unsigned i = 0; i < sizeof stages / sizeof stages[0]; i++) {
@@ -374,12 +374,12 @@ static void loss_at_each_stage(void **unused)
         assert_int_equal(isolated_output(use_until_lost, 60, output, sizeof output), 0);
         assert_true(strstr(output, "is lost") || strstr(output, "went away"));
     }
-    static const uint32_t mute[] = { FLYT_DEVICE_INIT, FLYT_STREAM_SYNC, FLYT_LAUNCH };
+    static const uint32_t mute[] = { FLYT_CONTEXT_RETAIN, FLYT_STREAM_SYNC, FLYT_LAUNCH };
     for (unsigned i = 0; i < sizeof mute / sizeof mute[0]; i++) {
         fake_options = (struct fake_options){ .silent_from = mute[i] };
         says(use_until_lost, "is lost");
     }
-    static const uint32_t garbage[] = { FLYT_DEVICE_INIT, FLYT_MAP, FLYT_COPY_OUT, FLYT_EVENTS, FLYT_MODULE_LOAD };
+    static const uint32_t garbage[] = { FLYT_CONTEXT_RETAIN, FLYT_MAP, FLYT_COPY_OUT, FLYT_EVENTS, FLYT_MODULE_LOAD };
     for (unsigned i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
         fake_options = (struct fake_options){ .garbage_at = garbage[i] };
         assert_int_equal(isolated(use_until_lost, 60), 0);
@@ -405,7 +405,7 @@ static void body_loss_wakes(void)
     CHECK(core_launch(0, &(struct core_launch){ .function = f, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) == 0);
     pthread_t thread;
     pthread_create(&thread, NULL, wait_for_ever, NULL);
-    while (!fake_calls[FLYT_DEVICE_SYNC])
+    while (!fake_calls[FLYT_CONTEXT_SYNC])
         usleep(1000);
     fake_cut();
     pthread_join(thread, NULL);

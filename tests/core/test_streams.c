@@ -121,8 +121,8 @@ static void body_heard(void)
     CHECK(core_stream_synchronize(0, s) == 0 && core_event_synchronize(e) == 0);
     CHECK(fake_calls[FLYT_STREAM_SYNC] == asked + 1 && fake_calls[FLYT_EVENT_SYNC] == 0);
     CHECK(core_event_record(0, e, s, 0) == 0 && core_device_synchronize(0) == 0);
-    asked = fake_calls[FLYT_DEVICE_SYNC];
-    CHECK(core_device_synchronize(0) == 0 && fake_calls[FLYT_DEVICE_SYNC] == asked);
+    asked = fake_calls[FLYT_CONTEXT_SYNC];
+    CHECK(core_device_synchronize(0) == 0 && fake_calls[FLYT_CONTEXT_SYNC] == asked);
 }
 
 /* What the server publishes is believed without a message, unless it cannot be; a new stream of an id begins at 0. */

@@ -111,7 +111,7 @@ static void garbage_arguments(void **state)
     struct service *service = server_side(&fd);
     struct words call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION_1, FLYT_MODULE_LOAD);
     words_add(&call, 1);                                                      /* module */
-    words_add(&call, 0);                                                      /* device */
+    words_add(&call, 0);                                                      /* context */
     for (unsigned i = 0; i < FLYT_HASH_SIZE / 4; i++)
         words_add(&call, 0);
     words_add(&call, 3);                                                      /* symbols: three are announced, one comes */
@@ -123,7 +123,7 @@ static void garbage_arguments(void **state)
     assert_int_equal(server_side_end(service, fd, why), -EPROTO);
 
     service = server_side(&fd);                                         /* bytes left over */
-    call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION_1, FLYT_DEVICE_SYNC);
+    call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION_1, FLYT_CONTEXT_SYNC);
     words_add(&call, 1);
     words_add(&call, 1);
     words_send(fd, &call);

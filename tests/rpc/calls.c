@@ -47,11 +47,11 @@ static void stubs(void **state)
     assert_int_equal(strncmp(joint->kind, rpc_client_transport(joint->client), strlen(rpc_client_transport(joint->client))), 0);
 
     for (int i = 0; i < 100; i++) {
-        device_args device = { .device = i };
+        context_args context = { .context = (flyt_id)i };
         memory_info_result info = { 0 };
         set_args set = { .stream = 3, .value = (unsigned)i + 1 };
         assert_int_equal(flyt_set_1(&set, NULL, stub), RPC_SUCCESS);
-        assert_int_equal(flyt_memory_info_1(&device, &info, stub), RPC_SUCCESS);
+        assert_int_equal(flyt_memory_info_1(&context, &info, stub), RPC_SUCCESS);
         assert_int_equal(info.total, i);
         assert_int_equal(info.free, i + 1);
         xdr_free((xdrproc_t)xdr_memory_info_result, &info);

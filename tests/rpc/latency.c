@@ -63,9 +63,9 @@ static int compare(const void *a, const void *b)
 
 static void wait_for_all(void)
 {
-    device_args device = { 0 };
+    context_args context = { 0 };
     memory_info_result info = { 0 };
-    if (flyt_memory_info_1(&device, &info, rpc_client_stub(client)) != RPC_SUCCESS)
+    if (flyt_memory_info_1(&context, &info, rpc_client_stub(client)) != RPC_SUCCESS)
         exit(1);
 }
 

@@ -37,7 +37,7 @@ static void lost(void *context, const char *reason)
 
 struct heap_call {
     struct rpc_call    call;
-    device_args        args;
+    context_args       args;
     memory_info_result result;
     struct joint      *joint;
 };
@@ -56,7 +56,7 @@ static bool submit_and_forget(struct joint *joint)
 {
     struct heap_call *heap = calloc(1, sizeof *heap);
     heap->joint = joint;
-    heap->call = (struct rpc_call){ .procedure = FLYT_MEMORY_INFO, .encode = (xdrproc_t)xdr_device_args,
+    heap->call = (struct rpc_call){ .procedure = FLYT_MEMORY_INFO, .encode = (xdrproc_t)xdr_context_args,
         .args = &heap->args, .decode = (xdrproc_t)xdr_memory_info_result, .result = &heap->result,
         .done = free_call, .context = heap };
     atomic_fetch_add(&joint->submitted, 1);
@@ -75,7 +75,7 @@ static void *work(void *context)
     test_pattern(1, bytes, BIG);
     for (unsigned i = 0;; i++) {
         set_args set = { .stream = 63 };
-        device_args device = { 0 };
+        context_args asked = { 0 };
         memory_info_result info = { 0 };
         copy_in_args in = { .to = 1, .data = { .kind = FLYT_BULK_INLINE } };
         in.data.flyt_bulk_u.bytes.bytes_val = bytes;
@@ -85,7 +85,7 @@ static void *work(void *context)
         bool good = true;
         switch (i % 5) {
         case 0: good = flyt_set_1(&set, NULL, stub) == RPC_SUCCESS; break;
-        case 1: good = flyt_memory_info_1(&device, &info, stub) == RPC_SUCCESS; break;
+        case 1: good = flyt_memory_info_1(&asked, &info, stub) == RPC_SUCCESS; break;
         case 2: good = flyt_copy_in_1(&in, NULL, stub) == RPC_SUCCESS; break;
         case 3: good = flyt_copy_out_1(&out, &result, stub) == RPC_SUCCESS; break;
         case 4: good = submit_and_forget(joint); break;

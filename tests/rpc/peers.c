@@ -95,7 +95,7 @@ static void expect_loss(struct client_side *side, struct asked *asked, const cha
     assert_int_equal(side->losses, 1);
     if (!strstr(side->reason, because))
         fail_msg("\"%s\" does not say \"%s\"", side->reason, because);
-    struct rpc_call again = { .procedure = FLYT_DEVICE_SYNC, .encode = (xdrproc_t)xdr_stream_args, .args = &asked->args };
+    struct rpc_call again = { .procedure = FLYT_CONTEXT_SYNC, .encode = (xdrproc_t)xdr_stream_args, .args = &asked->args };
     assert_int_equal(rpc_client_submit(side->client, &again), RPC_CANTSEND);
     assert_int_equal(side->losses, 1);
 }
@@ -327,12 +327,12 @@ static void killed_server(void **state)
     rpc_client *client;
     assert_int_equal(rpc_channel_from_fd(fds[0], &channel, NULL), 0);
     assert_int_equal(rpc_client_create(channel, &rpc_flyt_program, 10, NULL, NULL, &client, NULL), 0);
-    device_args device = { .device = 1 };
+    context_args context = { .context = 1 };
     plain_result result = { 0 };
-    assert_int_equal(flyt_device_sync_1(&device, &result, rpc_client_stub(client)), RPC_SUCCESS);
-    device.device = TEST_DIE;
-    assert_int_equal(flyt_device_sync_1(&device, &result, rpc_client_stub(client)), RPC_CANTRECV);
-    assert_int_equal(flyt_device_sync_1(&device, &result, rpc_client_stub(client)), RPC_CANTSEND);
+    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_SUCCESS);
+    context.context = TEST_DIE;
+    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_CANTRECV);
+    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_CANTSEND);
     assert_int_equal(waitpid(child, NULL, 0), child);
     rpc_client_destroy(client);
 }
@@ -345,20 +345,20 @@ static void forked(void **state)
     test_channels(*state, channels);
     struct service *service = service_start(channels[1]);
     assert_int_equal(rpc_client_create(channels[0], &rpc_flyt_program, 10, NULL, NULL, &client, NULL), 0);
-    device_args device = { .device = 5 };
+    context_args context = { .context = 5 };
     plain_result result = { 0 };
-    assert_int_equal(flyt_device_sync_1(&device, &result, rpc_client_stub(client)), RPC_SUCCESS);
+    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_SUCCESS);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         rpc_client_abandon(client);
-        bool refused = flyt_device_sync_1(&device, &result, rpc_client_stub(client)) == RPC_CANTSEND;
+        bool refused = flyt_context_sync_1(&context, &result, rpc_client_stub(client)) == RPC_CANTSEND;
         _exit(refused && rpc_client_lost(client) ? 0 : 1);
     }
     int how;
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
-    assert_int_equal(flyt_device_sync_1(&device, &result, rpc_client_stub(client)), RPC_SUCCESS);
+    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_SUCCESS);
     rpc_client_destroy(client);
     service_join(service);
 }

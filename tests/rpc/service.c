@@ -120,11 +120,11 @@ static bool_t handle_sync(struct service *service, uint32_t procedure, const voi
     case FLYT_MEMORY_INFO: {
         memory_info_result *info = result;
         info->free = atomic_load(&service->async);
-        info->total = (uint64_t)((const device_args *)args)->device;
+        info->total = ((const context_args *)args)->context;
         return TRUE;
     }
-    case FLYT_DEVICE_SYNC:
-        if (((const device_args *)args)->device == TEST_DIE)
+    case FLYT_CONTEXT_SYNC:
+        if (((const context_args *)args)->context == TEST_DIE)
             _exit(9);
         return TRUE;
     case FLYT_STREAM_SYNC:
@@ -258,11 +258,11 @@ void test_socket_pair(int fds[2])
     }
 }
 
-enum clnt_stat test_call(rpc_client *client, int device)
+enum clnt_stat test_call(rpc_client *client, int context)
 {
-    device_args args = { .device = device };
+    context_args args = { .context = (flyt_id)context };
     plain_result result = { 0 };
-    return flyt_device_sync_1(&args, &result, rpc_client_stub(client));
+    return flyt_context_sync_1(&args, &result, rpc_client_stub(client));
 }
 
 void test_loss_note(void *context, const char *reason)

@@ -6,10 +6,10 @@
  *   FLYT_SET                its value must be one more than the last of the same stream
  *   FLYT_COPY_IN            inline bytes must be test_pattern(to, …)
  *   FLYT_COPY_OUT           answers test_pattern(from, size)
- *   FLYT_MEMORY_INFO        free: ASYNC calls so far; total: the device's number
+ *   FLYT_MEMORY_INFO        free: ASYNC calls so far; total: the context
  *   FLYT_STREAM_SYNC        answered later, by another thread, in reversed order of every REVERSED calls
  *   FLYT_EVENTS             answered when service_say is called; the rest of the calls go on
- *   FLYT_DEVICE_SYNC        ends the server's process when device is TEST_DIE
+ *   FLYT_CONTEXT_SYNC       ends the server's process when the context is TEST_DIE
  *   other SYNC procedures   result 0
  */
 #ifndef FLYT_TESTS_RPC_SERVICE_H
@@ -61,8 +61,8 @@ void test_channels(const char *kind, rpc_channel *out[2]);
 /* A pair of unix sockets. */
 void test_socket_pair(int fds[2]);
 
-/* DEVICE_SYNC and its answer. */
-enum clnt_stat test_call(rpc_client *, int device);
+/* CONTEXT_SYNC and its answer. */
+enum clnt_stat test_call(rpc_client *, int context);
 
 /* What a client says of the loss of its server: test_loss_note with one of these. */
 struct test_loss { unsigned count; char reason[RPC_ERROR_SIZE]; };

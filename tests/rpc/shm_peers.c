@@ -106,7 +106,7 @@ static void impossible_positions(void **state)
     for (size_t i = 0; i < 3; i++) {                    /* after good calls, backwards */
         struct service *service = raw_client(&raw);
         for (unsigned k = 0; k < 5; k++)
-            assert_int_equal(put_call(&raw, FLYT_DEVICE_SYNC, k, 48), 48);
+            assert_int_equal(put_call(&raw, FLYT_CONTEXT_SYNC, k, 48), 48);
         uint64_t deadline = clock_now() + 10 * CLOCK_NS_PER_SECOND;
         while (atomic_load(&raw.view.in.control->tail) < 5 && clock_now() < deadline)
             poll(NULL, 0, 1);
@@ -120,7 +120,7 @@ static void impossible_positions(void **state)
     struct service *service = raw_client(&raw);         /* the replies' head, past all that was written */
     atomic_store(&raw.view.in.control->head, UINT64_C(1) << 40);
     for (unsigned i = 0; i < 60000; i++) {
-        put_call(&raw, FLYT_DEVICE_SYNC, 0, 48);
+        put_call(&raw, FLYT_CONTEXT_SYNC, 0, 48);
         ring(&raw);
         if (i % 64 == 0)
             poll(NULL, 0, 1);

@@ -105,9 +105,9 @@ static void *work(void *context)
         if (flyt_set_1(&set, NULL, stub) != RPC_SUCCESS)
             worker->failures++;
         if (i % 16 == 0) {
-            device_args device = { .device = (int)(worker->number * 1000000 + i) };
+            context_args asked = { .context = (flyt_id)(worker->number * 1000000 + i) };
             memory_info_result info = { 0 };
-            if (flyt_memory_info_1(&device, &info, stub) != RPC_SUCCESS || info.total != (unsigned)device.device)
+            if (flyt_memory_info_1(&asked, &info, stub) != RPC_SUCCESS || info.total != asked.context)
                 worker->failures++;
         }
     }
@@ -128,9 +128,9 @@ static void many_threads(const char *kind, bool helper)
         pthread_join(workers[i].thread, NULL);
         assert_int_equal(workers[i].failures, 0);
     }
-    device_args device = { 0 };
+    context_args asked = { 0 };
     memory_info_result info = { 0 };
-    assert_int_equal(flyt_memory_info_1(&device, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+    assert_int_equal(flyt_memory_info_1(&asked, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
     assert_int_equal(info.free, THREADS * CALLS_EACH);
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
     part(joint);
@@ -208,9 +208,9 @@ static void flood_holds_nobody(void **state)
     uint64_t began = clock_now(), longest = 0;
     for (unsigned i = 0; i < ANSWERS; i++) {
         uint64_t asked = clock_now();
-        device_args device = { 0 };
+        context_args which = { 0 };
         memory_info_result info = { 0 };
-        assert_int_equal(flyt_memory_info_1(&device, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+        assert_int_equal(flyt_memory_info_1(&which, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
         longest = clock_now() - asked > longest ? clock_now() - asked : longest;
         if (i % 20 == 0) {                          /* and the helper still hears the server */
             uint64_t seen = atomic_load(&joint->events_seen);
@@ -261,9 +261,9 @@ static void *chat(void *context)
 {
     struct worker *worker = context;
     while (atomic_load(&worker->joint->events_seen) < 150) {
-        device_args device = { 0 };
+        context_args asked = { 0 };
         memory_info_result info = { 0 };
-        if (flyt_memory_info_1(&device, &info, rpc_client_stub(worker->joint->client)) != RPC_SUCCESS)
+        if (flyt_memory_info_1(&asked, &info, rpc_client_stub(worker->joint->client)) != RPC_SUCCESS)
             worker->failures++;
         worker->calls++;
     }
@@ -293,7 +293,7 @@ enum { CHAINS = 16, CHAIN_LENGTH = 200 };
 struct link {
     struct rpc_call     call;
     struct joint       *joint;
-    device_args         args;
+    context_args        args;
     memory_info_result  result;
     unsigned            left;
     _Atomic unsigned   *finished;
@@ -303,9 +303,9 @@ struct link {
 static void next_link(struct rpc_call *call, void *context)
 {
     struct link *link = context;
-    if (call->status != RPC_SUCCESS || link->result.total != (uint64_t)link->args.device)
+    if (call->status != RPC_SUCCESS || link->result.total != link->args.context)
         link->failures++;
-    set_args set = { .stream = 40 + (unsigned)link->args.device % 16, .value = CHAIN_LENGTH + 1 - link->left };
+    set_args set = { .stream = 40 + link->args.context % 16, .value = CHAIN_LENGTH + 1 - link->left };
     if (flyt_set_1(&set, NULL, rpc_client_stub(link->joint->client)) != RPC_SUCCESS)
         link->failures++;
     if (--link->left == 0 || link->failures > 0) {
@@ -329,11 +329,11 @@ static void done_functions(void **state)
     memset(links, 0, sizeof links);
     for (unsigned i = 0; i < CHAINS; i++) {
         links[i].joint = joint;
-        links[i].args.device = (int)i;
+        links[i].args.context = (flyt_id)i;
         links[i].left = CHAIN_LENGTH;
         links[i].finished = &finished;
         links[i].call = (struct rpc_call){ .procedure = FLYT_MEMORY_INFO,
-            .encode = (xdrproc_t)xdr_device_args, .args = &links[i].args,
+            .encode = (xdrproc_t)xdr_context_args, .args = &links[i].args,
             .decode = (xdrproc_t)xdr_memory_info_result, .result = &links[i].result,
             .done = next_link, .context = &links[i] };
         assert_int_equal(rpc_client_submit(joint->client, &links[i].call), RPC_SUCCESS);
@@ -345,9 +345,9 @@ static void done_functions(void **state)
     for (unsigned i = 0; i < CHAINS; i++)
         assert_int_equal(links[i].failures, 0);
     assert_int_equal(rpc_client_flush(joint->client), 0);
-    device_args device = { 0 };
+    context_args asked = { 0 };
     memory_info_result info = { 0 };
-    assert_int_equal(flyt_memory_info_1(&device, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+    assert_int_equal(flyt_memory_info_1(&asked, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
     assert_int_equal(info.free, CHAINS * CHAIN_LENGTH);
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
     part(joint);
@@ -413,9 +413,9 @@ static void one_thread_both_full(void **state)
         in.data.flyt_bulk_u.bytes.bytes_len = BIG;
         assert_int_equal(flyt_copy_in_1(&in, NULL, stub), RPC_SUCCESS);
     }
-    device_args device = { 0 };
+    context_args asked = { 0 };
     memory_info_result info = { 0 };
-    assert_int_equal(flyt_memory_info_1(&device, &info, stub), RPC_SUCCESS);
+    assert_int_equal(flyt_memory_info_1(&asked, &info, stub), RPC_SUCCESS);
     assert_int_equal(atomic_load(&big_replies), ROUNDS);
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
     free(bytes);
@@ -436,9 +436,9 @@ static void many_threads_both_full(void **state)
         pthread_join(workers[i].thread, NULL);
         assert_int_equal(workers[i].failures, 0);
     }
-    device_args device = { 0 };
+    context_args asked = { 0 };
     memory_info_result info = { 0 };
-    assert_int_equal(flyt_memory_info_1(&device, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+    assert_int_equal(flyt_memory_info_1(&asked, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
     assert_int_equal(info.free, THREADS * 12);
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
     part(joint);

@@ -18,7 +18,7 @@ static void measure(const char *what, struct peer *peer)
     assert_int_equal(peer_function(peer, 1, 1, "add", &bytes), 0);
     uint64_t start = clock_now();
     for (int i = 0; i < WAITED; i++)
-        peer_device_sync(peer);
+        peer_context_sync(peer);
     double waited = (double)(clock_now() - start) / WAITED / 1e3;
     start = clock_now();
     for (int i = 0; i < WAITED; i++) {
@@ -33,12 +33,12 @@ static void measure(const char *what, struct peer *peer)
     start = clock_now();
     for (int i = 0; i < LAUNCHES; i++)
         peer_launch(peer, 1, 0, 1, 1, "123456789012", 12);
-    peer_device_sync(peer);
+    peer_context_sync(peer);
     double rate = LAUNCHES / ((double)(clock_now() - start) / 1e9) / 1e3;
     start = clock_now();
     for (int i = 0; i < COPIES; i++)
         peer_copy_in(peer, 0, peer->base, block, sizeof block);
-    peer_device_sync(peer);
+    peer_context_sync(peer);
     double in = COPIES / ((double)(clock_now() - start) / 1e9) / 1e3;
     start = clock_now();
     for (int i = 0; i < COPIES; i++)

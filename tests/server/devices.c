@@ -22,7 +22,7 @@ struct fixture { struct peer peer; uint64_t at[2]; };
 
 static int device_map(struct fixture *f, int device)
 {
-    map_args args = { .device = device, .address = f->at[device], .size = f->peer.granule };
+    map_args args = { .context = (flyt_id)device, .address = f->at[device], .size = f->peer.granule };
     map_result result = { 0 };
     assert_int_equal(flyt_map_1(&args, &result, f->peer.stub), RPC_SUCCESS);
     peer_note(&f->peer, &result.head);
@@ -35,13 +35,13 @@ static void device_begin(struct fixture *f, int device)
 {
     uint32_t bytes;
     f->at[device] = f->peer.base + (uint64_t)device * f->peer.granule;
-    assert_int_equal(PLAIN(f, device_init, device_args, { device }), 0);
+    assert_int_equal(PLAIN(f, context_retain, context_retain_args, { (flyt_id)device, device }), 0);
     assert_int_equal(device_map(f, device), 0);
-    stream_create_args stream = { 64 + (uint32_t)device, device, 1, 0 };
+    stream_create_args stream = { 64 + (uint32_t)device, (flyt_id)device, 1, 0 };
     flyt_stream_create_1(&stream, NULL, f->peer.stub);
     if (device == 0)
         assert_int_equal(peer_load(&f->peer, 1, kernels_ptx, NULL, 0), 0);      /* also sends the image */
-    module_load_args load = { .module = (flyt_id)device + 1, .device = device };
+    module_load_args load = { .module = (flyt_id)device + 1, .context = (flyt_id)device };
     module_load_result loaded = { 0 };
     hash_bytes(kernels_ptx, sizeof kernels_ptx, (uint8_t *)load.hash);
     assert_int_equal(flyt_module_load_1(&load, &loaded, f->peer.stub), RPC_SUCCESS);
@@ -50,7 +50,7 @@ static void device_begin(struct fixture *f, int device)
     assert_int_equal(peer_function(&f->peer, (uint32_t)device + 1, (uint32_t)device + 1, "add", &bytes), 0);
     assert_int_equal(peer_function(&f->peer, (uint32_t)device + 11, (uint32_t)device + 1, "spin", &bytes), 0);
     peer_set(&f->peer, 64 + (uint32_t)device, f->at[device], f->peer.granule, 0, 1);
-    assert_int_equal(PLAIN(f, device_sync, device_args, { device }), 0);
+    assert_int_equal(PLAIN(f, context_sync, context_args, { (flyt_id)device }), 0);
 }
 
 static int setup(void **state)
@@ -128,10 +128,10 @@ static void events_cross(void **state)
     assert_int_equal(f->peer.last.latched, 0);
     /* what belongs to one device is no use on the other */
     peer_event_record(&f->peer, 0, 65);
-    assert_int_equal(PLAIN(f, device_sync, device_args, { 1 }), 0);
+    assert_int_equal(PLAIN(f, context_sync, context_args, { 1 }), 0);
     assert_int_equal(f->peer.last.latched, 400);
     peer_launch(&f->peer, 1, 65, 1, 1, "123456789012", 12);
-    assert_int_equal(PLAIN(f, device_sync, device_args, { 1 }), 0);
+    assert_int_equal(PLAIN(f, context_sync, context_args, { 1 }), 0);
     assert_int_equal(f->peer.last.latched, 400);
 }
 
@@ -141,13 +141,13 @@ static void reset_leaves_the_other_alone(void **state)
     uint32_t value = 5;
     peer_copy_in(&f->peer, 65, f->at[1], &value, 4);
     add(f, 1, f->at[1]);
-    assert_int_equal(PLAIN(f, device_reset, device_args, { 0 }), 0);
+    assert_int_equal(PLAIN(f, context_reset, context_args, { 0 }), 0);
     assert_int_equal(peer_stream_sync(&f->peer, 64), 400);
     assert_int_equal(peer_copy_out(&f->peer, 65, NULL, f->at[0], 4), 1);
     add(f, 1, f->at[1]);
     assert_int_equal(peer_copy_out(&f->peer, 65, &value, f->at[1], 4), 0);
     assert_int_equal(value, 7);
-    assert_int_equal(PLAIN(f, device_sync, device_args, { 0 }), 201);     /* not active */
+    assert_int_equal(PLAIN(f, context_sync, context_args, { 0 }), 201);     /* not active */
     device_begin(f, 0);
     add(f, 0, f->at[0]);
     assert_int_equal(peer_copy_out(&f->peer, 64, &value, f->at[0], 4), 0);

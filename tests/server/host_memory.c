@@ -110,7 +110,7 @@ static void copy(struct fixture *f, uint32_t stream, uint64_t to, uint64_t from,
 /* What the copies before it left behind. */
 static int latched(struct fixture *f)
 {
-    assert_int_equal(peer_device_sync(&f->peer), 0);
+    assert_int_equal(peer_context_sync(&f->peer), 0);
     return f->peer.last.latched;
 }
 
@@ -237,11 +237,11 @@ static void outlives_a_reset(void **state)
     struct fixture *f = *state;
     assert_int_equal(add(f, f->host, GRANULE), 0);
     memset((void *)(uintptr_t)f->host, 0x5a, 4096);
-    assert_int_equal(peer_device_reset(&f->peer), 0);
+    assert_int_equal(peer_context_reset(&f->peer), 0);
     assert_int_equal(add(f, f->host + GRANULE, GRANULE), 201);           /* no context */
-    device_args device = { 0 };
+    context_retain_args primary = { 0, 0 };
     plain_result result = { 0 };
-    assert_int_equal(flyt_device_init_1(&device, &result, f->peer.stub), RPC_SUCCESS);
+    assert_int_equal(flyt_context_retain_1(&primary, &result, f->peer.stub), RPC_SUCCESS);
     assert_int_equal(result.head.result, 0);
     assert_int_equal(peer_map(&f->peer, f->base, f->peer.granule), 0);
     assert_int_equal(copy_waited(f, f->base, f->host, 4096), 0);

@@ -33,6 +33,8 @@ static uint32_t id(uint32_t first)
 
 static uint32_t stream(void) { return below(3) ? id(64) : (uint32_t)below(3); }
 static int device(void) { return below(20) ? 0 : (int)any(); }
+/* Context 0 is the primary one, unless somebody else got that id. */
+static uint32_t context(void) { return below(3) ? 0 : id(0); }
 
 static uint64_t host_address(const struct peer *peer)
 {
@@ -141,7 +143,7 @@ static void code_call(struct peer *peer)
         break;
     }
     case 2: {
-        module_load_args args = { .module = id(0), .device = device(), .symbols = { (u_int)below(3), symbols } };
+        module_load_args args = { .module = id(0), .context = context(), .symbols = { (u_int)below(3), symbols } };
         module_load_result result = { 0 };
         image_hash(args.hash);
         ok(flyt_module_load_1(&args, &result, peer->stub));
@@ -158,18 +160,30 @@ static void code_call(struct peer *peer)
     }
 }
 
+static void context_call(struct peer *peer)
+{
+    switch (below(7)) {
+    case 0: case 1: WAIT(context_create, context_create_args, plain_result, { id(0), device(), below(9) ? (u_int)below(3) : (u_int)any() }); break;
+    case 2: WAIT(context_retain, context_retain_args, plain_result, { id(0), device() }); break;
+    case 3: WAIT(context_release, context_args, plain_result, { id(0) }); break;
+    case 4: WAIT(context_destroy, context_args, plain_result, { id(0) }); break;
+    case 5: WAIT(context_destroy, context_args, plain_result, { 1 + (u_int)below(3) }); break;
+    default: WAIT(context_reset, context_args, plain_result, { id(0) }); break;
+    }
+}
+
 static void one_call(struct peer *peer)
 {
     switch (below(28)) {
     case 26: WAIT(host_add, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 27: WAIT(host_remove, host_args, plain_result, { host_address(peer), host_size() }); break;
-    case 0: WAIT(device_sync, device_args, plain_result, { device() }); break;
-    case 1: WAIT(limit_get, limit_args, limit_result, { device(), (int)any() % 20, 0 }); break;
-    case 2: WAIT(limit_set, limit_args, limit_result, { device(), (int)any() % 20, any() }); break;
-    case 3: WAIT(memory_info, device_args, memory_info_result, { device() }); break;
-    case 4: WAIT(map, map_args, map_result, { device(), address(peer), size(peer), below(3) ? 0 : size(peer), below(3) ? 0 : size(peer), (int)below(2) }); break;
+    case 0: WAIT(context_sync, context_args, plain_result, { context() }); break;
+    case 1: WAIT(limit_get, limit_args, limit_result, { context(), (int)any() % 20, 0 }); break;
+    case 2: WAIT(limit_set, limit_args, limit_result, { context(), (int)any() % 20, any() }); break;
+    case 3: WAIT(memory_info, context_args, memory_info_result, { context() }); break;
+    case 4: WAIT(map, map_args, map_result, { context(), address(peer), size(peer), below(3) ? 0 : size(peer), below(3) ? 0 : size(peer), (int)below(2) }); break;
     case 5: WAIT(map, map_args, map_result, { 0, peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule, peer->granule, peer->granule, (int)below(2) }); break;
-    case 6: SEND(unmap, unmap_args, { device(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule }); break;
+    case 6: SEND(unmap, unmap_args, { context(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule }); break;
     case 7: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
     case 8: WAIT(copy_out, copy_out_args, copy_out_result, { stream(), address(peer), size(peer), { below(20) == 0, (u_int)any() } }); break;
     case 9:
@@ -184,12 +198,12 @@ static void one_call(struct peer *peer)
     case 11: WAIT(copy_box_out, copy_box_out_args, copy_out_result, { stream(), box(peer), extent(), { below(20) == 0, (u_int)any() } }); break;
     case 12: SEND(copy_box, copy_box_args, { stream(), box(peer), box(peer), extent() }); break;
     case 13: SEND(set, set_args, { stream(), box(peer), extent(), (u_int)any(), (u_int)below(6) }); break;
-    case 14: SEND(stream_create, stream_create_args, { id(64), device(), below(9) ? (u_int)below(2) : (u_int)any(), 0 }); break;
+    case 14: SEND(stream_create, stream_create_args, { id(64), context(), below(9) ? (u_int)below(2) : (u_int)any(), 0 }); break;
     case 15: SEND(stream_destroy, stream_args, { stream() }); break;
     case 16: WAIT(stream_sync, stream_args, plain_result, { stream() }); break;
     case 17: WAIT(stream_query, stream_args, plain_result, { stream() }); break;
     case 18: SEND(stream_wait, event_wait_args, { stream(), id(0), (u_int)below(3) }); break;
-    case 19: SEND(event_create, event_create_args, { id(0), device(), below(9) ? 2 * (u_int)below(2) : (u_int)any() }); break;
+    case 19: SEND(event_create, event_create_args, { id(0), context(), below(9) ? 2 * (u_int)below(2) : (u_int)any() }); break;
     case 20: SEND(event_destroy, event_args, { id(0) }); break;
     case 21: SEND(event_record, event_record_args, { id(0), stream(), (u_int)below(3) }); break;
     case 22: WAIT(event_sync, event_args, plain_result, { id(0) }); break;
@@ -197,11 +211,13 @@ static void one_call(struct peer *peer)
     case 24: WAIT(event_elapsed, event_elapsed_args, event_elapsed_result, { id(0), id(0) }); break;
     default: code_call(peer); break;
     }
+    if (!below(100))
+        context_call(peer);
     if (!below(300) && strstr(peer->hello.server, "null"))        /* nobody ends it: only where streams do not wait */
         SEND(host_function, host_function_args, { stream(), (u_int)any() });
     if (!below(500)) {
-        WAIT(device_reset, device_args, plain_result, { device() });
-        WAIT(device_init, device_args, plain_result, { 0 });
+        WAIT(context_reset, context_args, plain_result, { context() });
+        WAIT(context_retain, context_retain_args, plain_result, { 0, 0 });
     }
 }
 

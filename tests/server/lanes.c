@@ -182,7 +182,7 @@ static void who_gets_one(void **state)
     assert_false(offer_key(twice, again.key));
     rpc_channel_destroy(twice);
 
-    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
     /* Closed between two records it may be had again. */
     rpc_channel_destroy(lanes[3]);
     uint64_t until = soon(5000);
@@ -190,7 +190,7 @@ static void who_gets_one(void **state)
         usleep(1000);
     lanes[3] = connect_as(peer.hello.session, 4);
     assert_true(offer_key(lanes[3], asked.key));
-    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
     peer_close(&peer);
     for (unsigned i = 0; i < FLYT_MAX_LANES; i++)
         rpc_channel_destroy(lanes[i]);
@@ -213,7 +213,7 @@ static void silent_ones(void **state)
     assert_int_equal(rpc_lane_send(half, &some, 1, 0), 0);
     begin(&next);
     peer_close(&next);
-    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
     uint64_t start = clock_now();
     char byte;
     for (unsigned i = 0; i < FLYT_MAX_LANES + 2; i++) {
@@ -223,7 +223,7 @@ static void silent_ones(void **state)
     assert_true(clock_now() - start < 9 * CLOCK_NS_PER_SECOND);
     rpc_channel *good = connect_as(peer.hello.session, 1);
     assert_true(offer_key(good, asked.key));
-    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
     peer_close(&peer);
     rpc_channel_destroy(good);
     rpc_channel_destroy(half);
@@ -315,9 +315,9 @@ static void synchronised_behind_an_end(void **state)
     flyt_stream_destroy_1(&ended, NULL, peer.stub);
     peer_set(&peer, 0, peer.base, 100, 0x22, 1);
     bool answered = false;
-    device_args args = { 0 };
+    context_args args = { 0 };
     plain_result result = { 0 };
-    struct rpc_call sync = { .procedure = FLYT_DEVICE_SYNC, .encode = (xdrproc_t)xdr_device_args, .args = &args,
+    struct rpc_call sync = { .procedure = FLYT_CONTEXT_SYNC, .encode = (xdrproc_t)xdr_context_args, .args = &args,
                              .decode = (xdrproc_t)xdr_plain_result, .result = &result, .done = arrived, .context = &answered };
     assert_int_equal(rpc_client_submit(peer.client, &sync), RPC_SUCCESS);
     assert_int_equal(peer_stream_query(&peer, 0), CUDA_ERROR_NOT_READY);
@@ -356,7 +356,7 @@ static void cannot_be_made(void **state)
         if (!first)
             assert_int_equal(put_record(one, 1, transfer, 0, bytes, 30000, 0), 0);
     }
-    peer_device_sync(&peer);
+    peer_context_sync(&peer);
     assert_int_not_equal(peer.last.latched, 0);
     for (unsigned i = 0; i < 40; i++, transfer++) {
         assert_int_equal(put_record(one, 1, transfer, 0, bytes, CHUNK, soon(10000)), 0);
@@ -402,7 +402,7 @@ static void beyond_the_window(void **state)
         sent++;
     assert_int_equal(status, -ETIMEDOUT);
     assert_true(sent < 100);
-    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
     peer_copy_in(&peer, 0, peer.base, bytes, 1000);
     expect(&peer, 0, peer.base, bytes, 1000);
     assert_true(memory_used() - before < 100000);              /* KiB: the window, and what sanitizers add */
@@ -506,9 +506,9 @@ static void random_things(void **state)
             if (flyt_copy_in_1(&args, NULL, peer.stub) != RPC_SUCCESS)
                 break;
             if (any() % 50 == 0) {
-                device_args device = { 0 };
+                context_args context = { 0 };
                 plain_result result = { 0 };
-                if (any() % 2 && flyt_device_reset_1(&device, &result, peer.stub) != RPC_SUCCESS)
+                if (any() % 2 && flyt_context_reset_1(&context, &result, peer.stub) != RPC_SUCCESS)
                     break;
                 xdr_free((xdrproc_t)xdr_plain_result, &result);
             }
@@ -520,7 +520,7 @@ static void random_things(void **state)
     free(bytes);
     struct peer peer;
     begin(&peer);
-    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
     peer_close(&peer);
     assert_true(sessions > 1);
 }

@@ -19,7 +19,7 @@ static void begin(struct peer *peer)
     assert_int_equal(peer_function(peer, 1, 1, "add", &bytes), 0);
     assert_int_equal(peer_function(peer, 2, 1, "spin", &bytes), 0);
     peer_set(peer, 0, peer->base, 4096, 0, 1);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
 }
 
 /* The session ends within seconds. */

@@ -134,9 +134,9 @@ void peer_hello(struct peer *peer)
     peer->base = peer->hello.window;
     peer->granule = peer->hello.granularity;
     assert_true(peer->base != 0 && peer->granule >= 65536);
-    device_args device = { 0 };
+    context_retain_args primary = { 0, 0 };
     plain_result result = { 0 };
-    status = flyt_device_init_1(&device, &result, peer->stub);
+    status = flyt_context_retain_1(&primary, &result, peer->stub);
     assert_int_equal(peer_took(peer, status, (xdrproc_t)xdr_plain_result, &result), 0);
 }
 
@@ -242,8 +242,8 @@ int peer_map(struct peer *peer, uint64_t address, uint64_t size)
 
 int peer_stream_sync(struct peer *peer, uint32_t stream) { PLAIN(stream_sync, stream_args, { stream }); }
 int peer_stream_query(struct peer *peer, uint32_t stream) { PLAIN(stream_query, stream_args, { stream }); }
-int peer_device_sync(struct peer *peer) { PLAIN(device_sync, device_args, { 0 }); }
-int peer_device_reset(struct peer *peer) { PLAIN(device_reset, device_args, { 0 }); }
+int peer_context_sync(struct peer *peer) { PLAIN(context_sync, context_args, { 0 }); }
+int peer_context_reset(struct peer *peer) { PLAIN(context_reset, context_args, { 0 }); }
 int peer_event_sync(struct peer *peer, uint32_t event) { PLAIN(event_sync, event_args, { event }); }
 int peer_event_query(struct peer *peer, uint32_t event) { PLAIN(event_query, event_args, { event }); }
 

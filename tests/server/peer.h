@@ -29,7 +29,7 @@ struct server { int pid; int out, log; char uri[2][256]; int uris; };
 void peer_local(struct peer *, const char *gpu);                   /* session code in this process, no HELLO yet */
 void peer_library(struct peer *, const char *gpu);                 /* the same through libflyt-server.so, as a client does it */
 void peer_connect(struct peer *, const char *uri);
-void peer_hello(struct peer *);                                    /* HELLO and DEVICE_INIT of device 0 */
+void peer_hello(struct peer *);                                    /* HELLO; context 0 is the primary one of device 0 */
 void peer_close(struct peer *);                                    /* also the local server, waited for */
 void server_start(struct server *, const char *gpu, const char *const *more);      /* one unix socket, one TCP port */
 int  server_stop(struct server *, int signal);                     /* wait status */
@@ -39,11 +39,11 @@ int  server_children(const struct server *, int *pids, int room);
 /* Calls; each returns head.result and keeps the head's numbers in peer->last. */
 int peer_map(struct peer *, uint64_t address, uint64_t size);
 int peer_stream_sync(struct peer *, uint32_t stream);
-int peer_device_sync(struct peer *);
+int peer_context_sync(struct peer *);
 int peer_event_sync(struct peer *, uint32_t event);
 int peer_event_query(struct peer *, uint32_t event);
 int peer_stream_query(struct peer *, uint32_t stream);
-int peer_device_reset(struct peer *);
+int peer_context_reset(struct peer *);
 int peer_copy_out(struct peer *, uint32_t stream, void *to, uint64_t from, uint64_t size);
 void peer_copy_in(struct peer *, uint32_t stream, uint64_t to, const void *from, uint32_t size);
 void peer_set(struct peer *, uint32_t stream, uint64_t to, uint64_t count, uint32_t value, uint32_t element);

@@ -70,7 +70,7 @@ static void serves_unix_and_tcp(void **state)
         peer_hello(&peer);
         assert_int_equal(peer.hello.in_process, 0);
         assert_int_equal(peer_map(&peer, peer.base, peer.granule), 0);
-        assert_int_equal(peer_device_sync(&peer), 0);
+        assert_int_equal(peer_context_sync(&peer), 0);
         peer_close(&peer);
     }
     int status = server_stop(&server, SIGTERM);
@@ -115,9 +115,9 @@ static void client_notices_killed_worker(void **state)
     /* The one that was there first has the client. */
     uint64_t start = clock_now();
     kill(spare[0], SIGKILL);
-    device_args args = { 0 };
+    context_args args = { 0 };
     plain_result result = { 0 };
-    assert_int_not_equal(flyt_device_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
+    assert_int_not_equal(flyt_context_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
     assert_true(clock_now() - start < CLOCK_NS_PER_SECOND);
     peer_close(&peer);
     children_become(&server, 1, now);
@@ -269,9 +269,9 @@ static void sigterm_ends_busy_workers(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_true(clock_now() - start < 5 * CLOCK_NS_PER_SECOND);
     assert_false(alive(pids[0]) || alive(pids[1]));
-    device_args args = { 0 };
+    context_args args = { 0 };
     plain_result result = { 0 };
-    assert_int_not_equal(flyt_device_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
+    assert_int_not_equal(flyt_context_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
     peer_close(&peer);
 }
 
@@ -335,12 +335,12 @@ static void memory_is_bounded(void **state)
     assert_int_equal(peer_function(&peer, 1, 1, "add", &bytes), 0);
     for (int i = 0; i < 50000; i++)
         peer_launch(&peer, 1, 0, 1, 1, "123456789012", 12);
-    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
     long before = resident_kib(spare[0]);
     uint64_t start = clock_now();
     for (int i = 0; i < PEER_MANY; i++)
         peer_launch(&peer, 1, 0, 1, 1, "123456789012", 12);
-    assert_int_equal(peer_device_sync(&peer), 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
     assert_int_equal(peer.last.latched, 0);
     assert_int_equal(peer_done(&peer, 0), 50000 + PEER_MANY);
     print_message("# %d launches in %.2f s, resident %ld KiB more\n", PEER_MANY, (double)(clock_now() - start) / 1e9,

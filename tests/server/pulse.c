@@ -34,9 +34,9 @@ static void greet(struct peer *peer, uint64_t capabilities)
     assert_int_equal(peer->hello.head.result, 0);
     peer->base = peer->hello.window;
     peer->granule = peer->hello.granularity;
-    device_args device = { 0 };
+    context_retain_args primary = { 0, 0 };
     plain_result result = { 0 };
-    assert_int_equal(flyt_device_init_1(&device, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(flyt_context_retain_1(&primary, &result, peer->stub), RPC_SUCCESS);
 }
 
 /* A client that takes its server for dead after SILENCE, and keeps no EVENTS outstanding. */

@@ -69,7 +69,7 @@ static void map_launch_sync(void **state)
     assert_int_equal(peer_copy_out(peer, 64, NULL, peer->base + 5, 300), 0);
     assert_int_equal(peer_done(peer, 64), 10002);
     peer_set(peer, 0, peer->base, 1000, 7, 4);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer_done(peer, 0), 1);
     assert_int_equal(peer->last.latched, 0);
 }
@@ -84,16 +84,16 @@ static void errors_latch(void **state)
     assert_int_equal(peer_function(peer, 1, 1, "add", &bytes), 0);
     peer_launch(peer, 1, 0, 1, 2048, "123456789012", 12);          /* too many threads */
     peer_launch(peer, 99, 0, 1, 1, NULL, 0);                       /* later, so not reported */
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(peer_done(peer, 0), 2);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 0);
     peer_launch(peer, 1, 0, 1, 1, "1234", 4);                      /* parameters cut short */
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, CUDA_ERROR_INVALID_VALUE);
     peer_launch(peer, 1, 77, 1, 1, "123456789012", 12);            /* no such stream */
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, CUDA_ERROR_INVALID_HANDLE);
 }
 
@@ -121,28 +121,28 @@ static void addresses_are_checked(void **state)
     assert_int_equal(peer_copy_out(peer, 0, NULL, 8, 8), 1);
     assert_int_equal(peer_copy_out(peer, 0, NULL, UINT64_MAX - 3, 8), 1);
     peer_set(peer, 0, base, UINT64_MAX / 2, 0, 4);                        /* overflows */
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     peer_set(peer, 0, base, 8, 0, 3);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     copy_box_args box = { 0, { base, 1024, 16 }, { base + 65536, 1024, 16 }, { 1000, 16, 4 } };
     flyt_copy_box_1(&box, NULL, peer->stub);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 0);
     box.extent.depth = UINT64_MAX / 16;
     flyt_copy_box_1(&box, NULL, peer->stub);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     /* unmapping: exactly what was mapped */
     unmap_args unmap = { 0, base, g };
     flyt_unmap_1(&unmap, NULL, peer->stub);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     unmap.size = 2 * g;
     flyt_unmap_1(&unmap, NULL, peer->stub);
     flyt_unmap_1(&unmap, NULL, peer->stub);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     assert_int_equal(peer_copy_out(peer, 0, NULL, base, 1), 1);
     assert_int_equal(peer_map(peer, base, g), 0);
@@ -157,23 +157,23 @@ static void ids_are_checked(void **state)
     assert_int_equal(peer_event_query(peer, UINT32_MAX), 400);
     assert_int_equal(peer_function(peer, 0, 5, "add", &bytes), 400);
     peer_stream_create(peer, 5, 0);                                       /* a legacy stream's id */
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     peer_stream_create(peer, 64, 0);
     peer_stream_create(peer, 64, 0);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     peer_stream_create(peer, 65, 77);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     stream_args destroy = { 0 };
     flyt_stream_destroy_1(&destroy, NULL, peer->stub);                    /* not the legacy one */
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 400);
     destroy.stream = 64;
     flyt_stream_destroy_1(&destroy, NULL, peer->stub);
     flyt_stream_destroy_1(&destroy, NULL, peer->stub);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 400);
     peer_stream_create(peer, 64, 1);                                      /* the id can be used again */
     assert_int_equal(peer_stream_sync(peer, 64), 0);
@@ -200,7 +200,7 @@ static void events_work(void **state)
     event_args destroy = { 0 };
     flyt_event_destroy_1(&destroy, NULL, peer->stub);
     flyt_event_destroy_1(&destroy, NULL, peer->stub);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 400);
 }
 
@@ -222,11 +222,11 @@ static void images_are_checked(void **state)
     image_data_args data = { .offset = 0, .bytes = { 4, (char *)"abc" } };
     memset(data.hash, 7, sizeof data.hash);
     flyt_image_data_1(&data, NULL, peer->stub);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 200);
     data.offset = 2;
     flyt_image_data_1(&data, NULL, peer->stub);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     module_load_args load = { .module = 9 };
     module_load_result result = { 0 };
@@ -254,20 +254,20 @@ static void reset_gives_all_back(void **state)
     peer_event_create(peer, 0);
     peer_event_record(peer, 0, 64);
     peer_launch(peer, 1, 0, 1, 1, "123456789012", 12);
-    assert_int_equal(peer_device_reset(peer), 0);
+    assert_int_equal(peer_context_reset(peer), 0);
     gpu_null_counted(&count);
     assert_int_equal(count.mapped, 0);
     assert_int_equal(peer_stream_sync(peer, 64), 400);
-    device_args device = { 0 };
+    context_retain_args primary = { 0, 0 };
     plain_result result = { 0 };
-    assert_int_equal(flyt_device_init_1(&device, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(flyt_context_retain_1(&primary, &result, peer->stub), RPC_SUCCESS);
     assert_int_equal(result.head.result, 0);
     xdr_free((xdrproc_t)xdr_plain_result, (char *)&result);
     peer_stream_create(peer, 64, 0);
     assert_int_equal(peer_stream_sync(peer, 64), 0);
     assert_int_equal(peer->last.latched, 0);
     peer_set(peer, 0, peer->base, 1, 1, 1);                               /* nothing is mapped any more */
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 1);
     assert_int_equal(peer_done(peer, 0), 2);                              /* the legacy stream counts on */
 }
@@ -333,7 +333,7 @@ static void events_take_no_errors(void **state)
     assert_int_equal(result.events.events_len, 1);
     assert_int_equal(result.head.latched, 0);
     xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
-    assert_int_equal(peer_device_sync(peer), 0);
+    assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 400);
 }
 
@@ -371,7 +371,7 @@ static void gates_are_used_again(void **state)
         flyt_host_function_1(&wake, NULL, peer->stub);
         assert_int_equal(rpc_client_wait(peer->client, &call), RPC_SUCCESS);
         xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
-        assert_int_equal(peer_device_sync(peer), 0);
+        assert_int_equal(peer_context_sync(peer), 0);
         assert_int_equal(peer->last.latched, 0);
     }
 }
@@ -393,9 +393,9 @@ static void hello_must_be_first(void **state)
     (void)state;
     struct peer peer;
     peer_local(&peer, "null");
-    device_args args = { 0 };
+    context_args args = { 0 };
     plain_result result = { 0 };
-    assert_int_not_equal(flyt_device_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
+    assert_int_not_equal(flyt_context_sync_1(&args, &result, peer.stub), RPC_SUCCESS);
     peer_close(&peer);
 }
 

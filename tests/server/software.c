@@ -32,7 +32,7 @@ static int setup(void **state)
     assert_int_equal(peer_function(&f->peer, 2, 1, "spin", &bytes), 0);
     assert_int_equal(peer_function(&f->peer, 3, 1, "bad", &bytes), 0);
     peer_set(&f->peer, 0, f->base, 4 << 20, 0, 1);
-    assert_int_equal(peer_device_sync(&f->peer), 0);
+    assert_int_equal(peer_context_sync(&f->peer), 0);
     *state = f;
     return 0;
 }
@@ -58,7 +58,7 @@ static void spin(struct fixture *f, uint32_t stream, uint64_t at)
 }
 
 /* A synchronising call in flight. */
-struct flight { struct rpc_call call; plain_result result; union { device_args device; stream_args stream; event_args event; } args; };
+struct flight { struct rpc_call call; plain_result result; union { context_args context; stream_args stream; event_args event; } args; };
 
 static void fly(struct fixture *f, struct flight *flight, uint32_t procedure, xdrproc_t encode, uint32_t id)
 {
@@ -79,7 +79,7 @@ static int land(struct fixture *f, struct flight *flight)
     return r;
 }
 
-static void fly_device(struct fixture *f, struct flight *flight) { fly(f, flight, FLYT_DEVICE_SYNC, (xdrproc_t)xdr_device_args, 0); }
+static void fly_device(struct fixture *f, struct flight *flight) { fly(f, flight, FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, 0); }
 static void fly_stream(struct fixture *f, struct flight *flight, uint32_t id) { fly(f, flight, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, id); }
 static void fly_event(struct fixture *f, struct flight *flight, uint32_t id) { fly(f, flight, FLYT_EVENT_SYNC, (xdrproc_t)xdr_event_args, id); }
 
@@ -438,11 +438,11 @@ static void faults_stay_with_their_client(void **state)
     setup((void **)&other);
     add(other, 0, other->base, 1);
     peer_launch(&f->peer, 3, 0, 1, 1, NULL, 0);
-    assert_int_equal(peer_device_sync(&f->peer), 700);
+    assert_int_equal(peer_context_sync(&f->peer), 700);
     assert_int_equal(f->peer.last.sticky, 700);
     assert_int_equal(peer_stream_sync(&f->peer, 0), 700);
     assert_int_equal(peer_copy_out(&f->peer, 0, &value, f->base, 4), 700);
-    assert_int_equal(peer_device_sync(&f->peer), 700);
+    assert_int_equal(peer_context_sync(&f->peer), 700);
     add(other, 0, other->base, 1);
     assert_int_equal(peer_copy_out(&other->peer, 0, &value, other->base, 4), 0);
     assert_int_equal(value, 2);
@@ -491,7 +491,7 @@ static void printed_text_comes_with_the_sync(void **state)
     assert_int_equal(peer_function(&f->peer, 9, 2, "print", &bytes), 0);
     peer_launch(&f->peer, 9, 0, 1, 1, &n, 4);
     peer_printed(&f->peer);
-    assert_int_equal(peer_device_sync(&f->peer), 0);
+    assert_int_equal(peer_context_sync(&f->peer), 0);
     assert_string_equal(peer_printed(&f->peer), "hello 42\n");
     peer_stream_create(&f->peer, 64, 1);
     n = 43;
@@ -527,11 +527,11 @@ static void reset_starts_anew(void **state)
     for (int i = 0; i < 2000; i++)
         add(f, 64, f->base, 1);
     fly_stream(f, &sync, 64);
-    assert_int_equal(peer_device_reset(&f->peer), 0);
+    assert_int_equal(peer_context_reset(&f->peer), 0);
     assert_int_not_equal(land(f, &sync), 0);
-    device_args device = { 0 };
+    context_retain_args primary = { 0, 0 };
     plain_result result = { 0 };
-    assert_int_equal(flyt_device_init_1(&device, &result, f->peer.stub), RPC_SUCCESS);
+    assert_int_equal(flyt_context_retain_1(&primary, &result, f->peer.stub), RPC_SUCCESS);
     assert_int_equal(result.head.result, 0);
     xdr_free((xdrproc_t)xdr_plain_result, (char *)&result);
     assert_int_equal(peer_map(&f->peer, f->base, f->peer.granule), 0);

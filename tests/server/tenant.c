@@ -103,7 +103,7 @@ static void recalled(struct peer *peer, unsigned number, uint64_t idle)
 /* Free and total as a client is told. */
 static uint64_t told_free(struct peer *peer)
 {
-    device_args args = { 0 };
+    context_args args = { 0 };
     memory_info_result result = { 0 };
     assert_int_equal(flyt_memory_info_1(&args, &result, peer->stub), RPC_SUCCESS);
     assert_int_equal(result.head.result, 0);
@@ -156,11 +156,11 @@ static void one_limit(void **state)
     assert_int_equal(held(f), LIMIT);
     /* part of it goes, by whole pieces, also of several MAPs at once */
     unmap(&f->b, 2 * MIB, 4 * MIB);
-    assert_int_equal(peer_device_sync(&f->b), 0);
+    assert_int_equal(peer_context_sync(&f->b), 0);
     assert_int_equal(f->b.last.latched, 0);
     assert_int_equal(held(f), LIMIT - 4 * MIB);
     assert_int_equal(map(&f->a, 32 * MIB, 4 * MIB, 4 * MIB, false), 4 * MIB);
-    assert_int_equal(peer_device_reset(&f->a), 0);
+    assert_int_equal(peer_context_reset(&f->a), 0);
     held_becomes(f, 28 * MIB);
 }
 
@@ -194,7 +194,7 @@ static void the_deaf_and_the_liars(void **state)
     struct fixture *f = *state;
     assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
     recalled(&f->a, 77, 60 * MIB);                        /* nobody asked */
-    assert_int_equal(peer_device_sync(&f->a), 0);
+    assert_int_equal(peer_context_sync(&f->a), 0);
     /* It does not answer: a little patience, and less each time. */
     uint64_t start = clock_now();
     assert_int_equal(map(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
@@ -215,7 +215,7 @@ static void the_deaf_and_the_liars(void **state)
                                          { 0, UINT64_MAX - MIB + 1 }, { 0, 0 } };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         unmap(&f->a, wrong[i][0], wrong[i][1]);
-        assert_int_equal(peer_device_sync(&f->a), 0);
+        assert_int_equal(peer_context_sync(&f->a), 0);
         assert_int_equal(f->a.last.latched, 1);
     }
     assert_int_equal(held(f), 60 * MIB);
@@ -241,7 +241,7 @@ static void mapping_without_end(void **state)
     }
     uint64_t start = clock_now();
     unmap(&f->b, 0, PIECE);
-    assert_int_equal(peer_device_sync(&f->b), 0);
+    assert_int_equal(peer_context_sync(&f->b), 0);
     assert_int_equal(f->b.last.latched, 0);
     assert_true(clock_now() - start < CLOCK_NS_PER_SECOND);
     int made = 0;

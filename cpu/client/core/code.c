@@ -265,7 +265,7 @@ static void place(core_variable *v, int device, const flyt_symbol *symbol)
 static int module_ask(core_image *image, int device, core_variable **variables, unsigned count)
 {
     struct load *load = &image->on[device];
-    module_load_args args = { .module = load->module, .device = device_find(device)->wire };
+    module_load_args args = { .module = load->module, .context = device_context(device_find(device)) };
     module_load_result result = { 0 };
     flyt_name *list = calloc(count ? count : 1, sizeof *list);
     if (!list)

@@ -180,6 +180,11 @@ struct device *device_find(int device)
     return device >= 0 && device < devices_count ? &devices[device].device : NULL;
 }
 
+flyt_id device_context(const struct device *d)
+{
+    return (flyt_id)d->wire;
+}
+
 int core_device_count(int *count)
 {
     int code = core_attach();
@@ -228,8 +233,8 @@ int core_device_activate(int device)
         return CORE_OK;
     pthread_mutex_lock(&d->lock);
     if (!atomic_load(&d->active)) {
-        device_args args = { .device = d->wire };
-        code = wire_plain(FLYT_DEVICE_INIT, (xdrproc_t)xdr_device_args, &args);
+        context_retain_args args = { .context = device_context(d), .device = d->wire };
+        code = wire_plain(FLYT_CONTEXT_RETAIN, (xdrproc_t)xdr_context_retain_args, &args);
         if (!code)
             atomic_store_explicit(&d->active, true, memory_order_release);
     }
@@ -274,8 +279,8 @@ int core_device_reset(int device)
         device_settle(device);
     pthread_mutex_lock(&d->lock);
     if (atomic_load(&d->active)) {
-        device_args args = { .device = d->wire };
-        code = wire_plain(FLYT_DEVICE_RESET, (xdrproc_t)xdr_device_args, &args);
+        context_args args = { .context = device_context(d) };
+        code = wire_plain(FLYT_CONTEXT_RESET, (xdrproc_t)xdr_context_args, &args);
         if (code == ASSERT_FAILED)
             code = CORE_OK;
         if (!code) {
@@ -321,8 +326,8 @@ static int device_wait(int device)
 {
     struct device *d = device_find(device);
     uint64_t sent = atomic_load(&d->sent), serial = stream_serial();
-    device_args args = { .device = d->wire };
-    int code = wire_plain(FLYT_DEVICE_SYNC, (xdrproc_t)xdr_device_args, &args);
+    context_args args = { .context = device_context(d) };
+    int code = wire_plain(FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &args);
     if (code)
         return code;
     outs_wait_device(device, serial);
@@ -366,7 +371,7 @@ int core_limit_get(int device, int limit, size_t *value)
     int code = device_enter(device, &d);
     if (code)
         return code;
-    limit_args args = { .device = d->wire, .limit = limit };
+    limit_args args = { .context = device_context(d), .limit = limit };
     limit_result result = { 0 };
     code = wire_call(FLYT_LIMIT_GET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
     *value = result.value;
@@ -381,7 +386,7 @@ int core_limit_set(int device, int limit, size_t value)
     int code = device_enter(device, &d);
     if (code)
         return code;
-    limit_args args = { .device = d->wire, .limit = limit, .value = value };
+    limit_args args = { .context = device_context(d), .limit = limit, .value = value };
     limit_result result = { 0 };
     code = wire_call(FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
     xdr_free((xdrproc_t)xdr_limit_result, &result);

@@ -74,7 +74,7 @@ int core_event_create(int device, unsigned flags, core_event *out)
     pthread_mutex_unlock(&e->lock);
     if (!token)
         return CORE_OUT_OF_MEMORY;
-    event_create_args args = { .event = index, .device = d->wire, .flags = flags };
+    event_create_args args = { .event = index, .context = device_context(d), .flags = flags };
     code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
     *out = token;
     return code;

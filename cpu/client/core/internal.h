@@ -153,6 +153,7 @@ struct device {
 };
 int  device_snapshot(void);                                 /* at attach */
 struct device *device_find(int device);                     /* NULL: no such */
+flyt_id device_context(const struct device *);              /* names its primary context on the wire, and the legacy stream in that */
 int  device_count(void);
 int  device_enter(int device, struct device **out);         /* core_enter + find + activate */
 bool device_known_idle(int device);

@@ -172,7 +172,7 @@ static uint64_t piece_above(const struct heap *heap, uint64_t address)
 
 static int unmap(int device, uint64_t address, uint64_t size)
 {
-    unmap_args args = { .device = device_find(device)->wire, .address = address, .size = size };
+    unmap_args args = { .context = device_context(device_find(device)), .address = address, .size = size };
     int code = wire_send(FLYT_UNMAP, (xdrproc_t)xdr_unmap_args, &args);
     window_give(address, size);
     return code;
@@ -227,7 +227,7 @@ static int heap_map(struct heap *heap, int device, uint64_t top, uint64_t size, 
         free(block);
         return CORE_OUT_OF_MEMORY;
     }
-    map_args args = { .device = device_find(device)->wire, .address = address, .size = size, .least = least,
+    map_args args = { .context = device_context(device_find(device)), .address = address, .size = size, .least = least,
                       .piece = heap->piece, .recall = recall };
     map_result result = { 0 };
     int code = wire_call(FLYT_MAP, (xdrproc_t)xdr_map_args, &args, (xdrproc_t)xdr_map_result, &result);
@@ -397,9 +397,9 @@ int core_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
     int code = device_enter(device, &d);
     if (code)
         return code;
-    device_args args = { .device = d->wire };
+    context_args args = { .context = device_context(d) };
     memory_info_result result = { 0 };
-    code = wire_call(FLYT_MEMORY_INFO, (xdrproc_t)xdr_device_args, &args, (xdrproc_t)xdr_memory_info_result, &result);
+    code = wire_call(FLYT_MEMORY_INFO, (xdrproc_t)xdr_context_args, &args, (xdrproc_t)xdr_memory_info_result, &result);
     if (!code) {
         *free_bytes = result.free + memory_credit(device);
         *total_bytes = result.total;

@@ -62,7 +62,7 @@ int stream_open(void)
         legacy[i].published = published_at((flyt_id)i);
     }
     for (int i = 0; i < device_count(); i++)
-        legacy[device_find(i)->wire].device = i;
+        legacy[device_context(device_find(i))].device = i;
     return CORE_OK;
 }
 
@@ -154,7 +154,7 @@ struct point stream_point_next(const struct stream *s)
         return p;
     p.serial = stream_serial() + 1;
     if (!stream_is_legacy(s))
-        p.legacy_before = atomic_load(&legacy[device_find(s->device)->wire].serial) + 1;
+        p.legacy_before = atomic_load(&legacy[device_context(device_find(s->device))].serial) + 1;
     return p;
 }
 
@@ -168,7 +168,7 @@ static struct point number_begin(struct stream *s, enum stream_weight weight, si
     if (weight == STREAM_WEIGHTY)
         atomic_store_explicit(&s->weighty, p.number, memory_order_release);
     if (stream_is_blocking(s) && !stream_is_legacy(s))
-        p.legacy_before = atomic_load(&legacy[device_find(s->device)->wire].serial);
+        p.legacy_before = atomic_load(&legacy[device_context(device_find(s->device))].serial);
     atomic_store_explicit(&s->backlog.spent, atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + 1 + bytes / 1024,
                           memory_order_relaxed);
     p.serial = atomic_fetch_add(&serials, 1) + 1;
@@ -303,7 +303,7 @@ static bool alone_heard(struct stream *s)
 static bool all(int device, bool blocking_only, bool (*test)(struct stream *))
 {
     struct device *d = device_find(device);
-    if (atomic_load(&d->orphaned) > atomic_load(&d->idle_at) || !test(&legacy[d->wire]))
+    if (atomic_load(&d->orphaned) > atomic_load(&d->idle_at) || !test(&legacy[device_context(d)]))
         return false;
     bool yes = true;
     pthread_mutex_lock(&lists.lock);
@@ -324,7 +324,7 @@ static bool known(struct stream *s, const atomic_uint_fast64_t *of_device, bool 
     if (stream_is_legacy(s))
         return all(s->device, true, test);
     /* A blocking stream waits for what the legacy stream was given before. */
-    return s->flags & FLAG_NON_BLOCKING || test(&legacy[d->wire]);
+    return s->flags & FLAG_NON_BLOCKING || test(&legacy[device_context(d)]);
 }
 
 bool stream_known_idle(struct stream *s)
@@ -349,7 +349,7 @@ bool stream_device_idle(int device)
 
 unsigned stream_select(int device, bool (*test)(const struct stream *), struct stream **out, unsigned room)
 {
-    struct stream *first = &legacy[device_find(device)->wire];
+    struct stream *first = &legacy[device_context(device_find(device))];
     unsigned count = 0;
     if (test(first))
         out[count++] = first;
@@ -489,7 +489,7 @@ static int stream_create(int device, unsigned flags, int priority, struct stream
         return code;
     if (!(*out = stream_new(device, flags, priority)))
         return CORE_OUT_OF_MEMORY;
-    stream_create_args args = { .stream = (*out)->wire, .device = d->wire, .flags = flags, .priority = priority };
+    stream_create_args args = { .stream = (*out)->wire, .context = device_context(d), .flags = flags, .priority = priority };
     return wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
 }
 
@@ -552,7 +552,7 @@ void stream_forget_device(int device)
     }
     transfer[device] = 0;
     pthread_mutex_unlock(&lists.lock);
-    stream_finished(&legacy[d->wire], atomic_load(&legacy[d->wire].sent));
+    stream_finished(&legacy[device_context(d)], atomic_load(&legacy[device_context(d)].sent));
 }
 
 /* ---- finding ---- */
@@ -613,7 +613,7 @@ int stream_enter(int device, core_stream token, struct stream **out)
             return code;
         if (token == CORE_STREAM_PER_THREAD)
             return per_thread_stream(device, out);
-        *out = &legacy[d->wire];
+        *out = &legacy[device_context(d)];
         return CORE_OK;
     }
     *out = id_table_find(table, token);

@@ -34,8 +34,8 @@ static _Atomic uint64_t null_used;                          /* bytes of memory c
 static size_t null_limits[16] = { [CU_LIMIT_STACK_SIZE] = 1024, [CU_LIMIT_PRINTF_FIFO_SIZE] = 1048576,
                                   [CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608 };
 static _Atomic unsigned long null_copies, null_sets, null_waits;
-static _Thread_local CUcontext null_current;
-static char null_context;                                   /* its address is the one context */
+static _Thread_local CUcontext null_current, null_below;     /* a stack of two */
+static struct null_object null_primary = { NULL_CONTEXT };
 
 bool null_is(const void *object, uint32_t magic)
 {
@@ -120,7 +120,7 @@ CUresult null_DeviceGetPCIBusId(char *id, int size, CUdevice device)
 
 CUresult null_DevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    *context = (CUcontext)(void *)&null_context;
+    *context = (CUcontext)(void *)&null_primary;
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
@@ -129,9 +129,42 @@ CUresult null_DevicePrimaryCtxReset(CUdevice device) { return device ? CUDA_ERRO
 
 CUresult null_CtxSetCurrent(CUcontext context)
 {
-    if (context && (void *)context != &null_context)
+    if (context && !null_is(context, NULL_CONTEXT))
         return CUDA_ERROR_INVALID_CONTEXT;
     null_current = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult null_CtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+{
+    (void)flags;
+    if (device != 0)
+        return CUDA_ERROR_INVALID_DEVICE;
+    struct null_object *object = calloc(1, sizeof *object);
+    if (!object)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    object->magic = NULL_CONTEXT;
+    null_below = null_current;
+    *context = null_current = (CUcontext)(void *)object;
+    return CUDA_SUCCESS;
+}
+
+CUresult null_CtxPopCurrent(CUcontext *context)
+{
+    *context = null_current;
+    null_current = null_below;
+    null_below = NULL;
+    return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult null_CtxDestroy(CUcontext context)
+{
+    if (!null_is(context, NULL_CONTEXT) || (void *)context == &null_primary)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (null_current == context)
+        null_current = NULL;
+    ((struct null_object *)(void *)context)->magic = NULL_DEAD;
+    free(context);
     return CUDA_SUCCESS;
 }
 

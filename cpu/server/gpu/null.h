@@ -8,7 +8,7 @@
 #include "cpu/server/gpu/gpu.h"
 
 enum { NULL_STREAM = 0x53545245, NULL_EVENT = 0x4556454e, NULL_MODULE = 0x4d4f4455, NULL_FUNCTION = 0x46554e43,
-       NULL_MEMORY = 0x4d454d4f, NULL_DEAD = 0x44454144 };
+       NULL_MEMORY = 0x4d454d4f, NULL_CONTEXT = 0x43545854, NULL_DEAD = 0x44454144 };
 
 struct null_object { uint32_t magic; };                     /* first member of every object */
 

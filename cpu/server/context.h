@@ -1,0 +1,87 @@
+/*
+ * context.h: a device is hardware; a context is what a program has made on it: streams, modules, memory, staging memory.
+ *
+ * The client names contexts by ids of its own (cpu_rpc_prot.x, "Contexts"): the primary context of a device, which the
+ * session retains once, and created ones. Several contexts of one device know nothing of each other.
+ *
+ * A context is in the session's table from its first moment to its end. Its structure lives on while streams or recordings
+ * of events refer to it; then `ended` is set, and the driver has destroyed what was in it.
+ */
+#ifndef FLYT_SERVER_CONTEXT_H
+#define FLYT_SERVER_CONTEXT_H
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cpu/common/list.h"
+#include "cpu/common/tree.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+#include "cpu/server/gpu/gpu.h"
+#include "cpu/server/staging.h"
+
+struct session;
+
+struct device {
+    int index;
+    CUdevice handle;
+    struct context *primary;              /* NULL: the session has not retained it */
+    /* What the session takes of the device's memory: the sums of its contexts. charge.c, under session.books */
+    uint64_t mapped, charged;
+};
+
+struct context {
+    _Atomic unsigned references;          /* the session's table; streams; recordings of events */
+    uint32_t id;                          /* on the wire; its legacy stream has the same */
+    struct device *device;
+    bool primary;
+    CUcontext handle;
+    uint64_t serial;                      /* no other context of this process has it */
+    _Atomic bool ended;
+    struct list of_session;
+    struct stream *legacy;
+    struct list streams;                  /* all that are not destroyed; the legacy one among them */
+    struct list busy[2];                  /* those that may have work: non-blocking, blocking; see stream_busy() */
+    struct list holding;                  /* those with staging memory that no marker stands behind */
+    struct tree heads;                    /* blocking streams with deferred calls, by order of the first; not the legacy one */
+    CUevent *spare_events;                /* completion.lock */
+    unsigned spare_count, spare_room;
+    struct staging staging;
+    uint32_t *gates;                      /* host-mapped words, one per stream that has host functions; NULL: none yet */
+    CUdeviceptr gates_address;
+    uint32_t gates_used;
+    pthread_mutex_t gates_lock;           /* a leaf */
+    struct gate { uint32_t index, ticket; } *gates_spare;      /* of streams that are gone; room for all */
+    uint32_t gates_spare_count;
+    /* charge.c, under session.books */
+    uint64_t mapped;                      /* bytes of pieces */
+    uint64_t charged;                     /* what the context, modules, stacks … were found to take */
+};
+
+/* ---- device.c ---- */
+
+struct device *device_find(struct session *, int index);          /* NULL: no such device */
+int  devices_create(struct session *, char *error);
+/* What HELLO tells of the devices. The result lives as long as the process. */
+int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);
+
+/* ---- context.c: all but context_use, context_hold and context_drop under session.lock ---- */
+
+/* Makes the context current in the calling thread. CUDA_ERROR_INVALID_CONTEXT: it has ended. */
+CUresult context_use(struct session *, struct context *);
+struct context *context_find(struct session *, uint32_t id);      /* NULL: the client has none of that name */
+struct context *context_other(struct session *, const struct context *but);      /* any other one; NULL: there is none */
+void context_hold(struct context *);
+void context_drop(struct context *);
+/* Makes the context: primary (flags do not count), or a created one. It is in the table then, with nothing in it. */
+CUresult context_make(struct session *, uint32_t id, struct device *, bool primary, unsigned flags, struct context **);
+/* The driver's context goes, with whatever the driver still has in it. The structure is not the caller's any more. */
+CUresult context_unmake(struct session *, struct context *);
+
+/* ---- context_calls.c ---- */
+
+bool contexts_close(struct session *);                            /* false: a kernel without end runs */
+
+#endif
