@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "cpu/common/log.h"
-#include "cpu/rpc/wire.h"
+#include "cpu/common/wire.h"
 
 enum { MAX_FRAGMENTS = 1024, NULL_PROCEDURE = 0 };
 
-static const struct rpc_program control_program = { .program = CTL_PROGRAM, .version = CTL_VERSION_1,
-                                                    .max_record = CTL_MAX_RECORD };
+/* A whole record in the bytes that were received. */
+struct record { const uint8_t *bytes; size_t size; };
 
 static const char *procedure_name(uint32_t number)
 {
@@ -148,10 +148,10 @@ static const struct conn_method *method_for(struct conn *conn, const struct rpc_
     return NULL;
 }
 
-static void handle_call(struct conn *conn, const struct rpc_record *record)
+static void handle_call(struct conn *conn, const struct record *record)
 {
     struct rpc_wire_call wire;
-    if (rpc_wire_get_call(record, &wire) < 0) {
+    if (rpc_wire_get_call(record->bytes, record->size, &wire) < 0) {
         conn_doom(conn, -EPROTO, "the peer sent %zu bytes that are no call", record->size);
         return;
     }
@@ -220,7 +220,7 @@ int conn_call(struct conn *conn, uint32_t number, const void *args, unsigned dea
     *call = (struct outgoing){ .next = conn->outgoing, .conn = conn, .xid = ++conn->next_xid, .procedure = number,
                                .done = done, .context = context };
     encode_begin(conn->loop, &xdr);
-    int failure = !rpc_wire_put_call(&xdr, call->xid, &control_program, number) ||
+    int failure = !rpc_wire_put_call(&xdr, call->xid, CTL_PROGRAM, CTL_VERSION_1, number) ||
                   !procedure->args(&xdr, (void *)(args ? args : &nothing)) ? -EINVAL : encode_send(conn, &xdr);
     if (failure) {
         free(call);
@@ -252,11 +252,11 @@ static int error_of(enum clnt_stat status)
     }
 }
 
-static void handle_reply(struct conn *conn, const struct rpc_record *record)
+static void handle_reply(struct conn *conn, const struct record *record)
 {
     struct rpc_wire_reply wire;
     char why[EXPLAIN_SIZE];
-    if (rpc_wire_get_reply(record, &wire) < 0) {
+    if (rpc_wire_get_reply(record->bytes, record->size, &wire) < 0) {
         conn_doom(conn, -EPROTO, "the peer sent %zu bytes that are no reply", record->size);
         return;
     }
@@ -298,7 +298,7 @@ static uint32_t word_at(const uint8_t *at)
 
 /* Looks for a whole record at `at`. 1: there it is, in one piece (fragments are joined in place), *used bytes of
    input; 0: more is needed; -EMSGSIZE. */
-static int find_record(uint8_t *at, size_t available, size_t max, struct rpc_record *record, size_t *used)
+static int find_record(uint8_t *at, size_t available, size_t max, struct record *record, size_t *used)
 {
     size_t position = 0, total = 0;
     for (int fragments = 0; fragments < MAX_FRAGMENTS; fragments++) {
@@ -322,7 +322,7 @@ static int find_record(uint8_t *at, size_t available, size_t max, struct rpc_rec
             from += RPC_MARK_SIZE + length;
             to += length;
         }
-        *record = (struct rpc_record){ .bytes = at + RPC_MARK_SIZE, .size = total };
+        *record = (struct record){ .bytes = at + RPC_MARK_SIZE, .size = total };
         *used = position;
         return 1;
     }
@@ -337,7 +337,7 @@ size_t conn_handle_records(struct conn *conn)
     conn->in = (struct bytes){ 0 };
     while (!conn->closing && !conn->doomed && conn->call_count < CONN_MAX_CALLS) {
         size_t max = conn->role == CTL_ROLE_NONE && conn->accepted ? CTL_MAX_FIRST_RECORD : CTL_MAX_RECORD, used;
-        struct rpc_record record;
+        struct record record;
         int found = find_record(in.at + start, in.size - start, max, &record, &used);
         if (found < 0)
             conn_doom(conn, -EMSGSIZE, "the peer announced a message longer than the %zu bytes that it may have", max);

@@ -1,4 +1,5 @@
-# cpu/common: logging, fat binaries, ids, hashing, time. No CUDA, no RPC.
+# cpu/common: logging, fat binaries, ids, hashing, time. No CUDA, no connections.
+# wire.c (the heads of ONC RPC messages) needs libtirpc and is named by the rooms that use it.
 CPU_COMMON_OBJECTS := $(call objects,$(addprefix cpu/common/,clock.c driver_library.c driver_names.c env.c fatbin.c fd.c gaps.c \
                         hash.c ids.c log.c past_cache.c tree.c))
 # Tickets and secrets of the control plane, for those who issue and those who check them; these need libcrypto.

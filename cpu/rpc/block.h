@@ -16,8 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RPC_MARK_SIZE = 4 };
-#define RPC_MARK_LAST UINT32_C(0x80000000)
+#include "cpu/common/wire.h"
 
 struct rpc_block {
     atomic_uint references;

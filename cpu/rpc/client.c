@@ -2,7 +2,7 @@
  * client.c: creation and end of a client, and the submission of calls. See client.h.
  */
 #include "cpu/rpc/client.h"
-#include "cpu/rpc/wire.h"
+#include "cpu/common/wire.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
@@ -101,7 +101,7 @@ static enum clnt_stat encode(rpc_client *client, struct rpc_call *call, bool *ga
     if (rpc_sender_begin(&client->sender, &encoding, !rpc_client_inside_done(client)) < 0)
         return RPC_CANTENCODEARGS;
     call->xid = next_xid(client);
-    if (!rpc_wire_put_call(&encoding.xdr, call->xid, client->program, call->procedure) ||
+    if (!rpc_wire_put_call(&encoding.xdr, call->xid, client->program->program, client->program->version, call->procedure) ||
         (call->encode && !call->encode(&encoding.xdr, call->args))) {
         rpc_sender_cancel(&client->sender, &encoding);
         return RPC_CANTENCODEARGS;
@@ -178,6 +178,8 @@ static int enter(rpc_client *client, bool inside_done)
     return failure ? failure : client->sender.error;
 }
 
+_Static_assert((int)RPC_CALL_ROOM == (int)RPC_WIRE_CALL_ROOM, "the room that callers leave is that of a mark and a head");
+
 enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, uint8_t *record, size_t size)
 {
     if (class_of(client->program, procedure) != RPC_CLASS_ASYNC)
@@ -192,7 +194,7 @@ enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, u
     if (failure < 0 || atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
         status = RPC_CANTSEND;
     } else {
-        rpc_wire_call_room(record, next_xid(client), client->program, procedure, size);
+        rpc_wire_call_room(record, next_xid(client), client->program->program, client->program->version, procedure, size);
         if (rpc_sender_put(&client->sender, record, RPC_CALL_ROOM + size, !inside_done) < 0) {
             status = RPC_CANTENCODEARGS;
         } else {

@@ -4,7 +4,7 @@
  */
 #include "cpu/rpc/client.h"
 #include "cpu/rpc/liveness.h"
-#include "cpu/rpc/wire.h"
+#include "cpu/common/wire.h"
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
@@ -205,7 +205,7 @@ static int take_reply(rpc_client *client, const struct rpc_record *record)
     FLYT_ASSERT_HELD(&client->lock);
     struct rpc_wire_reply reply;
     char reason[96];
-    if (rpc_wire_get_reply(record, &reply) < 0) {
+    if (rpc_wire_get_reply(record->bytes, record->size, &reply) < 0) {
         snprintf(reason, sizeof reason, "the server sent %zu bytes that are no reply", record->size);
         return give_up(client, reason);
     }

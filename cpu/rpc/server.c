@@ -8,7 +8,7 @@
  */
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/sender.h"
-#include "cpu/rpc/wire.h"
+#include "cpu/common/wire.h"
 
 #include "cpu/common/clock.h"
 
@@ -209,7 +209,7 @@ static enum rpc_class class_of(const rpc_server *server, uint32_t procedure)
 /* 1: the service should have it; 0: answered here; -EPROTO; or -errno: the answer could not be sent. */
 static int examine(rpc_server *server, const struct rpc_record *record, struct rpc_wire_call *call)
 {
-    if (rpc_wire_get_call(record, call) < 0)
+    if (rpc_wire_get_call(record->bytes, record->size, call) < 0)
         return -EPROTO;
     if (call->rpc_version != RPC_MSG_VERSION)
         return send_denied(server, call->xid, true);

@@ -14,7 +14,7 @@ TESTS += tests/control/common_golden.sh
 
 # The fuzz target is built and run as those of tests/rpc (FUZZ_FLAGS, TESTS_FUZZ_LINK, TESTS_FUZZ_RUN).
 $(BUILD)/fuzz/control: tests/control/common_fuzz.c $(addprefix control-managers/common/,config.c loop_address.c protocol.c) cpu/common/secret.c cpu/common/ticket.c \
-                       control-managers/cluster-manager/schema.c cpu/rpc/wire.c $(wildcard control-managers/common/*.h) \
+                       control-managers/cluster-manager/schema.c cpu/common/wire.c $(wildcard control-managers/common/*.h) \
                        | $(CONTROL_COMMON_HEADERS) $(CONTROL_COMMON_GENERATED)/control_prot_xdr.c
 	$(call TESTS_FUZZ_LINK,-I$(CONTROL_COMMON_GENERATED) -luv -lconfig -lcrypto -ltirpc)
 TESTS      += "tests/fuzz/rpc_fatbin_run.sh $(BUILD)/fuzz/control 10 $(BUILD)/fuzz/corpus/control"

@@ -17,7 +17,7 @@
 #include "control-managers/common/config.h"
 #include "control-managers/common/loop_internal.h"
 #include "cpu/common/ticket.h"
-#include "cpu/rpc/wire.h"
+#include "cpu/common/wire.h"
 
 /* What decodes also encodes, to the same bytes once its text was cleaned. */
 static void round_trip(xdrproc_t proc, size_t size, const uint8_t *bytes, size_t count)
@@ -46,11 +46,10 @@ static void procedures(const uint8_t *data, size_t size)
 
 static void heads(const uint8_t *data, size_t size)
 {
-    struct rpc_record record = { .bytes = data, .size = size };
     struct rpc_wire_call call;
     struct rpc_wire_reply reply;
-    rpc_wire_get_call(&record, &call);
-    rpc_wire_get_reply(&record, &reply);
+    rpc_wire_get_call(data, size, &call);
+    rpc_wire_get_reply(data, size, &reply);
 }
 
 static void configuration(const uint8_t *data, size_t size)

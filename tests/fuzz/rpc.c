@@ -8,7 +8,7 @@
 #include "cpu/rpc/channel.h"
 #include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
-#include "cpu/rpc/wire.h"
+#include "cpu/common/wire.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/rpc/quick.h"
 #include "cpu/rpc/sender.h"
-#include "cpu/rpc/wire.h"
-#include "cpu/rpc/wire.h"
+#include "cpu/common/wire.h"
+#include "cpu/common/wire.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -173,14 +173,14 @@ static void send_ready(struct wire *wire, const launch_args *args, size_t size)
     memcpy(record + RPC_CALL_ROOM + QUICK_LAUNCH_PARAMETERS, args->params.params_val, args->params.params_len);
     assert_int_equal(quick_launch_put(args, record + RPC_CALL_ROOM), size);
     assert_memory_equal(record + RPC_CALL_ROOM, theirs, size);
-    rpc_wire_call_room(record, xid, &program, FLYT_LAUNCH, size);
+    rpc_wire_call_room(record, xid, program.program, program.version, FLYT_LAUNCH, size);
     pthread_mutex_lock(&wire->lock);
     assert_int_equal(rpc_sender_put(&wire->sender, record, WIRE_MAX + 1 + RPC_MARK_SIZE, true), -EMSGSIZE);
     assert_int_equal(rpc_sender_put(&wire->sender, record, RPC_CALL_ROOM + size, true), 0);
     pthread_mutex_unlock(&wire->lock);
 
     xdrmem_create(&xdr, (char *)head, sizeof head, XDR_ENCODE);
-    assert_true(rpc_wire_put_call(&xdr, xid, &program, FLYT_LAUNCH));
+    assert_true(rpc_wire_put_call(&xdr, xid, program.program, program.version, FLYT_LAUNCH));
     assert_int_equal(pass(wire), xdr_getpos(&xdr) + size);
     assert_memory_equal(ours, head, xdr_getpos(&xdr));
     assert_memory_equal(ours + xdr_getpos(&xdr), theirs, size);

@@ -1,4 +1,4 @@
-#include "cpu/rpc/wire.h"
+#include "cpu/common/wire.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,22 +22,23 @@ static bool_t put_words(XDR *xdr, const uint32_t *words, size_t count)
     return TRUE;
 }
 
-bool_t rpc_wire_put_call(XDR *xdr, uint32_t xid, const struct rpc_program *program, uint32_t procedure)
+bool_t rpc_wire_put_call(XDR *xdr, uint32_t xid, uint32_t program, uint32_t version, uint32_t procedure)
 {
     const uint32_t words[RPC_WIRE_CALL_WORDS] = {
-        xid, CALL, RPC_VERSION, program->program, program->version, procedure,
+        xid, CALL, RPC_VERSION, program, version, procedure,
         AUTH_NONE, 0, AUTH_NONE, 0,             /* credential, verifier: flavor, length */
     };
     return put_words(xdr, words, RPC_WIRE_CALL_WORDS);
 }
 
-void rpc_wire_call_room(uint8_t *room, uint32_t xid, const struct rpc_program *program, uint32_t procedure, size_t size)
+void rpc_wire_call_room(uint8_t room[RPC_WIRE_CALL_ROOM], uint32_t xid, uint32_t program, uint32_t version, uint32_t procedure,
+                        size_t size)
 {
     const uint32_t words[] = {
         htonl((uint32_t)(RPC_WIRE_CALL_WORDS * 4 + size) | RPC_MARK_LAST), htonl(xid), htonl(CALL), htonl(RPC_VERSION),
-        htonl(program->program), htonl(program->version), htonl(procedure), htonl(AUTH_NONE), 0, htonl(AUTH_NONE), 0,
+        htonl(program), htonl(version), htonl(procedure), htonl(AUTH_NONE), 0, htonl(AUTH_NONE), 0,
     };
-    _Static_assert(sizeof words == RPC_CALL_ROOM, "a mark, and the head of a call");
+    _Static_assert(sizeof words == RPC_WIRE_CALL_ROOM, "a mark, and the head of a call");
     memcpy(room, words, sizeof words);
 }
 
@@ -89,26 +90,26 @@ static uint32_t get_auth(struct reader *reader)
 }
 
 /* Nearly every call: no credentials. The credential's flavor and length and the verifier's are zeros. */
-static bool get_usual_call(const struct rpc_record *record, struct rpc_wire_call *call)
+static bool get_usual_call(const uint8_t *bytes, size_t size, struct rpc_wire_call *call)
 {
     uint32_t words[RPC_WIRE_CALL_WORDS];
-    if (record->size < sizeof words)
+    if (size < sizeof words)
         return false;
-    memcpy(words, record->bytes, sizeof words);
+    memcpy(words, bytes, sizeof words);
     if (words[1] != htonl(CALL) || words[2] != htonl(RPC_VERSION) || (words[6] | words[7] | words[8] | words[9]) != 0)
         return false;
     *call = (struct rpc_wire_call){
         .xid = ntohl(words[0]), .rpc_version = RPC_VERSION, .program = ntohl(words[3]), .version = ntohl(words[4]),
-        .procedure = ntohl(words[5]), .flavor = AUTH_NONE, .body = record->bytes + sizeof words, .body_size = record->size - sizeof words,
+        .procedure = ntohl(words[5]), .flavor = AUTH_NONE, .body = bytes + sizeof words, .body_size = size - sizeof words,
     };
     return true;
 }
 
-int rpc_wire_get_call(const struct rpc_record *record, struct rpc_wire_call *call)
+int rpc_wire_get_call(const uint8_t *bytes, size_t size, struct rpc_wire_call *call)
 {
-    if (get_usual_call(record, call))
+    if (get_usual_call(bytes, size, call))
         return 0;
-    struct reader reader = { record->bytes, record->bytes + record->size, false };
+    struct reader reader = { bytes, bytes + size, false };
     *call = (struct rpc_wire_call){ .xid = get(&reader) };
     if (get(&reader) != CALL || reader.failed)
         return -EPROTO;
@@ -138,9 +139,9 @@ static enum clnt_stat accepted_status(uint32_t status)
     }
 }
 
-int rpc_wire_get_reply(const struct rpc_record *record, struct rpc_wire_reply *reply)
+int rpc_wire_get_reply(const uint8_t *bytes, size_t size, struct rpc_wire_reply *reply)
 {
-    struct reader reader = { record->bytes, record->bytes + record->size, false };
+    struct reader reader = { bytes, bytes + size, false };
     *reply = (struct rpc_wire_reply){ .xid = get(&reader) };
     if (get(&reader) != REPLY || reader.failed)
         return -EPROTO;
