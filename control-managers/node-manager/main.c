@@ -254,6 +254,7 @@ static int run_end_servers(struct daemon *daemon)
         log_error("event=cannot-start why=\"%s\"", error);
     else
         state_end_servers(node);
+    server_forget_all(node);
     if (daemon->lock >= 0)
         close(daemon->lock);
     return daemon_exit_status(failure);

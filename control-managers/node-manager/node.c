@@ -4,8 +4,6 @@
  * After each (re)connection the node registers with everything that it has and runs, then keeps one NODE_ORDERS call
  * outstanding. Orders are taken on in the order of their numbers, once; a cluster manager that has started anew may use
  * any numbers, and orders say what shall be, so that one carried out twice does no harm.
- * Reports wait in a queue until the cluster manager has taken them, over reconnections too. When the queue is full, the oldest
- * goes: registering says the state of everything anyway.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,93 +16,9 @@
 
 enum { ORDERS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000 };
 
-static void send_reports(struct node *);
 static void ask_orders(struct node *);
 
-/* ---- reports ---- */
-
-static void drop_report(struct node *node)
-{
-    struct report *report = node->reports;
-    node->reports = report->next;
-    if (!node->reports)
-        node->reports_end = &node->reports;
-    node->report_count--;
-    protocol_free((xdrproc_t)xdr_node_report_body, &report->body);
-    free(report);
-}
-
-static void queue_report(struct node *node, const node_report_body *body)
-{
-    struct report *report = calloc(1, sizeof *report);
-    if (!report || !protocol_copy((xdrproc_t)xdr_node_report_body, &report->body, sizeof report->body, body)) {
-        log_error("event=report-lost why=\"no memory, or a text too long\"");
-        free(report);
-        return;
-    }
-    if (node->report_count >= NODE_MAX_REPORTS && !node->reporting)
-        drop_report(node);
-    *node->reports_end = report;
-    node->reports_end = &report->next;
-    node->report_count++;
-    send_reports(node);
-}
-
-void node_report_server(struct node *node, const struct server *server)
-{
-    node_report_body body = { .kind = NODE_REPORT_SERVER };
-    server_fill((struct server *)(uintptr_t)server, &body.node_report_body_u.server);
-    queue_report(node, &body);
-    free(body.node_report_body_u.server.addresses.addresses_val);
-}
-
-void node_report_order(struct node *node, uint64_t number, ctl_code code, const char *text)
-{
-    node_report_body body = { .kind = NODE_REPORT_ORDER };
-    body.node_report_body_u.done = (node_order_done){ .number = number, .status = { code, (char *)(uintptr_t)text } };
-    queue_report(node, &body);
-}
-
-void node_report_gpu(struct node *node, const struct gpu *gpu)
-{
-    node_report_body body = { .kind = NODE_REPORT_GPU };
-    node_gpu_fill((struct gpu *)(uintptr_t)gpu, &body.node_report_body_u.gpu);
-    queue_report(node, &body);
-}
-
-static void reports_taken(void *context, int error, const char *why, void *object)
-{
-    struct node *node = context;
-    const ctl_plain_result *result = object;
-    node->reporting = false;
-    if (error) {
-        log_debug("event=reports-not-taken why=\"%s\"", why);
-        return;                         /* they stay; the connection ends, or the next report sends them */
-    }
-    if (result->status.code != CTL_OK)
-        log_warning("event=report-refused why=\"%s\"", result->status.text);
-    for (; node->reports_sent && node->reports; node->reports_sent--)
-        drop_report(node);
-    send_reports(node);
-}
-
-static void send_reports(struct node *node)
-{
-    node_report_body bodies[CTL_MAX_REPORTS];
-    char error[EXPLAIN_SIZE];
-    u_int count = 0;
-    if (node->reporting || !node->registered)
-        return;
-    for (struct report *report = node->reports; report && count < CTL_MAX_REPORTS; report = report->next)
-        bodies[count++] = report->body;
-    if (!count)
-        return;
-    node_report_args args = { .reports = { count, bodies } };
-    if (link_call(node->link, NODE_REPORT, &args, CALL_MS, reports_taken, node, error) == 0) {
-        node->reporting = true;
-        node->reports_sent = count;
-    }
-}
+/* ---- figures ---- */
 
 /* Figures change without events. */
 static void report_figures(struct loop_timer *timer, void *context)
@@ -145,7 +59,7 @@ static void take_start(struct node *node, uint64_t number, const ctl_server_spec
     node_report_order(node, number, code, text);
     node_report_body body = { .kind = NODE_REPORT_SERVER };
     body.node_report_body_u.server = (ctl_server_report){ .id = spec->id, .state = CTL_SERVER_FAILED, .status = { code, text } };
-    queue_report(node, &body);
+    reports_add(node, &body);
 }
 
 static void take_stop(struct node *node, uint64_t number, const node_stop *stop)
@@ -258,7 +172,7 @@ static void registered(void *context, int error, const char *why, void *object)
         node->registered = true;
         take_keys(node, 0, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
         ask_orders(node);
-        send_reports(node);
+        reports_send(node);
         return;
     }
     log_error("event=not-registered why=\"%s\"", error ? why : result->status.text);
@@ -304,11 +218,6 @@ static void down(struct link *link, bool was_up, int error, const char *why)
     log_warning("event=%s why=\"%s\": running servers go on", was_up ? "disconnected" : "not-connected", why);
 }
 
-bool node_servers_tls(const struct node *node)
-{
-    return node->config->server_tls == NODE_TLS_ON || (node->config->server_tls == NODE_TLS_AUTO && node->tls);
-}
-
 int node_open(struct node *node, char *error)
 {
     char uri[CTL_MAX_URI + 1];
@@ -318,6 +227,10 @@ int node_open(struct node *node, char *error)
              config->manager_address, (int)config->manager_port);
     node->reports_end = &node->reports;
     state_load(node);
+    for (struct server *server = node->servers, *next; server; server = next) {
+        next = server->next;
+        server_adopt(server);
+    }
     const struct link_options options = { .uris = uris, .tls = node->tls, .role = CTL_ROLE_NODE, .name = node->name,
                                           .software = NODE_SOFTWARE, .incarnation = node->incarnation,
                                           .secret = *config->secret ? &node->secret : NULL, .context = node, .up = up, .down = down };
@@ -340,6 +253,5 @@ void node_close(struct node *node)
     for (unsigned i = 0; !node->servers && i < node->gpu_count; i++)
         card_remove(&node->gpus[i]);
     server_forget_all(node);
-    while (node->reports)
-        drop_report(node);
+    reports_drop_all(node);
 }

@@ -2,9 +2,12 @@
  * node.h: what the files of flyt-node-manager share.
  *
  *   main.c     command line, configuration, signals
- *   node.c     the connection to the cluster manager: registering, orders, reports
+ *   node.c     the connection to the cluster manager: registering, orders
+ *   reports.c  what the cluster manager is told
  *   server.c   the life of one GPU server: starting, being ready, crashing, starting again, stopping
- *   launch.c   how its process is made: namespaces, seccomp, environment; nothing is decided there
+ *   start.c    its process: command line and environment
+ *   launch.c   how its process is isolated: namespaces, seccomp; nothing is decided there
+ *   files.c    what it is given and what it says, in files of its folder
  *   state.c    what lies on disk about it, so that a restarted node manager takes it over
  *   workers.c  who of its worker processes serves which program
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
@@ -103,14 +106,17 @@ struct node {
 /* node.c */
 int  node_open(struct node *, char *error);
 void node_close(struct node *);
-void node_report_server(struct node *, const struct server *);
-void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
-void node_report_gpu(struct node *, const struct gpu *);
 void node_gpu_fill(struct gpu *, ctl_gpu *);
 struct gpu *node_gpu(struct node *, const char *id);
 
-/* Whether GPU servers take TLS only, of what comes over TCP. */
-bool node_servers_tls(const struct node *);
+/* reports.c: each of these queues a report, and sends it when it can */
+void node_report_server(struct node *, const struct server *);
+void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
+void node_report_gpu(struct node *, const struct gpu *);
+void reports_add(struct node *, const node_report_body *);      /* copies it */
+void reports_send(struct node *);               /* what waits; after registering */
+void reports_drop_all(struct node *);
+void server_fill(struct server *, ctl_server_report *);         /* pointers into *server; addresses are malloced */
 
 /* server.c */
 struct server *server_find(struct node *, uint64_t id);
@@ -119,14 +125,25 @@ int  server_create(struct node *, const ctl_server_spec *, uint64_t order, char 
 void server_stop(struct server *, unsigned grace_ms, ctl_code why, const char *text);
 /* Ends it at once, and for good, because of a fault of its GPU. */
 void server_fault(struct server *, ctl_code why, const char *text);
-void server_fill(struct server *, ctl_server_report *);         /* pointers into *server; addresses are malloced */
 void server_adopt(struct server *);             /* of state_load: takes it over, or starts it again */
 void server_forget_all(struct node *);          /* at the end: frees, leaves the processes alone */
+
+/* start.c */
+/* Whether GPU servers take TLS only, of what comes over TCP. */
+bool node_servers_tls(const struct node *);
+int  server_make_process(struct server *, char *error);
+
+/* files.c */
 void server_write_keys(struct server *);
+int  files_open(const struct server *, const char *name, int flags);    /* a descriptor; -1 and errno */
+/* The last line of its log, for messages. */
+void files_last_words(const struct server *, char *out, size_t size);
+/* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is ready. */
+bool files_read_addresses(struct server *);
 
 /* state.c */
 int  state_save(const struct server *, char *error);
-void state_load(struct node *);                 /* adopts every server in the state folder */
+void state_load(struct node *);                 /* fills node->servers with what lies in the state folder */
 /* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that has no loop. */
 void state_end_servers(struct node *);
 void state_remove(const struct server *);       /* its folder */

@@ -4,8 +4,7 @@
  *   STARTING --ready--> RUNNING --crash--> STARTING (after a pause) … --too often--> FAILED
  *       \--cannot start--> FAILED     \--order, fault--> STOPPING --gone--> ENDED
  *
- * A server tells its addresses on its output, a file in its folder, so that the next node manager can read them too. What
- * starts again keeps its id and slice; its ports may be others, and are reported. ENDED and FAILED are reported, and then
+ * What starts again keeps its id and slice; its ports may be others, and are reported. ENDED and FAILED are reported, and then
  * nothing of the server is left here. Its process's end is known by pidfd, or by asking now and then.
  */
 #include <errno.h>
@@ -22,10 +21,7 @@
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
 
-enum { LOOK_MS = 40, ALIVE_MS = 1000, PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 10000, QUIET_MS = 600 * 1000, MAX_LOG = 16 << 20,
-       MAX_ARGUMENTS = 64, MAX_ENVIRONMENT = 256 };
-
-extern char **environ;
+enum { LOOK_MS = 40, ALIVE_MS = 1000, PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 10000, QUIET_MS = 600 * 1000 };
 
 static void begin(struct server *);
 static void look(struct loop_timer *, void *);
@@ -46,181 +42,7 @@ static void save(struct server *server)
         log_error("event=state-unsaved server=%llu why=\"%s\": it will not be taken over after a restart", (unsigned long long)server->id, error);
 }
 
-/* ---- the command line and environment of its process ---- */
-
-struct words { char *items[MAX_ENVIRONMENT]; size_t count; };
-
-static void add_word(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_word(struct words *words, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    if (words->count < MAX_ENVIRONMENT - 1 && vasprintf(&words->items[words->count], format, list) >= 0)
-        words->items[++words->count] = NULL;
-    va_end(list);
-}
-
-static void free_words(struct words *words)
-{
-    for (size_t i = 0; i < words->count; i++)
-        free(words->items[i]);
-}
-
-/* What of our own environment a server gets: nothing that could hold a secret or lead it elsewhere. */
-static bool inherited(const char *variable)
-{
-    static const char *const prefixes[] = { "PATH=", "LANG=", "LC_", "TZ=", "LD_LIBRARY_PATH=", "FLYT_SOFTGPU_", "FLYT_LOG=", "FLYT_PERF=", "FLYT_SILENCE=",
-        "CUDA_", "NVIDIA_", "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", NULL };
-    static const char *const ours[] = { "FLYT_SOFTGPU_SMS=", "FLYT_SOFTGPU_MEMORY=", "FLYT_SOFTGPU_DEVICES=", "FLYT_SOFTGPU_CARD=",
-        "CUDA_VISIBLE_DEVICES=", "CUDA_MPS_", NULL };
-    for (int i = 0; ours[i]; i++)
-        if (strncmp(variable, ours[i], strlen(ours[i])) == 0)
-            return false;
-    for (int i = 0; prefixes[i]; i++)
-        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
-}
-
-static void make_environment(const struct server *server, const struct gpu *gpu, const char *folder, struct words *words)
-{
-    for (char **variable = environ; *variable; variable++)
-        if (inherited(*variable))
-            add_word(words, "%s", *variable);
-    add_word(words, "TMPDIR=%s", folder);
-    add_word(words, "HOME=%s", folder);
-    add_word(words, "FLYT_TENANT_MEMORY=%llu", (unsigned long long)server->memory);
-    add_word(words, "FLYT_TENANT_LEDGER=%s/memory", folder);
-    uint32_t sms = server->sms ? server->sms : gpu->sms;
-    if (gpu->software) {
-        add_word(words, "FLYT_SOFTGPU_DEVICES=1");
-        add_word(words, "FLYT_SOFTGPU_SMS=%u", sms);
-        add_word(words, "FLYT_SOFTGPU_MEMORY=%llu", (unsigned long long)server->memory);
-        add_word(words, "FLYT_SOFTGPU_CARD=%s", gpu->card);
-        return;
-    }
-    add_word(words, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
-    add_word(words, "CUDA_VISIBLE_DEVICES=%s", gpu->id);
-    if (server->sharing != CTL_SHARING_MPS)
-        return;
-    add_word(words, "CUDA_MPS_PIPE_DIRECTORY=%s", server->node->config->mps_directory);
-    add_word(words, "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1");
-    /* Rounded down: what was asked for is an upper bound. */
-    add_word(words, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%.2f", gpu->sms ? (double)(10000ull * sms / gpu->sms) / 100 : 100.0);
-    add_word(words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=%lluM", (unsigned long long)(server->memory >> 20));
-}
-
-static void make_arguments(const struct server *server, const struct gpu *gpu, const char *folder, struct words *words)
-{
-    const struct node_config *config = server->node->config;
-    char socket[NODE_PATH_SIZE];
-    add_word(words, "cricket-rpc-server");
-    add_word(words, "--gpu");
-    add_word(words, "%s", gpu->software ? "software" : "nvidia");
-    add_word(words, "--workers");
-    add_word(words, "%d", (int)config->workers);
-    add_word(words, "--show-device");
-    add_word(words, "--ticket-key");
-    add_word(words, "%s/keys", folder);
-    add_word(words, "--ticket-state");
-    add_word(words, "%s", folder);
-    add_word(words, "--ticket-server");
-    add_word(words, "%llu", (unsigned long long)server->id);
-    /* Whoever may reach the socket needs a ticket as well. A path longer than a socket's name may be is left out. */
-    int length = snprintf(socket, sizeof socket, "%s/s", folder);
-    if (length < 100 && (server->same_host || !*config->listen)) {
-        add_word(words, "--listen");
-        add_word(words, "unix://%s?mode=0666", socket);
-    }
-    if (*config->listen) {
-        add_word(words, "--listen");
-        add_word(words, strchr(config->listen, ':') && config->listen[0] != '[' ? "%s://[%s]:0" : "%s://%s:0",
-                 node_servers_tls(server->node) ? "tls" : "tcp", config->listen);
-    }
-    for (size_t i = 0; i < config->arguments.count; i++)
-        add_word(words, "%s", config->arguments.items[i]);
-}
-
 /* ---- starting ---- */
-
-void server_write_keys(struct server *server)
-{
-    const struct node *node = server->node;
-    char path[NODE_PATH_SIZE], text[CTL_MAX_KEY * 2 + CTL_MAX_KEY / 32 + 1], error[EXPLAIN_SIZE];
-    size_t size = 0;
-    if (!node->keys_size)
-        return;                         /* not registered yet: those that it has hold */
-    for (size_t i = 0; i < node->keys_size; i++)
-        size += (size_t)snprintf(text + size, sizeof text - size, "%02x%s", node->keys[i], i % 32 == 31 ? "\n" : "");
-    if (state_folder(server, "keys", path) != 0 || state_write(path, text, size, error) != 0)
-        log_error("event=keys-unwritten server=%llu why=\"%s\": it accepts the tickets of old keys only", (unsigned long long)server->id, error);
-}
-
-static int open_file(const struct server *server, const char *name, int flags)
-{
-    char path[NODE_PATH_SIZE];
-    struct stat st;
-    if (state_folder(server, name, path) != 0)
-        return -1;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | flags, 0600);
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > MAX_LOG && ftruncate(fd, 0) != 0)
-        log_warning("event=log-long path=%s why=\"%s\"", path, strerror(errno));
-    return fd;
-}
-
-static int make_process(struct server *server, char *error)
-{
-    struct node *node = server->node;
-    struct gpu *gpu = node_gpu(node, server->gpu);
-    struct words arguments = { .count = 0 }, environment = { .count = 0 };
-    char folder[NODE_PATH_SIZE], socket[NODE_PATH_SIZE];
-    if (!gpu)
-        return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpu);
-    if (state_folder(server, "", folder) != 0)
-        return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
-    if (state_folder(server, "s", socket) == 0)
-        unlink(socket);
-    workers_forget(server);
-    int output = open_file(server, "output", O_TRUNC), log = open_file(server, "log", 0);
-    int failure = 0;
-    if (output < 0 || log < 0)
-        failure = explain(error, -errno, "writing into %s: %s", folder, strerror(errno));
-    make_arguments(server, gpu, folder, &arguments);
-    make_environment(server, gpu, folder, &environment);
-    struct launch launch = { .program = node->program, .arguments = arguments.items, .environment = environment.items,
-                             .output = output, .log = log, .own = folder, .all = node->servers_path,
-                             .sandbox = (enum node_sandbox)node->config->sandbox };
-    if (!failure)
-        failure = launch_process(&launch, &server->process, error);
-    free_words(&arguments);
-    free_words(&environment);
-    if (output >= 0)
-        close(output);
-    if (log >= 0)
-        close(log);
-    return failure;
-}
-
-/* The last line of its log, for messages. */
-static void last_words(const struct server *server, char *out, size_t size)
-{
-    char path[NODE_PATH_SIZE], text[2048];
-    *out = '\0';
-    int fd = state_folder(server, "log", path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return;
-    off_t end = lseek(fd, 0, SEEK_END), from = end > (off_t)sizeof text - 1 ? end - ((off_t)sizeof text - 1) : 0;
-    ssize_t n = pread(fd, text, sizeof text - 1, from);
-    close(fd);
-    while (n > 0 && text[n - 1] == '\n')
-        n--;
-    if (n <= 0)
-        return;
-    text[n] = '\0';
-    char *line = strrchr(text, '\n');
-    snprintf(out, size, "%.500s", line ? line + 1 : text);
-    protocol_text_clean(out);
-}
 
 static void set_why(struct server *server, ctl_code why, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void set_why(struct server *server, ctl_code why, const char *format, ...)
@@ -277,7 +99,7 @@ static void begin(struct server *server)
     server->state = CTL_SERVER_STARTING;
     server->deadline = loop_now(node->loop) + (uint64_t)(node->config->start_timeout * 1000);
     server_write_keys(server);
-    int failure = make_process(server, error);
+    int failure = server_make_process(server, error);
     if (failure) {
         set_why(server, CTL_INTERNAL, "GPU server %llu cannot be started: %.900s", (unsigned long long)server->id, error);
         finish(server, CTL_SERVER_FAILED);
@@ -324,56 +146,6 @@ int server_create(struct node *node, const ctl_server_spec *spec, uint64_t order
 
 /* ---- being ready ---- */
 
-static bool add_address(struct server *server, const char *uri)
-{
-    const struct node *node = server->node;
-    if (server->address_count == CTL_MAX_ADDRESSES)
-        return false;
-    char *out = server->addresses[server->address_count];
-    if (strncmp(uri, "unix://", 7) == 0) {
-        snprintf(out, sizeof server->addresses[0], "%.*s", (int)strcspn(uri, "?"), uri);
-    } else {
-        /* Behind the port of tls:// is the fingerprint of the certificate that this server has made for itself. */
-        const char *port = strrchr(uri, ':');
-        int length = snprintf(out, sizeof server->addresses[0], strchr(node->advertise, ':') ? "%.6s[%s]%s" : "%.6s%s%s", uri,
-                              node->advertise, port ? port : "");
-        if (length >= (int)sizeof server->addresses[0]) {
-            log_error("event=address-long server=%llu why=\"%s is too long a name for an address\": set virt-server.advertise-address",
-                      (unsigned long long)server->id, node->advertise);
-            return false;
-        }
-    }
-    server->address_count++;
-    return true;
-}
-
-/* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is ready. */
-static bool read_addresses(struct server *server)
-{
-    static const char said[] = "listening on ";
-    unsigned shown;
-    char path[NODE_PATH_SIZE], line[CTL_MAX_URI + 64];
-    FILE *file = state_folder(server, "output", path) == 0 ? fopen(path, "re") : NULL;
-    server->address_count = 0;
-    server->shown_sms = 0;
-    if (!file)
-        return false;
-    bool whole = true;
-    while (fgets(line, sizeof line, file)) {
-        size_t size = strlen(line);
-        whole = size && line[size - 1] == '\n';
-        if (!whole)
-            break;
-        line[size - 1] = '\0';
-        if (strncmp(line, said, sizeof said - 1) == 0)
-            add_address(server, line + sizeof said - 1);
-        else if (sscanf(line, "device multiprocessors %u", &shown) == 1)
-            server->shown_sms = shown;
-    }
-    fclose(file);
-    return whole && server->address_count;
-}
-
 static void ready(struct server *server)
 {
     struct node *node = server->node;
@@ -415,7 +187,7 @@ static void look(struct loop_timer *timer, void *context)
         loop_timer_start(loop, timer, ALIVE_MS, look, server);
         return;
     }
-    if (read_addresses(server)) {
+    if (files_read_addresses(server)) {
         if (limit_holds(server))
             ready(server);
         else
@@ -440,7 +212,7 @@ static void describe_end(struct server *server, char *out, size_t size)
 {
     int status = 0;
     char words[512];
-    last_words(server, words, sizeof words);
+    files_last_words(server, words, sizeof words);
     const char *more = words[0] ? "; its last words: " : "";
     if (!server->child || waitpid(server->process.pid, &status, WNOHANG) != server->process.pid)
         snprintf(out, size, "it has ended%s%s", more, words);
@@ -571,19 +343,4 @@ void server_forget_all(struct node *node)
 {
     while (node->servers)
         free_server(node->servers);
-}
-
-void server_fill(struct server *server, ctl_server_report *out)
-{
-    *out = (ctl_server_report){ .id = server->id, .state = server->state, .granted_sms = server->shown_sms, .memory_limit = server->memory,
-                                .memory_used = server->used, .workers = server->workers, .pid = (u_int)(server->process.pid > 0 ? server->process.pid : 0),
-                                .restarts = server->restarts, .status = { server->why, server->why_text } };
-    if (!server->address_count)
-        return;
-    out->addresses.addresses_val = calloc(server->address_count, sizeof(ctl_uri));
-    if (!out->addresses.addresses_val)
-        return;
-    out->addresses.addresses_len = server->address_count;
-    for (unsigned i = 0; i < server->address_count; i++)
-        out->addresses.addresses_val[i] = server->addresses[i];
 }

@@ -194,8 +194,7 @@ static struct server *read_server(struct node *node, const char *name)
     return server;
 }
 
-/* Fills node->servers with what lies in the state folder. */
-static void read_servers(struct node *node)
+void state_load(struct node *node)
 {
     DIR *dir = opendir(node->servers_path);
     struct dirent *entry;
@@ -213,15 +212,6 @@ static void read_servers(struct node *node)
     closedir(dir);
 }
 
-void state_load(struct node *node)
-{
-    read_servers(node);
-    for (struct server *server = node->servers, *next; server; server = next) {
-        next = server->next;
-        server_adopt(server);
-    }
-}
-
 static void wait_for_servers(const struct node *node, double seconds)
 {
     const struct timespec pause = { .tv_nsec = 20 * (long)CLOCK_NS_PER_MS };
@@ -237,7 +227,7 @@ static void wait_for_servers(const struct node *node, double seconds)
 void state_end_servers(struct node *node)
 {
     static const int signals[] = { SIGTERM, SIGKILL };
-    read_servers(node);
+    state_load(node);
     for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
         for (struct server *server = node->servers; server; server = server->next)
             if (process_alive(&server->process))
@@ -249,5 +239,4 @@ void state_end_servers(struct node *node)
                  (int)server->process.pid);
         state_remove(server);
     }
-    server_forget_all(node);
 }

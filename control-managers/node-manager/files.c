@@ -1,0 +1,117 @@
+/*
+ * files.c: the files in a GPU server's folder, beside its state (state.c): the keys of tickets that it accepts, what it says
+ * on its output, and its log. A server tells its addresses on its output, a file, so that the next node manager can read
+ * them too.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "control-managers/node-manager/node.h"
+#include "cpu/common/explain.h"
+#include "cpu/common/log.h"
+
+enum { MAX_LOG = 16 << 20 };
+
+/* ---- what it is given ---- */
+
+int files_open(const struct server *server, const char *name, int flags)
+{
+    char path[NODE_PATH_SIZE];
+    struct stat st;
+    if (state_folder(server, name, path) != 0)
+        return -1;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | flags, 0600);
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > MAX_LOG && ftruncate(fd, 0) != 0)
+        log_warning("event=log-long path=%s why=\"%s\"", path, strerror(errno));
+    return fd;
+}
+
+void server_write_keys(struct server *server)
+{
+    const struct node *node = server->node;
+    char path[NODE_PATH_SIZE], text[CTL_MAX_KEY * 2 + CTL_MAX_KEY / 32 + 1], error[EXPLAIN_SIZE];
+    size_t size = 0;
+    if (!node->keys_size)
+        return;                         /* not registered yet: those that it has hold */
+    for (size_t i = 0; i < node->keys_size; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%02x%s", node->keys[i], i % 32 == 31 ? "\n" : "");
+    if (state_folder(server, "keys", path) != 0 || state_write(path, text, size, error) != 0)
+        log_error("event=keys-unwritten server=%llu why=\"%s\": it accepts the tickets of old keys only", (unsigned long long)server->id, error);
+}
+
+/* ---- what it says ---- */
+
+/* The last line of its log, for messages. */
+void files_last_words(const struct server *server, char *out, size_t size)
+{
+    char path[NODE_PATH_SIZE], text[2048];
+    *out = '\0';
+    int fd = state_folder(server, "log", path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    off_t end = lseek(fd, 0, SEEK_END), from = end > (off_t)sizeof text - 1 ? end - ((off_t)sizeof text - 1) : 0;
+    ssize_t n = pread(fd, text, sizeof text - 1, from);
+    close(fd);
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    if (n <= 0)
+        return;
+    text[n] = '\0';
+    char *line = strrchr(text, '\n');
+    snprintf(out, size, "%.500s", line ? line + 1 : text);
+    protocol_text_clean(out);
+}
+
+static bool add_address(struct server *server, const char *uri)
+{
+    const struct node *node = server->node;
+    if (server->address_count == CTL_MAX_ADDRESSES)
+        return false;
+    char *out = server->addresses[server->address_count];
+    if (strncmp(uri, "unix://", 7) == 0) {
+        snprintf(out, sizeof server->addresses[0], "%.*s", (int)strcspn(uri, "?"), uri);
+    } else {
+        /* Behind the port of tls:// is the fingerprint of the certificate that this server has made for itself. */
+        const char *port = strrchr(uri, ':');
+        int length = snprintf(out, sizeof server->addresses[0], strchr(node->advertise, ':') ? "%.6s[%s]%s" : "%.6s%s%s", uri,
+                              node->advertise, port ? port : "");
+        if (length >= (int)sizeof server->addresses[0]) {
+            log_error("event=address-long server=%llu why=\"%s is too long a name for an address\": set virt-server.advertise-address",
+                      (unsigned long long)server->id, node->advertise);
+            return false;
+        }
+    }
+    server->address_count++;
+    return true;
+}
+
+/* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is ready. */
+bool files_read_addresses(struct server *server)
+{
+    static const char said[] = "listening on ";
+    unsigned shown;
+    char path[NODE_PATH_SIZE], line[CTL_MAX_URI + 64];
+    FILE *file = state_folder(server, "output", path) == 0 ? fopen(path, "re") : NULL;
+    server->address_count = 0;
+    server->shown_sms = 0;
+    if (!file)
+        return false;
+    bool whole = true;
+    while (fgets(line, sizeof line, file)) {
+        size_t size = strlen(line);
+        whole = size && line[size - 1] == '\n';
+        if (!whole)
+            break;
+        line[size - 1] = '\0';
+        if (strncmp(line, said, sizeof said - 1) == 0)
+            add_address(server, line + sizeof said - 1);
+        else if (sscanf(line, "device multiprocessors %u", &shown) == 1)
+            server->shown_sms = shown;
+    }
+    fclose(file);
+    return whole && server->address_count;
+}

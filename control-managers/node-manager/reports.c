@@ -1,0 +1,116 @@
+/*
+ * reports.c: what the cluster manager is told without having asked. Reports wait in a queue until it has taken them, over
+ * reconnections too. When the queue is full, the oldest is dropped: registering says the state of everything anyway.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "control-managers/node-manager/node.h"
+#include "cpu/common/explain.h"
+#include "cpu/common/log.h"
+
+enum { CALL_MS = CTL_CALL_SECONDS * 1000 };
+
+void server_fill(struct server *server, ctl_server_report *out)
+{
+    *out = (ctl_server_report){ .id = server->id, .state = server->state, .granted_sms = server->shown_sms, .memory_limit = server->memory,
+                                .memory_used = server->used, .workers = server->workers, .pid = (u_int)(server->process.pid > 0 ? server->process.pid : 0),
+                                .restarts = server->restarts, .status = { server->why, server->why_text } };
+    if (!server->address_count)
+        return;
+    out->addresses.addresses_val = calloc(server->address_count, sizeof(ctl_uri));
+    if (!out->addresses.addresses_val)
+        return;
+    out->addresses.addresses_len = server->address_count;
+    for (unsigned i = 0; i < server->address_count; i++)
+        out->addresses.addresses_val[i] = server->addresses[i];
+}
+
+static void drop_report(struct node *node)
+{
+    struct report *report = node->reports;
+    node->reports = report->next;
+    if (!node->reports)
+        node->reports_end = &node->reports;
+    node->report_count--;
+    protocol_free((xdrproc_t)xdr_node_report_body, &report->body);
+    free(report);
+}
+
+void reports_add(struct node *node, const node_report_body *body)
+{
+    struct report *report = calloc(1, sizeof *report);
+    if (!report || !protocol_copy((xdrproc_t)xdr_node_report_body, &report->body, sizeof report->body, body)) {
+        log_error("event=report-lost why=\"no memory, or a text too long\"");
+        free(report);
+        return;
+    }
+    if (node->report_count >= NODE_MAX_REPORTS && !node->reporting)
+        drop_report(node);
+    *node->reports_end = report;
+    node->reports_end = &report->next;
+    node->report_count++;
+    reports_send(node);
+}
+
+void node_report_server(struct node *node, const struct server *server)
+{
+    node_report_body body = { .kind = NODE_REPORT_SERVER };
+    server_fill((struct server *)(uintptr_t)server, &body.node_report_body_u.server);
+    reports_add(node, &body);
+    free(body.node_report_body_u.server.addresses.addresses_val);
+}
+
+void node_report_order(struct node *node, uint64_t number, ctl_code code, const char *text)
+{
+    node_report_body body = { .kind = NODE_REPORT_ORDER };
+    body.node_report_body_u.done = (node_order_done){ .number = number, .status = { code, (char *)(uintptr_t)text } };
+    reports_add(node, &body);
+}
+
+void node_report_gpu(struct node *node, const struct gpu *gpu)
+{
+    node_report_body body = { .kind = NODE_REPORT_GPU };
+    node_gpu_fill((struct gpu *)(uintptr_t)gpu, &body.node_report_body_u.gpu);
+    reports_add(node, &body);
+}
+
+static void reports_taken(void *context, int error, const char *why, void *object)
+{
+    struct node *node = context;
+    const ctl_plain_result *result = object;
+    node->reporting = false;
+    if (error) {
+        log_debug("event=reports-not-taken why=\"%s\"", why);
+        return;                         /* they stay; the connection ends, or the next report sends them */
+    }
+    if (result->status.code != CTL_OK)
+        log_warning("event=report-refused why=\"%s\"", result->status.text);
+    for (; node->reports_sent && node->reports; node->reports_sent--)
+        drop_report(node);
+    reports_send(node);
+}
+
+void reports_send(struct node *node)
+{
+    node_report_body bodies[CTL_MAX_REPORTS];
+    char error[EXPLAIN_SIZE];
+    u_int count = 0;
+    if (node->reporting || !node->registered)
+        return;
+    for (struct report *report = node->reports; report && count < CTL_MAX_REPORTS; report = report->next)
+        bodies[count++] = report->body;
+    if (!count)
+        return;
+    node_report_args args = { .reports = { count, bodies } };
+    if (link_call(node->link, NODE_REPORT, &args, CALL_MS, reports_taken, node, error) == 0) {
+        node->reporting = true;
+        node->reports_sent = count;
+    }
+}
+
+void reports_drop_all(struct node *node)
+{
+    while (node->reports)
+        drop_report(node);
+}
