@@ -23,13 +23,13 @@ void admin_fill_status(struct cluster *cluster, admin_status_result *out)
 {
     static char away[CTL_MAX_TEXT + 1];         /* valid until the next status is filled: one thread */
     *away = '\0';
-    bool db_up = !change_db_away(cluster, away, sizeof away);
+    bool db_up = !store_db_away(cluster, away, sizeof away);
     *out = (admin_status_result){
         .software = (char *)CLUSTER_SOFTWARE, .cluster = cluster->name, .started = cluster->started, .db_kind = cluster->db_kind,
         .db_up = db_up, .db_text = away, .policy = (char *)place_policies[cluster->values->policy].name,
         .tls = cluster->tls != NULL, .nodes = (u_int)cluster->nodes.count, .vms = (u_int)cluster->vms.count,
         .servers = (u_int)cluster->servers.count, .programs = (u_int)cluster->programs.count,
-        .waiting = (u_int)cluster->line_length, .last_event = cluster->events.next - 1,
+        .waiting = (u_int)cluster->queue_length, .last_event = cluster->events.next - 1,
     };
     for (size_t i = 0; i < cluster->nodes.count; i++) {
         const struct node *node = map_at(&cluster->nodes, i);
@@ -189,7 +189,7 @@ static void carry_out_drain(struct cluster *cluster, struct change *change)
     node_set_schedulable(cluster, node);
     cluster_event(cluster, ADMIN_INFO, change->drain ? "node-drained" : "node-undrained", &which, "by %s; it has %zu servers", change->by,
                   node->server_count);
-    line_retry(cluster);
+    queue_retry(cluster);
 }
 
 static void reply_change(struct change *change, ctl_code code, char *text)
@@ -329,7 +329,7 @@ void admin_handle_programs(struct conn *conn, struct call *call, void *object)
         programs[result.programs.programs_len++] = (admin_program){
             .id = program->id, .vm = program->vm->row.name,
             .prog = { .key = program->key, .pid = program->pid, .uid = program->uid, .executable = program->executable },
-            .state = program->state, .position = program->in_line ? program->position : 0,
+            .state = program->state, .position = program->queued ? program->position : 0,
             .server = program->server ? program->server->row.id : 0, .since = program->since,
         };
     }
@@ -357,11 +357,11 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
         program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
         program_refuse(cluster, program, CTL_DENIED, text);
     } else {
-        struct letter letter = { .kind = NODE_ORDER_END_PROGRAM, .server = program->server->row.id, .program = program->id,
+        struct message message = { .kind = NODE_ORDER_END_PROGRAM, .server = program->server->row.id, .program = program->id,
                                  .code = CTL_DENIED };
-        snprintf(letter.text, sizeof letter.text, "%.500s", text);
+        snprintf(message.text, sizeof message.text, "%.500s", text);
         if (program->server->ordered)
-            node_send_order(cluster, program->server->node, &letter);
+            node_send_order(cluster, program->server->node, &message);
         program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
     }
     *text = '\0';

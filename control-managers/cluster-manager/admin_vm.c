@@ -209,7 +209,7 @@ static void carry_out_set(struct cluster *cluster, struct change *change)
                   (unsigned long long)row->memory_mib, change->by);
     if (vm && vm->session && change->set & ADMIN_VM_SET_SECRET)
         conn_close(vm->session->conn, "the VM has a new secret");
-    line_retry(cluster);
+    queue_retry(cluster);
 }
 
 static const struct change_kind set_kind = { "VM", LOOK, prepare_set, carry_out_set, reply_change };

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A call of the DB that has been under way for so long means that it does not answer. */
-enum { SILENT_MS = 3000 };
-
 /* ---- the list: changes in the order in which they came ---- */
 
 static bool same_thing(const struct change *a, const struct change *b)
@@ -59,20 +56,6 @@ const struct change *change_given(const struct cluster *cluster, const struct ch
     return at;
 }
 
-/* ---- the state of the DB ---- */
-
-bool change_db_away(const struct cluster *cluster, char *text, size_t size)
-{
-    unsigned silent = db_worker_silence(cluster->db);
-    if (cluster->db_up && silent < SILENT_MS)
-        return false;
-    if (!cluster->db_up)
-        snprintf(text, size, "%s", cluster->db_text);
-    else
-        snprintf(text, size, "it has been silent for %u s", silent / 1000);
-    return true;
-}
-
 /* ---- answers ---- */
 
 static void answer(struct change *change, ctl_code code, char *text)
@@ -99,7 +82,7 @@ static bool begin(struct change *change)
 {
     struct cluster *cluster = change->cluster;
     char text[CTL_MAX_TEXT + 1] = "";
-    if (change_db_away(cluster, text, sizeof text)) {
+    if (store_db_away(cluster, text, sizeof text)) {
         answer_away(change, text);
         return false;
     }
@@ -186,7 +169,7 @@ static void patience_over(struct loop_timer *timer, void *context)
     struct change *change = context;
     char why[CTL_MAX_TEXT + 1] = "it is too slow";
     if (!change->given || db_worker_withdraw(change->cluster->db, change->job)) {
-        change_db_away(change->cluster, why, sizeof why);
+        store_db_away(change->cluster, why, sizeof why);
         answer_away(change, why);
         end(change);
     } else {

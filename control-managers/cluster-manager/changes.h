@@ -61,7 +61,5 @@ bool change_pending(const struct cluster *, const char *noun, const char *name);
 const struct change *change_given(const struct cluster *, const struct change *after);
 /* The asker has gone: what can be withdrawn is. */
 void changes_forget(struct session *);
-/* Whether the resource DB would not take a change now, as far as is known, and why not. */
-bool change_db_away(const struct cluster *, char *text, size_t size);
 
 #endif

@@ -7,10 +7,20 @@
  *            until it is known to have ended (or its node is lost), in memory and in the DB alike
  *   program  of a VM, waiting for a server or using one
  *
- * One thread. Everything is changed by handlers of calls, timers and answers of the DB; each leaves the books balanced:
- * what place.h has booked on a GPU is the sum over its servers. A server is ordered from its node only when its row is
- * durable, and a grant is given only for a server that its node reported running; so nothing runs that a restarted
+ * One thread. Everything is changed by handlers of calls, timers and answers of the DB. Each of them leaves the figures
+ * balanced: what place.h has taken from a GPU is the sum over its servers. A server is ordered from its node only when its
+ * row is durable, and a grant is given only for a server that its node reported running; so nothing runs that a restarted
  * manager would not know.
+ *
+ * The files form layers. A file calls only files of its own or a lower layer, and no two files call each other:
+ *
+ *   calls    session.c (who may call what), nodes.c, programs.c, admin*.c, changes.c, load.c (what the DB holds), main.c
+ *   rules    seek.c (a server for a program), retry.c (for those in the queue), idle.c, servers.c, keys.c, push.c
+ *   model    state.c, queue.c, entitlement.c, place.c
+ *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer
+ *            (outbox.c), events (events.c), answers to calls that wait (waiting.c)
+ *
+ * Another look at the queue is an effect too: queue_retry only sets a timer, and main.c says what the timer does.
  */
 #ifndef FLYT_CLUSTER_CLUSTER_H
 #define FLYT_CLUSTER_CLUSTER_H
@@ -26,10 +36,10 @@
 
 #define CLUSTER_SOFTWARE "flyt-cluster-manager " FLYT_VERSION
 
-/* ---- mailboxes: what is pushed to a node or a client manager until it is acknowledged ---- */
+/* ---- outboxes: messages that are kept until the node or the client manager has acknowledged them ---- */
 
-struct letter {
-    struct letter *next;
+struct message {
+    struct message *next;
     uint64_t number;
     int      kind;                  /* node_order_kind, client_event_kind */
     uint64_t server, program, key;
@@ -38,7 +48,7 @@ struct letter {
     ctl_code code;
     char     text[512];
 };
-struct mailbox { struct letter *first, **end; size_t count; };
+struct outbox { struct message *first, **end; size_t count; };
 
 /* ---- the things ---- */
 
@@ -69,7 +79,7 @@ struct node {
     struct server *servers;
     size_t   server_count;
     struct session *session;
-    struct mailbox orders;
+    struct outbox orders;
 };
 
 struct server {
@@ -108,26 +118,26 @@ struct vm {
     struct session *session;
     char     machine[CTL_MAX_HOST + 1];     /* conn_peer_machine of its client manager's last connection; "" none */
     bool     named;                 /* its client manager is there and has said which programs run */
-    struct mailbox events;
+    struct outbox events;
     struct loop_timer silence;      /* since its client manager went */
 };
 
 struct program {
-    struct program *vm_next, **vm_back, *server_next, **server_back, *line_next, **line_back;
+    struct program *vm_next, **vm_back, *server_next, **server_back, *queue_next, **queue_back;
     struct cluster *cluster;
     uint64_t id, key;
     struct vm *vm;
-    struct server *server;          /* NULL: in line, or lost */
-    bool     in_line;
+    struct server *server;          /* NULL: in the queue, or lost */
+    bool     queued;                /* waits in cluster->queue */
     admin_program_state state;
     uint32_t pid, uid;
     char    *executable;
-    uint32_t position;              /* in line, as counted last; 0: never */
-    char     why[256];              /* it is in line: what server_try said last */
+    uint32_t position;              /* in the queue, as counted last; 0: never */
+    char     why[256];              /* queued: what server_try said last */
     uint32_t tries;                 /* servers that failed to start */
-    bool     lacks_room;            /* in line: not its VM's own servers stand in its way */
+    bool     lacks_room;            /* queued: not its VM's own servers stand in its way */
     bool     expects_place;         /* idle servers give way to it */
-    uint32_t overtaken;             /* in line: how often, while it was the first that lacked room */
+    uint32_t overtaken;             /* queued: how often, while it was the first that lacked room */
     bool     keeps;                 /* a GPU is kept for it: pool.gpus[kept], as long as that says so too */
     size_t   kept;
     client_wait wait;               /* as asked */
@@ -137,12 +147,12 @@ struct program {
 };
 
 /* What a connection is about; its conn_context. */
-enum door { DOOR_NODE, DOOR_CLIENT, DOOR_LOCAL };
+enum endpoint { ENDPOINT_NODE, ENDPOINT_CLIENT, ENDPOINT_LOCAL };
 struct session {
     struct hello    hello;
     struct cluster *cluster;
     struct conn    *conn;
-    enum door       door;
+    enum endpoint       endpoint;
     struct node    *node;
     struct vm      *vm;
     /* the one call that waits */
@@ -182,25 +192,26 @@ struct cluster {
     struct loop_listener *listeners[3];
     struct place_pool pool;
     struct map        vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
-    struct program   *line, **line_end;         /* waiting for a GPU, first come first */
-    size_t            line_length;
+    struct program   *queue, **queue_end;        /* waiting for a GPU, first come first */
+    size_t            queue_length;
+    void            (*try_queue)(struct loop_timer *, void *);      /* queue_try; see queue_retry */
     struct session   *sessions, *watchers;
     struct event_ring events;
-    struct loop_timer tick, reload_vms, retry_line;
+    struct loop_timer tick, reload_vms, retry_queue;
     bool              retrying, loading_vms;
 };
 
-/* ---- mailbox.c ---- */
+/* ---- outbox.c ---- */
 /* NULL: no memory. The number is a fresh id. */
-struct letter *mailbox_add(struct cluster *, struct mailbox *, int kind);
-void mailbox_acknowledge(struct mailbox *, uint64_t number);
-/* Letters of this kind about this server, which is gone. */
-void mailbox_forget(struct mailbox *, int kind, uint64_t server);
-void mailbox_clear(struct mailbox *);
-bool mailbox_has(const struct mailbox *, int kind);
+struct message *outbox_add(struct cluster *, struct outbox *, int kind);
+void outbox_acknowledge(struct outbox *, uint64_t number);
+/* Messages of this kind about this server, which is gone. */
+void outbox_forget(struct outbox *, int kind, uint64_t server);
+void outbox_clear(struct outbox *);
+bool outbox_has(const struct outbox *, int kind);
 
 /* ---- session.c: connections ---- */
-extern const struct conn_service cluster_services[3];   /* by door */
+extern const struct conn_service cluster_services[3];   /* by endpoint */
 
 /* ---- waiting.c: calls that wait ---- */
 /* Keeps the call until session_wake, or for so long; `answer` replies to it. A call that waits already is answered. */
@@ -211,15 +222,11 @@ void session_wake(struct session *);
 void session_forget_waiting(struct session *);  /* the connection has ended */
 struct session *session_of(struct conn *);
 
-/* ---- state.c: making and unmaking things; ids ---- */
-uint64_t cluster_new_id(struct cluster *);
+/* ---- state.c: making and unmaking things ---- */
 struct vm   *vm_create(struct cluster *, const struct db_vm *);
 void         vm_rename_address(struct cluster *, struct vm *, const struct db_vm *row);     /* takes the row over */
 void         vm_destroy(struct cluster *, struct vm *);
 struct vm   *vm_find(struct cluster *, const char *name_or_address);
-/* Whether the entitlement says on which machine the VM is. Without a host, or with a loopback address, it is on the
-   machine from which its client manager is connected. */
-bool         vm_names_machine(const struct db_vm *);
 struct node *node_create(struct cluster *, const char *name);
 void         node_destroy(struct cluster *, struct node *);
 void         node_set_schedulable(struct cluster *, struct node *);
@@ -229,22 +236,37 @@ void         server_destroy(struct cluster *, struct server *);            /* gi
 struct program *program_create(struct cluster *, struct vm *, const ctl_program *, uint64_t id);
 void         program_destroy(struct cluster *, struct program *);
 void         program_attach(struct program *, struct server *);            /* NULL: detaches */
-void         program_enter_line(struct cluster *, struct program *);
-void         program_leave_line(struct cluster *, struct program *);
 
-/* ---- store.c: the DB ---- */
-int  store_start(struct cluster *, char *error);
+/* ---- store.c: what is written to the DB ---- */
 void store_put_server(struct cluster *, const struct server *, void (*done)(void *, int, const char *), void *context);
 void store_delete_server(struct cluster *, uint64_t id);
 void store_put_node(struct cluster *, struct node *);
 void store_event(struct cluster *, const struct db_event *, uint64_t trim);
-void store_reload_vms(struct cluster *);
+void store_put_meta(struct cluster *, const char *key, const char *value);
+/* Before ids below cluster->id_limit run out; also when everything is loaded. */
 void store_reserve_ids(struct cluster *);
+uint64_t cluster_new_id(struct cluster *);
+/* Whether the resource DB would not take a change now, as far as is known, and why not. */
+bool store_db_away(const struct cluster *, char *text, size_t size);
+
+/* ---- load.c: what is read from the DB ---- */
+int  load_start(struct cluster *, char *error);
+void load_vms(struct cluster *);                /* again */
+
+/* ---- entitlement.c ---- */
+/* Whether the entitlement says on which machine the VM is. Without a host, or with a loopback address, it is on the
+   machine from which its client manager is connected. */
+bool vm_names_machine(const struct db_vm *);
+struct place_request server_request(struct cluster *, const struct program *);
+struct place_request server_request_of(struct cluster *, const struct db_vm *);      /* without an asker */
+bool server_within_entitlement(const struct vm *, const struct place_request *);
 
 /* ---- servers.c ---- */
-/* Finds or makes a server for the program (CTL_OK: it runs, CTL_WAITING: it starts); or puts the program in line
-   (CTL_WAITING); or tells why not. */
-ctl_code server_seek(struct cluster *, struct program *, client_wait, unsigned wait_ms, char *text);
+/* A new one at this place: it is ordered from its node when its row is durable. NULL: no memory, or the DB refuses it. */
+struct server *server_place(struct cluster *, struct program *, const struct place_result *);
+/* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
+bool program_lacks_db(struct cluster *, const struct program *, char *text);
+bool server_is_idle(const struct server *);
 /* Ends it: programs are told why. */
 void server_stop(struct cluster *, struct server *, ctl_code, const char *why);
 /* It exists no more: programs are told, books and DB follow. */
@@ -253,41 +275,51 @@ void server_update(struct cluster *, struct server *, const ctl_server_report *)
 void server_check_idle(struct cluster *, struct server *);
 /* The DB came or went: programs whose server has to be written there first hear about it. */
 void servers_tell_db(struct cluster *);
+
+/* ---- seek.c ---- */
+/* Finds or makes a server for the program (CTL_OK: it runs, CTL_WAITING: it starts); or puts the program into the queue
+   (CTL_WAITING); or tells why not. */
+ctl_code server_seek(struct cluster *, struct program *, client_wait, unsigned wait_ms, char *text);
 /* One try to find or make a server, without waiting. CTL_OK, CTL_WAITING: it has one; CTL_BUSY, CTL_NO_ROOM and others with
    a text (CTL_MAX_TEXT + 1): not now, not ever. */
 ctl_code server_try(struct cluster *, struct program *, char *text);
 bool server_is_shared(const struct program *);      /* its VM's server takes it in, without more room */
-struct place_request server_request(struct cluster *, const struct program *);
-struct place_request server_request_of(struct cluster *, const struct db_vm *);      /* without an asker */
-bool server_within_entitlement(const struct vm *, const struct place_request *);
 bool cluster_settling(struct cluster *);            /* soon after a start the nodes are not back yet */
 
 /* ---- idle.c ---- */
-bool server_is_idle(const struct server *);
 /* This VM's idle servers end. */
 void idle_own_give_way(const struct vm *, const char *why);
 /* Idle servers end on one GPU, as many as have to, so that the request fits there. false: nothing of that kind helps. */
 bool idle_give_way(struct cluster *, const struct place_request *);
 
-/* ---- line.c ---- */
-/* Something has become free or came: tries those in line, soon. */
-void line_retry(struct cluster *);
+/* ---- queue.c: programs that wait for a GPU ---- */
+void program_enter_queue(struct cluster *, struct program *);
+void program_leave_queue(struct cluster *, struct program *);
+/* Something has become free or came: those in the queue are tried again, soon, by cluster->try_queue. */
+void queue_retry(struct cluster *);
 /* A new server takes room on this GPU. */
-void line_overtaken(struct cluster *, const struct program *by, size_t gpu);
-void line_let_go(struct cluster *, struct program *);       /* of the GPU that was kept for it */
+void queue_overtaken(struct cluster *, const struct program *by, size_t gpu);
+void queue_let_go(struct cluster *, struct program *);      /* of the GPU that was kept for it */
+/* Keeps a GPU for the first that lacks room, if it was overtaken often enough. */
+void queue_keep_for_overtaken(struct cluster *);
+
+/* ---- retry.c ---- */
+void queue_try(struct loop_timer *, void *cluster);         /* cluster->try_queue */
+
+/* ---- push.c: what a peer is told without having asked ---- */
+void node_send_order(struct cluster *, struct node *, const struct message *);
+void program_notify(struct cluster *, struct program *, client_event_kind, ctl_code, const char *text);
+void program_refuse(struct cluster *, struct program *, ctl_code, const char *text);       /* and destroys it */
 
 /* ---- programs.c ---- */
 struct answer_buffers { uint8_t ticket[TICKET_MAX_SIZE]; ctl_uri addresses[CTL_MAX_ADDRESSES]; char text[CTL_MAX_TEXT + 1]; };
 void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
-void program_notify(struct cluster *, struct program *, client_event_kind, ctl_code, const char *text);
-void program_refuse(struct cluster *, struct program *, ctl_code, const char *text);       /* and destroys it */
 void program_end(struct cluster *, struct program *, const char *why);
 void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew, client_handle_events;
 
 /* ---- nodes.c ---- */
-void node_send_order(struct cluster *, struct node *, const struct letter *);
 void node_tick(struct cluster *);
 void node_session_gone(struct cluster *, struct node *);
 void node_lose(struct cluster *, struct node *, const char *why);

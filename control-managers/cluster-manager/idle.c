@@ -4,14 +4,6 @@
  */
 #include "control-managers/cluster-manager/cluster.h"
 
-bool server_is_idle(const struct server *server)
-{
-    if (server->program_count || server->stopping)
-        return false;
-    /* Who uses an adopted one is known once its VM has named its programs and its node has counted its workers. */
-    return !server->adopted || (server->vm && server->vm->named && !server->workers);
-}
-
 static void give_way(struct server *server, const char *why)
 {
     server->unused = true;

@@ -82,15 +82,15 @@ static void tell_nodes(struct cluster *cluster)
 {
     for (size_t i = 0; i < cluster->nodes.count; i++) {
         struct node *node = map_at(&cluster->nodes, i);
-        struct letter letter = { .kind = NODE_ORDER_KEYS };
+        struct message message = { .kind = NODE_ORDER_KEYS };
         if (node->registered)
-            node_send_order(cluster, node, &letter);
+            node_send_order(cluster, node, &message);
     }
 }
 
 void keys_taken(struct node *node)
 {
-    node->has_key = !mailbox_has(&node->orders, NODE_ORDER_KEYS);
+    node->has_key = !outbox_has(&node->orders, NODE_ORDER_KEYS);
 }
 
 struct ticket_signer *keys_signer(const struct cluster *cluster, const struct node *node)

@@ -57,14 +57,14 @@ static int load_tls(const struct cluster_config *values, struct tls_context **ou
     return failure == -ENOENT && values->tls == CLUSTER_TLS_AUTO ? 0 : failure;
 }
 
-static int listen_at(struct cluster *cluster, enum door door, const char *uri, const char *key, char *error)
+static int listen_at(struct cluster *cluster, enum endpoint endpoint, const char *uri, const char *key, char *error)
 {
     struct loop_listen_options options = {
         .uri = uri, .tls = cluster->tls, .plain_too = cluster->values->tls == CLUSTER_TLS_ALLOW,
-        .service = &cluster_services[door], .context = cluster,
+        .service = &cluster_services[endpoint], .context = cluster,
     };
     char why[CONTROL_ERROR_SIZE];
-    if (door == DOOR_LOCAL && *cluster->values->socket_group) {
+    if (endpoint == ENDPOINT_LOCAL && *cluster->values->socket_group) {
         struct group *group = getgrnam(cluster->values->socket_group);
         if (!group)
             return explain(error, -EINVAL, "%s: there is no group '%s'", config_where(cluster->config, "ipc.frontend-group"),
@@ -72,10 +72,10 @@ static int listen_at(struct cluster *cluster, enum door door, const char *uri, c
         options.mode = 0660;
         options.group = group->gr_gid;
     }
-    int failure = loop_listen(cluster->loop, &options, &cluster->listeners[door], why);
+    int failure = loop_listen(cluster->loop, &options, &cluster->listeners[endpoint], why);
     if (failure)
         return explain(error, failure, "%s: %s: %.800s", config_where(cluster->config, key), key, why);
-    printf("%s\n", loop_listener_uri(cluster->listeners[door]));
+    printf("%s\n", loop_listener_uri(cluster->listeners[endpoint]));
     fflush(stdout);
     return 0;
 }
@@ -86,15 +86,15 @@ static int listen_everywhere(struct cluster *cluster, char *error)
     char uri[CTL_MAX_URI + 1];
     bool v6 = strchr(values->address, ':') != NULL;
     snprintf(uri, sizeof uri, v6 ? "tcp://[%s]:%d" : "tcp://%s:%d", values->address, (int)values->node_port);
-    int failure = listen_at(cluster, DOOR_NODE, uri, "ports.node", error);
+    int failure = listen_at(cluster, ENDPOINT_NODE, uri, "ports.node", error);
     if (failure)
         return failure;
     snprintf(uri, sizeof uri, v6 ? "tcp://[%s]:%d" : "tcp://%s:%d", values->address, (int)values->client_port);
-    failure = listen_at(cluster, DOOR_CLIENT, uri, "ports.client", error);
+    failure = listen_at(cluster, ENDPOINT_CLIENT, uri, "ports.client", error);
     if (failure || !*values->socket)
         return failure;
     snprintf(uri, sizeof uri, "unix://%s", values->socket);
-    return listen_at(cluster, DOOR_LOCAL, uri, "ipc.frontend-socket", error);
+    return listen_at(cluster, ENDPOINT_LOCAL, uri, "ipc.frontend-socket", error);
 }
 
 static void apply_values(struct cluster *cluster)
@@ -142,13 +142,13 @@ ctl_code cluster_reload(struct cluster *cluster, char *text, size_t size)
     } else if (!tls == !cluster->tls) {
         tls_context_release(cluster->tls);
         cluster->tls = tls;
-        for (int i = DOOR_NODE; i <= DOOR_CLIENT; i++)
+        for (int i = ENDPOINT_NODE; i <= ENDPOINT_CLIENT; i++)
             loop_listener_set_tls(cluster->listeners[i], tls);
     } else {
         tls_context_release(tls);               /* whether there is TLS takes a restart */
     }
-    store_reload_vms(cluster);
-    line_retry(cluster);
+    load_vms(cluster);
+    queue_retry(cluster);
     cluster_event(cluster, ADMIN_INFO, "reloaded", NULL, "%s", text);
     return CTL_OK;
 }
@@ -205,7 +205,7 @@ static int start(struct cluster *cluster, char *error)
     if (failure == 0)
         failure = listen_everywhere(cluster, error);
     if (failure == 0)
-        failure = store_start(cluster, error);
+        failure = load_start(cluster, error);
     if (failure == 0)
         node_tick(cluster);
     return failure;
@@ -234,7 +234,7 @@ static void free_everything(struct cluster *cluster)
     loop_timer_stop(&cluster->tick);
     keys_close(cluster);
     loop_timer_stop(&cluster->reload_vms);
-    loop_timer_stop(&cluster->retry_line);
+    loop_timer_stop(&cluster->retry_queue);
     loop_destroy(cluster->loop);
     struct map *maps[] = { &cluster->vms, &cluster->vm_addresses, &cluster->nodes, &cluster->node_addresses, &cluster->gpus,
                            &cluster->servers, &cluster->programs };
@@ -273,6 +273,7 @@ int main(int argc, char **argv)
     int status = daemon_begin(&about, argc, argv, &cluster.config, &cluster.config_path);
     if (status != DAEMON_GO_ON)
         return status;
+    cluster.try_queue = queue_try;
     apply_values(&cluster);
     raise_file_limit();
     setenv("FLYT_LOG", levels[cluster.values->log_level], 0);

@@ -23,22 +23,6 @@ static struct event_about about(const struct node *node)
 
 /* ---- orders ---- */
 
-void node_send_order(struct cluster *cluster, struct node *node, const struct letter *what)
-{
-    struct letter *letter = mailbox_add(cluster, &node->orders, what->kind);
-    if (!letter) {
-        log_error("event=order-lost node=%s: no memory", node->row.name);
-        return;
-    }
-    uint64_t number = letter->number;
-    struct letter *next = letter->next;
-    *letter = *what;
-    letter->number = number;
-    letter->next = next;
-    if (node->session && node->registered)
-        session_wake(node->session);
-}
-
 /* Whether programs of the VM can open a unix socket of the node. Where addresses mislead, a socket is made that nobody
    finds. */
 static bool on_same_machine(const struct node *node, const struct vm *vm)
@@ -51,9 +35,9 @@ static bool on_same_machine(const struct node *node, const struct vm *vm)
     return same;
 }
 
-static void fill_start(struct cluster *cluster, const struct letter *letter, ctl_server_spec *spec)
+static void fill_start(struct cluster *cluster, const struct message *message, ctl_server_spec *spec)
 {
-    struct server *server = map_get_id(&cluster->servers, letter->server);
+    struct server *server = map_get_id(&cluster->servers, message->server);
     spec->id = server->row.id;
     spec->vm = server->row.vm;
     spec->gpu = server->row.gpu;
@@ -65,25 +49,25 @@ static void fill_start(struct cluster *cluster, const struct letter *letter, ctl
     spec->same_host = server->vm && on_same_machine(server->node, server->vm);
 }
 
-static void fill_order(struct cluster *cluster, struct letter *letter, uint8_t keys[CTL_MAX_KEY], node_order *order)
+static void fill_order(struct cluster *cluster, struct message *message, uint8_t keys[CTL_MAX_KEY], node_order *order)
 {
-    order->number = letter->number;
-    order->body.kind = (node_order_kind)letter->kind;
-    switch (letter->kind) {
+    order->number = message->number;
+    order->body.kind = (node_order_kind)message->kind;
+    switch (message->kind) {
     case NODE_ORDER_START:
-        fill_start(cluster, letter, &order->body.node_order_body_u.start);
+        fill_start(cluster, message, &order->body.node_order_body_u.start);
         break;
     case NODE_ORDER_STOP: {
         node_stop *stop = &order->body.node_order_body_u.stop;
-        *stop = (node_stop){ letter->server, letter->grace_ms, { letter->code, letter->text } };
+        *stop = (node_stop){ message->server, message->grace_ms, { message->code, message->text } };
         break;
     }
     case NODE_ORDER_LIMIT:
-        order->body.node_order_body_u.limit = (node_limit){ letter->server, letter->sms, letter->memory };
+        order->body.node_order_body_u.limit = (node_limit){ message->server, message->sms, message->memory };
         break;
     case NODE_ORDER_END_PROGRAM: {
         node_end_program *end = &order->body.node_order_body_u.end_program;
-        *end = (node_end_program){ letter->server, letter->program, { letter->code, letter->text } };
+        *end = (node_end_program){ message->server, message->program, { message->code, message->text } };
         break;
     }
     default:
@@ -99,9 +83,9 @@ static void answer_orders(struct session *session)
     uint8_t keys[CTL_MAX_KEY];
     node_orders_result result = { .orders = { 0, orders } };
     memset(orders, 0, sizeof orders);
-    for (struct letter *letter = session->node ? session->node->orders.first : NULL;
-         letter && result.orders.orders_len < CTL_MAX_ORDERS; letter = letter->next)
-        fill_order(cluster, letter, keys, &orders[result.orders.orders_len++]);
+    for (struct message *message = session->node ? session->node->orders.first : NULL;
+         message && result.orders.orders_len < CTL_MAX_ORDERS; message = message->next)
+        fill_order(cluster, message, keys, &orders[result.orders.orders_len++]);
     call_reply(session->waiting, &result);
 }
 
@@ -127,7 +111,7 @@ static struct node *heard(struct conn *conn)
         node_set_schedulable(cluster, node);
         cluster_event(cluster, ADMIN_INFO, "node-back", &which, "node %s speaks again, on the same connection", node->row.name);
         tell_back(cluster, node);
-        line_retry(cluster);
+        queue_retry(cluster);
     }
     return node;
 }
@@ -141,7 +125,7 @@ void node_handle_orders(struct conn *conn, struct call *call, void *object)
         call_refuse(call);
         return;
     }
-    mailbox_acknowledge(&node->orders, args->acknowledged);
+    outbox_acknowledge(&node->orders, args->acknowledged);
     keys_taken(node);
     session_wait(session, call, answer_orders, CTL_BEAT_SECONDS * 1000);
     if (node->orders.first)
@@ -213,15 +197,15 @@ static void take_addresses(struct cluster *cluster, struct node *node, const nod
 
 static void order_stop(struct cluster *cluster, struct node *node, uint64_t server, ctl_code code, const char *why)
 {
-    struct letter letter = { .kind = NODE_ORDER_STOP, .server = server, .code = code, .grace_ms = 2000 };
-    snprintf(letter.text, sizeof letter.text, "%s", why);
-    node_send_order(cluster, node, &letter);
+    struct message message = { .kind = NODE_ORDER_STOP, .server = server, .code = code, .grace_ms = 2000 };
+    snprintf(message.text, sizeof message.text, "%s", why);
+    node_send_order(cluster, node, &message);
 }
 
 static bool is_ordered(const struct node *node, uint64_t server)
 {
-    for (const struct letter *letter = node->orders.first; letter; letter = letter->next)
-        if (letter->kind == NODE_ORDER_START && letter->server == server)
+    for (const struct message *message = node->orders.first; message; message = message->next)
+        if (message->kind == NODE_ORDER_START && message->server == server)
             return true;
     return false;
 }
@@ -247,7 +231,7 @@ static void reconcile(struct cluster *cluster, struct node *node, const node_reg
     }
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->node_next;
-        /* Not durable, or its order is still in the mailbox: it is to be started yet. */
+        /* Not durable, or its order is still in the outbox: it is to be started yet. */
         if (map_get_id(&reported, server->row.id) || !server->ordered || is_ordered(node, server->row.id))
             continue;
         server_gone(cluster, server, CTL_LOST, "the GPU server does not run any more");
@@ -295,7 +279,7 @@ void node_handle_register(struct conn *conn, struct call *call, void *object)
     reconcile(cluster, node, args);
     if (returns)
         tell_back(cluster, node);
-    line_retry(cluster);
+    queue_retry(cluster);
 }
 
 /* ---- reports ---- */
@@ -324,7 +308,7 @@ static void gpu_report(struct cluster *cluster, struct node *node, const ctl_gpu
                       gpu->state == CTL_GPU_READY ? "gpu-ready" : "gpu-fault", &which, "GPU %s (%s): %.600s", gpu->id,
                       gpu->product, *gpu->text ? gpu->text : "ready");
     if (gpu->state == CTL_GPU_READY)
-        line_retry(cluster);
+        queue_retry(cluster);
 }
 
 void node_handle_report(struct conn *conn, struct call *call, void *object)
@@ -382,7 +366,7 @@ void node_lose(struct cluster *cluster, struct node *node, const char *why)
     node_set_schedulable(cluster, node);
     while (node->servers)
         server_gone(cluster, node->servers, CTL_LOST, why);
-    mailbox_clear(&node->orders);
+    outbox_clear(&node->orders);
     cluster_event(cluster, ADMIN_ERROR, "node-lost", &which, "%s: %zu servers are lost with it", why, count);
 }
 

@@ -56,7 +56,7 @@ static void describe_start(struct cluster *cluster, const struct server *server,
         snprintf(text, CTL_MAX_TEXT + 1, "its GPU server starts on node %s", server->row.node);
         return;
     }
-    bool away = change_db_away(cluster, why, sizeof why);
+    bool away = store_db_away(cluster, why, sizeof why);
     snprintf(text, CTL_MAX_TEXT + 1,
              "its GPU server on node %s starts when the resource DB has taken note of it, which %s%.600s",
              server->row.node, away ? "is away: " : "does not answer", why);
@@ -94,41 +94,23 @@ static void refusal(uint64_t key, uint64_t id, ctl_code code, char *text, client
 
 /* ---- pushing ---- */
 
-void program_notify(struct cluster *cluster, struct program *program, client_event_kind kind, ctl_code code, const char *text)
-{
-    struct vm *vm = program->vm;
-    if (!vm->session)
-        return;
-    struct letter *letter = mailbox_add(cluster, &vm->events, (int)kind);
-    if (!letter) {
-        conn_close(vm->session->conn, "no memory for what it is to be told");   /* it comes back and asks */
-        return;
-    }
-    letter->key = program->key;
-    letter->program = program->id;
-    letter->server = program->server ? program->server->row.id : 0;
-    letter->code = code;
-    snprintf(letter->text, sizeof letter->text, "%.500s", text);
-    session_wake(vm->session);
-}
-
-static void fill_event(struct cluster *cluster, struct vm *vm, struct letter *letter, client_event *event,
+static void fill_event(struct cluster *cluster, struct vm *vm, struct message *message, client_event *event,
                        struct answer_buffers *buffers)
 {
-    event->number = letter->number;
-    event->body.kind = (client_event_kind)letter->kind;
-    if (letter->kind == CLIENT_EVENT_ANSWER) {
-        struct program *program = map_get_id(&vm->by_key, letter->key);
-        if (program && letter->code == CTL_OK)
+    event->number = message->number;
+    event->body.kind = (client_event_kind)message->kind;
+    if (message->kind == CLIENT_EVENT_ANSWER) {
+        struct program *program = map_get_id(&vm->by_key, message->key);
+        if (program && message->code == CTL_OK)
             program_fill_answer(cluster, program, &event->body.client_event_body_u.answer, buffers);
-        else if (letter->code != CTL_OK)
-            refusal(letter->key, letter->program, letter->code, letter->text, &event->body.client_event_body_u.answer);
+        else if (message->code != CTL_OK)
+            refusal(message->key, message->program, message->code, message->text, &event->body.client_event_body_u.answer);
         else
-            refusal(letter->key, letter->program, CTL_NOT_FOUND, (char *)"the program has ended",
+            refusal(message->key, message->program, CTL_NOT_FOUND, (char *)"the program has ended",
                     &event->body.client_event_body_u.answer);
         return;
     }
-    event->body.client_event_body_u.lost = (client_notice){ letter->key, letter->server, { letter->code, letter->text } };
+    event->body.client_event_body_u.lost = (client_notice){ message->key, message->server, { message->code, message->text } };
 }
 
 static void answer_events(struct session *session)
@@ -138,10 +120,10 @@ static void answer_events(struct session *session)
     struct answer_buffers *buffers = session->vm && session->vm->events.first ? calloc(CTL_MAX_ORDERS, sizeof *buffers) : NULL;
     memset(events, 0, sizeof events);
     if (buffers)
-        for (struct letter *letter = session->vm->events.first; letter && result.events.events_len < CTL_MAX_ORDERS;
-             letter = letter->next) {
+        for (struct message *message = session->vm->events.first; message && result.events.events_len < CTL_MAX_ORDERS;
+             message = message->next) {
             u_int at = result.events.events_len++;
-            fill_event(session->cluster, session->vm, letter, &events[at], &buffers[at]);
+            fill_event(session->cluster, session->vm, message, &events[at], &buffers[at]);
         }
     call_reply(session->waiting, &result);
     free(buffers);
@@ -165,21 +147,13 @@ void client_handle_events(struct conn *conn, struct call *call, void *object)
         call_refuse(call);
         return;
     }
-    mailbox_acknowledge(&vm->events, args->acknowledged);
+    outbox_acknowledge(&vm->events, args->acknowledged);
     session_wait(session_of(conn), call, answer_events, CTL_BEAT_SECONDS * 1000);
     if (vm->events.first)
         session_wake(session_of(conn));
 }
 
 /* ---- ends ---- */
-
-void program_refuse(struct cluster *cluster, struct program *program, ctl_code code, const char *text)
-{
-    struct event_about which = about(program);
-    cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%s: %.900s", program->executable, text);
-    program_notify(cluster, program, CLIENT_EVENT_ANSWER, code, text);
-    program_destroy(cluster, program);
-}
 
 void program_end(struct cluster *cluster, struct program *program, const char *why)
 {
@@ -189,7 +163,7 @@ void program_end(struct cluster *cluster, struct program *program, const char *w
     program_destroy(cluster, program);
     if (server)
         server_check_idle(cluster, server);
-    line_retry(cluster);
+    queue_retry(cluster);
 }
 
 void client_handle_ended(struct conn *conn, struct call *call, void *object)
@@ -332,7 +306,7 @@ void client_handle_register(struct conn *conn, struct call *call, void *object)
     struct event_about which = { .vm = vm->row.name };
     call_reply(call, &result);
     loop_timer_stop(&vm->silence);
-    mailbox_clear(&vm->events);
+    outbox_clear(&vm->events);
     cluster_event(cluster, ADMIN_INFO, "client-joined", &which, "%s (%s) runs %u programs", args->host, conn_peer(conn),
                   args->programs.programs_len);
     end_unnamed(cluster, vm, args);
@@ -380,7 +354,7 @@ void client_session_gone(struct cluster *cluster, struct vm *vm)
 {
     struct event_about which = { .vm = vm->row.name };
     vm->named = false;
-    mailbox_clear(&vm->events);
+    outbox_clear(&vm->events);
     if (cluster->stopping)
         return;
     if (vm->programs || vm->servers)

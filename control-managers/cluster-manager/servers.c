@@ -3,7 +3,7 @@
  *
  *   placed -> (row durable) -> ordered -> RUNNING as reported -> stopping -> gone
  */
-#include "control-managers/cluster-manager/changes.h"
+#include "control-managers/cluster-manager/cluster.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include "cpu/common/log.h"
 
 enum {
-    SETTLE_MS = CTL_DEAD_SECONDS * 1000,
     STOP_AGAIN_MS = 15000,
     STOP_GRACE_MS = 5000,
     MAX_TRIES = 3,
@@ -40,10 +39,10 @@ static void start_overdue(struct loop_timer *timer, void *context)
 }
 
 /* Without the DB no server can be started. Programs that were not to wait are refused. */
-static bool db_missing(struct cluster *cluster, const struct program *program, char *text)
+bool program_lacks_db(struct cluster *cluster, const struct program *program, char *text)
 {
     char why[CTL_MAX_TEXT + 1];
-    if (program->wait != CLIENT_WAIT_NO || !change_db_away(cluster, why, sizeof why))
+    if (program->wait != CLIENT_WAIT_NO || !store_db_away(cluster, why, sizeof why))
         return false;
     snprintf(text, CTL_MAX_TEXT + 1,
              "the resource DB is away, and without it no GPU server can be started for this program, which was not to"
@@ -58,7 +57,7 @@ static void tell_db(struct cluster *cluster, struct server *server, bool again)
     char text[CTL_MAX_TEXT + 1];
     for (struct program *program = server->programs, *next; program; program = next) {
         next = program->server_next;
-        if (!server->durable && db_missing(cluster, program, text))
+        if (!server->durable && program_lacks_db(cluster, program, text))
             program_refuse(cluster, program, CTL_DB_AWAY, text);
         else if (!again)
             program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
@@ -100,16 +99,16 @@ static void became_durable(void *context, int error, const char *why)
     } else if (server->stopping) {
         server_gone(cluster, server, server->code, server->text);
     } else {
-        struct letter letter = { .kind = NODE_ORDER_START, .server = server->row.id };
+        struct message message = { .kind = NODE_ORDER_START, .server = server->row.id };
         server->ordered = true;
-        node_send_order(cluster, server->node, &letter);
+        node_send_order(cluster, server->node, &message);
         if (server->late)
             tell_db(cluster, server, false);
         loop_timer_start(cluster->loop, &server->timer, (uint64_t)(cluster->values->start_seconds * 1000), start_overdue, server);
     }
 }
 
-static struct server *book(struct cluster *cluster, struct program *program, const struct place_result *place)
+struct server *server_place(struct cluster *cluster, struct program *program, const struct place_result *place)
 {
     struct gpu *gpu = cluster->pool.gpus[place->gpu].owner;
     struct vm *vm = program->vm;
@@ -134,167 +133,24 @@ static struct server *book(struct cluster *cluster, struct program *program, con
     return map_get_id(&cluster->servers, row.id);       /* refused at once, it is gone again */
 }
 
-/* ---- seeking ---- */
-
-static struct server *shared_server(const struct vm *vm)
-{
-    for (struct server *server = vm->servers; server; server = server->vm_next)
-        if (!server->row.program && !server->stopping && server->state < CTL_SERVER_STOPPING)
-            return server;
-    return NULL;
-}
-
-/* What one server of such a VM is to have. */
-struct place_request server_request_of(struct cluster *cluster, const struct db_vm *vm)
-{
-    uint32_t parts = vm->grouping ? 1 : (uint32_t)cluster->values->ungrouped_programs;
-    struct place_request request = {
-        .sms = vm->sms / parts, .memory = (vm->memory_mib << 20) / parts,
-        .accepted = vm->sharing ? vm->sharing : cluster->values->sharing,
-    };
-    if (!request.sms)
-        request.sms = 1;
-    if (vm_names_machine(vm)) {
-        request.preferred = map_get(&cluster->node_addresses, vm->host);
-        if (!request.preferred)
-            request.preferred = map_get(&cluster->nodes, vm->host);
-    }
-    return request;
-}
-
-struct place_request server_request(struct cluster *cluster, const struct program *program)
-{
-    struct place_request request = server_request_of(cluster, &program->vm->row);
-    request.asker = program;
-    request.machine = vm_names_machine(&program->vm->row) ? NULL : program->vm->machine;
-    return request;
-}
-
-/* The VM's servers together stay within its entitlement, those that are being stopped included unless nobody used them. */
-bool server_within_entitlement(const struct vm *vm, const struct place_request *request)
-{
-    uint64_t sms = request->sms, memory = request->memory;
-    for (const struct server *server = vm->servers; server; server = server->vm_next)
-        if (!server->unused) {
-            sms += server->row.sms;
-            memory += server->row.memory;
-        }
-    return sms <= vm->row.sms && memory <= vm->row.memory_mib << 20;
-}
-
-/* A server with other limits was started before the entitlement changed. */
-static bool has_limits(const struct server *server, const struct place_request *request)
-{
-    return server->row.sms == request->sms && server->row.memory == request->memory && server->row.sharing & request->accepted;
-}
-
-bool server_is_shared(const struct program *program)
-{
-    return program->vm->row.grouping && shared_server(program->vm);
-}
-
-ctl_code server_try(struct cluster *cluster, struct program *program, char *text)
-{
-    struct vm *vm = program->vm;
-    struct server *server = vm->row.grouping ? shared_server(vm) : NULL;
-    struct place_result place;
-    program->lacks_room = program->expects_place = false;
-    if ((!server || !server->durable) && db_missing(cluster, program, text))
-        return CTL_DB_AWAY;
-    if (!vm->row.sms || !vm->row.memory_mib)
-        return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)", vm->row.name,
-                       vm->row.name);
-    struct place_request request = server_request(cluster, program);
-    if (server && server_is_idle(server) && !has_limits(server, &request)) {
-        idle_own_give_way(vm, "what its VM is entitled to has changed");
-        server = NULL;
-    }
-    if (!server) {
-        if (!server_within_entitlement(vm, &request))
-            idle_own_give_way(vm, "its VM's programs have servers of their own now");
-        if (!server_within_entitlement(vm, &request))
-            return explain(text, CTL_BUSY, "the servers of VM %s use up what it is entitled to (%u SMs, %llu MiB)",
-                           vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
-        enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
-        if (verdict != PLACE_FOUND) {
-            program->lacks_room = verdict == PLACE_BUSY;
-            program->expects_place = verdict == PLACE_BUSY && idle_give_way(cluster, &request);
-            place_explain(&cluster->pool, &request, verdict, text, CTL_MAX_TEXT);
-            return verdict == PLACE_NEVER ? CTL_NO_ROOM : CTL_BUSY;
-        }
-        server = book(cluster, program, &place);
-        if (!server)
-            return explain(text, CTL_INTERNAL, "no memory, or the resource DB takes no more changes at present");
-        line_overtaken(cluster, program, place.gpu);
-    }
-    program_attach(program, server);
-    loop_timer_stop(&program->patience);
-    if (server->state != CTL_SERVER_RUNNING) {
-        program->state = ADMIN_PROGRAM_STARTING;
-        return CTL_WAITING;
-    }
-    loop_timer_stop(&server->timer);            /* a grace period */
-    program->state = ADMIN_PROGRAM_RUNNING;
-    return CTL_OK;
-}
-
-bool cluster_settling(struct cluster *cluster)
-{
-    if (loop_time() - cluster->started > (int64_t)SETTLE_MS * 1000)
-        return false;
-    for (size_t i = 0; i < cluster->nodes.count; i++)
-        if (((struct node *)map_at(&cluster->nodes, i))->state == ADMIN_NODE_AWAY)
-            return true;
-    return false;
-}
-
-static void patience_over(struct loop_timer *timer, void *context)
-{
-    struct program *program = context;
-    char text[CTL_MAX_TEXT + 1];
-    (void)timer;
-    snprintf(text, sizeof text, "no GPU became free within the time that the program was to wait");
-    program_refuse(program->cluster, program, CTL_BUSY, text);
-}
-
-static bool may_wait(const struct cluster *cluster, const struct program *program)
-{
-    if (program->wait != CLIENT_WAIT_DEFAULT)
-        return program->wait == CLIENT_WAIT_YES;
-    if (program->vm->row.wait != ADMIN_WAIT_DEFAULT)
-        return program->vm->row.wait == ADMIN_WAIT_IN_LINE;
-    return cluster->values->wait == CLUSTER_WAIT_IN_LINE;
-}
-
-ctl_code server_seek(struct cluster *cluster, struct program *program, client_wait wait, unsigned wait_ms, char *text)
-{
-    program->wait = wait;
-    program->wait_ms = wait_ms;
-    ctl_code code = server_try(cluster, program, text);
-    bool settles = code != CTL_OK && code != CTL_WAITING && (cluster_settling(cluster) || program->expects_place);
-    if (!settles && (code != CTL_BUSY || !may_wait(cluster, program)))
-        return code;
-    uint64_t patience = wait_ms ? wait_ms : (uint64_t)(cluster->values->wait_seconds * 1000);
-    if (settles && (code != CTL_BUSY || !may_wait(cluster, program)))
-        patience = SETTLE_MS;
-    snprintf(program->why, sizeof program->why, "%.250s", text);
-    program_enter_line(cluster, program);
-    program->position = (uint32_t)cluster->line_length;
-    if (patience)
-        loop_timer_start(cluster->loop, &program->patience, patience, patience_over, program);
-    return CTL_WAITING;
-}
-
 /* ---- ends ---- */
+
+bool server_is_idle(const struct server *server)
+{
+    if (server->program_count || server->stopping)
+        return false;
+    /* Who uses an adopted one is known once its VM has named its programs and its node has counted its workers. */
+    return !server->adopted || (server->vm && server->vm->named && !server->workers);
+}
 
 static void stop_again(struct loop_timer *timer, void *context)
 {
     struct server *server = context;
     struct cluster *cluster = server->cluster;
-    struct letter letter = { .kind = NODE_ORDER_STOP, .server = server->row.id, .code = server->code, .grace_ms = 0 };
-    snprintf(letter.text, sizeof letter.text, "%.500s", server->text);
+    struct message message = { .kind = NODE_ORDER_STOP, .server = server->row.id, .code = server->code, .grace_ms = 0 };
+    snprintf(message.text, sizeof message.text, "%.500s", server->text);
     if (server->node->registered)
-        node_send_order(cluster, server->node, &letter);
+        node_send_order(cluster, server->node, &message);
     loop_timer_start(cluster->loop, timer, STOP_AGAIN_MS, stop_again, server);
 }
 
@@ -316,7 +172,7 @@ static void release_programs(struct cluster *cluster, struct server *server, ctl
         }
         program->state = ADMIN_PROGRAM_WAITING;
         snprintf(program->why, sizeof program->why, "another GPU server is sought, since %.200s", why);
-        program_enter_line(cluster, program);   /* tried again by the caller, when the books are right */
+        program_enter_queue(cluster, program);   /* tried again by the caller, when the books are right */
     }
 }
 
@@ -331,15 +187,15 @@ void server_gone(struct cluster *cluster, struct server *server, ctl_code code, 
     release_programs(cluster, server, code, text);
     store_delete_server(cluster, server->row.id);
     server_destroy(cluster, server);
-    line_retry(cluster);
+    queue_retry(cluster);
 }
 
 void server_stop(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
 {
     if (server->stopping)
         return;
-    struct letter letter = { .kind = NODE_ORDER_STOP, .server = server->row.id, .code = code, .grace_ms = STOP_GRACE_MS };
-    snprintf(letter.text, sizeof letter.text, "%.500s", why);
+    struct message message = { .kind = NODE_ORDER_STOP, .server = server->row.id, .code = code, .grace_ms = STOP_GRACE_MS };
+    snprintf(message.text, sizeof message.text, "%.500s", why);
     struct event_about which = about(server);
     server->stopping = true;
     server->code = code;
@@ -350,7 +206,7 @@ void server_stop(struct cluster *cluster, struct server *server, ctl_code code, 
         return;                                 /* became_durable ends it */
     server->row.state = CTL_SERVER_STOPPING;
     store_put_server(cluster, server, NULL, NULL);
-    node_send_order(cluster, server->node, &letter);
+    node_send_order(cluster, server->node, &message);
     loop_timer_start(cluster->loop, &server->timer, STOP_AGAIN_MS, stop_again, server);
 }
 

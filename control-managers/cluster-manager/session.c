@@ -1,9 +1,9 @@
 /*
- * session.c: connections of all doors: who they are, and what they may call. The table of calls at its end is the only
+ * session.c: connections at all endpoints: who they are, and what they may call. The table of calls at its end is the only
  * thing that knows all handlers; nothing but main.c needs this file. See waiting.c for the one call that waits.
  *
- * Doors: node managers come to one port, client managers and remote administrators to another, local administrators to
- * a unix socket. A role is admitted at its own door only.
+ * Endpoints: node managers come to one port, client managers and remote administrators to another, local administrators to
+ * a unix socket. A role is admitted at its own endpoint only.
  */
 #include "control-managers/cluster-manager/changes.h"
 
@@ -22,12 +22,12 @@ static struct hello *hello_of(struct conn *conn)
     return &session_of(conn)->hello;
 }
 
-static bool role_fits_door(ctl_role role, enum door door)
+static bool role_fits_endpoint(ctl_role role, enum endpoint endpoint)
 {
-    switch (door) {
-    case DOOR_NODE:   return role == CTL_ROLE_NODE;
-    case DOOR_CLIENT: return role == CTL_ROLE_CLIENT || role == CTL_ROLE_ADMIN;
-    case DOOR_LOCAL:  return role == CTL_ROLE_ADMIN;
+    switch (endpoint) {
+    case ENDPOINT_NODE:   return role == CTL_ROLE_NODE;
+    case ENDPOINT_CLIENT: return role == CTL_ROLE_CLIENT || role == CTL_ROLE_ADMIN;
+    case ENDPOINT_LOCAL:  return role == CTL_ROLE_ADMIN;
     }
     return false;
 }
@@ -85,7 +85,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
 {
     struct session *session = session_of(conn);
     struct cluster *cluster = session->cluster;
-    if (!role_fits_door(args->role, session->door)) {
+    if (!role_fits_endpoint(args->role, session->endpoint)) {
         snprintf(text, CTL_MAX_TEXT,
                  "a %s is not served here: node managers use ports.node, client managers and flytctl "
                  "ports.client",
@@ -105,7 +105,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
     case CTL_ROLE_CLIENT:
         return identify_vm(cluster, conn, args->name, stored, text);
     default:
-        if (session->door == DOOR_LOCAL && local_admin(conn, cluster))
+        if (session->endpoint == ENDPOINT_LOCAL && local_admin(conn, cluster))
             return HELLO_TRUSTED;
         return by_secret(&cluster->admin_secret, cluster->has_admin_secret, stored);
     }
@@ -177,7 +177,7 @@ static void handle_auth(struct conn *conn, struct call *call, void *args)
 
 /* ---- life ---- */
 
-static void opened(struct conn *conn, enum door door)
+static void opened(struct conn *conn, enum endpoint endpoint)
 {
     struct cluster *cluster = conn_context(conn);
     struct session *session = calloc(1, sizeof *session);
@@ -188,7 +188,7 @@ static void opened(struct conn *conn, enum door door)
     }
     session->cluster = cluster;
     session->conn = conn;
-    session->door = door;
+    session->endpoint = endpoint;
     session->next = cluster->sessions;
     session->back = &cluster->sessions;
     if (session->next)
@@ -196,9 +196,9 @@ static void opened(struct conn *conn, enum door door)
     cluster->sessions = session;
 }
 
-static void opened_node(struct conn *conn) { opened(conn, DOOR_NODE); }
-static void opened_client(struct conn *conn) { opened(conn, DOOR_CLIENT); }
-static void opened_local(struct conn *conn) { opened(conn, DOOR_LOCAL); }
+static void opened_node(struct conn *conn) { opened(conn, ENDPOINT_NODE); }
+static void opened_client(struct conn *conn) { opened(conn, ENDPOINT_CLIENT); }
+static void opened_local(struct conn *conn) { opened(conn, ENDPOINT_LOCAL); }
 
 static void closed(struct conn *conn, int error, const char *why)
 {
@@ -267,7 +267,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
 };
 
 const struct conn_service cluster_services[3] = {
-    [DOOR_NODE] = { methods, CTL_LAST_PROCEDURE + 1, opened_node, closed },
-    [DOOR_CLIENT] = { methods, CTL_LAST_PROCEDURE + 1, opened_client, closed },
-    [DOOR_LOCAL] = { methods, CTL_LAST_PROCEDURE + 1, opened_local, closed },
+    [ENDPOINT_NODE] = { methods, CTL_LAST_PROCEDURE + 1, opened_node, closed },
+    [ENDPOINT_CLIENT] = { methods, CTL_LAST_PROCEDURE + 1, opened_client, closed },
+    [ENDPOINT_LOCAL] = { methods, CTL_LAST_PROCEDURE + 1, opened_local, closed },
 };

@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_MARGIN = 20000 };
-
-uint64_t cluster_new_id(struct cluster *cluster)
-{
-    uint64_t id = cluster->next_id++;
-    if (cluster->next_id + ID_MARGIN > cluster->id_limit)
-        store_reserve_ids(cluster);
-    return id;
-}
-
 /* ---- VMs ---- */
 
 struct vm *vm_create(struct cluster *cluster, const struct db_vm *row)
@@ -48,11 +38,6 @@ struct vm *vm_find(struct cluster *cluster, const char *name)
     return vm ? vm : map_get(&cluster->vm_addresses, name);
 }
 
-bool vm_names_machine(const struct db_vm *row)
-{
-    return *row->host && strncmp(row->host, "127.", 4) && strcmp(row->host, "::1") && strcmp(row->host, "localhost");
-}
-
 void vm_destroy(struct cluster *cluster, struct vm *vm)
 {
     while (vm->programs)
@@ -70,7 +55,7 @@ void vm_destroy(struct cluster *cluster, struct vm *vm)
         conn_close(session->conn, "this VM was removed");
     }
     loop_timer_stop(&vm->silence);
-    mailbox_clear(&vm->events);
+    outbox_clear(&vm->events);
     map_free(&vm->by_key);
     map_remove(&cluster->vms, vm->row.name);
     if (map_get(&cluster->vm_addresses, vm->row.address) == vm)
@@ -114,7 +99,7 @@ void node_destroy(struct cluster *cluster, struct node *node)
     for (size_t i = 0; i < node->address_count; i++)
         if (map_get(&cluster->node_addresses, node->addresses[i]) == node)
             map_remove(&cluster->node_addresses, node->addresses[i]);
-    mailbox_clear(&node->orders);
+    outbox_clear(&node->orders);
     map_remove(&cluster->nodes, node->row.name);
     free(node);
 }
@@ -192,7 +177,7 @@ void server_destroy(struct cluster *cluster, struct server *server)
 {
     while (server->programs)
         program_attach(server->programs, NULL);
-    mailbox_forget(&server->node->orders, NODE_ORDER_START, server->row.id);
+    outbox_forget(&server->node->orders, NODE_ORDER_START, server->row.id);
     place_give_back(&cluster->pool, server->gpu->slot, server->row.sms, server->row.memory);
     *server->node_back = server->node_next;
     if (server->node_next)
@@ -247,7 +232,7 @@ struct program *program_create(struct cluster *cluster, struct vm *vm, const ctl
 void program_destroy(struct cluster *cluster, struct program *program)
 {
     struct vm *vm = program->vm;
-    program_leave_line(cluster, program);
+    program_leave_queue(cluster, program);
     program_attach(program, NULL);
     loop_timer_stop(&program->patience);
     *program->vm_back = program->vm_next;
@@ -277,37 +262,4 @@ void program_attach(struct program *program, struct server *server)
         program->server_next->server_back = &program->server_next;
     server->programs = program;
     server->program_count++;
-}
-
-void program_enter_line(struct cluster *cluster, struct program *program)
-{
-    if (program->in_line)
-        return;
-    if (!cluster->line)
-        cluster->line_end = &cluster->line;
-    program->in_line = true;
-    program->state = ADMIN_PROGRAM_WAITING;
-    program->line_next = NULL;
-    program->line_back = cluster->line_end;
-    *cluster->line_end = program;
-    cluster->line_end = &program->line_next;
-    cluster->line_length++;
-    program->vm->waiting++;
-}
-
-void program_leave_line(struct cluster *cluster, struct program *program)
-{
-    if (!program->in_line)
-        return;
-    program->in_line = false;
-    program->lacks_room = false;
-    program->overtaken = 0;
-    line_let_go(cluster, program);
-    *program->line_back = program->line_next;
-    if (program->line_next)
-        program->line_next->line_back = program->line_back;
-    else
-        cluster->line_end = program->line_back;
-    cluster->line_length--;
-    program->vm->waiting--;
 }

@@ -1,21 +1,18 @@
 /*
- * store.c: the resource DB. Everything is loaded when the DB is first there; until then nobody is served. Later only
- * entitlements are loaded again, because others may change them (db.h).
+ * store.c: what is written to the resource DB, whether the DB is there, and ids. It calls nothing of this room, so that
+ * every file may change a row. load.c reads the DB.
  */
 #include "control-managers/cluster-manager/cluster.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "control-managers/common/notify.h"
-#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { ID_BLOCK = 100000, RELOAD_MS = 15000, EVENTS_LOADED = 1000 };
+/* A call of the DB that has been under way for so long means that it does not answer. */
+enum { ID_BLOCK = 100000, ID_MARGIN = 20000, SILENT_MS = 3000 };
 
 static void failed_for_good(void *context, int error, const char *why)
 {
@@ -70,7 +67,7 @@ void store_event(struct cluster *cluster, const struct db_event *event, uint64_t
         db_worker_apply(cluster->db, changes, trim ? 2 : 1, failed_for_good, cluster, NULL);
 }
 
-static void put_meta(struct cluster *cluster, const char *key, const char *value)
+void store_put_meta(struct cluster *cluster, const char *key, const char *value)
 {
     struct db_change change = { .action = DB_PUT, .kind = DB_META };
     snprintf(change.row.meta.key, sizeof change.row.meta.key, "%s", key);
@@ -84,236 +81,27 @@ void store_reserve_ids(struct cluster *cluster)
     char text[32];
     cluster->id_limit = cluster->next_id + ID_BLOCK;
     snprintf(text, sizeof text, "%llu", (unsigned long long)cluster->id_limit);
-    put_meta(cluster, "next-id", text);
+    store_put_meta(cluster, "next-id", text);
 }
 
-/* ---- entitlements, again ---- */
-
-static void take_vm(struct cluster *cluster, const struct db_vm *row)
+uint64_t cluster_new_id(struct cluster *cluster)
 {
-    struct vm *vm = map_get(&cluster->vms, row->name);
-    if (!protocol_name_valid(row->name)) {
-        log_warning("event=entitlement-ignored name=\"%s\": it is no valid name", row->name);
-        return;
-    }
-    if (vm)
-        vm_rename_address(cluster, vm, row);
-    else if (!vm)
-        vm = vm_create(cluster, row);
-    if (vm)
-        vm->seen = true;
+    uint64_t id = cluster->next_id++;
+    if (cluster->next_id + ID_MARGIN > cluster->id_limit)
+        store_reserve_ids(cluster);
+    return id;
 }
 
-static void reload_due(struct loop_timer *timer, void *context)
-{
-    (void)timer;
-    store_reload_vms(context);
-}
+/* ---- the state of the DB ---- */
 
-static void vms_loaded(void *context, int error, const char *why, const struct db_rows *rows)
+bool store_db_away(const struct cluster *cluster, char *text, size_t size)
 {
-    struct cluster *cluster = context;
-    cluster->loading_vms = false;
-    if (cluster->stopping)
-        return;
-    loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
-    if (error) {
-        log_warning("event=entitlements-not-read why=\"%s\"", why);
-        return;
-    }
-    for (size_t i = 0; i < cluster->vms.count; i++)
-        ((struct vm *)map_at(&cluster->vms, i))->seen = false;
-    for (size_t i = 0; i < rows->count; i++)
-        take_vm(cluster, &rows->rows[i].vm);
-    size_t count = cluster->vms.count;
-    void **vms = map_values(&cluster->vms);
-    for (size_t i = 0; vms && i < count; i++) {
-        struct vm *vm = vms[i];
-        if (vm->seen || vm->server_count || vm->program_count)
-            continue;                           /* one that is gone but in use stays until it is not */
-        log_info("event=entitlement-gone vm=%s: it was removed from the resource DB", vm->row.name);
-        vm_destroy(cluster, vm);
-    }
-    free(vms);
-    line_retry(cluster);
-}
-
-void store_reload_vms(struct cluster *cluster)
-{
-    if (cluster->loading_vms || !cluster->loaded || cluster->stopping)
-        return;
-    cluster->loading_vms = db_worker_load(cluster->db, DB_VM, 0, vms_loaded, cluster) == 0;
-    if (!cluster->loading_vms)
-        loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
-}
-
-/* ---- everything, once ---- */
-
-static void take_meta(struct cluster *cluster, const struct db_meta *row)
-{
-    if (strcmp(row->key, "next-id") == 0)
-        cluster->next_id = strtoull(row->value, NULL, 10);
-    else if (strcmp(row->key, "cluster") == 0)
-        snprintf(cluster->name, sizeof cluster->name, "%.*s", CTL_MAX_LABEL, row->value);
-}
-
-static void take_node(struct cluster *cluster, const struct db_node *row)
-{
-    struct node *node = node_create(cluster, row->name);
-    if (!node)
-        return;
-    node->row = *row;
-    node->in_db = true;
-}
-
-static void take_server(struct cluster *cluster, const struct db_server *row)
-{
-    struct server *server;
-    if (!map_get(&cluster->nodes, row->node))
-        node_create(cluster, row->node);
-    server = server_create(cluster, row);
-    if (!server) {
-        log_error("event=server-not-adopted server=%llu node=%s gpu=%s: no memory", (unsigned long long)row->id, row->node, row->gpu);
-        return;
-    }
-    server->durable = server->ordered = server->adopted = true;
-    server->stopping = row->state == CTL_SERVER_STOPPING;
-    /* Where it listens is known, and grants can be given, when its node has said so. */
-    server->state = row->state == CTL_SERVER_RUNNING ? CTL_SERVER_STARTING : (ctl_server_state)row->state;
-}
-
-static void take_event(struct cluster *cluster, const struct db_event *row)
-{
-    struct event_ring *ring = &cluster->events;
-    if (row->number >= ring->next)
-        ring->next = row->number + 1;
-    if (ring->count < ring->capacity)
-        ring->events[ring->count++] = *row;
-}
-
-static void load(struct cluster *);
-static void load_again(struct loop_timer *timer, void *context)
-{
-    (void)timer;
-    load(context);
-}
-
-static void all_loaded(void *context, int error, const char *why, const struct db_rows *rows)
-{
-    struct cluster *cluster = context;
-    if (cluster->stopping)
-        return;
-    if (error) {
-        log_error("event=db-not-read why=\"%s\": tried again in %d s", why, RELOAD_MS / 1000);
-        snprintf(cluster->db_text, sizeof cluster->db_text, "%s", why);
-        loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, load_again, cluster);
-        return;
-    }
-    /* Nodes and VMs first: servers refer to them. */
-    static const enum db_kind order[] = { DB_META, DB_VM, DB_NODE, DB_SERVER, DB_EVENT };
-    for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)
-        for (size_t i = 0; i < rows->count; i++) {
-            const union db_row *row = &rows->rows[i];
-            if (rows->kinds[i] != order[k])
-                continue;
-            switch (order[k]) {
-            case DB_META:   take_meta(cluster, &row->meta); break;
-            case DB_VM:     take_vm(cluster, &row->vm); break;
-            case DB_NODE:   take_node(cluster, &row->node); break;
-            case DB_SERVER: take_server(cluster, &row->server); break;
-            default:        take_event(cluster, &row->event); break;
-            }
-        }
-    for (size_t i = 0; i < cluster->servers.count; i++) {
-        struct server *server = map_at(&cluster->servers, i);
-        if (server->row.id >= cluster->next_id)
-            cluster->next_id = server->row.id + 1;
-    }
-    cluster->loaded = true;
-    store_reserve_ids(cluster);
-    void **servers = map_values(&cluster->servers);
-    for (size_t i = 0, count = cluster->servers.count; servers && i < count; i++)
-        if (!((struct server *)servers[i])->vm)
-            server_stop(cluster, servers[i], CTL_OK, "its VM has no entitlement any more");
-    free(servers);
-    if (!*cluster->name) {
-        uint8_t random[8];
-        RAND_bytes(random, sizeof random);
-        snprintf(cluster->name, sizeof cluster->name, "flyt-%02x%02x%02x%02x%02x%02x%02x%02x", random[0], random[1], random[2],
-                 random[3], random[4], random[5], random[6], random[7]);
-        put_meta(cluster, "cluster", cluster->name);
-    }
-    for (size_t i = 0; i < cluster->vms.count; i++)
-        client_silence_begin(cluster, map_at(&cluster->vms, i));
-    cluster_event(cluster, ADMIN_INFO, "manager-started", NULL, "%s of cluster %s: %zu VMs, %zu nodes, %zu servers to adopt",
-                  CLUSTER_SOFTWARE, cluster->name, cluster->vms.count, cluster->nodes.count, cluster->servers.count);
-    notify_send("READY=1\nSTATUS=serving");
-    loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
-}
-
-static void load(struct cluster *cluster)
-{
-    if (db_worker_load(cluster->db, DB_ALL, EVENTS_LOADED, all_loaded, cluster) != 0)
-        loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, load_again, cluster);
-}
-
-static void db_state(void *context, enum db_state state, const char *text)
-{
-    struct cluster *cluster = context;
-    bool was_up = cluster->db_up, up = state == DB_UP, news = state != cluster->db_state;
-    cluster->db_up = up;
-    cluster->db_state = state;
-    snprintf(cluster->db_text, sizeof cluster->db_text, "%.*s", CTL_MAX_TEXT, up ? "" : text);
-    servers_tell_db(cluster);
-    if (cluster->loaded && up != was_up) {
-        cluster_event(cluster, up ? ADMIN_INFO : ADMIN_ERROR, up ? "db-back" : "db-away", NULL, "%s", text);
-    } else if (news && state == DB_AWAY) {
-        log_error("event=db-away text=\"%s\": it is tried again", text);
-        notify_send("STATUS=waiting for the resource DB");
-    } else if (news && state == DB_ELSEWHERE) {
-        log_info("event=standby text=\"%s\"", text);
-        notify_send("STATUS=standing by: another cluster manager serves");
-    }
-}
-
-static void db_lost(void *context, const char *text)
-{
-    struct cluster *cluster = context;
-    log_error("event=replaced text=\"%s\": this manager ends; servers and programs go on", text);
-    cluster->stopping = cluster->replaced = true;
-    loop_stop(cluster->loop);
-}
-
-/* `uri`, or what host, port, user, password and dbname make. */
-static int make_uri(const struct cluster_config *values, char *uri, size_t size, char *error)
-{
-    char password[SECRET_MAX_SIZE + 1] = "";
-    struct secret secret;
-    if (!*values->db_host)
-        return snprintf(uri, size, "%s", values->db_uri) < (int)size ? 0 : explain(error, -ENAMETOOLONG, "vm-resource-db.uri is too long");
-    if (*values->db_password) {
-        int failure = secret_resolve(values->db_password, false, &secret, error);
-        if (failure)
-            return failure;
-        snprintf(password, sizeof password, "%.*s", (int)secret.size, (const char *)secret.bytes);
-        secret_wipe(&secret);
-    }
-    int failure = db_uri_mongo(values->db_host, (unsigned)values->db_port, values->db_user, password, values->db_name, uri, size, error);
-    OPENSSL_cleanse(password, sizeof password);
-    return failure;
-}
-
-int store_start(struct cluster *cluster, char *error)
-{
-    const struct db_worker_events events = { .state = db_state, .lost = db_lost, .context = cluster };
-    char uri[16384];
-    int failure = make_uri(cluster->values, uri, sizeof uri, error);
-    if (failure)
-        return failure;
-    snprintf(cluster->db_kind, sizeof cluster->db_kind, "%s", strncmp(uri, "mongodb", 7) == 0 ? "mongodb" : "sqlite");
-    failure = db_worker_start(cluster->loop, uri, &events, &cluster->db, error);
-    OPENSSL_cleanse(uri, sizeof uri);
-    if (failure == 0)
-        load(cluster);
-    return failure;
+    unsigned silent = db_worker_silence(cluster->db);
+    if (cluster->db_up && silent < SILENT_MS)
+        return false;
+    if (!cluster->db_up)
+        snprintf(text, size, "%s", cluster->db_text);
+    else
+        snprintf(text, size, "it has been silent for %u s", silent / 1000);
+    return true;
 }

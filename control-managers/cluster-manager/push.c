@@ -1,0 +1,61 @@
+/*
+ * push.c: what nodes and client managers are told without having asked: it is put into their outbox, and the call with
+ * which they wait for news is answered.
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+
+#include "cpu/common/log.h"
+
+/* ---- nodes ---- */
+
+void node_send_order(struct cluster *cluster, struct node *node, const struct message *what)
+{
+    struct message *message = outbox_add(cluster, &node->orders, what->kind);
+    if (!message) {
+        log_error("event=order-lost node=%s: no memory", node->row.name);
+        return;
+    }
+    uint64_t number = message->number;
+    struct message *next = message->next;
+    *message = *what;
+    message->number = number;
+    message->next = next;
+    if (node->session && node->registered)
+        session_wake(node->session);
+}
+
+/* ---- client managers ---- */
+
+static struct event_about about(const struct program *program)
+{
+    return (struct event_about){ .vm = program->vm->row.name, .node = program->server ? program->server->row.node : "",
+                                 .server = program->server ? program->server->row.id : 0, .program = program->id };
+}
+
+void program_notify(struct cluster *cluster, struct program *program, client_event_kind kind, ctl_code code, const char *text)
+{
+    struct vm *vm = program->vm;
+    if (!vm->session)
+        return;
+    struct message *message = outbox_add(cluster, &vm->events, (int)kind);
+    if (!message) {
+        conn_close(vm->session->conn, "no memory for what it is to be told");   /* it comes back and asks */
+        return;
+    }
+    message->key = program->key;
+    message->program = program->id;
+    message->server = program->server ? program->server->row.id : 0;
+    message->code = code;
+    snprintf(message->text, sizeof message->text, "%.500s", text);
+    session_wake(vm->session);
+}
+
+void program_refuse(struct cluster *cluster, struct program *program, ctl_code code, const char *text)
+{
+    struct event_about which = about(program);
+    cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%s: %.900s", program->executable, text);
+    program_notify(cluster, program, CLIENT_EVENT_ANSWER, code, text);
+    program_destroy(cluster, program);
+}

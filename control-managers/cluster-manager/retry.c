@@ -1,0 +1,57 @@
+/*
+ * retry.c: tries to find GPU servers for the programs in the queue (queue.c), when something has become free or came.
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+
+enum { FAILED_SHAPES = 16, POSITIONS_TOLD = 32 };
+
+/* A request that is at least as large as one that has just failed, and no less choosy, fails too. */
+struct shape { uint32_t sms; uint64_t memory; unsigned accepted; };
+static bool hopeless(const struct shape *failed, size_t count, const struct place_request *request)
+{
+    for (size_t i = 0; i < count; i++)
+        if (request->sms >= failed[i].sms && request->memory >= failed[i].memory && !(request->accepted & ~failed[i].accepted))
+            return true;
+    return false;
+}
+
+static void tell_positions(struct cluster *cluster)
+{
+    uint32_t position = 0;
+    for (struct program *program = cluster->queue; program; program = program->queue_next) {
+        bool moved = program->position != ++position;
+        program->position = position;
+        if (moved && position <= POSITIONS_TOLD)
+            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
+    }
+}
+
+void queue_try(struct loop_timer *timer, void *context)
+{
+    struct cluster *cluster = context;
+    struct shape failed[FAILED_SHAPES];
+    size_t failures = 0;
+    char text[CTL_MAX_TEXT + 1];
+    (void)timer;
+    queue_keep_for_overtaken(cluster);
+    for (struct program *program = cluster->queue, *next; program; program = next) {
+        next = program->queue_next;
+        struct place_request request = server_request(cluster, program);
+        if (!server_is_shared(program) && !program->keeps && hopeless(failed, failures, &request))
+            continue;
+        ctl_code code = server_try(cluster, program, text);
+        if (code == CTL_OK || code == CTL_WAITING) {
+            program_leave_queue(cluster, program);
+            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
+        } else if (code == CTL_NO_ROOM && !cluster_settling(cluster)) {
+            program_refuse(cluster, program, code, text);
+        } else {
+            snprintf(program->why, sizeof program->why, "%.250s", text);
+            if (!program->keeps && failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request))
+                failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
+        }
+    }
+    tell_positions(cluster);
+}

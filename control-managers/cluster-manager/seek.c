@@ -1,0 +1,121 @@
+/*
+ * seek.c: finds a GPU server for a program: that of its VM, a new one, or a place in the queue.
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+
+#include "cpu/common/explain.h"
+
+enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
+
+static struct server *shared_server(const struct vm *vm)
+{
+    for (struct server *server = vm->servers; server; server = server->vm_next)
+        if (!server->row.program && !server->stopping && server->state < CTL_SERVER_STOPPING)
+            return server;
+    return NULL;
+}
+
+/* A server with other limits was started before the entitlement changed. */
+static bool has_limits(const struct server *server, const struct place_request *request)
+{
+    return server->row.sms == request->sms && server->row.memory == request->memory && server->row.sharing & request->accepted;
+}
+
+bool server_is_shared(const struct program *program)
+{
+    return program->vm->row.grouping && shared_server(program->vm);
+}
+
+ctl_code server_try(struct cluster *cluster, struct program *program, char *text)
+{
+    struct vm *vm = program->vm;
+    struct server *server = vm->row.grouping ? shared_server(vm) : NULL;
+    struct place_result place;
+    program->lacks_room = program->expects_place = false;
+    if ((!server || !server->durable) && program_lacks_db(cluster, program, text))
+        return CTL_DB_AWAY;
+    if (!vm->row.sms || !vm->row.memory_mib)
+        return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)", vm->row.name,
+                       vm->row.name);
+    struct place_request request = server_request(cluster, program);
+    if (server && server_is_idle(server) && !has_limits(server, &request)) {
+        idle_own_give_way(vm, "what its VM is entitled to has changed");
+        server = NULL;
+    }
+    if (!server) {
+        if (!server_within_entitlement(vm, &request))
+            idle_own_give_way(vm, "its VM's programs have servers of their own now");
+        if (!server_within_entitlement(vm, &request))
+            return explain(text, CTL_BUSY, "the servers of VM %s use up what it is entitled to (%u SMs, %llu MiB)",
+                           vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
+        enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+        if (verdict != PLACE_FOUND) {
+            program->lacks_room = verdict == PLACE_BUSY;
+            program->expects_place = verdict == PLACE_BUSY && idle_give_way(cluster, &request);
+            place_explain(&cluster->pool, &request, verdict, text, CTL_MAX_TEXT);
+            return verdict == PLACE_NEVER ? CTL_NO_ROOM : CTL_BUSY;
+        }
+        server = server_place(cluster, program, &place);
+        if (!server)
+            return explain(text, CTL_INTERNAL, "no memory, or the resource DB takes no more changes at present");
+        queue_overtaken(cluster, program, place.gpu);
+    }
+    program_attach(program, server);
+    loop_timer_stop(&program->patience);
+    if (server->state != CTL_SERVER_RUNNING) {
+        program->state = ADMIN_PROGRAM_STARTING;
+        return CTL_WAITING;
+    }
+    loop_timer_stop(&server->timer);            /* a grace period */
+    program->state = ADMIN_PROGRAM_RUNNING;
+    return CTL_OK;
+}
+
+bool cluster_settling(struct cluster *cluster)
+{
+    if (loop_time() - cluster->started > (int64_t)SETTLE_MS * 1000)
+        return false;
+    for (size_t i = 0; i < cluster->nodes.count; i++)
+        if (((struct node *)map_at(&cluster->nodes, i))->state == ADMIN_NODE_AWAY)
+            return true;
+    return false;
+}
+
+static void patience_over(struct loop_timer *timer, void *context)
+{
+    struct program *program = context;
+    char text[CTL_MAX_TEXT + 1];
+    (void)timer;
+    snprintf(text, sizeof text, "no GPU became free within the time that the program was to wait");
+    program_refuse(program->cluster, program, CTL_BUSY, text);
+}
+
+static bool may_wait(const struct cluster *cluster, const struct program *program)
+{
+    if (program->wait != CLIENT_WAIT_DEFAULT)
+        return program->wait == CLIENT_WAIT_YES;
+    if (program->vm->row.wait != ADMIN_WAIT_DEFAULT)
+        return program->vm->row.wait == ADMIN_WAIT_IN_LINE;
+    return cluster->values->wait == CLUSTER_WAIT_IN_LINE;
+}
+
+ctl_code server_seek(struct cluster *cluster, struct program *program, client_wait wait, unsigned wait_ms, char *text)
+{
+    program->wait = wait;
+    program->wait_ms = wait_ms;
+    ctl_code code = server_try(cluster, program, text);
+    bool settles = code != CTL_OK && code != CTL_WAITING && (cluster_settling(cluster) || program->expects_place);
+    if (!settles && (code != CTL_BUSY || !may_wait(cluster, program)))
+        return code;
+    uint64_t patience = wait_ms ? wait_ms : (uint64_t)(cluster->values->wait_seconds * 1000);
+    if (settles && (code != CTL_BUSY || !may_wait(cluster, program)))
+        patience = SETTLE_MS;
+    snprintf(program->why, sizeof program->why, "%.250s", text);
+    program_enter_queue(cluster, program);
+    program->position = (uint32_t)cluster->queue_length;
+    if (patience)
+        loop_timer_start(cluster->loop, &program->patience, patience, patience_over, program);
+    return CTL_WAITING;
+}
