@@ -1,0 +1,2 @@
+# flyt-local and prepared folders.
+TESTS += "tests/control/local_trust.sh $(BIN)"
