@@ -1,0 +1,179 @@
+"""guest.py: a virtual machine under QEMU. Its programs are the host's. It does what it is told over a serial line."""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+REPO = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+MADE = os.path.join(REPO, "build/vm")
+ACCELERATION = {"tcg": ("-accel", "tcg,thread=multi", "-cpu", "max"), "kvm": ("-accel", "kvm", "-cpu", "host")}
+BOOT_SECONDS, COMMAND_SECONDS = 100, 60
+HOST = "10.0.2.2"                               # what the guest calls the machine that QEMU runs on
+
+
+def made():
+    """None; or why no guest can be had here."""
+    done = subprocess.run([os.path.join(REPO, "tests/vm/make-guest")], capture_output=True, text=True, timeout=300)
+    return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["make-guest failed"])[-1]
+
+
+def accelerator():
+    """tcg unless asked otherwise: where /dev/kvm is, Debian's kernel need not run under it."""
+    return os.environ.get("FLYT_TEST_VM_ACCEL") or "tcg"
+
+
+class Guest:
+    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file. state: a file that `save` wrote."""
+
+    def __init__(self, name, memory=192, shared=None, state=None):
+        self.name, self.folder = name, tempfile.mkdtemp(prefix="flyt-vm.")
+        self.console = os.path.join(self.folder, "console")
+        words = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-name", name,
+                 "-machine", "q35", *ACCELERATION[accelerator()], "-smp", "1", "-m", f"{memory}M",
+                 "-kernel", f"{MADE}/vmlinux", "-initrd", f"{MADE}/initrd",
+                 "-append", f"console=ttyS0 quiet flyt.repo={REPO}", "-serial", f"file:{self.console}",
+                 "-chardev", f"socket,id=agent,path={self.folder}/agent,server=on,wait=off", "-serial", "chardev:agent",
+                 "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off",
+                 "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=",
+                 "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
+                 "-device", "virtio-9p-pci,fsdev=root,mount_tag=host"]
+        if shared:
+            path, size = shared
+            words += ["-object", f"memory-backend-file,id=flyt,mem-path={path},size={size},share=on",
+                      "-device", "ivshmem-plain,memdev=flyt,master=on"]
+        if state:
+            words += ["-incoming", f"exec:cat {state}"]
+        self.began = time.monotonic()
+        self.errors = open(os.path.join(self.folder, "errors"), "w+")
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors)
+        self.line, self.bytes = self._connect("agent"), b""
+        if state:
+            self.run("true", seconds=BOOT_SECONDS)
+        else:
+            self.ready()
+
+    def _connect(self, name):
+        end = time.monotonic() + 20
+        while True:
+            line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                line.connect(os.path.join(self.folder, name))
+                return line
+            except OSError as problem:
+                line.close()
+                if time.monotonic() > end or self.process.poll() is not None:
+                    raise AssertionError(f"QEMU did not start: {problem}\n{self.said()}") from None
+                time.sleep(0.02)
+
+    def said(self):
+        """What QEMU and the guest's kernel printed, for messages."""
+        self.errors.seek(0)
+        text = self.errors.read()
+        try:
+            with open(self.console, errors="replace") as file:
+                text += file.read()
+        except OSError:
+            pass
+        return text[-2000:]
+
+    # ---- the agent ----
+
+    def _read(self, enough, seconds, what):
+        end = time.monotonic() + seconds
+        while not enough():
+            self.line.settimeout(max(end - time.monotonic(), 0.001))
+            try:
+                came = self.line.recv(65536)
+            except TimeoutError:
+                raise AssertionError(f"guest {self.name}: nothing within {seconds} s: {what}\n{self.said()}") from None
+            if not came:
+                raise AssertionError(f"guest {self.name} has ended: {what}\n{self.said()}")
+            self.bytes += came
+
+    def ready(self):
+        """Waits until it has booted; `seconds` is how long that took."""
+        self.bytes = b""
+        self._read(lambda: b"ready\n" in self.bytes, BOOT_SECONDS, "its boot")
+        self.bytes = self.bytes.split(b"ready\n", 1)[1]
+        self.seconds = time.monotonic() - self.began
+
+    def run(self, command, seconds=COMMAND_SECONDS):
+        """(exit status, what it printed) of a shell command in the sources' folder, which has the host's path."""
+        assert "\n" not in command
+        self.line.settimeout(10)
+        self.line.sendall(command.encode() + b"\n")
+        self._read(lambda: b"\n" in self.bytes, seconds, command)
+        head, self.bytes = self.bytes.split(b"\n", 1)
+        match = re.fullmatch(rb"done (\d+) (\d+)", head)
+        assert match, f"guest {self.name}: the agent says {head!r} to {command}"
+        size = int(match.group(2))
+        self._read(lambda: len(self.bytes) >= size, seconds, command)
+        text, self.bytes = self.bytes[:size], self.bytes[size:]
+        return int(match.group(1)), text.decode(errors="replace")
+
+    def must(self, command, seconds=COMMAND_SECONDS):
+        status, text = self.run(command, seconds)
+        assert status == 0, f"guest {self.name}: {command} ended with {status}:\n{text[-2000:]}"
+        return text
+
+    def until(self, command, seconds=20):
+        """Repeats a command until it succeeds."""
+        end = time.monotonic() + seconds
+        while True:
+            status, text = self.run(command)
+            if status == 0:
+                return text
+            assert time.monotonic() < end, f"guest {self.name}: not within {seconds} s: {command}\n{text[-2000:]}"
+            time.sleep(0.05)
+
+    # ---- QEMU ----
+
+    def monitor(self, *commands):
+        """Commands of QMP, each (name, arguments); the answers' values."""
+        answers = []
+        with self._connect("qmp") as line, line.makefile("rw") as file:
+            file.readline()
+            for name, arguments in (("qmp_capabilities", {}), *commands):
+                file.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
+                file.flush()
+                while True:
+                    answer = json.loads(file.readline())
+                    assert "error" not in answer, f"{name}: {answer}"
+                    if "return" in answer:
+                        answers.append(answer["return"])
+                        break
+        return answers[1:]
+
+    def pause(self):
+        self.monitor(("stop", {}))
+
+    def go_on(self):
+        self.monitor(("cont", {}))
+
+    def reset(self):
+        """As the reset button: the guest boots again."""
+        self.began = time.monotonic()
+        self.monitor(("system_reset", {}))
+        self.ready()
+
+    def save(self, path):
+        """Its state, into a file from which Guest(state=path) goes on."""
+        self.monitor(("stop", {}), ("migrate", {"uri": f"exec:cat >{path}"}))
+        end = time.monotonic() + 30
+        while (status := self.monitor(("query-migrate", {}))[0].get("status")) != "completed":
+            assert status != "failed" and time.monotonic() < end, f"saving guest {self.name}: {status}"
+            time.sleep(0.02)
+
+    def kill(self):
+        """As a power cut."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.line.close()
+        self.errors.close()
+        shutil.rmtree(self.folder, ignore_errors=True)

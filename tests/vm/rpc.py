@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# shows: virtual machine: a guest under QEMU runs programs, as they were built, on the host's GPU over its network
+# shows: virtual machine: a guest that is rebooted in the middle of a program is served again, and everything is given back
+"""tests/vm/rpc.py: programs in a guest, over its network; TAP on stdout.
+
+    rpc.py [--bin DIR]
+"""
+import argparse
+import glob
+import os
+import sys
+
+import guest
+from host import Host, Tap, until
+
+PROGRAMS = ("vector_add", "printing", "reuse", "numbers", "sticky", "errors")
+
+
+def workers(bindir):
+    """Processes of GPU servers of this folder."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*"):
+        try:
+            if os.readlink(path + "/exe") == os.path.join(bindir, "cricket-rpc-server"):
+                found.append(path)
+        except OSError:
+            pass
+    return found
+
+
+def run(host, machine, program, more=""):
+    flyt_run = f"{more} FLYT_STATS=1 FLYT_MANAGER=/run/flyt.sock {host.bin}/flyt-run"
+    return machine.must(f"{flyt_run} build/cuda/{program}")
+
+
+def program_runs(host, machine, program):
+    said = run(host, machine, program)
+    assert "over tcp" in said, f"not over the network:\n{said}"
+
+
+def rebooted(host, machine, configuration):
+    machine.must(f"FLYT_MANAGER=/run/flyt.sock {host.bin}/flyt-run build/cuda/forever >/tmp/forever 2>&1 &")
+    machine.until("grep -q running /tmp/forever || { cat /tmp/forever; false; }")
+    machine.reset()
+    print(f"# booted again in {machine.seconds:.1f} s", flush=True)
+    host.join(machine, configuration)
+    said = run(host, machine, "vector_add")
+    assert "100000 elements added, 0 wrong" in said, said
+    until(lambda: not host.ctl("server", "list"), "the cluster has everything back")
+    assert not workers(host.bin), "worker processes are left"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="bin")
+    bindir = os.path.abspath(parser.parse_args().bin)
+    why = guest.made()
+    if why:
+        print(f"1..0 # SKIP no virtual machine can be had: {why}")
+        sys.exit(77)
+    tap, machine = Tap(), None
+    host = Host(bindir)
+    try:
+        configuration = host.entitle("guest", "--sms", "2", "--host", "another-machine")
+        machine = guest.Guest("guest")
+        print(f"# booted in {machine.seconds:.1f} s")
+        tap.case("the guest's client manager reaches the cluster manager", host.join, machine, configuration)
+        for program in PROGRAMS:
+            tap.case(f"{program} runs in the guest, over its network", program_runs, host, machine, program)
+        tap.case("a guest that is rebooted in the middle of a program is served again", rebooted, host, machine, configuration)
+        if tap.failed:
+            print("\n".join("# " + line for line in host.logs().splitlines()), flush=True)
+    finally:
+        if machine:
+            machine.kill()
+        tap.case("the daemons end, and nothing is left", host.stop)
+    tap.end()
+
+
+if __name__ == "__main__":
+    main()
