@@ -10,11 +10,11 @@ ifeq ($(FLAVOUR),plain)
 TESTS      += "tools/lint shell python circles lines format" "tools/lint c"@300
 LONG_TESTS += "tools/lint c-tests"
 
-# Unit tests of the rooms with threads once more, and some programs, in a build where functions check that they hold the
+# Unit tests of the rooms with threads once more (those that wait for time limits left out), and some programs, in a build where functions check that they hold the
 # locks that they need.
-LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local,$(TESTS_SERVER_BINARIES)) \
+LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local %_pulse,$(TESTS_SERVER_BINARIES)) \
                 $(TESTS_SOFTGPU_PROGRAMS) $(filter %calls %grids %faults %progress,$(EXEC_TEST_PROGRAMS)) \
-                $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter-out %ring,$(TESTS_RPC_BINARIES)))
+                $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter-out %ring %liveness,$(TESTS_RPC_BINARIES)))
 LOCK_PROGRAMS := $(addprefix build/cuda/,devices freed held joined lanes memory pinned streams stress threads)
 .PHONY: lock-tests
 lock-tests: $(LOCK_PROGRAMS)
