@@ -200,6 +200,8 @@ struct stream {
 void stream_hold(struct stream *);
 void stream_drop(struct session *, struct stream *);
 struct stream *stream_find(struct session *, uint32_t id);
+/* What to say where there is none of that id: the client's stream has gone, or the context whose default stream it was. */
+CUresult stream_missing(uint32_t id);
 /* First thing of every numbered call: finds the stream and takes the number. NULL: no such stream, the call has failed. */
 struct stream *stream_enter(struct session *, struct call *, uint32_t id);
 /* Gives the entered call to the driver now or, when its turn has not come, later. */

@@ -78,8 +78,7 @@ CUresult stream_create_legacy(struct session *session, struct context *context)
 
 struct stream *stream_find(struct session *session, uint32_t id) { return id_map_find(session->streams, id); }
 
-/* There is no stream of that id: the client's stream has gone, or the context whose default stream it was. */
-static CUresult stream_missing(uint32_t id)
+CUresult stream_missing(uint32_t id)
 {
     return id < FLYT_MAX_CONTEXTS ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -176,7 +176,7 @@ void serve_stream_sync(struct session *session, struct call *call)
 {
     struct stream *stream = stream_find(session, call->args.stream.stream);
     if (!stream) {
-        call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
+        call_fail(session, call, stream_missing(call->args.stream.stream));
         return;
     }
     call->stream = stream;

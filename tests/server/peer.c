@@ -235,15 +235,15 @@ int server_children(const struct server *server, int *pids, int room)
 
 int peer_map(struct peer *peer, uint64_t address, uint64_t size)
 {
-    map_args args = { .address = address, .size = size };
+    map_args args = { .context = peer->context, .address = address, .size = size };
     map_result result = { 0 };
     return peer_took(peer, flyt_map_1(&args, &result, peer->stub), (xdrproc_t)xdr_map_result, &result);
 }
 
 int peer_stream_sync(struct peer *peer, uint32_t stream) { PLAIN(stream_sync, stream_args, { stream }); }
 int peer_stream_query(struct peer *peer, uint32_t stream) { PLAIN(stream_query, stream_args, { stream }); }
-int peer_context_sync(struct peer *peer) { PLAIN(context_sync, context_args, { 0 }); }
-int peer_context_reset(struct peer *peer) { PLAIN(context_reset, context_args, { 0 }); }
+int peer_context_sync(struct peer *peer) { PLAIN(context_sync, context_args, { peer->context }); }
+int peer_context_reset(struct peer *peer) { PLAIN(context_reset, context_args, { peer->context }); }
 int peer_event_sync(struct peer *peer, uint32_t event) { PLAIN(event_sync, event_args, { event }); }
 int peer_event_query(struct peer *peer, uint32_t event) { PLAIN(event_query, event_args, { event }); }
 
@@ -255,13 +255,13 @@ static void peer_sent(enum clnt_stat status)
 
 void peer_stream_create(struct peer *peer, uint32_t stream, unsigned flags)
 {
-    stream_create_args args = { stream, 0, flags, 0 };
+    stream_create_args args = { stream, peer->context, flags, 0 };
     peer_sent(flyt_stream_create_1(&args, NULL, peer->stub));
 }
 
 void peer_event_create(struct peer *peer, uint32_t event)
 {
-    event_create_args args = { event, 0, 0 };
+    event_create_args args = { event, peer->context, 0 };
     peer_sent(flyt_event_create_1(&args, NULL, peer->stub));
 }
 
@@ -321,7 +321,7 @@ int peer_load(struct peer *peer, uint32_t module, const char *ptx, char *log, si
         data.bytes.bytes_len = announce.size - at < 1000 ? (u_int)(announce.size - at) : 1000;
         peer_sent(flyt_image_data_1(&data, NULL, peer->stub));
     }
-    module_load_args load = { .module = module };
+    module_load_args load = { .module = module, .context = peer->context };
     module_load_result result = { 0 };
     memcpy(load.hash, announce.hash, sizeof load.hash);
     enum clnt_stat status = flyt_module_load_1(&load, &result, peer->stub);

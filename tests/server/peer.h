@@ -19,6 +19,7 @@ struct peer {
     flyt_server_local_end_function *end;
     hello_result hello;
     uint64_t base, granule;               /* of the window */
+    uint32_t context;                     /* which one the calls below name; set it to have another */
     flyt_head last;                       /* of the last peer_… call; only the numbers */
 };
 
