@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- those that are open, for rig_destroy ---- */
 
@@ -18,9 +19,12 @@ static void closed(const struct fake_node *node, const struct fake_client *clien
 static void opened(struct fake_node *node, struct fake_client *client)
 {
     closed(node, client);                       /* opened again */
-    assert_in_range(rig.open_count, 0, RIG_PARTIES - 1);
-    rig.open[rig.open_count].node = node;
-    rig.open[rig.open_count++].client = client;
+    if (rig.open_count == rig.open_room) {
+        rig.open_room = rig.open_room ? 2 * rig.open_room : 32;
+        rig.open = realloc(rig.open, rig.open_room * sizeof *rig.open);
+        assert_non_null(rig.open);
+    }
+    rig.open[rig.open_count++] = (struct rig_party){ node, client };
 }
 
 /* ---- nodes ---- */

@@ -128,6 +128,9 @@ void rig_destroy(void)
             client_close(rig.open[i].client);
     while (rig.open_count > 0)
         node_close(rig.open[0].node);
+    free(rig.open);
+    rig.open = NULL;
+    rig.open_room = 0;
     link_close(rig.admin);
     rig.admin = NULL;
     if (rig.pid)

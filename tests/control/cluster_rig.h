@@ -19,7 +19,7 @@
 #include "control-managers/common/loop.h"
 #include "cpu/common/ticket.h"
 
-enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512, RIG_PARTIES = 32 };
+enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512 };
 
 struct rig {
     char         folder[64], config[128], node_uri[128], client_uri[128], admin_uri[160];
@@ -28,8 +28,8 @@ struct rig {
     struct link *admin;
     struct secret node_secret;
     bool         patient;                       /* node managers wait before they connect again as the real ones do */
-    struct { struct fake_node *node; struct fake_client *client; } open[RIG_PARTIES];   /* one or the other each */
-    unsigned     open_count;
+    struct rig_party { struct fake_node *node; struct fake_client *client; } *open;      /* one or the other each */
+    unsigned     open_count, open_room;
 };
 extern struct rig rig;
 extern const char *rig_address;                 /* where the manager listens; before rig_create */
