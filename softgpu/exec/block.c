@@ -83,15 +83,6 @@ void exec_block_free(struct exec_block *b)
     free(b);
 }
 
-void exec_block_exited(struct exec_block *b, struct exec_warp *w, uint32_t lanes)
-{
-    b->live_threads -= (uint32_t)__builtin_popcount(lanes);
-    if (!w->alive)
-        b->live_warps--;
-    if (b->live_threads)
-        exec_barrier_recheck(b);
-}
-
 /* Under chaos: from a few instructions to a long turn. */
 static int32_t some_slice(struct exec_block *b)
 {

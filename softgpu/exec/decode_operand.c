@@ -191,7 +191,7 @@ int decode_source(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_
             return -1;
         break;
     case PTX_OP_FUNCTION:
-        if (decode_constant(d, sg_program_function_address(d->kernel->program, o->index), SG_CELL_64, out))
+        if (decode_constant(d, exec_code_address(d->kernel->program, o->index), SG_CELL_64, out))
             return -1;
         break;
     default:

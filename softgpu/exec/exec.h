@@ -33,6 +33,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "softgpu/engine.h"
 #include "softgpu/alu/alu.h"
 
@@ -125,14 +126,18 @@ struct sg_kernel {
     size_t slot_count, slot_capacity;
     struct exec_owned { struct exec_owned *next; } *owned;
     pthread_mutex_t lock;             /* decoding of what is called by pointer */
+    /* Decodes such a function when it is first called; NULL: log says why not. A pointer, so that op_control.c stands below
+       the decoder. */
+    const struct exec_function *(*decode)(sg_kernel *, uint32_t index, char *log, size_t log_size);
 };
 
+enum { EXEC_CODE_STEP = 16 };
 struct sg_program {
     sg_engine *engine;
     sg_program *next, **back;         /* of the engine */
     struct ptx_module *module;
     uint64_t *address_of;
-    uint64_t code_base;               /* functions[i] is at code_base + 16 * i */
+    uint64_t code_base;               /* functions[i] is at code_base + EXEC_CODE_STEP * i */
     sg_kernel **kernels;              /* by function; NULL: not asked for yet */
     pthread_mutex_t lock;
 };
@@ -297,6 +302,8 @@ static inline unsigned char *exec_local(const struct exec_warp *w, unsigned lane
 {
     return w->local + ((offset & ~UINT64_C(15)) * SG_LANES + lane * 16 + (offset & 15));
 }
+/* Where functions[index] is, as a pointer to it says. */
+static inline uint64_t exec_code_address(const sg_program *p, uint32_t index) { return p->code_base + (uint64_t)index * EXEC_CODE_STEP; }
 /* For one lane of a row whose cells are 32 or 64 bits wide. */
 static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
 {
@@ -348,6 +355,21 @@ struct exec_row_functions {
 };
 const struct exec_row_functions *exec_row_functions_best(void);
 
+/* Puts a row of results into the active lanes of a register. */
+static inline void exec_blend(struct exec_warp *w, uint32_t d, unsigned cell, const void *from)
+{
+    unsigned char *to = w->rows + d;
+    if (cell == SG_CELL_32)
+        w->row->blend32((uint32_t *)(void *)to, from, w->mask);
+    else if (cell == SG_CELL_64)
+        w->row->blend64((uint64_t *)(void *)to, from, w->mask);
+    else
+        for (uint32_t m = w->mask; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+            memcpy(to + 16 * l, (const unsigned char *)from + 16 * l, 16);
+        }
+}
+
 /* frame.c */
 struct exec_frame *exec_frame_push(struct exec_warp *, const struct exec_function *, struct exec_frame *parent, uint32_t lanes);
 void exec_frame_leave(struct exec_warp *, struct exec_frame *, uint32_t lanes);   /* frees it when nobody is left */
@@ -362,23 +384,25 @@ void exec_warp_start(struct exec_warp *, uint32_t lanes);
 int32_t exec_warp_slice(struct exec_warp *, int32_t budget);
 bool exec_warp_ready(const struct exec_warp *);
 struct exec_group *exec_group_add(struct exec_warp *, const struct exec_insn *pc, struct exec_frame *, uint32_t mask);
-void exec_warp_exit(struct exec_warp *);                    /* the active lanes */
 
 /* block.c */
 enum exec_turn { EXEC_TURN_MORE, EXEC_TURN_WAIT, EXEC_TURN_DONE };
 enum exec_turn exec_block_turn(struct exec_block *);
 void exec_block_free(struct exec_block *);
-void exec_block_exited(struct exec_block *, struct exec_warp *, uint32_t lanes);
 
-/* op_barrier.c, op_sync.c */
+/* exit.c */
+void exec_warp_exit(struct exec_warp *);                    /* the active lanes */
+
+/* op_barrier.c, op_warp.c */
 void exec_barrier_recheck(struct exec_block *);
 void exec_sync_recheck(struct exec_warp *);
 
 /* kernel.c */
-const struct exec_function *exec_kernel_function(sg_kernel *, uint32_t index, char *log, size_t log_size);
+void exec_kernel_free(sg_kernel *);
+
+/* constants.c */
 const void *exec_kernel_constant(sg_kernel *, uint64_t value, enum sg_cell);
 void *exec_kernel_own(sg_kernel *, size_t size);            /* zeroed memory freed with the kernel; NULL */
-void exec_kernel_free(sg_kernel *);
 
 /* decode.c */
 struct exec_function *exec_decode(sg_kernel *, uint32_t index, char *log, size_t log_size);

@@ -1,5 +1,5 @@
 /*
- * kernel.c: programs and kernels: what a kernel can reach, where its shared variables lie, its constants.
+ * kernel.c: programs and kernels: what a kernel can reach, where its shared variables lie.
  *
  * Functions are decoded per kernel, since a function's shared variables lie elsewhere in each kernel that calls it. What
  * can only be reached by pointer is laid out with the kernel but decoded when it is first called.
@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { CODE_STEP = 16 };
 
 int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *address_of, sg_program **out)
 {
@@ -33,7 +31,7 @@ int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *a
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&e->lock);
     p->code_base = e->next_code;
-    e->next_code += (uint64_t)module->function_count * CODE_STEP + 4096;
+    e->next_code += (uint64_t)module->function_count * EXEC_CODE_STEP + 4096;
     p->next = e->programs;
     p->back = &e->programs;
     if (p->next)
@@ -66,81 +64,10 @@ const struct ptx_module *sg_program_module(const sg_program *p) { return p->modu
 
 uint64_t sg_program_function_address(sg_program *p, uint32_t index)
 {
-    return p->code_base + (uint64_t)index * CODE_STEP;
+    return exec_code_address(p, index);
 }
 
 /* --- what a kernel owns --- */
-
-void *exec_kernel_own(sg_kernel *k, size_t size)
-{
-    struct exec_owned *o = calloc(1, sizeof(max_align_t) + size);
-    if (!o)
-        return NULL;
-    o->next = k->owned;
-    k->owned = o;
-    return (unsigned char *)o + sizeof(max_align_t);
-}
-
-static void *constant_room(sg_kernel *k, size_t size)
-{
-    enum { CHUNK = 16384 };
-    struct exec_rows_block *c = k->constants;
-    if (!c || c->used + size > CHUNK) {
-        c = aligned_alloc(64, sizeof *c + CHUNK);
-        if (!c)
-            return NULL;
-        c->next = k->constants;
-        c->used = 0;
-        k->constants = c;
-    }
-    void *room = c->bytes + c->used;
-    c->used += size;
-    return room;
-}
-
-static size_t slot_of(const sg_kernel *k, uint64_t value, enum sg_cell cell)
-{
-    size_t i = (size_t)((value * 0x9E3779B97F4A7C15u) >> 20) ^ cell;
-    for (;; i++) {
-        const struct constant_slot *s = &k->slots[i & (k->slot_capacity - 1)];
-        if (!s->row || (s->value == value && s->cell == cell))
-            return i & (k->slot_capacity - 1);
-    }
-}
-
-const void *exec_kernel_constant(sg_kernel *k, uint64_t value, enum sg_cell cell)
-{
-    if (2 * (k->slot_count + 1) > k->slot_capacity) {
-        struct constant_slot *old = k->slots;
-        size_t old_capacity = k->slot_capacity, capacity = old_capacity ? 2 * old_capacity : 64;
-        struct constant_slot *fresh = calloc(capacity, sizeof *fresh);
-        if (!fresh)
-            return NULL;
-        k->slots = fresh;
-        k->slot_capacity = capacity;
-        for (size_t i = 0; i < old_capacity; i++)
-            if (old[i].row)
-                k->slots[slot_of(k, old[i].value, (enum sg_cell)old[i].cell)] = old[i];
-        free(old);
-    }
-    struct constant_slot *s = &k->slots[slot_of(k, value, cell)];
-    if (s->row)
-        return s->row;
-    void *row = constant_room(k, cell == SG_CELL_128 ? 16 * SG_LANES : cell == SG_CELL_64 ? 8 * SG_LANES : 4 * SG_LANES);
-    if (!row)
-        return NULL;
-    for (unsigned l = 0; l < SG_LANES; l++) {
-        if (cell == SG_CELL_128)
-            ((uint64_t *)row)[2 * l] = value, ((uint64_t *)row)[2 * l + 1] = 0;
-        else if (cell == SG_CELL_64)
-            ((uint64_t *)row)[l] = value;
-        else
-            ((uint32_t *)row)[l] = (uint32_t)value;
-    }
-    *s = (struct constant_slot){ value, row, cell };
-    k->slot_count++;
-    return row;
-}
 
 void exec_kernel_free(sg_kernel *k)
 {
@@ -312,7 +239,7 @@ static uint32_t local_depth(sg_kernel *k, uint32_t index, uint8_t *state, uint32
     return known[index] = f->local_size + deepest;
 }
 
-const struct exec_function *exec_kernel_function(sg_kernel *k, uint32_t index, char *log, size_t log_size)
+static const struct exec_function *kernel_function(sg_kernel *k, uint32_t index, char *log, size_t log_size)
 {
     struct exec_function *f = atomic_load_explicit(&k->functions[index], memory_order_acquire);
     if (f)
@@ -334,7 +261,7 @@ static int decode_called(sg_kernel *k, uint32_t entry, uint32_t *work, bool *see
     seen[entry] = true;
     while (count) {
         uint32_t index = work[--count];
-        if (!exec_kernel_function(k, index, log, log_size))
+        if (!kernel_function(k, index, log, log_size))
             return CUDA_ERROR_INVALID_PTX;
         const struct ptx_function *f = &m->functions[index];
         for (uint32_t i = 0; i < f->instruction_count; i++)
@@ -365,6 +292,7 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
         goto out;
     pthread_mutex_init(&k->lock, NULL);
     k->program = p;
+    k->decode = kernel_function;
     k->index = index;
     k->ptx = &m->functions[index];
     k->functions = calloc(m->function_count + 1u, sizeof *k->functions);

@@ -3,20 +3,6 @@
 
 #include <string.h>
 
-static void blend(struct exec_warp *w, uint32_t d, unsigned cell, const void *from)
-{
-    unsigned char *to = w->rows + d;
-    if (cell == SG_CELL_32)
-        w->row->blend32((uint32_t *)(void *)to, from, w->mask);
-    else if (cell == SG_CELL_64)
-        w->row->blend64((uint64_t *)(void *)to, from, w->mask);
-    else
-        for (uint32_t m = w->mask; m; m &= m - 1) {
-            unsigned l = (unsigned)__builtin_ctz(m);
-            memcpy(to + 16 * l, (const unsigned char *)from + 16 * l, 16);
-        }
-}
-
 /* One result row of n source rows, no predicate, no carry: nearly all of them. */
 static inline __attribute__((always_inline)) void alu_row(struct exec_warp *w, const struct exec_insn *i, unsigned n)
 {
@@ -30,30 +16,13 @@ static inline __attribute__((always_inline)) void alu_row(struct exec_warp *w, c
     } else {
         r.d = w->temp[0];
         i->alu(&r);
-        blend(w, i->d, i->cell, w->temp[0]);
+        exec_blend(w, i->d, i->cell, w->temp[0]);
     }
 }
 
 static void run_one(struct exec_warp *w, const struct exec_insn *i) { alu_row(w, i, 1); }
 static void run_two(struct exec_warp *w, const struct exec_insn *i) { alu_row(w, i, 2); }
 static void run_three(struct exec_warp *w, const struct exec_insn *i) { alu_row(w, i, 3); }
-void exec_run_alu_row(struct exec_warp *w, const struct exec_insn *i)
-{
-    struct sg_rows r = { .p = NULL };
-    for (unsigned k = 0; k < SG_MAX_SOURCES; k++)
-        r.s[k] = exec_row(w, i->s[k]);
-    r.immediate = (uint64_t)i->offset;
-    r.in = *exec_pred(w, i->in) ^ i->in_flip;
-    if (exec_full(w)) {
-        r.d = w->rows + i->d;
-        i->alu(&r);
-    } else {
-        r.d = w->temp[0];
-        i->alu(&r);
-        blend(w, i->d, i->cell, w->temp[0]);
-    }
-}
-
 /* setp with one predicate, nothing read but the rows */
 static void run_compare(struct exec_warp *w, const struct exec_insn *i)
 {
@@ -86,7 +55,7 @@ void exec_run_alu(struct exec_warp *w, const struct exec_insn *i)
     r.d = i->kind & ALU_HAS_ROW ? w->temp[0] : NULL;
     i->alu(&r);
     if (i->kind & ALU_HAS_ROW)
-        blend(w, i->d, i->cell, w->temp[0]);
+        exec_blend(w, i->d, i->cell, w->temp[0]);
     if (i->kind & ALU_HAS_P)
         exec_pred_write(w, i->p, p);
     if (i->kind & ALU_HAS_Q)

@@ -123,18 +123,6 @@ static void run_barrier(struct exec_warp *w, const struct exec_insn *i)
         release(b, id);
 }
 
-/* Stands before each store to shared memory of kernels with barriers. As long as no warp has read any since the barrier
-   opened, there is nothing to wait for: older warps come first, and do what the others do. */
-void exec_run_halt(struct exec_warp *w, const struct exec_insn *i)
-{
-    (void)i;
-    if (!w->halts || !w->block->read)
-        return;
-    w->halts--;
-    w->halted = true;
-    exec_leave(w);
-}
-
 static int decode_bar(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;

@@ -8,21 +8,6 @@
 
 enum { CALL_COST = 16, CALL_STACK = 16 };     /* bytes that hardware would at least need for a call */
 
-/* Before a control instruction with a guard: the lanes that do not take part go on behind it. */
-void exec_run_part(struct exec_warp *w, const struct exec_insn *i)
-{
-    uint32_t lanes = (*exec_pred(w, i->guard) ^ i->guard_flip) & w->mask;
-    if (lanes == w->mask)
-        return;
-    if (!lanes) {
-        exec_jump(w, w->pc + 1);
-        return;
-    }
-    exec_group_add(w, w->pc + 1, w->frame, w->mask & ~lanes);
-    w->mask = lanes;
-    w->stop = w->pc + 1;
-}
-
 static void branch_back(struct exec_warp *w, const struct exec_insn *i)
 {
     w->budget -= (int32_t)i->cost;
@@ -126,53 +111,21 @@ static int decode_brx(struct exec_decoder *d)
 
 /* --- calls --- */
 
-/* Bytes of a lane's local memory, which is in pieces of 16. */
-static void local_read(const struct exec_warp *w, unsigned lane, uint32_t from, unsigned char *to, uint32_t size)
-{
-    while (size) {
-        uint32_t n = 16 - from % 16 < size ? 16 - from % 16 : size;
-        memcpy(to, exec_local(w, lane, from), n);
-        from += n, to += n, size -= n;
-    }
-}
-
-static void local_write(const struct exec_warp *w, unsigned lane, uint32_t to, const unsigned char *from, uint32_t size)
-{
-    while (size) {
-        uint32_t n = 16 - to % 16 < size ? 16 - to % 16 : size;
-        memcpy(exec_local(w, lane, to), from, n);
-        from += n, to += n, size -= n;
-    }
-}
-
 /* An argument into the callee's local memory at `to`. */
 static void pass(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, unsigned lane, uint32_t to, uint64_t formal)
 {
     uint32_t size = formal < v->size ? (uint32_t)formal : v->size;
     if (v->in_row) {
-        local_write(w, lane, to, (const unsigned char *)exec_row(w, v->row) + lane * (v->bytes < 4 ? 4u : v->bytes), size);
+        exec_local_write(w, lane, to, (const unsigned char *)exec_row(w, v->row) + lane * (v->bytes < 4 ? 4u : v->bytes), size);
         return;
     }
     for (uint32_t from = caller->local_base + v->at; size;) {
         unsigned char piece[16];
         uint32_t n = size < sizeof piece ? size : (uint32_t)sizeof piece;
-        local_read(w, lane, from, piece, n);
-        local_write(w, lane, to, piece, n);
+        exec_local_read(w, lane, from, piece, n);
+        exec_local_write(w, lane, to, piece, n);
         from += n, to += n, size -= n;
     }
-}
-
-static void result_write(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *f, unsigned lane, uint32_t skip, const unsigned char *from, uint32_t size)
-{
-    if (!v->in_row) {
-        local_write(w, lane, f->local_base + v->at + skip, from, size);
-        return;
-    }
-    unsigned cell = v->bytes < 4 ? 4u : v->bytes;
-    unsigned char *to = f->rows + v->to + lane * cell;
-    if (!skip)
-        memset(to, 0, cell);
-    memcpy(to + skip, from, size);
 }
 
 /* A result out of the callee's local memory at `from`. */
@@ -182,31 +135,10 @@ static void give_back(struct exec_warp *w, const struct exec_value *v, const str
     for (uint32_t at = 0; at < size;) {
         unsigned char piece[16];
         uint32_t n = size - at < sizeof piece ? size - at : (uint32_t)sizeof piece;
-        local_read(w, lane, from + at, piece, n);
-        result_write(w, v, caller, lane, at, piece, n);
+        exec_local_read(w, lane, from + at, piece, n);
+        exec_result_write(w, v, caller, lane, at, piece, n);
         at += n;
     }
-}
-
-uint64_t exec_call_argument(const struct exec_warp *w, const struct exec_call *c, uint32_t k, unsigned lane)
-{
-    uint64_t value = 0;
-    if (k >= c->argument_count)
-        return 0;
-    const struct exec_value *v = &c->arguments[k];
-    uint32_t size = v->size < sizeof value ? v->size : (uint32_t)sizeof value;
-    if (v->in_row)
-        memcpy(&value, (const unsigned char *)exec_row(w, v->row) + lane * (v->bytes < 4 ? 4u : v->bytes), size);
-    else
-        local_read(w, lane, w->frame->local_base + v->at, (unsigned char *)&value, size);
-    return value;
-}
-
-void exec_call_result(struct exec_warp *w, const struct exec_call *c, uint32_t k, unsigned lane, uint64_t value)
-{
-    if (k < c->result_count)
-        result_write(w, &c->results[k], w->frame, lane, 0, (const unsigned char *)&value,
-                     c->results[k].size < sizeof value ? c->results[k].size : (uint32_t)sizeof value);
 }
 
 static void use_frame(struct exec_warp *w, struct exec_frame *f)
@@ -258,16 +190,16 @@ static void run_call_pointer(struct exec_warp *w, const struct exec_insn *i)
     sg_kernel *k = (sg_kernel *)(uintptr_t)w->block->grid->kernel;      /* decoding on demand is behind its lock */
     const uint64_t *to = exec_row(w, i->s[0]);
     keep_equal(w, i, to, SG_CELL_64);
-    uint64_t offset = to[__builtin_ctz(w->mask)] - k->program->code_base;
+    uint64_t offset = to[__builtin_ctz(w->mask)] - k->program->code_base, index = offset / EXEC_CODE_STEP;
     char log[512];
     const struct ptx_module *m = k->program->module;
-    if (offset % 16 || offset / 16 >= m->function_count || !m->functions[offset / 16].defined || m->functions[offset / 16].is_entry) {
+    if (offset % EXEC_CODE_STEP || index >= m->function_count || !m->functions[index].defined || m->functions[index].is_entry) {
         exec_fault_address(w, i, CUDA_ERROR_INVALID_PC, "call through a pointer that is no function of this module",
                            (unsigned)__builtin_ctz(w->mask), to[__builtin_ctz(w->mask)]);
         return;
     }
-    const struct exec_function *f = exec_kernel_function(k, (uint32_t)(offset / 16), log, sizeof log);
-    if (!f) {
+    const struct exec_function *f = atomic_load_explicit(&k->functions[index], memory_order_acquire);
+    if (!f && !(f = k->decode(k, (uint32_t)index, log, sizeof log))) {
         exec_fault(w, i, CUDA_ERROR_ILLEGAL_INSTRUCTION, log);
         return;
     }

@@ -3,49 +3,6 @@
 
 #include <string.h>
 
-void exec_run_guarded(struct exec_warp *w, const struct exec_insn *i)
-{
-    uint32_t all = w->mask, lanes = (*exec_pred(w, i->guard) ^ i->guard_flip) & all;
-    if (!lanes)
-        return;
-    w->mask = lanes;
-    i->inner(w, i);
-    w->mask = all;
-}
-
-void exec_run_copy32(struct exec_warp *w, const struct exec_insn *i)
-{
-    uint32_t *to = (uint32_t *)(void *)(w->rows + i->d);
-    if (exec_full(w))
-        w->row->copy32(to, exec_row(w, i->s[0]));
-    else
-        w->row->blend32(to, exec_row(w, i->s[0]), w->mask);
-}
-
-void exec_run_copy64(struct exec_warp *w, const struct exec_insn *i)
-{
-    uint64_t *to = (uint64_t *)(void *)(w->rows + i->d);
-    if (exec_full(w))
-        w->row->copy64(to, exec_row(w, i->s[0]));
-    else
-        w->row->blend64(to, exec_row(w, i->s[0]), w->mask);
-}
-
-void exec_run_copy128(struct exec_warp *w, const struct exec_insn *i)
-{
-    const unsigned char *from = exec_row(w, i->s[0]);
-    for (uint32_t m = w->mask; m; m &= m - 1) {
-        unsigned l = (unsigned)__builtin_ctz(m);
-        memmove(w->rows + i->d + 16 * l, from + 16 * l, 16);
-    }
-}
-
-void exec_run_local_address(struct exec_warp *w, const struct exec_insn *i)
-{
-    /* The row is a temporary: lanes outside the mask do not matter. */
-    w->row->fill64((uint64_t *)(void *)(w->rows + i->d), (uint64_t)i->offset + w->frame->local_base);
-}
-
 static exec_handler *copy_of(enum ptx_type t)
 {
     return decode_cell(t) == SG_CELL_128 ? exec_run_copy128 : decode_cell(t) == SG_CELL_64 ? exec_run_copy64 : exec_run_copy32;

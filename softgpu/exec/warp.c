@@ -234,19 +234,3 @@ int32_t exec_warp_slice(struct exec_warp *w, int32_t budget)
     }
     return given - w->budget;
 }
-
-void exec_warp_exit(struct exec_warp *w)
-{
-    uint32_t lanes = w->mask;
-    w->alive &= ~lanes;
-    w->mask = 0;
-    exec_leave(w);
-    struct exec_frame *parent;
-    for (struct exec_frame *f = w->frame; f; f = parent) {
-        parent = f->parent;           /* before leave: f may be gone after it */
-        exec_frame_leave(w, f, lanes);
-    }
-    if (w->alive)
-        exec_sync_recheck(w);
-    exec_block_exited(w->block, w, lanes);
-}
