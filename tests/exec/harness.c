@@ -1,4 +1,4 @@
-/* harness.c: see harness.h. The rights of a window are what softgpu/driver/ would keep; here one window, always open. */
+/* harness.c: see harness.h. The rights of a window are what softgpu/driver/machine/ would keep; here one window, always open. */
 #include "tests/exec/harness.h"
 
 #include <cuda.h>

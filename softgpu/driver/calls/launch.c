@@ -1,0 +1,194 @@
+/* launch.c: launches: checks with native's codes, parameters, attributes. CUDA reference: Execution Control. */
+#include "softgpu/driver/calls/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/lock.h"
+
+/* The parameter block, malloc'ed (never NULL, so that an error is told from no parameters). */
+static CUresult gather(const struct sgd_function *f, void **params, void **extra, void **block)
+{
+    const struct ptx_function *p = f->info.function;
+    if (params && extra)
+        return CUDA_ERROR_INVALID_VALUE;
+    unsigned char *bytes = calloc(1, p->param_size + 1u);
+    if (!bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    const void *buffer = NULL;
+    size_t size = 0;
+    bool given = !p->signature.param_count;
+    for (void **e = extra; e && *e != CU_LAUNCH_PARAM_END; e += 2) {
+        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = e[1];
+        else if (*e == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)e[1];
+        else
+            break;
+    }
+    if (buffer && size >= p->param_size) {
+        memcpy(bytes, buffer, p->param_size);
+        given = true;
+    }
+    if (params) {
+        given = true;
+        for (uint32_t i = 0; i < p->signature.param_count && given; i++) {
+            const struct ptx_variable *v = &p->signature.params[i];
+            given = params[i] != NULL && v->offset + v->size <= p->param_size;
+            if (given)
+                memcpy(bytes + v->offset, params[i], v->size);
+        }
+    }
+    if (!given) {
+        free(bytes);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *block = bytes;
+    return CUDA_SUCCESS;
+}
+
+static CUresult check(const struct sgd_function *f, const struct sg_launch *l)
+{
+    const struct sg_limits *limits = &f->module->context->machine->limits;
+    const struct ptx_function *p = f->info.function;
+    uint64_t threads = 1, blocks = 1;
+    for (int i = 0; i < 3; i++) {
+        if (!l->grid[i] || !l->block[i] || l->grid[i] > limits->max_grid[i] || l->block[i] > limits->max_block[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        if (p->req_ntid[0] && l->block[i] != (p->req_ntid[i] ? p->req_ntid[i] : 1))
+            return CUDA_ERROR_INVALID_VALUE;
+        threads *= l->block[i];
+        blocks *= l->grid[i];
+    }
+    if (p->req_cluster[0] > 1 || p->req_cluster[1] > 1 || p->req_cluster[2] > 1) {
+        sgd_log("%s requires clusters of several blocks, which the software GPU does not have", p->name);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    CUresult why;
+    if (!sgd_function_fits(f, threads, l->dynamic_shared, &why))
+        return why;
+    if (l->flags & SG_GRID_COOPERATIVE
+        && blocks > (uint64_t)sgd_function_occupancy(f, (unsigned)threads, l->dynamic_shared) * limits->sm_count)
+        return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    return CUDA_SUCCESS;
+}
+
+static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
+{
+    switch ((int)a->id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        if (a->value.cooperative)
+            l->flags |= SG_GRID_COOPERATIVE;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        return a->value.priority <= SGD_PRIORITY_LEAST && a->value.priority >= SGD_PRIORITY_GREATEST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
+        uint32_t x = a->value.clusterDim.x, y = a->value.clusterDim.y, z = a->value.clusterDim.z;
+        if (!x || !y || !z || l->grid[0] % x || l->grid[1] % y || l->grid[2] % z)
+            return CUDA_ERROR_INVALID_VALUE;
+        return x == 1 && y == 1 && z == 1 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    }
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+        return CUDA_SUCCESS;                 /* hints */
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        return CUDA_SUCCESS;                 /* allows an overlap, does not ask for it */
+    case 9: case 10:                         /* MEM_SYNC_DOMAIN_MAP, MEM_SYNC_DOMAIN: there is one domain */
+        return CUDA_SUCCESS;
+    case 14:                                 /* PREFERRED_SHARED_MEMORY_CARVEOUT: a hint */
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        return a->value.accessPolicyWindow.num_bytes ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: case 11: case 12: case 13: case 16:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+struct request {
+    CUfunction function;
+    CUstream stream;
+    void **params, **extra;
+    const CUlaunchAttribute *attributes;
+    unsigned attribute_count;
+};
+
+/* The stream decides the context; a CUkernel follows it, a CUfunction must belong to it. */
+static CUresult launch(struct sgd_context *current, const struct request *q, struct sg_launch *l)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    struct sgd_stream *s;
+    struct sgd_function *f;
+    void *block;
+    CUresult r = sgd_stream_find(q->stream, current, &s);
+    if (r)
+        return r;
+    s->refs++;                               /* finding a kernel may let go of the mutex */
+    r = sgd_function_find(q->function, s->context, &f);
+    if (!r && (!s->context || f->module->context != s->context))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    for (unsigned i = 0; i < q->attribute_count && !r; i++)
+        r = attribute(&q->attributes[i], l);
+    if (!r)
+        r = check(f, l);
+    if (!r)
+        r = gather(f, q->params, q->extra, &block);
+    if (!r) {
+        struct sgd_op *op = sgd_op_new(SGD_OP_LAUNCH);
+        if (op) {
+            l->kernel = f->kernel;
+            l->stack = s->context->limits[CU_LIMIT_STACK_SIZE];
+            l->heap = s->context->heap;
+            l->print = s->context->print;
+            l->params = block;
+            l->params_size = f->info.function->param_size;
+            op->launch.launch = *l;
+            op->launch.module = f->module;
+            f->module->running++;
+            r = sgd_queue_push(s, op, NULL);
+        } else {
+            free(block);
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    sgd_stream_unref(s);
+    return r;
+}
+
+static CUresult enter_and_launch(const struct request *q, struct sg_launch *l)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    r = launch(c, q, l);
+    sgd_leave();
+    return r;
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                        CUstream stream, void **params, void **extra)
+{
+    struct sg_launch l = { .grid = { gx, gy, gz }, .block = { bx, by, bz }, .dynamic_shared = shared };
+    return enter_and_launch(&(struct request){ .function = f, .stream = stream, .params = params, .extra = extra }, &l);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                   CUstream stream, void **params)
+{
+    struct sg_launch l = { .grid = { gx, gy, gz }, .block = { bx, by, bz }, .dynamic_shared = shared, .flags = SG_GRID_COOPERATIVE };
+    return enter_and_launch(&(struct request){ .function = f, .stream = stream, .params = params }, &l);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra)
+{
+    if (!c || (c->numAttrs && !c->attrs))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sg_launch l = { .grid = { c->gridDimX, c->gridDimY, c->gridDimZ }, .block = { c->blockDimX, c->blockDimY, c->blockDimZ },
+                           .dynamic_shared = c->sharedMemBytes };
+    return enter_and_launch(&(struct request){ .function = f, .stream = c->hStream, .params = params, .extra = extra,
+                                               .attributes = c->attrs, .attribute_count = c->numAttrs }, &l);
+}

@@ -1,0 +1,181 @@
+/*
+ * texture.c: CUDA reference: Texture Object Management, Surface Object Management.
+ *
+ * The handle is that of the executor's table (softgpu/texture.h). Destroying an object does not wait: a kernel that uses it
+ * later fails with an illegal address. An array that goes takes the handles of its objects with it, which fail the same way.
+ */
+#include "softgpu/driver/calls/calls.h"
+#include "cpu/common/lock.h"
+
+static bool plain_memory(const struct sgd_device *d, CUdeviceptr at, size_t bytes)
+{
+    return bytes && at % (unsigned)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) == 0 && sgd_memory_covers(at, bytes, SG_READ);
+}
+
+/* Where the texels are. */
+static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r, struct sg_texture *t)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    if (r->flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (r->resType) {
+    case CU_RESOURCE_TYPE_ARRAY: {
+        const struct sgd_array *a = sgd_array_get(r->res.array.hArray);
+        if (!a)
+            return CUDA_ERROR_INVALID_HANDLE;
+        *t = a->texture;
+        return CUDA_SUCCESS;
+    }
+    case CU_RESOURCE_TYPE_LINEAR: {
+        *t = (struct sg_texture){ .height = 1, .depth = 1, .layers = 1, .linear_memory = true };
+        if (!sgd_array_format(r->res.linear.format, r->res.linear.numChannels, &t->format) || !plain_memory(d, r->res.linear.devPtr, r->res.linear.sizeInBytes))
+            return CUDA_ERROR_INVALID_VALUE;
+        t->channels = (uint8_t)r->res.linear.numChannels;
+        size_t texels = r->res.linear.sizeInBytes / (sg_texel_bytes(t->format) * t->channels);
+        if (!texels || texels > (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH))
+            return CUDA_ERROR_INVALID_VALUE;
+        t->base = r->res.linear.devPtr;
+        t->width = (uint32_t)texels;
+        return CUDA_SUCCESS;
+    }
+    case CU_RESOURCE_TYPE_PITCH2D: {
+        size_t width = r->res.pitch2D.width, height = r->res.pitch2D.height, pitch = r->res.pitch2D.pitchInBytes;
+        *t = (struct sg_texture){ .depth = 1, .layers = 1 };
+        if (!sgd_array_format(r->res.pitch2D.format, r->res.pitch2D.numChannels, &t->format) || !width || !height
+            || width > (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH)
+            || height > (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT)
+            || pitch > (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH)
+            || pitch % (unsigned)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT))
+            return CUDA_ERROR_INVALID_VALUE;
+        size_t row = width * sg_texel_bytes(t->format) * r->res.pitch2D.numChannels;
+        if (pitch < row || !plain_memory(d, r->res.pitch2D.devPtr, (height - 1) * pitch + row))
+            return CUDA_ERROR_INVALID_VALUE;
+        t->channels = (uint8_t)r->res.pitch2D.numChannels;
+        t->base = r->res.pitch2D.devPtr;
+        t->pitch = pitch;
+        t->width = (uint32_t)width;
+        t->height = (uint32_t)height;
+        return CUDA_SUCCESS;
+    }
+    case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+/* How they are read. */
+static CUresult sampler(const CUDA_TEXTURE_DESC *s, struct sg_texture *t)
+{
+    static const unsigned known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES | CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION | CU_TRSF_SEAMLESS_CUBEMAP;
+    if (s->flags & ~known)
+        return s->flags & CU_TRSF_SRGB ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    if ((unsigned)s->filterMode > CU_TR_FILTER_MODE_LINEAR)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned k = 0; k < 3; k++) {
+        if ((unsigned)s->addressMode[k] > CU_TR_ADDRESS_MODE_BORDER)
+            return CUDA_ERROR_INVALID_VALUE;
+        t->wrap[k] = (uint8_t)s->addressMode[k];
+    }
+    for (unsigned k = 0; k < 4; k++)
+        if (s->borderColor[k] != 0)                      /* NaN too */
+            return CUDA_ERROR_NOT_SUPPORTED;
+    bool integer = t->format <= SG_TEXEL_S32, wide = t->format == SG_TEXEL_U32 || t->format == SG_TEXEL_S32;
+    t->normalized = s->flags & CU_TRSF_NORMALIZED_COORDINATES;
+    t->unit = integer && !wide && !(s->flags & CU_TRSF_READ_AS_INTEGER);
+    t->linear_filter = s->filterMode == CU_TR_FILTER_MODE_LINEAR && !t->linear_memory;
+    return t->linear_filter && integer && !t->unit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how, bool surface)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    struct sg_texture t = { .surface = false };
+    r = out && from && (how || surface) ? resource(c->device, from, &t) : CUDA_ERROR_INVALID_VALUE;
+    struct sgd_array *array = !r && from->resType == CU_RESOURCE_TYPE_ARRAY ? sgd_array_get(from->res.array.hArray) : NULL;
+    if (!r && surface && !(array && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (!r && !surface)
+        r = sampler(how, &t);
+    t.surface = surface;
+    struct sgd_object *o = r ? NULL : sgd_object_new(&t, array);
+    if (!r && !o)
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!r) {
+        o->surface = surface;
+        o->context = c;
+        o->resource = *from;
+        if (how)
+            o->texture = *how;
+        *out = o->handle;
+    }
+    sgd_leave();
+    return r;
+}
+
+static CUresult destroy(uint64_t handle, bool surface)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_object *o = sgd_object_get(handle, surface);
+    if (o)
+        sgd_object_drop(o);
+    sgd_leave();
+    return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from, CUDA_TEXTURE_DESC *how)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    const struct sgd_object *o = sgd_object_get(handle, surface);
+    if (!o || (!from && !how))
+        r = CUDA_ERROR_INVALID_VALUE;
+    else if (from)
+        *from = o->resource;
+    else
+        *how = o->texture;
+    sgd_leave();
+    return r;
+}
+
+/* A view that only repeats the resource's own format is none. */
+CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how, const CUDA_RESOURCE_VIEW_DESC *view)
+{
+    uint64_t handle = 0;
+    if (view && view->format != CU_RES_VIEW_FORMAT_NONE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult r = create(out ? &handle : NULL, from, how, false);
+    if (!r)
+        *out = handle;
+    return r;
+}
+
+CUresult cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *from)
+{
+    uint64_t handle = 0;
+    CUresult r = create(out ? &handle : NULL, from, NULL, true);
+    if (!r)
+        *out = handle;
+    return r;
+}
+
+CUresult cuTexObjectDestroy(CUtexObject handle) { return destroy(handle, false); }
+CUresult cuSurfObjectDestroy(CUsurfObject handle) { return destroy(handle, true); }
+CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUtexObject handle) { return describe(handle, false, out, NULL); }
+CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUsurfObject handle) { return describe(handle, true, out, NULL); }
+CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *out, CUtexObject handle) { return describe(handle, false, NULL, out); }
+
+/* No object here has a view. */
+CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *out, CUtexObject handle)
+{
+    CUDA_TEXTURE_DESC unused;
+    CUresult r = describe(handle, false, NULL, &unused);
+    (void)out;
+    return r ? r : CUDA_ERROR_INVALID_VALUE;
+}

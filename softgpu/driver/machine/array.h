@@ -1,0 +1,46 @@
+/* array.h: CUDA arrays, and the objects that look at them. */
+#ifndef SOFTGPU_ARRAY_H
+#define SOFTGPU_ARRAY_H
+
+#include "softgpu/driver/machine/device.h"
+#include "softgpu/texture.h"
+
+struct sgd_array {
+    CUarray handle;
+    struct sgd_context *context;
+    struct sgd_array *next, **back;          /* all of them */
+    struct sgd_object *objects;              /* texture and surface objects that look at it; texture.c */
+    CUDA_ARRAY3D_DESCRIPTOR description;     /* as it was asked for */
+    uint64_t memory;                         /* device address of the first row */
+    struct sg_texture texture;               /* what a texture or surface of it begins with */
+    size_t row;                              /* bytes of a row that are texels; texture.pitch is from row to row */
+    size_t slices;                           /* depth times layers */
+};
+
+struct sgd_object {                          /* a texture or surface object */
+    struct tree_node node;                   /* of all of them, by handle */
+    struct sgd_object *next, **back;         /* of its array; back NULL: it has none, or none any more */
+    uint64_t handle;                         /* sg_texture_add's */
+    bool surface;
+    struct sgd_context *context;
+    CUDA_RESOURCE_DESC resource;
+    CUDA_TEXTURE_DESC texture;
+};
+
+/* All under the mutex. */
+CUresult sgd_array_new(struct sgd_context *, const CUDA_ARRAY3D_DESCRIPTOR *, CUarray *);
+void sgd_array_destroy(struct sgd_array *);              /* with its memory */
+struct sgd_array *sgd_array_get(CUarray);                /* NULL: none */
+void sgd_arrays_forget(struct sgd_context *);            /* with its objects; before the context's memory goes */
+/* enum sg_texel; false: a format that is not known. */
+bool sgd_array_format(CUarray_format, unsigned channels, uint8_t *format);
+
+/* texture.c */
+/* Has a handle; the caller fills in the rest. array: what it looks at, or NULL. NULL: no host memory. */
+struct sgd_object *sgd_object_new(const struct sg_texture *, struct sgd_array *);
+struct sgd_object *sgd_object_get(uint64_t handle, bool surface);    /* NULL: none */
+void sgd_object_drop(struct sgd_object *);
+void sgd_textures_forget(struct sgd_context *);
+void sgd_textures_orphan(struct sgd_array *);            /* kernels can use its objects no more */
+
+#endif

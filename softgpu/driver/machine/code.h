@@ -1,0 +1,98 @@
+/*
+ * code.h: modules, libraries, functions, kernels.
+ *
+ * A module belongs to a context: its variables have memory there and its program is made for that engine.
+ * A library belongs to none: it keeps the image and loads a module for each context that asks.
+ * A function is an entry of a module; it is decoded when it is first asked for.
+ */
+#ifndef SOFTGPU_CODE_H
+#define SOFTGPU_CODE_H
+
+#include "softgpu/driver/machine/device.h"
+
+enum { SGD_LOG_SIZE = 8192 };            /* of what is said about an image */
+
+struct sgd_image {                       /* PTX texts to be linked */
+    struct ptx_source *sources;
+    char (*names)[32];
+    uint8_t **texts;                     /* owned */
+    size_t count;
+};
+
+struct sgd_function {
+    CUfunction handle;
+    struct sgd_module *module;
+    uint32_t index;                      /* of module->ptx->functions */
+    sg_kernel *kernel;
+    struct sg_kernel_info info;
+    size_t max_dynamic;                  /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+    int carveout, cluster[3], non_portable, policy;
+};
+
+struct sgd_variable { const char *name; uint64_t address, size; };
+
+struct sgd_module {
+    CUmodule handle;
+    struct sgd_context *context;
+    struct sgd_module *next, **back;     /* of the context */
+    struct sgd_library *library;         /* or NULL */
+    const struct ptx_module *ptx;        /* owned by the program */
+    sg_program *program;
+    uint64_t *addresses;                 /* of ptx->variables */
+    uint64_t memory;                     /* one allocation behind all variables; 0: none */
+    struct sgd_function **functions;     /* of ptx->functions; NULL: not asked for yet */
+    uint32_t *entries, entry_count;      /* indices of the entries of ptx->functions, in the order of their names */
+    uint32_t *variables, variable_count; /* of those of ptx->variables that have an address, likewise */
+    unsigned running;                    /* launches queued or running */
+};
+
+struct sgd_kernel {
+    void *handle;                        /* CUkernel, which headers of 11.8 lack */
+    struct sgd_library *library;
+    struct sgd_kernel *next;
+    char *name;
+    struct { bool set; int value; } attributes[CU_FUNC_ATTRIBUTE_MAX];
+};
+
+struct sgd_library {
+    void *handle;                        /* CUlibrary */
+    struct sgd_image image;
+    struct sgd_kernel *kernels;
+    struct sgd_variable *managed; size_t managed_count;
+    bool initialised;                    /* the managed variables have all their initial values */
+    CUmodule *modules; size_t module_count;      /* one per context; stale ones stay in the list */
+    bool loading;
+};
+CUresult sgd_library_managed(const struct sgd_library *, const char *name, uint64_t *address, uint64_t *size);
+
+/* image.c: what the program gave, as PTX. log receives why not. */
+CUresult sgd_image_read(const struct sgd_device *, const void *data, struct sgd_image *, char *log, size_t log_size);
+CUresult sgd_image_file(const char *path, void **data);  /* whole file, NUL behind */
+void sgd_image_free(struct sgd_image *);
+
+struct sgd_jit {                         /* the JIT options that mean something here */
+    char *info, *error;
+    size_t info_size, error_size;
+    void **info_filled, **error_filled;  /* the option's value becomes the bytes written */
+    void **wall_time;
+};
+CUresult sgd_jit_read(struct sgd_jit *, unsigned count, const CUjit_option *, void **values);
+void sgd_jit_finish(struct sgd_jit *, const char *error);
+
+CUresult sgd_module_new(struct sgd_context *, const struct sgd_image *, struct sgd_library *, struct sgd_module **,
+                        char *log, size_t log_size);
+void sgd_module_destroy(struct sgd_module *);            /* waits for its launches */
+CUresult sgd_module_variable(struct sgd_module *, const char *name, bool managed_only, uint64_t *, size_t *);
+CUresult sgd_module_function(struct sgd_module *, const char *name, struct sgd_function **);
+CUresult sgd_library_new(const void *code, struct sgd_library **, char *log, size_t log_size);   /* takes the mutex itself */
+void sgd_library_free(struct sgd_library *);             /* its modules have gone */
+CUresult sgd_library_module(struct sgd_library *, struct sgd_context *, struct sgd_module **);
+/* A CUfunction, or a CUkernel in the current context. Under the mutex. */
+CUresult sgd_function_find(CUfunction, struct sgd_context *, struct sgd_function **);
+CUresult sgd_kernel_function(struct sgd_kernel *, struct sgd_context *, struct sgd_function **);
+CUresult sgd_function_get_attribute(const struct sgd_function *, CUfunction_attribute, int *);
+CUresult sgd_function_set_attribute(struct sgd_function *, CUfunction_attribute, int);
+bool sgd_function_fits(const struct sgd_function *, uint64_t threads, size_t dynamic, CUresult *why);
+unsigned sgd_function_occupancy(const struct sgd_function *, unsigned threads, size_t dynamic);
+
+#endif

@@ -1,0 +1,101 @@
+/* function.c: functions and kernels: finding, attributes. */
+#include "softgpu/driver/machine/machine.h"
+
+#include "cpu/common/lock.h"
+
+CUresult sgd_kernel_function(struct sgd_kernel *k, struct sgd_context *c, struct sgd_function **out)
+{
+    struct sgd_module *m;
+    CUresult r = sgd_library_module(k->library, c, &m);
+    if (!r)
+        r = sgd_module_function(m, k->name, out);
+    for (int a = 0; a < CU_FUNC_ATTRIBUTE_MAX && !r; a++)
+        if (k->attributes[a].set)
+            r = sgd_function_set_attribute(*out, (CUfunction_attribute)a, k->attributes[a].value);
+    return r;
+}
+
+CUresult sgd_function_find(CUfunction handle, struct sgd_context *c, struct sgd_function **out)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    *out = sgd_handle_get(SGD_FUNCTION, handle);
+    if (*out)
+        return CUDA_SUCCESS;
+    struct sgd_kernel *k = sgd_handle_get(SGD_KERNEL, handle);
+    return k ? sgd_kernel_function(k, c, out) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Does a block of so many threads fit on an SM at all? Why not is native's code. */
+bool sgd_function_fits(const struct sgd_function *f, uint64_t threads, size_t dynamic, CUresult *why)
+{
+    const struct sg_limits *l = &f->module->context->machine->limits;
+    const struct ptx_function *p = f->info.function;
+    uint64_t declared = (uint64_t)p->max_ntid[0] * (p->max_ntid[1] ? p->max_ntid[1] : 1) * (p->max_ntid[2] ? p->max_ntid[2] : 1);
+    *why = CUDA_ERROR_INVALID_VALUE;
+    if (threads > l->max_threads_per_block || (declared && threads > declared) || dynamic > f->max_dynamic)
+        return false;
+    *why = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    return threads <= f->info.max_threads && sgd_function_occupancy(f, (unsigned)threads, dynamic) > 0;
+}
+
+unsigned sgd_function_occupancy(const struct sgd_function *f, unsigned threads, size_t dynamic)
+{
+    return sg_occupancy(&f->module->context->machine->limits, f->kernel, threads, dynamic);
+}
+
+/* ---- attributes ----------------------------------------------------------------------------------------------------- */
+
+CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_attribute attribute, int *value)
+{
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)f->info.max_threads; break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)f->info.static_shared; break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = (int)f->info.const_bytes; break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)f->info.local_bytes; break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = (int)f->info.registers; break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = (int)f->info.ptx_version; break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = (int)f->info.binary_version; break;
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = (int)f->max_dynamic; break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = f->carveout; break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: *value = (int)f->info.function->req_cluster[0]; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: *value = (int)f->info.function->req_cluster[1]; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = (int)f->info.function->req_cluster[2]; break;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: *value = f->non_portable; break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: *value = f->policy; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sgd_function_set_attribute(struct sgd_function *f, CUfunction_attribute attribute, int value)
+{
+    const struct sg_limits *l = &f->module->context->machine->limits;
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        if (value < 0 || (size_t)value + f->info.static_shared > l->shared_per_block_optin)
+            return CUDA_ERROR_INVALID_VALUE;
+        f->max_dynamic = (size_t)value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        if (value < -1 || value > 100)
+            return CUDA_ERROR_INVALID_VALUE;
+        f->carveout = value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        f->non_portable = value != 0;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        if (value < 0 || value > 2)
+            return CUDA_ERROR_INVALID_VALUE;
+        f->policy = value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        return CUDA_ERROR_NOT_SUPPORTED;     /* CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH is 0 */
+    default:
+        return CUDA_ERROR_INVALID_VALUE;     /* read-only, or none */
+    }
+}

@@ -1,0 +1,230 @@
+/*
+ * memory.c: what stands behind every allocation that is not a mapping.
+ *
+ * An allocation of half a granule or less is cut from a slab, a granule in units of 512 bytes with a bitmap; a larger
+ * one has granules of its own. Neighbours in a slab are not protected from each other, as on hardware. Slabs
+ * belong to a context, so that a context's end leaves none half used by another. A context keeps its slabs in a tree by
+ * their longest free run, so that an allocation looks into one slab only.
+ */
+#include "softgpu/driver/machine/machine.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { UNIT = SGD_MEMORY_UNIT, UNITS = SGD_GRANULE / UNIT, SMALL = SGD_GRANULE / 2 };
+
+struct sgd_slab {
+    struct tree_node node;                   /* of context->slabs; key: the longest free run, tie: base */
+    struct sgd_context *context;
+    uint64_t base;
+    unsigned used;                           /* units */
+    uint64_t taken[UNITS / 64];
+};
+
+struct sgd_extents sgd_memories;
+
+struct sgd_memory *sgd_memory_find(uint64_t address) { return sgd_extents_find(&sgd_memories, address); }
+
+bool sgd_memory_covers(uint64_t address, uint64_t size, unsigned rights)
+{
+    if (!sgd_space_any(address, size, rights))
+        return false;
+    for (;;) {
+        const struct sgd_memory *m = sgd_memory_find(address);
+        if (!m)
+            return false;
+        uint64_t here = m->at.base + m->at.size - address;
+        if (size <= here)
+            return true;
+        if (m->kind != SGD_MEMORY_MAPPED)
+            return false;
+        address += here;
+        size -= here;
+    }
+}
+
+static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* Who may touch it: the device and its peers; host and managed memory: all. */
+static unsigned devices_for(enum sgd_memory_kind kind, const struct sgd_device *d)
+{
+    return kind == SGD_MEMORY_DEVICE ? 1u << d->ordinal | d->peers : ~0u;
+}
+
+/* Granules with private memory behind them. */
+static uint64_t granules_new(uint64_t size, unsigned device_mask)
+{
+    uint64_t base = sgd_space_reserve(size, SGD_GRANULE, 0);
+    if (base && !sgd_space_back(base, size, -1, 0)) {
+        sgd_space_release(base, size);
+        return 0;
+    }
+    if (base)
+        sgd_space_rights(base, size, device_mask, SG_READ | SG_WRITE);
+    return base;
+}
+
+static void granules_free(uint64_t base, uint64_t size)
+{
+    sgd_space_unback(base, size);
+    sgd_space_release(base, size);
+}
+
+/* ---- slabs -------------------------------------------------------------------------------------------------------- */
+
+/* The first unit from there on that is taken, or that is free; UNITS: none. */
+static unsigned slab_next(const struct sgd_slab *s, unsigned from, bool is_taken)
+{
+    for (unsigned word = from / 64; word < UNITS / 64; word++) {
+        uint64_t bits = is_taken ? s->taken[word] : ~s->taken[word];
+        if (word == from / 64)
+            bits &= UINT64_MAX << from % 64;
+        if (bits)
+            return word * 64 + (unsigned)__builtin_ctzll(bits);
+    }
+    return UNITS;
+}
+
+/* The first free run of at least `least` units, or the longest one if none is so long. Its length; 0: all is taken. */
+static unsigned slab_run(const struct sgd_slab *s, unsigned least, unsigned *first)
+{
+    unsigned longest = 0;
+    for (unsigned begin = slab_next(s, 0, false), end; begin < UNITS && longest < least; begin = slab_next(s, end, false)) {
+        end = slab_next(s, begin, true);
+        if (end - begin > longest) {
+            longest = end - begin;
+            *first = begin;
+        }
+    }
+    return longest;
+}
+
+static void slab_place(struct sgd_slab *s)
+{
+    unsigned ignored;
+    s->node.key = slab_run(s, UNITS, &ignored);
+    s->node.tie = s->base;
+    tree_insert(&s->context->slabs, &s->node);
+}
+
+static void mark(struct sgd_slab *s, unsigned first, unsigned count, bool as)
+{
+    tree_remove(&s->context->slabs, &s->node);
+    for (unsigned u = first; u < first + count; u++)
+        if (as)
+            s->taken[u / 64] |= (uint64_t)1 << (u % 64);
+        else
+            s->taken[u / 64] &= ~((uint64_t)1 << (u % 64));
+    s->used = as ? s->used + count : s->used - count;
+    slab_place(s);
+}
+
+static CUresult slab_new(struct sgd_context *c, struct sgd_slab **out)
+{
+    struct sgd_slab *s = calloc(1, sizeof *s);
+    if (!s || !sgd_device_take(c->device, SGD_GRANULE)) {
+        free(s);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    s->base = granules_new(SGD_GRANULE, devices_for(SGD_MEMORY_DEVICE, c->device));
+    if (!s->base) {
+        sgd_device_give(c->device, SGD_GRANULE);
+        free(s);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    s->context = c;
+    slab_place(s);
+    *out = s;
+    return CUDA_SUCCESS;
+}
+
+static CUresult small_new(struct sgd_context *c, size_t size, struct sgd_memory *m)
+{
+    unsigned count = (unsigned)(round_up(size, UNIT) / UNIT), first = 0;
+    struct sgd_slab *s = TREE_OBJECT(tree_at_or_above(&c->slabs, count, 0), struct sgd_slab, node);
+    CUresult r = s ? CUDA_SUCCESS : slab_new(c, &s);
+    if (r)
+        return r;
+    slab_run(s, count, &first);
+    mark(s, first, count, true);
+    m->slab = s;
+    m->at = (struct sgd_extent){ .base = s->base + (uint64_t)first * UNIT, .size = size };
+    return CUDA_SUCCESS;
+}
+
+static void small_free(struct sgd_memory *m)
+{
+    struct sgd_slab *s = m->slab;
+    mark(s, (unsigned)((m->at.base - s->base) / UNIT), (unsigned)(round_up(m->at.size, UNIT) / UNIT), false);
+    if (s->used)
+        return;
+    tree_remove(&s->context->slabs, &s->node);
+    granules_free(s->base, SGD_GRANULE);
+    sgd_device_give(m->device, SGD_GRANULE);
+    free(s);
+}
+
+/* ---- one allocation ------------------------------------------------------------------------------------------------ */
+
+static CUresult large_new(struct sgd_device *d, enum sgd_memory_kind kind, size_t size, struct sgd_memory *m)
+{
+    uint64_t whole = round_up(size, SGD_GRANULE);
+    bool counted = kind != SGD_MEMORY_HOST;
+    if (counted && !sgd_device_take(d, whole))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    uint64_t base = granules_new(whole, devices_for(kind, d));
+    if (!base) {
+        if (counted)
+            sgd_device_give(d, whole);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    m->at = (struct sgd_extent){ .base = base, .size = size };
+    m->rights_size = whole;
+    return CUDA_SUCCESS;
+}
+
+CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size, uint64_t *out)
+{
+    if (!size || size > (uint64_t)1 << 46)
+        return size ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+    struct sgd_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *m = (struct sgd_memory){ .kind = kind, .context = c, .device = d, .id = sgd_next_id() };
+    CUresult r = kind == SGD_MEMORY_DEVICE && c && size <= SMALL ? small_new(c, size, m) : large_new(d, kind, size, m);
+    if (!r && !sgd_extents_add(&sgd_memories, &m->at)) {
+        sgd_memory_free(m);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (r) {
+        free(m);
+        return r;
+    }
+    *out = m->at.base;
+    return CUDA_SUCCESS;
+}
+
+void sgd_memory_free(struct sgd_memory *m)
+{
+    sgd_extents_remove(&sgd_memories, &m->at);
+    if (m->kind == SGD_MEMORY_REGISTERED) {
+        sgd_space_unshare((int)m->window, m->at.base, m->at.size);
+    } else if (m->slab) {
+        small_free(m);
+    } else {
+        granules_free(m->at.base, m->rights_size);
+        if (m->kind != SGD_MEMORY_HOST)
+            sgd_device_give(m->device, m->rights_size);
+    }
+    free(m);
+}
+
+/* Device memory of `d` becomes, or is no more, accessible to device `peer`. */
+void sgd_memory_peer(struct sgd_device *d, int peer, bool may)
+{
+    unsigned rights = may ? SG_READ | SG_WRITE : 0;
+    d->peers = may ? d->peers | 1u << peer : d->peers & ~(1u << peer);
+    for (const struct sgd_memory *m = sgd_extents_lower(&sgd_memories, 0); m; m = sgd_extents_next(&sgd_memories, &m->at))
+        if (m->kind == SGD_MEMORY_DEVICE && m->device == d)
+            sgd_space_rights(m->slab ? m->slab->base : m->at.base, m->slab ? SGD_GRANULE : m->rights_size, 1u << peer, rights);
+}

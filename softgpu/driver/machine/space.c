@@ -1,0 +1,360 @@
+/*
+ * space.c: the address space of the process's devices.
+ *
+ * A main window (address space only, no memory) is taken from the host once; reservations come out of
+ * it, at their hint when that is free. What asks for more than a quarter of it, or hints at an
+ * address outside, gets a window of its own. Registered host memory is a window each, at the host's own address; ranges of
+ * whole granules that follow each other share one that grows, for windows are few and every access looks through them.
+ *
+ * rights[] of a window is a sparse private mapping, kept with its slot and only ever replaced by a larger one (the
+ * old one stays: a kernel may be reading it; slots are few, so is what is lost).
+ *
+ * Who moves bytes of device memory holds `moving` shared; who takes memory away holds it exclusively, so the driver
+ * itself never touches a page that is gone. Kernels are not waited for: that is CUDA's contract. A kernel may stand
+ * between its look at rights[] and its access, so while grids run, memory that goes is replaced by fresh zero pages
+ * instead of nothing, and a window's address space stays until none runs.
+ */
+#include "softgpu/driver/machine/machine.h"
+#include "cpu/common/gaps.h"
+#include "cpu/common/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+/* Address space is free, but ThreadSanitizer leaves little of it. */
+static const uint64_t main_sizes[] = { UNDER_TSAN ? 64ull << 30 : 1ull << 40, 256ull << 30, 32ull << 30, 4ull << 30 };
+
+/* room: bytes of rights[]; sharers: registered ranges in a window that grows, 0: it is another kind of window */
+static struct { uint64_t room; bool used; unsigned sharers; } slots[SG_MAX_WINDOWS];
+enum { SHARED_ROOM = 1 << 15 };             /* granules that a shared window can grow to, at least: 64 GiB */
+static uint64_t main_base, main_size;
+static struct sgd_extents reservations;     /* struct reservation */
+static struct gaps main_free;               /* of the main window */
+static unsigned grids_running;
+static pthread_rwlock_t moving = PTHREAD_RWLOCK_INITIALIZER;
+
+static struct grave { struct grave *next; uint64_t base, size; } *graves;   /* windows gone while grids ran */
+
+struct reservation { struct sgd_extent at; int slot; };      /* slot -1: in the main window */
+
+static uint64_t granules(uint64_t size) { return (size + SGD_GRANULE - 1) >> SG_GRANULE_SHIFT; }
+
+static void *take(uint64_t hint, uint64_t size, bool must)
+{
+    void *p = mmap((void *)(uintptr_t)hint, size, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (must ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    if (must && (uint64_t)(uintptr_t)p != hint) {        /* an old kernel takes the flag for a hint */
+        munmap(p, size);
+        return NULL;
+    }
+    return p;
+}
+
+/* Takes address space aligned to the granule (or more), anywhere. */
+static uint64_t take_aligned(uint64_t size, uint64_t alignment)
+{
+    if (alignment < SGD_GRANULE)
+        alignment = SGD_GRANULE;
+    char *p = take(0, size + alignment, false);
+    if (!p)
+        return 0;
+    uint64_t at = (uint64_t)(uintptr_t)p, base = (at + alignment - 1) & ~(alignment - 1);
+    if (base > at)
+        munmap(p, base - at);
+    if (at + alignment > base)
+        munmap((void *)(uintptr_t)(base + size), at + alignment - base);
+    return base;
+}
+
+/* ---- windows -------------------------------------------------------------------------------------------- */
+
+static int window_new(uint64_t base, uint64_t size, uint64_t room)
+{
+    uint32_t count = atomic_load(&sg_memory.window_count);
+    uint32_t slot = 0;
+    while (slot < count && slots[slot].used)
+        slot++;
+    if (slot == SG_MAX_WINDOWS) {
+        log_warning("software GPU: all %d windows of the address space are in use (large reservations and "
+                    "registered host ranges); free some", SG_MAX_WINDOWS);
+        return -1;
+    }
+    struct sg_window *w = &sg_memory.windows[slot];
+    uint64_t need = granules(size) < room ? room : granules(size);
+    if (slots[slot].room < need) {
+        void *rights = mmap(NULL, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (rights == MAP_FAILED)
+            return -1;
+        atomic_store(&w->rights, (_Atomic uint8_t *)rights);
+        slots[slot].room = need;
+    }
+    slots[slot].used = true;
+    atomic_store(&w->base, base);
+    atomic_store_explicit(&w->size, size, memory_order_release);
+    if (slot == count)
+        atomic_store_explicit(&sg_memory.window_count, count + 1, memory_order_release);
+    return (int)slot;
+}
+
+int sgd_space_window(uint64_t base, uint64_t size) { return window_new(base, size, 0); }
+
+static bool in_shared(uint32_t slot, uint64_t address, bool or_behind)
+{
+    const struct sg_window *w = &sg_memory.windows[slot];
+    uint64_t off = address - atomic_load(&w->base), size = atomic_load(&w->size);
+    return slots[slot].sharers && (off < size || (or_behind && off == size));
+}
+
+bool sgd_space_shared(uint64_t address)
+{
+    bool shared = false;
+    for (uint32_t i = 0; i < atomic_load(&sg_memory.window_count) && !shared; i++)
+        shared = in_shared(i, address, false);
+    return shared;
+}
+
+int sgd_space_share(uint64_t base, uint64_t size)
+{
+    if ((base | size) & (SGD_GRANULE - 1))
+        return sgd_space_window(base, size);
+    for (uint32_t i = 0; i < atomic_load(&sg_memory.window_count); i++) {
+        struct sg_window *w = &sg_memory.windows[i];
+        uint64_t end = base + size - atomic_load(&w->base);
+        if (!in_shared(i, base, true) || granules(end) > slots[i].room)
+            continue;
+        if (end > atomic_load(&w->size))     /* release: the rights behind the old end are clear, as in a new window */
+            atomic_store_explicit(&w->size, end, memory_order_release);
+        slots[i].sharers++;
+        return (int)i;
+    }
+    int slot = window_new(base, size, SHARED_ROOM);
+    if (slot >= 0)
+        slots[slot].sharers = 1;
+    return slot;
+}
+
+void sgd_space_unshare(int slot, uint64_t base, uint64_t size)
+{
+    if (slots[slot].sharers <= 1) {
+        slots[slot].sharers = 0;
+        sgd_space_unwindow(slot);
+        return;
+    }
+    pthread_rwlock_wrlock(&moving);
+    sgd_space_rights(base, size, ~0u, 0);
+    pthread_rwlock_unlock(&moving);
+    slots[slot].sharers--;
+}
+
+void sgd_space_unwindow(int slot)
+{
+    struct sg_window *w = &sg_memory.windows[slot];
+    uint64_t base = atomic_load(&w->base), size = atomic_load(&w->size);
+    pthread_rwlock_wrlock(&moving);
+    sgd_space_rights(base, size, ~0u, 0);
+    atomic_store(&w->size, 0);
+    slots[slot].used = false;
+    pthread_rwlock_unlock(&moving);
+}
+
+static struct sg_window *window_of(uint64_t address)
+{
+    uint32_t count = atomic_load(&sg_memory.window_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct sg_window *w = &sg_memory.windows[i];
+        if (address - atomic_load(&w->base) < atomic_load(&w->size))
+            return w;
+    }
+    return NULL;
+}
+
+bool sgd_space_inside(uint64_t address) { return window_of(address) != NULL; }
+
+static unsigned spread(unsigned device_mask, unsigned rights)
+{
+    unsigned bits = 0;
+    for (unsigned d = 0; d < 32; d++)
+        if (device_mask >> d & 1u)
+            bits |= rights << (2 * (d & 3u));
+    return bits;
+}
+
+void sgd_space_rights(uint64_t base, uint64_t size, unsigned device_mask, unsigned rights)
+{
+    struct sg_window *w = window_of(base);
+    if (!w || !size)
+        return;
+    unsigned clear = spread(device_mask, SG_READ | SG_WRITE), set = spread(device_mask, rights);
+    uint64_t off = base - atomic_load(&w->base), last = (off + size - 1) >> SG_GRANULE_SHIFT;
+    _Atomic uint8_t *of = atomic_load(&w->rights);
+    for (uint64_t g = off >> SG_GRANULE_SHIFT; g <= last; g++)
+        atomic_store(&of[g], (uint8_t)((atomic_load(&of[g]) & ~clear) | set));
+}
+
+unsigned sgd_space_rights_of(uint64_t address, int device)
+{
+    unsigned rights = 0;
+    for (unsigned bit = SG_READ; bit <= SG_WRITE; bit <<= 1)
+        if (sg_memory_may(address, 1, (unsigned)device, bit))
+            rights |= bit;
+    return rights;
+}
+
+bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights)
+{
+    for (unsigned d = 0; d < 4; d++)
+        if (sg_memory_may(address, size, d, rights))
+            return true;
+    return false;
+}
+
+/* ---- reservations --------------------------------------------------------------------------------------- */
+
+void sgd_space_grid(bool starts) { grids_running = starts ? grids_running + 1 : grids_running - 1; }
+
+CUresult sgd_space_start(void)
+{
+    for (size_t i = 0; i < sizeof main_sizes / sizeof *main_sizes && !main_base; i++) {
+        main_size = main_sizes[i];
+        main_base = take_aligned(main_size, SGD_GRANULE);
+    }
+    if (!main_base || sgd_space_window(main_base, main_size) < 0 || !gaps_give(&main_free, main_base, main_size)) {
+        log_error("software GPU: no address space for device memory (%s); raise the limit on %s", strerror(errno),
+                  errno == EAGAIN ? "locked memory (ulimit -l), which counts reserved addresses too" : "virtual memory (ulimit -v)");
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return CUDA_SUCCESS;
+}
+
+static bool is_free(uint64_t base, uint64_t size)
+{
+    const struct sgd_extent *next = sgd_extents_lower(&reservations, base);
+    return !next || next->base >= base + size;
+}
+
+static bool in_main(uint64_t base, uint64_t size)
+{
+    return base >= main_base && base - main_base < main_size && size <= main_size - (base - main_base);
+}
+
+static void clear_graves(void)
+{
+    while (graves && !grids_running) {
+        struct grave *g = graves;
+        graves = g->next;
+        munmap((void *)(uintptr_t)g->base, g->size);
+        free(g);
+    }
+}
+
+static void bury(uint64_t base, uint64_t size)
+{
+    struct grave *g = grids_running ? malloc(sizeof *g) : NULL;
+    if (!g) {
+        munmap((void *)(uintptr_t)base, size);
+        return;
+    }
+    *g = (struct grave){ graves, base, size };
+    graves = g;
+}
+
+uint64_t sgd_space_reserve(uint64_t size, uint64_t alignment, uint64_t hint)
+{
+    struct reservation *r = calloc(1, sizeof *r);
+    if (!r)
+        return 0;
+    clear_graves();
+    if (alignment < SGD_GRANULE)
+        alignment = SGD_GRANULE;
+    uint64_t base = 0;
+    bool hinted = hint && !(hint & (alignment - 1)) && hint + size > hint && sgd_random(8) != 7 && is_free(hint, size);
+    if (hint && sgd_config.chaos && !hinted)
+        log_debug("software GPU: chaos or occupation refuses address %#llx", (unsigned long long)hint);
+    r->slot = -1;
+    if (hinted && in_main(hint, size))
+        base = gaps_take_at(&main_free, hint, size) ? hint : 0;
+    else if (hinted && !window_of(hint) && take(hint, size, true))
+        base = hint;
+    else if (size <= main_size / 4)
+        base = gaps_take(&main_free, size, alignment, 0, false);
+    if (!base)
+        base = take_aligned(size, alignment);
+    if (!base) {
+        free(r);
+        return 0;
+    }
+    r->at = (struct sgd_extent){ .base = base, .size = size };
+    bool own = !in_main(base, size);
+    if (own)
+        r->slot = sgd_space_window(base, size);
+    if (own && r->slot < 0) {
+        munmap((void *)(uintptr_t)base, size);
+        free(r);
+        return 0;
+    }
+    sgd_extents_add(&reservations, &r->at);
+    return base;
+}
+
+void sgd_space_release(uint64_t base, uint64_t size)
+{
+    struct reservation *r = sgd_extents_find(&reservations, base);
+    if (!r || r->at.base != base || r->at.size != size)
+        return;
+    sgd_extents_remove(&reservations, &r->at);
+    if (r->slot >= 0) {
+        sgd_space_unwindow(r->slot);
+        bury(base, size);
+    } else {
+        gaps_give(&main_free, base, size);
+    }
+    free(r);
+}
+
+uint64_t sgd_space_reserved(uint64_t address, uint64_t *size)
+{
+    const struct sgd_extent *e = sgd_extents_find(&reservations, address);
+    if (!e)
+        return 0;
+    *size = e->size;
+    return e->base;
+}
+
+/* ---- memory behind addresses ---------------------------------------------------------------------------- */
+
+bool sgd_space_back(uint64_t base, uint64_t size, int fd, int64_t offset)
+{
+    int flags = MAP_FIXED | MAP_NORESERVE | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    return mmap((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE, flags, fd, fd < 0 ? 0 : offset) != MAP_FAILED;
+}
+
+void sgd_space_unback(uint64_t base, uint64_t size)
+{
+    sgd_space_rights(base, size, ~0u, 0);
+    int protection = grids_running ? PROT_READ | PROT_WRITE : PROT_NONE;
+    pthread_rwlock_wrlock(&moving);
+    if (mmap((void *)(uintptr_t)base, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        log_error("software GPU: cannot unmap %llu bytes at %#llx: %s", (unsigned long long)size, (unsigned long long)base, strerror(errno));
+    pthread_rwlock_unlock(&moving);
+}
+
+void sgd_space_hold(void) { pthread_rwlock_rdlock(&moving); }
+void sgd_space_unhold(void) { pthread_rwlock_unlock(&moving); }

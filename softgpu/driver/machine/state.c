@@ -1,0 +1,105 @@
+/* state.c: the driver's one mutex, the fault that sticks, small things that everything uses. */
+#include "softgpu/driver/machine/machine.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cpu/common/lock.h"
+
+pthread_mutex_t sgd_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t progress;
+static atomic_int fault;
+static uint64_t random_state, last_id;
+static _Thread_local char last_log[8192];
+
+void sgd_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+void sgd_state_start(void)
+{
+    sgd_cond_init(&progress);
+    random_state = sgd_config.chaos * 0x9E3779B97F4A7C15u + 1;
+}
+
+void sgd_lock(void) { pthread_mutex_lock(&sgd_mutex); }
+void sgd_unlock(void) { pthread_mutex_unlock(&sgd_mutex); }
+
+void sgd_wait(const uint64_t *deadline_ns) { sgd_wait_on(&progress, deadline_ns); }
+
+void sgd_wait_on(pthread_cond_t *cond, const uint64_t *deadline_ns)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    if (!deadline_ns) {
+        pthread_cond_wait(cond, &sgd_mutex);
+        return;
+    }
+    struct timespec at = { .tv_sec = (time_t)(*deadline_ns / 1000000000u), .tv_nsec = (long)(*deadline_ns % 1000000000u) };
+    pthread_cond_timedwait(cond, &sgd_mutex, &at);
+}
+
+void sgd_progress(void) { pthread_cond_broadcast(&progress); }
+
+/* ---- faults -------------------------------------------------------------------------------------------- */
+
+CUresult sgd_fault(void) { return (CUresult)atomic_load(&fault); }
+
+bool sgd_fault_note(CUresult code)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    int none = 0;
+    return code != CUDA_SUCCESS && atomic_compare_exchange_strong(&fault, &none, (int)code);
+}
+
+void sgd_fault_clear_assert(void)
+{
+    int assertion = CUDA_ERROR_ASSERT;
+    atomic_compare_exchange_strong(&fault, &assertion, 0);
+}
+
+/* ---- small things -------------------------------------------------------------------------------------- */
+
+void sgd_log(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(last_log, sizeof last_log, format, arguments);
+    va_end(arguments);
+}
+
+/* Not of CUDA: the text that explains this thread's last failure (of a module or a function). Returns its length. */
+__attribute__((visibility("default"))) size_t softgpu_last_log(char *buffer, size_t size);
+size_t softgpu_last_log(char *buffer, size_t size)
+{
+    if (buffer && size)
+        snprintf(buffer, size, "%s", last_log);
+    return strlen(last_log);
+}
+
+uint64_t sgd_random(uint64_t below)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    if (!sgd_config.chaos || !below)
+        return 0;
+    random_state ^= random_state << 13;     /* xorshift64 */
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state % below;
+}
+
+uint64_t sgd_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t sgd_next_id(void) { return ++last_id; }

@@ -1,0 +1,76 @@
+/*
+ * texture.c: texture and surface objects. The handle is that of the executor's table (softgpu/texture.h). An array that goes takes
+ * the handles of its objects with it: kernels that use them then fail with an illegal address.
+ */
+#include "softgpu/driver/machine/machine.h"
+
+#include <stdlib.h>
+
+#include "cpu/common/lock.h"
+
+static struct tree objects;
+
+struct sgd_object *sgd_object_get(uint64_t handle, bool surface)
+{
+    struct sgd_object *o = TREE_OBJECT(tree_at_or_above(&objects, handle, 0), struct sgd_object, node);
+    return o && o->handle == handle && o->surface == surface ? o : NULL;
+}
+
+static void leave_array(struct sgd_object *o)
+{
+    if (!o->back)
+        return;
+    *o->back = o->next;
+    if (o->next)
+        o->next->back = o->back;
+    o->back = NULL;
+}
+
+void sgd_object_drop(struct sgd_object *o)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    tree_remove(&objects, &o->node);
+    leave_array(o);
+    sg_texture_remove(o->handle);
+    free(o);
+}
+
+void sgd_textures_forget(struct sgd_context *c)
+{
+    for (struct tree_node *node = tree_first(&objects), *next; node; node = next) {
+        struct sgd_object *o = TREE_OBJECT(node, struct sgd_object, node);
+        next = tree_next(&objects, node);
+        if (o->context == c)
+            sgd_object_drop(o);
+    }
+}
+
+/* The objects themselves stay until they are destroyed. */
+void sgd_textures_orphan(struct sgd_array *array)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    while (array->objects) {
+        sg_texture_remove(array->objects->handle);
+        leave_array(array->objects);
+    }
+}
+
+struct sgd_object *sgd_object_new(const struct sg_texture *t, struct sgd_array *array)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    struct sgd_object *o = calloc(1, sizeof *o);
+    if (!o || !(o->handle = sg_texture_add(t))) {
+        free(o);
+        return NULL;
+    }
+    o->node = (struct tree_node){ .key = o->handle };
+    tree_insert(&objects, &o->node);
+    if (!array)
+        return o;
+    o->next = array->objects;
+    o->back = &array->objects;
+    if (o->next)
+        o->next->back = &o->next;
+    array->objects = o;
+    return o;
+}
