@@ -94,21 +94,29 @@ int state_save(const struct server *server, char *error)
     return failure;
 }
 
+/* All but the folder itself and `state` in it. */
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *ftw)
 {
     (void)st;
     (void)kind;
-    (void)ftw;
+    if (ftw->level == 0 || (ftw->level == 1 && strcmp(path + ftw->base, "state") == 0))
+        return 0;
     if (remove(path) != 0)
         log_warning("event=state-left path=%s why=\"%s\"", path, strerror(errno));
     return 0;
 }
 
+/* `state` goes last: if the node manager is killed in the middle, the next one finds a server that has ended, and goes on here. */
 void state_remove(const struct server *server)
 {
-    char path[NODE_PATH_SIZE];
-    if (state_folder(server, "", path) == 0)
-        nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    char folder[NODE_PATH_SIZE], state[NODE_PATH_SIZE];
+    if (state_folder(server, "", folder) != 0 || state_folder(server, "state", state) != 0)
+        return;
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    if (unlink(state) != 0 && errno != ENOENT)
+        log_warning("event=state-left path=%s why=\"%s\"", state, strerror(errno));
+    if (rmdir(folder) != 0)
+        log_warning("event=state-left path=%s why=\"%s\"", folder, strerror(errno));
 }
 
 /* ---- reading ---- */
