@@ -7,23 +7,12 @@
 
 enum { FUNCTION_HIGHEST_ATTRIBUTE = 31 };
 
-/* ---- references ---- */
-
-bool function_settled(const struct function *function) { return function->state != CODE_LOADING; }
-void function_hold(struct function *function) { function->module->references++; }
-void function_drop(struct session *session, struct function *function) { module_drop(session, function->module); }
+/* ---- finding, and the end ---- */
 
 struct function *function_find(struct session *session, uint32_t id)
 {
     struct function *function = id_map_find(session->functions, id);
     return function;
-}
-
-/* Gone from the client's view already; the loader gives it back to the driver and frees it. */
-void module_drop(struct session *session, struct module *module)
-{
-    if (--module->references == 0)
-        loader_unload(session, module);
 }
 
 /* Out of the maps. Deferred launches may still hold it. */

@@ -67,7 +67,20 @@ void images_free(struct session *);
 /* Bytes to hand to cuModuleLoadData: the image itself or a wrapper built around it. *wrapper is to be freed. */
 CUresult image_loadable(const struct image *, const void **data, void **wrapper);
 
-/* loader.c: one thread */
+/* ---- the loader: one thread (loader.c), and what waits for it (loader_queue.c) ---- */
+
+enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD, JOB_SERVE };
+
+struct job {
+    struct job *next;
+    enum job_kind kind;
+    struct context *context;
+    struct call *call;                    /* kept; LOAD and GET */
+    struct module *module;
+    struct function *function;
+    void (*serve)(struct session *, struct call *);       /* SERVE */
+};
+
 int  loader_start(struct session *);
 void loader_stop(struct session *);
 /* Takes the call's arguments (call_keep); the loader answers it. */

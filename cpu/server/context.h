@@ -67,14 +67,20 @@ int  devices_create(struct session *, char *error);
 /* What HELLO tells of the devices. The result lives as long as the process. */
 int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);
 
-/* ---- context.c: all but context_use, context_hold and context_drop under session.lock ---- */
+/* ---- context.c ---- */
 
 /* Makes the context current in the calling thread. CUDA_ERROR_INVALID_CONTEXT: it has ended. */
 CUresult context_use(struct session *, struct context *);
+void context_use_none(struct session *);                          /* none is current in the calling thread */
+/* Under session.lock. */
 struct context *context_find(struct session *, uint32_t id);      /* NULL: the client has none of that name */
 struct context *context_other(struct session *, const struct context *but);      /* any other one; NULL: there is none */
-void context_hold(struct context *);
+
+void context_hold(struct context *);                              /* references.c */
 void context_drop(struct context *);
+
+/* ---- context_make.c: under session.lock ---- */
+
 /* Makes the context: primary (flags do not count), or a created one. It is in the table then, with nothing in it. */
 CUresult context_make(struct session *, uint32_t id, struct device *, bool primary, unsigned flags, struct context **);
 /* The driver's context goes, with whatever the driver still has in it. The structure is not the caller's any more. */

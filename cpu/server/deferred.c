@@ -82,6 +82,12 @@ void deferred_wake(struct session *session, struct list *parked)
         make_ready(session, LIST_OBJECT(link, struct stream, parked));
 }
 
+void record_issued(struct session *session, struct record *record)
+{
+    record->issued = true;
+    deferred_wake(session, &record->parked);
+}
+
 /* Gives the driver what it can of the stream's calls. The list where it waits for the rest; NULL: none. */
 static const struct list *try(struct session *session, struct stream *stream)
 {

@@ -6,25 +6,6 @@
 
 #include <stdlib.h>
 
-void record_hold(struct record *record) { atomic_fetch_add(&record->references, 1); }
-
-void record_drop(struct record *record)
-{
-    if (!record || atomic_fetch_sub(&record->references, 1) != 1)
-        return;
-    if (!atomic_load(&record->context->ended))        /* else it went with the context */
-        record->session->gpu->EventDestroy(record->event);
-    stream_drop(record->session, record->stream);
-    context_drop(record->context);
-    free(record);
-}
-
-void record_issued(struct session *session, struct record *record)
-{
-    record->issued = true;
-    deferred_wake(session, &record->parked);
-}
-
 static struct record *record_new(struct session *session, struct context *context, unsigned flags, CUresult *r)
 {
     struct record *record = calloc(1, sizeof *record);

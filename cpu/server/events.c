@@ -72,28 +72,18 @@ static void events_answer(struct session *session)
     session_say(session, events->xid, &result);
 }
 
-int events_serve(struct session *session, rpc_request *request)
+void events_asked(struct session *session, uint32_t xid)
 {
     struct events *events = &session->speaker;
-    events_args args;
-    memset(&args, 0, sizeof args);
-    if (rpc_request_arguments(request, (xdrproc_t)xdr_events_args, &args) != 0) {
-        session_end(session, "the arguments of its EVENTS cannot be decoded");
-        return -1;
-    }
-    for (u_int i = 0; i < args.host_functions_done.host_functions_done_len; i++)
-        host_functions_done(session, args.host_functions_done.host_functions_done_val[i]);
-    xdr_free((xdrproc_t)xdr_events_args, (char *)&args);
     pthread_mutex_lock(&events->lock);
     if (events->outstanding)
         events_answer(session);
     events->outstanding = true;
-    events->xid = rpc_request_xid(request);
+    events->xid = xid;
     events->beat_at = clock_now() + FLYT_BEAT_SECONDS * CLOCK_NS_PER_SECOND;
     if (events->first || events->recall)
         events_answer(session);
     pthread_mutex_unlock(&events->lock);
-    return 0;
 }
 
 void events_due(struct session *session, uint32_t id, int status)

@@ -27,7 +27,6 @@ uint64_t lanes_chunk(void);                                       /* bytes of on
 struct slot *lanes_claim(struct session *, uint32_t transfer, uint64_t size, bool *scarce);
 /* Nobody will claim it: what has come or will come is dropped. */
 void lanes_discard(struct session *, uint32_t transfer, uint64_t size);
-void lanes_give(struct session *, struct slot *);                 /* by staging_give */
 
 /* ---- from the device ---- */
 

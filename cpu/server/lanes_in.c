@@ -16,16 +16,6 @@
 
 uint64_t lanes_chunk(void) { return LANE_CHUNK; }
 
-void arrivals_init(struct lanes *lanes)
-{
-    for (unsigned i = 0; i < LANE_WINDOW; i++) {
-        lanes->arrivals[i].slot = (struct slot){ .memory = lanes->memory + (size_t)i * LANE_CHUNK, .size = LANE_CHUNK, .lane = true,
-                                                 .next = lanes->unused };
-        lanes->unused = &lanes->arrivals[i].slot;
-        lanes->unused_count++;
-    }
-}
-
 static struct arrival *arrival_of(struct slot *slot)
 {
     return (struct arrival *)slot;                        /* its first member */
@@ -49,6 +39,25 @@ static void arrival_free(struct lanes *lanes, struct arrival *arrival)
     lanes->unused = &arrival->slot;
     lanes->unused_count++;
     pthread_cond_broadcast(&lanes->changed);
+}
+
+/* By staging_give. */
+static void arrival_give(struct session *session, struct slot *slot)
+{
+    struct lanes *lanes = session->lanes;
+    pthread_mutex_lock(&lanes->lock);
+    arrival_free(lanes, arrival_of(slot));
+    pthread_mutex_unlock(&lanes->lock);
+}
+
+void arrivals_init(struct lanes *lanes)
+{
+    for (unsigned i = 0; i < LANE_WINDOW; i++) {
+        lanes->arrivals[i].slot = (struct slot){ .memory = lanes->memory + (size_t)i * LANE_CHUNK, .size = LANE_CHUNK, .give = arrival_give,
+                                                 .next = lanes->unused };
+        lanes->unused = &lanes->arrivals[i].slot;
+        lanes->unused_count++;
+    }
 }
 
 /* So many bytes of a transfer that nobody wants have come. */
@@ -79,14 +88,6 @@ struct slot *lanes_claim(struct session *session, uint32_t transfer, uint64_t si
     *scarce = lanes->unused_count <= LANE_WINDOW / 2;
     pthread_mutex_unlock(&lanes->lock);
     return arrival ? &arrival->slot : NULL;
-}
-
-void lanes_give(struct session *session, struct slot *slot)
-{
-    struct lanes *lanes = session->lanes;
-    pthread_mutex_lock(&lanes->lock);
-    arrival_free(lanes, arrival_of(slot));
-    pthread_mutex_unlock(&lanes->lock);
 }
 
 void lanes_discard(struct session *session, uint32_t transfer, uint64_t size)

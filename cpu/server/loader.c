@@ -1,6 +1,6 @@
 /*
- * loader.c: the thread that loads modules, looks functions up and unloads modules, in the order asked for. The driver
- * works without session.lock; results enter the tables, and calls are answered, with it.
+ * loader.c: the thread that loads modules, looks functions up and unloads modules, in the order asked for (loader_queue.c).
+ * The driver works without session.lock; results enter the tables, and calls are answered, with it.
  */
 #include "cpu/server/charge.h"
 #include "cpu/server/code.h"
@@ -11,70 +11,6 @@
 
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
-
-enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD, JOB_SERVE };
-
-struct job {
-    struct job *next;
-    enum job_kind kind;
-    struct context *context;
-    struct call *call;                    /* kept; LOAD and GET */
-    struct module *module;
-    struct function *function;
-    void (*serve)(struct session *, struct call *);       /* SERVE */
-};
-
-static int loader_push(struct session *session, struct job job)
-{
-    struct loader *loader = &session->loader;
-    struct job *queued = malloc(sizeof *queued);
-    if (!queued)
-        return -1;
-    *queued = job;
-    queued->next = NULL;
-    pthread_mutex_lock(&loader->lock);
-    *loader->last = queued;
-    loader->last = &queued->next;
-    pthread_cond_broadcast(&loader->wake);
-    pthread_mutex_unlock(&loader->lock);
-    return 0;
-}
-
-void loader_load(struct session *session, struct call *call, struct module *module)
-{
-    struct call *kept = call_keep(call);
-    if (kept && loader_push(session, (struct job){ .kind = JOB_LOAD, .context = module->context, .call = kept, .module = module }) == 0)
-        return;
-    call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
-    if (kept)
-        call_free(kept);
-    module_drop(session, module);
-}
-
-void loader_get(struct session *session, struct call *call, struct function *function)
-{
-    struct module *module = function->module;
-    struct call *kept = call_keep(call);
-    if (kept && loader_push(session, (struct job){ .kind = JOB_GET, .context = module->context, .call = kept, .module = module,
-                                                   .function = function }) == 0)
-        return;
-    call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
-    if (kept)
-        call_free(kept);
-    module_drop(session, module);
-}
-
-bool loader_serve(struct session *session, struct call *call, void (*serve)(struct session *, struct call *))
-{
-    struct call *kept = call_keep(call);
-    if (kept && loader_push(session, (struct job){ .kind = JOB_SERVE, .call = kept, .serve = serve }) == 0)
-        return true;
-    if (kept) {
-        call->moved = false;
-        free(kept);
-    }
-    return false;
-}
 
 /* ---- the jobs ---- */
 
@@ -196,12 +132,6 @@ static void loader_unload_job(struct session *session, struct module *module)
     free(module);
 }
 
-void loader_unload(struct session *session, struct module *module)
-{
-    if (loader_push(session, (struct job){ .kind = JOB_UNLOAD, .context = module->context, .module = module }) != 0)
-        log_warning("event=module-not-unloaded session=%llu why=\"no memory\": it stays", (unsigned long long)session->id);
-}
-
 /* ---- the thread ---- */
 
 static void *loader_main(void *context)
@@ -236,21 +166,6 @@ static void *loader_main(void *context)
         loader->busy = false;
         pthread_cond_broadcast(&loader->wake);
     }
-}
-
-void loader_drain(struct session *session, struct context *context)
-{
-    FLYT_ASSERT_HELD(&session->lock);
-    struct loader *loader = &session->loader;
-    (void)context;                                        /* one queue for all of them */
-    if (!loader->started)
-        return;
-    pthread_mutex_unlock(&session->lock);
-    pthread_mutex_lock(&loader->lock);
-    while (loader->first || loader->busy)
-        pthread_cond_wait(&loader->wake, &loader->lock);
-    pthread_mutex_unlock(&loader->lock);
-    pthread_mutex_lock(&session->lock);
 }
 
 int loader_start(struct session *session)

@@ -49,6 +49,8 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->ledger.lock, NULL);
     pthread_mutex_init(&session->ledger.speak, NULL);
     executor_open(session);
+    session_on_end(session, lanes_shutdown);
+    session_on_end(session, executor_ended);
     session->streams = id_map_create(SESSION_MAX_OBJECTS);
     session->events = id_map_create(SESSION_MAX_OBJECTS);
     session->modules = id_map_create(SESSION_MAX_OBJECTS);

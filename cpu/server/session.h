@@ -54,6 +54,7 @@ enum {
     SESSION_STREAM_CAP = 512,             /* operations of one stream inside the driver; a launch blocks near 1,000 */
     SESSION_MARK_EVERY = 128,             /* operations between two markers */
     SESSION_QUEUE_CALLS = 65536,          /* waiting between reader and executor, and again deferred in streams */
+    SESSION_ENDS = 4,                     /* whoever is told when the session ends */
 };
 #define SESSION_QUEUE_BYTES ((size_t)80 << 20)      /* bytes, likewise */
 
@@ -348,7 +349,8 @@ struct events {
 
 int  events_start(struct session *);
 void events_stop(struct session *);
-int  events_serve(struct session *, rpc_request *);               /* by the reader */
+int  events_serve(struct session *, rpc_request *);               /* events_call.c; by the reader */
+void events_asked(struct session *, uint32_t xid);                /* the call is outstanding now; an older one is answered */
 void events_due(struct session *, uint32_t id, int status);       /* a host function's turn */
 void events_recall(void *session, uint32_t number, uint64_t bytes);      /* tenant.h asks for unused credit */
 void events_lost(struct session *, const char *why);               /* it is about to end: the client should know why */
@@ -366,9 +368,10 @@ int  host_functions_start(struct session *);
 void host_functions_done(struct session *, uint32_t id);
 void host_functions_release_all(struct session *, struct context *);   /* NULL: of every context */
 void host_functions_stop(struct session *);
-CUresult gates_make(struct session *, struct context *);
+CUresult gates_make(struct session *, struct context *);          /* gates.c */
 void gates_free(struct session *, struct context *);
-void gate_give(struct stream *);                                   /* the stream is gone: another may have its gate */
+CUresult gate_take(struct session *, struct stream *);            /* the stream's gate, given at its first host function */
+void gate_give(struct stream *);                                  /* the stream is gone: another may have its gate */
 
 /* ---- memory (memory.c) ---- */
 
@@ -441,10 +444,15 @@ struct executor {
     _Atomic bool    full;                 /* the reader waits for room */
 };
 
-void executor_open(struct session *);                             /* before anything else of it */
-int  executor_start(struct session *);
+struct queued { struct queued *next; const struct procedure *procedure; rpc_request *request; };
+
+int  executor_start(struct session *);                            /* executor.c */
 void executor_stop(struct session *);                             /* joins; others may still kick it */
+
+void executor_open(struct session *);                             /* executor_queue.c; before anything else of it */
 void executor_free(struct session *);
+/* The next queued call; NULL: none now, but the deferred ones want a look, or the end. */
+struct queued *executor_next(struct session *, bool stalled);
 int  executor_push(struct session *, const struct procedure *, rpc_request *);   /* takes the request */
 bool executor_idle(struct session *);                             /* nothing queued, nothing being served */
 void executor_kick(struct session *);                             /* look at the deferred operations again */
@@ -483,6 +491,8 @@ struct session {
     _Atomic bool       greeted;
     _Atomic bool       ended;
     bool               beats;                         /* the client takes them; before greeted */
+    void             (*on_end[SESSION_ENDS])(struct session *);
+    unsigned           on_end_count;
     char               client[FLYT_MAX_SHORT + 64];   /* "host/program[pid]" for the log */
     pthread_mutex_t    lock;
     pthread_mutex_t    books, measuring;              /* charge.c; measuring before books, both after lock */
@@ -538,6 +548,8 @@ void session_run(struct session *);
 void session_destroy(struct session *);
 /* The one place that decides what a peer's mistake costs: the session ends, nothing else. Any thread. */
 void session_end(struct session *, const char *why);
+/* Before any thread of the session starts: session_end calls it, in any thread, to wake those who wait for something. */
+void session_on_end(struct session *, void (*)(struct session *));
 
 /* What serves a procedure: serve_launch() and so on. */
 #define SERVE(NAME, name, arguments, results) void serve_##name(struct session *, struct call *);

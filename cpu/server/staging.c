@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
-#include "cpu/server/lanes.h"
 
 enum { STAGING_SMALL_SIZE = 16384, STAGING_SMALL_COUNT = 256, STAGING_LARGE_SIZE = FLYT_MAX_INLINE, STAGING_LARGE_COUNT = 16 };
 
@@ -112,8 +111,8 @@ void staging_prepare(struct session *session, struct context *context)
 
 void staging_give(struct session *session, struct slot *slot)
 {
-    if (slot->lane) {
-        lanes_give(session, slot);
+    if (slot->give) {
+        slot->give(session, slot);
         return;
     }
     struct staging *staging = &slot->context->staging;

@@ -22,7 +22,7 @@ struct slot {
     size_t size;
     uint64_t number;
     bool large;
-    bool lane;                            /* of lanes.c, of no context */
+    void (*give)(struct session *, struct slot *);        /* whose it is, and of no context; NULL: of staging.c */
     struct slot *next_extra;              /* made by staging_extra */
 };
 

@@ -28,18 +28,6 @@
 
 /* ---- life ---- */
 
-void stream_hold(struct stream *stream) { atomic_fetch_add(&stream->references, 1); }
-
-void stream_drop(struct session *session, struct stream *stream)
-{
-    (void)session;
-    if (!stream || atomic_fetch_sub(&stream->references, 1) != 1)
-        return;
-    gate_give(stream);
-    context_drop(stream->context);
-    free(stream);
-}
-
 static struct stream *stream_new(struct session *session, struct context *context, uint32_t id, unsigned flags)
 {
     struct stream *stream = calloc(1, sizeof *stream);
