@@ -13,15 +13,18 @@ int main(int argc, char **argv)
     size_t size = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) << 20;
     char line[64];
     uint64_t address;
+    core_context *context = core_context_primary(0);
     int code = core_attach();
     if (!code)
-        code = core_memory_allocate(0, size, &address);
+        code = core_context_retain(context);
+    if (!code)
+        code = core_memory_allocate(context, size, &address);
     if (code) {
         printf("not attached: %d\n", code);
         return 1;
     }
     size_t unused, total;
-    if (argc > 1 && core_memory_info(0, &unused, &total) == 0)
+    if (argc > 1 && core_memory_info(context, &unused, &total) == 0)
         printf("%zu of %zu MiB free\n", unused >> 20, total >> 20);
     puts("attached");
     fflush(stdout);
@@ -29,11 +32,11 @@ int main(int argc, char **argv)
         line[0] = '\0';
     unsigned char out[256], in[256];
     memset(in, 0x5a, sizeof in);
-    code = core_copy_in(0, 0, address, in, sizeof in, true);
+    code = core_copy_in(context, 0, address, in, sizeof in, true);
     if (!code)
-        code = core_copy_out(0, 0, out, address, sizeof out, true);
+        code = core_copy_out(context, 0, out, address, sizeof out, true);
     if (!code)
-        code = core_device_synchronize(0);
+        code = core_context_synchronize(context);
     if (code || memcmp(in, out, sizeof in) != 0) {
         printf("failed: %d\n", code);
         return 2;

@@ -19,26 +19,26 @@ static void body_copies(void)
     for (int i = 0; i < SIZE; i++)
         from[i] = (uint8_t)random_next();
     uint64_t a = allocate(SIZE), b = allocate(SIZE);
-    CHECK(core_copy_in(0, 0, a, from, SIZE, true) == 0);
-    CHECK(core_copy(0, 0, b, a, SIZE, true) == 0);
-    CHECK(core_copy_out(0, 0, to, b, SIZE, true) == 0);
+    CHECK(core_copy_in(on(0), 0, a, from, SIZE, true) == 0);
+    CHECK(core_copy(on(0), 0, b, a, SIZE, true) == 0);
+    CHECK(core_copy_out(on(0), 0, to, b, SIZE, true) == 0);
     CHECK(memcmp(from, to, SIZE) == 0);
     /* odd sizes and offsets, around the size of a chunk */
     for (int i = 0; i < 200; i++) {
         size_t at = random_next() % 1000, size = 1 + random_next() % (i % 2 ? 100 : 2 * FLYT_MAX_INLINE);
         memset(to, 0, size);
-        CHECK(core_copy_in(0, 0, a + at, from + at / 2, size, i % 3) == 0);
-        CHECK(core_copy_out(0, 0, to, a + at, size, i % 2) == 0);
+        CHECK(core_copy_in(on(0), 0, a + at, from + at / 2, size, i % 3) == 0);
+        CHECK(core_copy_out(on(0), 0, to, a + at, size, i % 2) == 0);
         CHECK(memcmp(from + at / 2, to, size) == 0);
     }
     /* outside */
-    CHECK(core_copy_in(0, 0, a + SIZE - 10, from, 11, true) == 1 && core_copy_out(0, 0, to, a + SIZE, 1, true) == 1);
-    CHECK(core_copy(0, 0, a, b + SIZE - 1, 2, true) == 1 && core_copy_in(0, 0, 12345, from, 1, true) == 1);
-    CHECK(core_copy_in(0, 0, a, NULL, 1, true) == 1 && core_copy_out(0, 0, NULL, a, 1, true) == 1);
-    CHECK(core_copy_in(0, 0, 0, NULL, 0, true) == 0);
-    CHECK(core_copy_in(0, 0x1234567890, a, from, 1, true) == 400);
+    CHECK(core_copy_in(on(0), 0, a + SIZE - 10, from, 11, true) == 1 && core_copy_out(on(0), 0, to, a + SIZE, 1, true) == 1);
+    CHECK(core_copy(on(0), 0, a, b + SIZE - 1, 2, true) == 1 && core_copy_in(on(0), 0, 12345, from, 1, true) == 1);
+    CHECK(core_copy_in(on(0), 0, a, NULL, 1, true) == 1 && core_copy_out(on(0), 0, NULL, a, 1, true) == 1);
+    CHECK(core_copy_in(on(0), 0, 0, NULL, 0, true) == 0);
+    CHECK(core_copy_in(on(0), 0x1234567890, a, from, 1, true) == 400);
     /* host to host */
-    CHECK(core_copy_host(0, 0, to, from, 1000, true) == 0 && memcmp(to, from, 1000) == 0);
+    CHECK(core_copy_host(on(0), 0, to, from, 1000, true) == 0 && memcmp(to, from, 1000) == 0);
     CHECK(core_take_latched() == 0);
     free(from);
     free(to);
@@ -64,24 +64,24 @@ static void body_boxes(void)
         uint8_t *result = i % 2 ? to : pinned;
         memset(result, 0xEE, SPACE);
         memset(model, 0xEE, SPACE);
-        CHECK(core_copy_box_in(0, 0, &device, &host, &e, i % 3 == 0) == 0);
-        CHECK(core_copy_box(0, 0, &other, &device, &e, true) == 0);
-        CHECK(core_copy_box_out(0, 0, &back, &other, &e, i % 4 != 2) == 0);
-        CHECK(core_stream_synchronize(0, 0) == 0);
+        CHECK(core_copy_box_in(on(0), 0, &device, &host, &e, i % 3 == 0) == 0);
+        CHECK(core_copy_box(on(0), 0, &other, &device, &e, true) == 0);
+        CHECK(core_copy_box_out(on(0), 0, &back, &other, &e, i % 4 != 2) == 0);
+        CHECK(core_stream_synchronize(on(0), 0) == 0);
         for (size_t z = 0; z < e.depth; z++)
             for (size_t y = 0; y < e.height; y++)
                 memcpy(model + (z * back.height + y) * back.pitch, from + (z * host.height + y) * host.pitch, e.width);
         CHECK(memcmp(model, result, SPACE) == 0);
     }
     struct core_extent e = { 10, 3, 1 };
-    CHECK(core_set(0, 0, &(struct core_box){ a, 64, 3 }, &e, 0x01020304, 4, false) == 0);
-    CHECK(core_copy_out(0, 0, to, a, 200, true) == 0);
+    CHECK(core_set(on(0), 0, &(struct core_box){ a, 64, 3 }, &e, 0x01020304, 4, false) == 0);
+    CHECK(core_copy_out(on(0), 0, to, a, 200, true) == 0);
     uint32_t word;
     memcpy(&word, to + 64 + 36, 4);
     CHECK(word == 0x01020304);
-    CHECK(core_set(0, 0, &(struct core_box){ a + 2, 64, 3 }, &e, 1, 4, false) == 1);
-    CHECK(core_set(0, 0, &(struct core_box){ a, 64, 3 }, &e, 1, 3, false) == 1);
-    CHECK(core_set(0, 0, &(struct core_box){ a, SPACE, 3 }, &e, 1, 1, false) == 1);
+    CHECK(core_set(on(0), 0, &(struct core_box){ a + 2, 64, 3 }, &e, 1, 4, false) == 1);
+    CHECK(core_set(on(0), 0, &(struct core_box){ a, 64, 3 }, &e, 1, 3, false) == 1);
+    CHECK(core_set(on(0), 0, &(struct core_box){ a, SPACE, 3 }, &e, 1, 1, false) == 1);
     CHECK(core_take_latched() == 0);
     free(from);
     free(to);
@@ -95,13 +95,13 @@ static void body_source_taken(void)
     uint64_t a = allocate(1 << 20);
     core_stream s;
     uint8_t *buffer = malloc(1 << 20);
-    CHECK(core_stream_create(0, 1, 0, &s) == 0 && launch("hold", s, NULL) == 0);
+    CHECK(core_stream_create(on(0), 1, 0, &s) == 0 && launch("hold", s, NULL) == 0);
     memset(buffer, 1, 1 << 20);
-    CHECK(core_copy_in(0, s, a, buffer, 1 << 20, false) == 0);
+    CHECK(core_copy_in(on(0), s, a, buffer, 1 << 20, false) == 0);
     memset(buffer, 2, 1 << 20);
-    CHECK(core_stream_query(0, s) == 600);
+    CHECK(core_stream_query(on(0), s) == 600);
     fake_release();
-    CHECK(core_copy_out(0, s, buffer, a, 1 << 20, true) == 0);
+    CHECK(core_copy_out(on(0), s, buffer, a, 1 << 20, true) == 0);
     CHECK(buffer[0] == 1 && buffer[(1 << 20) - 1] == 1);
     free(buffer);
 }
@@ -116,17 +116,17 @@ static void body_pinned_chain(void)
     core_stream s;
     uint8_t *buffer = malloc(SIZE);
     memset(buffer, 7, SIZE);
-    CHECK(core_host_allocate(SIZE, 0, &pinned) == 0 && core_stream_create(0, 0, 0, &s) == 0);
-    CHECK(core_copy_in(0, s, a, buffer, SIZE, true) == 0);
+    CHECK(core_host_allocate(SIZE, 0, &pinned) == 0 && core_stream_create(on(0), 0, 0, &s) == 0);
+    CHECK(core_copy_in(on(0), s, a, buffer, SIZE, true) == 0);
     CHECK(launch("hold", s, NULL) == 0);
-    CHECK(core_copy_out(0, s, pinned, a, SIZE, false) == 0);          /* returns at once */
-    CHECK(core_copy_in(0, s, b, pinned, SIZE, false) == 0);           /* and so does this */
-    CHECK(((uint8_t *)pinned)[5] == 0 && core_stream_query(0, s) == 600);
+    CHECK(core_copy_out(on(0), s, pinned, a, SIZE, false) == 0);          /* returns at once */
+    CHECK(core_copy_in(on(0), s, b, pinned, SIZE, false) == 0);           /* and so does this */
+    CHECK(((uint8_t *)pinned)[5] == 0 && core_stream_query(on(0), s) == 600);
     fake_release();
-    CHECK(core_stream_synchronize(0, s) == 0);
+    CHECK(core_stream_synchronize(on(0), s) == 0);
     CHECK(((uint8_t *)pinned)[SIZE - 1] == 7);
     memset(buffer, 0, SIZE);
-    CHECK(core_copy_out(0, s, buffer, b, SIZE, true) == 0 && buffer[0] == 7 && buffer[SIZE - 1] == 7);
+    CHECK(core_copy_out(on(0), s, buffer, b, SIZE, true) == 0 && buffer[0] == 7 && buffer[SIZE - 1] == 7);
     CHECK(core_take_latched() == 0);
     free(buffer);
 }
@@ -139,20 +139,20 @@ static void body_waiting_rule(void)
     uint64_t a = allocate(64);
     uint32_t value = 5;
     struct core_statistics before, after;
-    CHECK(core_device_synchronize(0) == 0);
+    CHECK(core_context_synchronize(on(0)) == 0);
     core_statistics(&before);
     for (int i = 0; i < 100; i++)
-        CHECK(core_copy_in(0, 0, a, &value, 4, true) == 0);
+        CHECK(core_copy_in(on(0), 0, a, &value, 4, true) == 0);
     core_statistics(&after);
     CHECK(after.waited == before.waited);
     CHECK(fill(0, a, 1, 6) == 0);
     core_statistics(&before);
-    CHECK(core_copy_in(0, 0, a, &value, 4, true) == 0);
+    CHECK(core_copy_in(on(0), 0, a, &value, 4, true) == 0);
     core_statistics(&after);
     CHECK(after.waited == before.waited + 1);
     CHECK(launch("fault", 0, NULL) == 0);
-    CHECK(core_copy_in(0, 0, a, &value, 4, true) == 700);
-    CHECK(core_sticky() == 700 && core_device_synchronize(0) == 700 && core_device_reset(0) == 700 && core_memory_free(a) == 700);
+    CHECK(core_copy_in(on(0), 0, a, &value, 4, true) == 700);
+    CHECK(core_sticky() == 700 && core_context_synchronize(on(0)) == 700 && core_context_reset(on(0)) == 700 && core_memory_free(a) == 700);
 }
 
 TEST(copies, body_copies, body_boxes, body_source_taken, body_pinned_chain, body_waiting_rule)

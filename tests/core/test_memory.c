@@ -40,7 +40,7 @@ static void body_allocator(void)
             continue;
         }
         uint64_t size = 1 + random_next() % (UINT64_C(1) << (random_next() % 22));
-        int code = core_memory_allocate(0, size, &h->at);
+        int code = core_memory_allocate(on(0), size, &h->at);
         CHECK(code == 0 || (code == 2 && total > 128 * MIB));
         if (code) {
             h->at = 0;
@@ -57,11 +57,11 @@ static void body_allocator(void)
         if (held[i].at)
             CHECK(core_memory_free(held[i].at) == 0);
     size_t available, all;
-    CHECK(core_memory_info(0, &available, &all) == 0);
+    CHECK(core_memory_info(on(0), &available, &all) == 0);
     CHECK(available == all);                  /* unused credit counts as free */
     memory_recall(1, UINT64_MAX);             /* everything coalesced, so every piece can go */
-    CHECK(core_memory_info(0, &available, &all) == 0);
-    CHECK(fake_mapped[0] == 0 && memory_credit(0) == 0);
+    CHECK(core_memory_info(on(0), &available, &all) == 0);
+    CHECK(fake_mapped[0] == 0 && memory_credit(on(0)) == 0);
 }
 
 /* What does not fit fails at once, and leaves everything usable; what fits exactly does not fail for our credit. */
@@ -70,20 +70,20 @@ static void body_out_of_memory(void)
     fake_options.memory = 64 * MIB;
     fake_start();
     uint64_t small = allocate(1), big;
-    CHECK(core_memory_allocate(0, 65 * MIB, &big) == 2);
-    CHECK(core_memory_allocate(0, SIZE_MAX, &big) == 2 && core_memory_allocate(0, SIZE_MAX / 2, &big) == 2);
-    CHECK(core_memory_allocate(0, 0, &big) == 1);
-    CHECK(core_memory_allocate(0, 62 * MIB, &big) == 0);
-    CHECK(core_memory_allocate(0, 4 * MIB, &small) == 2);
+    CHECK(core_memory_allocate(on(0), 65 * MIB, &big) == 2);
+    CHECK(core_memory_allocate(on(0), SIZE_MAX, &big) == 2 && core_memory_allocate(on(0), SIZE_MAX / 2, &big) == 2);
+    CHECK(core_memory_allocate(on(0), 0, &big) == 1);
+    CHECK(core_memory_allocate(on(0), 62 * MIB, &big) == 0);
+    CHECK(core_memory_allocate(on(0), 4 * MIB, &small) == 2);
     CHECK(core_memory_free(big) == 0);
     uint64_t parts[31];
     for (int i = 0; i < 31; i++)
-        CHECK(core_memory_allocate(0, 2 * MIB, &parts[i]) == 0);
+        CHECK(core_memory_allocate(on(0), 2 * MIB, &parts[i]) == 0);
     for (int i = 0; i < 31; i += 2)
         CHECK(core_memory_free(parts[i]) == 0);
     for (int i = 1; i < 31; i += 2)
         CHECK(core_memory_free(parts[i]) == 0);
-    CHECK(core_memory_allocate(0, 62 * MIB, &big) == 0);
+    CHECK(core_memory_allocate(on(0), 62 * MIB, &big) == 0);
     CHECK(core_take_latched() == 0);
 }
 
@@ -98,7 +98,7 @@ static void body_give_back(void)
         parts[i] = allocate(2 * MIB);
     for (int i = 0; i < 15; i++)
         CHECK(core_memory_free(parts[i]) == 0);
-    CHECK(core_memory_allocate(0, 56 * MIB, &big) == 0);
+    CHECK(core_memory_allocate(on(0), 56 * MIB, &big) == 0);
     CHECK(core_memory_free(big) == 0);
     fake_recall(UINT64_MAX);
     while (!fake_recalled)               /* behind the UNMAPs */
@@ -126,7 +126,7 @@ static void body_long_run(void)
             h->at = 0;
         } else {
             h->size = 1 + random_next() % (UINT64_C(1) << (4 + random_next() % 17));
-            CHECK(core_memory_allocate(0, h->size, &h->at) == 0);
+            CHECK(core_memory_allocate(on(0), h->size, &h->at) == 0);
             total += h->size;
         }
         most = total > most ? total : most;
@@ -169,7 +169,7 @@ static void body_freed_addresses(void)
 {
     fake_start();
     core_stream stream;
-    CHECK(core_stream_create(0, 1, 0, &stream) == 0);
+    CHECK(core_stream_create(on(0), 1, 0, &stream) == 0);
     uint64_t used = allocate(4 * MIB), other;
     CHECK(launch("hold", stream, NULL) == 0);
     pthread_t thread;

@@ -20,6 +20,7 @@
 
 #include "cpu/client/core/core.h"
 #include "isolated.h"
+#include "on.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -43,7 +44,7 @@ static int launch(const char *name, core_stream stream, void **arguments)
     if (!image)
         CHECK(core_image_add(code, &image) == 0);
     CHECK(core_function_add(image, name, &f) == 0);
-    return core_launch(0, &(struct core_launch){ .function = f, .stream = stream, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
+    return core_launch(on(0), &(struct core_launch){ .function = f, .stream = stream, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
                                                  .arguments = arguments });
 }
 
@@ -55,14 +56,14 @@ static int fill(core_stream stream, uint64_t address, uint32_t count, uint32_t v
 static uint64_t allocate(size_t size)
 {
     uint64_t address = 0;
-    CHECK(core_memory_allocate(0, size, &address) == 0);
+    CHECK(core_memory_allocate(on(0), size, &address) == 0);
     return address;
 }
 
 static core_stream stream_new(unsigned flags)
 {
     core_stream s = 0;
-    CHECK(core_stream_create(0, flags, 0, &s) == 0);
+    CHECK(core_stream_create(on(0), flags, 0, &s) == 0);
     return s;
 }
 
@@ -73,25 +74,25 @@ static void body_work(void)
     static uint32_t got[3000];
     uint64_t a = allocate(sizeof got), table;
     size_t size;
-    CHECK(fill(0, a, 3000, 0x1234) == 0 && core_copy_out(0, 0, got, a, sizeof got, true) == 0);
+    CHECK(fill(0, a, 3000, 0x1234) == 0 && core_copy_out(on(0), 0, got, a, sizeof got, true) == 0);
     for (int i = 0; i < 3000; i++)
         CHECK(got[i] == 0x1234);
     core_variable *v;
-    CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 && core_variable_address(0, v, &table, &size) == 0 && size == 4096);
-    CHECK(fill(0, table, 1024, 77) == 0 && core_copy(0, 0, a, table, 4096, true) == 0);
-    CHECK(core_copy_out(0, 0, got, a, 4096, true) == 0 && got[0] == 77 && got[1023] == 77);
+    CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 && core_variable_address(on(0), v, &table, &size) == 0 && size == 4096);
+    CHECK(fill(0, table, 1024, 77) == 0 && core_copy(on(0), 0, a, table, 4096, true) == 0);
+    CHECK(core_copy_out(on(0), 0, got, a, 4096, true) == 0 && got[0] == 77 && got[1023] == 77);
     CHECK(core_memory_free(table) == 1 && core_memory_free(a) == 0);
     core_event e, f;
     float ms;
     core_stream s = stream_new(1);
     a = allocate(4 * MIB);
-    CHECK(core_event_create(0, 0, &e) == 0 && core_event_create(0, 0, &f) == 0);
-    CHECK(core_event_record(0, e, s, 0) == 0 && fill(s, a, MIB, 5) == 0 && core_event_record(0, f, s, 0) == 0);
+    CHECK(core_event_create(on(0), 0, &e) == 0 && core_event_create(on(0), 0, &f) == 0);
+    CHECK(core_event_record(on(0), e, s, 0) == 0 && fill(s, a, MIB, 5) == 0 && core_event_record(on(0), f, s, 0) == 0);
     CHECK(core_event_synchronize(f) == 0 && core_event_elapsed(e, f, &ms) == 0 && ms >= 0 && core_event_query(e) == 0);
-    CHECK(core_device_synchronize(0) == 0 && core_take_latched() == 0);
-    CHECK(core_device_reset(0) == 0 && core_stream_query(0, s) == 400);
+    CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
+    CHECK(core_context_reset(on(0)) == 0 && core_stream_query(on(0), s) == 400);
     a = allocate(64);
-    CHECK(fill(0, a, 16, 9) == 0 && core_copy_out(0, 0, got, a, 64, true) == 0 && got[15] == 9);
+    CHECK(fill(0, a, 16, 9) == 0 && core_copy_out(on(0), 0, got, a, 64, true) == 0 && got[15] == 9);
 }
 
 /* ---- order ---- */
@@ -117,17 +118,17 @@ static void body_held(void)
     void *pinned;
     memset(source, 3, 3 * MIB);
     CHECK(core_host_allocate(3 * MIB, 0, &pinned) == 0);
-    CHECK(core_host_function(0, s, wait_for_go, pinned, false) == 0);
-    CHECK(core_copy_in(0, s, b, pinned, 3 * MIB, false) == 0);        /* takes what the function writes */
+    CHECK(core_host_function(on(0), s, wait_for_go, pinned, false) == 0);
+    CHECK(core_copy_in(on(0), s, b, pinned, 3 * MIB, false) == 0);        /* takes what the function writes */
     for (int i = 0; i < 9; i++)
-        CHECK(core_copy_in(0, s, a, source, 3 * MIB, false) == 0);
-    CHECK(core_stream_query(0, s) == 600);
+        CHECK(core_copy_in(on(0), s, a, source, 3 * MIB, false) == 0);
+    CHECK(core_stream_query(on(0), s) == 600);
     uint64_t c = allocate(3 * MIB);
-    CHECK(core_copy_in(0, t, c, source, 3 * MIB, true) == 0 && core_copy_out(0, t, back, c, 3 * MIB, true) == 0 && back[MIB] == 3);
+    CHECK(core_copy_in(on(0), t, c, source, 3 * MIB, true) == 0 && core_copy_out(on(0), t, back, c, 3 * MIB, true) == 0 && back[MIB] == 3);
     go = true;
-    CHECK(core_stream_synchronize(0, s) == 0);
-    CHECK(core_copy_out(0, s, back, b, 3 * MIB, true) == 0 && back[0] == 9 && back[3 * MIB - 1] == 9);
-    CHECK(core_copy_out(0, s, back, a, 3 * MIB, true) == 0 && back[0] == 3 && back[3 * MIB - 1] == 3);
+    CHECK(core_stream_synchronize(on(0), s) == 0);
+    CHECK(core_copy_out(on(0), s, back, b, 3 * MIB, true) == 0 && back[0] == 9 && back[3 * MIB - 1] == 9);
+    CHECK(core_copy_out(on(0), s, back, a, 3 * MIB, true) == 0 && back[0] == 3 && back[3 * MIB - 1] == 3);
     free(source);
     free(back);
 }
@@ -141,22 +142,22 @@ static void body_chain(void)
     uint64_t a = allocate(4 * WORDS), b = allocate(4 * WORDS);
     void *pinned[2];
     uint32_t *back = malloc(4 * WORDS);
-    CHECK(core_event_create(0, 2, &e) == 0);
+    CHECK(core_event_create(on(0), 2, &e) == 0);
     CHECK(core_host_allocate(4 * WORDS, 0, &pinned[0]) == 0 && core_host_allocate(4 * WORDS, 0, &pinned[1]) == 0);
     for (uint32_t i = 0; i < ROUNDS; i++) {
         CHECK(fill(s, a, WORDS, i) == 0);
-        CHECK(core_copy_out(0, s, pinned[0], a, 4 * WORDS, false) == 0);
-        CHECK(core_copy_host(0, s, pinned[1], pinned[0], 4 * WORDS, false) == 0);
-        CHECK(core_event_record(0, e, s, 0) == 0 && core_stream_wait(0, t, e, 0) == 0);
-        CHECK(core_copy_in(0, t, b, pinned[1], 4 * WORDS, false) == 0);
-        CHECK(core_event_record(0, e, t, 0) == 0 && core_stream_wait(0, s, e, 0) == 0);
+        CHECK(core_copy_out(on(0), s, pinned[0], a, 4 * WORDS, false) == 0);
+        CHECK(core_copy_host(on(0), s, pinned[1], pinned[0], 4 * WORDS, false) == 0);
+        CHECK(core_event_record(on(0), e, s, 0) == 0 && core_stream_wait(on(0), t, e, 0) == 0);
+        CHECK(core_copy_in(on(0), t, b, pinned[1], 4 * WORDS, false) == 0);
+        CHECK(core_event_record(on(0), e, t, 0) == 0 && core_stream_wait(on(0), s, e, 0) == 0);
         if (i % 7 && i != ROUNDS - 1)
             continue;
-        CHECK(core_copy_out(0, t, back, b, 4 * WORDS, true) == 0);
+        CHECK(core_copy_out(on(0), t, back, b, 4 * WORDS, true) == 0);
         CHECK(back[0] == i && back[WORDS / 2] == i && back[WORDS - 1] == i);
         CHECK(core_host_free(pinned[0]) == 0 && core_host_allocate(4 * WORDS, 0, &pinned[0]) == 0);
     }
-    CHECK(core_device_synchronize(0) == 0 && core_take_latched() == 0);
+    CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
     free(back);
 }
 
@@ -167,7 +168,7 @@ static void *thread(void *argument)
     for (uint32_t i = 0; i < 60; i++) {
         uint64_t a = allocate(1024);
         CHECK(fill(i % 2 ? s : CORE_STREAM_PER_THREAD, a, 256, mine * 1000 + i) == 0);
-        CHECK(core_copy_out(0, i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 1024, i % 3) == 0);
+        CHECK(core_copy_out(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 1024, i % 3) == 0);
         for (int k = 0; k < 256; k++)
             CHECK(got[k] == mine * 1000 + i);
         CHECK(core_memory_free(a) == 0);
@@ -212,8 +213,8 @@ static uint32_t pick(uint32_t below)
 static void use(struct buffer *b, int stream)
 {
     if (b->last != stream && b->last >= 0) {
-        CHECK(core_event_record(0, world.event, world.streams[b->last], 0) == 0);
-        CHECK(core_stream_wait(0, world.streams[stream], world.event, 0) == 0);
+        CHECK(core_event_record(on(0), world.event, world.streams[b->last], 0) == 0);
+        CHECK(core_stream_wait(on(0), world.streams[stream], world.event, 0) == 0);
     }
     b->last = stream;
 }
@@ -236,13 +237,13 @@ static void settle(struct buffer *b)
         return;
     switch (pick(3)) {
     case 0:
-        CHECK(core_stream_synchronize(0, world.streams[b->last]) == 0);
+        CHECK(core_stream_synchronize(on(0), world.streams[b->last]) == 0);
         break;
     case 1:
-        CHECK(core_event_record(0, world.event, world.streams[b->last], 0) == 0 && core_event_synchronize(world.event) == 0);
+        CHECK(core_event_record(on(0), world.event, world.streams[b->last], 0) == 0 && core_event_synchronize(world.event) == 0);
         break;
     default:
-        CHECK(core_event_record(0, world.event, world.streams[b->last], 0) == 0);
+        CHECK(core_event_record(on(0), world.event, world.streams[b->last], 0) == 0);
         for (int code_seen = 600; code_seen == 600; CHECK(code_seen == 0 || code_seen == 600))
             code_seen = core_event_query(world.event);
     }
@@ -265,7 +266,7 @@ static void step(void)
     case 1: {                                                 /* memset */
         use(d, stream);
         struct core_box box = { d->device + 4 * from, 4 * count, 1 };
-        CHECK(core_set(0, s, &box, &(struct core_extent){ 4 * count, 1, 1 }, value & 255, 1, false) == 0);
+        CHECK(core_set(on(0), s, &box, &(struct core_extent){ 4 * count, 1, 1 }, value & 255, 1, false) == 0);
         memset(d->model + from, (int)(value & 255), 4 * count);
         break;
     }
@@ -274,40 +275,40 @@ static void step(void)
             break;
         use(d, stream);
         use(e, stream);
-        CHECK(core_copy(0, s, d->device + 4 * from, e->device + 4 * from, 4 * count, true) == 0);
+        CHECK(core_copy(on(0), s, d->device + 4 * from, e->device + 4 * from, 4 * count, true) == 0);
         memcpy(d->model + from, e->model + from, 4 * count);
         break;
     case 3:                                                   /* device to pinned, later */
         use(d, stream);
         use(h, stream);
-        CHECK(core_copy_out(0, s, h->pinned + from, d->device + 4 * from, 4 * count, false) == 0);
+        CHECK(core_copy_out(on(0), s, h->pinned + from, d->device + 4 * from, 4 * count, false) == 0);
         memcpy(h->model + from, d->model + from, 4 * count);
         break;
     case 4:                                                   /* pinned to device, later or at once */
         use(d, stream);
         use(h, stream);
-        CHECK(core_copy_in(0, s, d->device + 4 * from, h->pinned + from, 4 * count, value & 1) == 0);
+        CHECK(core_copy_in(on(0), s, d->device + 4 * from, h->pinned + from, 4 * count, value & 1) == 0);
         memcpy(d->model + from, h->model + from, 4 * count);
         break;
     case 5:                                                   /* pageable to device; the source is ours again */
         use(d, stream);
         for (uint32_t i = 0; i < count; i++)
             d->model[from + i] = world.pageable[i] = value + i;
-        CHECK(core_copy_in(0, s, d->device + 4 * from, world.pageable, 4 * count, value & 1) == 0);
+        CHECK(core_copy_in(on(0), s, d->device + 4 * from, world.pageable, 4 * count, value & 1) == 0);
         memset(world.pageable, 0xAB, 4 * count);
         break;
     case 6: {                                                 /* a host function changes a pinned buffer */
         struct add *a = malloc(sizeof *a);
         use(h, stream);
         *a = (struct add){ h->pinned + from, count, value };
-        CHECK(core_host_function(0, s, add_words, a, false) == 0);
+        CHECK(core_host_function(on(0), s, add_words, a, false) == 0);
         for (uint32_t i = 0; i < count; i++)
             h->model[from + i] += value;
         break;
     }
     case 7:                                                   /* device to pageable: compare */
         use(d, stream);
-        CHECK(core_copy_out(0, s, world.pageable, d->device + 4 * from, 4 * count, value & 1) == 0);
+        CHECK(core_copy_out(on(0), s, world.pageable, d->device + 4 * from, 4 * count, value & 1) == 0);
         CHECK(memcmp(world.pageable, d->model + from, 4 * count) == 0);
         break;
     case 8:                                                   /* look at a pinned buffer */
@@ -321,13 +322,13 @@ static void random_program(uint64_t seed)
 {
     world.seed = seed;
     world.pageable = malloc(4 * WORDS);
-    CHECK(core_event_create(0, 2, &world.event) == 0);
+    CHECK(core_event_create(on(0), 2, &world.event) == 0);
     for (int i = 0; i < STREAMS; i++)
         world.streams[i] = i ? stream_new(i != 1) : seed % 2 ? CORE_STREAM_LEGACY : CORE_STREAM_PER_THREAD;
     for (int i = 0; i < BUFFERS; i++) {
         world.device[i] = (struct buffer){ .device = allocate(4 * WORDS), .model = calloc(WORDS, 4), .last = 2 };
         struct core_box box = { world.device[i].device, 4 * WORDS, 1 };
-        CHECK(core_set(0, world.streams[2], &box, &(struct core_extent){ 4 * WORDS, 1, 1 }, 0, 1, false) == 0);
+        CHECK(core_set(on(0), world.streams[2], &box, &(struct core_extent){ 4 * WORDS, 1, 1 }, 0, 1, false) == 0);
         void *pinned;
         CHECK(core_host_allocate(4 * WORDS, 0, &pinned) == 0);
         memset(pinned, 0, 4 * WORDS);
@@ -335,10 +336,10 @@ static void random_program(uint64_t seed)
     }
     for (int i = 0; i < STEPS; i++)
         step();
-    CHECK(core_device_synchronize(0) == 0);
+    CHECK(core_context_synchronize(on(0)) == 0);
     for (int i = 0; i < BUFFERS; i++) {
         CHECK(memcmp(world.pinned[i].pinned, world.pinned[i].model, 4 * WORDS) == 0);
-        CHECK(core_copy_out(0, 0, world.pageable, world.device[i].device, 4 * WORDS, true) == 0);
+        CHECK(core_copy_out(on(0), 0, world.pageable, world.device[i].device, 4 * WORDS, true) == 0);
         CHECK(memcmp(world.pageable, world.device[i].model, 4 * WORDS) == 0);
         CHECK(core_memory_free(world.device[i].device) == 0 && core_host_free(world.pinned[i].pinned) == 0);
         free(world.device[i].model);
@@ -367,12 +368,12 @@ static void body_memory(void)
 {
     size_t available, total;
     uint64_t all, more;
-    CHECK(core_device_activate(0) == 0 && core_memory_info(0, &available, &total) == 0 && available <= total);
-    CHECK(core_memory_allocate(0, total + MIB, &all) == 2 && core_sticky() == 0);
+    CHECK(core_context_retain(core_context_primary(0)) == 0 && core_memory_info(on(0), &available, &total) == 0 && available <= total);
+    CHECK(core_memory_allocate(on(0), total + MIB, &all) == 2 && core_sticky() == 0);
     uint64_t kept = allocate(1000);
-    CHECK(core_memory_allocate(0, available / 2, &all) == 0 && core_memory_allocate(0, available * 3 / 4, &more) == 2);
-    CHECK(fill(0, kept, 10, 1) == 0 && core_memory_free(all) == 0 && core_memory_allocate(0, available * 3 / 4, &all) == 0);
-    CHECK(core_device_synchronize(0) == 0 && core_take_latched() == 0);
+    CHECK(core_memory_allocate(on(0), available / 2, &all) == 0 && core_memory_allocate(on(0), available * 3 / 4, &more) == 2);
+    CHECK(fill(0, kept, 10, 1) == 0 && core_memory_free(all) == 0 && core_memory_allocate(on(0), available * 3 / 4, &all) == 0);
+    CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
 }
 
 static void body_fault(void)
@@ -380,16 +381,16 @@ static void body_fault(void)
     uint64_t a = allocate(64);
     core_stream s = stream_new(1);
     CHECK(launch("fault", s, NULL) == 0);
-    int code_seen = core_stream_synchronize(0, s);
+    int code_seen = core_stream_synchronize(on(0), s);
     CHECK(code_seen == 700 || code_seen == 716);
-    CHECK(core_sticky() == code_seen && core_device_synchronize(0) == code_seen && core_memory_free(a) == code_seen);
-    CHECK(core_device_reset(0) == code_seen && fill(0, a, 1, 1) == code_seen);
+    CHECK(core_sticky() == code_seen && core_context_synchronize(on(0)) == code_seen && core_memory_free(a) == code_seen);
+    CHECK(core_context_reset(on(0)) == code_seen && fill(0, a, 1, 1) == code_seen);
 }
 
 /* A kernel that does not end keeps neither this process from ending nor, afterwards, the server busy. */
 static void body_forever(void)
 {
-    CHECK(launch("forever", 0, NULL) == 0 && core_stream_query(0, 0) == 600);
+    CHECK(launch("forever", 0, NULL) == 0 && core_stream_query(on(0), 0) == 600);
 }
 
 static void body_forks(void)
@@ -401,11 +402,11 @@ static void body_forks(void)
         pid_t child = fork();
         if (!child) {
             uint64_t b;
-            exit(core_forked() && core_memory_allocate(0, 64, &b) == 3 && core_device_synchronize(0) == 3 ? 0 : 1);
+            exit(core_forked() && core_memory_allocate(on(0), 64, &b) == 3 && core_context_synchronize(on(0)) == 3 ? 0 : 1);
         }
         int status;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
-        CHECK(core_copy_out(0, 0, &got, a, 4, true) == 0 && got == 5);
+        CHECK(core_copy_out(on(0), 0, &got, a, 4, true) == 0 && got == 5);
     }
 }
 

@@ -17,6 +17,7 @@
 #include "cpu/client/core/internal.h"
 #include "fake.h"
 #include "isolated.h"
+#include "on.h"
 
 static double seconds(void)
 {
@@ -45,7 +46,7 @@ static void attach_gives(int code)
     CHECK(core_attach() == code);             /* kept */
     CHECK(core_device_count(&count) == code && count == 0);
     uint64_t address;
-    CHECK(core_memory_allocate(0, 100, &address) == code);
+    CHECK(core_memory_allocate(on(0), 100, &address) == code);
 }
 
 static void with_uri(const char *uri, int code)
@@ -113,7 +114,7 @@ static void *attach_thread(void *unused)
 {
     (void)unused;
     CHECK(core_attach() == 0);
-    CHECK(core_device_activate(0) == 0);
+    CHECK(core_context_retain(core_context_primary(0)) == 0);
     return NULL;
 }
 
@@ -135,7 +136,7 @@ static void body_attach(void)
     CHECK(core_device_attribute(0, 19, &value) == 0 && value == 0);       /* CAN_MAP_HOST_MEMORY: honest */
     CHECK(core_device_attribute(0, 9999, &value) == 1);
     CHECK(core_device_attribute(7, 1, &value) == 101);
-    CHECK(core_device_activate(7) == 101);
+    CHECK(core_context_retain(core_context_primary(7)) == 201);
 }
 
 static void body_window(void)
@@ -145,7 +146,7 @@ static void body_window(void)
     CHECK(core_attach() == 0);
     CHECK(fake_calls[FLYT_WINDOW] == 3);
     uint64_t address;
-    CHECK(core_memory_allocate(0, 100, &address) == 0);
+    CHECK(core_memory_allocate(on(0), 100, &address) == 0);
     CHECK(address - core_session.window < core_session.window_size);
 }
 
@@ -157,7 +158,7 @@ static void body_visible(void)
     CHECK(core_device_count(&count) == 0 && count == 1);
     CHECK(strcmp(core_device(0)->name, "Fake 1") == 0);
     uint64_t address;
-    CHECK(core_memory_allocate(0, 100, &address) == 0);
+    CHECK(core_memory_allocate(on(0), 100, &address) == 0);
     CHECK(fake_mapped[1] && !fake_mapped[0]);
 }
 
@@ -167,7 +168,7 @@ static void body_invisible(void)
     fake_start();
     int count;
     CHECK(core_device_count(&count) == 0 && count == 0);
-    CHECK(core_device_activate(0) == 101);
+    CHECK(!core_context_primary(0) && core_context_retain(NULL) == 201);
 }
 
 static void attaching(void **unused)
@@ -189,11 +190,11 @@ static void in_child(void)
     core_image *image;
     core_function *function;
     CHECK(core_forked());
-    CHECK(core_attach() == 3 && core_device_count(&count) == 3 && core_memory_allocate(0, 64, &address) == 3);
-    CHECK(core_device_synchronize(0) == 3 && core_stream_synchronize(0, 0) == 3);
+    CHECK(core_attach() == 3 && core_device_count(&count) == 3 && core_memory_allocate(on(0), 64, &address) == 3);
+    CHECK(core_context_synchronize(on(0)) == 3 && core_stream_synchronize(on(0), 0) == 3);
     CHECK(!core_address_lookup(0x300000000000, &range));
     CHECK(core_image_add("x", &image) == 0 && core_function_add(image, "f", &function) == 0);
-    CHECK(core_launch(0, &(struct core_launch){ .function = function }) == 3);
+    CHECK(core_launch(on(0), &(struct core_launch){ .function = function }) == 3);
     core_image_remove(image);
     exit(0);                                  /* with all destructors */
 }
@@ -203,15 +204,15 @@ static void body_fork(void)
     fake_start();
     uint64_t address;
     uint32_t value = 7, back = 0;
-    CHECK(core_memory_allocate(0, 64, &address) == 0);
-    CHECK(core_copy_in(0, 0, address, &value, 4, true) == 0);
+    CHECK(core_memory_allocate(on(0), 64, &address) == 0);
+    CHECK(core_copy_in(on(0), 0, address, &value, 4, true) == 0);
     for (int i = 0; i < 3; i++) {
         pid_t child = fork();
         if (!child)
             in_child();
         int status;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
-        CHECK(core_copy_out(0, 0, &back, address, 4, true) == 0 && back == 7);
+        CHECK(core_copy_out(on(0), 0, &back, address, 4, true) == 0 && back == 7);
     }
     CHECK(!core_forked());
 }
@@ -226,8 +227,8 @@ static void *busy(void *unused)
     for (int i = 0; !stop; i++) {
         uint64_t address;
         char byte = 1;
-        CHECK(core_memory_allocate(0, 1000, &address) == 0 && core_copy_in(0, 0, address, &byte, 1, false) == 0);
-        CHECK(core_copy_out(0, 0, &byte, address, 1, true) == 0 && core_memory_free(address) == 0);
+        CHECK(core_memory_allocate(on(0), 1000, &address) == 0 && core_copy_in(on(0), 0, address, &byte, 1, false) == 0);
+        CHECK(core_copy_out(on(0), 0, &byte, address, 1, true) == 0 && core_memory_free(address) == 0);
         if (i < 500)
             CHECK(core_image_add(".version", &image) == 0 && core_function_add(image, "f", &f) == 0);
     }
@@ -301,7 +302,7 @@ static void body_signals(void)
     sigaddset(&one, SIGUSR1);
     fake_start();
     pthread_sigmask(SIG_SETMASK, NULL, &before);
-    CHECK(core_attach() == 0 && core_host_function(0, 0, nothing, NULL, false) == 0 && core_device_synchronize(0) == 0);
+    CHECK(core_attach() == 0 && core_host_function(on(0), 0, nothing, NULL, false) == 0 && core_context_synchronize(on(0)) == 0);
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     CHECK(memcmp(&before, &after, sizeof before) == 0);
     program_thread = pthread_self();
@@ -338,26 +339,26 @@ static void use_until_lost(void)
     core_function *f;
     core_image_add(".version 9.0", &image);
     core_function_add(image, "hold", &f);
-    core_memory_allocate(0, 64, &a);
+    core_memory_allocate(on(0), 64, &a);
     core_host_allocate(64, 0, &pinned);
-    core_stream_create(0, 0, 0, &s);
-    core_event_create(0, 0, &e);
-    core_copy_in(0, s, a, buffer, 64, false);
-    core_event_record(0, e, s, 0);
-    core_copy_out(0, s, pinned ? pinned : buffer, a, 64, false);
-    core_stream_synchronize(0, s);
+    core_stream_create(on(0), 0, 0, &s);
+    core_event_create(on(0), 0, &e);
+    core_copy_in(on(0), s, a, buffer, 64, false);
+    core_event_record(on(0), e, s, 0);
+    core_copy_out(on(0), s, pinned ? pinned : buffer, a, 64, false);
+    core_stream_synchronize(on(0), s);
     core_event_synchronize(e);
-    core_launch(0, &(struct core_launch){ .function = f, .stream = s, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } });
-    core_device_synchronize(0);
-    core_copy_out(0, 0, buffer, a, 64, true);
+    core_launch(on(0), &(struct core_launch){ .function = f, .stream = s, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } });
+    core_context_synchronize(on(0));
+    core_copy_out(on(0), 0, buffer, a, 64, true);
     if (core_attach())
         exit(0);                              /* it never got so far: told at attach */
     double before = seconds();
     CHECK(core_sticky() == 46);
-    CHECK(core_copy_out(0, 0, buffer, a, 64, true) == 46);
-    CHECK(core_device_synchronize(0) == 46 && core_stream_query(0, s) == 46 && core_event_query(e) == 46);
-    CHECK(core_memory_free(a) == 46 && core_memory_allocate(0, 64, &a) == 46 && core_stream_destroy(s) == 46);
-    CHECK(core_device_reset(0) == 46);
+    CHECK(core_copy_out(on(0), 0, buffer, a, 64, true) == 46);
+    CHECK(core_context_synchronize(on(0)) == 46 && core_stream_query(on(0), s) == 46 && core_event_query(e) == 46);
+    CHECK(core_memory_free(a) == 46 && core_memory_allocate(on(0), 64, &a) == 46 && core_stream_destroy(s) == 46);
+    CHECK(core_context_reset(on(0)) == 46);
     core_image_remove(image);
     CHECK(seconds() - before < 0.5);
 }
@@ -390,7 +391,7 @@ static void loss_at_each_stage(void **unused)
 static void *wait_for_ever(void *unused)
 {
     (void)unused;
-    CHECK(core_device_synchronize(0) == 46);
+    CHECK(core_context_synchronize(on(0)) == 46);
     return NULL;
 }
 
@@ -402,7 +403,7 @@ static void body_loss_wakes(void)
     core_function *f;
     core_image_add(".version 9.0", &image);
     core_function_add(image, "hold", &f);
-    CHECK(core_launch(0, &(struct core_launch){ .function = f, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) == 0);
+    CHECK(core_launch(on(0), &(struct core_launch){ .function = f, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) == 0);
     pthread_t thread;
     pthread_create(&thread, NULL, wait_for_ever, NULL);
     while (!fake_calls[FLYT_CONTEXT_SYNC])
@@ -426,11 +427,11 @@ static void late(void)
     uint64_t address;
     float ms;
     core_event e;
-    core_memory_allocate(0, 64, &address);
+    core_memory_allocate(on(0), 64, &address);
     core_stream_destroy(late_stream);
-    core_event_create(0, 0, &e);
+    core_event_create(on(0), 0, &e);
     core_event_elapsed(e, e, &ms);
-    core_device_synchronize(0);
+    core_context_synchronize(on(0));
 }
 
 static void body_exit(void)
@@ -438,7 +439,7 @@ static void body_exit(void)
     setenv("FLYT_STATS", "1", 1);
     atexit(late);
     fake_start();
-    CHECK(core_stream_create(0, 0, 0, &late_stream) == 0);
+    CHECK(core_stream_create(on(0), 0, 0, &late_stream) == 0);
     core_count_local();
     struct core_statistics s;
     core_statistics(&s);

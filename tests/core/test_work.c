@@ -17,7 +17,7 @@
 
 static int try_launch(uint32_t gx, uint32_t gy, uint32_t bx, uint32_t by, uint32_t bz, size_t shared, bool cooperative)
 {
-    return core_launch(0, &(struct core_launch){ .function = kernel("hold"), .grid = { gx, gy, 1 }, .block = { bx, by, bz },
+    return core_launch(on(0), &(struct core_launch){ .function = kernel("hold"), .grid = { gx, gy, 1 }, .block = { bx, by, bz },
                                                  .shared = shared, .cooperative = cooperative });
 }
 
@@ -33,19 +33,19 @@ static void body_launch_checks(void)
     CHECK(try_launch(1, 1, 1, 1, 1, 16385, false) == 1 && try_launch(1, 1, 1, 1, 1, 16384, false) == 0);
     CHECK(try_launch(8, 1, 64, 1, 1, 0, true) == 0 && try_launch(9, 1, 64, 1, 1, 0, true) == 720);
     CHECK(fake_calls[FLYT_OCCUPANCY] == 1);   /* the answer is kept */
-    CHECK(core_launch(0, &(struct core_launch){ .function = NULL, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) == 400);
+    CHECK(core_launch(on(0), &(struct core_launch){ .function = NULL, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) == 400);
     CHECK(launch("fill", 0, NULL) == 1);      /* parameters are missing */
     CHECK(launch("absent", 0, NULL) == 500 && launch("absent", 0, NULL) == 500);
     CHECK(fake_calls[FLYT_FUNCTION_GET] == 3);                       /* failures are kept too */
-    CHECK(core_function_set(0, kernel("hold"), 8, 30000) == 0 && try_launch(1, 1, 1, 1, 1, 30000, false) == 0);
+    CHECK(core_function_set(on(0), kernel("hold"), 8, 30000) == 0 && try_launch(1, 1, 1, 1, 1, 30000, false) == 0);
     uint64_t a = allocate(64);
     struct { uint64_t address; uint32_t count, value; } packed = { a, 2, 77 };
     struct core_launch l = { .function = kernel("fill"), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 }, .packed = &packed, .packed_size = 16 };
     uint32_t got[2];
-    CHECK(core_launch(0, &l) == 0 && core_copy_out(0, 0, got, a, 8, true) == 0 && got[0] == 77 && got[1] == 77);
+    CHECK(core_launch(on(0), &l) == 0 && core_copy_out(on(0), 0, got, a, 8, true) == 0 && got[0] == 77 && got[1] == 77);
     l.packed_size = 15;
-    CHECK(core_launch(0, &l) == 1);
-    CHECK(core_device_synchronize(0) == 0 && core_take_latched() == 0);
+    CHECK(core_launch(on(0), &l) == 1);
+    CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
 }
 
 static void body_images(void)
@@ -65,35 +65,35 @@ static void body_images(void)
         CHECK(core_function_add(image, name, &g) == 0 && g != f);
     }
     CHECK(core_variable_add(image, "a", 64, false, &v) == 0 && core_variable_add(image, "missing", 4, false, &missing) == 0);
-    CHECK(core_variable_address(0, v, &address, &size) == 0 && size == 64);
+    CHECK(core_variable_address(on(0), v, &address, &size) == 0 && size == 64);
     CHECK(core_address_lookup(address + 63, &r) && r.kind == CORE_DEVICE_MEMORY && r.base == address && core_memory_free(address) == 1);
-    CHECK(core_variable_address(0, missing, &address, &size) == 500);
+    CHECK(core_variable_address(on(0), missing, &address, &size) == 500);
     CHECK(fake_calls[FLYT_MODULE_LOAD] == 1);
-    CHECK(core_variable_add(image, "b", 64, false, &w) == 0 && core_variable_address(0, w, &address, &size) == 0);    /* registered late */
+    CHECK(core_variable_add(image, "b", 64, false, &w) == 0 && core_variable_address(on(0), w, &address, &size) == 0);    /* registered late */
     CHECK(fake_calls[FLYT_MODULE_LOAD] == 2 && fake_calls[FLYT_IMAGE] == 1 && fake_calls[FLYT_IMAGE_DATA] == 1);
     uint64_t other;
-    CHECK(core_variable_address(1, w, &other, &size) == 0 && other != address);
+    CHECK(core_variable_address(on(1), w, &other, &size) == 0 && other != address);
     const struct core_function_info *info;
-    CHECK(core_function_info(0, f, &info) == 0 && info->parameter_count == 3 && info->parameter_bytes == 16 && info->max_threads == 512);
+    CHECK(core_function_info(on(0), f, &info) == 0 && info->parameter_count == 3 && info->parameter_bytes == 16 && info->max_threads == 512);
     /* A reset takes everything of the device; code comes back by itself. */
     uint64_t a = allocate(64);
     core_stream s;
     core_event e;
-    CHECK(core_stream_create(0, 0, 0, &s) == 0 && core_event_create(0, 0, &e) == 0);
-    CHECK(core_device_reset(0) == 0 && !core_device_active(0));
-    CHECK(core_memory_free(a) == 1 && core_stream_query(0, s) == 400 && core_event_query(e) == 400);
+    CHECK(core_stream_create(on(0), 0, 0, &s) == 0 && core_event_create(on(0), 0, &e) == 0);
+    CHECK(core_context_reset(on(0)) == 0 && !core_context_active(core_context_primary(0)));
+    CHECK(core_memory_free(a) == 1 && core_stream_query(on(0), s) == 400 && core_event_query(e) == 400);
     CHECK(!core_address_lookup(address, &r) && core_address_lookup(other, &r));
     a = allocate(64);
-    CHECK(core_launch(0, &(struct core_launch){ .function = f, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+    CHECK(core_launch(on(0), &(struct core_launch){ .function = f, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
                                                 .arguments = (void *[]){ &a, &(uint32_t){ 1 }, &(uint32_t){ 2 } } }) == 0);
-    CHECK(core_variable_address(0, v, &address, &size) == 0);
+    CHECK(core_variable_address(on(0), v, &address, &size) == 0);
     core_image_remove(image);
-    CHECK(core_device_synchronize(0) == 0 && fake_calls[FLYT_MODULE_UNLOAD] == 2);
-    CHECK(core_function_info(0, f, &info) == 400 && core_variable_address(0, v, &address, &size) == 400);
+    CHECK(core_context_synchronize(on(0)) == 0 && fake_calls[FLYT_MODULE_UNLOAD] == 2);
+    CHECK(core_function_info(on(0), f, &info) == 400 && core_variable_address(on(0), v, &address, &size) == 400);
     CHECK(!core_address_lookup(other, &r));
     core_image *bad;
     CHECK(core_image_add("this is not code at all", &bad) == 0 && core_function_add(bad, "fill", &f) == 0);
-    CHECK(core_function_info(0, f, &info) == 200);
+    CHECK(core_function_info(on(0), f, &info) == 200);
 }
 
 TEST(code, body_launch_checks, body_images)
@@ -107,7 +107,7 @@ static void body_text(void)
     uint64_t a = allocate(64);
     setvbuf(stdout, NULL, _IOFBF, 65536);
     printf("before\n");
-    CHECK(fill(0, a, 1, 1) == 0 && core_device_synchronize(0) == 0);
+    CHECK(fill(0, a, 1, 1) == 0 && core_context_synchronize(on(0)) == 0);
     printf("after\n");
     fake_options.print = NULL;
     fake_say("by itself\n");
@@ -131,7 +131,7 @@ static void body_latched(void)
     CHECK(core_take_latched() == 0);
     CHECK(fill(0, a, 1, 1) == 0);
     fake_latch(716);
-    CHECK(core_device_synchronize(0) == 0);
+    CHECK(core_context_synchronize(on(0)) == 0);
     CHECK(core_take_latched() == 716 && core_take_latched() == 0 && core_sticky() == 0);
 }
 
@@ -144,17 +144,17 @@ static void *worker(void *argument)
     uint32_t mine = (uint32_t)(uintptr_t)argument, got[64];
     core_stream s;
     void *pinned;
-    CHECK(core_stream_create(0, 1, 0, &s) == 0 && core_host_allocate(256, 0, &pinned) == 0);
+    CHECK(core_stream_create(on(0), 1, 0, &s) == 0 && core_host_allocate(256, 0, &pinned) == 0);
     for (uint32_t i = 0; i < 100; i++) {
         uint64_t a;
-        CHECK(core_memory_allocate(0, 256, &a) == 0);
+        CHECK(core_memory_allocate(on(0), 256, &a) == 0);
         CHECK(fill(i % 2 ? s : CORE_STREAM_PER_THREAD, a, 64, mine * 1000 + i) == 0);
         if (i % 5 == 0) {
-            CHECK(core_stream_synchronize(0, i % 2 ? s : CORE_STREAM_PER_THREAD) == 0);
-            CHECK(core_copy_out(0, s, pinned, a, 256, false) == 0 && core_stream_synchronize(0, s) == 0);
+            CHECK(core_stream_synchronize(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD) == 0);
+            CHECK(core_copy_out(on(0), s, pinned, a, 256, false) == 0 && core_stream_synchronize(on(0), s) == 0);
             memcpy(got, pinned, 256);
         } else {
-            CHECK(core_copy_out(0, i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 256, true) == 0);
+            CHECK(core_copy_out(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 256, true) == 0);
         }
         for (int k = 0; k < 64; k++)
             CHECK(got[k] == mine * 1000 + i);

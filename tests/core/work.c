@@ -25,7 +25,7 @@ core_function *kernel(const char *name)
 
 int launch(const char *name, core_stream stream, void **arguments)
 {
-    return core_launch(0, &(struct core_launch){ .function = kernel(name), .stream = stream, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+    return core_launch(on(0), &(struct core_launch){ .function = kernel(name), .stream = stream, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
                                                  .arguments = arguments });
 }
 
@@ -37,7 +37,7 @@ int fill(core_stream stream, uint64_t address, uint32_t count, uint32_t value)
 uint64_t allocate(size_t size)
 {
     uint64_t address = 0;
-    CHECK(core_memory_allocate(0, size, &address) == 0);
+    CHECK(core_memory_allocate(on(0), size, &address) == 0);
     return address;
 }
 

@@ -11,6 +11,7 @@
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "fake.h"
 #include "isolated.h"
+#include "on.h"
 
 #define MIB UINT64_C(1048576)
 

@@ -114,6 +114,54 @@ static void streams()
     HOLDS(counted() == n + 2000);
 }
 
+/* A turn: a copy and a launch in the NULL stream, which waits for all blocking streams, and whether it has ended. The fastest of several
+   rounds, in ns. */
+static double null_stream_turn()
+{
+    double best = 1e18;
+    static const int value = 0;
+    for (int round = 0; round < 8; round++) {
+        double start = now();
+        for (int i = 0; i < 100; i++) {
+            MUST(cudaMemcpy(flag, &value, sizeof value, cudaMemcpyHostToDevice));
+            bump<<<1, 1>>>(counter);
+            MUST(cudaStreamSynchronize(0));
+            MUST(cudaStreamQuery(0));
+        }
+        MUST(cudaDeviceSynchronize());
+        best = std::min(best, (now() - start) / 100);
+    }
+    return best;
+}
+
+/* Streams that have had work and have none now cost the NULL stream nothing. */
+static void idle_streams()
+{
+    std::vector<cudaStream_t> s(n);
+    double alone = null_stream_turn();
+    phases.push_back({"a turn in the NULL stream, alone", alone});
+    for (auto &one : s)
+        MUST(cudaStreamCreate(&one));
+    for (int i : permutation())
+        bump<<<1, 1, 0, s[i]>>>(counter);
+    MUST(cudaDeviceSynchronize());
+    double synchronised = null_stream_turn();
+    phases.push_back({"beside streams that were synchronised", synchronised});
+    for (int i : permutation()) {
+        bump<<<1, 1, 0, s[i]>>>(counter);
+        while (cudaStreamQuery(s[i]) == cudaErrorNotReady)
+            ;
+    }
+    double queried = null_stream_turn();
+    phases.push_back({"beside streams that were only queried", queried});
+    for (int i : permutation())
+        MUST(cudaStreamDestroy(s[i]));
+    alone = std::max(alone, null_stream_turn());
+    HOLDS(synchronised < 2 * alone + 100000);
+    HOLDS(queried < 2 * alone + 100000);
+    HOLDS(counted() == 2 * n + 4 * 800);
+}
+
 /* All have work when they are destroyed. */
 static void busy_streams()
 {
@@ -619,7 +667,7 @@ static void threads()
 
 struct Kind { const char *name; void (*run)(); int most; };
 static const Kind kinds[] = {
-    {"streams", streams, 100000}, {"busy_streams", busy_streams, 100000}, {"events", events, 100000},
+    {"streams", streams, 100000}, {"idle_streams", idle_streams, 10000}, {"busy_streams", busy_streams, 100000}, {"events", events, 100000},
     {"pending_events", pending_events, 100000}, {"allocations", allocations, 100000}, {"pinned", pinned, 100000},
     {"registered", registered, 100000}, {"host_functions", host_functions, 100000},
     {"host_functions_of_streams", host_functions_of_streams, 16000}, {"modules", modules, 20000}, {"kernels", kernels, 20000},

@@ -11,7 +11,8 @@
 #include <sys/mman.h>
 
 static struct fake_core fake;
-static bool active[FAKE_DEVICES];
+struct core_context { int device; bool active; unsigned flags; };
+static core_context contexts[FAKE_DEVICES];
 static char *window, *shadow;
 static size_t used;
 
@@ -31,7 +32,8 @@ struct fake_core *fake_core(void) { return &fake; }
 
 void fake_core_reset(void) {
     memset(&fake, 0, sizeof fake);
-    memset(active, 0, sizeof active);
+    for (int i = 0; i < FAKE_DEVICES; i++)
+        contexts[i] = (core_context){.device = i};
     memset(ranges, 0, sizeof ranges);
     memset(functions, 0, sizeof functions);
     memset(variables, 0, sizeof variables);
@@ -100,38 +102,49 @@ int core_device_attribute(int device, int attribute, int *value) {
     *value = attribute < 8 ? small[attribute] : attribute == 11 ? INT32_MAX : 1000 + attribute;
     return CORE_OK;
 }
-int core_device_activate(int device) {
+core_context *core_context_primary(int device) { return device >= 0 && device < fake.device_count ? &contexts[device] : NULL; }
+int core_context_retain(core_context *context) {
     int error = answer(__func__);
     if (!error)
-        active[device] = true, fake.activations++;
+        context->active = true, fake.activations++;
     return error;
 }
-bool core_device_active(int device) { return active[device]; }
-int core_device_reset(int device) {
-    active[device] = false;
+bool core_context_active(const core_context *context) { return context && !fake.forked && context->active; }
+int core_context_enter(const core_context *context) {
+    if (fake.forked)
+        return CORE_NOT_INITIALIZED;
+    return fake.sticky ? fake.sticky : context->active ? CORE_OK : CORE_CONTEXT_DESTROYED;
+}
+int core_context_reset(core_context *context) {
+    context->active = false;
     fake.resets++;
     return answer(__func__);
 }
-int core_device_synchronize(int device) {
-    (void)device;
+int core_context_info(const core_context *context, struct core_context_info *out) {
+    *out = (struct core_context_info){.device = context->device, .flags = context->flags, .primary = true, .active = context->active};
+    return CORE_OK;
+}
+int core_context_set_flags(core_context *context, unsigned flags) { return context->flags = flags, CORE_OK; }
+int core_context_synchronize(core_context *context) {
+    (void)context;
     fake.synchronisations++;
     return answer(__func__);
 }
-int core_limit_get(int device, int limit, size_t *value) { return (void)device, *value = 100 + (size_t)limit, answer(__func__); }
-int core_limit_set(int device, int limit, size_t value) { return (void)device, (void)limit, (void)value, answer(__func__); }
+int core_limit_get(core_context *context, int limit, size_t *value) { return (void)context, *value = 100 + (size_t)limit, answer(__func__); }
+int core_limit_set(core_context *context, int limit, size_t value) { return (void)context, (void)limit, (void)value, answer(__func__); }
 
 /* ---- memory ---- */
 
-int core_memory_info(int device, size_t *free_bytes, size_t *total) {
-    (void)device;
+int core_memory_info(core_context *context, size_t *free_bytes, size_t *total) {
+    (void)context;
     *free_bytes = FAKE_MEMORY - used, *total = FAKE_MEMORY;
     return answer(__func__);
 }
 
-static struct core_range *range_add(enum core_memory_kind kind, int device, uint64_t base, size_t size, unsigned flags) {
+static struct core_range *range_add(enum core_memory_kind kind, core_context *owner, uint64_t base, size_t size, unsigned flags) {
     for (int i = 0; i < RANGES; i++)
         if (ranges[i].kind == CORE_UNKNOWN_MEMORY) {
-            ranges[i] = (struct core_range){kind, device, base, size, flags};
+            ranges[i] = (struct core_range){kind, owner, owner ? owner->device : -1, base, size, flags};
             return &ranges[i];
         }
     abort();
@@ -144,14 +157,14 @@ static struct core_range *range_at(uint64_t address) {
     return NULL;
 }
 
-int core_memory_allocate(int device, size_t size, uint64_t *address) {
+int core_memory_allocate(core_context *context, size_t size, uint64_t *address) {
     int error = answer(__func__);
     if (error)
         return error;
     if (size > FAKE_MEMORY - used)
         return CORE_OUT_OF_MEMORY;
     *address = (uint64_t)(uintptr_t)window + used;
-    range_add(CORE_DEVICE_MEMORY, device, *address, size, 0);
+    range_add(CORE_DEVICE_MEMORY, context, *address, size, 0);
     used += (size + 255) / 256 * 256;
     return CORE_OK;
 }
@@ -167,7 +180,7 @@ static int range_remove(uint64_t address, enum core_memory_kind kind, int error)
 int core_memory_free(uint64_t address) { return range_remove(address, CORE_DEVICE_MEMORY, CORE_INVALID_VALUE); }
 int core_host_allocate(size_t size, unsigned flags, void **out) {
     *out = malloc(size);
-    range_add(CORE_PINNED_MEMORY, 0, (uint64_t)(uintptr_t)*out, size, flags);
+    range_add(CORE_PINNED_MEMORY, NULL, (uint64_t)(uintptr_t)*out, size, flags);
     return answer(__func__);
 }
 int core_host_free(void *pointer) {
@@ -179,7 +192,7 @@ int core_host_free(void *pointer) {
 int core_host_register(void *pointer, size_t size, unsigned flags) {
     if (range_at((uint64_t)(uintptr_t)pointer))
         return CORE_HOST_ALREADY_REGISTERED;
-    range_add(CORE_REGISTERED_MEMORY, 0, (uint64_t)(uintptr_t)pointer, size, flags);
+    range_add(CORE_REGISTERED_MEMORY, NULL, (uint64_t)(uintptr_t)pointer, size, flags);
     return answer(__func__);
 }
 int core_host_unregister(void *pointer) { return range_remove((uint64_t)(uintptr_t)pointer, CORE_REGISTERED_MEMORY, CORE_HOST_NOT_REGISTERED); }
@@ -220,21 +233,21 @@ static int move(void *to, const void *from, size_t size) {
     return CORE_OK;
 }
 
-int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking) {
+int core_copy_in(core_context *context, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking) {
     int error = note(__func__, stream, blocking);
-    return (void)device, error ? error : move(bytes(to, size), from, size);
+    return (void)context, error ? error : move(bytes(to, size), from, size);
 }
-int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_t size, bool blocking) {
+int core_copy_out(core_context *context, core_stream stream, void *to, uint64_t from, size_t size, bool blocking) {
     int error = note(__func__, stream, blocking);
-    return (void)device, error ? error : move(to, bytes(from, size), size);
+    return (void)context, error ? error : move(to, bytes(from, size), size);
 }
-int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking) {
+int core_copy(core_context *context, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking) {
     int error = note(__func__, stream, blocking);
-    return (void)device, error ? error : move(bytes(to, size), bytes(from, size), size);
+    return (void)context, error ? error : move(bytes(to, size), bytes(from, size), size);
 }
-int core_copy_host(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking) {
+int core_copy_host(core_context *context, core_stream stream, void *to, const void *from, size_t size, bool blocking) {
     int error = note(__func__, stream, blocking);
-    return (void)device, error ? error : move(to, from, size);
+    return (void)context, error ? error : move(to, from, size);
 }
 
 static int boxes(const struct core_box *to, bool to_device, const struct core_box *from, bool from_device, const struct core_extent *extent) {
@@ -248,21 +261,21 @@ static int boxes(const struct core_box *to, bool to_device, const struct core_bo
         }
     return CORE_OK;
 }
-int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+int core_copy_box_in(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
     int error = note(__func__, stream, blocking);
-    return (void)device, error ? error : boxes(to, true, from, false, extent);
+    return (void)context, error ? error : boxes(to, true, from, false, extent);
 }
-int core_copy_box_out(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+int core_copy_box_out(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
     int error = note(__func__, stream, blocking);
-    return (void)device, error ? error : boxes(to, false, from, true, extent);
+    return (void)context, error ? error : boxes(to, false, from, true, extent);
 }
-int core_copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+int core_copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
     int error = note(__func__, stream, blocking);
-    return (void)device, error ? error : boxes(to, true, from, true, extent);
+    return (void)context, error ? error : boxes(to, true, from, true, extent);
 }
-int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *extent, uint32_t value, unsigned element, bool blocking) {
+int core_set(core_context *context, core_stream stream, const struct core_box *to, const struct core_extent *extent, uint32_t value, unsigned element, bool blocking) {
     int error = note(__func__, stream, blocking);
-    (void)device;
+    (void)context;
     for (size_t z = 0; !error && z < extent->depth; z++)
         for (size_t y = 0; !error && y < extent->height; y++) {
             char *row = bytes(to->address + (z * to->height + y) * to->pitch, extent->width * element);
@@ -278,12 +291,12 @@ int core_set(int device, core_stream stream, const struct core_box *to, const st
 
 static bool stream_known(core_stream stream) { return stream < FAKE_STREAMS && (stream <= CORE_STREAM_PER_THREAD || stream_alive[stream]); }
 
-int core_stream_create(int device, unsigned flags, int priority, core_stream *out) {
+int core_stream_create(core_context *context, unsigned flags, int priority, core_stream *out) {
     int error = answer(__func__);
     for (core_stream i = CORE_STREAM_PER_THREAD + 1; !error && i < FAKE_STREAMS; i++)
         if (!stream_alive[i]) {
             stream_alive[i] = true;
-            streams[i] = (struct core_stream_info){device, flags, priority, i + 100};
+            streams[i] = (struct core_stream_info){context, context->device, flags, priority, i + 100};
             *out = i;
             return CORE_OK;
         }
@@ -295,39 +308,39 @@ int core_stream_destroy(core_stream stream) {
     stream_alive[stream] = false;
     return answer(__func__);
 }
-int core_stream_synchronize(int device, core_stream stream) {
+int core_stream_synchronize(core_context *context, core_stream stream) {
     if (getenv("FAKE_CORE_TRACE"))
         fprintf(stderr, "synchronised\n");
-    return (void)device, stream_known(stream) ? note(__func__, stream, true) : CORE_INVALID_HANDLE;
+    return (void)context, stream_known(stream) ? note(__func__, stream, true) : CORE_INVALID_HANDLE;
 }
-int core_stream_query(int device, core_stream stream) { return (void)device, stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE; }
-int core_stream_info(int device, core_stream stream, struct core_stream_info *out) {
+int core_stream_query(core_context *context, core_stream stream) { return (void)context, stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE; }
+int core_stream_info(core_context *context, core_stream stream, struct core_stream_info *out) {
     if (!stream_known(stream))
         return CORE_INVALID_HANDLE;
     fake.stream = stream;
-    *out = stream <= CORE_STREAM_PER_THREAD ? (struct core_stream_info){device, 0, 0, stream} : streams[stream];
+    *out = stream <= CORE_STREAM_PER_THREAD ? (struct core_stream_info){context, context->device, 0, 0, stream} : streams[stream];
     return CORE_OK;
 }
-int core_event_create(int device, unsigned flags, core_event *event) {
-    (void)device, (void)flags;
+int core_event_create(core_context *context, unsigned flags, core_event *event) {
+    (void)context, (void)flags;
     *event = 500 + (core_event)++events_alive;
     return answer(__func__);
 }
 int core_event_destroy(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
-int core_event_record(int device, core_event event, core_stream stream, unsigned flags) {
-    (void)device, (void)flags;
+int core_event_record(core_context *context, core_event event, core_stream stream, unsigned flags) {
+    (void)context, (void)flags;
     return event > 500 && event < 600 && stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
 int core_event_synchronize(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
 int core_event_query(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
 int core_event_elapsed(core_event start, core_event end, float *milliseconds) { return (void)start, (void)end, *milliseconds = 1.5f, answer(__func__); }
-int core_stream_wait(int device, core_stream stream, core_event event, unsigned flags) {
-    (void)device, (void)event, (void)flags;
+int core_stream_wait(core_context *context, core_stream stream, core_event event, unsigned flags) {
+    (void)context, (void)event, (void)flags;
     return stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
 bool core_in_host_function(void) { return false; }
-int core_host_function(int device, core_stream stream, void (*function)(void *, int), void *user, bool on_error) {
-    (void)device;
+int core_host_function(core_context *context, core_stream stream, void (*function)(void *, int), void *user, bool on_error) {
+    (void)context;
     int status = fake.latched;
     int error = note(__func__, stream, false);
     if (!error && (!status || on_error))
@@ -379,31 +392,31 @@ int core_variable_add(core_image *image, const char *name, size_t size, bool is_
         }
     return CORE_OUT_OF_MEMORY;
 }
-int core_function_info(int device, core_function *function, const struct core_function_info **out) {
+int core_function_info(core_context *context, core_function *function, const struct core_function_info **out) {
     static const struct core_parameter parameters[] = {{0, 8}, {8, 4}};
     static const struct core_function_info info = {
         .parameters = parameters, .parameter_count = 2, .parameter_bytes = 12, .max_threads = 512, .shared_bytes = 1, .const_bytes = 2, .local_bytes = 3,
         .registers = 40, .ptx_version = 90, .binary_version = 121, .cache_mode_ca = 1, .max_dynamic_shared = 49152, .preferred_carveout = -1,
         .cluster_must_be_set = 5, .cluster_width = 6, .cluster_height = 7, .cluster_depth = 8, .non_portable_cluster = 9,
     };
-    (void)device, (void)function;
+    (void)context, (void)function;
     int error = answer(__func__);
     if (!error)
         *out = &info;
     return error;
 }
-int core_function_set(int device, core_function *function, int attribute, int value) {
-    (void)device, (void)function;
+int core_function_set(core_context *context, core_function *function, int attribute, int value) {
+    (void)context, (void)function;
     fake.attributes_set = attribute;
     fake.attribute_value = value;
     return answer(__func__);
 }
-int core_function_cache(int device, core_function *function, int config) { return (void)device, (void)function, (void)config, answer(__func__); }
-int core_variable_address(int device, core_variable *variable, uint64_t *address, size_t *size) {
+int core_function_cache(core_context *context, core_function *function, int config) { return (void)context, (void)function, (void)config, answer(__func__); }
+int core_variable_address(core_context *context, core_variable *variable, uint64_t *address, size_t *size) {
     if (strncmp(variable->name, "missing", 7) == 0)
         return CORE_NOT_FOUND;
     if (!variable->address) {
-        int error = core_memory_allocate(device, variable->size, &variable->address);
+        int error = core_memory_allocate(context, variable->size, &variable->address);
         if (error)
             return error;
     }
@@ -411,22 +424,22 @@ int core_variable_address(int device, core_variable *variable, uint64_t *address
     *size = variable->size;
     return answer(__func__);
 }
-int core_occupancy_blocks(int device, core_function *function, int block_size, size_t shared, unsigned flags, int *blocks) {
-    (void)device, (void)function, (void)shared, (void)flags;
+int core_occupancy_blocks(core_context *context, core_function *function, int block_size, size_t shared, unsigned flags, int *blocks) {
+    (void)context, (void)function, (void)shared, (void)flags;
     *blocks = 1536 / block_size;
     return answer(__func__);
 }
-int core_occupancy_shared(int device, core_function *function, int blocks, int block_size, size_t *shared) {
-    (void)device, (void)function, (void)block_size;
+int core_occupancy_shared(core_context *context, core_function *function, int blocks, int block_size, size_t *shared) {
+    (void)context, (void)function, (void)block_size;
     *shared = 100000 / (size_t)blocks;
     return answer(__func__);
 }
-int core_launch(int device, const struct core_launch *launch) {
+int core_launch(core_context *context, const struct core_launch *launch) {
     int error = note(__func__, launch->stream, false);
     if (error)
         return error;
     fake.launch = *launch;
-    fake.launch_device = device;
+    fake.launch_device = context->device;
     fake.launches++;
     snprintf(fake.launch_name, sizeof fake.launch_name, "%s", launch->function->name);
     return CORE_OK;

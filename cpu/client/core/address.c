@@ -21,14 +21,14 @@ static struct address_range *containing(uint64_t address)
     return r && address - r->range.base < r->range.size ? r : NULL;
 }
 
-int address_add(enum core_memory_kind kind, int device, uint64_t base, size_t size, unsigned flags)
+int address_add(enum core_memory_kind kind, core_context *owner, uint64_t base, size_t size, unsigned flags)
 {
     struct address_range *r = malloc(sizeof *r);
     if (!r)
         return CORE_OUT_OF_MEMORY;
     r->node.key = base;
     r->node.tie = 0;
-    r->range = (struct core_range){ kind, device, base, size, flags };
+    r->range = (struct core_range){ kind, owner, owner ? owner->device : -1, base, size, flags };
     pthread_rwlock_wrlock(&lock);
     struct address_range *next = (struct address_range *)tree_at_or_above(&ranges, base, 0);
     bool taken = containing(base) || (next && next->range.base - base < size);
@@ -56,14 +56,14 @@ bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range
     return found;
 }
 
-void address_remove_device(int device)
+void address_forget_context(core_context *context)
 {
     pthread_rwlock_wrlock(&lock);
     struct tree_node *next;
     for (struct tree_node *n = tree_first(&ranges); n; n = next) {
         struct address_range *r = (struct address_range *)n;
         next = n->key == UINT64_MAX ? NULL : tree_at_or_above(&ranges, n->key + 1, 0);
-        if (r->range.kind == CORE_DEVICE_MEMORY && r->range.device == device) {
+        if (r->range.context == context) {
             tree_remove(&ranges, n);
             free(r);
         }
@@ -94,8 +94,8 @@ bool address_on_device(const struct stream *s, uint64_t address, uint64_t size)
     struct core_range r;
     if (!inside(address, size, &r) || r.kind != CORE_DEVICE_MEMORY)
         return false;
-    if (r.device != s->device)
-        atomic_store(&device_find(s->device)->abroad, true);
+    if (r.context != s->context)
+        atomic_store(&s->context->abroad, true);
     return true;
 }
 

@@ -106,11 +106,11 @@ struct chunk *chunk_take(size_t size, bool patience)
     return chunk;
 }
 
-void chunk_send(struct chunk *chunk, int device)
+void chunk_send(struct chunk *chunk, core_context *context)
 {
     atomic_store_explicit(chunk->mark, 0, memory_order_relaxed);      /* the call carries it over */
     pthread_mutex_lock(&pool.lock);
-    chunk->device = device;
+    chunk->context = context;
     chunk->state = CHUNK_SENT;
     pthread_mutex_unlock(&pool.lock);
 }
@@ -122,11 +122,11 @@ void chunk_give(struct chunk *chunk)
     pthread_mutex_unlock(&pool.lock);
 }
 
-void chunks_forget_device(int device)
+void chunks_forget_context(const core_context *context)
 {
     pthread_mutex_lock(&pool.lock);
     for (unsigned i = 0; i < CHUNKS; i++)
-        if (pool.chunks[i].state == CHUNK_SENT && pool.chunks[i].device == device)
+        if (pool.chunks[i].state == CHUNK_SENT && pool.chunks[i].context == context)
             pool.chunks[i].state = CHUNK_SPARE;
     atomic_store_explicit(&pool.stalled, false, memory_order_relaxed);
     pthread_mutex_unlock(&pool.lock);

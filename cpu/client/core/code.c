@@ -1,12 +1,12 @@
 /*
- * code.c: the images that the program registered, and their functions and variables, each loaded into a device
+ * code.c: the images that the program registered, and their functions and variables, each loaded into a context
  * at its first use there.
  *
  * Two locks per image: `names` (short; registration may happen in a dlopen of any thread, and beside a fork) for
- * what was registered, and `load` (held over round trips) for what is on the devices. Objects are never freed: a
- * removed image leaves tombstones, so that a late or stale handle gives 400. What a device has is found without a
- * lock: function -> array by device -> loaded_function, each published once and valid while its generation is the
- * device's.
+ * what was registered, and `load` (held over round trips) for what is in the contexts. Objects are never freed: a
+ * removed image leaves tombstones, so that a late or stale handle gives 400. What a context has is found without a
+ * lock: function -> array by context -> loaded_function, each published once and valid while its generation is the
+ * context's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,23 +24,32 @@ struct name {                                               /* first member of f
 
 struct name_table { struct name **buckets; unsigned size, count; };
 
+/* By context. Replaced by a larger one when need be; the older ones stay, since others may be reading them. */
+struct function_table {
+    unsigned count;
+    struct function_table *older;
+    struct loaded_function *_Atomic at[];
+};
+
 struct core_function {
     struct name  name;
     core_image  *image;
-    _Atomic(struct loaded_function *_Atomic *) on;          /* by device */
+    _Atomic(struct function_table *) in;
 };
 
-struct placed { int result; uint64_t address, size, generation; };
+struct placed { const core_context *context; int result; uint64_t address, size, generation; struct placed *next; };
 
 struct core_variable {
     struct name    name;
     core_image    *image;
     size_t         size;
     bool           is_constant;
-    struct placed *on;                                      /* by device; under image.load */
+    struct placed *in;                                      /* a list, by context; under image.load */
 };
 
-struct load {                                               /* an image on a device */
+struct load {                                               /* an image in a context */
+    const core_context *context;
+    struct load *next;
     bool     tried;
     int      result;
     flyt_id  module;
@@ -55,8 +64,8 @@ struct core_image {
     pthread_mutex_t load;
     struct image_bundle bundle;
     bool            bundled, announced;
-    struct load    *on;                                     /* by device */
-    core_image     *next;                                   /* all images ever, for code_forget_device and leak checkers */
+    struct load    *in;                                     /* a list, by context; they stay */
+    core_image     *next;                                   /* all images ever, for code_forget_context and leak checkers */
 };
 
 static pthread_mutex_t names = PTHREAD_MUTEX_INITIALIZER;   /* of all images: registration is rare */
@@ -253,19 +262,36 @@ static int bundle(core_image *image)
     return CORE_OK;
 }
 
-static void place(core_variable *v, int device, const flyt_symbol *symbol)
+/* NULL: it was not loaded there. */
+static struct load *load_in(const core_image *image, const core_context *c)
 {
-    struct placed *p = &v->on[device];
-    *p = (struct placed){ symbol->result, symbol->address, symbol->size, atomic_load(&device_find(device)->generation) };
+    struct load *load = image->in;
+    while (load && load->context != c)
+        load = load->next;
+    return load;
+}
+
+/* Where the variable is in the context. NULL: nobody has asked. */
+static struct placed *placed_in(const core_variable *v, const core_context *c)
+{
+    struct placed *p = v->in;
+    while (p && p->context != c)
+        p = p->next;
+    return p;
+}
+
+static void place(core_variable *v, core_context *c, const flyt_symbol *symbol)
+{
+    struct placed *p = placed_in(v, c);
+    *p = (struct placed){ c, symbol->result, symbol->address, symbol->size, atomic_load(&c->generation), p->next };
     if (!p->result && p->size)
-        address_add(CORE_DEVICE_MEMORY, device, p->address, p->size, DEVICE_SYMBOL);
+        address_add(CORE_DEVICE_MEMORY, c, p->address, p->size, DEVICE_SYMBOL);
 }
 
 /* Asks for up to FLYT_MAX_SYMBOLS addresses; loads the module with the first such call. */
-static int module_ask(core_image *image, int device, core_variable **variables, unsigned count)
+static int module_ask(core_image *image, core_context *c, core_variable **variables, unsigned count)
 {
-    struct load *load = &image->on[device];
-    module_load_args args = { .module = load->module, .context = device_context(device_find(device)) };
+    module_load_args args = { .module = load_in(image, c)->module, .context = c->wire };
     module_load_result result = { 0 };
     flyt_name *list = calloc(count ? count : 1, sizeof *list);
     if (!list)
@@ -279,16 +305,16 @@ static int module_ask(core_image *image, int device, core_variable **variables, 
     if (code && !passing(code))
         explain("a code image of this program", NULL, code, result.log.log_val, result.log.log_len);
     for (unsigned i = 0; i < count && !code && i < result.symbols.symbols_len; i++)
-        place(variables[i], device, &result.symbols.symbols_val[i]);
+        place(variables[i], c, &result.symbols.symbols_val[i]);
     free(list);
     xdr_free((xdrproc_t)xdr_module_load_result, &result);
     return code;
 }
 
-/* The image's variables that have no place on the device yet. NULL and *count 0: none; NULL and not 0: no memory. */
-static core_variable **unplaced(core_image *image, int device, unsigned *count)
+/* The image's variables that have no place in the context yet. NULL and *count 0: none; NULL and not 0: no memory. */
+static core_variable **unplaced(core_image *image, const core_context *c, unsigned *count)
 {
-    uint64_t generation = atomic_load(&device_find(device)->generation);
+    uint64_t generation = atomic_load(&c->generation);
     pthread_mutex_lock(&names);
     unsigned all = image->variables.count;
     core_variable **list = all ? malloc(all * sizeof *list) : NULL;
@@ -296,47 +322,55 @@ static core_variable **unplaced(core_image *image, int device, unsigned *count)
     for (unsigned i = 0; list && i < image->variables.size; i++)
         for (struct name *n = image->variables.buckets[i]; n; n = n->next) {
             core_variable *v = (core_variable *)n;
-            if (!v->on)
-                v->on = calloc((size_t)device_count(), sizeof *v->on);
-            bool known = v->on && v->on[device].address && v->on[device].generation == generation;
-            if (v->on && !known)
+            struct placed *p = placed_in(v, c);
+            if (!p && (p = calloc(1, sizeof *p))) {
+                p->context = c;
+                p->next = v->in;
+                v->in = p;
+            }
+            if (p && !(p->address && p->generation == generation))
                 list[(*count)++] = v;
         }
     pthread_mutex_unlock(&names);
     return list;
 }
 
-static int module_load(core_image *image, int device)
+static int module_load(core_image *image, core_context *c)
 {
     unsigned count;
-    core_variable **variables = unplaced(image, device, &count);
+    core_variable **variables = unplaced(image, c, &count);
     if (!variables && count)
         return CORE_OUT_OF_MEMORY;
     int code = CORE_OK;
     unsigned at = 0;
     do {
         unsigned part = count - at < FLYT_MAX_SYMBOLS ? count - at : FLYT_MAX_SYMBOLS;
-        code = module_ask(image, device, variables + at, part);
+        code = module_ask(image, c, variables + at, part);
         at += part;
     } while (!code && at < count);
     free(variables);
     return code;
 }
 
-static int image_load(core_image *image, int device)
+static int image_load(core_image *image, core_context *c)
 {
-    uint64_t generation = atomic_load(&device_find(device)->generation);
+    uint64_t generation = atomic_load(&c->generation);
     if (image->removed)
         return CORE_INVALID_HANDLE;
-    if (!image->on && !(image->on = calloc((size_t)device_count(), sizeof *image->on)))
-        return CORE_OUT_OF_MEMORY;
-    struct load *load = &image->on[device];
+    struct load *load = load_in(image, c);
+    if (!load) {
+        if (!(load = calloc(1, sizeof *load)))
+            return CORE_OUT_OF_MEMORY;
+        load->context = c;
+        load->next = image->in;
+        image->in = load;
+    }
     if (load->tried && load->generation == generation)
         return load->result;
     int code = bundle(image);
     if (!code) {
         load->module = id_take(&module_ids);
-        code = module_load(image, device);
+        code = module_load(image, c);
         if (code)
             id_give(&module_ids, load->module);
     }
@@ -381,9 +415,9 @@ static bool parameters_sane(const function_get_result *result)
     return true;
 }
 
-static int function_get(core_function *f, int device, struct loaded_function *loaded)
+static int function_get(core_function *f, const core_context *c, struct loaded_function *loaded)
 {
-    function_get_args args = { .function = loaded->wire, .module = f->image->on[device].module, .name = f->name.text };
+    function_get_args args = { .function = loaded->wire, .module = load_in(f->image, c)->module, .name = f->name.text };
     function_get_result result = { 0 };
     int code = wire_call(FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &args, (xdrproc_t)xdr_function_get_result, &result);
     if (code && !passing(code))
@@ -396,26 +430,40 @@ static int function_get(core_function *f, int device, struct loaded_function *lo
     if (!code)
         function_fill(&loaded->info, &result, parameters);
     if (!code && loaded->info.max_threads < 0)
-        core_device_attribute(device, 1, &loaded->info.max_threads);
+        core_device_attribute(c->device, 1, &loaded->info.max_threads);
     xdr_free((xdrproc_t)xdr_function_get_result, &result);
     return code;
 }
 
-/* Under image->load. */
-static int function_load(core_function *f, int device, struct loaded_function **out)
+/* Under image->load. The function's place in the table; NULL: no memory. */
+static struct loaded_function *_Atomic *function_place(core_function *f, const core_context *c)
 {
-    int code = image_load(f->image, device);
+    struct function_table *table = atomic_load(&f->in);
+    if (!table || c->wire >= table->count) {
+        unsigned count = c->wire + 1 > (unsigned)device_count() ? CONTEXTS_MOST : (unsigned)device_count();
+        struct function_table *more = calloc(1, sizeof *more + count * sizeof more->at[0]);
+        if (!more)
+            return NULL;
+        more->count = count;
+        more->older = table;
+        for (unsigned i = 0; table && i < table->count; i++)
+            atomic_store(&more->at[i], atomic_load(&table->at[i]));
+        atomic_store_explicit(&f->in, table = more, memory_order_release);
+    }
+    return &table->at[c->wire];
+}
+
+/* Under image->load. */
+static int function_load(core_function *f, core_context *c, struct loaded_function **out)
+{
+    int code = image_load(f->image, c);
     if (code)
         return code;
-    struct loaded_function *_Atomic *on = atomic_load(&f->on);
-    if (!on) {
-        on = calloc((size_t)device_count(), sizeof *on);
-        if (!on)
-            return CORE_OUT_OF_MEMORY;
-        atomic_store_explicit(&f->on, on, memory_order_release);
-    }
-    struct load *load = &f->image->on[device];
-    struct loaded_function *loaded = atomic_load(&on[device]);
+    struct loaded_function *_Atomic *place = function_place(f, c);
+    if (!place)
+        return CORE_OUT_OF_MEMORY;
+    struct load *load = load_in(f->image, c);
+    struct loaded_function *loaded = atomic_load(place);
     if (loaded && atomic_load(&loaded->generation) == load->generation) {
         *out = loaded;                        /* another thread was quicker */
         return loaded->result;
@@ -427,7 +475,7 @@ static int function_load(core_function *f, int device, struct loaded_function **
     loaded->older = older;
     atomic_store(&loaded->generation, load->generation);
     loaded->wire = id_take(&function_ids);
-    loaded->result = function_get(f, device, loaded);
+    loaded->result = function_get(f, c, loaded);
     if (loaded->result)
         id_give(&function_ids, loaded->wire);
     if (passing(loaded->result)) {
@@ -439,53 +487,53 @@ static int function_load(core_function *f, int device, struct loaded_function **
         loaded->next = load->functions;
         load->functions = loaded;
     }
-    atomic_store_explicit(&on[device], loaded, memory_order_release);
+    atomic_store_explicit(place, loaded, memory_order_release);
     *out = loaded;
     return loaded->result;
 }
 
-int code_function(int device, core_function *f, struct loaded_function **out)
+int code_function(core_context *c, core_function *f, struct loaded_function **out)
 {
-    struct device *d;
-    int code = device_enter(device, &d);
+    int code = context_enter(c);
     if (code)
         return code;
     if (!f)
         return CORE_INVALID_HANDLE;
-    struct loaded_function *_Atomic *on = atomic_load_explicit(&f->on, memory_order_acquire);
-    struct loaded_function *loaded = on ? atomic_load_explicit(&on[device], memory_order_acquire) : NULL;
-    if (loaded && atomic_load_explicit(&loaded->generation, memory_order_relaxed) == atomic_load_explicit(&d->generation, memory_order_acquire)) {
+    struct function_table *table = atomic_load_explicit(&f->in, memory_order_acquire);
+    struct loaded_function *loaded = table && c->wire < table->count ? atomic_load_explicit(&table->at[c->wire], memory_order_acquire) : NULL;
+    if (loaded && atomic_load_explicit(&loaded->generation, memory_order_relaxed) == atomic_load_explicit(&c->generation, memory_order_acquire)) {
         *out = loaded;
         return loaded->result;
     }
     pthread_mutex_lock(&f->image->load);
-    code = function_load(f, device, out);
+    code = function_load(f, c, out);
     pthread_mutex_unlock(&f->image->load);
     return code;
 }
 
 /* ---- variables ---- */
 
-int core_variable_address(int device, core_variable *v, uint64_t *address, size_t *size)
+int core_variable_address(core_context *c, core_variable *v, uint64_t *address, size_t *size)
 {
     CANCEL_DEFERRED;
-    struct device *d;
-    int code = device_enter(device, &d);
+    int code = context_enter(c);
     if (code)
         return code;
     if (!v)
         return CORE_INVALID_HANDLE;
     core_image *image = v->image;
     pthread_mutex_lock(&image->load);
-    code = image_load(image, device);
-    uint64_t generation = atomic_load(&d->generation);
-    if (!code && !(v->on && v->on[device].generation == generation && (v->on[device].address || v->on[device].result)))
-        code = module_load(image, device);    /* registered after the image was loaded */
+    code = image_load(image, c);
+    uint64_t generation = atomic_load(&c->generation);
+    const struct placed *p = placed_in(v, c);
+    if (!code && !(p && p->generation == generation && (p->address || p->result)))
+        code = module_load(image, c);         /* registered after the image was loaded */
+    p = placed_in(v, c);
     if (!code)
-        code = v->on ? v->on[device].result : CORE_OUT_OF_MEMORY;
+        code = p ? p->result : CORE_OUT_OF_MEMORY;
     if (!code) {
-        *address = v->on[device].address;
-        *size = v->on[device].size;
+        *address = p->address;
+        *size = p->size;
         if (!*address)
             code = CORE_NOT_FOUND;
     }
@@ -495,9 +543,8 @@ int core_variable_address(int device, core_variable *v, uint64_t *address, size_
 
 /* ---- the end of images and contexts ---- */
 
-static void load_end(core_image *image, int device)
+static void load_end(struct load *load)
 {
-    struct load *load = &image->on[device];
     for (struct loaded_function *f = load->functions; f; f = f->next)
         id_give(&function_ids, f->wire);
     if (!load->result && load->tried)
@@ -506,36 +553,38 @@ static void load_end(core_image *image, int device)
     load->tried = false;
 }
 
-void code_forget_device(int device)
+void code_forget_context(core_context *c)
 {
     pthread_mutex_lock(&names);
     core_image *first = images;
     pthread_mutex_unlock(&names);
     for (core_image *image = first; image; image = image->next) {
         pthread_mutex_lock(&image->load);
-        if (image->on)
-            load_end(image, device);
+        struct load *load = load_in(image, c);
+        if (load)
+            load_end(load);
         pthread_mutex_unlock(&image->load);
     }
 }
 
-static void symbols_forget(core_image *image, int device, uint64_t generation)
+static void symbols_forget(core_image *image, const core_context *c, uint64_t generation)
 {
     pthread_mutex_lock(&names);
     for (unsigned i = 0; i < image->variables.size; i++)
         for (struct name *n = image->variables.buckets[i]; n; n = n->next) {
             core_variable *v = (core_variable *)n;
-            if (v->on && v->on[device].address && v->on[device].generation == generation)
-                address_remove(CORE_DEVICE_MEMORY, v->on[device].address, NULL);
+            const struct placed *p = placed_in(v, c);
+            if (p && p->address && p->generation == generation)
+                address_remove(CORE_DEVICE_MEMORY, p->address, NULL);
         }
     pthread_mutex_unlock(&names);
 }
 
 static void function_forget(core_function *f)
 {
-    struct loaded_function *_Atomic *on = atomic_load(&f->on);
-    for (int i = 0; on && i < device_count(); i++) {
-        struct loaded_function *loaded = atomic_load(&on[i]);
+    struct function_table *table = atomic_load(&f->in);
+    for (unsigned i = 0; table && i < table->count; i++) {
+        struct loaded_function *loaded = atomic_load(&table->at[i]);
         if (loaded)
             atomic_store(&loaded->generation, UINT64_MAX);
     }
@@ -549,17 +598,16 @@ void core_image_remove(core_image *image)
     pthread_mutex_lock(&image->load);
     bool was_removed = image->removed;
     image->removed = true;
-    for (int i = 0; !was_removed && image->on && session_ready() && i < device_count(); i++) {
-        struct load *load = &image->on[i];
-        uint64_t generation = atomic_load(&device_find(i)->generation);
+    for (struct load *load = was_removed || !session_ready() ? NULL : image->in; load; load = load->next) {
+        uint64_t generation = atomic_load(&load->context->generation);
         if (!load->tried || load->result || load->generation != generation)
             continue;
-        symbols_forget(image, i, generation);
+        symbols_forget(image, load->context, generation);
         if (!core_sticky()) {
             module_args args = { .module = load->module };
             wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
         }
-        load_end(image, i);
+        load_end(load);
     }
     bundle_free(&image->bundle);
     pthread_mutex_lock(&names);

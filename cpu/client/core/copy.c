@@ -72,7 +72,7 @@ static size_t piece_of(size_t size, size_t least)
 static int send_chunk(struct stream *s, uint64_t to, const uint8_t *from, size_t size, size_t piece, struct chunk *chunk)
 {
     int code = CORE_OK;
-    chunk_send(chunk, s->device);
+    chunk_send(chunk, s->context);
     for (size_t at = 0; at < size && !code; at += piece) {
         size_t part = smaller(size - at, piece);
         memcpy((void *)(uintptr_t)(chunk->address + at), from + at, part);
@@ -140,13 +140,13 @@ static int send_in(struct stream *s, uint64_t to, const void *from, size_t size,
     return code;
 }
 
-struct late_in { int device; uint64_t to; const void *from; size_t size; };
+struct late_in { core_context *context; uint64_t to; const void *from; size_t size; };
 
 static void late_copy_in(void *user, int status)
 {
     struct late_in *late = user;
     struct stream *s;
-    int code = status ? CORE_OK : stream_transfer(late->device, &s);
+    int code = status ? CORE_OK : stream_transfer(late->context, &s);
     if (!status && !code && !(code = send_in(s, late->to, late->from, late->size, true)))
         code = stream_wait_for(s);
     if (code)
@@ -159,7 +159,7 @@ static int copy_in_late(struct stream *s, uint64_t to, const void *from, size_t 
     struct late_in *late = malloc(sizeof *late);
     if (!late)
         return CORE_OUT_OF_MEMORY;
-    *late = (struct late_in){ s->device, to, from, size };
+    *late = (struct late_in){ s->context, to, from, size };
     int code = host_function_put(s, late_copy_in, late, true, false);
     if (code)
         free(late);
@@ -172,10 +172,10 @@ bool copy_waits_its_turn(struct stream *s, size_t size)
     return size >= (host_space_any() ? LATE_LEAST_SHARED : LATE_LEAST) && !stream_known_light(s);
 }
 
-static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
+static int copy_in_uncounted(core_context *c, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
 {
     struct stream *s;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code || !size)
         return code;
     if (!from || !address_on_device(s, to, size))
@@ -200,11 +200,11 @@ static int copy_in_uncounted(int device, core_stream stream, uint64_t to, const 
     return code || !blocking || (!wait && returned_may(s)) ? code : stream_wait_for(s);
 }
 
-int core_copy_in(int device, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
+int core_copy_in(core_context *c, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
 {
     CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
-    int code = copy_in_uncounted(device, stream, to, from, size, blocking);
+    int code = copy_in_uncounted(c, stream, to, from, size, blocking);
     if (!code)
         stats_copy_ends(begun, STATS_FROM_PAGEABLE, from, size);
     return code;
@@ -301,10 +301,10 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
     return first;
 }
 
-static int copy_out_uncounted(int device, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
+static int copy_out_uncounted(core_context *c, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
 {
     struct stream *s;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code || !size)
         return code;
     if (!to || !address_on_device(s, from, size))
@@ -317,11 +317,11 @@ static int copy_out_uncounted(int device, core_stream stream, void *to, uint64_t
     return receive_out(s, to, from, size);
 }
 
-int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
+int core_copy_out(core_context *c, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
 {
     CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
-    int code = copy_out_uncounted(device, stream, to, from, size, blocking);
+    int code = copy_out_uncounted(c, stream, to, from, size, blocking);
     if (!code)
         stats_copy_ends(begun, STATS_TO_PAGEABLE, to, size);
     return code;
@@ -329,11 +329,11 @@ int core_copy_out(int device, core_stream stream, void *to, uint64_t from, size_
 
 /* ---- on the device, and in the program ---- */
 
-static int copy_uncounted(int device, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
+static int copy_uncounted(core_context *c, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
 {
     (void)blocking;                           /* native does not wait for these either */
     struct stream *s;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code || !size)
         return code;
     if (!address_on_device(s, to, size) || !address_on_device(s, from, size))
@@ -341,11 +341,11 @@ static int copy_uncounted(int device, core_stream stream, uint64_t to, uint64_t 
     return send_shared(s, to, from, size, NULL);
 }
 
-int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
+int core_copy(core_context *c, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
 {
     CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
-    int code = copy_uncounted(device, stream, to, from, size, blocking);
+    int code = copy_uncounted(c, stream, to, from, size, blocking);
     if (!code)
         stats_copy_ends(begun, STATS_ON_DEVICE, NULL, size);
     return code;
@@ -353,10 +353,10 @@ int core_copy(int device, core_stream stream, uint64_t to, uint64_t from, size_t
 
 /* Native is fully synchronous here, whatever the function is called and the memory is (reference, "API synchronization
    behavior"): the source may be written again, and the copy read, as soon as the function has returned. */
-static int copy_host_uncounted(int device, core_stream stream, void *to, const void *from, size_t size)
+static int copy_host_uncounted(core_context *c, core_stream stream, void *to, const void *from, size_t size)
 {
     struct stream *s;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code || !size)
         return code;
     if (!to || !from)
@@ -367,12 +367,12 @@ static int copy_host_uncounted(int device, core_stream stream, void *to, const v
     return CORE_OK;
 }
 
-int core_copy_host(int device, core_stream stream, void *to, const void *from, size_t size, bool blocking)
+int core_copy_host(core_context *c, core_stream stream, void *to, const void *from, size_t size, bool blocking)
 {
     CANCEL_DEFERRED;
     (void)blocking;
     uint64_t begun = stats_copy_begins();
-    int code = copy_host_uncounted(device, stream, to, from, size);
+    int code = copy_host_uncounted(c, stream, to, from, size);
     if (!code)
         stats_copy_ends(begun, STATS_ON_HOST, NULL, size);
     return code;

@@ -88,7 +88,7 @@ static int send_chunk(struct stream *s, const struct core_box *to, const size_t 
     copy_args behind = { .stream = s->wire, .mark = (uint64_t)(uintptr_t)chunk->mark };
     rows_pack((void *)(uintptr_t)chunk->address, from);
     host_function_throttle(s, 0);
-    chunk_send(chunk, s->device);
+    chunk_send(chunk, s->context);
     int code = copy_shared(s, &target, &source, part, false);
     int marked = stream_send(s, FLYT_COPY, (xdrproc_t)xdr_copy_args, &behind, STREAM_LIGHT, NULL);
     return code ? code : marked;
@@ -118,13 +118,13 @@ static int send_in(struct stream *s, const struct core_box *to, const struct cor
     return code;
 }
 
-struct late_in { int device; struct core_box to, from; struct core_extent extent; };
+struct late_in { core_context *context; struct core_box to, from; struct core_extent extent; };
 
 static void late_copy_in(void *user, int status)
 {
     struct late_in *late = user;
     struct stream *s;
-    int code = status ? CORE_OK : stream_transfer(late->device, &s);
+    int code = status ? CORE_OK : stream_transfer(late->context, &s);
     if (!status && !code && !(code = send_in(s, &late->to, &late->from, &late->extent, true)))
         code = stream_wait_for(s);
     if (code)
@@ -137,25 +137,25 @@ static int copy_in_late(struct stream *s, const struct core_box *to, const struc
     struct late_in *late = malloc(sizeof *late);
     if (!late)
         return CORE_OUT_OF_MEMORY;
-    *late = (struct late_in){ s->device, *to, *from, *e };
+    *late = (struct late_in){ s->context, *to, *from, *e };
     int code = host_function_put(s, late_copy_in, late, true, false);
     if (code)
         free(late);
     return code;
 }
 
-static int copy_box_in_uncounted(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+static int copy_box_in_uncounted(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
                                  const struct core_extent *e, bool blocking)
 {
     struct stream *s;
     uint64_t bytes;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code || empty(e))
         return code;
     if ((code = check(s, to, from, e, &bytes)))
         return code;
     if (dense(to, e) && dense(from, e))
-        return core_copy_in(device, stream, to->address, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth, blocking);
+        return core_copy_in(c, stream, to->address, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth, blocking);
     uint64_t shared = host_shared((const void *)(uintptr_t)from->address, bytes);
     if (shared)
         return copy_shared(s, to, &(struct core_box){ shared, from->pitch, from->height }, e, blocking);
@@ -170,12 +170,12 @@ static int copy_box_in_uncounted(int device, core_stream stream, const struct co
     return code || !blocking || (!wait && returned_may(s)) ? code : stream_wait_for(s);
 }
 
-int core_copy_box_in(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+int core_copy_box_in(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
                      const struct core_extent *e, bool blocking)
 {
     CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
-    int code = copy_box_in_uncounted(device, stream, to, from, e, blocking);
+    int code = copy_box_in_uncounted(c, stream, to, from, e, blocking);
     if (!code)
         stats_copy_ends(begun, STATS_FROM_PAGEABLE, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth);
     return code;
@@ -273,18 +273,18 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     return first;
 }
 
-static int copy_box_out_uncounted(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+static int copy_box_out_uncounted(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
                                   const struct core_extent *e, bool blocking)
 {
     struct stream *s;
     uint64_t bytes;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code || empty(e))
         return code;
     if ((code = check(s, from, to, e, &bytes)))
         return code;
     if (dense(to, e) && dense(from, e))
-        return core_copy_out(device, stream, (void *)(uintptr_t)to->address, from->address, e->width * e->height * e->depth, blocking);
+        return core_copy_out(c, stream, (void *)(uintptr_t)to->address, from->address, e->width * e->height * e->depth, blocking);
     uint64_t shared = host_shared((const void *)(uintptr_t)to->address, bytes);
     if (shared)
         return copy_shared(s, &(struct core_box){ shared, to->pitch, to->height }, from, e, blocking);
@@ -293,12 +293,12 @@ static int copy_box_out_uncounted(int device, core_stream stream, const struct c
     return receive_out(s, to, from, e);
 }
 
-int core_copy_box_out(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+int core_copy_box_out(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
                       const struct core_extent *e, bool blocking)
 {
     CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
-    int code = copy_box_out_uncounted(device, stream, to, from, e, blocking);
+    int code = copy_box_out_uncounted(c, stream, to, from, e, blocking);
     if (!code)
         stats_copy_ends(begun, STATS_TO_PAGEABLE, (const void *)(uintptr_t)to->address, e->width * e->height * e->depth);
     return code;
@@ -306,13 +306,13 @@ int core_copy_box_out(int device, core_stream stream, const struct core_box *to,
 
 /* ---- on the device ---- */
 
-static int copy_box_uncounted(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+static int copy_box_uncounted(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
                               const struct core_extent *e, bool blocking)
 {
     (void)blocking;
     struct stream *s;
     uint64_t bytes;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code || empty(e))
         return code;
     if (box_check(to, e, &bytes) || !address_on_device(s, to->address, bytes) || box_check(from, e, &bytes)
@@ -321,12 +321,12 @@ static int copy_box_uncounted(int device, core_stream stream, const struct core_
     return copy_shared(s, to, from, e, false);
 }
 
-int core_copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+int core_copy_box(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
                   const struct core_extent *e, bool blocking)
 {
     CANCEL_DEFERRED;
     uint64_t begun = stats_copy_begins();
-    int code = copy_box_uncounted(device, stream, to, from, e, blocking);
+    int code = copy_box_uncounted(c, stream, to, from, e, blocking);
     if (!code)
         stats_copy_ends(begun, STATS_ON_DEVICE, NULL, e->width * e->height * e->depth);
     return code;
@@ -373,13 +373,13 @@ static int set_pinned(struct stream *s, const struct late_set *set, bool blockin
     return code;
 }
 
-int core_set(int device, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,
+int core_set(core_context *c, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,
              unsigned element, bool blocking)
 {
     CANCEL_DEFERRED;
     struct stream *s;
     uint64_t bytes;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code || empty(e))
         return code;
     if ((element != 1 && element != 2 && element != 4) || to->address % element)

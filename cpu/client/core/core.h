@@ -28,7 +28,7 @@ enum core_result {
     CORE_DEINITIALIZED = 4, CORE_DEVICE_UNAVAILABLE = 46, CORE_NO_DEVICE = 100, CORE_INVALID_DEVICE = 101,
     CORE_INVALID_IMAGE = 200, CORE_INVALID_CONTEXT = 201, CORE_NO_BINARY_FOR_GPU = 209,
     CORE_INVALID_PTX = 218, CORE_INVALID_SOURCE = 300, CORE_INVALID_HANDLE = 400, CORE_NOT_FOUND = 500,
-    CORE_NOT_READY = 600, CORE_LAUNCH_OUT_OF_RESOURCES = 701, CORE_HOST_ALREADY_REGISTERED = 712,
+    CORE_NOT_READY = 600, CORE_LAUNCH_OUT_OF_RESOURCES = 701, CORE_CONTEXT_DESTROYED = 709, CORE_HOST_ALREADY_REGISTERED = 712,
     CORE_HOST_NOT_REGISTERED = 713, CORE_NOT_SUPPORTED = 801, CORE_SYSTEM_NOT_READY = 802, CORE_UNKNOWN = 999
 };
 
@@ -65,22 +65,48 @@ CORE_API int core_device_count(int *count);
 CORE_API int core_driver_version(int *version);
 CORE_API const struct core_device *core_device(int device);                /* NULL: no such device */
 CORE_API int core_device_attribute(int device, int attribute, int *value); /* CUdevice_attribute; unknown: 1 */
-/* The device's primary context exists from here on. Waits, the first time. */
-CORE_API int core_device_activate(int device);
-CORE_API bool core_device_active(int device);
-/* Ends the primary context: streams, events, memory and modules of the device are gone (modules come back by
-   themselves at their next use). Clears 710, never the sticky ones. Waits. */
-CORE_API int core_device_reset(int device);
-CORE_API int core_device_synchronize(int device);                           /* waits */
-CORE_API int core_limit_get(int device, int limit, size_t *value);          /* CUlimit; waits */
-CORE_API int core_limit_set(int device, int limit, size_t value);           /* waits */
+
+/* ---- contexts (context.c, context_life.c) -------------------------------------------------------------------------
+ * What the driver API calls a context: streams, events, modules and memory belong to one. A device has one primary context,
+ * which exists while somebody retains it, and any number of others. Stacks of current contexts belong to the front ends.
+ *
+ * A context's structure is never freed, so a stale pointer is safe to use: the call gives 709 (CUDA_ERROR_CONTEXT_IS_DESTROYED).
+ * A pointer that a program made up is found out by core_context_check only: front ends call it where a program hands one in.
+ * A structure may become another context's later, as an address of malloc's may. */
+typedef struct core_context core_context;
+
+/* The device's primary context, whether it exists or not. NULL: there is no such device, or no server. */
+CORE_API core_context *core_context_primary(int device);
+/* 0; 201: no context was ever there; 709: it was destroyed, or is a primary context that nobody retains. */
+CORE_API int core_context_check(const core_context *);
+CORE_API bool core_context_active(const core_context *);                    /* it exists */
+/* What each call of a front end begins with: 0 when the context can be used, or the code to return. Costs a few loads. */
+CORE_API int core_context_enter(const core_context *);
+/* A primary context gets one more owner; the first one makes it (waits). NULL, or not a primary one: 201. */
+CORE_API int core_context_retain(core_context *);
+/* One owner less. The last one ends the context as core_context_reset does. 201: it has no owner. */
+CORE_API int core_context_release(core_context *);
+/* Ends a primary context, whoever retains it: its streams, events and memory are gone (modules come back by themselves at their
+   next use). Clears 710, never the errors that stay. Waits. */
+CORE_API int core_context_reset(core_context *);
+/* A further context of the device. flags: as cuCtxCreate takes them. Waits. */
+CORE_API int core_context_create(int device, unsigned flags, core_context **);
+/* Ends a context of core_context_create, with all that belongs to it. A primary one: 201. Waits. */
+CORE_API int core_context_destroy(core_context *);
+struct core_context_info { int device; unsigned flags; bool primary, active; unsigned owners; uint64_t id; };
+CORE_API int core_context_info(const core_context *, struct core_context_info *);
+/* Of a primary context, also while it does not exist, or of any other one. */
+CORE_API int core_context_set_flags(core_context *, unsigned flags);
+CORE_API int core_context_synchronize(core_context *);                      /* waits */
+CORE_API int core_limit_get(core_context *, int limit, size_t *value);      /* CUlimit; waits */
+CORE_API int core_limit_set(core_context *, int limit, size_t value);       /* waits */
 
 /* ---- memory (memory.c, address.c) ------------------------------------------------------------------- */
 
-CORE_API int core_memory_info(int device, size_t *free_bytes, size_t *total_bytes);
+CORE_API int core_memory_info(core_context *, size_t *free_bytes, size_t *total_bytes);
 /* 256-byte aligned. Usually no message: from credit already mapped. Out of memory fails here, never later.
    size 0: 1 (the front end turns it into CUDA's answer). */
-CORE_API int core_memory_allocate(int device, size_t size, uint64_t *address);
+CORE_API int core_memory_allocate(core_context *, size_t size, uint64_t *address);
 /* Implicitly synchronises as cudaFree does while work is outstanding. Not the start of an allocation: 1. */
 CORE_API int core_memory_free(uint64_t address);
 CORE_API int core_host_allocate(size_t size, unsigned flags, void **out);    /* pinned; cudaHostAlloc flags */
@@ -92,7 +118,8 @@ CORE_API int core_host_device_pointer(void *host, uint64_t *address);
 CORE_API int core_host_flags(void *host, unsigned *flags);
 
 enum core_memory_kind { CORE_UNKNOWN_MEMORY, CORE_DEVICE_MEMORY, CORE_PINNED_MEMORY, CORE_REGISTERED_MEMORY };
-struct core_range { enum core_memory_kind kind; int device; uint64_t base; size_t size; unsigned flags; };
+/* context: the owner of device memory, else NULL; device: its device, else -1. */
+struct core_range { enum core_memory_kind kind; core_context *context; int device; uint64_t base; size_t size; unsigned flags; };
 /* The allocation that contains address; false: none (ordinary memory of the process, or nothing). Symbols of
    loaded modules count as device memory. */
 CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
@@ -102,51 +129,51 @@ CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
  * synchronous function: it returns when native's would. Without it, pageable sources have been taken on return,
  * pinned ones need not; a device-to-host copy into pageable memory has arrived on return, into pinned memory it
  * arrives later, before any synchronisation with its stream returns. */
-typedef uint64_t core_stream;                     /* 0: legacy default of `device`; CORE_STREAM_… below */
+typedef uint64_t core_stream;                     /* 0: legacy default of the context; CORE_STREAM_… below */
 #define CORE_STREAM_LEGACY     ((core_stream)1)
 #define CORE_STREAM_PER_THREAD ((core_stream)2)
 
 struct core_box { uint64_t address; size_t pitch, height; };   /* address: host pointer or device address */
 struct core_extent { size_t width, height, depth; };            /* bytes, rows, slices */
 
-CORE_API int core_copy_in(int device, core_stream, uint64_t to, const void *from, size_t size, bool blocking);
-CORE_API int core_copy_out(int device, core_stream, void *to, uint64_t from, size_t size, bool blocking);
-CORE_API int core_copy(int device, core_stream, uint64_t to, uint64_t from, size_t size, bool blocking);
+CORE_API int core_copy_in(core_context *, core_stream, uint64_t to, const void *from, size_t size, bool blocking);
+CORE_API int core_copy_out(core_context *, core_stream, void *to, uint64_t from, size_t size, bool blocking);
+CORE_API int core_copy(core_context *, core_stream, uint64_t to, uint64_t from, size_t size, bool blocking);
 /* Done when it returns, blocking or not, as native. */
-CORE_API int core_copy_host(int device, core_stream, void *to, const void *from, size_t size, bool blocking);
-CORE_API int core_copy_box_in(int device, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
-CORE_API int core_copy_box_out(int device, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
-CORE_API int core_copy_box(int device, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
+CORE_API int core_copy_host(core_context *, core_stream, void *to, const void *from, size_t size, bool blocking);
+CORE_API int core_copy_box_in(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
+CORE_API int core_copy_box_out(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
+CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
 /* Elements of 1, 2 or 4 bytes; extent.width counts elements. */
-CORE_API int core_set(int device, core_stream, const struct core_box *to, const struct core_extent *, uint32_t value, unsigned element, bool blocking);
+CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *, uint32_t value, unsigned element, bool blocking);
 
 /* ---- streams and events (stream.c, event.c) --------------------------------------------------------------------- */
 
-CORE_API int core_stream_create(int device, unsigned flags, int priority, core_stream *);
+CORE_API int core_stream_create(core_context *, unsigned flags, int priority, core_stream *);
 CORE_API int core_stream_destroy(core_stream);
-CORE_API int core_stream_synchronize(int device, core_stream);              /* waits, unless known to be idle */
-CORE_API int core_stream_query(int device, core_stream);                    /* 0, 600 or an error */
-struct core_stream_info { int device; unsigned flags; int priority; uint64_t id; };
-CORE_API int core_stream_info(int device, core_stream, struct core_stream_info *);
+CORE_API int core_stream_synchronize(core_context *, core_stream);              /* waits, unless known to be idle */
+CORE_API int core_stream_query(core_context *, core_stream);                    /* 0, 600 or an error */
+struct core_stream_info { core_context *context; int device; unsigned flags; int priority; uint64_t id; };
+CORE_API int core_stream_info(core_context *, core_stream, struct core_stream_info *);
 
 typedef uint64_t core_event;
-CORE_API int core_event_create(int device, unsigned flags, core_event *);
+CORE_API int core_event_create(core_context *, unsigned flags, core_event *);
 CORE_API int core_event_destroy(core_event);
-CORE_API int core_event_record(int device, core_event, core_stream, unsigned flags);
+CORE_API int core_event_record(core_context *, core_event, core_stream, unsigned flags);
 CORE_API int core_event_synchronize(core_event);
 CORE_API int core_event_query(core_event);
 CORE_API int core_event_elapsed(core_event start, core_event end, float *milliseconds);
-CORE_API int core_stream_wait(int device, core_stream, core_event, unsigned flags);
+CORE_API int core_stream_wait(core_context *, core_stream, core_event, unsigned flags);
 
 /* function(user, status) runs in a thread of the core's once the stream's earlier work has finished; later work of
    the stream waits for it. on_error: also after an error, with it as status (cudaStreamAddCallback); else only
    after success (cudaLaunchHostFunc). */
-CORE_API int core_host_function(int device, core_stream, void (*function)(void *user, int status), void *user, bool on_error);
+CORE_API int core_host_function(core_context *, core_stream, void (*function)(void *user, int status), void *user, bool on_error);
 /* Whether the caller is such a function. Its stream waits for it, so it must not wait for any: the front ends refuse (800). */
 CORE_API bool core_in_host_function(void);
 
 /* ---- code (code.c, image.c) ----------------------------------------------------------------------------------------
- * An image is one registered fat binary (wrapper or raw) of the process; loading it into a device happens at first
+ * An image is one registered fat binary (wrapper or raw) of the process; loading it into a context happens at first
  * use. A function or variable is found by image and name. */
 typedef struct core_image core_image;
 typedef struct core_function core_function;
@@ -167,14 +194,14 @@ struct core_function_info {
     int max_dynamic_shared, preferred_carveout;
     int cluster_must_be_set, cluster_width, cluster_height, cluster_depth, non_portable_cluster;
 };
-/* Loads the image into the device if need be. Waits, the first time per device. The error is the one that native
+/* Loads the image into the context if need be. Waits, the first time per context. The error is the one that native
    gives at the first launch, and is explained once on stderr with the compiler's log. */
-CORE_API int core_function_info(int device, core_function *, const struct core_function_info **);
-CORE_API int core_function_set(int device, core_function *, int attribute, int value);       /* CUfunction_attribute; waits */
-CORE_API int core_function_cache(int device, core_function *, int config);
-CORE_API int core_variable_address(int device, core_variable *, uint64_t *address, size_t *size);
-CORE_API int core_occupancy_blocks(int device, core_function *, int block_size, size_t shared, unsigned flags, int *blocks);
-CORE_API int core_occupancy_shared(int device, core_function *, int blocks, int block_size, size_t *shared);
+CORE_API int core_function_info(core_context *, core_function *, const struct core_function_info **);
+CORE_API int core_function_set(core_context *, core_function *, int attribute, int value);       /* CUfunction_attribute; waits */
+CORE_API int core_function_cache(core_context *, core_function *, int config);
+CORE_API int core_variable_address(core_context *, core_variable *, uint64_t *address, size_t *size);
+CORE_API int core_occupancy_blocks(core_context *, core_function *, int block_size, size_t shared, unsigned flags, int *blocks);
+CORE_API int core_occupancy_shared(core_context *, core_function *, int blocks, int block_size, size_t *shared);
 
 struct core_launch_attribute { int id; uint8_t value[64]; };
 struct core_launch {
@@ -188,7 +215,7 @@ struct core_launch {
     const struct core_launch_attribute *attributes; uint32_t attribute_count;
 };
 /* Checks what native checks at the launch (dimensions, shared memory, cooperative fit), then sends. */
-CORE_API int core_launch(int device, const struct core_launch *);
+CORE_API int core_launch(core_context *, const struct core_launch *);
 
 /* One line on stderr, once per name, that something unsupported was asked for. */
 CORE_API void core_unsupported(const char *name);

@@ -1,10 +1,6 @@
 /*
  * device.c: the devices as the program sees them: a snapshot taken at connect, ordered by $CUDA_DEVICE_ORDER and
- * filtered by $CUDA_VISIBLE_DEVICES as the driver does it, and their primary contexts.
- *
- * `sent` counts the calls that gave a device work, `idle_at` is the count up to which all is known to have ended;
- * where both agree nothing needs to be waited for. A synchronisation of the program's goes by `heard_at`: with its answer
- * comes what kernels printed.
+ * filtered by $CUDA_VISIBLE_DEVICES as the driver does it. They do not change once they are known.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -160,7 +156,6 @@ int device_snapshot(void)
         const flyt_device *from = &hello->devices.devices_val[chosen[i]];
         struct device *d = &devices[i].device;
         d->wire = chosen[i];
-        pthread_mutex_init(&d->lock, NULL);
         d->public = (struct core_device){ .name = from->name, .pci_bus_id = from->pci_bus_id, .total_memory = from->total_memory,
                                           .priority_least = from->priority_least, .priority_greatest = from->priority_greatest };
         memcpy(d->public.uuid, from->uuid, sizeof d->public.uuid);
@@ -175,14 +170,9 @@ int device_count(void)
     return devices_count;
 }
 
-struct device *device_find(int device)
+const struct device *device_find(int device)
 {
     return device >= 0 && device < devices_count ? &devices[device].device : NULL;
-}
-
-flyt_id device_context(const struct device *d)
-{
-    return (flyt_id)d->wire;
 }
 
 int core_device_count(int *count)
@@ -201,7 +191,7 @@ int core_driver_version(int *version)
 
 const struct core_device *core_device(int device)
 {
-    struct device *d = core_attach() == CORE_OK ? device_find(device) : NULL;
+    const struct device *d = core_attach() == CORE_OK ? device_find(device) : NULL;
     return d ? &d->public : NULL;
 }
 
@@ -216,179 +206,4 @@ int core_device_attribute(int device, int attribute, int *value)
         return CORE_INVALID_VALUE;
     *value = devices[device].values[attribute];
     return CORE_OK;
-}
-
-/* ---- primary contexts ---- */
-
-int core_device_activate(int device)
-{
-    CANCEL_DEFERRED;
-    int code = core_enter();
-    if (code)
-        return code;
-    struct device *d = device_find(device);
-    if (!d)
-        return CORE_INVALID_DEVICE;
-    if (atomic_load_explicit(&d->active, memory_order_acquire))
-        return CORE_OK;
-    pthread_mutex_lock(&d->lock);
-    if (!atomic_load(&d->active)) {
-        context_retain_args args = { .context = device_context(d), .device = d->wire };
-        code = wire_plain(FLYT_CONTEXT_RETAIN, (xdrproc_t)xdr_context_retain_args, &args);
-        if (!code)
-            atomic_store_explicit(&d->active, true, memory_order_release);
-    }
-    pthread_mutex_unlock(&d->lock);
-    return code;
-}
-
-bool core_device_active(int device)
-{
-    struct device *d = session_ready() ? device_find(device) : NULL;
-    return d && atomic_load_explicit(&d->active, memory_order_acquire);
-}
-
-int device_enter(int device, struct device **out)
-{
-    int code = core_enter();
-    if (code)
-        return code;
-    *out = device_find(device);
-    if (!*out)
-        return CORE_INVALID_DEVICE;
-    return atomic_load_explicit(&(*out)->active, memory_order_acquire) ? CORE_OK : core_device_activate(device);
-}
-
-enum { ASSERT_FAILED = 710 };
-
-/* An assert is cleared by a reset; the other errors that stay, stay, and native answers the reset with them. */
-int core_device_reset(int device)
-{
-    CANCEL_DEFERRED;
-    int code = core_attach();
-    if (code)
-        return code;
-    int sticky = core_sticky();
-    if (sticky && sticky != ASSERT_FAILED)
-        return sticky;
-    struct device *d = device_find(device);
-    if (!d)
-        return CORE_INVALID_DEVICE;
-    /* The server waits for the work too, but knows nothing of copies that functions of ours will yet send (copy.c). */
-    if (!sticky && atomic_load(&d->active))
-        device_settle(device);
-    pthread_mutex_lock(&d->lock);
-    if (atomic_load(&d->active)) {
-        context_args args = { .context = device_context(d) };
-        code = wire_plain(FLYT_CONTEXT_RESET, (xdrproc_t)xdr_context_args, &args);
-        if (code == ASSERT_FAILED)
-            code = CORE_OK;
-        if (!code) {
-            outs_wait_device(device, UINT64_MAX);
-            atomic_fetch_add(&d->generation, 1);
-            atomic_store(&d->active, false);
-            atomic_store(&d->idle_at, atomic_load(&d->sent));
-            atomic_store(&d->heard_at, atomic_load(&d->sent));
-            event_forget_device(device);
-            stream_forget_device(device);
-            code_forget_device(device);
-            address_remove_device(device);
-            memory_forget_device(device);
-            chunks_forget_device(device);
-            int assert_failed = ASSERT_FAILED;
-            atomic_compare_exchange_strong(&core_session.sticky, &assert_failed, 0);
-        }
-    }
-    pthread_mutex_unlock(&d->lock);
-    return code;
-}
-
-static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
-{
-    uint64_t now = atomic_load(value);
-    while (now < to && !atomic_compare_exchange_weak(value, &now, to))
-        ;
-}
-
-bool device_known_idle(int device)
-{
-    struct device *d = device_find(device);
-    uint64_t sent = atomic_load(&d->sent);
-    if (atomic_load(&d->idle_at) >= sent)
-        return true;
-    if (!stream_device_idle(device))
-        return false;
-    raise_to(&d->idle_at, sent);
-    return true;
-}
-
-static int device_wait(int device)
-{
-    struct device *d = device_find(device);
-    uint64_t sent = atomic_load(&d->sent), serial = stream_serial();
-    context_args args = { .context = device_context(d) };
-    int code = wire_plain(FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &args);
-    if (code)
-        return code;
-    outs_wait_device(device, serial);
-    raise_to(&d->idle_at, sent);
-    raise_to(&d->heard_at, sent);
-    return CORE_OK;
-}
-
-bool device_only_one(void)
-{
-    int active = 0;
-    for (int i = 0; i < device_count(); i++)
-        active += core_device_active(i);
-    return active <= 1;
-}
-
-int device_settle(int device)
-{
-    return device_known_idle(device) ? CORE_OK : device_wait(device);
-}
-
-/* Always travels while anything was sent since: latched errors come back with the answer. */
-int core_device_synchronize(int device)
-{
-    CANCEL_DEFERRED;
-    struct device *d;
-    int code = device_enter(device, &d);
-    if (code)
-        return code;
-    if (!core_perf.no_cache && atomic_load(&d->heard_at) >= atomic_load(&d->sent)) {
-        core_count_local();
-        return CORE_OK;
-    }
-    return device_wait(device);
-}
-
-int core_limit_get(int device, int limit, size_t *value)
-{
-    CANCEL_DEFERRED;
-    struct device *d;
-    int code = device_enter(device, &d);
-    if (code)
-        return code;
-    limit_args args = { .context = device_context(d), .limit = limit };
-    limit_result result = { 0 };
-    code = wire_call(FLYT_LIMIT_GET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
-    *value = result.value;
-    xdr_free((xdrproc_t)xdr_limit_result, &result);
-    return code;
-}
-
-int core_limit_set(int device, int limit, size_t value)
-{
-    CANCEL_DEFERRED;
-    struct device *d;
-    int code = device_enter(device, &d);
-    if (code)
-        return code;
-    limit_args args = { .context = device_context(d), .limit = limit, .value = value };
-    limit_result result = { 0 };
-    code = wire_call(FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
-    xdr_free((xdrproc_t)xdr_limit_result, &result);
-    return code;
 }

@@ -13,7 +13,7 @@ enum { TOKEN_KIND = 2, FLAG_DISABLE_TIMING = 2, EVENT_FLAGS = 7 };
 struct event {
     pthread_mutex_t lock;             /* what the last record said */
     flyt_id         wire;
-    int             device;
+    core_context   *context;
     unsigned        flags;
     atomic_uint_fast64_t token;
     struct stream  *stream;           /* NULL: never recorded */
@@ -44,11 +44,10 @@ static int event_enter(core_event token, struct event **out)
     return *out ? CORE_OK : CORE_INVALID_HANDLE;
 }
 
-int core_event_create(int device, unsigned flags, core_event *out)
+int core_event_create(core_context *c, unsigned flags, core_event *out)
 {
     CANCEL_DEFERRED;
-    struct device *d;
-    int code = device_enter(device, &d);
+    int code = context_enter(c);
     if (code)
         return code;
     if (flags & ~(unsigned)EVENT_FLAGS)
@@ -65,7 +64,7 @@ int core_event_create(int device, unsigned flags, core_event *out)
     pthread_mutex_lock(&e->lock);
     e->stream = NULL;
     atomic_store(&e->asked.at, 0);
-    e->device = device;
+    e->context = c;
     e->flags = flags;
     uint32_t index = 0;
     uint64_t token = id_table_add(table, e, &index);
@@ -74,7 +73,7 @@ int core_event_create(int device, unsigned flags, core_event *out)
     pthread_mutex_unlock(&e->lock);
     if (!token)
         return CORE_OUT_OF_MEMORY;
-    event_create_args args = { .event = index, .context = device_context(d), .flags = flags };
+    event_create_args args = { .event = index, .context = c->wire, .flags = flags };
     code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
     *out = token;
     return code;
@@ -107,24 +106,24 @@ int core_event_destroy(core_event token)
 static void forget(void *object, id_token token, void *context)
 {
     struct event *e = object;
-    if (e->device == *(int *)context && id_table_remove(table, token))
+    if (e->context == context && id_table_remove(table, token))
         event_recycle(e, id_token_index(token));
 }
 
-void event_forget_device(int device)
+void event_forget_context(core_context *c)
 {
-    id_table_each(table, forget, &device);
+    id_table_each(table, forget, c);
 }
 
-int core_event_record(int device, core_event token, core_stream stream, unsigned flags)
+int core_event_record(core_context *c, core_event token, core_stream stream, unsigned flags)
 {
     CANCEL_DEFERRED;
     struct event *e;
     struct stream *s;
     int code = event_enter(token, &e);
-    if (code || (code = stream_enter(device, stream, &s)))
+    if (code || (code = stream_enter(c, stream, &s)))
         return code;
-    if (e->device != s->device)
+    if (e->context != s->context)
         return CORE_INVALID_HANDLE;
     pthread_mutex_lock(&e->lock);
     event_record_args args = { .event = e->wire, .stream = s->wire, .flags = flags };
@@ -222,7 +221,7 @@ int core_event_elapsed(core_event start, core_event end, float *milliseconds)
     int code = event_enter(start, &a);
     if (code || (code = event_enter(end, &b)))
         return code;
-    if ((a->flags | b->flags) & FLAG_DISABLE_TIMING || a->device != b->device || !event_recorded(a).stream || !event_recorded(b).stream)
+    if ((a->flags | b->flags) & FLAG_DISABLE_TIMING || a->context != b->context || !event_recorded(a).stream || !event_recorded(b).stream)
         return CORE_INVALID_HANDLE;
     event_elapsed_args args = { .start = a->wire, .end = b->wire };
     event_elapsed_result result = { 0 };
@@ -233,13 +232,13 @@ int core_event_elapsed(core_event start, core_event end, float *milliseconds)
     return code;
 }
 
-int core_stream_wait(int device, core_stream stream, core_event token, unsigned flags)
+int core_stream_wait(core_context *c, core_stream stream, core_event token, unsigned flags)
 {
     CANCEL_DEFERRED;
     struct event *e;
     struct stream *s;
     int code = event_enter(token, &e);
-    if (code || (code = stream_enter(device, stream, &s)))
+    if (code || (code = stream_enter(c, stream, &s)))
         return code;
     struct recorded r = event_recorded(e);
     if (!r.stream || known_done(&r))

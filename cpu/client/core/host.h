@@ -34,7 +34,7 @@ enum { CHUNK_SIZE = 512 * 1024 };
 struct chunk {
     uint64_t          address;        /* CHUNK_SIZE bytes of it */
     _Atomic uint32_t *mark;           /* copy_args.mark: not 0 once the device has done with a chunk that was sent */
-    int               device;
+    core_context     *context;
     enum { CHUNK_SPARE, CHUNK_HELD, CHUNK_SENT } state;
 };
 
@@ -42,8 +42,8 @@ bool chunks_serve(size_t size);                             /* worth a chunk, an
 /* One chunk, or NULL. So many bytes are to be moved, in it the first of them. With patience a moment is waited for one, unless
    that was in vain just now. */
 struct chunk *chunk_take(size_t size, bool patience);
-void chunk_send(struct chunk *, int device);                /* before the call that names its mark: it comes back by itself */
+void chunk_send(struct chunk *, core_context *);            /* before the call that names its mark: it comes back by itself */
 void chunk_give(struct chunk *);                            /* nothing uses it */
-void chunks_forget_device(int device);                      /* after a reset */
+void chunks_forget_context(const core_context *);           /* after its end */
 
 #endif

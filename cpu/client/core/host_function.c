@@ -166,11 +166,11 @@ bool core_in_host_function(void)
     return host_thread;
 }
 
-int core_host_function(int device, core_stream stream, void (*function)(void *user, int status), void *user, bool on_error)
+int core_host_function(core_context *c, core_stream stream, void (*function)(void *user, int status), void *user, bool on_error)
 {
     CANCEL_DEFERRED;
     struct stream *s;
-    int code = stream_enter(device, stream, &s);
+    int code = stream_enter(c, stream, &s);
     if (code)
         return code;
     if (!function)

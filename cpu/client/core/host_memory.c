@@ -27,12 +27,12 @@ enum { HOST_FLAGS = 7, REGISTER_FLAGS = 15, REGISTER_IO = 4 };       /* cudaHost
 static int settle_everything(void)
 {
     int first = CORE_OK;
-    for (int i = 0; i < device_count(); i++) {
-        int code = core_device_active(i) ? device_settle(i) : CORE_OK;
+    for (core_context *c = context_next(NULL); c; c = context_next(c)) {
+        int code = context_settle(c);
         if (!first)
             first = code;
     }
-    outs_wait_device(-1, stream_serial());
+    outs_wait_context(NULL, stream_serial());
     return first;
 }
 
@@ -167,7 +167,7 @@ static int allocate_shared(size_t size, unsigned flags, void **out)
     uint64_t at = host_space_take(size);
     if (!at)
         return CORE_NOT_FOUND;
-    int code = address_add(CORE_PINNED_MEMORY, -1, at, size, flags);
+    int code = address_add(CORE_PINNED_MEMORY, NULL, at, size, flags);
     if (code)
         host_space_give(at);
     *out = (void *)(uintptr_t)at;
@@ -194,7 +194,7 @@ int core_host_allocate(size_t size, unsigned flags, void **out)
             window_give(at, size);
         return CORE_OUT_OF_MEMORY;
     }
-    code = address_add(CORE_PINNED_MEMORY, -1, (uint64_t)(uintptr_t)memory, size, flags);
+    code = address_add(CORE_PINNED_MEMORY, NULL, (uint64_t)(uintptr_t)memory, size, flags);
     if (code) {
         munmap(memory, whole_pages(size));
         return CORE_OUT_OF_MEMORY;
@@ -236,7 +236,7 @@ int core_host_register(void *host, size_t size, unsigned flags)
         return code;
     if (!host || !size || flags & ~(unsigned)REGISTER_FLAGS || (uint64_t)(uintptr_t)host + size < size)
         return CORE_INVALID_VALUE;
-    code = address_add(CORE_REGISTERED_MEMORY, -1, (uint64_t)(uintptr_t)host, size, flags);
+    code = address_add(CORE_REGISTERED_MEMORY, NULL, (uint64_t)(uintptr_t)host, size, flags);
     if (!code && !(flags & REGISTER_IO) && remap_wanted())
         remap_begin((uint64_t)(uintptr_t)host, size);
     return code == CORE_INVALID_VALUE ? CORE_HOST_ALREADY_REGISTERED : code;

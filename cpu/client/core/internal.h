@@ -2,7 +2,7 @@
  * internal.h: what the files of the client core share, and nobody else sees.
  *
  * Locks, in the order in which they may be taken (each file says what its own protects):
- *   session.attach > image.load > device.lock > memory.lock > stream.lock > rpc layer > progress, text, outs
+ *   session.attach > image.load > context.lock > memory.lock > stream.lock > stream lists > rpc layer > progress, text, outs
  * Done callbacks run in whichever thread reads the connection; they take only the last group.
  * In the child of a fork no lock is taken at all: every entry asks core_enter() first.
  */
@@ -14,6 +14,7 @@
 
 #include "core.h"
 #include "cpu/common/cancel.h"
+#include "cpu/common/list.h"
 #include "cpu/common/tree.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
@@ -136,30 +137,15 @@ int  helper_start(void);
 /* Tells the server that host functions have ended. */
 void helper_tell_done(const flyt_id *ids, unsigned count);
 
-/* ---- device.c ---- */
+/* ---- device.c: facts about devices ---- */
 
 struct device {
     int  wire;                        /* its number on the server */
     struct core_device public;
-    atomic_bool active;
-    atomic_uint_fast64_t sent;        /* calls that gave it work */
-    atomic_uint_fast64_t idle_at;     /* value of sent up to which everything is known to have ended */
-    atomic_uint_fast64_t heard_at;    /* the same, as a synchronisation's answer said, with what kernels printed */
-    atomic_uint_fast64_t orphaned;    /* value of sent when a stream was destroyed with work in it: unknown until a device sync */
-    atomic_uint_fast64_t generation;  /* counts resets */
-    atomic_uint_fast64_t returned, marked;     /* returned.c */
-    atomic_bool abroad;               /* its streams have been given copies or sets of other devices' memory */
-    pthread_mutex_t lock;             /* activation and reset */
 };
 int  device_snapshot(void);                                 /* at attach */
-struct device *device_find(int device);                     /* NULL: no such */
-flyt_id device_context(const struct device *);              /* names its primary context on the wire, and the legacy stream in that */
+const struct device *device_find(int device);               /* NULL: no such */
 int  device_count(void);
-int  device_enter(int device, struct device **out);         /* core_enter + find + activate */
-bool device_known_idle(int device);
-bool device_only_one(void);                                 /* in use */
-/* Waits unless everything is known to have ended. */
-int  device_settle(int device);
 /* Parses $CUDA_VISIBLE_DEVICES: writes at most `count` server numbers, in order, returns how many. */
 int  device_visible(const char *text, const flyt_device *devices, int count, int *out);
 void device_order(const char *text, const flyt_device *devices, int count, int *order);
@@ -167,10 +153,10 @@ void device_order(const char *text, const flyt_device *devices, int count, int *
 /* ---- address.c ---- */
 
 /* 0, 1 when it overlaps another range, 2 without memory. */
-int  address_add(enum core_memory_kind, int device, uint64_t base, size_t size, unsigned flags);
+int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);    /* NULL: host memory */
 /* Takes out the range that starts at base and is of that kind; false: none. */
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
-void address_remove_device(int device);                     /* its device memory and symbols */
+void address_forget_context(core_context *);                /* its device memory and symbols */
 /* [address, address + size) lies in one range of device memory. */
 struct stream;
 /* Whether a copy or set in the stream may use it; notes whose memory the stream's device works on. */
@@ -188,16 +174,16 @@ void window_give(uint64_t address, uint64_t size);
 
 /* ---- memory.c ---- */
 
-void memory_forget_device(int device);                      /* after a reset */
+void memory_forget_context(core_context *);                 /* after its end */
 void memory_recall(unsigned number, uint64_t bytes);        /* the server wants credit back, and an answer */
 void memory_tend(void);                                     /* by the helper, now and then: what lay idle for long goes back */
-uint64_t memory_credit(int device);                         /* mapped and unused */
+uint64_t memory_credit(core_context *);                       /* mapped and unused */
 extern uint64_t memory_grow_at_least;
 
 /* ---- stream.c ---- */
 
 /* A place in the order of a stream's work: behind its call `number`. serial is that call's place among all calls of
-   the session, legacy_before the serial of the last call that the device's legacy stream had been given by then:
+   the session, legacy_before the serial of the last call that the context's legacy stream had been given by then:
    enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
 struct stream;
 struct point { const struct stream *stream; uint64_t number, serial, legacy_before; };
@@ -233,12 +219,18 @@ struct stream {
     struct { core_event event; atomic_uint_fast64_t number; } behind;   /* returned.c: an event behind such copies, and up to which; 0: none */
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
     flyt_id  wire;
-    int      device;
+    core_context *context;
     unsigned flags;
     int      priority;
-    struct stream *next;              /* free list, or the device's streams */
+    atomic_uint_fast64_t counted;     /* the context's `sent` behind the last call */
+    /* The lists of its context that it is in (rest.c, returned.c). listed is changed under both locks: the stream's and the lists'. */
+    bool        listed;
+    atomic_bool returning;
+    struct list of_context;           /* the context's streams; free: the spare ones */
+    struct list working, unheard, returned_early;
     struct backlog backlog;
 };
+enum { STREAM_NON_BLOCKING = 1 };     /* CU_STREAM_NON_BLOCKING */
 struct backlog_streams {
     uint64_t (*done)(struct stream *);        /* as stream_done */
     void     (*ask)(struct stream *);         /* backlog_answered is called once, in any thread, when all that it has been given is done */
@@ -255,7 +247,8 @@ static inline void backlog_enter(struct stream *s)
         backlog_wait(s);
 }
 int  stream_open(void);                                     /* at attach */
-int  stream_enter(int device, core_stream, struct stream **out);  /* core_enter, device active, token resolved */
+void stream_open_context(core_context *);                   /* a structure's first use */
+int  stream_enter(core_context *, core_stream, struct stream **out);    /* context_enter, token resolved */
 enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
 /* An ASYNC call that the stream counts; *point (may be NULL) is its place. */
 int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight, struct point *point);
@@ -263,48 +256,105 @@ int  stream_send_ready(struct stream *, uint32_t procedure, uint8_t *record, siz
 /* SYNC; detached if arrived is not NULL. number and serial (may be NULL) are set before the call can complete. */
 void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
                    atomic_uint_fast64_t *serial);
-struct point stream_point(const struct stream *);           /* behind everything that it has been given */
+/* Behind everything that it has been given. */
+static inline struct point stream_point(const struct stream *s)
+{
+    struct point p = { .stream = s, .number = atomic_load(&s->sent) };
+    p.serial = atomic_load(&s->serial);
+    p.legacy_before = atomic_load(&s->legacy_before);
+    return p;
+}
 struct point stream_point_next(const struct stream *);      /* and behind what the next call will come after, by the rules of the legacy stream */
-bool stream_is_legacy(const struct stream *);
-bool stream_is_blocking(const struct stream *);             /* waits for the legacy stream, and it for this one */
+static inline bool stream_is_legacy(const struct stream *s) { return s->wire < FLYT_FIRST_STREAM; }
+/* Waits for the legacy stream, and it for this one. */
+static inline bool stream_is_blocking(const struct stream *s) { return !(s->flags & STREAM_NON_BLOCKING); }
 uint64_t stream_serial(void);                               /* of the last call of any stream */
 void stream_ended(struct stream *, uint64_t number);        /* everything up to number has ended */
 void stream_finished(struct stream *, uint64_t number);     /* so says the answer to a call that waited for it */
 void stream_progress(flyt_id wire, uint64_t done);
+void progress_open(void);                                   /* at attach */
+_Atomic uint64_t *progress_published(flyt_id wire);         /* struct stream.published */
+bool progress_direct(flyt_id wire, struct stream *);        /* numbers of that id are this stream's; NULL: nobody's. false: no memory */
+void send_open(void);                                       /* at attach */
+/* rest.c. The stream is given a call, under its lock, and is not in both lists (listed). */
+void rest_disturb(struct stream *);
+void rest_forget(struct stream *);                          /* it has ended */
+bool stream_alone_idle(struct stream *);                    /* it has nothing under way, whatever others have */
 bool stream_is_published(const struct stream *);
 uint64_t stream_done(struct stream *);                      /* everything up to it has ended: heard in heads, or published */
-/* Nothing unfinished precedes a new call in it (the legacy stream: nor in the device's blocking streams). */
+/* Nothing unfinished precedes a new call in it (the legacy stream: nor in the context's blocking streams). */
 bool stream_known_idle(struct stream *);
 bool stream_known_light(struct stream *);                   /* the same, looking at weighty calls only */
 /* And what kernels printed has come, or none has run since it last came: a synchronisation need not ask. */
 bool stream_known_heard(struct stream *);
-bool stream_device_idle(int device);
-void stream_forget_device(int device);
+bool stream_context_idle(core_context *);
+void stream_context_ended(core_context *, uint64_t sent);   /* a synchronisation says so of the context's first `sent` calls */
+void stream_forget_context(core_context *);
 int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */
-/* The device's streams for which test says yes: writes at most `room` of them, returns how many. For a while destroyed ones too. */
-unsigned stream_select(int device, bool (*test)(const struct stream *), struct stream **out, unsigned room);
-int  stream_transfer(int device, struct stream **out);      /* the core's own non-blocking stream */
+int  stream_transfer(core_context *, struct stream **out);  /* the core's own non-blocking stream */
+
+/* ---- context.c: contexts, and what is known of their work ---- */
+
+enum { CONTEXTS_MOST = FLYT_MAX_CONTEXTS };
+
+struct core_context {
+    atomic_bool live;                 /* it exists */
+    bool        primary;
+    flyt_id     wire;                 /* its id, and its place in tables that have one for each context */
+    int         device;
+    const struct core_device *facts;
+    atomic_uint_fast64_t generation;  /* counts its ends */
+    _Alignas(64) atomic_uint_fast64_t sent;     /* calls that gave it work. On a line of its own: each call writes it */
+    atomic_uint_fast64_t idle_at;     /* value of sent up to which everything is known to have ended */
+    atomic_uint_fast64_t heard_at;    /* the same, as a synchronisation's answer said, with what kernels printed */
+    atomic_uint_fast64_t orphaned;    /* value of sent when a stream was destroyed with work in it: unknown until a synchronisation */
+    atomic_uint_fast64_t returned, marked;     /* returned.c */
+    atomic_bool abroad;               /* its streams have been given copies or sets of other contexts' memory */
+    struct stream legacy;
+    /* Under lock. */
+    pthread_mutex_t lock;             /* makes and ends it */
+    unsigned        flags, owners;
+    /* Under the lock of the stream lists (stream.c). [blocking]: do they wait for the legacy stream? */
+    struct list     streams, working[2], unheard[2];
+    uint64_t        transfer;         /* token of the core's own stream */
+    struct list     returned_early;   /* returned.c */
+    struct heap    *_Atomic heap;     /* memory.c */
+};
+int  context_open(void);                                    /* at attach, after device_snapshot */
+/* 0 when the context can be used, else the code to return. */
+int  context_enter(const core_context *);
+core_context *context_next(const core_context *);           /* those that exist; NULL: the first, and behind the last */
+core_context *context_of_wire(flyt_id);                     /* NULL: none ever had this id */
+bool context_only_one(void);                                /* at most one exists */
+/* The structure for one more context that is no primary one; NULL: there are too many. context_spare takes it back. */
+core_context *context_take(int device);
+void context_spare(core_context *);
+void context_begins(core_context *);                        /* it exists from here on */
+void context_ends(core_context *);
+bool context_known_idle(core_context *);
+int  context_settle(core_context *);                        /* waits unless everything is known to have ended */
 
 /* ---- returned.c: copies to the device that have returned before the device has done them ---- */
 
 void returned_count(const struct stream *, int change);     /* a stream was made (1), or has ended (-1) */
 /* A synchronous copy was sent, and nothing that may run long precedes it: may it return before it is done? */
 bool returned_may(struct stream *);
-void returned_mark(int device);
+void returned_mark(core_context *);
+void returned_forget(struct stream *);                      /* the structure becomes another stream's */
 void returned_settle(const struct stream *new);             /* before the program has it: waits for the copies that it would not wait for */
+void returned_settle_others(const core_context *new);       /* before the program has it: no stream of it would wait for those of others */
 
 /* Before a call of a blocking stream that may run long. acquire: what has been marked has been sent. */
-static inline void returned_before(int device)
+static inline void returned_before(core_context *c)
 {
-    const struct device *d = device_find(device);
-    if (atomic_load_explicit(&d->returned, memory_order_relaxed) != atomic_load_explicit(&d->marked, memory_order_acquire))
-        returned_mark(device);
+    if (atomic_load_explicit(&c->returned, memory_order_relaxed) != atomic_load_explicit(&c->marked, memory_order_acquire))
+        returned_mark(c);
 }
 
 /* ---- event.c ---- */
 
 int  event_open(void);
-void event_forget_device(int device);
+void event_forget_context(core_context *);
 
 /* ---- xdr_copy.c: copies encoded from and decoded into the program's own memory ---- */
 
@@ -333,7 +383,7 @@ uint64_t box_offset(const struct core_box *, const size_t origin[3]);
 /* ---- outs.c: copies into pinned memory that have not arrived ---- */
 
 void outs_wait(const struct point *);                       /* all that come before it */
-void outs_wait_device(int device, uint64_t serial);         /* all up to serial, of all streams of the device (-1: of all) */
+void outs_wait_context(const core_context *, uint64_t serial);      /* all up to serial, of all streams of the context (NULL: of all) */
 void outs_wait_place(const struct point *, const void *address, size_t size);     /* those that write there */
 bool outs_pending(const struct point *);
 bool outs_refer_to(const struct stream *);
@@ -368,18 +418,18 @@ int  bundle_make(const void *wrapper, struct image_bundle *, const char **why);
 void bundle_free(struct image_bundle *);
 int  bundle_announce(const struct image_bundle *);          /* IMAGE, and the data if lacking */
 
-struct loaded_function {                                    /* one function on one device; lives as long as the process */
+struct loaded_function {                                    /* one function in one context; lives as long as the process */
     int      result;                                        /* of FUNCTION_GET */
     flyt_id  wire;
-    atomic_uint_fast64_t generation;                        /* of the device; UINT64_MAX: its image was removed */
+    atomic_uint_fast64_t generation;                        /* of the context; UINT64_MAX: its image was removed */
     struct core_function_info info;
     atomic_uint_fast64_t fits[64];                          /* answers about occupancy; see launch.c */
     struct loaded_function *next;                           /* of the same module */
     struct loaded_function *older;                          /* the same function before a reset: infos may still be read */
 };
-/* The function on the device, loaded if need be. Waits, the first time. */
-int  code_function(int device, core_function *, struct loaded_function **out);
-void code_forget_device(int device);
+/* The function in the context, loaded if need be. Waits, the first time. */
+int  code_function(core_context *, core_function *, struct loaded_function **out);
+void code_forget_context(core_context *);
 void code_lock_for_fork(void);
 void code_unlock_after_fork(void);
 

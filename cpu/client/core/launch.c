@@ -24,20 +24,20 @@ enum { ATTRIBUTE_IGNORE = 0, ATTRIBUTE_POLICY_WINDOW = 1, ATTRIBUTE_COOPERATIVE 
 
 /* ---- what is asked about functions ---- */
 
-int core_function_info(int device, core_function *f, const struct core_function_info **out)
+int core_function_info(core_context *c, core_function *f, const struct core_function_info **out)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(device, f, &loaded);
+    int code = code_function(c, f, &loaded);
     *out = code ? NULL : &loaded->info;
     return code;
 }
 
-int core_function_set(int device, core_function *f, int attribute, int value)
+int core_function_set(core_context *c, core_function *f, int attribute, int value)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(device, f, &loaded);
+    int code = code_function(c, f, &loaded);
     if (code)
         return code;
     function_set_args args = { .function = loaded->wire, .attribute = attribute, .value = value };
@@ -54,11 +54,11 @@ int core_function_set(int device, core_function *f, int attribute, int value)
     return CORE_OK;
 }
 
-int core_function_cache(int device, core_function *f, int config)
+int core_function_cache(core_context *c, core_function *f, int config)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(device, f, &loaded);
+    int code = code_function(c, f, &loaded);
     if (code)
         return code;
     function_cache_args args = { .function = loaded->wire, .config = config };
@@ -95,19 +95,19 @@ static int occupancy_blocks(struct loaded_function *loaded, int block_size, size
     return code;
 }
 
-int core_occupancy_blocks(int device, core_function *f, int block_size, size_t shared, unsigned flags, int *blocks)
+int core_occupancy_blocks(core_context *c, core_function *f, int block_size, size_t shared, unsigned flags, int *blocks)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(device, f, &loaded);
+    int code = code_function(c, f, &loaded);
     return code ? code : occupancy_blocks(loaded, block_size, shared, flags, blocks);
 }
 
-int core_occupancy_shared(int device, core_function *f, int blocks, int block_size, size_t *shared)
+int core_occupancy_shared(core_context *c, core_function *f, int blocks, int block_size, size_t *shared)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(device, f, &loaded);
+    int code = code_function(c, f, &loaded);
     if (code)
         return code;
     uint64_t value;
@@ -334,17 +334,17 @@ static int launch_send_whole(struct stream *s, const struct core_launch *l, cons
     return code;
 }
 
-int core_launch(int device, const struct core_launch *l)
+int core_launch(core_context *c, const struct core_launch *l)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
     struct stream *s;
-    int code = code_function(device, l->function, &loaded);
-    if (code || (code = stream_enter(device, l->stream, &s)))
+    int code = code_function(c, l->function, &loaded);
+    if (code || (code = stream_enter(c, l->stream, &s)))
         return code;
-    if (s->device != device)
+    if (s->context != c)
         return CORE_INVALID_HANDLE;           /* a stream of another context */
-    if ((code = check(device, l, loaded)))
+    if ((code = check(c->device, l, loaded)))
         return code;
     if (l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || stats_on)
         return launch_send_whole(s, l, loaded);

@@ -2,10 +2,10 @@
  * memory.c: device memory. The program's allocations are cut, on this side, from credit: pieces of memory that
  * the server has created and mapped already (FLYT_MAP), at addresses that we chose.
  *
- * Per device a heap: every byte of its pieces belongs to exactly one block, free or used; blocks are found by
+ * Per context a heap: every byte of its pieces belongs to exactly one block, free or used; blocks are found by
  * address, free ones also by size (best fit); a freed block joins its free neighbours, across pieces too. All pieces of
- * a device are of one size and begin at multiples of it from the window's base, so that which whole ones lie in
- * a free block is a matter of rounding. A block becomes free only when the device has finished everything that was
+ * a heap are of one size and begin at multiples of it from the window's base, so that which whole ones lie in
+ * a free block is a matter of rounding. A block becomes free only when its context has finished everything that was
  * sent before, so a free block may be used again, or unmapped, at any time.
  *
  * Credit is asked for ahead of need while the tenant has plenty (the server decides). It goes back: what lay
@@ -34,6 +34,7 @@ struct block {
 
 struct heap {
     pthread_mutex_t lock;
+    core_context   *context;
     struct tree     blocks, sizes;
     uint64_t        mapped, used;
     uint64_t        idle_least;       /* of mapped - used, since the last memory_tend */
@@ -41,13 +42,36 @@ struct heap {
     atomic_bool     bare;             /* whoever holds the lock has given back all that can be */
 };
 
-static struct heap heaps[FLYT_MAX_DEVICES] = { [0 ... FLYT_MAX_DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
-
 #define CONTAINER(node, type, member) ((type *)(void *)((char *)(node) - offsetof(type, member)))
 
 static uint64_t round_up(uint64_t value, uint64_t to)
 {
     return (value + to - 1) / to * to;
+}
+
+/* The context's heap, made at its first use; it lives as long as the structure. NULL: no memory. */
+static struct heap *heap_of(core_context *c)
+{
+    struct heap *heap = atomic_load_explicit(&c->heap, memory_order_acquire), *none = NULL;
+    if (heap || !(heap = calloc(1, sizeof *heap)))
+        return heap;
+    pthread_mutex_init(&heap->lock, NULL);
+    heap->context = c;
+    if (atomic_compare_exchange_strong(&c->heap, &none, heap))
+        return heap;
+    free(heap);
+    return none;
+}
+
+/* The heap of each context in turn that has one; NULL: the first, and behind the last. */
+static struct heap *heap_next(const struct heap *heap)
+{
+    for (core_context *c = context_next(heap ? heap->context : NULL); c; c = context_next(c)) {
+        struct heap *found = atomic_load_explicit(&c->heap, memory_order_acquire);
+        if (found)
+            return found;
+    }
+    return NULL;
 }
 
 /* ---- blocks ---- */
@@ -154,10 +178,10 @@ static bool heap_give(struct heap *heap, uint64_t address)
 
 /* A piece is a thousandth of the device or less, within reason: so much may stay unusable for other programs beside a
    small allocation. Powers of two. */
-static uint64_t heap_piece(struct heap *heap, int device)
+static uint64_t heap_piece(struct heap *heap)
 {
     if (!heap->piece) {
-        uint64_t total = device_find(device)->public.total_memory, piece = core_session.granularity;
+        uint64_t total = heap->context->facts->total_memory, piece = core_session.granularity;
         while (piece < PIECE_MOST && piece * 2 <= total / PIECES_OF_DEVICE)
             piece *= 2;
         heap->piece = piece;
@@ -170,9 +194,9 @@ static uint64_t piece_above(const struct heap *heap, uint64_t address)
     return core_session.window + round_up(address - core_session.window, heap->piece);
 }
 
-static int unmap(int device, uint64_t address, uint64_t size)
+static int unmap(const core_context *c, uint64_t address, uint64_t size)
 {
-    unmap_args args = { .context = device_context(device_find(device)), .address = address, .size = size };
+    unmap_args args = { .context = c->wire, .address = address, .size = size };
     int code = wire_send(FLYT_UNMAP, (xdrproc_t)xdr_unmap_args, &args);
     window_give(address, size);
     return code;
@@ -193,7 +217,7 @@ static bool block_cut(struct heap *heap, struct block *b, uint64_t from, uint64_
 }
 
 /* Gives back whole unused pieces, from the largest free blocks, until at least `bytes` have been. */
-static void heap_give_back(struct heap *heap, int device, uint64_t bytes)
+static void heap_give_back(struct heap *heap, uint64_t bytes)
 {
     FLYT_ASSERT_HELD(&heap->lock);
     uint64_t given = 0;
@@ -210,16 +234,18 @@ static void heap_give_back(struct heap *heap, int device, uint64_t bytes)
             return;
         heap->mapped -= to - from;
         given += to - from;
-        unmap(device, from, to - from);
+        unmap(heap->context, from, to - from);
     }
 }
 
 /* Maps `size` bytes at `top` if they are free there, else elsewhere; at least `least` bytes. */
-static int heap_map(struct heap *heap, int device, uint64_t top, uint64_t size, uint64_t least, bool recall)
+static int heap_map(struct heap *heap, uint64_t top, uint64_t size, uint64_t least, bool recall)
 {
     FLYT_ASSERT_HELD(&heap->lock);
-    /* Devices start at different parts of the window, so that each usually grows in one piece. */
-    uint64_t hint = core_session.window_size / 2 / (uint64_t)device_count() * (uint64_t)device;
+    /* Contexts start at different parts of the window, so that each usually grows in one piece: the primary ones in its lower half. */
+    const core_context *c = heap->context;
+    uint64_t half = core_session.window_size / 2;
+    uint64_t hint = c->primary ? half / (uint64_t)device_count() * c->wire : half + half / 2 / CONTEXTS_MOST * c->wire;
     hint = core_session.window + hint / heap->piece * heap->piece;
     struct block *block = calloc(1, sizeof *block);
     uint64_t address = block ? window_take(top, hint, size, heap->piece) : 0;
@@ -227,7 +253,7 @@ static int heap_map(struct heap *heap, int device, uint64_t top, uint64_t size, 
         free(block);
         return CORE_OUT_OF_MEMORY;
     }
-    map_args args = { .context = device_context(device_find(device)), .address = address, .size = size, .least = least,
+    map_args args = { .context = c->wire, .address = address, .size = size, .least = least,
                       .piece = heap->piece, .recall = recall };
     map_result result = { 0 };
     int code = wire_call(FLYT_MAP, (xdrproc_t)xdr_map_args, &args, (xdrproc_t)xdr_map_result, &result);
@@ -260,51 +286,52 @@ static uint64_t heap_tail(const struct heap *heap, uint64_t *top)
 }
 
 /* How much may be mapped and unused for long: little where the device is small. */
-static uint64_t heap_ahead(const struct heap *heap, int device)
+static uint64_t heap_ahead(const struct heap *heap)
 {
-    uint64_t most = device_find(device)->public.total_memory / AHEAD_PART, ahead = heap->used / 8;
+    uint64_t most = heap->context->facts->total_memory / AHEAD_PART, ahead = heap->used / 8;
     ahead = ahead > memory_grow_at_least ? ahead : memory_grow_at_least;
     return core_perf.no_cache ? 0 : ahead < most ? ahead : most;
 }
 
-/* Idle credit of this program's other devices counts against the same limit. */
+/* Idle credit of this program's other contexts counts against the same limit. */
 static void others_give_back(const struct heap *heap)
 {
-    for (int i = 0; i < device_count(); i++) {
-        if (&heaps[i] == heap || pthread_mutex_trylock(&heaps[i].lock))
+    for (struct heap *other = heap_next(NULL); other; other = heap_next(other)) {
+        if (other == heap || pthread_mutex_trylock(&other->lock))
             continue;
-        heap_give_back(&heaps[i], i, UINT64_MAX);
-        pthread_mutex_unlock(&heaps[i].lock);
+        if (other->piece)
+            heap_give_back(other, UINT64_MAX);
+        pthread_mutex_unlock(&other->lock);
     }
 }
 
 /* More credit, so that `size` bytes may fit: some ahead of need if there is plenty; then, all idle credit given back, what
    is needed, for which the server asks other programs too. */
-static int heap_grow(struct heap *heap, int device, uint64_t size)
+static int heap_grow(struct heap *heap, uint64_t size)
 {
     FLYT_ASSERT_HELD(&heap->lock);
-    uint64_t piece = heap_piece(heap, device), top, tail = heap_tail(heap, &top);
-    uint64_t need = round_up(size - (tail < size ? tail : 0), piece), ahead = heap_ahead(heap, device);
-    int code = heap_map(heap, device, top, ahead > need ? round_up(ahead, piece) : need, need, false);
+    uint64_t piece = heap_piece(heap), top, tail = heap_tail(heap, &top);
+    uint64_t need = round_up(size - (tail < size ? tail : 0), piece), ahead = heap_ahead(heap);
+    int code = heap_map(heap, top, ahead > need ? round_up(ahead, piece) : need, need, false);
     if (code != CORE_OUT_OF_MEMORY)
         return code;
     atomic_store(&heap->bare, true);          /* whoever asks for our credit need not wait for this lock */
-    heap_give_back(heap, device, UINT64_MAX);
+    heap_give_back(heap, UINT64_MAX);
     others_give_back(heap);
     tail = heap_tail(heap, &top);
     need = round_up(size - (tail < size ? tail : 0), piece);
-    code = heap_map(heap, device, top, need, need, true);
+    code = heap_map(heap, top, need, need, true);
     atomic_store(&heap->bare, false);
     return code;
 }
 
-static int heap_allocate(struct heap *heap, int device, uint64_t size, uint64_t *address)
+static int heap_allocate(struct heap *heap, uint64_t size, uint64_t *address)
 {
     FLYT_ASSERT_HELD(&heap->lock);
     *address = heap_take(heap, size);
     if (*address)
         return CORE_OK;
-    int code = heap_grow(heap, device, size);
+    int code = heap_grow(heap, size);
     if (code)
         return code;
     *address = heap_take(heap, size);
@@ -312,8 +339,8 @@ static int heap_allocate(struct heap *heap, int device, uint64_t size, uint64_t 
         return CORE_OK;
     /* The new piece did not become the neighbour of the free tail that was counted on. */
     uint64_t need = round_up(size, heap->piece);
-    heap_give_back(heap, device, UINT64_MAX);
-    code = heap_map(heap, device, 0, need, need, true);
+    heap_give_back(heap, UINT64_MAX);
+    code = heap_map(heap, 0, need, need, true);
     if (!code)
         *address = heap_take(heap, size);
     return code ? code : *address ? CORE_OK : CORE_OUT_OF_MEMORY;
@@ -322,12 +349,12 @@ static int heap_allocate(struct heap *heap, int device, uint64_t size, uint64_t 
 /* ---- the public face ---- */
 
 /* CUDA's error does not say whose limit it was. Once: a program may try again and again with less. */
-static int memory_say_limit(int device, uint64_t size, int code)
+static int memory_say_limit(const core_context *c, uint64_t size, int code)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     if (code != CORE_OUT_OF_MEMORY || atomic_flag_test_and_set(&told))
         return code;
-    unsigned long long asked = size >> 20, all = device_find(device)->public.total_memory >> 20;
+    unsigned long long asked = size >> 20, all = c->facts->total_memory >> 20;
     if (core_session.managed)
         log_warning("out of GPU memory: %llu MiB were asked for, and the programs of this VM may use %llu MiB together."
                     " `flytctl vm set` with --memory raises the limit, for the VM's next GPU server", asked, all);
@@ -337,26 +364,25 @@ static int memory_say_limit(int device, uint64_t size, int code)
     return code;
 }
 
-int core_memory_allocate(int device, size_t size, uint64_t *address)
+int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
 {
     CANCEL_DEFERRED;
-    struct device *d;
-    int code = device_enter(device, &d);
+    int code = context_enter(c);
     if (code)
         return code;
     if (!size)
         return CORE_INVALID_VALUE;
-    if (size > core_session.window_size)
-        return memory_say_limit(device, size, CORE_OUT_OF_MEMORY);
-    struct heap *heap = &heaps[device];
+    struct heap *heap = heap_of(c);
+    if (size > core_session.window_size || !heap)
+        return memory_say_limit(c, size, CORE_OUT_OF_MEMORY);
     pthread_mutex_lock(&heap->lock);
-    code = heap_allocate(heap, device, round_up(size, MEMORY_ALIGNMENT), address);
-    if (!code && address_add(CORE_DEVICE_MEMORY, device, *address, size, 0)) {
+    code = heap_allocate(heap, round_up(size, MEMORY_ALIGNMENT), address);
+    if (!code && address_add(CORE_DEVICE_MEMORY, c, *address, size, 0)) {
         heap_give(heap, *address);
         code = CORE_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&heap->lock);
-    return memory_say_limit(device, size, code);
+    return memory_say_limit(c, size, code);
 }
 
 int core_memory_free(uint64_t address)
@@ -370,38 +396,40 @@ int core_memory_free(uint64_t address)
         return CORE_INVALID_VALUE;
     if (!address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return CORE_INVALID_VALUE;            /* another thread was quicker */
-    code = device_settle(range.device);
-    for (int i = 0; i < device_count() && !code; i++)       /* what copies of other devices may still use */
-        code = i != range.device && atomic_load(&device_find(i)->abroad) ? device_settle(i) : CORE_OK;
-    struct heap *heap = &heaps[range.device];
+    code = context_settle(range.context);
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))      /* what copies of other contexts may still use */
+        code = c != range.context && atomic_load(&c->abroad) ? context_settle(c) : CORE_OK;
+    struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);
     heap_give(heap, address);
     if (core_perf.no_cache)
-        heap_give_back(heap, range.device, UINT64_MAX);
+        heap_give_back(heap, UINT64_MAX);
     pthread_mutex_unlock(&heap->lock);
     return code;
 }
 
-uint64_t memory_credit(int device)
+uint64_t memory_credit(core_context *c)
 {
-    pthread_mutex_lock(&heaps[device].lock);
-    uint64_t credit = heaps[device].mapped - heaps[device].used;
-    pthread_mutex_unlock(&heaps[device].lock);
+    struct heap *heap = heap_of(c);
+    if (!heap)
+        return 0;
+    pthread_mutex_lock(&heap->lock);
+    uint64_t credit = heap->mapped - heap->used;
+    pthread_mutex_unlock(&heap->lock);
     return credit;
 }
 
-int core_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
+int core_memory_info(core_context *c, size_t *free_bytes, size_t *total_bytes)
 {
     CANCEL_DEFERRED;
-    struct device *d;
-    int code = device_enter(device, &d);
+    int code = context_enter(c);
     if (code)
         return code;
-    context_args args = { .context = device_context(d) };
+    context_args args = { .context = c->wire };
     memory_info_result result = { 0 };
     code = wire_call(FLYT_MEMORY_INFO, (xdrproc_t)xdr_context_args, &args, (xdrproc_t)xdr_memory_info_result, &result);
     if (!code) {
-        *free_bytes = result.free + memory_credit(device);
+        *free_bytes = result.free + memory_credit(c);
         *total_bytes = result.total;
     }
     xdr_free((xdrproc_t)xdr_memory_info_result, &result);
@@ -423,13 +451,12 @@ static bool heap_lock_for_recall(struct heap *heap)
 void memory_recall(unsigned number, uint64_t bytes)
 {
     recalled_args answer = { .number = number };
-    for (int i = 0; i < device_count(); i++) {
-        struct heap *heap = &heaps[i];
+    for (struct heap *heap = heap_next(NULL); heap; heap = heap_next(heap)) {
         if (!heap_lock_for_recall(heap))
             continue;
         uint64_t before = heap->mapped;
         if (heap->piece)
-            heap_give_back(heap, i, bytes);
+            heap_give_back(heap, bytes);
         bytes -= before - heap->mapped < bytes ? before - heap->mapped : bytes;
         answer.idle += heap->mapped - heap->used;
         pthread_mutex_unlock(&heap->lock);
@@ -446,22 +473,23 @@ void memory_tend(void)
     if (now < next)
         return;
     next = now + TEND_NS;
-    for (int i = 0; i < device_count(); i++) {
-        struct heap *heap = &heaps[i];
+    for (struct heap *heap = heap_next(NULL); heap; heap = heap_next(heap)) {
         if (pthread_mutex_trylock(&heap->lock))
             continue;
-        uint64_t keep = heap_ahead(heap, i);
+        uint64_t keep = heap_ahead(heap);
         if (heap->piece && heap->idle_least > keep)
-            heap_give_back(heap, i, heap->idle_least - keep);
+            heap_give_back(heap, heap->idle_least - keep);
         heap->idle_least = heap->mapped - heap->used;
         pthread_mutex_unlock(&heap->lock);
     }
 }
 
 /* The server has unmapped all of it. Blocks fill what was mapped without gaps; the window takes whole granules. */
-void memory_forget_device(int device)
+void memory_forget_context(core_context *c)
 {
-    struct heap *heap = &heaps[device];
+    struct heap *heap = atomic_load(&c->heap);
+    if (!heap)
+        return;
     pthread_mutex_lock(&heap->lock);
     uint64_t start = 0, end = 0;
     for (struct tree_node *n; (n = tree_first(&heap->blocks));) {
@@ -476,6 +504,6 @@ void memory_forget_device(int device)
     }
     if (end)
         window_give(start, end - start);
-    heap->mapped = heap->used = 0;
+    heap->mapped = heap->used = heap->piece = 0;          /* the structure's next life may be on another device */
     pthread_mutex_unlock(&heap->lock);
 }

@@ -122,7 +122,7 @@ static bool mark_before(const struct mark *m, const struct point *p)
 {
     if (m->stream == p->stream)
         return m->number <= p->number;
-    if (m->stream->device != p->stream->device || !stream_is_blocking(m->stream) || !stream_is_blocking(p->stream))
+    if (m->stream->context != p->stream->context || !stream_is_blocking(m->stream) || !stream_is_blocking(p->stream))
         return false;
     if (stream_is_legacy(m->stream) || stream_is_legacy(p->stream))
         return m->serial < p->serial;
@@ -204,10 +204,10 @@ static bool any_before(const struct point *p)
     return false;
 }
 
-static bool any_on(int device, uint64_t serial)
+static bool any_on(const core_context *c, uint64_t serial)
 {
     for (const struct out *o = outs.first; o; o = o->next)
-        if ((device < 0 || o->stream->device == device) && atomic_load(&o->serial) <= serial)
+        if ((!c || o->stream->context == c) && atomic_load(&o->serial) <= serial)
             return true;
     return false;
 }
@@ -252,13 +252,13 @@ void outs_wait_place(const struct point *p, const void *address, size_t size)
     pthread_mutex_unlock(&outs.lock);
 }
 
-void outs_wait_device(int device, uint64_t serial)
+void outs_wait_context(const core_context *c, uint64_t serial)
 {
     if (!atomic_load(&outs.count))
         return;
     CANCEL_OFF;
     pthread_mutex_lock(&outs.lock);
-    while (any_on(device, serial))
+    while (any_on(c, serial))
         pthread_cond_wait(&outs.arrived, &outs.lock);
     pthread_mutex_unlock(&outs.lock);
     wire_print_texts();

@@ -7,9 +7,14 @@
  * an event is recorded directly behind the copy, at the latest before the first call that may run long in any blocking stream
  * (returned_before, internal.h). Before the copy stood nothing of the kind, or the copy was waited for.
  *
- * A device counts the copies that have returned so (`returned`), and up to which of them there are events (`marked`): mostly
- * the two are equal, and a launch looks at no more. Of a copy that returns and a stream that is made, one sees the other:
- * seq_cst.
+ * A context counts the copies that have returned so (`returned`), and up to which of them there are events (`marked`): mostly
+ * the two are equal, and a launch looks at no more. seq_cst: a copy that returns early and a stream that is made must not both
+ * miss each other's update.
+ *
+ * A context lists the streams that may have such copies (`returned_early`). A stream enters with such a copy, if it is not in the list,
+ * and leaves it when somebody looks and it has none any more. Whoever lets it leave clears `returning` first, and looks at its
+ * numbers then; whoever makes it enter stores its number first, and looks at `returning` then. seq_cst: they must not both miss
+ * each other's update.
  */
 #include "cpu/common/lock.h"
 #include "internal.h"
@@ -18,6 +23,7 @@ enum { FLAG_DISABLE_TIMING = 2, STREAMS_MOST = 16 };
 
 static atomic_uint live, apart;       /* streams; apart: those that do not wait for the legacy streams */
 static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;      /* of the lists of all contexts; a leaf */
 
 void returned_count(const struct stream *s, int change)
 {
@@ -26,29 +32,51 @@ void returned_count(const struct stream *s, int change)
         atomic_fetch_add(&apart, (unsigned)change);
 }
 
+static void list_enter(struct stream *s)
+{
+    pthread_mutex_lock(&listing);
+    if (!atomic_exchange(&s->returning, true)) {
+        if (stream_is_legacy(s))
+            list_prepend(&s->context->returned_early, &s->returned_early);
+        else
+            list_append(&s->context->returned_early, &s->returned_early);
+    }
+    pthread_mutex_unlock(&listing);
+}
+
+void returned_forget(struct stream *s)
+{
+    pthread_mutex_lock(&listing);
+    list_remove(&s->returned_early);
+    atomic_store(&s->returning, false);
+    pthread_mutex_unlock(&listing);
+}
+
 bool returned_may(struct stream *s)
 {
     atomic_store(&s->returned, atomic_load(&s->sent));
-    if (!device_only_one())                   /* no stream of another device waits for it */
+    if (!atomic_load(&s->returning))
+        list_enter(s);
+    if (!context_only_one())                  /* no stream of another context waits for it */
         return false;
     if (stream_is_legacy(s) ? atomic_load(&apart) : !stream_is_blocking(s) || atomic_load(&live) != 1)
         return false;
-    atomic_fetch_add(&device_find(s->device)->returned, 1);
+    atomic_fetch_add(&s->context->returned, 1);
     return true;
 }
 
-/* An event in the stream behind all it has been given. An event of another device, or one that went with a reset, is replaced. */
+/* An event in the stream behind all it has been given. An event of another context, or one that went with its context, is replaced. */
 static int record(struct stream *s)
 {
     core_stream token = stream_is_legacy(s) ? CORE_STREAM_LEGACY : atomic_load(&s->token);
-    int code = s->behind.event ? core_event_record(s->device, s->behind.event, token, 0) : CORE_INVALID_HANDLE;
+    int code = s->behind.event ? core_event_record(s->context, s->behind.event, token, 0) : CORE_INVALID_HANDLE;
     if (code != CORE_INVALID_HANDLE)
         return code;
     if (s->behind.event)
         core_event_destroy(s->behind.event);
     s->behind.event = 0;
-    code = core_event_create(s->device, FLAG_DISABLE_TIMING, &s->behind.event);
-    return code ? code : core_event_record(s->device, s->behind.event, token, 0);
+    code = core_event_create(s->context, FLAG_DISABLE_TIMING, &s->behind.event);
+    return code ? code : core_event_record(s->context, s->behind.event, token, 0);
 }
 
 static void mark(struct stream *s)
@@ -63,47 +91,81 @@ static void mark(struct stream *s)
         stream_wait_for(s);                   /* no memory for an event. Nothing behind the copy runs long yet */
 }
 
-static bool counts(const struct stream *s)
+static bool counts(struct stream *s)
 {
-    return atomic_load(&s->returned) || atomic_load(&s->behind.number);
+    uint64_t done = stream_done(s);
+    return atomic_load(&s->returned) > done || atomic_load(&s->behind.number) > done;
 }
 
-/* All streams of the device that have such copies, marked. */
-static unsigned mark_all(int device, struct stream **some)
+/* The context's streams that have such copies: writes at most STREAMS_MOST, returns how many. Those that have none leave the list. */
+static unsigned list_those(core_context *c, struct stream **out)
 {
-    FLYT_ASSERT_HELD(&marking);
-    struct device *d = device_find(device);
-    uint64_t seen = atomic_load(&d->returned);
-    unsigned count = stream_select(device, counts, some, STREAMS_MOST);
-    for (unsigned i = 0; i < count; i++)
-        mark(some[i]);
-    atomic_store(&d->marked, seen);           /* when the events have been sent: who sees it launches behind them */
+    unsigned count = 0;
+    struct list *next;
+    pthread_mutex_lock(&listing);
+    for (struct list *link = list_first(&c->returned_early); link && count < STREAMS_MOST; link = next) {
+        struct stream *s = LIST_OBJECT(link, struct stream, returned_early);
+        next = list_next(&c->returned_early, link);
+        atomic_store(&s->returning, false);
+        if (counts(s)) {
+            atomic_store(&s->returning, true);
+            out[count++] = s;
+        } else {
+            list_remove(link);
+        }
+    }
+    pthread_mutex_unlock(&listing);
     return count;
 }
 
-void returned_mark(int device)
+/* All streams of the context that have such copies, marked. */
+static unsigned mark_all(core_context *c, struct stream **some)
+{
+    FLYT_ASSERT_HELD(&marking);
+    uint64_t seen = atomic_load(&c->returned);
+    unsigned count = list_those(c, some);
+    for (unsigned i = 0; i < count; i++)
+        mark(some[i]);
+    atomic_store(&c->marked, seen);           /* when the events have been sent: who sees it launches behind them */
+    return count;
+}
+
+void returned_mark(core_context *c)
 {
     struct stream *some[STREAMS_MOST];
     pthread_mutex_lock(&marking);
-    mark_all(device, some);
+    mark_all(c, some);
     pthread_mutex_unlock(&marking);
 }
 
-void returned_settle(const struct stream *new)
+/* Waits for the context's copies that have returned early. new: a stream of the context that did so itself; NULL: none. */
+static void settle(core_context *c, const struct stream *new)
 {
     struct stream *some[STREAMS_MOST];
     core_event events[STREAMS_MOST];
     unsigned waits = 0;
     pthread_mutex_lock(&marking);
-    unsigned count = mark_all(new->device, some);
+    unsigned count = mark_all(c, some);
     for (unsigned i = 0; i < count; i++) {
         struct stream *s = some[i];
         if (stream_done(s) >= atomic_load(&s->behind.number))
             atomic_store(&s->behind.number, 0);
-        if (atomic_load(&s->behind.number) && s != new && !(stream_is_legacy(s) && stream_is_blocking(new)))
+        if (atomic_load(&s->behind.number) && s != new && !(new && stream_is_legacy(s) && stream_is_blocking(new)))
             events[waits++] = s->behind.event;
     }
     pthread_mutex_unlock(&marking);
     while (waits > 0)
         core_event_synchronize(events[--waits]);             /* an error is latched, and told where native tells it */
+}
+
+void returned_settle(const struct stream *new)
+{
+    settle(new->context, new);
+}
+
+void returned_settle_others(const core_context *new)
+{
+    for (core_context *c = context_next(NULL); c; c = context_next(c))
+        if (c != new)
+            settle(c, NULL);
 }

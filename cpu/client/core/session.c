@@ -347,6 +347,15 @@ static int attach_check(void)
     return CORE_SYSTEM_NOT_READY;
 }
 
+static int objects_open(void)
+{
+    progress_open();
+    send_open();
+    int code = stream_open();
+    code = code ? code : context_open();
+    return code ? code : event_open();
+}
+
 /* place: where the client manager sends us, its addresses tried in turn; or empty, and core_session.uri is given. */
 static int attach_once(const struct manager_place *place)
 {
@@ -376,7 +385,7 @@ static int attach_once(const struct manager_place *place)
     if (core_perf.no_spin)
         rpc_client_set_spinning(core_session.client, false);
     if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) || (code = device_snapshot())
-        || (code = stream_open()) || (code = event_open()) || (code = helper_start()))
+        || (code = objects_open()) || (code = helper_start()))
         rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
     return code;
 }

@@ -239,14 +239,12 @@ bool wire_attend(struct wire_call *call)
 
 int wire_round_trip(void)
 {
-    for (int i = 0; i < device_count(); i++) {
-        if (!core_device_active(i))
-            continue;
-        stream_args args = { .stream = (flyt_id)device_find(i)->wire };
-        int result = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
-        return result == CORE_NOT_READY ? CORE_OK : result;
-    }
-    return CORE_OK;
+    core_context *c = context_next(NULL);
+    if (!c)
+        return CORE_OK;
+    stream_args args = { .stream = c->legacy.wire };
+    int result = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
+    return result == CORE_NOT_READY ? CORE_OK : result;
 }
 
 int wire_send(uint32_t procedure, xdrproc_t encode, void *args)

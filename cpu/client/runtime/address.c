@@ -7,9 +7,9 @@ enum { NO_DEVICE = -2 }; /* of memory that CUDA knows nothing about */
 
 static int get_attributes(cudaPointerAttributes *out, const void *pointer)
 {
-    int device;
+    core_context *context;
     struct core_range range;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!out)
@@ -21,7 +21,7 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer)
         out->device = NO_DEVICE;
         return cudaSuccess;
     }
-    out->device = range.device < 0 ? device : range.device; /* pinned memory belongs to no device */
+    out->device = range.device < 0 ? runtime_current() : range.device; /* pinned memory belongs to no device */
     if (range.kind == CORE_DEVICE_MEMORY) {
         out->type = cudaMemoryTypeDevice;
         out->devicePointer = (void *)(uintptr_t)pointer;

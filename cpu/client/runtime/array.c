@@ -9,8 +9,8 @@ cudaChannelFormatDesc runtime_cudaCreateChannelDesc(int x, int y, int z, int w, 
 
 static int release(const void *array, const char *name)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error || !array)
         return runtime_return(error);
     return runtime_unsupported(name);

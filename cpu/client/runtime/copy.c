@@ -42,7 +42,7 @@ static int route(const void *to, const void *from, int kind, cudaMemcpyKind *out
     return cudaSuccess;
 }
 
-int runtime_copy(int device, core_stream stream, void *to, const void *from, size_t size, int kind, bool blocking)
+int runtime_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size, int kind, bool blocking)
 {
     cudaMemcpyKind way;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
@@ -54,19 +54,19 @@ int runtime_copy(int device, core_stream stream, void *to, const void *from, siz
         return error;
     uint64_t target = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
     switch (way) {
-    case cudaMemcpyHostToDevice: return core_copy_in(device, stream, target, from, size, blocking);
-    case cudaMemcpyDeviceToHost: return core_copy_out(device, stream, to, source, size, blocking);
-    case cudaMemcpyDeviceToDevice: return core_copy(device, stream, target, source, size, blocking);
-    default: return core_copy_host(device, stream, to, from, size, blocking);
+    case cudaMemcpyHostToDevice: return core_copy_in(context, stream, target, from, size, blocking);
+    case cudaMemcpyDeviceToHost: return core_copy_out(context, stream, to, source, size, blocking);
+    case cudaMemcpyDeviceToDevice: return core_copy(context, stream, target, source, size, blocking);
+    default: return core_copy_host(context, stream, to, from, size, blocking);
     }
 }
 
 static int copy(void *to, const void *from, size_t size, int kind, core_stream stream, bool blocking)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (!error)
-        error = runtime_copy(device, stream, to, from, size, kind, blocking);
+        error = runtime_copy(context, stream, to, from, size, kind, blocking);
     return blocking ? runtime_waited(error) : runtime_return(error);
 }
 
@@ -88,28 +88,28 @@ cudaError_t runtime_cudaMemcpyAsync(void *to, const void *from, size_t size, cud
 /* ---- boxes: rows of rows ---- */
 
 /* Rows that begin `pitch` apart, of which `width` bytes are meant. */
-static bool pitch_fits(int device, size_t pitch, size_t width)
+static bool pitch_fits(size_t pitch, size_t width)
 {
     struct runtime_limits space;
-    return pitch >= width && pitch <= runtime_limits(device, &space)->pitch;
+    return pitch >= width && pitch <= runtime_limits(runtime_current(), &space)->pitch;
 }
 
 /* Host to host moves one row after the other: the core's box copies have a device on one side at least. */
-static int copy_host_rows(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+static int copy_host_rows(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
                           const struct core_extent *extent, bool blocking)
 {
     for (size_t z = 0; z < extent->depth; z++)
         for (size_t y = 0; y < extent->height; y++) {
             uintptr_t target = (uintptr_t)(to->address + (z * to->height + y) * to->pitch);
             uintptr_t source = (uintptr_t)(from->address + (z * from->height + y) * from->pitch);
-            int error = core_copy_host(device, stream, (void *)target, (const void *)source, extent->width, blocking);
+            int error = core_copy_host(context, stream, (void *)target, (const void *)source, extent->width, blocking);
             if (error)
                 return error;
         }
     return cudaSuccess;
 }
 
-static int copy_box(int device, core_stream stream, const struct core_box *to, const struct core_box *from,
+static int copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
                     const cudaExtent *extent, int kind, bool blocking)
 {
     cudaMemcpyKind way;
@@ -117,29 +117,29 @@ static int copy_box(int device, core_stream stream, const struct core_box *to, c
         return cudaErrorInvalidMemcpyDirection;
     if (!extent->width || !extent->height || !extent->depth)
         return cudaSuccess;
-    if (!pitch_fits(device, to->pitch, extent->width) || !pitch_fits(device, from->pitch, extent->width))
+    if (!pitch_fits(to->pitch, extent->width) || !pitch_fits(from->pitch, extent->width))
         return cudaErrorInvalidPitchValue;
     int error = route((void *)(uintptr_t)to->address, (const void *)(uintptr_t)from->address, kind, &way);
     if (error)
         return error;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
     switch (way) {
-    case cudaMemcpyHostToDevice: return core_copy_box_in(device, stream, to, from, &size, blocking);
-    case cudaMemcpyDeviceToHost: return core_copy_box_out(device, stream, to, from, &size, blocking);
-    case cudaMemcpyDeviceToDevice: return core_copy_box(device, stream, to, from, &size, blocking);
-    default: return copy_host_rows(device, stream, to, from, &size, blocking);
+    case cudaMemcpyHostToDevice: return core_copy_box_in(context, stream, to, from, &size, blocking);
+    case cudaMemcpyDeviceToHost: return core_copy_box_out(context, stream, to, from, &size, blocking);
+    case cudaMemcpyDeviceToDevice: return core_copy_box(context, stream, to, from, &size, blocking);
+    default: return copy_host_rows(context, stream, to, from, &size, blocking);
     }
 }
 
 static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                    int kind, core_stream stream, bool blocking)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (!error) {
         const struct core_box target = { (uint64_t)(uintptr_t)to, to_pitch, height },
                               source = { (uint64_t)(uintptr_t)from, from_pitch, height };
-        error = copy_box(device, stream, &target, &source, &(cudaExtent){ width, height, 1 }, kind, blocking);
+        error = copy_box(context, stream, &target, &source, &(cudaExtent){ width, height, 1 }, kind, blocking);
     }
     return blocking ? runtime_waited(error) : runtime_return(error);
 }
@@ -182,8 +182,8 @@ static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, c
 
 static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool blocking)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!copy)
@@ -197,7 +197,7 @@ static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool block
          !region_fits(&copy->dstPtr, &copy->dstPos, &copy->extent)))
         return cudaErrorInvalidValue;
     const struct core_box target = box_at(&copy->dstPtr, &copy->dstPos), source = box_at(&copy->srcPtr, &copy->srcPos);
-    return copy_box(device, stream, &target, &source, &copy->extent, copy->kind, blocking);
+    return copy_box(context, stream, &target, &source, &copy->extent, copy->kind, blocking);
 }
 
 cudaError_t runtime_cudaMemcpy3D(const cudaMemcpy3DParms *parameters)

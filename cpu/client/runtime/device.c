@@ -77,9 +77,13 @@ static int set_device(int device)
         return error;
     if (core_in_host_function()) /* whose thread never has a device */
         return cudaErrorNotPermitted;
-    runtime_thread.device = device + 1;
+    core_context *context = NULL;
     /* Since CUDA 12 the context is made here, before at the first use. */
-    return FLYT_CUDART >= 12 && !core_device_active(device) ? core_device_activate(device) : cudaSuccess;
+    if (FLYT_CUDART >= 12)
+        error = runtime_retain(device, &context);
+    runtime_thread.device = device + 1;
+    runtime_thread.context = error ? NULL : context;
+    return error;
 }
 
 cudaError_t runtime_cudaGetDeviceCount(int *count) { return runtime_local(get_device_count(count)); }
@@ -136,11 +140,11 @@ cudaError_t runtime_cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute,
 
 static int get_priority_range(int *least, int *greatest)
 {
-    int current;
-    int error = runtime_enter(&current);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
-    const struct core_device *device = core_device(current);
+    const struct core_device *device = core_device(runtime_current());
     if (!device)
         return cudaErrorInvalidDevice;
     if (least)
@@ -229,8 +233,7 @@ enum {
     FLAGS_KNOWN = FLAG_SCHEDULE_MASK | FLAG_MAP_HOST | FLAG_LOCAL_RESIZE | FLAG_SYNC_MEMORY
 };
 
-static atomic_uint device_flags[RUNTIME_MAX_DEVICES], cache_preference[RUNTIME_MAX_DEVICES],
-    bank_size[RUNTIME_MAX_DEVICES];
+static atomic_uint cache_preference[RUNTIME_MAX_DEVICES], bank_size[RUNTIME_MAX_DEVICES];
 
 static bool flags_are_valid(unsigned flags)
 {
@@ -242,9 +245,7 @@ static int set_flags(int device, unsigned flags)
 {
     if (!flags_are_valid(flags))
         return cudaErrorInvalidValue;
-    if (device < RUNTIME_MAX_DEVICES)
-        atomic_store_explicit(&device_flags[device], flags, memory_order_relaxed);
-    return cudaSuccess;
+    return core_context_set_flags(core_context_primary(device), flags);
 }
 
 static int set_current_flags(unsigned flags)
@@ -254,8 +255,8 @@ static int set_current_flags(unsigned flags)
         return error;
     if ((error = set_flags(runtime_device(), flags)))
         return error;
-    int device; /* since CUDA 12 the device is initialised with them at once */
-    return FLYT_CUDART >= 12 ? runtime_enter(&device) : cudaSuccess;
+    core_context *context; /* since CUDA 12 the device is initialised with them at once */
+    return FLYT_CUDART >= 12 ? runtime_enter(&context) : cudaSuccess;
 }
 
 static int get_flags(unsigned *flags)
@@ -265,9 +266,10 @@ static int get_flags(unsigned *flags)
         return error;
     if (!flags)
         return cudaErrorInvalidValue;
-    int device = runtime_device();
-    *flags = FLAG_MAP_HOST |
-             (device < RUNTIME_MAX_DEVICES ? atomic_load_explicit(&device_flags[device], memory_order_relaxed) : 0);
+    struct core_context_info info;
+    if ((error = core_context_info(core_context_primary(runtime_device()), &info)))
+        return error;
+    *flags = FLAG_MAP_HOST | info.flags;
     return cudaSuccess;
 }
 
@@ -285,7 +287,8 @@ static int init_device(int device, unsigned flags, unsigned options)
         return cudaErrorInvalidValue;
     if (options & OPTION_FLAGS_VALID && (error = set_flags(device, flags)))
         return error;
-    return core_device_active(device) ? cudaSuccess : core_device_activate(device);
+    core_context *context;
+    return runtime_retain(device, &context);
 }
 
 cudaError_t runtime_cudaInitDevice(int device, unsigned flags, unsigned options)
@@ -296,8 +299,8 @@ cudaError_t runtime_cudaInitDevice(int device, unsigned flags, unsigned options)
 
 static int preference_set(atomic_uint *table, unsigned value, unsigned greatest)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context), device = runtime_current();
     if (error)
         return error;
     if (value > greatest)
@@ -309,8 +312,8 @@ static int preference_set(atomic_uint *table, unsigned value, unsigned greatest)
 
 static int preference_get(const atomic_uint *table, unsigned *value)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context), device = runtime_current();
     if (error)
         return error;
     if (!value)
@@ -347,9 +350,9 @@ cudaError_t runtime_cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config)
 
 static int synchronize(void)
 {
-    int device;
-    int error = runtime_enter(&device);
-    return runtime_waited(error ? error : core_device_synchronize(device));
+    core_context *context;
+    int error = runtime_enter(&context);
+    return runtime_waited(error ? error : core_context_synchronize(context));
 }
 
 static int reset(void)
@@ -358,31 +361,32 @@ static int reset(void)
     if (error)
         return runtime_return(error);
     int device = runtime_device();
-    if (device < RUNTIME_MAX_DEVICES) {
-        atomic_store_explicit(&device_flags[device], 0, memory_order_relaxed);
+    core_context *primary = core_context_primary(device);
+    core_context_set_flags(primary, 0);
+    if (device < RUNTIME_MAX_DEVICES)
         atomic_store_explicit(&cache_preference[device], 0, memory_order_relaxed);
-    }
-    return runtime_waited(core_device_active(device) ? core_device_reset(device) : core_sticky());
+    runtime_released(device);
+    return runtime_waited(core_context_active(primary) ? core_context_reset(primary) : core_sticky());
 }
 
 enum { LIMIT_LAST = 6 };
 
 static int get_limit(size_t *value, unsigned limit)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (!error && (!value || limit > LIMIT_LAST))
         error = cudaErrorInvalidValue;
-    return runtime_waited(error ? error : core_limit_get(device, (int)limit, value));
+    return runtime_waited(error ? error : core_limit_get(context, (int)limit, value));
 }
 
 static int set_limit(unsigned limit, size_t value)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (!error && limit > LIMIT_LAST)
         error = cudaErrorInvalidValue;
-    return runtime_waited(error ? error : core_limit_set(device, (int)limit, value));
+    return runtime_waited(error ? error : core_limit_set(context, (int)limit, value));
 }
 
 cudaError_t runtime_cudaDeviceSynchronize(void) { return synchronize(); }

@@ -5,8 +5,8 @@ enum { EVENT_BLOCKING = 1, EVENT_NO_TIMING = 2, EVENT_INTERPROCESS = 4, EVENT_FL
 
 static int create(core_event *event, unsigned flags)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!event || flags & ~(unsigned)EVENT_FLAGS_KNOWN || (flags & EVENT_INTERPROCESS && !(flags & EVENT_NO_TIMING)))
@@ -15,13 +15,13 @@ static int create(core_event *event, unsigned flags)
         core_unsupported("cudaEventCreateWithFlags(cudaEventInterprocess)");
         return cudaErrorNotSupported;
     }
-    return core_event_create(device, flags, event);
+    return core_event_create(context, flags, event);
 }
 
 static int destroy(core_event event)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     return event ? core_event_destroy(event) : cudaErrorInvalidResourceHandle;
@@ -37,14 +37,14 @@ cudaError_t runtime_cudaEventDestroy(cudaEvent_t event) { return runtime_return(
 
 static int record(core_event event, core_stream stream, unsigned flags)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return runtime_return(error);
     if (!event)
         return runtime_return(cudaErrorInvalidResourceHandle);
     return runtime_return(flags & ~(unsigned)RECORD_FLAGS_KNOWN ? cudaErrorInvalidValue
-                                                                : core_event_record(device, event, stream, flags));
+                                                                : core_event_record(context, event, stream, flags));
 }
 
 cudaError_t runtime_cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return record(event, stream, 0); }
@@ -55,8 +55,8 @@ cudaError_t runtime_cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t str
 
 static int query(core_event event)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     return event ? core_event_query(event) : cudaErrorInvalidResourceHandle;
@@ -64,8 +64,8 @@ static int query(core_event event)
 
 static int synchronize(core_event event)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     return event ? core_event_synchronize(event) : cudaErrorInvalidResourceHandle;
@@ -73,8 +73,8 @@ static int synchronize(core_event event)
 
 static int elapsed(float *milliseconds, core_event start, core_event end)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!milliseconds)

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool dimensions_fit(int device, const dim3 *grid, const dim3 *block)
+static bool dimensions_fit(const dim3 *grid, const dim3 *block)
 {
     struct runtime_limits space;
-    const struct runtime_limits *limits = runtime_limits(device, &space);
+    const struct runtime_limits *limits = runtime_limits(runtime_current(), &space);
     if (!grid->x || !grid->y || !grid->z || !block->x || !block->y || !block->z)
         return false;
     if (grid->x > limits->grid[0] || grid->y > limits->grid[1] || grid->z > limits->grid[2])
@@ -35,20 +35,20 @@ void runtime_read_launch_blocking(void)
 /* `launch` comes with everything but function, grid and block. */
 static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *launch)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (!error)
         error = runtime_function(key, &launch->function);
-    if (!error && !dimensions_fit(device, &grid, &block))
+    if (!error && !dimensions_fit(&grid, &block))
         error = cudaErrorInvalidConfiguration;
     if (error)
         return runtime_return(error);
     launch->grid[0] = grid.x, launch->grid[1] = grid.y, launch->grid[2] = grid.z;
     launch->block[0] = block.x, launch->block[1] = block.y, launch->block[2] = block.z;
-    error = core_launch(device, launch);
+    error = core_launch(context, launch);
     if (LIKELY(!launches_block))
         return runtime_return(error);
-    return runtime_waited(error ? error : core_stream_synchronize(device, launch->stream));
+    return runtime_waited(error ? error : core_stream_synchronize(context, launch->stream));
 }
 
 cudaError_t runtime_cudaLaunchKernel(const void *key, dim3 grid, dim3 block, void **arguments, size_t shared,
@@ -81,8 +81,8 @@ enum { ATTRIBUTES_MAX = 32 };
 
 static int launch_extended(const cudaLaunchConfig_t *config, const void *key, void **arguments, bool per_thread)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return runtime_return(error);
     if (!config || config->numAttrs > ATTRIBUTES_MAX || (config->numAttrs && !config->attrs))

@@ -7,15 +7,15 @@
 /* What is known of a kernel on the current device; `out` is where the caller wants it. */
 static int describe(const void *key, const void *out, const struct core_function_info **info)
 {
-    int device;
+    core_context *context;
     core_function *function;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!out)
         return cudaErrorInvalidValue;
     error = runtime_function(key, &function);
-    return error ? error : core_function_info(device, function, info);
+    return error ? error : core_function_info(context, function, info);
 }
 
 static int get_attributes(cudaFuncAttributes *out, const void *key)
@@ -48,20 +48,20 @@ static int get_attributes(cudaFuncAttributes *out, const void *key)
 /* cudaFuncAttribute and CUfunction_attribute agree from here to there; the others are not for setting. */
 enum { FUNCTION_ATTRIBUTE_FIRST = 8, FUNCTION_ATTRIBUTE_LAST = FLYT_CUDART >= 12 ? 15 : 9 };
 
-static int set_attribute(int device, const void *key, int attribute, int value)
+static int set_attribute(core_context *context, const void *key, int attribute, int value)
 {
     core_function *function;
     if (attribute < FUNCTION_ATTRIBUTE_FIRST || attribute > FUNCTION_ATTRIBUTE_LAST)
         return cudaErrorInvalidValue;
     int error = runtime_function(key, &function);
-    return error ? error : core_function_set(device, function, attribute, value);
+    return error ? error : core_function_set(context, function, attribute, value);
 }
 
 static int set_attribute_here(const void *key, int attribute, int value)
 {
-    int device;
-    int error = runtime_enter(&device);
-    return error ? error : set_attribute(device, key, attribute, value);
+    core_context *context;
+    int error = runtime_enter(&context);
+    return error ? error : set_attribute(context, key, attribute, value);
 }
 
 cudaError_t runtime_cudaFuncGetAttributes(cudaFuncAttributes *out, const void *key)
@@ -77,10 +77,11 @@ cudaError_t runtime_cudaFuncSetAttribute(const void *key, cudaFuncAttribute attr
 #if FLYT_CUDART >= 12
 static int set_attribute_for(const void *key, int attribute, int value, int device)
 {
+    core_context *context;
     int error = runtime_attach_device(device);
-    if (!error && !core_device_active(device))
-        error = core_device_activate(device);
-    return error ? error : set_attribute(device, key, attribute, value);
+    if (!error)
+        error = runtime_retain(device, &context);
+    return error ? error : set_attribute(context, key, attribute, value);
 }
 
 cudaError_t runtime_cudaKernelSetAttributeForDevice(cudaKernel_t key, cudaFuncAttribute attribute, int value,
@@ -92,22 +93,22 @@ cudaError_t runtime_cudaKernelSetAttributeForDevice(cudaKernel_t key, cudaFuncAt
 
 static int set_cache_config(const void *key, cudaFuncCache config)
 {
-    int device;
+    core_context *context;
     core_function *function;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (config > cudaFuncCachePreferEqual)
         return cudaErrorInvalidValue;
-    return (error = runtime_function(key, &function)) ? error : core_function_cache(device, function, (int)config);
+    return (error = runtime_function(key, &function)) ? error : core_function_cache(context, function, (int)config);
 }
 
 /* No GPU since compute capability 5 has a choice of bank sizes: checked, and without effect, as natively. */
 static int set_shared_config(const void *key, cudaSharedMemConfig config)
 {
-    int device;
+    core_context *context;
     core_function *function;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     return config > cudaSharedMemBankSizeEightByte ? cudaErrorInvalidValue : runtime_function(key, &function);

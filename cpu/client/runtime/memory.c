@@ -7,9 +7,9 @@
 
 static int allocate(void **pointer, size_t size)
 {
-    int device;
+    core_context *context;
     uint64_t address;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!pointer)
@@ -18,7 +18,7 @@ static int allocate(void **pointer, size_t size)
         *pointer = NULL;
         return cudaSuccess;
     }
-    if ((error = core_memory_allocate(device, size, &address)))
+    if ((error = core_memory_allocate(context, size, &address)))
         return error;
     *pointer = (void *)(uintptr_t)address;
     return cudaSuccess;
@@ -29,9 +29,9 @@ enum { PITCH_GRANULE = 512 };
 
 static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t rows)
 {
-    int device;
+    core_context *context;
     struct runtime_limits space;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!pointer || !pitch)
@@ -41,7 +41,7 @@ static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t row
         *pitch = 0;
         return cudaSuccess;
     }
-    if (width > runtime_limits(device, &space)->pitch)
+    if (width > runtime_limits(runtime_current(), &space)->pitch)
         return cudaErrorInvalidValue;
     size_t padded = (width + PITCH_GRANULE - 1) / PITCH_GRANULE * PITCH_GRANULE, size;
     if (__builtin_mul_overflow(padded, rows, &size))
@@ -68,8 +68,8 @@ static int allocate_3d(cudaPitchedPtr *out, cudaExtent extent)
 
 static int release(void *pointer)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error || !pointer)
         return error;
     return core_memory_free((uint64_t)(uintptr_t)pointer);
@@ -77,11 +77,11 @@ static int release(void *pointer)
 
 static int get_info(size_t *available, size_t *total)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
-    return available && total ? core_memory_info(device, available, total) : cudaErrorInvalidValue;
+    return available && total ? core_memory_info(context, available, total) : cudaErrorInvalidValue;
 }
 
 cudaError_t runtime_cudaMalloc(void **pointer, size_t size) { return runtime_return(allocate(pointer, size)); }
@@ -107,8 +107,8 @@ enum { HOST_ALLOCATE_KNOWN = 0x7, HOST_REGISTER_KNOWN = 0xF };
 
 static int host_allocate(void **pointer, size_t size, unsigned flags)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!pointer || flags & ~(unsigned)HOST_ALLOCATE_KNOWN)
@@ -122,15 +122,15 @@ static int host_allocate(void **pointer, size_t size, unsigned flags)
 
 static int host_release(void *pointer)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     return error || !pointer ? error : core_host_free(pointer);
 }
 
 static int host_register(void *pointer, size_t size, unsigned flags)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!pointer || !size || flags & ~(unsigned)HOST_REGISTER_KNOWN)
@@ -140,8 +140,8 @@ static int host_register(void *pointer, size_t size, unsigned flags)
 
 static int host_unregister(void *pointer)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     return pointer ? core_host_unregister(pointer) : cudaErrorInvalidValue;
@@ -149,9 +149,9 @@ static int host_unregister(void *pointer)
 
 static int host_device_pointer(void **out, void *pointer, unsigned flags)
 {
-    int device;
+    core_context *context;
     uint64_t address;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!out || !pointer || flags)
@@ -164,8 +164,8 @@ static int host_device_pointer(void **out, void *pointer, unsigned flags)
 
 static int host_flags(unsigned *flags, void *pointer)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     return flags && pointer ? core_host_flags(pointer, flags) : cudaErrorInvalidValue;

@@ -5,30 +5,30 @@ enum { OCCUPANCY_FLAGS_KNOWN = 1 };
 
 static int max_blocks(int *blocks, const void *key, int block_size, size_t shared, unsigned flags)
 {
-    int device;
+    core_context *context;
     core_function *function;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!blocks || block_size <= 0 || flags & ~(unsigned)OCCUPANCY_FLAGS_KNOWN)
         return cudaErrorInvalidValue;
     return (error = runtime_function(key, &function))
                ? error
-               : core_occupancy_blocks(device, function, block_size, shared, flags, blocks);
+               : core_occupancy_blocks(context, function, block_size, shared, flags, blocks);
 }
 
 static int available_shared(size_t *shared, const void *key, int blocks, int block_size)
 {
-    int device;
+    core_context *context;
     core_function *function;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!shared || blocks <= 0 || block_size <= 0)
         return cudaErrorInvalidValue;
     return (error = runtime_function(key, &function))
                ? error
-               : core_occupancy_shared(device, function, blocks, block_size, shared);
+               : core_occupancy_shared(context, function, blocks, block_size, shared);
 }
 
 cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *key, int block_size,

@@ -19,18 +19,18 @@ static int can_access(int *answer, int device, int peer)
     return cudaSuccess;
 }
 
-static int peer_of_current(int *device, int peer)
+static int peer_of_current(int peer)
 {
-    int error = runtime_enter(device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (!error)
         error = runtime_attach_device(peer);
-    return error ? error : peer == *device ? cudaErrorInvalidDevice : cudaSuccess;
+    return error ? error : peer == runtime_current() ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
 static int enable(int peer, unsigned flags)
 {
-    int device;
-    int error = peer_of_current(&device, peer);
+    int error = peer_of_current(peer);
     if (error)
         return error;
     return flags ? cudaErrorInvalidValue : cudaErrorPeerAccessUnsupported;
@@ -38,8 +38,7 @@ static int enable(int peer, unsigned flags)
 
 static int disable(int peer)
 {
-    int device;
-    int error = peer_of_current(&device, peer);
+    int error = peer_of_current(peer);
     return error ? error : cudaErrorPeerAccessNotEnabled;
 }
 

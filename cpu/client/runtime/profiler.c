@@ -3,8 +3,8 @@
 
 static int control(void)
 {
-    int device;
-    return runtime_enter(&device);
+    core_context *context;
+    return runtime_enter(&context);
 }
 
 cudaError_t runtime_cudaProfilerStart(void) { return runtime_local(control()); }

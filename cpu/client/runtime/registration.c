@@ -170,7 +170,7 @@ int runtime_function(const void *key, core_function **function)
     return LIKELY(*function != NULL) ? cudaSuccess : function_resolve(record, function);
 }
 
-int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size)
+int runtime_symbol(core_context *context, const void *key, uint64_t *address, size_t *size)
 {
     struct runtime_variable *record = registry_find(&variables, key);
     if (!record)
@@ -188,7 +188,7 @@ int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size)
             return error;
         atomic_store_explicit(&record->core, variable, memory_order_release);
     }
-    int error = core_variable_address(device, variable, address, size);
+    int error = core_variable_address(context, variable, address, size);
     return error == CORE_NOT_FOUND ? cudaErrorInvalidSymbol : error;
 }
 

@@ -7,7 +7,7 @@
  *
  * The exported functions are generated from cpu/api/runtime.api. Each calls its body, which is written by hand:
  *     cudaError_t runtime_cudaX(…) { return runtime_return(x(…)); }
- * where x() begins with runtime_enter(), which connects and makes the device's context as NVIDIA's lazy
+ * where x() begins with runtime_enter(), which connects and makes the device's primary context as NVIDIA's lazy
  * initialisation does, and runtime_return() records the error for cudaGetLastError. runtime_waited() also
  * delivers what earlier asynchronous work left behind; runtime_local() counts a call that needed no server.
  * The generated form for a per-thread default stream (_ptsz) calls the same body with that stream.
@@ -36,6 +36,7 @@ enum { RUNTIME_PENDING_INLINE = 2 };     /* a launch among the arguments of a la
 struct runtime_thread {
     int last_error;
     int device;                          /* 1 + current device; 0: none chosen yet */
+    core_context *context;               /* its primary context; NULL: not used by this thread yet */
     cudaStreamCaptureMode capture_mode;  /* global unless changed */
     unsigned pending;                    /* configurations pushed and not popped */
     struct runtime_configuration inline_pending[RUNTIME_PENDING_INLINE];
@@ -47,18 +48,24 @@ struct runtime_thread {
 extern _Thread_local struct runtime_thread runtime_thread
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-int runtime_enter_slow(int *device);
+int runtime_enter_slow(core_context **);
 
-/* The thread's device, with its context alive. The process's sticky error, when there is one, is the answer. */
-static inline int runtime_enter(int *device)
+/* The primary context of the thread's device, alive. The process's sticky error, when there is one, is the answer. */
+static inline int runtime_enter(core_context **context)
 {
-    int current = runtime_thread.device - 1;
-    if (LIKELY(current >= 0 && core_device_active(current))) {
-        *device = current;
-        return core_sticky();
+    core_context *current = runtime_thread.context;
+    if (LIKELY(current && !core_context_enter(current))) {
+        *context = current;
+        return cudaSuccess;
     }
-    return runtime_enter_slow(device);
+    return runtime_enter_slow(context);
 }
+/* The device that runtime_enter has found. */
+static inline int runtime_current(void) { return runtime_thread.device - 1; }
+/* The device's primary context, made if need be. This library becomes one of its owners, once. */
+int runtime_retain(int device, core_context **);
+/* It is no owner any more: the context has been, or will be, reset. */
+void runtime_released(int device);
 
 /* Connects only: for calls that ask about devices and make no context. */
 int runtime_attach(int *device_count);
@@ -123,7 +130,7 @@ int runtime_function(const void *key, core_function **);
 struct runtime_function *runtime_function_record(const void *key);
 struct runtime_variable *runtime_variable_record(const void *key);
 /* A variable's place on the device: 13 when there is none. */
-int runtime_symbol(int device, const void *key, uint64_t *address, size_t *size);
+int runtime_symbol(core_context *, const void *key, uint64_t *address, size_t *size);
 
 /* ---- launches (execution.c) ---- */
 
@@ -137,6 +144,6 @@ extern const struct trace_front runtime_front __attribute__((visibility("hidden"
 
 /* ---- copies (copy.c), used by memory, symbols and peer ---- */
 
-int runtime_copy(int device, core_stream, void *to, const void *from, size_t size, int kind, bool blocking);
+int runtime_copy(core_context *, core_stream, void *to, const void *from, size_t size, int kind, bool blocking);
 
 #endif

@@ -3,9 +3,9 @@
 
 static int set(const struct core_box *to, const cudaExtent *extent, int value, core_stream stream, bool blocking)
 {
-    int device;
+    core_context *context;
     struct runtime_limits space;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!extent->width || !extent->height || !extent->depth)
@@ -13,10 +13,10 @@ static int set(const struct core_box *to, const cudaExtent *extent, int value, c
     if (!to->address)
         return cudaErrorInvalidValue;
     if ((extent->height > 1 || extent->depth > 1) &&
-        (to->pitch < extent->width || to->pitch > runtime_limits(device, &space)->pitch))
+        (to->pitch < extent->width || to->pitch > runtime_limits(runtime_current(), &space)->pitch))
         return cudaErrorInvalidValue;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
-    return core_set(device, stream, to, &size, (uint8_t)value, 1, blocking);
+    return core_set(context, stream, to, &size, (uint8_t)value, 1, blocking);
 }
 
 static int set_linear(void *pointer, int value, size_t count, core_stream stream, bool blocking)

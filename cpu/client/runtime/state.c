@@ -56,16 +56,45 @@ static int first_device(void)
 
 int runtime_device(void) { return runtime_thread.device ? runtime_thread.device - 1 : first_device(); }
 
-int runtime_enter_slow(int *device)
+/* Of which primary contexts this library is an owner. */
+static atomic_bool retained[RUNTIME_MAX_DEVICES];
+
+static bool is_retained(int device, const core_context *primary)
+{
+    return device < RUNTIME_MAX_DEVICES && atomic_load_explicit(&retained[device], memory_order_acquire) &&
+           core_context_active(primary);
+}
+
+int runtime_retain(int device, core_context **context)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int error = cudaSuccess;
+    *context = core_context_primary(device);
+    if (is_retained(device, *context))
+        return cudaSuccess;
+    pthread_mutex_lock(&lock);
+    if (!is_retained(device, *context) && !(error = core_context_retain(*context)) && device < RUNTIME_MAX_DEVICES)
+        atomic_store_explicit(&retained[device], true, memory_order_release);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+void runtime_released(int device)
+{
+    if (device < RUNTIME_MAX_DEVICES)
+        atomic_store(&retained[device], false);
+}
+
+int runtime_enter_slow(core_context **context)
 {
     int error = core_in_host_function() ? cudaErrorNotPermitted : runtime_attach(NULL);
     if (error)
         return error;
     int wanted = runtime_device();
-    if (!core_device_active(wanted) && (error = core_device_activate(wanted)))
+    if ((error = runtime_retain(wanted, context)))
         return error;
     runtime_thread.device = wanted + 1;
-    *device = wanted;
+    runtime_thread.context = *context;
     return core_sticky();
 }
 

@@ -10,19 +10,19 @@ enum { STREAM_FLAGS_KNOWN = 1, WAIT_FLAGS_KNOWN = 1 };
 
 static int create(core_stream *stream, unsigned flags, int priority)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!stream || flags & ~(unsigned)STREAM_FLAGS_KNOWN)
         return cudaErrorInvalidValue;
-    return core_stream_create(device, flags, priority, stream);
+    return core_stream_create(context, flags, priority, stream);
 }
 
 static int destroy(core_stream stream)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     return stream <= CORE_STREAM_PER_THREAD ? cudaErrorInvalidResourceHandle : core_stream_destroy(stream);
@@ -43,16 +43,16 @@ cudaError_t runtime_cudaStreamDestroy(cudaStream_t stream) { return runtime_retu
 
 static int synchronize(core_stream stream)
 {
-    int device;
-    int error = runtime_enter(&device);
-    return error ? error : core_stream_synchronize(device, stream);
+    core_context *context;
+    int error = runtime_enter(&context);
+    return error ? error : core_stream_synchronize(context, stream);
 }
 
 static int query(core_stream stream)
 {
-    int device;
-    int error = runtime_enter(&device);
-    return error ? error : core_stream_query(device, stream);
+    core_context *context;
+    int error = runtime_enter(&context);
+    return error ? error : core_stream_query(context, stream);
 }
 
 cudaError_t runtime_cudaStreamSynchronize(cudaStream_t stream) { return runtime_waited(synchronize(stream)); }
@@ -60,11 +60,11 @@ cudaError_t runtime_cudaStreamQuery(cudaStream_t stream) { return runtime_waited
 
 static int wait_event(core_stream stream, core_event event, unsigned flags)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
-    return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? cudaErrorInvalidValue : core_stream_wait(device, stream, event, flags);
+    return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? cudaErrorInvalidValue : core_stream_wait(context, stream, event, flags);
 }
 
 cudaError_t runtime_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
@@ -76,11 +76,11 @@ cudaError_t runtime_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, 
 
 static int info(core_stream stream, const void *out, struct core_stream_info *filled)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
-    return out ? core_stream_info(device, stream, filled) : cudaErrorInvalidValue;
+    return out ? core_stream_info(context, stream, filled) : cudaErrorInvalidValue;
 }
 
 static int get_flags(core_stream stream, unsigned *flags)
@@ -209,8 +209,8 @@ static void run_host_work(void *data, int status)
 
 static int add_host_work(struct host_work work, unsigned flags)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (flags || (!work.callback && !work.function))
@@ -219,7 +219,7 @@ static int add_host_work(struct host_work work, unsigned flags)
     if (!kept)
         return cudaErrorMemoryAllocation;
     *kept = work;
-    if ((error = core_host_function(device, work.stream, run_host_work, kept, work.callback != NULL)))
+    if ((error = core_host_function(context, work.stream, run_host_work, kept, work.callback != NULL)))
         free(kept);
     return error;
 }

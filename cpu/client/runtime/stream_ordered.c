@@ -7,28 +7,28 @@
  */
 #include "cpu/client/runtime/runtime.h"
 
-static int check_stream(int device, core_stream stream)
+static int check_stream(core_context *context, core_stream stream)
 {
     struct core_stream_info info;
-    return core_stream_info(device, stream, &info);
+    return core_stream_info(context, stream, &info);
 }
 
 static int allocate(void **pointer, size_t size, core_stream stream)
 {
-    int device;
+    core_context *context;
     uint64_t address;
-    int error = runtime_enter(&device);
+    int error = runtime_enter(&context);
     if (error)
         return error;
     if (!pointer)
         return cudaErrorInvalidValue;
-    if ((error = check_stream(device, stream)))
+    if ((error = check_stream(context, stream)))
         return error;
     if (size == 0) {
         *pointer = NULL;
         return cudaSuccess;
     }
-    if ((error = core_memory_allocate(device, size, &address)))
+    if ((error = core_memory_allocate(context, size, &address)))
         return error;
     *pointer = (void *)(uintptr_t)address;
     return cudaSuccess;
@@ -36,10 +36,10 @@ static int allocate(void **pointer, size_t size, core_stream stream)
 
 static int release(void *pointer, core_stream stream)
 {
-    int device;
-    int error = runtime_enter(&device);
+    core_context *context;
+    int error = runtime_enter(&context);
     if (!error)
-        error = check_stream(device, stream);
+        error = check_stream(context, stream);
     if (error || !pointer)
         return error;
     return core_memory_free((uint64_t)(uintptr_t)pointer);

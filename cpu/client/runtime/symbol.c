@@ -2,18 +2,18 @@
    image. */
 #include "cpu/client/runtime/runtime.h"
 
-static int find(int *device, const void *symbol, uint64_t *address, size_t *size)
+static int find(core_context **context, const void *symbol, uint64_t *address, size_t *size)
 {
-    int error = runtime_enter(device);
-    return error ? error : runtime_symbol(*device, symbol, address, size);
+    int error = runtime_enter(context);
+    return error ? error : runtime_symbol(*context, symbol, address, size);
 }
 
 static int get_address(void **pointer, const void *symbol)
 {
-    int device;
+    core_context *context;
     uint64_t address;
     size_t size;
-    int error = find(&device, symbol, &address, &size);
+    int error = find(&context, symbol, &address, &size);
     if (error)
         return error;
     if (!pointer)
@@ -24,10 +24,10 @@ static int get_address(void **pointer, const void *symbol)
 
 static int get_size(size_t *out, const void *symbol)
 {
-    int device;
+    core_context *context;
     uint64_t address;
     size_t size;
-    int error = find(&device, symbol, &address, &size);
+    int error = find(&context, symbol, &address, &size);
     if (error)
         return error;
     if (!out)
@@ -48,16 +48,16 @@ cudaError_t runtime_cudaGetSymbolSize(size_t *size, const void *symbol)
 
 /* The part of the symbol that is meant, or an error. `one_way`: the other kind that is allowed beside device to device
    and default. */
-static int part(int *device, const void *symbol, size_t count, size_t offset, int kind, int one_way, void **place)
+static int part(core_context **context, const void *symbol, size_t count, size_t offset, int kind, int one_way, void **place)
 {
     uint64_t address;
     size_t size;
-    int error = runtime_enter(device);
+    int error = runtime_enter(context);
     if (error)
         return error;
     if (kind != one_way && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
-    if ((error = runtime_symbol(*device, symbol, &address, &size)))
+    if ((error = runtime_symbol(*context, symbol, &address, &size)))
         return error;
     if (offset > size || count > size - offset)
         return cudaErrorInvalidValue;
@@ -68,19 +68,19 @@ static int part(int *device, const void *symbol, size_t count, size_t offset, in
 static int copy_to(const void *symbol, const void *from, size_t count, size_t offset, int kind, core_stream stream,
                    bool blocking)
 {
-    int device;
+    core_context *context;
     void *place;
-    int error = part(&device, symbol, count, offset, kind, cudaMemcpyHostToDevice, &place);
-    return error ? error : runtime_copy(device, stream, place, from, count, kind, blocking);
+    int error = part(&context, symbol, count, offset, kind, cudaMemcpyHostToDevice, &place);
+    return error ? error : runtime_copy(context, stream, place, from, count, kind, blocking);
 }
 
 static int copy_from(void *to, const void *symbol, size_t count, size_t offset, int kind, core_stream stream,
                      bool blocking)
 {
-    int device;
+    core_context *context;
     void *place;
-    int error = part(&device, symbol, count, offset, kind, cudaMemcpyDeviceToHost, &place);
-    return error ? error : runtime_copy(device, stream, to, place, count, kind, blocking);
+    int error = part(&context, symbol, count, offset, kind, cudaMemcpyDeviceToHost, &place);
+    return error ? error : runtime_copy(context, stream, to, place, count, kind, blocking);
 }
 
 cudaError_t runtime_cudaMemcpyToSymbol(const void *symbol, const void *from, size_t count, size_t offset,

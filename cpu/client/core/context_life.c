@@ -1,0 +1,192 @@
+/*
+ * context_life.c: how contexts begin and end.
+ *
+ * A primary context exists while somebody retains it. Its structure stays the same one over its lives, and `generation` counts
+ * them: what was made in an earlier life is not found any more.
+ */
+#include "cpu/common/lock.h"
+#include "host.h"
+
+enum { ASSERT_FAILED = 710 };
+
+/* ---- beginning ---- */
+
+static int begin(core_context *c)
+{
+    FLYT_ASSERT_HELD(&c->lock);
+    int code, device = device_find(c->device)->wire;
+    if (c->primary) {
+        context_retain_args args = { .context = c->wire, .device = device };
+        code = wire_plain(FLYT_CONTEXT_RETAIN, (xdrproc_t)xdr_context_retain_args, &args);
+    } else {
+        context_create_args args = { .context = c->wire, .device = device, .flags = c->flags };
+        code = wire_plain(FLYT_CONTEXT_CREATE, (xdrproc_t)xdr_context_create_args, &args);
+    }
+    if (code)
+        return code;
+    context_begins(c);
+    returned_settle_others(c);
+    return CORE_OK;
+}
+
+int core_context_retain(core_context *c)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!c || !c->primary)
+        return CORE_INVALID_CONTEXT;
+    pthread_mutex_lock(&c->lock);
+    if (!atomic_load(&c->live))
+        code = begin(c);
+    if (!code)
+        c->owners++;
+    pthread_mutex_unlock(&c->lock);
+    return code;
+}
+
+int core_context_create(int device, unsigned flags, core_context **out)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!device_find(device))
+        return CORE_INVALID_DEVICE;
+    core_context *c = context_take(device);
+    if (!c)
+        return CORE_OUT_OF_MEMORY;
+    pthread_mutex_lock(&c->lock);
+    c->flags = flags;
+    code = begin(c);
+    pthread_mutex_unlock(&c->lock);
+    if (code)
+        context_spare(c);
+    *out = code ? NULL : c;
+    return code;
+}
+
+/* ---- ending ---- */
+
+static void forget(core_context *c)
+{
+    outs_wait_context(c, UINT64_MAX);
+    context_ends(c);
+    event_forget_context(c);
+    stream_forget_context(c);
+    code_forget_context(c);
+    address_forget_context(c);
+    memory_forget_context(c);
+    chunks_forget_context(c);
+}
+
+/* procedure: one of those that end a context. */
+static int end(core_context *c, uint32_t procedure)
+{
+    FLYT_ASSERT_HELD(&c->lock);
+    context_args args = { .context = c->wire };
+    int code = wire_plain(procedure, (xdrproc_t)xdr_context_args, &args);
+    if (code == ASSERT_FAILED && procedure == FLYT_CONTEXT_RESET)
+        code = CORE_OK;
+    if (!code)
+        forget(c);
+    return code;
+}
+
+/* Before the lock is taken: the server waits for the work too, but knows nothing of copies that functions of ours will yet send
+   (copy.c). */
+static void settle(core_context *c)
+{
+    if (!core_sticky() && atomic_load(&c->live))
+        context_settle(c);
+}
+
+/* An assert is cleared by a reset; the other errors that stay, stay, and native answers the reset with them. */
+int core_context_reset(core_context *c)
+{
+    CANCEL_DEFERRED;
+    int code = core_attach();
+    if (code)
+        return code;
+    int sticky = core_sticky();
+    if (sticky && sticky != ASSERT_FAILED)
+        return sticky;
+    if (!c || !c->primary)
+        return CORE_INVALID_CONTEXT;
+    settle(c);
+    pthread_mutex_lock(&c->lock);
+    if (atomic_load(&c->live) && !(code = end(c, FLYT_CONTEXT_RESET))) {
+        int assert_failed = ASSERT_FAILED;
+        c->owners = 0;
+        atomic_compare_exchange_strong(&core_session.sticky, &assert_failed, 0);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return code;
+}
+
+int core_context_release(core_context *c)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!c || !c->primary)
+        return CORE_INVALID_CONTEXT;
+    settle(c);
+    pthread_mutex_lock(&c->lock);
+    if (!c->owners)
+        code = CORE_INVALID_CONTEXT;
+    else if (c->owners > 1 || !(code = end(c, FLYT_CONTEXT_RELEASE)))
+        c->owners--;
+    pthread_mutex_unlock(&c->lock);
+    return code;
+}
+
+int core_context_destroy(core_context *c)
+{
+    CANCEL_DEFERRED;
+    int code = core_context_check(c);
+    if (code || (code = core_enter()))
+        return code;
+    if (c->primary)
+        return CORE_INVALID_CONTEXT;
+    settle(c);
+    pthread_mutex_lock(&c->lock);
+    code = atomic_load(&c->live) ? end(c, FLYT_CONTEXT_DESTROY) : CORE_CONTEXT_DESTROYED;
+    pthread_mutex_unlock(&c->lock);
+    if (!code)
+        context_spare(c);
+    return code;
+}
+
+/* ---- questions ---- */
+
+int core_context_info(const core_context *c, struct core_context_info *out)
+{
+    CANCEL_DEFERRED;
+    int code = core_attach();
+    if (code)
+        return code;
+    if (!c)
+        return CORE_INVALID_CONTEXT;
+    pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&c->lock);
+    *out = (struct core_context_info){ .device = c->device, .flags = c->flags, .primary = c->primary, .active = atomic_load(&c->live),
+                                       .owners = c->owners, .id = (uint64_t)c->wire + 1 };
+    pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&c->lock);
+    return CORE_OK;
+}
+
+int core_context_set_flags(core_context *c, unsigned flags)
+{
+    CANCEL_DEFERRED;
+    int code = core_attach();
+    if (code)
+        return code;
+    if (!c)
+        return CORE_INVALID_CONTEXT;
+    pthread_mutex_lock(&c->lock);
+    c->flags = flags;
+    pthread_mutex_unlock(&c->lock);
+    return CORE_OK;
+}

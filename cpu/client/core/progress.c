@@ -1,0 +1,106 @@
+/*
+ * progress.c: what the server has said of streams: up to which of their calls everything has ended. And the directory of streams by
+ * wire id, in which a reply's numbers find them.
+ *
+ * An id is used again only when a reply has come to a call that was sent after the STREAM_DESTROY (stream.c), so that no completed
+ * number of the old stream can be taken for the new one's. That holds for the published numbers too: the server sets an id's word
+ * to 0 when it serves the STREAM_DESTROY, and writes no number of that stream after it. The legacy streams count on for ever.
+ *
+ * Shared memory has a word for each of the first ids, where the server publishes the stream's completed number. It does so
+ * only while no error waits to be told: what is published has ended well, and nobody need ask.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+enum { CHUNK = 256, CHUNKS = 4096 };
+
+struct chunk { struct stream *_Atomic at[CHUNK]; };
+
+static struct chunk *_Atomic directory[CHUNKS];             /* by wire id, above FLYT_FIRST_STREAM */
+static struct rpc_shared_memory shared;                     /* numbers NULL: none are published */
+static _Atomic uint64_t unpublished;                        /* stays 0 */
+
+void progress_open(void)
+{
+    rpc_client_shared_memory(core_session.client, &shared);
+}
+
+_Atomic uint64_t *progress_published(flyt_id wire)
+{
+    return shared.numbers && wire < shared.number_count ? &shared.numbers[wire] : &unpublished;
+}
+
+static bool raise_to(atomic_uint_fast64_t *value, uint64_t to)
+{
+    uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+    while (now < to)
+        if (atomic_compare_exchange_weak(value, &now, to))
+            return true;
+    return false;
+}
+
+void stream_ended(struct stream *s, uint64_t number)
+{
+    if (raise_to(&s->done, number))
+        wire_heard();
+}
+
+void stream_finished(struct stream *s, uint64_t number)
+{
+    stream_ended(s, number);
+    raise_to(&s->heard, number);
+}
+
+bool stream_is_published(const struct stream *s)
+{
+    return s->published != &unpublished;
+}
+
+/* The acquire pairs with the server's release: who learns here that a copy has ended may look at what it wrote into shared
+   memory. The other side may write anything there: a number that was never given out is not believed. */
+uint64_t stream_done(struct stream *s)
+{
+    uint64_t done = atomic_load(&s->done);
+    uint64_t said = atomic_load_explicit(s->published, memory_order_acquire);
+    if (said <= done || said > atomic_load(&s->numbered))
+        return done;
+    stream_ended(s, said);
+    return said;
+}
+
+/* ---- the directory ---- */
+
+static struct stream *by_wire(flyt_id wire)
+{
+    if (wire < FLYT_FIRST_STREAM) {
+        core_context *c = context_of_wire(wire);
+        return c ? &c->legacy : NULL;
+    }
+    uint32_t index = wire - FLYT_FIRST_STREAM;
+    struct chunk *chunk = index / CHUNK < CHUNKS ? atomic_load_explicit(&directory[index / CHUNK], memory_order_acquire) : NULL;
+    return chunk ? atomic_load_explicit(&chunk->at[index % CHUNK], memory_order_acquire) : NULL;
+}
+
+void stream_progress(flyt_id wire, uint64_t done)
+{
+    struct stream *s = by_wire(wire);
+    if (s && done <= atomic_load(&s->numbered))   /* more than was ever sent: not to be believed */
+        stream_ended(s, done);
+}
+
+bool progress_direct(flyt_id wire, struct stream *s)
+{
+    uint32_t index = wire - FLYT_FIRST_STREAM;
+    if (index / CHUNK >= CHUNKS)
+        return false;
+    struct chunk *chunk = atomic_load(&directory[index / CHUNK]);
+    if (!chunk) {
+        chunk = calloc(1, sizeof *chunk);
+        if (!chunk)
+            return false;
+        atomic_store_explicit(&directory[index / CHUNK], chunk, memory_order_release);
+    }
+    atomic_store_explicit(&chunk->at[index % CHUNK], s, memory_order_release);
+    return true;
+}

@@ -1,0 +1,206 @@
+/*
+ * rest.c: is what streams were given known to have ended? There are three questions: whether all of it has; whether what may run
+ * long or fail has (light); and whether what kernels printed has come, too (heard): a program's synchronisation asks the
+ * server after a launch though the work is known to have ended, because the text comes with the answer.
+ *
+ * The legacy stream waits for all blocking streams of its context, so these questions are asked about all of them with many a call.
+ * A context may have thousands of streams, mostly idle. So it keeps lists of those that may have work: `working`, and `unheard`. A
+ * stream enters both with a call, if it is not in them; it leaves one when somebody who asks finds it at rest.
+ *
+ * A stream enters under its own lock, in which its calls are numbered. Whoever finds it at rest tries that lock: if it is taken, the
+ * stream is just given a call, and stays in the list. So a call that is numbered meanwhile cannot be missed.
+ *
+ * Locks: stream.lock > lists.lock. lists.lock > stream.lock is only ever tried.
+ */
+#include "cpu/common/lock.h"
+#include "internal.h"
+
+static struct { pthread_mutex_t lock; } lists = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- one stream ---- */
+
+bool stream_alone_idle(struct stream *s)
+{
+    struct point p = stream_point(s);
+    return stream_done(s) >= p.number && !outs_pending(&p);
+}
+
+static bool alone_light(struct stream *s)
+{
+    return stream_done(s) >= atomic_load(&s->weighty);
+}
+
+static bool alone_heard(struct stream *s)
+{
+    return atomic_load(&s->heard) >= atomic_load(&s->weighty);
+}
+
+/* ---- the lists ---- */
+
+void rest_disturb(struct stream *s)
+{
+    FLYT_ASSERT_HELD(&s->lock);
+    bool blocking = stream_is_blocking(s);
+    pthread_mutex_lock(&lists.lock);
+    if (!list_linked(&s->working))
+        list_append(&s->context->working[blocking], &s->working);
+    if (!list_linked(&s->unheard))
+        list_append(&s->context->unheard[blocking], &s->unheard);
+    s->listed = true;
+    pthread_mutex_unlock(&lists.lock);
+}
+
+void rest_forget(struct stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&lists.lock);
+    list_remove(&s->working);
+    list_remove(&s->unheard);
+    s->listed = false;
+    pthread_mutex_unlock(&lists.lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* One of a stream's two lists, and the question whose answer lets the stream leave it. */
+struct kind { size_t link; bool (*at_rest)(struct stream *); };
+static const struct kind working = { offsetof(struct stream, working), stream_alone_idle };
+static const struct kind unheard = { offsetof(struct stream, unheard), alone_heard };
+
+static struct stream *stream_of(struct list *link, const struct kind *kind)
+{
+    return list_object(link, kind->link);
+}
+
+static void try_leave(struct stream *s, struct list *link, const struct kind *kind)
+{
+    FLYT_ASSERT_HELD(&lists.lock);
+    if (pthread_mutex_trylock(&s->lock))
+        return;
+    if (kind->at_rest(s)) {
+        list_remove(link);
+        s->listed = false;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Does the test say yes of all streams in the list? (Of those that are not in it, it does.) */
+static bool list_passes(struct list *list, const struct kind *kind, bool (*test)(struct stream *))
+{
+    struct list *next;
+    FLYT_ASSERT_HELD(&lists.lock);
+    for (struct list *link = list_first(list); link; link = next) {
+        struct stream *s = stream_of(link, kind);
+        next = list_next(list, link);
+        if (atomic_load(&s->token) && !test(s))
+            return false;
+        try_leave(s, link, kind);
+    }
+    return true;
+}
+
+/* All of a context's streams; blocking_only: those that the legacy stream waits for. */
+static bool all(core_context *c, bool blocking_only, bool (*test)(struct stream *))
+{
+    bool heard = test == alone_heard;
+    struct list *of = heard ? c->unheard : c->working;
+    const struct kind *kind = heard ? &unheard : &working;
+    if (atomic_load(&c->orphaned) > atomic_load(&c->idle_at) || !test(&c->legacy))
+        return false;
+    pthread_mutex_lock(&lists.lock);
+    bool yes = list_passes(&of[true], kind, test) && (blocking_only || list_passes(&of[false], kind, test));
+    pthread_mutex_unlock(&lists.lock);
+    return yes;
+}
+
+/* Under the stream's lock. The context's first `sent` calls have ended, and what kernels printed has come. */
+static bool ended_with(struct stream *s, uint64_t sent)
+{
+    FLYT_ASSERT_HELD(&s->lock);
+    if (s->counted > sent)
+        return false;
+    stream_finished(s, atomic_load(&s->sent));
+    return true;
+}
+
+static void list_ended(struct list *list, const struct kind *kind, uint64_t sent)
+{
+    struct list *next;
+    FLYT_ASSERT_HELD(&lists.lock);
+    for (struct list *link = list_first(list); link; link = next) {
+        struct stream *s = stream_of(link, kind);
+        next = list_next(list, link);
+        if (pthread_mutex_trylock(&s->lock))
+            continue;
+        if (ended_with(s, sent)) {
+            list_remove(link);
+            s->listed = false;
+        }
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void stream_context_ended(core_context *c, uint64_t sent)
+{
+    if (pthread_mutex_trylock(&c->legacy.lock) == 0) {
+        ended_with(&c->legacy, sent);
+        pthread_mutex_unlock(&c->legacy.lock);
+    }
+    pthread_mutex_lock(&lists.lock);
+    for (int blocking = 0; blocking < 2; blocking++) {
+        list_ended(&c->working[blocking], &working, sent);
+        list_ended(&c->unheard[blocking], &unheard, sent);
+    }
+    pthread_mutex_unlock(&lists.lock);
+}
+
+/* ---- the questions ---- */
+
+/* of_context: idle_at or heard_at. */
+static bool known(struct stream *s, const atomic_uint_fast64_t *of_context, bool (*test)(struct stream *))
+{
+    core_context *c = s->context;
+    if (atomic_load(of_context) >= atomic_load(&c->sent))
+        return true;
+    if (!test(s))
+        return false;
+    if (stream_is_legacy(s))
+        return all(c, true, test);
+    /* A blocking stream waits for what the legacy stream was given before. */
+    return !stream_is_blocking(s) || test(&c->legacy);
+}
+
+bool stream_known_idle(struct stream *s)
+{
+    return known(s, &s->context->idle_at, stream_alone_idle);
+}
+
+bool stream_known_light(struct stream *s)
+{
+    return known(s, &s->context->idle_at, alone_light);
+}
+
+bool stream_known_heard(struct stream *s)
+{
+    return known(s, &s->context->heard_at, alone_heard) && stream_known_idle(s);
+}
+
+bool stream_context_idle(core_context *c)
+{
+    return all(c, false, stream_alone_idle);
+}
+
+int stream_wait_for(struct stream *s)
+{
+    if (!core_perf.no_cache && stream_known_heard(s)) {
+        core_count_local();
+        return CORE_OK;
+    }
+    struct point point = stream_point(s);
+    stream_args args = { .stream = s->wire };
+    int code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
+    if (code)
+        return code;
+    stream_finished(s, point.number);
+    outs_wait(&point);
+    return CORE_OK;
+}
