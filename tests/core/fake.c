@@ -82,7 +82,6 @@ static void hello(rpc_request *r)
         devices[i].priority_greatest = -5;
         devices[i].attributes.attributes_val = attributes;
         devices[i].attributes.attributes_len = sizeof attributes / sizeof attributes[0];
-        fake.queues[i].device = i;
     }
     fake.window = WINDOW;
     void *taken = NULL;
@@ -105,19 +104,19 @@ static void map(rpc_request *r)
     uint64_t limit = fake_options.memory ? fake_options.memory : UINT64_C(1) << 30;
     bool aligned = a.address % GRANULARITY == 0 && a.size && a.piece && a.piece % GRANULARITY == 0 && a.size % a.piece == 0 &&
                    a.least && a.least % a.piece == 0 && a.least <= a.size;
-    if (fake_mapped[a.context] + a.size > limit)
+    if (fake_mapped[fake.context_device[a.context]] + a.size > limit)
         a.size = a.least;
     for (struct fake_piece *p = fake.pieces; p; p = p->next)
         if (a.address < p->address + p->size && p->address < a.address + a.size)
             aligned = false;
-    int result = !aligned ? 1 : fake_mapped[a.context] + a.size > limit ? 2 : 0;
+    int result = !aligned ? 1 : fake_mapped[fake.context_device[a.context]] + a.size > limit ? 2 : 0;
     if (!result) {
         for (uint64_t at = 0; at < a.size; at += a.piece) {
             struct fake_piece *p = malloc(sizeof *p);
-            *p = (struct fake_piece){ a.address + at, a.piece, (int)a.context, calloc(1, a.piece), fake.pieces };
+            *p = (struct fake_piece){ a.address + at, a.piece, a.context, calloc(1, a.piece), fake.pieces };
             fake.pieces = p;
         }
-        fake_mapped[a.context] += a.size;
+        fake_mapped[fake.context_device[a.context]] += a.size;
     }
     FAKE_REPLY(map_result, rpc_request_xid(r), result, .size = a.size);
 }
@@ -129,12 +128,12 @@ static void unmap(rpc_request *r)
     uint64_t found = 0;
     for (struct fake_piece **at = &fake.pieces; *at;) {
         struct fake_piece *p = *at;
-        if (p->address < a.address || p->address + p->size > a.address + a.size || p->device != (int)a.context) {
+        if (p->address < a.address || p->address + p->size > a.address + a.size || p->context != a.context) {
             at = &p->next;
             continue;
         }
         found += p->size;
-        fake_mapped[a.context] -= p->size;
+        fake_mapped[fake.context_device[a.context]] -= p->size;
         *at = p->next;
         free(p->bytes);
         free(p);
@@ -205,21 +204,43 @@ static void query(rpc_request *r, bool event)
     FAKE_REPLY(plain_result, rpc_request_xid(r), done ? 0 : 600);
 }
 
-static void reset_context(rpc_request *r)
+static void make_context(rpc_request *r)
+{
+    int device;
+    flyt_id context;
+    if (rpc_request_procedure(r) == FLYT_CONTEXT_RETAIN) {
+        context_retain_args a;
+        arguments(r, (xdrproc_t)xdr_context_retain_args, &a);
+        context = a.context;
+        device = a.device;
+    } else {
+        context_create_args a;
+        arguments(r, (xdrproc_t)xdr_context_create_args, &a);
+        context = a.context;
+        device = a.device;
+    }
+    if (context >= FLYT_MAX_CONTEXTS || device < 0 || device >= 8)
+        _exit(98);
+    fake.context_device[context] = device;
+    fake.queues[context].context = context;
+    FAKE_REPLY(plain_result, rpc_request_xid(r), 0);
+}
+
+static void end_context(rpc_request *r)
 {
     context_args a;
     arguments(r, (xdrproc_t)xdr_context_args, &a);
     for (struct fake_piece **at = &fake.pieces; *at;) {
         struct fake_piece *p = *at;
-        if (p->device != (int)a.context) {
+        if (p->context != a.context) {
             at = &p->next;
             continue;
         }
+        fake_mapped[fake.context_device[a.context]] -= p->size;
         *at = p->next;
         free(p->bytes);
         free(p);
     }
-    fake_mapped[a.context] = 0;
     FAKE_REPLY(plain_result, rpc_request_xid(r), 0);
 }
 
@@ -284,7 +305,7 @@ static void call(rpc_request *r)
         events(r);
         break;
     case FLYT_CONTEXT_SYNC:
-        wait_later(r, &fake.device_syncs, (xdrproc_t)xdr_context_args);
+        wait_later(r, &fake.context_syncs, (xdrproc_t)xdr_context_args);
         break;
     case FLYT_EVENT_SYNC:
         wait_later(r, &fake.event_syncs, (xdrproc_t)xdr_event_args);
@@ -298,7 +319,7 @@ static void call(rpc_request *r)
     case FLYT_STREAM_CREATE: {
         stream_create_args a;
         arguments(r, (xdrproc_t)xdr_stream_create_args, &a);
-        fake.queues[a.stream].device = (int)a.context;
+        fake.queues[a.stream].context = a.context;
         fake.queues[a.stream].done = fake.counted[a.stream] = 0;
         break;
     }
@@ -318,10 +339,13 @@ static void call(rpc_request *r)
         FAKE_REPLY(memory_info_result, xid, 0, .free = (UINT64_C(1) << 30) - fake_mapped[0], .total = UINT64_C(1) << 30);
         break;
     case FLYT_CONTEXT_RETAIN:
-        FAKE_REPLY(plain_result, xid, 0);
+    case FLYT_CONTEXT_CREATE:
+        make_context(r);
         break;
+    case FLYT_CONTEXT_RELEASE:
     case FLYT_CONTEXT_RESET:
-        reset_context(r);
+    case FLYT_CONTEXT_DESTROY:
+        end_context(r);
         break;
     case FLYT_IMAGE:
         FAKE_REPLY(image_result, xid, 0, .present = fake_calls[FLYT_IMAGE] > 1);

@@ -214,10 +214,10 @@ static void pop(struct fake_queue *q, bool counted)
     free(op);
 }
 
-static bool all_empty(int device)
+static bool all_empty(flyt_id context)
 {
     for (unsigned i = 0; i < FAKE_STREAMS; i++)
-        if (fake.queues[i].first && fake.queues[i].device == device)
+        if (fake.queues[i].first && fake.queues[i].context == context)
             return false;
     return true;
 }
@@ -236,8 +236,8 @@ void fake_advance(void)
             }
         }
     }
-    for (struct fake_op **at = &fake.device_syncs, *op; (op = *at);) {
-        if (!all_empty((int)op->a.context.context)) {
+    for (struct fake_op **at = &fake.context_syncs, *op; (op = *at);) {
+        if (!all_empty(op->a.context.context)) {
             at = &op->next;
             continue;
         }

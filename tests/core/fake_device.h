@@ -25,8 +25,8 @@ struct fake_op {
     struct fake_op *next;
 };
 
-struct fake_queue { struct fake_op *first, **last; uint64_t done; bool changed; int device; };
-struct fake_piece { uint64_t address, size; int device; uint8_t *bytes; struct fake_piece *next; };
+struct fake_queue { struct fake_op *first, **last; uint64_t done; bool changed; flyt_id context; };
+struct fake_piece { uint64_t address, size; flyt_id context; uint8_t *bytes; struct fake_piece *next; };
 struct fake_event { flyt_id stream; uint64_t number; };
 
 extern struct fake {
@@ -34,7 +34,8 @@ extern struct fake {
     rpc_listener      *listener;
     rpc_server        *server;
     struct fake_queue  queues[FAKE_STREAMS];
-    struct fake_op    *device_syncs;
+    int                context_device[FLYT_MAX_CONTEXTS];
+    struct fake_op    *context_syncs;
     struct fake_op    *event_syncs;
     struct fake_event  events[FAKE_STREAMS];
     struct { int kind; } functions[FAKE_STREAMS];

@@ -67,6 +67,64 @@ static core_stream stream_new(unsigned flags)
     return s;
 }
 
+/* ---- contexts ---- */
+
+static int fill_in(core_context *c, core_stream stream, uint64_t address, uint32_t count, uint32_t value)
+{
+    core_function *f;
+    if (!image)
+        CHECK(core_image_add(code, &image) == 0);
+    CHECK(core_function_add(image, "fill", &f) == 0);
+    return core_launch(c, &(struct core_launch){ .function = f, .stream = stream, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
+                                                 .arguments = (void *[]){ &address, &count, &value } });
+}
+
+static void wait_for_it(void *flag, int status)
+{
+    while (!status && !atomic_load((_Atomic int *)flag))
+        usleep(1000);
+}
+
+/* Two contexts of a device, beside its primary one, each with memory, code and streams of its own. */
+static void body_contexts(void)
+{
+    static _Atomic int go;
+    core_context *p = on(0), *c[2];
+    core_variable *v;
+    uint64_t a[2], table[2];
+    uint32_t got[1000];
+    size_t size;
+    core_stream held;
+    core_event event;
+    for (int i = 0; i < 2; i++) {
+        CHECK(core_context_create(0, 0, &c[i]) == 0 && core_memory_allocate(c[i], sizeof got, &a[i]) == 0);
+        CHECK(fill_in(c[i], 0, a[i], 1000, 10 + (uint32_t)i) == 0);
+        CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 && core_variable_address(c[i], v, &table[i], &size) == 0);
+    }
+    CHECK(a[0] != a[1] && table[0] != table[1]);
+    for (int i = 0; i < 2; i++)
+        CHECK(core_copy_out(c[i], 0, got, a[i], sizeof got, true) == 0 && got[999] == 10 + (uint32_t)i);
+    /* The legacy stream waits for the blocking streams of its own context only; an event orders across contexts. */
+    CHECK(core_stream_create(c[0], 0, 0, &held) == 0 && core_host_function(c[0], held, wait_for_it, &go, false) == 0);
+    CHECK(fill_in(c[0], held, a[0], 1000, 20) == 0 && core_event_create(c[0], 2, &event) == 0 && core_event_record(c[0], event, held, 0) == 0);
+    CHECK(core_stream_query(c[0], 0) == 600 && core_context_synchronize(c[1]) == 0 && core_context_synchronize(p) == 0);
+    CHECK(fill_in(c[1], 0, a[1], 10, 30) == 0 && core_stream_synchronize(c[1], 0) == 0 && core_stream_query(c[0], 0) == 600);
+    CHECK(core_stream_wait(c[1], 0, event, 0) == 0 && core_copy(c[1], 0, a[1], a[0], 400, false) == 0);
+    CHECK(core_stream_query(c[1], 0) == 600);
+    atomic_store(&go, 1);
+    CHECK(core_copy_out(c[1], 0, got, a[1], sizeof got, true) == 0 && got[0] == 20 && got[99] == 20 && got[100] == 11);
+    /* One ends, the others go on. */
+    CHECK(core_context_destroy(c[0]) == 0 && core_context_check(c[0]) == 709 && core_event_query(event) == 400);
+    CHECK(core_memory_free(a[0]) == 1 && fill_in(c[0], 0, a[0], 1, 1) == 709 && core_memory_free(a[1]) == 0);
+    CHECK(core_context_create(0, 0, &c[0]) == 0 && core_memory_allocate(c[0], 4096, &a[0]) == 0);
+    CHECK(fill_in(c[0], 0, a[0], 1000, 40) == 0 && core_copy_out(c[0], 0, got, a[0], 4000, true) == 0 && got[999] == 40);
+    CHECK(core_context_retain(p) == 0 && core_context_release(p) == 0 && core_context_check(p) == 0);
+    CHECK(core_context_release(p) == 0 && core_context_check(p) == 709 && core_context_synchronize(c[0]) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(core_context_destroy(c[i]) == 0);
+    CHECK(core_take_latched() == 0 && core_sticky() == 0 && fill(0, allocate(64), 16, 1) == 0 && core_context_synchronize(on(0)) == 0);
+}
+
 /* ---- everything once ---- */
 
 static void body_work(void)
@@ -412,6 +470,7 @@ static void body_forks(void)
 
 #define TEST(name, limit) static void name(void **unused) { (void)unused; assert_int_equal(isolated(body_##name, limit), 0); }
 TEST(work, 60)
+TEST(contexts, 60)
 TEST(held, 60)
 TEST(chain, 60)
 TEST(threads, 60)
@@ -463,7 +522,7 @@ static int server_start(const char *kind, const char *program)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work), cmocka_unit_test(held), cmocka_unit_test(chain), cmocka_unit_test(threads), cmocka_unit_test(random_programs),
+        cmocka_unit_test(work), cmocka_unit_test(contexts), cmocka_unit_test(held), cmocka_unit_test(chain), cmocka_unit_test(threads), cmocka_unit_test(random_programs),
         cmocka_unit_test(memory), cmocka_unit_test(fault), cmocka_unit_test(forever), cmocka_unit_test(forks),
     };
     if (argc < 2 || server_start(argv[1], argc > 2 ? argv[2] : "cricket-rpc-server")) {

@@ -133,7 +133,11 @@ int core_context_release(core_context *c)
         return code;
     if (!c || !c->primary)
         return CORE_INVALID_CONTEXT;
-    settle(c);
+    pthread_mutex_lock(&c->lock);
+    bool last = c->owners == 1;
+    pthread_mutex_unlock(&c->lock);
+    if (last)
+        settle(c);
     pthread_mutex_lock(&c->lock);
     if (!c->owners)
         code = CORE_INVALID_CONTEXT;

@@ -1,0 +1,126 @@
+/* A device's contexts. Each body in a process of its own. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "cpu/client/core/internal.h"
+#include "work.h"
+
+static int launch_in(core_context *context, const char *name, core_stream stream, void **arguments)
+{
+    return core_launch(context, &(struct core_launch){ .function = kernel(name), .stream = stream, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+                                                       .arguments = arguments });
+}
+
+/* A primary context has owners, and ends with the last of them. */
+static void body_primary(void)
+{
+    fake_start();
+    core_context *c = core_context_primary(0);
+    struct core_context_info info;
+    uint64_t a;
+    CHECK(c && c == core_context_primary(0) && c != core_context_primary(1) && !core_context_primary(2) && !core_context_primary(-1));
+    CHECK(core_context_check(c) == 709 && core_context_enter(c) == 709 && core_memory_allocate(c, 64, &a) == 709 && !core_context_active(c));
+    CHECK(core_context_release(c) == 201 && core_context_retain(NULL) == 201 && core_context_enter(NULL) == 201);
+    CHECK(core_context_set_flags(c, 4) == 0 && core_context_info(c, &info) == 0 && info.flags == 4 && !info.active && info.primary);
+    CHECK(core_context_retain(c) == 0 && core_context_retain(c) == 0 && fake_calls[FLYT_CONTEXT_RETAIN] == 1);
+    CHECK(core_context_info(c, &info) == 0 && info.owners == 2 && info.active && info.device == 0);
+    CHECK(core_memory_allocate(c, 64, &a) == 0 && core_context_release(c) == 0 && core_context_enter(c) == 0);
+    CHECK(core_context_release(c) == 0 && core_context_enter(c) == 709 && core_memory_free(a) == 1);
+    CHECK(fake_calls[FLYT_CONTEXT_RELEASE] == 1 && core_context_release(c) == 201);
+    /* A reset asks nobody; the next owner begins a new life. */
+    CHECK(core_context_retain(c) == 0 && core_context_retain(c) == 0 && core_context_reset(c) == 0);
+    CHECK(core_context_info(c, &info) == 0 && info.owners == 0 && !info.active && core_context_check(c) == 709);
+    CHECK(core_context_retain(c) == 0 && core_memory_allocate(c, 64, &a) == 0 && core_context_reset(c) == 0);
+    CHECK(core_context_destroy(c) == 709 && core_context_retain(c) == 0 && core_context_destroy(c) == 201);
+}
+
+/* What a program made up, or kept, is told apart and harms nothing. */
+static void body_handles(void)
+{
+    fake_start();
+    core_context *c = NULL, *d = NULL;
+    uint64_t a;
+    CHECK(core_context_create(7, 0, &c) == 101 && core_context_create(0, 0, &c) == 0 && c != core_context_primary(0));
+    core_context *const made_up[] = { NULL, (core_context *)1, (core_context *)(uintptr_t)0xDEADBEEF, (core_context *)((char *)c + 8),
+                                      (core_context *)&d, c + 1, c + 1000 };
+    for (unsigned i = 0; i < sizeof made_up / sizeof made_up[0]; i++)
+        CHECK(core_context_check(made_up[i]) == 201 && core_context_destroy(made_up[i]) == 201);
+    CHECK(core_context_check(c) == 0 && core_context_reset(c) == 201 && core_context_release(c) == 201);
+    CHECK(core_memory_allocate(c, 64, &a) == 0 && core_context_destroy(c) == 0);
+    CHECK(core_context_check(c) == 709 && core_context_destroy(c) == 709 && core_memory_allocate(c, 64, &a) == 709);
+    CHECK(core_context_synchronize(c) == 709 && core_stream_query(c, 0) == 709 && launch_in(c, "hold", 0, NULL) == 709);
+    /* Its structure serves the next one. */
+    CHECK(core_context_create(1, 0, &d) == 0 && core_memory_allocate(d, 64, &a) == 0 && core_context_synchronize(d) == 0);
+    struct core_context_info info;
+    CHECK(core_context_info(d, &info) == 0 && info.device == 1 && !info.primary);
+    CHECK(core_context_destroy(d) == 0);
+    for (int i = 0; i < 200; i++)
+        CHECK(core_context_create(i % 2, 0, &d) == 0 && core_context_destroy(d) == 0);
+    core_context *many[FLYT_MAX_CONTEXTS];
+    int count = 0;
+    while (core_context_create(0, 0, &many[count]) == 0)
+        count++;
+    CHECK(count == FLYT_MAX_CONTEXTS - 2);            /* two devices' primary contexts have their places */
+    while (count > 0)
+        CHECK(core_context_destroy(many[--count]) == 0);
+}
+
+/* Streams, events, memory and code belong to one context; what runs in another does not touch it. */
+static void body_apart(void)
+{
+    fake_start();
+    core_context *p = on(0), *c;
+    core_stream of_p, of_c;
+    core_event event;
+    uint64_t a, b;
+    uint32_t count = 4, value = 7, got[4];
+    struct core_range range;
+    CHECK(core_context_create(0, 0, &c) == 0 && core_memory_allocate(p, 64, &a) == 0 && core_memory_allocate(c, 64, &b) == 0 && a != b);
+    CHECK(core_address_lookup(b, &range) && range.context == c && range.device == 0);
+    CHECK(core_stream_create(p, 0, 0, &of_p) == 0 && core_stream_create(c, 0, 0, &of_c) == 0);
+    CHECK(launch_in(p, "hold", of_c, NULL) == 400 && launch_in(c, "hold", of_p, NULL) == 400);
+    CHECK(core_event_create(c, 2, &event) == 0 && core_event_record(p, event, of_p, 0) == 400 && core_event_record(c, event, 0, 0) == 0);
+    /* Work in one does not hold up the other. */
+    CHECK(launch_in(p, "hold", of_p, NULL) == 0 && core_stream_query(p, of_p) == 600);
+    CHECK(launch_in(c, "fill", 0, (void *[]){ &b, &count, &value }) == 0 && core_stream_synchronize(c, 0) == 0);
+    CHECK(core_copy_out(c, of_c, got, b, sizeof got, true) == 0 && got[3] == 7 && core_context_synchronize(c) == 0);
+    CHECK(core_event_query(event) == 0 && core_stream_query(p, of_p) == 600);
+    /* And the per-thread stream is another in each. */
+    struct core_stream_info one, other;
+    CHECK(core_stream_info(p, CORE_STREAM_PER_THREAD, &one) == 0 && core_stream_info(c, CORE_STREAM_PER_THREAD, &other) == 0);
+    CHECK(one.id != other.id && one.context == p && other.context == c);
+    /* With its context everything goes, and nothing else. */
+    CHECK(core_context_destroy(c) == 0 && core_event_query(event) == 400 && core_stream_query(p, of_c) == 400 && core_memory_free(b) == 1);
+    CHECK(core_stream_query(p, of_p) == 600);
+    fake_release();
+    CHECK(core_context_synchronize(p) == 0 && core_memory_free(a) == 0);
+    CHECK(core_context_create(0, 0, &c) == 0 && core_memory_allocate(c, 64, &b) == 0);
+    CHECK(launch_in(c, "fill", CORE_STREAM_PER_THREAD, (void *[]){ &b, &count, &value }) == 0);
+    CHECK(core_copy_out(c, CORE_STREAM_PER_THREAD, got, b, sizeof got, true) == 0 && got[0] == 7);
+}
+
+/* A synchronous copy returns early only while no other context could look at what it wrote. */
+static void body_early(void)
+{
+    fake_start();
+    core_context *p = on(0), *c;
+    uint64_t a;
+    static uint8_t bytes[1000];
+    CHECK(core_memory_allocate(p, sizeof bytes, &a) == 0 && core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0);
+    CHECK(fake_calls[FLYT_STREAM_SYNC] == 0 && core_context_create(0, 0, &c) == 0);
+    CHECK(core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 && fake_calls[FLYT_STREAM_SYNC] == 1);
+    CHECK(core_context_destroy(c) == 0 && core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 && fake_calls[FLYT_STREAM_SYNC] == 1);
+}
+
+TEST(contexts, body_primary, body_handles, body_apart, body_early)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(contexts) };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
