@@ -494,9 +494,6 @@ static int function_load(core_function *f, core_context *c, struct loaded_functi
 
 int code_function(core_context *c, core_function *f, struct loaded_function **out)
 {
-    int code = context_enter(c);
-    if (code)
-        return code;
     if (!f)
         return CORE_INVALID_HANDLE;
     struct function_table *table = atomic_load_explicit(&f->in, memory_order_acquire);
@@ -506,7 +503,7 @@ int code_function(core_context *c, core_function *f, struct loaded_function **ou
         return loaded->result;
     }
     pthread_mutex_lock(&f->image->load);
-    code = function_load(f, c, out);
+    int code = function_load(f, c, out);
     pthread_mutex_unlock(&f->image->load);
     return code;
 }

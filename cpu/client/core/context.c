@@ -1,12 +1,8 @@
 /*
- * context.c: contexts, and what is known of their work. context_life.c makes and ends them.
+ * context.c: contexts, and how they are found. context_life.c makes and ends them.
  *
  * Structures stand in a table and are never freed, so a call with a context that has ended meanwhile is harmless. A structure's place
  * is the context's id on the wire, whoever's it is. The first ones are the devices' primary contexts, by number of the device.
- *
- * `sent` counts the calls that gave a context work, `idle_at` is the count up to which all is known to have ended; where both
- * agree nothing needs to be waited for. A synchronisation of the program's goes by `heard_at`: with its answer comes what
- * kernels printed.
  */
 #include "cpu/common/lock.h"
 #include "internal.h"
@@ -33,7 +29,6 @@ int context_open(void)
     for (int i = 0; i < device_count(); i++) {
         pthread_mutex_init(&contexts[i].lock, NULL);
         context_set(&contexts[i], (flyt_id)i, i, true);
-        stream_open_context(&contexts[i]);
     }
     atomic_store(&table.count, (unsigned)device_count());
     return CORE_OK;
@@ -115,7 +110,6 @@ core_context *context_take(int device)
         c = &contexts[wire];
         pthread_mutex_init(&c->lock, NULL);
         context_set(c, wire, device, false);
-        stream_open_context(c);
         atomic_store(&table.count, wire + 1);
     }
     pthread_mutex_unlock(&table.lock);
@@ -144,86 +138,4 @@ void context_ends(core_context *c)
     atomic_fetch_sub(&table.live, 1);
     atomic_store(&c->idle_at, atomic_load(&c->sent));
     atomic_store(&c->heard_at, atomic_load(&c->sent));
-}
-
-/* ---- waiting ---- */
-
-static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
-{
-    uint64_t now = atomic_load(value);
-    while (now < to && !atomic_compare_exchange_weak(value, &now, to))
-        ;
-}
-
-bool context_known_idle(core_context *c)
-{
-    uint64_t sent = atomic_load(&c->sent);
-    if (atomic_load(&c->idle_at) >= sent)
-        return true;
-    if (!stream_context_idle(c))
-        return false;
-    raise_to(&c->idle_at, sent);
-    return true;
-}
-
-static int context_wait(core_context *c)
-{
-    uint64_t sent = atomic_load(&c->sent), serial = stream_serial();
-    context_args args = { .context = c->wire };
-    int code = wire_plain(FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &args);
-    if (code)
-        return code;
-    outs_wait_context(c, serial);
-    stream_context_ended(c, sent);
-    raise_to(&c->idle_at, sent);
-    raise_to(&c->heard_at, sent);
-    return CORE_OK;
-}
-
-int context_settle(core_context *c)
-{
-    return context_known_idle(c) ? CORE_OK : context_wait(c);
-}
-
-/* Always travels while anything was sent since: latched errors come back with the answer. */
-int core_context_synchronize(core_context *c)
-{
-    CANCEL_DEFERRED;
-    int code = context_enter(c);
-    if (code)
-        return code;
-    if (!core_perf.no_cache && atomic_load(&c->heard_at) >= atomic_load(&c->sent)) {
-        core_count_local();
-        return CORE_OK;
-    }
-    return context_wait(c);
-}
-
-/* ---- limits ---- */
-
-int core_limit_get(core_context *c, int limit, size_t *value)
-{
-    CANCEL_DEFERRED;
-    int code = context_enter(c);
-    if (code)
-        return code;
-    limit_args args = { .context = c->wire, .limit = limit };
-    limit_result result = { 0 };
-    code = wire_call(FLYT_LIMIT_GET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
-    *value = result.value;
-    xdr_free((xdrproc_t)xdr_limit_result, &result);
-    return code;
-}
-
-int core_limit_set(core_context *c, int limit, size_t value)
-{
-    CANCEL_DEFERRED;
-    int code = context_enter(c);
-    if (code)
-        return code;
-    limit_args args = { .context = c->wire, .limit = limit, .value = value };
-    limit_result result = { 0 };
-    code = wire_call(FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
-    xdr_free((xdrproc_t)xdr_limit_result, &result);
-    return code;
 }

@@ -58,6 +58,7 @@ int core_context_create(int device, unsigned flags, core_context **out)
     if (!c)
         return CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&c->lock);
+    stream_open_context(c);
     c->flags = flags;
     code = begin(c);
     pthread_mutex_unlock(&c->lock);

@@ -122,7 +122,7 @@ static int send_in(struct stream *s, uint64_t to, const void *from, size_t size,
         struct chunk *chunk = chunks_serve(size - at) ? chunk_take(size - at, true) : NULL;
         if (chunk) {
             part = smaller(size - at, CHUNK_SIZE);
-            host_function_throttle(s, 0);
+            throttle_enter(s, 0);
             code = send_chunk(s, to + at, (const uint8_t *)from + at, part, piece_of(size, PIECE_IN_LEAST), chunk);
             continue;
         }
@@ -131,7 +131,7 @@ static int send_in(struct stream *s, uint64_t to, const void *from, size_t size,
         copy_in_args args = { .stream = s->wire, .to = to + at, .data = { .kind = FLYT_BULK_INLINE } };
         args.data.flyt_bulk_u.bytes.bytes_len = (u_int)part;
         args.data.flyt_bulk_u.bytes.bytes_val = (char *)(uintptr_t)from + at;
-        host_function_throttle(s, part);
+        throttle_enter(s, part);
         code = stream_send(s, FLYT_COPY_IN, (xdrproc_t)xdr_copy_in_args, &args, STREAM_LIGHT, NULL);
         left = (struct span){ to + at + part, (const uint8_t *)from + at + part, size - at - part };
         if (part == CHUNK_SIZE)

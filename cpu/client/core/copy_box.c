@@ -87,7 +87,7 @@ static int send_chunk(struct stream *s, const struct core_box *to, const size_t 
     const struct core_box source = { chunk->address, part->width, part->height };
     copy_args behind = { .stream = s->wire, .mark = (uint64_t)(uintptr_t)chunk->mark };
     rows_pack((void *)(uintptr_t)chunk->address, from);
-    host_function_throttle(s, 0);
+    throttle_enter(s, 0);
     chunk_send(chunk, s->context);
     int code = copy_shared(s, &target, &source, part, false);
     int marked = stream_send(s, FLYT_COPY, (xdrproc_t)xdr_copy_args, &behind, STREAM_LIGHT, NULL);
@@ -112,7 +112,7 @@ static int send_in(struct stream *s, const struct core_box *to, const struct cor
         }
         struct chunk_in chunk = { .stream = s->wire, .to = wire_box(to, box_offset(to, origin)), .extent = wire_extent(&part),
                                   .from = rows_at(from, origin, &part) };
-        host_function_throttle(s, bytes_of(&part));
+        throttle_enter(s, bytes_of(&part));
         code = stream_send(s, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_chunk_in, &chunk, STREAM_LIGHT, NULL);
     }
     return code;

@@ -1,9 +1,6 @@
 /*
- * helper.c: the thread that keeps an EVENTS call outstanding, and so always has somebody read the connection.
- *
- * Usually one EVENTS call is out. When host functions have ended, another is sent at once to say so; the server
- * then answers the older one. So the calls form a queue: the thread attends the oldest, acts on its answer, and
- * sends a new one when none is left.
+ * helper.c: the thread that keeps an EVENTS call outstanding, and so always has somebody read the connection. It attends the oldest
+ * one (events.c), acts on its answer, and sends a new one when none is left.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -11,46 +8,6 @@
 
 #include "cpu/common/log.h"
 #include "internal.h"
-
-struct events_call {
-    struct wire_call    wire;
-    events_args         args;
-    events_result       result;
-    struct events_call *next;
-};
-
-static struct {
-    pthread_mutex_t     lock;
-    struct events_call *first, **last;
-    unsigned            acknowledged;
-} helper = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static bool events_send(const flyt_id *ids, unsigned count)
-{
-    struct events_call *call = calloc(1, sizeof *call);
-    if (!call)
-        return false;
-    pthread_mutex_lock(&helper.lock);
-    call->args.acknowledged = helper.acknowledged;
-    call->args.host_functions_done.host_functions_done_len = count;
-    call->args.host_functions_done.host_functions_done_val = (flyt_id *)(uintptr_t)ids;   /* read before submit returns */
-    wire_prepare(&call->wire, FLYT_EVENTS, (xdrproc_t)xdr_events_args, &call->args, (xdrproc_t)xdr_events_result, &call->result);
-    if (!helper.first)
-        helper.last = &helper.first;
-    *helper.last = call;
-    helper.last = &call->next;
-    wire_submit(&call->wire);                 /* under the lock: the queue is in the order sent */
-    pthread_mutex_unlock(&helper.lock);
-    rpc_client_flush(core_session.client);
-    return true;
-}
-
-void helper_tell_done(const flyt_id *ids, unsigned count)
-{
-    for (unsigned at = 0; at < count; at += FLYT_MAX_EVENTS)
-        if (!events_send(ids + at, count - at < FLYT_MAX_EVENTS ? count - at : FLYT_MAX_EVENTS))
-            session_lost(NULL, "no memory is left to tell the server that a host function has ended");
-}
 
 static void act(const flyt_event *event)
 {
@@ -80,16 +37,8 @@ static void *helper_run(void *unused)
     (void)unused;
     cancel_state_off();
     for (;;) {
-        pthread_mutex_lock(&helper.lock);
-        struct events_call *call = helper.first;
-        pthread_mutex_unlock(&helper.lock);
-        bool answered = wire_attend(&call->wire);
-        pthread_mutex_lock(&helper.lock);
-        if (answered)
-            helper.acknowledged = call->result.serial;
-        helper.first = call->next;
-        bool none_left = !helper.first;
-        pthread_mutex_unlock(&helper.lock);
+        struct events_call *call = events_oldest();
+        bool answered = wire_attend(&call->wire), none_left = events_ended(call, answered);
         /* The next call goes out first, so that the server can speak while we act. */
         if (answered && none_left && !events_send(NULL, 0))
             session_lost(NULL, "no memory is left to listen to the server");
@@ -101,10 +50,7 @@ static void *helper_run(void *unused)
         wire_print_texts();
         xdr_free((xdrproc_t)xdr_events_result, &call->result);
         free(call);
-        pthread_mutex_lock(&helper.lock);
-        none_left = !helper.first;
-        pthread_mutex_unlock(&helper.lock);
-        if (none_left)
+        if (!events_oldest())
             return NULL;                      /* the connection is gone */
     }
 }

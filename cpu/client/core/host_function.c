@@ -2,10 +2,6 @@
  * host_function.c: functions of the program that a stream runs in its turn. The server says when a function is
  * due; a thread of the core's runs them one after another and tells the server, which lets the stream go on.
  * The thread is started with the first function. All signals are blocked in it.
- *
- * What stands behind a host function waits on the server, which takes only so much and then nothing more from us, also
- * not what the function itself sends (a late copy, see copy.c). So no more than a part of that is sent while a
- * function is outstanding; then the sender waits for its stream, as it would in a driver whose queue is full.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -29,39 +25,13 @@ static struct {
     flyt_id  size, spare;
     flyt_id  first, last;             /* the queue of those that are due */
     bool     running;
-    atomic_uint outstanding;
-    atomic_size_t calls, bytes;       /* sent since functions are outstanding */
 } hosts = { .lock = PTHREAD_MUTEX_INITIALIZER, .due = PTHREAD_COND_INITIALIZER };
-
-enum { THROTTLE_CALLS = 16384, THROTTLE_BYTES = 32 << 20 };
-
-static _Thread_local bool host_thread;
-
-void host_function_throttle(struct stream *s, size_t bytes)
-{
-    if (!atomic_load_explicit(&hosts.outstanding, memory_order_relaxed) || host_thread)
-        return;
-    size_t calls = atomic_fetch_add(&hosts.calls, 1), sum = atomic_fetch_add(&hosts.bytes, bytes);
-    if (calls < THROTTLE_CALLS && sum + bytes <= THROTTLE_BYTES)
-        return;
-    stream_wait_for(s);                       /* what fails is latched, or the sender's own call finds it */
-    atomic_store(&hosts.calls, 0);
-    atomic_store(&hosts.bytes, 0);
-}
-
-static void function_ended(void)
-{
-    if (atomic_fetch_sub(&hosts.outstanding, 1) == 1) {
-        atomic_store(&hosts.calls, 0);
-        atomic_store(&hosts.bytes, 0);
-    }
-}
 
 static void *host_run(void *unused)
 {
     (void)unused;
     cancel_state_off();                       /* also where a function of the program cancels the thread that it runs in */
-    host_thread = true;
+    throttle_thread();
     pthread_mutex_lock(&hosts.lock);
     for (;;) {
         while (!hosts.first)
@@ -75,8 +45,8 @@ static void *host_run(void *unused)
             f.function(f.user, f.status);
         if (f.writes)
             outs_writer_ends();
-        function_ended();
-        helper_tell_done(&id, 1);             /* before the id may be used again */
+        throttle_ends();
+        events_tell_done(&id, 1);             /* before the id may be used again */
         pthread_mutex_lock(&hosts.lock);
         hosts.slots[id] = (struct host_function){ .next = hosts.spare };
         hosts.spare = id;
@@ -136,7 +106,7 @@ int host_function_put(struct stream *s, void (*function)(void *, int), void *use
         return CORE_OUT_OF_MEMORY;
     if (writes)
         outs_writer_begins();
-    atomic_fetch_add(&hosts.outstanding, 1);
+    throttle_begins();
     host_function_args args = { .stream = s->wire, .id = id };
     code = stream_send(s, FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args, &args, STREAM_WEIGHTY, NULL);
     if (!code)
@@ -159,11 +129,6 @@ void host_function_due(flyt_id id, int status)
         pthread_cond_signal(&hosts.due);
     }
     pthread_mutex_unlock(&hosts.lock);
-}
-
-bool core_in_host_function(void)
-{
-    return host_thread;
 }
 
 int core_host_function(core_context *c, core_stream stream, void (*function)(void *user, int status), void *user, bool on_error)

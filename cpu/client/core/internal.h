@@ -34,7 +34,7 @@ struct perf {
 void perf_parse(struct perf *, const char *text);
 extern struct perf core_perf;
 
-/* ---- session.c ---- */
+/* ---- state.c, session.c ---- */
 
 struct session {
     rpc_client *client;
@@ -57,6 +57,19 @@ void session_lost(void *unused, const char *reason);
 /* Gives the code back when another thread has said why the server is lost (the client manager is asked, for seconds at
    most): a program ends with the first error that it sees, and would take the reason with it. */
 int  session_loss_wait(int code);
+const char *session_loss_reason(void);                      /* empty: it is not lost */
+void session_loss_forget(void);                             /* the connection is made anew; no other thread knows the old one */
+bool session_becomes_child(void);                           /* in the child of a fork; false: there was no session */
+void session_closes(int code);                              /* every call gives the code from here on */
+/* What the lower files ask of higher ones. */
+struct session_top {
+    int  (*attach)(void);             /* connects; a result code */
+    void (*lost)(void);               /* the connection is: nobody waits on a lane any more */
+    void (*tell_why)(void);           /* after that; may wait for seconds */
+    void (*progress)(flyt_id stream, uint64_t done);        /* so says a reply's head */
+    int  (*round_trip)(void);         /* of FLYT_PERF=no_async */
+};
+extern const struct session_top session_top;
 extern int session_dead_seconds;      /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
 extern int session_connect_ms;
 
@@ -114,7 +127,6 @@ int  wire_send(uint32_t procedure, xdrproc_t encode, void *args);               
 int  wire_send_ready(uint32_t procedure, uint8_t *record, size_t size);     /* see rpc_client_submit_ready; not while stats_on */
 int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result); /* both */
 int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
-int  wire_round_trip(void);                                 /* of FLYT_PERF=no_async */
 uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
 uint64_t wire_confirmed(void);                              /* a serial that was answered, in time the greatest */
 /* When somebody was last told "not ready" by the server, since when nothing else, and what had been heard before that. */
@@ -131,11 +143,20 @@ void wire_take_head(const flyt_head *);
 void wire_print_texts(void);
 void wire_queue_text(const flyt_text *);
 
-/* ---- helper.c: the thread that keeps EVENTS outstanding ---- */
+/* ---- events.c: EVENTS calls that are outstanding; helper.c: the thread that attends them ---- */
 
-int  helper_start(void);
+struct events_call {
+    struct wire_call    wire;
+    events_args         args;
+    events_result       result;
+    struct events_call *next;
+};
+bool events_send(const flyt_id *host_functions_done, unsigned count);      /* false: no memory */
 /* Tells the server that host functions have ended. */
-void helper_tell_done(const flyt_id *ids, unsigned count);
+void events_tell_done(const flyt_id *ids, unsigned count);
+struct events_call *events_oldest(void);                    /* NULL: none */
+bool events_ended(struct events_call *, bool answered);     /* the oldest; the caller frees it. Was it the last one? */
+int  helper_start(void);
 
 /* ---- device.c: facts about devices ---- */
 
@@ -247,8 +268,9 @@ static inline void backlog_enter(struct stream *s)
         backlog_wait(s);
 }
 int  stream_open(void);                                     /* at attach */
-void stream_open_context(core_context *);                   /* a structure's first use */
-int  stream_enter(core_context *, core_stream, struct stream **out);    /* context_enter, token resolved */
+void stream_open_context(core_context *);                   /* before it exists */
+int  stream_find(core_context *, core_stream, struct stream **out);     /* what the token means in the context */
+int  stream_enter(core_context *, core_stream, struct stream **out);    /* context_enter, then the same */
 enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
 /* An ASYNC call that the stream counts; *point (may be NULL) is its place. */
 int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight, struct point *point);
@@ -269,6 +291,7 @@ static inline bool stream_is_legacy(const struct stream *s) { return s->wire < F
 /* Waits for the legacy stream, and it for this one. */
 static inline bool stream_is_blocking(const struct stream *s) { return !(s->flags & STREAM_NON_BLOCKING); }
 uint64_t stream_serial(void);                               /* of the last call of any stream */
+uint64_t progress_next_serial(void);
 void stream_ended(struct stream *, uint64_t number);        /* everything up to number has ended */
 void stream_finished(struct stream *, uint64_t number);     /* so says the answer to a call that waited for it */
 void stream_progress(flyt_id wire, uint64_t done);
@@ -324,6 +347,7 @@ int  context_open(void);                                    /* at attach, after 
 /* 0 when the context can be used, else the code to return. */
 int  context_enter(const core_context *);
 core_context *context_next(const core_context *);           /* those that exist; NULL: the first, and behind the last */
+int  context_round_trip(void);                              /* a query that waits for its answer */
 core_context *context_of_wire(flyt_id);                     /* NULL: none ever had this id */
 bool context_only_one(void);                                /* at most one exists */
 /* The structure for one more context that is no primary one; NULL: there are too many. context_spare takes it back. */
@@ -401,8 +425,14 @@ int  outs_start_box(struct stream *, const struct core_box *to, const struct cor
    the function's, which never runs if the connection is lost first. */
 int  host_function_put(struct stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
 void host_function_due(flyt_id id, int status);
+
+/* ---- throttle.c ---- */
+
+void throttle_begins(void);                                 /* a host function is outstanding, and has ended */
+void throttle_ends(void);
+void throttle_thread(void);                                 /* the caller's thread runs host functions: it is not held up */
 /* Called with each call's bulk bytes (0: none), before it: keeps the work that stands behind host functions bounded. */
-void host_function_throttle(struct stream *, size_t bytes);
+void throttle_enter(struct stream *, size_t bytes);
 
 /* ---- code.c, image.c ---- */
 
@@ -427,7 +457,7 @@ struct loaded_function {                                    /* one function in o
     struct loaded_function *next;                           /* of the same module */
     struct loaded_function *older;                          /* the same function before a reset: infos may still be read */
 };
-/* The function in the context, loaded if need be. Waits, the first time. */
+/* The function in the context, which has been entered; loaded if need be. Waits, the first time. */
 int  code_function(core_context *, core_function *, struct loaded_function **out);
 void code_forget_context(core_context *);
 void code_lock_for_fork(void);

@@ -24,11 +24,17 @@ enum { ATTRIBUTE_IGNORE = 0, ATTRIBUTE_POLICY_WINDOW = 1, ATTRIBUTE_COOPERATIVE 
 
 /* ---- what is asked about functions ---- */
 
+static int function_enter(core_context *c, core_function *f, struct loaded_function **loaded)
+{
+    int code = context_enter(c);
+    return code ? code : code_function(c, f, loaded);
+}
+
 int core_function_info(core_context *c, core_function *f, const struct core_function_info **out)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(c, f, &loaded);
+    int code = function_enter(c, f, &loaded);
     *out = code ? NULL : &loaded->info;
     return code;
 }
@@ -37,7 +43,7 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(c, f, &loaded);
+    int code = function_enter(c, f, &loaded);
     if (code)
         return code;
     function_set_args args = { .function = loaded->wire, .attribute = attribute, .value = value };
@@ -58,7 +64,7 @@ int core_function_cache(core_context *c, core_function *f, int config)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(c, f, &loaded);
+    int code = function_enter(c, f, &loaded);
     if (code)
         return code;
     function_cache_args args = { .function = loaded->wire, .config = config };
@@ -99,7 +105,7 @@ int core_occupancy_blocks(core_context *c, core_function *f, int block_size, siz
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(c, f, &loaded);
+    int code = function_enter(c, f, &loaded);
     return code ? code : occupancy_blocks(loaded, block_size, shared, flags, blocks);
 }
 
@@ -107,7 +113,7 @@ int core_occupancy_shared(core_context *c, core_function *f, int blocks, int blo
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    int code = code_function(c, f, &loaded);
+    int code = function_enter(c, f, &loaded);
     if (code)
         return code;
     uint64_t value;
@@ -339,8 +345,8 @@ int core_launch(core_context *c, const struct core_launch *l)
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
     struct stream *s;
-    int code = code_function(c, l->function, &loaded);
-    if (code || (code = stream_enter(c, l->stream, &s)))
+    int code = function_enter(c, l->function, &loaded);
+    if (code || (code = stream_find(c, l->stream, &s)))
         return code;
     if (s->context != c)
         return CORE_INVALID_HANDLE;           /* a stream of another context */

@@ -1,6 +1,6 @@
 /*
- * progress.c: what the server has said of streams: up to which of their calls everything has ended. And the directory of streams by
- * wire id, in which a reply's numbers find them.
+ * progress.c: the numbers of streams' calls: what the server has said of them, up to which everything has ended, and their order
+ * among each other. And the directory of streams by wire id, in which a reply's numbers find them.
  *
  * An id is used again only when a reply has come to a call that was sent after the STREAM_DESTROY (stream.c), so that no completed
  * number of the old stream can be taken for the new one's. That holds for the published numbers too: the server sets an id's word
@@ -67,6 +67,31 @@ uint64_t stream_done(struct stream *s)
         return done;
     stream_ended(s, said);
     return said;
+}
+
+/* ---- the order of calls ---- */
+
+static atomic_uint_fast64_t serials;
+
+uint64_t progress_next_serial(void)
+{
+    return atomic_fetch_add(&serials, 1) + 1;
+}
+
+uint64_t stream_serial(void)
+{
+    return atomic_load(&serials);
+}
+
+struct point stream_point_next(const struct stream *s)
+{
+    struct point p = stream_point(s);
+    if (!stream_is_blocking(s))
+        return p;
+    p.serial = stream_serial() + 1;
+    if (!stream_is_legacy(s))
+        p.legacy_before = atomic_load(&s->context->legacy.serial) + 1;
+    return p;
 }
 
 /* ---- the directory ---- */

@@ -4,25 +4,7 @@
 #include "cpu/common/lock.h"
 #include "internal.h"
 
-static atomic_uint_fast64_t serials;
-
-uint64_t stream_serial(void)
-{
-    return atomic_load(&serials);
-}
-
 /* ---- numbers ---- */
-
-struct point stream_point_next(const struct stream *s)
-{
-    struct point p = stream_point(s);
-    if (!stream_is_blocking(s))
-        return p;
-    p.serial = stream_serial() + 1;
-    if (!stream_is_legacy(s))
-        p.legacy_before = atomic_load(&s->context->legacy.serial) + 1;
-    return p;
-}
 
 /* `sent` and the context's count grow only after the call was submitted: who reads them, and then synchronises,
    must not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
@@ -37,7 +19,7 @@ static struct point number_begin(struct stream *s, enum stream_weight weight, si
         p.legacy_before = atomic_load(&s->context->legacy.serial);
     atomic_store_explicit(&s->backlog.spent, atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + 1 + bytes / 1024,
                           memory_order_relaxed);
-    p.serial = atomic_fetch_add(&serials, 1) + 1;
+    p.serial = progress_next_serial();
     if (!s->listed)
         rest_disturb(s);
     atomic_store_explicit(&s->legacy_before, p.legacy_before, memory_order_release);
@@ -74,7 +56,7 @@ static size_t bytes_inside(uint32_t procedure, xdrproc_t encode, const void *arg
 
 int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, struct point *point)
 {
-    host_function_throttle(s, 0);
+    throttle_enter(s, 0);
     backlog_enter(s);
     if (weight == STREAM_WEIGHTY && stream_is_blocking(s))
         returned_before(s->context);
@@ -90,7 +72,7 @@ int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *ar
 
 int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, size_t size)
 {
-    host_function_throttle(s, 0);
+    throttle_enter(s, 0);
     backlog_enter(s);
     if (stream_is_blocking(s))
         returned_before(s->context);

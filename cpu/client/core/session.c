@@ -1,8 +1,6 @@
 /*
- * session.c: the one connection of a process: where it goes, the handshake, fork, loss, and the end.
+ * session.c: how the one connection of a process begins: where it goes, and the handshake; and its end.
  *
- * state moves NEW -> ATTACHING -> READY or FAILED, once; fork() makes a READY session CHILD in the child, where
- * every call gives 3 and nothing of the parent's is touched. A lost connection stays READY with a sticky error.
  * Nothing is torn down at exit (the program's last destructors may still call in); the server sees the
  * connection end. Only local: is closed, because its threads run the driver inside this process.
  */
@@ -22,94 +20,13 @@
 #include "host.h"
 #include "lanes.h"
 
-enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD };
 enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
-#define LOSS_SAID_NS CLOCK_NS_PER_SECOND      /* from the end of the calls to what session_lost says: microseconds, on an idle machine */
 
 static const char *const default_uri = "unix:///run/flyt/server.sock";
 
-struct session core_session;
 int session_dead_seconds;
 int session_connect_ms = 5000;
 
-static atomic_int state;
-static int failure;
-static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t loss_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t loss_said = PTHREAD_COND_INITIALIZER;
-static bool loss_told, loss_untold, loss_telling;
-static char loss_reason[RPC_ERROR_SIZE];
-
-/* ---- errors that stay ---- */
-
-void session_set_sticky(int code)
-{
-    int none = 0;
-    atomic_compare_exchange_strong(&core_session.sticky, &none, code);
-}
-
-void session_latch(int code)
-{
-    int none = 0;
-    atomic_compare_exchange_strong(&core_session.latched, &none, code);
-}
-
-int core_sticky(void)
-{
-    int code = session_ready() ? atomic_load_explicit(&core_session.sticky, memory_order_relaxed) : CORE_OK;
-    return code == CORE_DEVICE_UNAVAILABLE ? session_loss_wait(code) : code;
-}
-
-int core_take_latched(void)
-{
-    if (!session_ready() || !atomic_load_explicit(&core_session.latched, memory_order_relaxed))
-        return CORE_OK;
-    return atomic_exchange(&core_session.latched, 0);
-}
-
-/* Called by the rpc layer, in any thread, and by whoever finds the server at fault. Says it once. */
-void session_lost(void *unused, const char *reason)
-{
-    (void)unused;
-    CANCEL_OFF;
-    pthread_mutex_lock(&loss_lock);
-    bool first = !loss_told && atomic_load(&state) == STATE_READY;
-    if (!loss_reason[0])
-        snprintf(loss_reason, sizeof loss_reason, "%s", reason);
-    if (first) {                              /* under the lock: another thread that finds the loss fails no call before this is said */
-        log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the program again",
-                  core_session.uri, reason);
-        loss_told = true;
-        pthread_cond_broadcast(&loss_said);
-    }
-    session_set_sticky(CORE_DEVICE_UNAVAILABLE);          /* before anybody's call fails */
-    pthread_mutex_unlock(&loss_lock);
-    lanes_lost();
-    if (!first)
-        return;
-    pthread_mutex_lock(&loss_lock);
-    loss_telling = true;                        /* no lock of the lanes is wanted any more: who waits may hold one */
-    pthread_mutex_unlock(&loss_lock);
-    manager_tell_why();
-    pthread_mutex_lock(&loss_lock);
-    loss_telling = false;
-    pthread_cond_broadcast(&loss_said);
-    pthread_mutex_unlock(&loss_lock);
-}
-
-int session_loss_wait(int code)
-{
-    CANCEL_OFF;
-    pthread_mutex_lock(&loss_lock);
-    /* The transport ends its calls before it calls session_lost. After an end that was meant nobody does: once, then, in vain. */
-    struct timespec until = clock_timespec(clock_now() + LOSS_SAID_NS);
-    while (!loss_told && !loss_untold && atomic_load(&state) == STATE_READY && rpc_client_lost(core_session.client))
-        loss_untold = pthread_cond_clockwait(&loss_said, &loss_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
-    while (loss_telling)
-        pthread_cond_wait(&loss_said, &loss_lock);
-    pthread_mutex_unlock(&loss_lock);
-    return code;
-}
 
 /* ---- fork ---- */
 
@@ -126,24 +43,12 @@ static void fork_parent(void)
 static void fork_child(void)
 {
     code_unlock_after_fork();
-    int now = atomic_load(&state);
-    if (now != STATE_READY && now != STATE_ATTACHING)
+    if (!session_becomes_child())
         return;
-    atomic_store(&state, STATE_CHILD);
     if (core_session.client)
         rpc_client_abandon(core_session.client);
     lanes_abandon();
     manager_abandon();
-}
-
-bool core_forked(void)
-{
-    return atomic_load_explicit(&state, memory_order_relaxed) == STATE_CHILD;
-}
-
-bool session_ready(void)
-{
-    return atomic_load_explicit(&state, memory_order_acquire) == STATE_READY;
 }
 
 /* ---- attach ---- */
@@ -243,7 +148,7 @@ static int attach_hello(const struct manager_place *place)
     if (!hello->major) {
         if (!patience_blame())
             log_error("what listens at %s does not answer as a GPU server: %s. %s", core_session.uri,
-                      loss_reason[0] ? loss_reason : "its reply makes no sense",
+                      *session_loss_reason() ? session_loss_reason() : "its reply makes no sense",
                       place->count ? "`flytctl server list` shows what runs"
                                    : "Check that FLYT_SERVER names a cricket-rpc-server");
         return CORE_SYSTEM_NOT_READY;
@@ -351,8 +256,8 @@ static int objects_open(void)
 {
     progress_open();
     send_open();
-    int code = stream_open();
-    code = code ? code : context_open();
+    int code = context_open();
+    code = code ? code : stream_open();
     return code ? code : event_open();
 }
 
@@ -402,10 +307,7 @@ static int attach_session(const struct manager_place *place)
         patience_watch(NULL);
         core_session.client = NULL;
         rpc_client_destroy(old);
-        pthread_mutex_lock(&loss_lock);
-        loss_reason[0] = 0;
-        atomic_store(&core_session.sticky, CORE_OK);
-        pthread_mutex_unlock(&loss_lock);
+        session_loss_forget();
     }
 }
 
@@ -434,60 +336,14 @@ static int attach_first(void)
     return code;
 }
 
-int core_attach(void)
+static void lost(void)
 {
-    int now = atomic_load_explicit(&state, memory_order_acquire);
-    if (now == STATE_READY)
-        return CORE_OK;
-    if (now == STATE_CHILD)
-        return CORE_NOT_INITIALIZED;
-    if (now == STATE_FAILED)
-        return failure;
-    CANCEL_OFF;
-    pthread_mutex_lock(&attach_lock);
-    now = atomic_load(&state);
-    if (now == STATE_NEW) {
-        atomic_store(&state, STATE_ATTACHING);
-        failure = attach_first();
-        if (!failure && (failure = atomic_load(&core_session.sticky)))
-            log_error("the GPU server %s went away during the handshake: %s", core_session.uri, loss_reason);
-        atomic_store_explicit(&state, failure ? STATE_FAILED : STATE_READY, memory_order_release);
-    }
-    pthread_mutex_unlock(&attach_lock);
-    return failure;
+    lanes_lost();
 }
 
-int core_enter(void)
-{
-    if (atomic_load_explicit(&state, memory_order_acquire) != STATE_READY) {
-        int code = core_attach();
-        if (code)
-            return code;
-    }
-    return atomic_load_explicit(&core_session.sticky, memory_order_relaxed);
-}
-
-void core_unsupported(const char *name)
-{
-    CANCEL_DEFERRED;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static const char *told[512];
-    static unsigned count;
-    if (core_forked())
-        return;
-    pthread_mutex_lock(&lock);
-    bool known = false;
-    for (unsigned i = 0; i < count && !known; i++)
-        known = strcmp(told[i], name) == 0;
-    if (!known && count < sizeof told / sizeof told[0]) {
-        char *copy = strdup(name);
-        if (copy)
-            told[count++] = copy;
-    }
-    pthread_mutex_unlock(&lock);
-    if (!known)
-        log_warning("%s is not supported by this version of Flyt; it returns cudaErrorNotSupported", name);
-}
+const struct session_top session_top = {
+    .attach = attach_first, .lost = lost, .tell_why = manager_tell_why, .progress = stream_progress, .round_trip = context_round_trip,
+};
 
 /* ---- the end of the process ---- */
 
@@ -496,11 +352,10 @@ __attribute__((destructor)) static void session_end(void)
 {
     if (core_forked())
         return;
-    if (atomic_load(&state) == STATE_READY)
+    if (session_ready())
         stats_report();
     if (core_session.in_process && session_ready()) {
-        atomic_store(&state, STATE_FAILED);
-        failure = CORE_DEINITIALIZED;
+        session_closes(CORE_DEINITIALIZED);
         rpc_client_shutdown(core_session.client);
         local_close();
     }

@@ -31,12 +31,16 @@ int stream_open(void)
     table = id_table_create(TOKEN_KIND, FLYT_FIRST_STREAM);
     if (!table || pthread_key_create(&per_thread_key, per_thread_end))
         return CORE_OUT_OF_MEMORY;
+    for (int i = 0; i < device_count(); i++)
+        stream_open_context(context_of_wire((flyt_id)i));
     return CORE_OK;
 }
 
 void stream_open_context(core_context *c)
 {
     struct stream *s = &c->legacy;
+    if (s->context)
+        return;
     pthread_mutex_init(&s->lock, NULL);
     backlog_leave(s);
     s->context = c;
@@ -269,15 +273,18 @@ int stream_transfer(core_context *c, struct stream **out)
     return CORE_OK;
 }
 
-int stream_enter(core_context *c, core_stream token, struct stream **out)
+int stream_find(core_context *c, core_stream token, struct stream **out)
 {
-    int code = context_enter(c);
-    if (code)
-        return code;
     if (token == CORE_STREAM_PER_THREAD)
         return per_thread_stream(c, out);
     *out = token < CORE_STREAM_PER_THREAD ? &c->legacy : id_table_find(table, token);
     return *out ? CORE_OK : CORE_INVALID_HANDLE;
+}
+
+int stream_enter(core_context *c, core_stream token, struct stream **out)
+{
+    int code = context_enter(c);
+    return code ? code : stream_find(c, token, out);
 }
 
 /* ---- the rest of the public face ---- */

@@ -121,7 +121,7 @@ bool wire_not_ready_yet(struct asked *asked, bool published)
 void wire_take_head(const flyt_head *head)
 {
     for (unsigned i = 0; i < head->progress.progress_len; i++)
-        stream_progress(head->progress.progress_val[i].stream, head->progress.progress_val[i].done);
+        session_top.progress(head->progress.progress_val[i].stream, head->progress.progress_val[i].done);
     for (unsigned i = 0; i < head->printed.printed_len; i++)
         wire_queue_text(&head->printed.printed_val[i]);
     if (head->latched)
@@ -237,16 +237,6 @@ bool wire_attend(struct wire_call *call)
     return call->rpc.status == RPC_SUCCESS;
 }
 
-int wire_round_trip(void)
-{
-    core_context *c = context_next(NULL);
-    if (!c)
-        return CORE_OK;
-    stream_args args = { .stream = c->legacy.wire };
-    int result = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
-    return result == CORE_NOT_READY ? CORE_OK : result;
-}
-
 int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
 {
     struct rpc_call call = { .procedure = procedure, .encode = encode, .args = args };
@@ -256,7 +246,7 @@ int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
         stats_call_ends(procedure, begun, NULL, NULL);
     if (status != RPC_SUCCESS)
         return wire_failure(status);
-    return core_perf.no_async ? wire_round_trip() : CORE_OK;
+    return core_perf.no_async ? session_top.round_trip() : CORE_OK;
 }
 
 int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size)
@@ -264,7 +254,7 @@ int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size)
     enum clnt_stat status = rpc_client_submit_ready(core_session.client, procedure, record, size);
     if (status != RPC_SUCCESS)
         return wire_failure(status);
-    return core_perf.no_async ? wire_round_trip() : CORE_OK;
+    return core_perf.no_async ? session_top.round_trip() : CORE_OK;
 }
 
 int wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)

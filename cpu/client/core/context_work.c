@@ -1,0 +1,98 @@
+/*
+ * context_work.c: what is known of a context's work, and waiting for it.
+ *
+ * `sent` counts the calls that gave a context work, `idle_at` is the count up to which all is known to have ended; where both
+ * agree nothing needs to be waited for. A synchronisation of the program's goes by `heard_at`: with its answer comes what
+ * kernels printed.
+ */
+#include "internal.h"
+
+static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
+{
+    uint64_t now = atomic_load(value);
+    while (now < to && !atomic_compare_exchange_weak(value, &now, to))
+        ;
+}
+
+bool context_known_idle(core_context *c)
+{
+    uint64_t sent = atomic_load(&c->sent);
+    if (atomic_load(&c->idle_at) >= sent)
+        return true;
+    if (!stream_context_idle(c))
+        return false;
+    raise_to(&c->idle_at, sent);
+    return true;
+}
+
+static int context_wait(core_context *c)
+{
+    uint64_t sent = atomic_load(&c->sent), serial = stream_serial();
+    context_args args = { .context = c->wire };
+    int code = wire_plain(FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &args);
+    if (code)
+        return code;
+    outs_wait_context(c, serial);
+    stream_context_ended(c, sent);
+    raise_to(&c->idle_at, sent);
+    raise_to(&c->heard_at, sent);
+    return CORE_OK;
+}
+
+int context_settle(core_context *c)
+{
+    return context_known_idle(c) ? CORE_OK : context_wait(c);
+}
+
+/* Always travels while anything was sent since: latched errors come back with the answer. */
+int core_context_synchronize(core_context *c)
+{
+    CANCEL_DEFERRED;
+    int code = context_enter(c);
+    if (code)
+        return code;
+    if (!core_perf.no_cache && atomic_load(&c->heard_at) >= atomic_load(&c->sent)) {
+        core_count_local();
+        return CORE_OK;
+    }
+    return context_wait(c);
+}
+
+int context_round_trip(void)
+{
+    core_context *c = context_next(NULL);
+    if (!c)
+        return CORE_OK;
+    stream_args args = { .stream = c->legacy.wire };
+    int result = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
+    return result == CORE_NOT_READY ? CORE_OK : result;
+}
+
+/* ---- limits ---- */
+
+int core_limit_get(core_context *c, int limit, size_t *value)
+{
+    CANCEL_DEFERRED;
+    int code = context_enter(c);
+    if (code)
+        return code;
+    limit_args args = { .context = c->wire, .limit = limit };
+    limit_result result = { 0 };
+    code = wire_call(FLYT_LIMIT_GET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
+    *value = result.value;
+    xdr_free((xdrproc_t)xdr_limit_result, &result);
+    return code;
+}
+
+int core_limit_set(core_context *c, int limit, size_t value)
+{
+    CANCEL_DEFERRED;
+    int code = context_enter(c);
+    if (code)
+        return code;
+    limit_args args = { .context = c->wire, .limit = limit, .value = value };
+    limit_result result = { 0 };
+    code = wire_call(FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
+    xdr_free((xdrproc_t)xdr_limit_result, &result);
+    return code;
+}

@@ -1,0 +1,190 @@
+/*
+ * pending.c: the copies into pinned memory that have not arrived (outs.c): what they come before, and waiting for them.
+ *
+ * Each call stands in a list until its bytes have arrived, so that a synchronisation (or a host function) can wait for exactly those
+ * that come before it: replies of different streams come in no order that could be relied on. A copy comes before a point of
+ * another stream if an event carried it there (its marks: one per stream that has been made to wait for it), or by the rules of
+ * the legacy stream.
+ *
+ * `writers` counts what may still write memory of the program behind its back: these copies and host functions.
+ * While it is 0, a copy to the device may take its source at once.
+ */
+#include <stdlib.h>
+
+#include "cpu/common/lock.h"
+#include "outs.h"
+
+struct outs outs = { .lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER };
+
+unsigned outs_writers(void)
+{
+    return atomic_load(&outs.writers);
+}
+
+void outs_writer_begins(void)
+{
+    atomic_fetch_add(&outs.writers, 1);
+}
+
+void outs_writer_ends(void)
+{
+    atomic_fetch_sub(&outs.writers, 1);
+}
+
+static const uint8_t *rows_end(const struct host_rows *r)
+{
+    return r->address + (r->slices - 1) * r->slice_pitch + (r->rows - 1) * r->pitch + r->width;
+}
+
+bool outs_overlap(const struct host_rows *a, const struct host_rows *b)
+{
+    return a->address < rows_end(b) && b->address < rows_end(a);
+}
+
+/* ---- what comes before what; under outs.lock ---- */
+
+static bool mark_before(const struct mark *m, const struct point *p)
+{
+    if (m->stream == p->stream)
+        return m->number <= p->number;
+    if (m->stream->context != p->stream->context || !stream_is_blocking(m->stream) || !stream_is_blocking(p->stream))
+        return false;
+    if (stream_is_legacy(m->stream) || stream_is_legacy(p->stream))
+        return m->serial < p->serial;
+    return m->serial < p->legacy_before;
+}
+
+static bool out_before(const struct out *out, const struct point *p)
+{
+    FLYT_ASSERT_HELD(&outs.lock);
+    struct mark own = { out->stream, atomic_load(&out->number), atomic_load(&out->serial) };
+    bool before = mark_before(&own, p);
+    for (unsigned i = 0; i < out->mark_count && !before; i++)
+        before = mark_before(&out->marks[i], p);
+    return before;
+}
+
+static bool out_marked(const struct out *out, const struct stream *stream)
+{
+    bool marked = out->stream == stream;
+    for (unsigned i = 0; i < out->mark_count && !marked; i++)
+        marked = out->marks[i].stream == stream;
+    return marked;
+}
+
+static void out_mark(struct out *out, const struct mark *mark)
+{
+    if (out_marked(out, mark->stream))
+        return;                               /* an earlier mark in the same stream says more */
+    struct mark *more = realloc(out->marks, (out->mark_count + 1) * sizeof *more);
+    if (!more)
+        return;
+    out->marks = more;
+    out->marks[out->mark_count++] = *mark;
+}
+
+void outs_join(const struct point *before, const struct point *after)
+{
+    if (!atomic_load(&outs.count))
+        return;
+    const struct mark mark = { after->stream, after->number, after->serial };
+    pthread_mutex_lock(&outs.lock);
+    for (struct out *o = outs.first; o; o = o->next)
+        if (out_before(o, before))
+            out_mark(o, &mark);
+    pthread_mutex_unlock(&outs.lock);
+}
+
+/* Not those that another thread is still submitting: they may come behind the next call, and have to wait for it. */
+void outs_join_next(const struct stream *stream)
+{
+    if (!atomic_load(&outs.count) || !stream_is_blocking(stream))
+        return;
+    const struct point next = stream_point_next(stream);
+    const struct mark mark = { stream, next.number + 1, next.serial };
+    pthread_mutex_lock(&outs.lock);
+    for (struct out *o = outs.first; o; o = o->next)
+        if (atomic_load(&o->number) <= atomic_load(&o->stream->sent) && out_before(o, &next))
+            out_mark(o, &mark);
+    pthread_mutex_unlock(&outs.lock);
+}
+
+bool outs_refer_to(const struct stream *stream)
+{
+    if (!atomic_load(&outs.count))
+        return false;
+    bool refers = false;
+    pthread_mutex_lock(&outs.lock);
+    for (const struct out *o = outs.first; o && !refers; o = o->next)
+        refers = out_marked(o, stream);
+    pthread_mutex_unlock(&outs.lock);
+    return refers;
+}
+
+static bool any_before(const struct point *p)
+{
+    for (const struct out *o = outs.first; o; o = o->next)
+        if (out_before(o, p))
+            return true;
+    return false;
+}
+
+static bool any_on(const core_context *c, uint64_t serial)
+{
+    for (const struct out *o = outs.first; o; o = o->next)
+        if ((!c || o->stream->context == c) && atomic_load(&o->serial) <= serial)
+            return true;
+    return false;
+}
+
+/* ---- waiting ---- */
+
+bool outs_pending(const struct point *p)
+{
+    if (!atomic_load(&outs.count))
+        return false;
+    pthread_mutex_lock(&outs.lock);
+    bool pending = any_before(p);
+    pthread_mutex_unlock(&outs.lock);
+    return pending;
+}
+
+void outs_wait(const struct point *p)
+{
+    if (!atomic_load(&outs.count))
+        return;
+    CANCEL_OFF;
+    pthread_mutex_lock(&outs.lock);
+    while (any_before(p))
+        pthread_cond_wait(&outs.arrived, &outs.lock);
+    pthread_mutex_unlock(&outs.lock);
+    wire_print_texts();
+}
+
+void outs_wait_place(const struct point *p, const void *address, size_t size)
+{
+    struct host_rows place = { .address = (uint8_t *)(uintptr_t)address, .width = size, .rows = 1, .slices = 1 };
+    if (!atomic_load(&outs.count))
+        return;
+    CANCEL_OFF;
+    pthread_mutex_lock(&outs.lock);
+    for (struct out *o = outs.first; o;) {
+        bool first = outs_overlap(&o->place, &place) && out_before(o, p);
+        if (first)
+            pthread_cond_wait(&outs.arrived, &outs.lock);
+        o = first ? outs.first : o->next;
+    }
+    pthread_mutex_unlock(&outs.lock);
+}
+
+void outs_wait_context(const core_context *c, uint64_t serial)
+{
+    if (!atomic_load(&outs.count))
+        return;
+    CANCEL_OFF;
+    pthread_mutex_lock(&outs.lock);
+    while (any_on(c, serial))
+        pthread_cond_wait(&outs.arrived, &outs.lock);
+    pthread_mutex_unlock(&outs.lock);
+    wire_print_texts();
+}
