@@ -1,6 +1,7 @@
 /*
- * client_program.c [MIB]: a program that uses a GPU, for tests: attaches, takes MIB of memory (1), says "attached", waits for a line on stdin, uses the GPU again,
- * says "done". Exit status: 0; 1 the first use failed; 2 a later one did.
+ * client_program.c [MIB]: a program that uses a GPU, for tests: attaches, takes MIB of memory (1), says "attached",
+ * waits for a line on stdin, uses the GPU again, says "done". Exit status: 0; 1 the first use failed; 2 a later one
+ * did.
  */
 #include <stdio.h>
 #include <stdlib.h>

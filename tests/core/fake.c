@@ -1,6 +1,6 @@
 /*
- * fake.c: see fake.h. One thread reads; every call is put into the queue of its stream, and `fake_advance` (fake_device.c)
- * runs what can run after each arrival. All under one lock.
+ * fake.c: see fake.h. One thread reads; every call is put into the queue of its stream, and `fake_advance`
+ * (fake_device.c) runs what can run after each arrival. All under one lock.
  */
 #include "fake_device.h"
 
@@ -28,8 +28,9 @@ enum { GRANULARITY = 2 << 20 };
 #define WINDOW UINT64_C(0x300000000000)
 #endif
 
-/* libtirpc throws the padding of opaque data into one static byte per process, from all threads; nobody reads it. Over memory
-   that is mapped twice (fake_options.shared) ThreadSanitizer sees no order between the test's thread and this server's. */
+/* libtirpc throws the padding of opaque data into one static byte per process, from all threads; nobody reads it.
+   Over memory that is mapped twice (fake_options.shared) ThreadSanitizer sees no order between the test's thread and
+   this server's. */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {

@@ -1,7 +1,7 @@
 /*
- * fake_device.c: what the calls of a scripted server do: device memory, the queues of its streams, three kernels, and the
- * replies that say how far it has come. `fake_advance` runs what can run; whose end depends on others stays at the head of
- * its queue.
+ * fake_device.c: what the calls of a scripted server do: device memory, the queues of its streams, three kernels, and
+ * the replies that say how far it has come. `fake_advance` runs what can run; whose end depends on others stays at
+ * the head of its queue.
  */
 #include "fake_device.h"
 

@@ -11,7 +11,10 @@
 
 static int launch_in(core_context *context, const char *name, core_stream stream, void **arguments)
 {
-    return core_launch(context, &(struct core_launch){ .function = kernel(name), .stream = stream, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+    return core_launch(context, &(struct core_launch){ .function = kernel(name),
+                                                       .stream = stream,
+                                                       .grid = { 1, 1, 1 },
+                                                       .block = { 1, 1, 1 },
                                                        .arguments = arguments });
 }
 
@@ -22,10 +25,13 @@ static void body_primary(void)
     core_context *c = core_context_primary(0);
     struct core_context_info info;
     uint64_t a;
-    CHECK(c && c == core_context_primary(0) && c != core_context_primary(1) && !core_context_primary(2) && !core_context_primary(-1));
-    CHECK(core_context_check(c) == 709 && core_context_enter(c) == 709 && core_memory_allocate(c, 64, &a) == 709 && !core_context_active(c));
+    CHECK(c && c == core_context_primary(0) && c != core_context_primary(1) && !core_context_primary(2) &&
+          !core_context_primary(-1));
+    CHECK(core_context_check(c) == 709 && core_context_enter(c) == 709 && core_memory_allocate(c, 64, &a) == 709 &&
+          !core_context_active(c));
     CHECK(core_context_release(c) == 201 && core_context_retain(NULL) == 201 && core_context_enter(NULL) == 201);
-    CHECK(core_context_set_flags(c, 4) == 0 && core_context_info(c, &info) == 0 && info.flags == 4 && !info.active && info.primary);
+    CHECK(core_context_set_flags(c, 4) == 0 && core_context_info(c, &info) == 0 && info.flags == 4 && !info.active &&
+          info.primary);
     CHECK(core_context_retain(c) == 0 && core_context_retain(c) == 0 && fake_calls[FLYT_CONTEXT_RETAIN] == 1);
     CHECK(core_context_info(c, &info) == 0 && info.owners == 2 && info.active && info.device == 0);
     CHECK(core_memory_allocate(c, 64, &a) == 0 && core_context_release(c) == 0 && core_context_enter(c) == 0);
@@ -45,8 +51,13 @@ static void body_handles(void)
     core_context *c = NULL, *d = NULL;
     uint64_t a;
     CHECK(core_context_create(7, 0, &c) == 101 && core_context_create(0, 0, &c) == 0 && c != core_context_primary(0));
-    core_context *const made_up[] = { NULL, (core_context *)1, (core_context *)(uintptr_t)0xDEADBEEF, (core_context *)((char *)c + 8),
-                                      (core_context *)&d, c + 1, c + 1000 };
+    core_context *const made_up[] = { NULL,
+                                      (core_context *)1,
+                                      (core_context *)(uintptr_t)0xDEADBEEF,
+                                      (core_context *)((char *)c + 8),
+                                      (core_context *)&d,
+                                      c + 1,
+                                      c + 1000 };
     for (unsigned i = 0; i < sizeof made_up / sizeof made_up[0]; i++)
         CHECK(core_context_check(made_up[i]) == 201 && core_context_destroy(made_up[i]) == 201);
     CHECK(core_context_check(c) == 0 && core_context_reset(c) == 201 && core_context_release(c) == 201);
@@ -54,7 +65,8 @@ static void body_handles(void)
     CHECK(core_context_check(c) == 709 && core_context_destroy(c) == 709 && core_memory_allocate(c, 64, &a) == 709);
     CHECK(core_context_synchronize(c) == 709 && core_stream_query(c, 0) == 709 && launch_in(c, "hold", 0, NULL) == 709);
     /* Its structure serves the next one. */
-    CHECK(core_context_create(1, 0, &d) == 0 && core_memory_allocate(d, 64, &a) == 0 && core_context_synchronize(d) == 0);
+    CHECK(core_context_create(1, 0, &d) == 0 && core_memory_allocate(d, 64, &a) == 0 &&
+          core_context_synchronize(d) == 0);
     struct core_context_info info;
     CHECK(core_context_info(d, &info) == 0 && info.device == 1 && !info.primary);
     CHECK(core_context_destroy(d) == 0);
@@ -79,11 +91,13 @@ static void body_apart(void)
     uint64_t a, b;
     uint32_t count = 4, value = 7, got[4];
     struct core_range range;
-    CHECK(core_context_create(0, 0, &c) == 0 && core_memory_allocate(p, 64, &a) == 0 && core_memory_allocate(c, 64, &b) == 0 && a != b);
+    CHECK(core_context_create(0, 0, &c) == 0 && core_memory_allocate(p, 64, &a) == 0 &&
+          core_memory_allocate(c, 64, &b) == 0 && a != b);
     CHECK(core_address_lookup(b, &range) && range.context == c && range.device == 0);
     CHECK(core_stream_create(p, 0, 0, &of_p) == 0 && core_stream_create(c, 0, 0, &of_c) == 0);
     CHECK(launch_in(p, "hold", of_c, NULL) == 400 && launch_in(c, "hold", of_p, NULL) == 400);
-    CHECK(core_event_create(c, 2, &event) == 0 && core_event_record(p, event, of_p, 0) == 400 && core_event_record(c, event, 0, 0) == 0);
+    CHECK(core_event_create(c, 2, &event) == 0 && core_event_record(p, event, of_p, 0) == 400 &&
+          core_event_record(c, event, 0, 0) == 0);
     /* Work in one does not hold up the other. */
     CHECK(launch_in(p, "hold", of_p, NULL) == 0 && core_stream_query(p, of_p) == 600);
     CHECK(launch_in(c, "fill", 0, (void *[]){ &b, &count, &value }) == 0 && core_stream_synchronize(c, 0) == 0);
@@ -91,10 +105,12 @@ static void body_apart(void)
     CHECK(core_event_query(event) == 0 && core_stream_query(p, of_p) == 600);
     /* And the per-thread stream is another in each. */
     struct core_stream_info one, other;
-    CHECK(core_stream_info(p, CORE_STREAM_PER_THREAD, &one) == 0 && core_stream_info(c, CORE_STREAM_PER_THREAD, &other) == 0);
+    CHECK(core_stream_info(p, CORE_STREAM_PER_THREAD, &one) == 0 &&
+          core_stream_info(c, CORE_STREAM_PER_THREAD, &other) == 0);
     CHECK(one.id != other.id && one.context == p && other.context == c);
     /* With its context everything goes, and nothing else. */
-    CHECK(core_context_destroy(c) == 0 && core_event_query(event) == 400 && core_stream_query(p, of_c) == 400 && core_memory_free(b) == 1);
+    CHECK(core_context_destroy(c) == 0 && core_event_query(event) == 400 && core_stream_query(p, of_c) == 400 &&
+          core_memory_free(b) == 1);
     CHECK(core_stream_query(p, of_p) == 600);
     fake_release();
     CHECK(core_context_synchronize(p) == 0 && core_memory_free(a) == 0);
@@ -113,7 +129,8 @@ static void body_early(void)
     CHECK(core_memory_allocate(p, sizeof bytes, &a) == 0 && core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0);
     CHECK(fake_calls[FLYT_STREAM_SYNC] == 0 && core_context_create(0, 0, &c) == 0);
     CHECK(core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 && fake_calls[FLYT_STREAM_SYNC] == 1);
-    CHECK(core_context_destroy(c) == 0 && core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 && fake_calls[FLYT_STREAM_SYNC] == 1);
+    CHECK(core_context_destroy(c) == 0 && core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 &&
+          fake_calls[FLYT_STREAM_SYNC] == 1);
 }
 
 TEST(contexts, body_primary, body_handles, body_apart, body_early)

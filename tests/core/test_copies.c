@@ -1,4 +1,5 @@
-/* A session's copies: of every shape, when the source has been taken, and which of them wait. Each body in a process of its own. */
+/* A session's copies: of every shape, when the source has been taken, and which of them wait. Each body in a process
+   of its own. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +33,8 @@ static void body_copies(void)
         CHECK(memcmp(from + at / 2, to, size) == 0);
     }
     /* outside */
-    CHECK(core_copy_in(on(0), 0, a + SIZE - 10, from, 11, true) == 1 && core_copy_out(on(0), 0, to, a + SIZE, 1, true) == 1);
+    CHECK(core_copy_in(on(0), 0, a + SIZE - 10, from, 11, true) == 1 &&
+          core_copy_out(on(0), 0, to, a + SIZE, 1, true) == 1);
     CHECK(core_copy(on(0), 0, a, b + SIZE - 1, 2, true) == 1 && core_copy_in(on(0), 0, 12345, from, 1, true) == 1);
     CHECK(core_copy_in(on(0), 0, a, NULL, 1, true) == 1 && core_copy_out(on(0), 0, NULL, a, 1, true) == 1);
     CHECK(core_copy_in(on(0), 0, 0, NULL, 0, true) == 0);
@@ -106,7 +108,8 @@ static void body_source_taken(void)
     free(buffer);
 }
 
-/* Device to pinned and on to the device, one stream, nobody waits in between: the second copy must see the first's bytes. */
+/* Device to pinned and on to the device, one stream, nobody waits in between: the second copy must see the first's
+   bytes. */
 static void body_pinned_chain(void)
 {
     fake_start();
@@ -152,7 +155,8 @@ static void body_waiting_rule(void)
     CHECK(after.waited == before.waited + 1);
     CHECK(launch("fault", 0, NULL) == 0);
     CHECK(core_copy_in(on(0), 0, a, &value, 4, true) == 700);
-    CHECK(core_sticky() == 700 && core_context_synchronize(on(0)) == 700 && core_context_reset(on(0)) == 700 && core_memory_free(a) == 700);
+    CHECK(core_sticky() == 700 && core_context_synchronize(on(0)) == 700 && core_context_reset(on(0)) == 700 &&
+          core_memory_free(a) == 700);
 }
 
 TEST(copies, body_copies, body_boxes, body_source_taken, body_pinned_chain, body_waiting_rule)

@@ -1,7 +1,7 @@
 /*
  * The core as a front end sees it (libflyt-client.so) against the real server and the software GPU: in process
- * (argument local), or a cricket-rpc-server on a unix socket or TCP (arguments unix, tcp, and its path). Each test in a process
- * of its own.
+ * (argument local), or a cricket-rpc-server on a unix socket or TCP (arguments unix, tcp, and its path). Each test in
+ * a process of its own.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -44,8 +44,10 @@ static int launch(const char *name, core_stream stream, void **arguments)
     if (!image)
         CHECK(core_image_add(code, &image) == 0);
     CHECK(core_function_add(image, name, &f) == 0);
-    return core_launch(on(0), &(struct core_launch){ .function = f, .stream = stream, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
-                                                 .arguments = arguments });
+    return core_launch(
+        on(0),
+        &(struct core_launch){
+            .function = f, .stream = stream, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 }, .arguments = arguments });
 }
 
 static int fill(core_stream stream, uint64_t address, uint32_t count, uint32_t value)
@@ -75,7 +77,10 @@ static int fill_in(core_context *c, core_stream stream, uint64_t address, uint32
     if (!image)
         CHECK(core_image_add(code, &image) == 0);
     CHECK(core_function_add(image, "fill", &f) == 0);
-    return core_launch(c, &(struct core_launch){ .function = f, .stream = stream, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
+    return core_launch(c, &(struct core_launch){ .function = f,
+                                                 .stream = stream,
+                                                 .grid = { 1, 1, 1 },
+                                                 .block = { 32, 1, 1 },
                                                  .arguments = (void *[]){ &address, &count, &value } });
 }
 
@@ -99,16 +104,19 @@ static void body_contexts(void)
     for (int i = 0; i < 2; i++) {
         CHECK(core_context_create(0, 0, &c[i]) == 0 && core_memory_allocate(c[i], sizeof got, &a[i]) == 0);
         CHECK(fill_in(c[i], 0, a[i], 1000, 10 + (uint32_t)i) == 0);
-        CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 && core_variable_address(c[i], v, &table[i], &size) == 0);
+        CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 &&
+              core_variable_address(c[i], v, &table[i], &size) == 0);
     }
     CHECK(a[0] != a[1] && table[0] != table[1]);
     for (int i = 0; i < 2; i++)
         CHECK(core_copy_out(c[i], 0, got, a[i], sizeof got, true) == 0 && got[999] == 10 + (uint32_t)i);
     /* The legacy stream waits for the blocking streams of its own context only; an event orders across contexts. */
     CHECK(core_stream_create(c[0], 0, 0, &held) == 0 && core_host_function(c[0], held, wait_for_it, &go, false) == 0);
-    CHECK(fill_in(c[0], held, a[0], 1000, 20) == 0 && core_event_create(c[0], 2, &event) == 0 && core_event_record(c[0], event, held, 0) == 0);
+    CHECK(fill_in(c[0], held, a[0], 1000, 20) == 0 && core_event_create(c[0], 2, &event) == 0 &&
+          core_event_record(c[0], event, held, 0) == 0);
     CHECK(core_stream_query(c[0], 0) == 600 && core_context_synchronize(c[1]) == 0 && core_context_synchronize(p) == 0);
-    CHECK(fill_in(c[1], 0, a[1], 10, 30) == 0 && core_stream_synchronize(c[1], 0) == 0 && core_stream_query(c[0], 0) == 600);
+    CHECK(fill_in(c[1], 0, a[1], 10, 30) == 0 && core_stream_synchronize(c[1], 0) == 0 &&
+          core_stream_query(c[0], 0) == 600);
     CHECK(core_stream_wait(c[1], 0, event, 0) == 0 && core_copy(c[1], 0, a[1], a[0], 400, false) == 0);
     CHECK(core_stream_query(c[1], 0) == 600);
     atomic_store(&go, 1);
@@ -117,12 +125,14 @@ static void body_contexts(void)
     CHECK(core_context_destroy(c[0]) == 0 && core_context_check(c[0]) == 709 && core_event_query(event) == 400);
     CHECK(core_memory_free(a[0]) == 1 && fill_in(c[0], 0, a[0], 1, 1) == 709 && core_memory_free(a[1]) == 0);
     CHECK(core_context_create(0, 0, &c[0]) == 0 && core_memory_allocate(c[0], 4096, &a[0]) == 0);
-    CHECK(fill_in(c[0], 0, a[0], 1000, 40) == 0 && core_copy_out(c[0], 0, got, a[0], 4000, true) == 0 && got[999] == 40);
+    CHECK(fill_in(c[0], 0, a[0], 1000, 40) == 0 && core_copy_out(c[0], 0, got, a[0], 4000, true) == 0 &&
+          got[999] == 40);
     CHECK(core_context_retain(p) == 0 && core_context_release(p) == 0 && core_context_check(p) == 0);
     CHECK(core_context_release(p) == 0 && core_context_check(p) == 709 && core_context_synchronize(c[0]) == 0);
     for (int i = 0; i < 2; i++)
         CHECK(core_context_destroy(c[i]) == 0);
-    CHECK(core_take_latched() == 0 && core_sticky() == 0 && fill(0, allocate(64), 16, 1) == 0 && core_context_synchronize(on(0)) == 0);
+    CHECK(core_take_latched() == 0 && core_sticky() == 0 && fill(0, allocate(64), 16, 1) == 0 &&
+          core_context_synchronize(on(0)) == 0);
 }
 
 /* ---- everything once ---- */
@@ -136,7 +146,8 @@ static void body_work(void)
     for (int i = 0; i < 3000; i++)
         CHECK(got[i] == 0x1234);
     core_variable *v;
-    CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 && core_variable_address(on(0), v, &table, &size) == 0 && size == 4096);
+    CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 &&
+          core_variable_address(on(0), v, &table, &size) == 0 && size == 4096);
     CHECK(fill(0, table, 1024, 77) == 0 && core_copy(on(0), 0, a, table, 4096, true) == 0);
     CHECK(core_copy_out(on(0), 0, got, a, 4096, true) == 0 && got[0] == 77 && got[1023] == 77);
     CHECK(core_memory_free(table) == 1 && core_memory_free(a) == 0);
@@ -182,7 +193,8 @@ static void body_held(void)
         CHECK(core_copy_in(on(0), s, a, source, 3 * MIB, false) == 0);
     CHECK(core_stream_query(on(0), s) == 600);
     uint64_t c = allocate(3 * MIB);
-    CHECK(core_copy_in(on(0), t, c, source, 3 * MIB, true) == 0 && core_copy_out(on(0), t, back, c, 3 * MIB, true) == 0 && back[MIB] == 3);
+    CHECK(core_copy_in(on(0), t, c, source, 3 * MIB, true) == 0 &&
+          core_copy_out(on(0), t, back, c, 3 * MIB, true) == 0 && back[MIB] == 3);
     go = true;
     CHECK(core_stream_synchronize(on(0), s) == 0);
     CHECK(core_copy_out(on(0), s, back, b, 3 * MIB, true) == 0 && back[0] == 9 && back[3 * MIB - 1] == 9);
@@ -247,9 +259,9 @@ static void body_threads(void)
 
 /* ---- random programs against a model ---- */
 
-/* Device buffers, pinned buffers and pageable memory, four streams. Each buffer remembers the stream that used it last; who
-   uses it next in another stream waits for an event of that one. So every program is sequential in what it means, and the
-   model just does it, while the real thing runs asynchronously and hardly ever waits. */
+/* Device buffers, pinned buffers and pageable memory, four streams. Each buffer remembers the stream that used it
+   last; who uses it next in another stream waits for an event of that one. So every program is sequential in what it
+   means, and the model just does it, while the real thing runs asynchronously and hardly ever waits. */
 enum { BUFFERS = 6, WORDS = 30000, STREAMS = 4, STEPS = 400 };
 
 struct buffer { uint64_t device; uint32_t *pinned; uint32_t *model; int last; };
@@ -298,7 +310,8 @@ static void settle(struct buffer *b)
         CHECK(core_stream_synchronize(on(0), world.streams[b->last]) == 0);
         break;
     case 1:
-        CHECK(core_event_record(on(0), world.event, world.streams[b->last], 0) == 0 && core_event_synchronize(world.event) == 0);
+        CHECK(core_event_record(on(0), world.event, world.streams[b->last], 0) == 0 &&
+              core_event_synchronize(world.event) == 0);
         break;
     default:
         CHECK(core_event_record(on(0), world.event, world.streams[b->last], 0) == 0);
@@ -426,11 +439,14 @@ static void body_memory(void)
 {
     size_t available, total;
     uint64_t all, more;
-    CHECK(core_context_retain(core_context_primary(0)) == 0 && core_memory_info(on(0), &available, &total) == 0 && available <= total);
+    CHECK(core_context_retain(core_context_primary(0)) == 0 && core_memory_info(on(0), &available, &total) == 0 &&
+          available <= total);
     CHECK(core_memory_allocate(on(0), total + MIB, &all) == 2 && core_sticky() == 0);
     uint64_t kept = allocate(1000);
-    CHECK(core_memory_allocate(on(0), available / 2, &all) == 0 && core_memory_allocate(on(0), available * 3 / 4, &more) == 2);
-    CHECK(fill(0, kept, 10, 1) == 0 && core_memory_free(all) == 0 && core_memory_allocate(on(0), available * 3 / 4, &all) == 0);
+    CHECK(core_memory_allocate(on(0), available / 2, &all) == 0 &&
+          core_memory_allocate(on(0), available * 3 / 4, &more) == 2);
+    CHECK(fill(0, kept, 10, 1) == 0 && core_memory_free(all) == 0 &&
+          core_memory_allocate(on(0), available * 3 / 4, &all) == 0);
     CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
 }
 
@@ -441,7 +457,8 @@ static void body_fault(void)
     CHECK(launch("fault", s, NULL) == 0);
     int code_seen = core_stream_synchronize(on(0), s);
     CHECK(code_seen == 700 || code_seen == 716);
-    CHECK(core_sticky() == code_seen && core_context_synchronize(on(0)) == code_seen && core_memory_free(a) == code_seen);
+    CHECK(core_sticky() == code_seen && core_context_synchronize(on(0)) == code_seen &&
+          core_memory_free(a) == code_seen);
     CHECK(core_context_reset(on(0)) == code_seen && fill(0, a, 1, 1) == code_seen);
 }
 
@@ -460,7 +477,8 @@ static void body_forks(void)
         pid_t child = fork();
         if (!child) {
             uint64_t b;
-            exit(core_forked() && core_memory_allocate(on(0), 64, &b) == 3 && core_context_synchronize(on(0)) == 3 ? 0 : 1);
+            exit(core_forked() && core_memory_allocate(on(0), 64, &b) == 3 && core_context_synchronize(on(0)) == 3 ? 0
+                                                                                                                   : 1);
         }
         int status;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -522,8 +540,9 @@ static int server_start(const char *kind, const char *program)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work), cmocka_unit_test(contexts), cmocka_unit_test(held), cmocka_unit_test(chain), cmocka_unit_test(threads), cmocka_unit_test(random_programs),
-        cmocka_unit_test(memory), cmocka_unit_test(fault), cmocka_unit_test(forever), cmocka_unit_test(forks),
+        cmocka_unit_test(work),    cmocka_unit_test(contexts),        cmocka_unit_test(held),   cmocka_unit_test(chain),
+        cmocka_unit_test(threads), cmocka_unit_test(random_programs), cmocka_unit_test(memory), cmocka_unit_test(fault),
+        cmocka_unit_test(forever), cmocka_unit_test(forks),
     };
     if (argc < 2 || server_start(argv[1], argc > 2 ? argv[2] : "cricket-rpc-server")) {
         fprintf(stderr, "%s: cannot start the server; usage: %s local | unix SERVER | tcp SERVER\n", argv[0], argv[0]);

@@ -227,7 +227,8 @@ static void *busy(void *unused)
     for (int i = 0; !stop; i++) {
         uint64_t address;
         char byte = 1;
-        CHECK(core_memory_allocate(on(0), 1000, &address) == 0 && core_copy_in(on(0), 0, address, &byte, 1, false) == 0);
+        CHECK(core_memory_allocate(on(0), 1000, &address) == 0 &&
+              core_copy_in(on(0), 0, address, &byte, 1, false) == 0);
         CHECK(core_copy_out(on(0), 0, &byte, address, 1, true) == 0 && core_memory_free(address) == 0);
         if (i < 500)
             CHECK(core_image_add(".version", &image) == 0 && core_function_add(image, "f", &f) == 0);
@@ -302,7 +303,8 @@ static void body_signals(void)
     sigaddset(&one, SIGUSR1);
     fake_start();
     pthread_sigmask(SIG_SETMASK, NULL, &before);
-    CHECK(core_attach() == 0 && core_host_function(on(0), 0, nothing, NULL, false) == 0 && core_context_synchronize(on(0)) == 0);
+    CHECK(core_attach() == 0 && core_host_function(on(0), 0, nothing, NULL, false) == 0 &&
+          core_context_synchronize(on(0)) == 0);
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     CHECK(memcmp(&before, &after, sizeof before) == 0);
     program_thread = pthread_self();

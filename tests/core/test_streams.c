@@ -24,14 +24,16 @@ static void body_streams(void)
     CHECK(core_stream_info(on(0), s, &info) == 0 && info.device == 0 && info.flags == 1 && info.priority == -5);
     CHECK(core_stream_query(on(0), s) == 0 && core_stream_synchronize(on(0), s) == 0);
     CHECK(core_stream_destroy(s) == 0 && core_stream_destroy(s) == 400 && core_stream_query(on(0), s) == 400);
-    CHECK(core_stream_destroy(0) == 400 && core_stream_destroy(1) == 400 && core_stream_synchronize(on(0), 0xDEADBEEF) == 400);
+    CHECK(core_stream_destroy(0) == 400 && core_stream_destroy(1) == 400 &&
+          core_stream_synchronize(on(0), 0xDEADBEEF) == 400);
     CHECK(core_stream_create(on(0), 0, 0, &t) == 0 && t != s && core_stream_query(on(0), s) == 400);
     /* A stream of another device */
     core_stream other;
     CHECK(core_stream_create(on(1), 0, 0, &other) == 0 && launch("hold", other, NULL) == 400);
     /* Per thread: one stream, found again; not the legacy one */
     struct core_stream_info again;
-    CHECK(core_stream_info(on(0), CORE_STREAM_PER_THREAD, &info) == 0 && core_stream_info(on(0), CORE_STREAM_PER_THREAD, &again) == 0);
+    CHECK(core_stream_info(on(0), CORE_STREAM_PER_THREAD, &info) == 0 &&
+          core_stream_info(on(0), CORE_STREAM_PER_THREAD, &again) == 0);
     CHECK(info.id == again.id);
     CHECK(core_stream_info(on(0), 0, &again) == 0 && info.id != again.id);
     CHECK(core_stream_info(on(0), CORE_STREAM_LEGACY, &info) == 0 && info.id == again.id);
@@ -56,7 +58,8 @@ static void body_events(void)
     core_stream s, t;
     float ms;
     uint64_t a = allocate(4);
-    CHECK(core_event_create(on(0), 64, &e) == 1 && core_event_create(on(0), 0, &e) == 0 && core_event_create(on(0), 2, &f) == 0);
+    CHECK(core_event_create(on(0), 64, &e) == 1 && core_event_create(on(0), 0, &e) == 0 &&
+          core_event_create(on(0), 2, &f) == 0);
     CHECK(core_event_query(e) == 0 && core_event_synchronize(e) == 0);        /* never recorded */
     CHECK(core_event_elapsed(e, e, &ms) == 400 && core_event_query(12345) == 400);
     CHECK(core_stream_create(on(0), 1, 0, &s) == 0 && core_stream_create(on(0), 1, 0, &t) == 0);
@@ -82,7 +85,8 @@ static void body_polling(void)
     core_event e;
     core_stream s, t;
     uint64_t a = allocate(4);
-    CHECK(core_event_create(on(0), 0, &e) == 0 && core_stream_create(on(0), 1, 0, &s) == 0 && core_stream_create(on(0), 1, 0, &t) == 0);
+    CHECK(core_event_create(on(0), 0, &e) == 0 && core_stream_create(on(0), 1, 0, &s) == 0 &&
+          core_stream_create(on(0), 1, 0, &t) == 0);
     CHECK(launch("hold", s, NULL) == 0 && core_event_record(on(0), e, s, 0) == 0);
     uint64_t began = clock_now(), polls = 0;
     for (; clock_now() - began < 30000000; polls++)
@@ -132,7 +136,8 @@ static void body_published(void)
     fake_start();
     core_event e, f;
     core_stream s;
-    CHECK(core_event_create(on(0), 0, &e) == 0 && core_event_create(on(0), 0, &f) == 0 && core_stream_create(on(0), 1, 0, &s) == 0);
+    CHECK(core_event_create(on(0), 0, &e) == 0 && core_event_create(on(0), 0, &f) == 0 &&
+          core_stream_create(on(0), 1, 0, &s) == 0);
     CHECK(launch("hold", s, NULL) == 0 && core_event_record(on(0), e, s, 0) == 0);
     CHECK(launch("hold", s, NULL) == 0 && core_event_record(on(0), f, s, 0) == 0);
     uint32_t id = FLYT_FIRST_STREAM;                  /* the first one made */
@@ -151,7 +156,8 @@ static void body_published(void)
     fake_publish(id, 0);                              /* as the server does at the stream's end */
     fake_release();
     CHECK(core_stream_destroy(s) == 0 && core_context_synchronize(on(0)) == 0);
-    CHECK(core_stream_create(on(0), 1, 0, &s) == 0 && core_event_record(on(0), e, s, 0) == 0 && core_event_synchronize(e) == 0);
+    CHECK(core_stream_create(on(0), 1, 0, &s) == 0 && core_event_record(on(0), e, s, 0) == 0 &&
+          core_event_synchronize(e) == 0);
 }
 
 static void body_always_asks(void)
@@ -159,7 +165,8 @@ static void body_always_asks(void)
     setenv("FLYT_PERF", "no_cache", 1);
     fake_start();
     core_event e;
-    CHECK(core_event_create(on(0), 0, &e) == 0 && core_event_record(on(0), e, 0, 0) == 0 && core_context_synchronize(on(0)) == 0);
+    CHECK(core_event_create(on(0), 0, &e) == 0 && core_event_record(on(0), e, 0, 0) == 0 &&
+          core_context_synchronize(on(0)) == 0);
     uint64_t asked = fake_calls[FLYT_EVENT_QUERY];
     for (int i = 0; i < 10; i++)
         CHECK(core_event_query(e) == 0);
@@ -216,15 +223,18 @@ static void body_host_functions(void)
     /* A function writes the source of copies that follow it: they must take it afterwards. */
     uint8_t got[1000];
     CHECK(core_host_allocate(1000, 0, &pinned) == 0);
-    CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 && core_copy_in(on(0), s, a, pinned, 1000, false) == 0);
+    CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 &&
+          core_copy_in(on(0), s, a, pinned, 1000, false) == 0);
     CHECK(core_copy_out(on(0), s, got, a, 1000, true) == 0 && got[0] == 9 && got[999] == 9);
     memset(pinned, 0, 1000);
-    CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 && core_copy_in(on(0), s, a, pinned, 1000, true) == 0);
+    CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 &&
+          core_copy_in(on(0), s, a, pinned, 1000, true) == 0);
     CHECK(core_copy_out(on(0), s, got, a, 1000, true) == 0 && got[0] == 9 && got[999] == 9);
     /* A host to host copy keeps its place. */
     host_buffer = calloc(1, 1000);
     memset(pinned, 3, 1000);
-    CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 && core_copy_host(on(0), s, host_buffer, pinned, 1000, false) == 0);
+    CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 &&
+          core_copy_host(on(0), s, host_buffer, pinned, 1000, false) == 0);
     CHECK(core_stream_synchronize(on(0), s) == 0 && host_buffer[0] == 9);
     /* After an error: callbacks hear of it, host functions are not run. */
     static _Atomic int status = -1;

@@ -1,5 +1,5 @@
-/* A session's code: what a launch checks, images; what kernels print, errors that come late, many threads with every switch.
-   Each body in a process of its own. */
+/* A session's code: what a launch checks, images; what kernels print, errors that come late, many threads with every
+   switch. Each body in a process of its own. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,11 @@
 
 static int try_launch(uint32_t gx, uint32_t gy, uint32_t bx, uint32_t by, uint32_t bz, size_t shared, bool cooperative)
 {
-    return core_launch(on(0), &(struct core_launch){ .function = kernel("hold"), .grid = { gx, gy, 1 }, .block = { bx, by, bz },
-                                                 .shared = shared, .cooperative = cooperative });
+    return core_launch(on(0), &(struct core_launch){ .function = kernel("hold"),
+                                                     .grid = { gx, gy, 1 },
+                                                     .block = { bx, by, bz },
+                                                     .shared = shared,
+                                                     .cooperative = cooperative });
 }
 
 static void body_launch_checks(void)
@@ -33,7 +36,8 @@ static void body_launch_checks(void)
     CHECK(try_launch(1, 1, 1, 1, 1, 16385, false) == 1 && try_launch(1, 1, 1, 1, 1, 16384, false) == 0);
     CHECK(try_launch(8, 1, 64, 1, 1, 0, true) == 0 && try_launch(9, 1, 64, 1, 1, 0, true) == 720);
     CHECK(fake_calls[FLYT_OCCUPANCY] == 1);   /* the answer is kept */
-    CHECK(core_launch(on(0), &(struct core_launch){ .function = NULL, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) == 400);
+    CHECK(core_launch(on(0), &(struct core_launch){ .function = NULL, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) ==
+          400);
     CHECK(launch("fill", 0, NULL) == 1);      /* parameters are missing */
     CHECK(launch("absent", 0, NULL) == 500 && launch("absent", 0, NULL) == 500);
     CHECK(fake_calls[FLYT_FUNCTION_GET] == 3);                       /* failures are kept too */
@@ -74,7 +78,8 @@ static void body_images(void)
     uint64_t other;
     CHECK(core_variable_address(on(1), w, &other, &size) == 0 && other != address);
     const struct core_function_info *info;
-    CHECK(core_function_info(on(0), f, &info) == 0 && info->parameter_count == 3 && info->parameter_bytes == 16 && info->max_threads == 512);
+    CHECK(core_function_info(on(0), f, &info) == 0 && info->parameter_count == 3 && info->parameter_bytes == 16 &&
+          info->max_threads == 512);
     /* A reset takes everything of the device; code comes back by itself. */
     uint64_t a = allocate(64);
     core_stream s;

@@ -25,8 +25,11 @@ core_function *kernel(const char *name)
 
 int launch(const char *name, core_stream stream, void **arguments)
 {
-    return core_launch(on(0), &(struct core_launch){ .function = kernel(name), .stream = stream, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
-                                                 .arguments = arguments });
+    return core_launch(on(0), &(struct core_launch){ .function = kernel(name),
+                                                     .stream = stream,
+                                                     .grid = { 1, 1, 1 },
+                                                     .block = { 1, 1, 1 },
+                                                     .arguments = arguments });
 }
 
 int fill(core_stream stream, uint64_t address, uint32_t count, uint32_t value)

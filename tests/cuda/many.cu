@@ -114,8 +114,8 @@ static void streams()
     HOLDS(counted() == n + 2000);
 }
 
-/* A turn: a copy and a launch in the NULL stream, which waits for all blocking streams, and whether it has ended. The fastest of several
-   rounds, in ns. */
+/* A turn: a copy and a launch in the NULL stream, which waits for all blocking streams, and whether it has ended. The
+   fastest of several rounds, in ns. */
 static double null_stream_turn()
 {
     double best = 1e18;
@@ -134,8 +134,8 @@ static double null_stream_turn()
     return best;
 }
 
-/* Streams that have had work and have none now cost the NULL stream nothing. Ten times as many as elsewhere: they are cheap, and what
-   they might cost shall show. */
+/* Streams that have had work and have none now cost the NULL stream nothing. Ten times as many as elsewhere: they are
+   cheap, and what they might cost shall show. */
 static void idle_streams()
 {
     n = std::min(10 * n, 10000);

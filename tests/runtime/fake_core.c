@@ -102,7 +102,10 @@ int core_device_attribute(int device, int attribute, int *value) {
     *value = attribute < 8 ? small[attribute] : attribute == 11 ? INT32_MAX : 1000 + attribute;
     return CORE_OK;
 }
-core_context *core_context_primary(int device) { return device >= 0 && device < fake.device_count ? &contexts[device] : NULL; }
+core_context *core_context_primary(int device)
+{
+    return device >= 0 && device < fake.device_count ? &contexts[device] : NULL;
+}
 int core_context_retain(core_context *context) {
     int error = answer(__func__);
     if (!error)
@@ -130,8 +133,14 @@ int core_context_synchronize(core_context *context) {
     fake.synchronisations++;
     return answer(__func__);
 }
-int core_limit_get(core_context *context, int limit, size_t *value) { return (void)context, *value = 100 + (size_t)limit, answer(__func__); }
-int core_limit_set(core_context *context, int limit, size_t value) { return (void)context, (void)limit, (void)value, answer(__func__); }
+int core_limit_get(core_context *context, int limit, size_t *value)
+{
+    return (void)context, *value = 100 + (size_t)limit, answer(__func__);
+}
+int core_limit_set(core_context *context, int limit, size_t value)
+{
+    return (void)context, (void)limit, (void)value, answer(__func__);
+}
 
 /* ---- memory ---- */
 
@@ -141,7 +150,9 @@ int core_memory_info(core_context *context, size_t *free_bytes, size_t *total) {
     return answer(__func__);
 }
 
-static struct core_range *range_add(enum core_memory_kind kind, core_context *owner, uint64_t base, size_t size, unsigned flags) {
+static struct core_range *range_add(enum core_memory_kind kind, core_context *owner, uint64_t base, size_t size,
+                                    unsigned flags)
+{
     for (int i = 0; i < RANGES; i++)
         if (ranges[i].kind == CORE_UNKNOWN_MEMORY) {
             ranges[i] = (struct core_range){kind, owner, owner ? owner->device : -1, base, size, flags};
@@ -261,19 +272,27 @@ static int boxes(const struct core_box *to, bool to_device, const struct core_bo
         }
     return CORE_OK;
 }
-int core_copy_box_in(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+int core_copy_box_in(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
+                     const struct core_extent *extent, bool blocking)
+{
     int error = note(__func__, stream, blocking);
     return (void)context, error ? error : boxes(to, true, from, false, extent);
 }
-int core_copy_box_out(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+int core_copy_box_out(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
+                      const struct core_extent *extent, bool blocking)
+{
     int error = note(__func__, stream, blocking);
     return (void)context, error ? error : boxes(to, false, from, true, extent);
 }
-int core_copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent, bool blocking) {
+int core_copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
+                  const struct core_extent *extent, bool blocking)
+{
     int error = note(__func__, stream, blocking);
     return (void)context, error ? error : boxes(to, true, from, true, extent);
 }
-int core_set(core_context *context, core_stream stream, const struct core_box *to, const struct core_extent *extent, uint32_t value, unsigned element, bool blocking) {
+int core_set(core_context *context, core_stream stream, const struct core_box *to, const struct core_extent *extent,
+             uint32_t value, unsigned element, bool blocking)
+{
     int error = note(__func__, stream, blocking);
     (void)context;
     for (size_t z = 0; !error && z < extent->depth; z++)
@@ -313,7 +332,10 @@ int core_stream_synchronize(core_context *context, core_stream stream) {
         fprintf(stderr, "synchronised\n");
     return (void)context, stream_known(stream) ? note(__func__, stream, true) : CORE_INVALID_HANDLE;
 }
-int core_stream_query(core_context *context, core_stream stream) { return (void)context, stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE; }
+int core_stream_query(core_context *context, core_stream stream)
+{
+    return (void)context, stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
+}
 int core_stream_info(core_context *context, core_stream stream, struct core_stream_info *out) {
     if (!stream_known(stream))
         return CORE_INVALID_HANDLE;
@@ -339,7 +361,9 @@ int core_stream_wait(core_context *context, core_stream stream, core_event event
     return stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
 bool core_in_host_function(void) { return false; }
-int core_host_function(core_context *context, core_stream stream, void (*function)(void *, int), void *user, bool on_error) {
+int core_host_function(core_context *context, core_stream stream, void (*function)(void *, int), void *user,
+                       bool on_error)
+{
     (void)context;
     int status = fake.latched;
     int error = note(__func__, stream, false);
@@ -411,7 +435,10 @@ int core_function_set(core_context *context, core_function *function, int attrib
     fake.attribute_value = value;
     return answer(__func__);
 }
-int core_function_cache(core_context *context, core_function *function, int config) { return (void)context, (void)function, (void)config, answer(__func__); }
+int core_function_cache(core_context *context, core_function *function, int config)
+{
+    return (void)context, (void)function, (void)config, answer(__func__);
+}
 int core_variable_address(core_context *context, core_variable *variable, uint64_t *address, size_t *size) {
     if (strncmp(variable->name, "missing", 7) == 0)
         return CORE_NOT_FOUND;
@@ -424,7 +451,9 @@ int core_variable_address(core_context *context, core_variable *variable, uint64
     *size = variable->size;
     return answer(__func__);
 }
-int core_occupancy_blocks(core_context *context, core_function *function, int block_size, size_t shared, unsigned flags, int *blocks) {
+int core_occupancy_blocks(core_context *context, core_function *function, int block_size, size_t shared, unsigned flags,
+                          int *blocks)
+{
     (void)context, (void)function, (void)shared, (void)flags;
     *blocks = 1536 / block_size;
     return answer(__func__);

@@ -1,17 +1,17 @@
 /*
  * chunks.c: the pieces of shared host memory through which the bytes of ordinary memory pass.
  *
- * To the device, a chunk is filled, named by a COPY, and free again when the device has stored 1 in its mark: no message, no
- * thread of the server's in between. From the device, it belongs to whoever waits for its COPY_WAITED.
+ * To the device, a chunk is filled, named by a COPY, and free again when the device has stored 1 in its mark: no
+ * message, no thread of the server's in between. From the device, it belongs to whoever waits for its COPY_WAITED.
  *
- * They are used in turn. To write a line that the other side's processor has just read costs a round trip between the two, so
- * the chunk that fell free last is the slowest one (64 KiB: 10 us, against 3 us in turn); what has gone from the others' own
- * caches into the common one costs none. So there are so many turns that ROUND_BYTES lie between two uses of a line, and
- * no more than that, or they would go from the common one too. Turns are added one by one: each costs new pages when it is
- * first used, which a program with few copies need not pay.
+ * They are used in turn. To write a line that the other side's processor has just read costs a round trip between the
+ * two, so the chunk that fell free last is the slowest one (64 KiB: 10 us, against 3 us in turn); what has gone from
+ * the others' own caches into the common one costs none. So there are so many turns that ROUND_BYTES lie between two
+ * uses of a line, and no more than that, or they would go from the common one too. Turns are added one by one: each
+ * costs new pages when it is first used, which a program with few copies need not pay.
  *
- * A stream that is held can keep chunks for any time, so nobody waits for one for ever: after PATIENCE_NS in vain the bytes go
- * inside the call, and until a chunk has come back nobody waits again.
+ * A stream that is held can keep chunks for any time, so nobody waits for one for ever: after PATIENCE_NS in vain the
+ * bytes go inside the call, and until a chunk has come back nobody waits again.
  */
 #include <sched.h>
 

@@ -497,8 +497,10 @@ int code_function(core_context *c, core_function *f, struct loaded_function **ou
     if (!f)
         return CORE_INVALID_HANDLE;
     struct function_table *table = atomic_load_explicit(&f->in, memory_order_acquire);
-    struct loaded_function *loaded = table && c->wire < table->count ? atomic_load_explicit(&table->at[c->wire], memory_order_acquire) : NULL;
-    if (loaded && atomic_load_explicit(&loaded->generation, memory_order_relaxed) == atomic_load_explicit(&c->generation, memory_order_acquire)) {
+    struct loaded_function *loaded =
+        table && c->wire < table->count ? atomic_load_explicit(&table->at[c->wire], memory_order_acquire) : NULL;
+    if (loaded && atomic_load_explicit(&loaded->generation, memory_order_relaxed) ==
+                      atomic_load_explicit(&c->generation, memory_order_acquire)) {
         *out = loaded;
         return loaded->result;
     }

@@ -1,8 +1,9 @@
 /*
  * context.c: contexts, and how they are found. context_life.c makes and ends them.
  *
- * Structures stand in a table and are never freed, so a call with a context that has ended meanwhile is harmless. A structure's place
- * is the context's id on the wire, whoever's it is. The first ones are the devices' primary contexts, by number of the device.
+ * Structures stand in a table and are never freed, so a call with a context that has ended meanwhile is harmless. A
+ * structure's place is the context's id on the wire, whoever's it is. The first ones are the devices' primary
+ * contexts, by number of the device.
  */
 #include "cpu/common/lock.h"
 #include "internal.h"

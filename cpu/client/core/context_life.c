@@ -1,8 +1,8 @@
 /*
  * context_life.c: how contexts begin and end.
  *
- * A primary context exists while somebody retains it. Its structure stays the same one over its lives, and `generation` counts
- * them: what was made in an earlier life is not found any more.
+ * A primary context exists while somebody retains it. Its structure stays the same one over its lives, and
+ * `generation` counts them: what was made in an earlier life is not found any more.
  */
 #include "cpu/common/lock.h"
 #include "host.h"
@@ -95,8 +95,8 @@ static int end(core_context *c, uint32_t procedure)
     return code;
 }
 
-/* Before the lock is taken: the server waits for the work too, but knows nothing of copies that functions of ours will yet send
-   (copy.c). */
+/* Before the lock is taken: the server waits for the work too, but knows nothing of copies that functions of ours
+   will yet send (copy.c). */
 static void settle(core_context *c)
 {
     if (!core_sticky() && atomic_load(&c->live))

@@ -1,9 +1,9 @@
 /*
  * context_work.c: what is known of a context's work, and waiting for it.
  *
- * `sent` counts the calls that gave a context work, `idle_at` is the count up to which all is known to have ended; where both
- * agree nothing needs to be waited for. A synchronisation of the program's goes by `heard_at`: with its answer comes what
- * kernels printed.
+ * `sent` counts the calls that gave a context work, `idle_at` is the count up to which all is known to have ended;
+ * where both agree nothing needs to be waited for. A synchronisation of the program's goes by `heard_at`: with its
+ * answer comes what kernels printed.
  */
 #include "internal.h"
 

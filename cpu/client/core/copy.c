@@ -172,7 +172,8 @@ bool copy_waits_its_turn(struct stream *s, size_t size)
     return size >= (host_space_any() ? LATE_LEAST_SHARED : LATE_LEAST) && !stream_known_light(s);
 }
 
-static int copy_in_uncounted(core_context *c, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
+static int copy_in_uncounted(core_context *c, core_stream stream, uint64_t to, const void *from, size_t size,
+                             bool blocking)
 {
     struct stream *s;
     int code = stream_enter(c, stream, &s);

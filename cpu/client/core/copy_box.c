@@ -1,6 +1,6 @@
 /*
- * copy_box.c: copies of boxes in pitched memory, and memset. The same rules as in copy.c; host sides travel packed. In chunks too: a
- * COPY_BOX names the chunk, and an empty copy behind it carries the mark, or is waited for.
+ * copy_box.c: copies of boxes in pitched memory, and memset. The same rules as in copy.c; host sides travel packed.
+ * In chunks too: a COPY_BOX names the chunk, and an empty copy behind it carries the mark, or is waited for.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -144,8 +144,8 @@ static int copy_in_late(struct stream *s, const struct core_box *to, const struc
     return code;
 }
 
-static int copy_box_in_uncounted(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
-                                 const struct core_extent *e, bool blocking)
+static int copy_box_in_uncounted(core_context *c, core_stream stream, const struct core_box *to,
+                                 const struct core_box *from, const struct core_extent *e, bool blocking)
 {
     struct stream *s;
     uint64_t bytes;
@@ -155,7 +155,8 @@ static int copy_box_in_uncounted(core_context *c, core_stream stream, const stru
     if ((code = check(s, to, from, e, &bytes)))
         return code;
     if (dense(to, e) && dense(from, e))
-        return core_copy_in(c, stream, to->address, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth, blocking);
+        return core_copy_in(c, stream, to->address, (const void *)(uintptr_t)from->address,
+                            e->width * e->height * e->depth, blocking);
     uint64_t shared = host_shared((const void *)(uintptr_t)from->address, bytes);
     if (shared)
         return copy_shared(s, to, &(struct core_box){ shared, from->pitch, from->height }, e, blocking);
@@ -273,8 +274,8 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     return first;
 }
 
-static int copy_box_out_uncounted(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
-                                  const struct core_extent *e, bool blocking)
+static int copy_box_out_uncounted(core_context *c, core_stream stream, const struct core_box *to,
+                                  const struct core_box *from, const struct core_extent *e, bool blocking)
 {
     struct stream *s;
     uint64_t bytes;
@@ -284,7 +285,8 @@ static int copy_box_out_uncounted(core_context *c, core_stream stream, const str
     if ((code = check(s, from, to, e, &bytes)))
         return code;
     if (dense(to, e) && dense(from, e))
-        return core_copy_out(c, stream, (void *)(uintptr_t)to->address, from->address, e->width * e->height * e->depth, blocking);
+        return core_copy_out(c, stream, (void *)(uintptr_t)to->address, from->address, e->width * e->height * e->depth,
+                             blocking);
     uint64_t shared = host_shared((const void *)(uintptr_t)to->address, bytes);
     if (shared)
         return copy_shared(s, &(struct core_box){ shared, to->pitch, to->height }, from, e, blocking);
@@ -306,8 +308,8 @@ int core_copy_box_out(core_context *c, core_stream stream, const struct core_box
 
 /* ---- on the device ---- */
 
-static int copy_box_uncounted(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
-                              const struct core_extent *e, bool blocking)
+static int copy_box_uncounted(core_context *c, core_stream stream, const struct core_box *to,
+                              const struct core_box *from, const struct core_extent *e, bool blocking)
 {
     (void)blocking;
     struct stream *s;
@@ -373,8 +375,8 @@ static int set_pinned(struct stream *s, const struct late_set *set, bool blockin
     return code;
 }
 
-int core_set(core_context *c, core_stream stream, const struct core_box *to, const struct core_extent *e, uint32_t value,
-             unsigned element, bool blocking)
+int core_set(core_context *c, core_stream stream, const struct core_box *to, const struct core_extent *e,
+             uint32_t value, unsigned element, bool blocking)
 {
     CANCEL_DEFERRED;
     struct stream *s;

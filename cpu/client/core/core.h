@@ -34,9 +34,9 @@ enum core_result {
 
 /* ---- session (session.c) ------------------------------------------------------------------------ */
 
-/* Connects, at the first call of the process, to $FLYT_SERVER (default: unix:///run/flyt/server.sock), shakes hands, reserves the
-   window. Waits. The failure of the first attempt is explained once on stderr and kept: 802 when no server is
-   there, 803 when the versions differ. In the child of a fork: 3, without touching the parent's session. */
+/* Connects, at the first call of the process, to $FLYT_SERVER (default: unix:///run/flyt/server.sock), shakes hands,
+   reserves the window. Waits. The failure of the first attempt is explained once on stderr and kept: 802 when no
+   server is there, 803 when the versions differ. In the child of a fork: 3, without touching the parent's session. */
 CORE_API int core_attach(void);
 CORE_API bool core_forked(void);
 
@@ -66,13 +66,15 @@ CORE_API int core_driver_version(int *version);
 CORE_API const struct core_device *core_device(int device);                /* NULL: no such device */
 CORE_API int core_device_attribute(int device, int attribute, int *value); /* CUdevice_attribute; unknown: 1 */
 
-/* ---- contexts (context.c, context_life.c) -------------------------------------------------------------------------
- * What the driver API calls a context: streams, events, modules and memory belong to one. A device has one primary context,
- * which exists while somebody retains it, and any number of others. Stacks of current contexts belong to the front ends.
+/* ---- contexts (context.c, context_work.c, context_life.c) ------------------------------------------------------
+ * What the driver API calls a context: streams, events, modules and memory belong to one. A device has one primary
+ * context, which exists while somebody retains it, and any number of others. Stacks of current contexts belong to the
+ * front ends.
  *
- * A context's structure is never freed, so a stale pointer is safe to use: the call gives 709 (CUDA_ERROR_CONTEXT_IS_DESTROYED).
- * A pointer that a program made up is found out by core_context_check only: front ends call it where a program hands one in.
- * A structure may become another context's later, as an address of malloc's may. */
+ * A context's structure is never freed, so a stale pointer is safe to use: the call gives 709
+ * (CUDA_ERROR_CONTEXT_IS_DESTROYED). Only core_context_check finds out a pointer that a program made up: front ends
+ * call it where a program hands one in. A structure may become another context's later, as an address of malloc's may.
+ */
 typedef struct core_context core_context;
 
 /* The device's primary context, whether it exists or not. NULL: there is no such device, or no server. */
@@ -80,14 +82,15 @@ CORE_API core_context *core_context_primary(int device);
 /* 0; 201: no context was ever there; 709: it was destroyed, or is a primary context that nobody retains. */
 CORE_API int core_context_check(const core_context *);
 CORE_API bool core_context_active(const core_context *);                    /* it exists */
-/* What each call of a front end begins with: 0 when the context can be used, or the code to return. Costs a few loads. */
+/* What each call of a front end begins with: 0 when the context can be used, or the code to return. Costs a few
+   loads. */
 CORE_API int core_context_enter(const core_context *);
 /* A primary context gets one more owner; the first one makes it (waits). NULL, or not a primary one: 201. */
 CORE_API int core_context_retain(core_context *);
 /* One owner less. The last one ends the context as core_context_reset does. 201: it has no owner. */
 CORE_API int core_context_release(core_context *);
-/* Ends a primary context, whoever retains it: its streams, events and memory are gone (modules come back by themselves at their
-   next use). Clears 710, never the errors that stay. Waits. */
+/* Ends a primary context, whoever retains it: its streams, events and memory are gone (modules come back by
+   themselves at their next use). Clears 710, never the errors that stay. Waits. */
 CORE_API int core_context_reset(core_context *);
 /* A further context of the device. flags: as cuCtxCreate takes them. Waits. */
 CORE_API int core_context_create(int device, unsigned flags, core_context **);
@@ -170,7 +173,8 @@ CORE_API int core_stream_wait(core_context *, core_stream, core_event, unsigned 
    the stream waits for it. on_error: also after an error, with it as status (cudaStreamAddCallback); else only
    after success (cudaLaunchHostFunc). */
 CORE_API int core_host_function(core_context *, core_stream, void (*function)(void *user, int status), void *user, bool on_error);
-/* Whether the caller is such a function. Its stream waits for it, so it must not wait for any: the front ends refuse (800). */
+/* Whether the caller is such a function. Its stream waits for it, so it must not wait for any: the front ends refuse
+   (800). */
 CORE_API bool core_in_host_function(void);
 
 /* ---- code (code.c, image.c) ----------------------------------------------------------------------------------------

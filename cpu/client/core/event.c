@@ -221,7 +221,8 @@ int core_event_elapsed(core_event start, core_event end, float *milliseconds)
     int code = event_enter(start, &a);
     if (code || (code = event_enter(end, &b)))
         return code;
-    if ((a->flags | b->flags) & FLAG_DISABLE_TIMING || a->context != b->context || !event_recorded(a).stream || !event_recorded(b).stream)
+    if ((a->flags | b->flags) & FLAG_DISABLE_TIMING || a->context != b->context || !event_recorded(a).stream ||
+        !event_recorded(b).stream)
         return CORE_INVALID_HANDLE;
     event_elapsed_args args = { .start = a->wire, .end = b->wire };
     event_elapsed_result result = { 0 };

@@ -1,8 +1,8 @@
 /*
  * events.c: the EVENTS calls that are outstanding.
  *
- * Usually one is out. When host functions have ended, another is sent at once to say so; the server then answers the older
- * one. So the calls form a queue: the helper attends the oldest (helper.c).
+ * Usually one is out. When host functions have ended, another is sent at once to say so; the server then answers the
+ * older one. So the calls form a queue: the helper attends the oldest (helper.c).
  */
 #include <stdlib.h>
 
@@ -23,7 +23,8 @@ bool events_send(const flyt_id *ids, unsigned count)
     call->args.acknowledged = queue.acknowledged;
     call->args.host_functions_done.host_functions_done_len = count;
     call->args.host_functions_done.host_functions_done_val = (flyt_id *)(uintptr_t)ids;   /* read before submit returns */
-    wire_prepare(&call->wire, FLYT_EVENTS, (xdrproc_t)xdr_events_args, &call->args, (xdrproc_t)xdr_events_result, &call->result);
+    wire_prepare(&call->wire, FLYT_EVENTS, (xdrproc_t)xdr_events_args, &call->args, (xdrproc_t)xdr_events_result,
+                 &call->result);
     if (!queue.first)
         queue.last = &queue.first;
     *queue.last = call;

@@ -1,6 +1,6 @@
 /*
- * helper.c: the thread that keeps an EVENTS call outstanding, and so always has somebody read the connection. It attends the oldest
- * one (events.c), acts on its answer, and sends a new one when none is left.
+ * helper.c: the thread that keeps an EVENTS call outstanding, and so always has somebody read the connection. It
+ * attends the oldest one (events.c), acts on its answer, and sends a new one when none is left.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 
 /* ---- host_space.c: which parts of the window are in use ---- */
 
-/* At attach. The addresses are reserved; what is used of them is mapped from the file at `offset`, or, where the server is in this
-   process (fd -1), is memory of its own. */
+/* At attach. The addresses are reserved; what is used of them is mapped from the file at `offset`, or, where the
+   server is in this process (fd -1), is memory of its own. */
 void host_space_open(uint64_t base, uint64_t size, int fd, uint64_t offset);
 bool host_space_any(void);
 bool host_space_holds(uint64_t address);                    /* lies in the window */
@@ -39,8 +39,8 @@ struct chunk {
 };
 
 bool chunks_serve(size_t size);                             /* worth a chunk, and there are some */
-/* One chunk, or NULL. So many bytes are to be moved, in it the first of them. With patience a moment is waited for one, unless
-   that was in vain just now. */
+/* One chunk, or NULL. So many bytes are to be moved, in it the first of them. With patience a moment is waited for
+   one, unless that was in vain just now. */
 struct chunk *chunk_take(size_t size, bool patience);
 void chunk_send(struct chunk *, core_context *);            /* before the call that names its mark: it comes back by itself */
 void chunk_give(struct chunk *);                            /* nothing uses it */

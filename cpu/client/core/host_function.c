@@ -131,7 +131,8 @@ void host_function_due(flyt_id id, int status)
     pthread_mutex_unlock(&hosts.lock);
 }
 
-int core_host_function(core_context *c, core_stream stream, void (*function)(void *user, int status), void *user, bool on_error)
+int core_host_function(core_context *c, core_stream stream, void (*function)(void *user, int status), void *user,
+                       bool on_error)
 {
     CANCEL_DEFERRED;
     struct stream *s;

@@ -1,14 +1,14 @@
 /*
  * host_memory.c: pinned and registered host memory.
  *
- * Pinned memory lies in the host window (host_space.c), where the device reads and writes it under the address that the program
- * has. Where there is no such window, or no room left in it, it is ordinary memory of this process from the top of the session's
- * window, so that no device address ever equals one of its own; the GPU cannot reach it.
+ * Pinned memory lies in the host window (host_space.c), where the device reads and writes it under the address that
+ * the program has. Where there is no such window, or no room left in it, it is ordinary memory of this process from
+ * the top of the session's window, so that no device address ever equals one of its own; the GPU cannot reach it.
  *
- * Registered memory stays where and what it is, and its copies pass through chunks or calls. With FLYT_REGISTER=remap its pages
- * are replaced by pages of the host window with the same contents, until it is unregistered: then it is the device's as well,
- * under the address in that window. What else happens to lie in its first and last page goes along. Pages that are replaced
- * already, for another range, are left as they are.
+ * Registered memory stays where and what it is, and its copies pass through chunks or calls. With FLYT_REGISTER=remap
+ * its pages are replaced by pages of the host window with the same contents, until it is unregistered: then it is the
+ * device's as well, under the address in that window. What else happens to lie in its first and last page goes along.
+ * Pages that are replaced already, for another range, are left as they are.
  *
  * In both cases asynchronous copies may use the memory after the call has returned.
  */

@@ -2,7 +2,8 @@
  * internal.h: what the files of the client core share, and nobody else sees.
  *
  * Locks, in the order in which they may be taken (each file says what its own protects):
- *   session.attach > image.load > context.lock > memory.lock > stream.lock > stream lists > rpc layer > progress, text, outs
+ *   session.attach > image.load > context.lock > memory.lock > stream.lock > stream lists > rpc layer
+ *   > progress, text, outs
  * Done callbacks run in whichever thread reads the connection; they take only the last group.
  * In the child of a fork no lock is taken at all: every entry asks core_enter() first.
  */
@@ -100,8 +101,8 @@ void stats_report(void);
 uint64_t stats_call_begins(uint32_t procedure, xdrproc_t encode, void *args);
 void stats_call_ends(uint32_t procedure, uint64_t begun, xdrproc_t decode, void *result);
 void stats_call_waited(uint32_t procedure);
-/* Copies as the program asked for them, however many calls they took. The kind is that of pageable memory, if `host` (NULL:
-   none) turns out to be pinned the one after it. Without FLYT_STATS these two do nothing. */
+/* Copies as the program asked for them, however many calls they took. The kind is that of pageable memory, if `host`
+   (NULL: none) turns out to be pinned the one after it. Without FLYT_STATS these two do nothing. */
 enum stats_copy { STATS_FROM_PAGEABLE, STATS_FROM_PINNED, STATS_TO_PAGEABLE, STATS_TO_PINNED, STATS_ON_DEVICE, STATS_ON_HOST, STATS_COPIES };
 uint64_t stats_copy_begins(void);
 void stats_copy_ends(uint64_t begun, enum stats_copy, const void *host, uint64_t bytes);
@@ -129,12 +130,13 @@ int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decod
 int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
 uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
 uint64_t wire_confirmed(void);                              /* a serial that was answered, in time the greatest */
-/* When somebody was last told "not ready" by the server, since when nothing else, and what had been heard before that. */
+/* When somebody was last told "not ready" by the server, since when nothing else, and what had been heard before
+   that. */
 struct asked { atomic_uint_fast64_t at, since, news; };
-/* Queries. What is not known to have ended is asked about at most once in 10 µs per stream or event, and where its end is
-   published more and more rarely, down to once in 200 µs, since who waits for a reply does not see it meanwhile. In between
-   "not ready" is said here, but only while nothing whatever has been heard from the server since: a program may know from
-   any other answer that the work has ended, and must not be told otherwise. */
+/* Queries. What is not known to have ended is asked about at most once in 10 µs per stream or event, and where its
+   end is published more and more rarely, down to once in 200 µs, since who waits for a reply does not see it
+   meanwhile. In between "not ready" is said here, but only while nothing whatever has been heard from the server
+   since: a program may know from any other answer that the work has ended, and must not be told otherwise. */
 uint64_t wire_news(void);             /* taken before asking */
 void wire_heard(void);
 void wire_not_ready(struct asked *, uint64_t news);         /* the server said so */
@@ -225,10 +227,10 @@ struct backlog {
     uint64_t         asked_at;
 };
 
-/* Numbers: sent counts the calls put into the stream (as the server counts them), numbered also the one that is
-   being submitted, done those known to have ended (ask stream_done), weighty is the number of the last one that may run long or
-   fail (launches, host functions, waits). All of them only grow while the stream lives. Structures are reused but never freed, so a look-up that races
-   with a destroy is harmless. */
+/* Numbers: sent counts the calls put into the stream (as the server counts them), numbered also the one that is being
+   submitted, done those known to have ended (ask stream_done), weighty is the number of the last one that may run
+   long or fail (launches, host functions, waits). All of them only grow while the stream lives. Structures are reused
+   but never freed, so a look-up that races with a destroy is harmless. */
 struct stream {
     pthread_mutex_t lock;             /* makes "number and submit" one step */
     atomic_uint_fast64_t numbered, sent, done, weighty;
@@ -244,7 +246,8 @@ struct stream {
     unsigned flags;
     int      priority;
     atomic_uint_fast64_t counted;     /* the context's `sent` behind the last call */
-    /* The lists of its context that it is in (rest.c, returned.c). listed is changed under both locks: the stream's and the lists'. */
+    /* The lists of its context that it is in (rest.c, returned.c). listed is changed under both locks: the stream's
+       and the lists'. */
     bool        listed;
     atomic_bool returning;
     struct list of_context;           /* the context's streams; free: the spare ones */

@@ -1,8 +1,9 @@
 /*
  * launch.c: kernel launches, and what is asked about functions.
  *
- * A launch takes no lock but its stream's, allocates nothing (parameters beyond 4 KiB and attributes excepted) and sends one
- * call. What native checks at the launch is checked here: attributes of the device and the function are local.
+ * A launch takes no lock but its stream's, allocates nothing (parameters beyond 4 KiB and attributes excepted) and
+ * sends one call. What native checks at the launch is checked here: attributes of the device and the function are
+ * local.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,8 +82,8 @@ static int occupancy(struct loaded_function *loaded, occupancy_args args, uint64
     return code;
 }
 
-/* Each of loaded->fits packs an answer: block size 11 bits, flags 1, shared 20, valid 1, blocks 16; what does not fit is
-   not kept. cudaOccupancyMaxPotentialBlockSize asks for every multiple of 32, so those have places of their own. */
+/* Each of loaded->fits packs an answer: block size 11 bits, flags 1, shared 20, valid 1, blocks 16; what does not fit
+   is not kept. cudaOccupancyMaxPotentialBlockSize asks for every multiple of 32, so those have places of their own. */
 static int occupancy_blocks(struct loaded_function *loaded, int block_size, size_t shared, unsigned flags, int *blocks)
 {
     bool keep = block_size >= 0 && block_size < 2048 && flags < 2 && shared < (1u << 20) && !core_perf.no_cache;
@@ -206,8 +207,8 @@ static int check_priority(int device, const uint8_t *value)
     return priority <= public->priority_least && priority >= public->priority_greatest ? CORE_OK : CORE_INVALID_VALUE;
 }
 
-/* What the driver would refuse is refused here, since the program expects the error from the launch. The server takes no
-   attribute that holds a handle or a pointer of this process. */
+/* What the driver would refuse is refused here, since the program expects the error from the launch. The server takes
+   no attribute that holds a handle or a pointer of this process. */
 static int check_attribute(int device, const struct core_launch *l, const struct core_launch_attribute *attribute)
 {
     switch (attribute->id) {

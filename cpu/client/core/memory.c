@@ -242,7 +242,8 @@ static void heap_give_back(struct heap *heap, uint64_t bytes)
 static int heap_map(struct heap *heap, uint64_t top, uint64_t size, uint64_t least, bool recall)
 {
     FLYT_ASSERT_HELD(&heap->lock);
-    /* Contexts start at different parts of the window, so that each usually grows in one piece: the primary ones in its lower half. */
+    /* Contexts start at different parts of the window, so that each usually grows in one piece: the primary ones in
+       its lower half. */
     const core_context *c = heap->context;
     uint64_t half = core_session.window_size / 2;
     uint64_t hint = c->primary ? half / (uint64_t)device_count() * c->wire : half + half / 2 / CONTEXTS_MOST * c->wire;
@@ -305,8 +306,8 @@ static void others_give_back(const struct heap *heap)
     }
 }
 
-/* More credit, so that `size` bytes may fit: some ahead of need if there is plenty; then, all idle credit given back, what
-   is needed, for which the server asks other programs too. */
+/* More credit, so that `size` bytes may fit: some ahead of need if there is plenty; then, all idle credit given back,
+   what is needed, for which the server asks other programs too. */
 static int heap_grow(struct heap *heap, uint64_t size)
 {
     FLYT_ASSERT_HELD(&heap->lock);
@@ -436,8 +437,8 @@ int core_memory_info(core_context *c, size_t *free_bytes, size_t *total_bytes)
     return code;
 }
 
-/* Takes the lock, unless its holder is at the very end of its credit: then there is nothing to give. The helper has other
-   duties, on which a MAP may depend that the holder waits for: it does not wait for long. */
+/* Takes the lock, unless its holder is at the very end of its credit: then there is nothing to give. The helper has
+   other duties, on which a MAP may depend that the holder waits for: it does not wait for long. */
 static bool heap_lock_for_recall(struct heap *heap)
 {
     for (int tries = 0; pthread_mutex_trylock(&heap->lock); tries++) {

@@ -2,8 +2,9 @@
  * outs.c: asynchronous copies from the device into pinned memory. Their calls are answered when their turn in the
  * stream has come; whoever reads the reply writes the bytes to their place. Until then they are pending (pending.c).
  *
- * A copy into memory that an earlier one, still under way, writes too is received into a buffer of its own and moved to its place
- * when the earlier one has arrived: replies of different streams come in no order that could be relied on.
+ * A copy into memory that an earlier one, still under way, writes too is received into a buffer of its own and moved
+ * to its place when the earlier one has arrived: replies of different streams come in no order that could be relied
+ * on.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /*
- * outs.h: what pending.c (which copies have not arrived, and what they come before) and outs.c (how they begin and arrive) share.
+ * outs.h: what pending.c (which copies have not arrived, and what they come before) and outs.c (how they begin and
+ * arrive) share.
  */
 #ifndef FLYT_CLIENT_CORE_OUTS_H
 #define FLYT_CLIENT_CORE_OUTS_H

@@ -1,13 +1,14 @@
 /*
- * pending.c: the copies into pinned memory that have not arrived (outs.c): what they come before, and waiting for them.
+ * pending.c: the copies into pinned memory that have not arrived (outs.c): what they come before, and waiting for
+ * them.
  *
- * Each call stands in a list until its bytes have arrived, so that a synchronisation (or a host function) can wait for exactly those
- * that come before it: replies of different streams come in no order that could be relied on. A copy comes before a point of
- * another stream if an event carried it there (its marks: one per stream that has been made to wait for it), or by the rules of
- * the legacy stream.
+ * Each call stands in a list until its bytes have arrived, so that a synchronisation (or a host function) can wait
+ * for exactly those that come before it: replies of different streams come in no order that could be relied on. A
+ * copy comes before a point of another stream if an event carried it there (its marks: one per stream that has been
+ * made to wait for it), or by the rules of the legacy stream.
  *
- * `writers` counts what may still write memory of the program behind its back: these copies and host functions.
- * While it is 0, a copy to the device may take its source at once.
+ * `writers` counts what may still write memory of the program behind its back: these copies and host functions. While
+ * it is 0, a copy to the device may take its source at once.
  */
 #include <stdlib.h>
 

@@ -1,13 +1,14 @@
 /*
- * progress.c: the numbers of streams' calls: what the server has said of them, up to which everything has ended, and their order
- * among each other. And the directory of streams by wire id, in which a reply's numbers find them.
+ * progress.c: the numbers of streams' calls: what the server has said of them, up to which everything has ended, and
+ * their order among each other. And the directory of streams by wire id, in which a reply's numbers find them.
  *
- * An id is used again only when a reply has come to a call that was sent after the STREAM_DESTROY (stream.c), so that no completed
- * number of the old stream can be taken for the new one's. That holds for the published numbers too: the server sets an id's word
- * to 0 when it serves the STREAM_DESTROY, and writes no number of that stream after it. The legacy streams count on for ever.
+ * An id is used again only when a reply has come to a call that was sent after the STREAM_DESTROY (stream.c), so that
+ * no completed number of the old stream can be taken for the new one's. That holds for the published numbers too: the
+ * server sets an id's word to 0 when it serves the STREAM_DESTROY, and writes no number of that stream after it. The
+ * legacy streams count on for ever.
  *
- * Shared memory has a word for each of the first ids, where the server publishes the stream's completed number. It does so
- * only while no error waits to be told: what is published has ended well, and nobody need ask.
+ * Shared memory has a word for each of the first ids, where the server publishes the stream's completed number. It
+ * does so only while no error waits to be told: what is published has ended well, and nobody need ask.
  */
 #include <stdlib.h>
 
@@ -57,8 +58,8 @@ bool stream_is_published(const struct stream *s)
     return s->published != &unpublished;
 }
 
-/* The acquire pairs with the server's release: who learns here that a copy has ended may look at what it wrote into shared
-   memory. The other side may write anything there: a number that was never given out is not believed. */
+/* The acquire pairs with the server's release: who learns here that a copy has ended may look at what it wrote into
+   shared memory. The other side may write anything there: a number that was never given out is not believed. */
 uint64_t stream_done(struct stream *s)
 {
     uint64_t done = atomic_load(&s->done);
@@ -103,7 +104,8 @@ static struct stream *by_wire(flyt_id wire)
         return c ? &c->legacy : NULL;
     }
     uint32_t index = wire - FLYT_FIRST_STREAM;
-    struct chunk *chunk = index / CHUNK < CHUNKS ? atomic_load_explicit(&directory[index / CHUNK], memory_order_acquire) : NULL;
+    struct chunk *chunk =
+        index / CHUNK < CHUNKS ? atomic_load_explicit(&directory[index / CHUNK], memory_order_acquire) : NULL;
     return chunk ? atomic_load_explicit(&chunk->at[index % CHUNK], memory_order_acquire) : NULL;
 }
 

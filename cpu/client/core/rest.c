@@ -1,14 +1,17 @@
 /*
- * rest.c: is what streams were given known to have ended? There are three questions: whether all of it has; whether what may run
- * long or fail has (light); and whether what kernels printed has come, too (heard): a program's synchronisation asks the
- * server after a launch though the work is known to have ended, because the text comes with the answer.
+ * rest.c: is what streams were given known to have ended? There are three questions: whether all of it has; whether
+ * what may run long or fail has (light); and whether what kernels printed has come, too (heard): a program's
+ * synchronisation asks the server after a launch though the work is known to have ended, because the text comes with
+ * the answer.
  *
- * The legacy stream waits for all blocking streams of its context, so these questions are asked about all of them with many a call.
- * A context may have thousands of streams, mostly idle. So it keeps lists of those that may have work: `working`, and `unheard`. A
- * stream enters both with a call, if it is not in them; it leaves one when somebody who asks finds it at rest.
+ * The legacy stream waits for all blocking streams of its context, so these questions are asked about all of them
+ * with many a call. A context may have thousands of streams, mostly idle. So it keeps lists of those that may have
+ * work: `working`, and `unheard`. A stream enters both with a call, if it is not in them; it leaves one when somebody
+ * who asks finds it at rest.
  *
- * A stream enters under its own lock, in which its calls are numbered. Whoever finds it at rest tries that lock: if it is taken, the
- * stream is just given a call, and stays in the list. So a call that is numbered meanwhile cannot be missed.
+ * A stream enters under its own lock, in which its calls are numbered. Whoever finds it at rest tries that lock: if
+ * it is taken, the stream is just given a call, and stays in the list. So a call that is numbered meanwhile cannot be
+ * missed.
  *
  * Locks: stream.lock > lists.lock. lists.lock > stream.lock is only ever tried.
  */

@@ -1,20 +1,21 @@
 /*
  * returned.c: copies to the device that have returned before the device has done them.
  *
- * A synchronous copy that has returned comes before whatever the program begins afterwards, on whatever stream. Where every
- * stream waits for the copy's, the copy need not be waited for (returned_may). A stream that would not wait may be made later:
- * then who makes it waits for the copy (returned_settle), but not for kernels behind it, which may wait for the new stream. So
- * an event is recorded directly behind the copy, at the latest before the first call that may run long in any blocking stream
- * (returned_before, internal.h). Before the copy stood nothing of the kind, or the copy was waited for.
+ * A synchronous copy that has returned comes before whatever the program begins afterwards, on whatever stream. Where
+ * every stream waits for the copy's, the copy need not be waited for (returned_may). A stream that would not wait may
+ * be made later: then who makes it waits for the copy (returned_settle), but not for kernels behind it, which may
+ * wait for the new stream. So an event is recorded directly behind the copy, at the latest before the first call that
+ * may run long in any blocking stream (returned_before, internal.h). Before the copy stood nothing of the kind, or
+ * the copy was waited for.
  *
- * A context counts the copies that have returned so (`returned`), and up to which of them there are events (`marked`): mostly
- * the two are equal, and a launch looks at no more. seq_cst: a copy that returns early and a stream that is made must not both
- * miss each other's update.
+ * A context counts the copies that have returned so (`returned`), and up to which of them there are events
+ * (`marked`): mostly the two are equal, and a launch looks at no more. seq_cst: a copy that returns early and a
+ * stream that is made must not both miss each other's update.
  *
- * A context lists the streams that may have such copies (`returned_early`). A stream enters with such a copy, if it is not in the list,
- * and leaves it when somebody looks and it has none any more. Whoever lets it leave clears `returning` first, and looks at its
- * numbers then; whoever makes it enter stores its number first, and looks at `returning` then. seq_cst: they must not both miss
- * each other's update.
+ * A context lists the streams that may have such copies (`returned_early`). A stream enters with such a copy, if it
+ * is not in the list, and leaves it when somebody looks and it has none any more. Whoever lets it leave clears
+ * `returning` first, and looks at its numbers then; whoever makes it enter stores its number first, and looks at
+ * `returning` then. seq_cst: they must not both miss each other's update.
  */
 #include "cpu/common/lock.h"
 #include "internal.h"
@@ -65,7 +66,8 @@ bool returned_may(struct stream *s)
     return true;
 }
 
-/* An event in the stream behind all it has been given. An event of another context, or one that went with its context, is replaced. */
+/* An event in the stream behind all it has been given. An event of another context, or one that went with its
+   context, is replaced. */
 static int record(struct stream *s)
 {
     core_stream token = stream_is_legacy(s) ? CORE_STREAM_LEGACY : atomic_load(&s->token);
@@ -97,7 +99,8 @@ static bool counts(struct stream *s)
     return atomic_load(&s->returned) > done || atomic_load(&s->behind.number) > done;
 }
 
-/* The context's streams that have such copies: writes at most STREAMS_MOST, returns how many. Those that have none leave the list. */
+/* The context's streams that have such copies: writes at most STREAMS_MOST, returns how many. Those that have none
+   leave the list. */
 static unsigned list_those(core_context *c, struct stream **out)
 {
     unsigned count = 0;
@@ -138,7 +141,8 @@ void returned_mark(core_context *c)
     pthread_mutex_unlock(&marking);
 }
 
-/* Waits for the context's copies that have returned early. new: a stream of the context that did so itself; NULL: none. */
+/* Waits for the context's copies that have returned early. new: a stream of the context that did so itself; NULL:
+   none. */
 static void settle(core_context *c, const struct stream *new)
 {
     struct stream *some[STREAMS_MOST];

@@ -6,8 +6,8 @@
 
 /* ---- numbers ---- */
 
-/* `sent` and the context's count grow only after the call was submitted: who reads them, and then synchronises,
-   must not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
+/* `sent` and the context's count grow only after the call was submitted: who reads them, and then synchronises, must
+   not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
    is only stored, and released: who learns of the call in any way finds its numbers. */
 static struct point number_begin(struct stream *s, enum stream_weight weight, size_t bytes)
 {
@@ -17,7 +17,8 @@ static struct point number_begin(struct stream *s, enum stream_weight weight, si
         atomic_store_explicit(&s->weighty, p.number, memory_order_release);
     if (stream_is_blocking(s) && !stream_is_legacy(s))
         p.legacy_before = atomic_load(&s->context->legacy.serial);
-    atomic_store_explicit(&s->backlog.spent, atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + 1 + bytes / 1024,
+    atomic_store_explicit(&s->backlog.spent,
+                          atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + 1 + bytes / 1024,
                           memory_order_relaxed);
     p.serial = progress_next_serial();
     if (!s->listed)
@@ -54,7 +55,8 @@ static size_t bytes_inside(uint32_t procedure, xdrproc_t encode, const void *arg
     }
 }
 
-int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight, struct point *point)
+int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight,
+                struct point *point)
 {
     throttle_enter(s, 0);
     backlog_enter(s);
@@ -84,8 +86,8 @@ int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, siz
     return code;
 }
 
-void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
-                   atomic_uint_fast64_t *serial)
+void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *),
+                   atomic_uint_fast64_t *number, atomic_uint_fast64_t *serial)
 {
     backlog_enter(s);
     pthread_mutex_lock(&s->lock);
@@ -120,7 +122,8 @@ static void ask(struct stream *s)
     b->args = (stream_args){ .stream = s->wire };
     b->result = (plain_result){ 0 };
     b->asked_at = atomic_load(&s->sent);
-    wire_prepare(&b->call, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &b->args, (xdrproc_t)xdr_plain_result, &b->result);
+    wire_prepare(&b->call, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &b->args, (xdrproc_t)xdr_plain_result,
+                 &b->result);
     wire_submit_detached(&b->call, answered);
 }
 

@@ -58,8 +58,8 @@ static bool begins_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* A server ends a connection whose client has not said HELLO for some seconds (docs/liveness.md). The client may have been stopped
-   meanwhile. Nothing has been lost, so it begins anew. */
+/* A server ends a connection whose client has not said HELLO for some seconds (docs/liveness.md). The client may have
+   been stopped meanwhile. Nothing has been lost, so it begins anew. */
 enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
 #define ATTACH_HELD_UP_NS (4 * CLOCK_NS_PER_SECOND)
 static struct { uint64_t begun; unsigned count; } attempt;
@@ -88,7 +88,8 @@ static int attach_memory(const char *uri, rpc_channel **channel, char *error)
     return status;
 }
 
-/* managed: the address came from the client manager, not from the user. more: there are further addresses of this server. */
+/* managed: the address came from the client manager, not from the user. more: there are further addresses of this
+   server. */
 static int attach_connect(const char *uri, bool managed, bool more, rpc_channel **channel)
 {
     char error[RPC_ERROR_SIZE] = "";
@@ -192,7 +193,8 @@ static int reserve(uint64_t at, uint64_t size)
     return error;
 }
 
-/* The host window, whose addresses are reserved here (in process: by the server). Without it copies are slower, and nothing else. */
+/* The host window, whose addresses are reserved here (in process: by the server). Without it copies are slower, and
+   nothing else. */
 static void attach_host(uint64_t at, uint64_t size)
 {
     struct rpc_shared_memory shared = { .fd = -1 };
@@ -278,7 +280,8 @@ static int attach_once(const struct manager_place *place)
     } while (code && ++at < place->count && !patience_over());
     if (code)
         return code;
-    /* A server in this process cannot die without us, and shares its processors with the kernels: it is not judged by the clock. */
+    /* A server in this process cannot die without us, and shares its processors with the kernels: it is not judged by
+       the clock. */
     int silence = begins_with(core_session.uri, "local:") ? 0 : session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
     if (rpc_client_create(channel, &rpc_flyt_program, silence, session_lost, NULL, &core_session.client, error) < 0) {
         log_error("cannot use the connection to %s: %s", core_session.uri, error);
@@ -342,7 +345,11 @@ static void lost(void)
 }
 
 const struct session_top session_top = {
-    .attach = attach_first, .lost = lost, .tell_why = manager_tell_why, .progress = stream_progress, .round_trip = context_round_trip,
+    .attach = attach_first,
+    .lost = lost,
+    .tell_why = manager_tell_why,
+    .progress = stream_progress,
+    .round_trip = context_round_trip,
 };
 
 /* ---- the end of the process ---- */

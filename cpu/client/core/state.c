@@ -63,7 +63,8 @@ void session_lost(void *unused, const char *reason)
     if (!loss_reason[0])
         snprintf(loss_reason, sizeof loss_reason, "%s", reason);
     if (first) {                              /* under the lock: another thread that finds the loss fails no call before this is said */
-        log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the program again",
+        log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the "
+                  "program again",
                   core_session.uri, reason);
         loss_told = true;
         pthread_cond_broadcast(&loss_said);
@@ -87,7 +88,8 @@ int session_loss_wait(int code)
 {
     CANCEL_OFF;
     pthread_mutex_lock(&loss_lock);
-    /* The transport ends its calls before it calls session_lost. After an end that was meant nobody does: once, then, in vain. */
+    /* The transport ends its calls before it calls session_lost. After an end that was meant nobody does: once, then,
+       in vain. */
     struct timespec until = clock_timespec(clock_now() + LOSS_SAID_NS);
     while (!loss_told && !loss_untold && atomic_load(&state) == STATE_READY && rpc_client_lost(core_session.client))
         loss_untold = pthread_cond_clockwait(&loss_said, &loss_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;

@@ -1,13 +1,14 @@
 /*
  * stats.c: counting, for what FLYT_STATS prints at the end of the program (stats_report.c).
  *
- * A row per procedure and one per kind of copy. A row's numbers are relaxed atomics that nobody waits for; times go into
- * a histogram whose buckets are an eighth of a power of two wide, so a p50 or p99 is right within 6 %. Without FLYT_STATS
- * nothing is counted: who measures asks stats_on first.
+ * A row per procedure and one per kind of copy. A row's numbers are relaxed atomics that nobody waits for; times go
+ * into a histogram whose buckets are an eighth of a power of two wide, so a p50 or p99 is right within 6 %. Without
+ * FLYT_STATS nothing is counted: who measures asks stats_on first.
  *
  * The time of a call that is waited for, or whose answer somebody takes up later, is that from submitting it to its
- * answer; of one that is never answered, how long the caller was busy with it. Bytes are those of arguments and results;
- * what goes beside the calls (payload area, lanes) is in the rows of the copies, and in the connection's totals.
+ * answer; of one that is never answered, how long the caller was busy with it. Bytes are those of arguments and
+ * results; what goes beside the calls (payload area, lanes) is in the rows of the copies, and in the connection's
+ * totals.
  */
 #include <string.h>
 

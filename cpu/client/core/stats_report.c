@@ -30,8 +30,12 @@ void core_statistics(struct core_statistics *out)
     struct lanes_statistics lanes;
     lanes_statistics(&lanes);
     *out = (struct core_statistics){
-        .travelled = atomic_load(&stats.travelled), .waited = atomic_load(&stats.waited), .local = atomic_load(&stats.local),
-        .bytes_sent = rpc.bytes_sent + lanes.sent, .bytes_received = rpc.bytes_received + lanes.received, .lanes = lanes.open,
+        .travelled = atomic_load(&stats.travelled),
+        .waited = atomic_load(&stats.waited),
+        .local = atomic_load(&stats.local),
+        .bytes_sent = rpc.bytes_sent + lanes.sent,
+        .bytes_received = rpc.bytes_received + lanes.received,
+        .lanes = lanes.open,
     };
 }
 
@@ -53,8 +57,9 @@ static struct digest row_digest(const struct row *row)
     uint64_t total = 0;
     for (unsigned i = 0; i < BUCKETS; i++)
         total += atomic_load(&row->buckets[i]);
-    return (struct digest){ atomic_load(&row->calls), atomic_load(&row->waited), atomic_load(&row->sent), atomic_load(&row->received),
-                            (double)atomic_load(&row->ns) / 1e6, quantile(row, total, 0.5), quantile(row, total, 0.99) };
+    return (struct digest){ atomic_load(&row->calls),    atomic_load(&row->waited),           atomic_load(&row->sent),
+                            atomic_load(&row->received), (double)atomic_load(&row->ns) / 1e6, quantile(row, total, 0.5),
+                            quantile(row, total, 0.99) };
 }
 
 static void print_row(const char *name, const struct row *row, bool waits)
@@ -65,8 +70,8 @@ static void print_row(const char *name, const struct row *row, bool waits)
         return;
     if (waits)
         snprintf(waited, sizeof waited, "%llu", d.waited);
-    fprintf(stderr, "flyt: %10llu %10s %13llu %13llu %11.3f %10.1f %10.1f  %s\n", d.calls, waited, d.sent, d.received, d.ms, d.p50, d.p99,
-            name);
+    fprintf(stderr, "flyt: %10llu %10s %13llu %13llu %11.3f %10.1f %10.1f  %s\n", d.calls, waited, d.sent, d.received,
+            d.ms, d.p50, d.p99, name);
 }
 
 static void json_row(const char *name, const struct row *row, const char **comma)
@@ -74,8 +79,11 @@ static void json_row(const char *name, const struct row *row, const char **comma
     struct digest d = row_digest(row);
     if (!d.calls)
         return;
-    fprintf(stderr, "%s\"%s\": {\"calls\": %llu, \"waited\": %llu, \"bytes_sent\": %llu, \"bytes_received\": %llu, \"total_ms\": %.3f, "
-            "\"p50_us\": %.3f, \"p99_us\": %.3f}", *comma, name, d.calls, d.waited, d.sent, d.received, d.ms, d.p50, d.p99);
+    fprintf(stderr,
+            "%s\"%s\": {\"calls\": %llu, \"waited\": %llu, \"bytes_sent\": %llu, \"bytes_received\": %llu, "
+            "\"total_ms\": %.3f, "
+            "\"p50_us\": %.3f, \"p99_us\": %.3f}",
+            *comma, name, d.calls, d.waited, d.sent, d.received, d.ms, d.p50, d.p99);
     *comma = ", ";
 }
 
@@ -87,15 +95,19 @@ static const char *procedure_name(unsigned procedure)
 
 static void report_table(const struct core_statistics *s, const char *transport)
 {
-    fprintf(stderr, "flyt: %llu calls travelled, %llu of them waited for; %llu answered by the client alone; "
-            "%llu bytes sent, %llu received over %s\n", (unsigned long long)s->travelled, (unsigned long long)s->waited,
-            (unsigned long long)s->local, (unsigned long long)s->bytes_sent, (unsigned long long)s->bytes_received, transport);
+    fprintf(stderr,
+            "flyt: %llu calls travelled, %llu of them waited for; %llu answered by the client alone; "
+            "%llu bytes sent, %llu received over %s\n",
+            (unsigned long long)s->travelled, (unsigned long long)s->waited, (unsigned long long)s->local,
+            (unsigned long long)s->bytes_sent, (unsigned long long)s->bytes_received, transport);
     struct lanes_statistics lanes;
     lanes_statistics(&lanes);
     if (lanes.open)
         fprintf(stderr, "flyt: of these %llu bytes sent, %llu received over %u further connection%s for large copies\n",
-                (unsigned long long)lanes.sent, (unsigned long long)lanes.received, lanes.open, lanes.open == 1 ? "" : "s");
-    fprintf(stderr, "flyt: %10s %10s %13s %13s %11s %10s %10s\n", "calls", "waited", "bytes sent", "received", "total ms", "p50 us", "p99 us");
+                (unsigned long long)lanes.sent, (unsigned long long)lanes.received, lanes.open,
+                lanes.open == 1 ? "" : "s");
+    fprintf(stderr, "flyt: %10s %10s %13s %13s %11s %10s %10s\n", "calls", "waited", "bytes sent", "received",
+            "total ms", "p50 us", "p99 us");
     for (unsigned i = 0; i < PROCEDURES; i++)
         print_row(procedure_name(i), &stats.procedures[i], true);
     for (unsigned i = 0; i < STATS_COPIES; i++)
@@ -106,9 +118,12 @@ static void report_table(const struct core_statistics *s, const char *transport)
 static void report_json(const struct core_statistics *s, const char *transport)
 {
     const char *comma = "";
-    fprintf(stderr, "{\"flyt\": {\"transport\": \"%s\", \"calls\": %llu, \"waited\": %llu, \"local\": %llu, \"bytes_sent\": %llu, "
-            "\"bytes_received\": %llu, \"lanes\": %u, \"procedures\": {", transport, (unsigned long long)s->travelled, (unsigned long long)s->waited,
-            (unsigned long long)s->local, (unsigned long long)s->bytes_sent, (unsigned long long)s->bytes_received, s->lanes);
+    fprintf(
+        stderr,
+        "{\"flyt\": {\"transport\": \"%s\", \"calls\": %llu, \"waited\": %llu, \"local\": %llu, \"bytes_sent\": %llu, "
+        "\"bytes_received\": %llu, \"lanes\": %u, \"procedures\": {",
+        transport, (unsigned long long)s->travelled, (unsigned long long)s->waited, (unsigned long long)s->local,
+        (unsigned long long)s->bytes_sent, (unsigned long long)s->bytes_received, s->lanes);
     for (unsigned i = 0; i < PROCEDURES; i++)
         json_row(procedure_name(i), &stats.procedures[i], &comma);
     comma = "";
@@ -125,6 +140,7 @@ void stats_report(void)
         return;
     core_statistics(&s);
     flockfile(stderr);
-    (stats.json ? report_json : report_table)(&s, session_ready() ? rpc_client_transport(core_session.client) : "nothing");
+    (stats.json ? report_json : report_table)(&s,
+                                              session_ready() ? rpc_client_transport(core_session.client) : "nothing");
     funlockfile(stderr);
 }

@@ -42,7 +42,8 @@ static int route(const void *to, const void *from, int kind, cudaMemcpyKind *out
     return cudaSuccess;
 }
 
-int runtime_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size, int kind, bool blocking)
+int runtime_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size, int kind,
+                 bool blocking)
 {
     cudaMemcpyKind way;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
@@ -95,8 +96,8 @@ static bool pitch_fits(size_t pitch, size_t width)
 }
 
 /* Host to host moves one row after the other: the core's box copies have a device on one side at least. */
-static int copy_host_rows(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
-                          const struct core_extent *extent, bool blocking)
+static int copy_host_rows(core_context *context, core_stream stream, const struct core_box *to,
+                          const struct core_box *from, const struct core_extent *extent, bool blocking)
 {
     for (size_t z = 0; z < extent->depth; z++)
         for (size_t y = 0; y < extent->height; y++) {

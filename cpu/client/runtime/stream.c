@@ -64,7 +64,8 @@ static int wait_event(core_stream stream, core_event event, unsigned flags)
     int error = runtime_enter(&context);
     if (error)
         return error;
-    return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? cudaErrorInvalidValue : core_stream_wait(context, stream, event, flags);
+    return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? cudaErrorInvalidValue
+                                               : core_stream_wait(context, stream, event, flags);
 }
 
 cudaError_t runtime_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)

@@ -48,7 +48,8 @@ cudaError_t runtime_cudaGetSymbolSize(size_t *size, const void *symbol)
 
 /* The part of the symbol that is meant, or an error. `one_way`: the other kind that is allowed beside device to device
    and default. */
-static int part(core_context **context, const void *symbol, size_t count, size_t offset, int kind, int one_way, void **place)
+static int part(core_context **context, const void *symbol, size_t count, size_t offset, int kind, int one_way,
+                void **place)
 {
     uint64_t address;
     size_t size;
