@@ -173,7 +173,55 @@ static void body_always_asks(void)
     CHECK(fake_calls[FLYT_EVENT_QUERY] == asked + 10);
 }
 
-TEST(streams_events, body_polling, body_heard, body_always_asks, body_published, body_streams, body_events)
+/* Threads with streams of their own beside one that works in the legacy stream, which asks about all of theirs. */
+static _Atomic bool legacy_goes_on = true;
+
+static void *body_threads_own(void *unused)
+{
+    core_context *c = on(0);
+    uint64_t a = allocate(64);
+    for (uint32_t i = 0; i < 300; i++) {
+        core_stream s;
+        core_event e;
+        uint32_t got;
+        CHECK(core_stream_create(c, i % 2, 0, &s) == 0 && core_event_create(c, 2, &e) == 0);
+        CHECK(fill(s, a, 1, i) == 0 && core_event_record(c, e, s, 0) == 0);
+        while (i % 3 == 0 && core_stream_query(c, s) == 600)
+            ;
+        CHECK(i % 3 == 1 || core_event_synchronize(e) == 0);
+        CHECK(core_copy_out(c, s, &got, a, 4, true) == 0 && got == i);
+        CHECK(i % 5 || core_context_synchronize(c) == 0);
+        CHECK(core_stream_destroy(s) == 0 && core_event_destroy(e) == 0);
+    }
+    return unused;
+}
+
+static void *body_threads_legacy(void *unused)
+{
+    core_context *c = on(0);
+    uint64_t a = allocate(64);
+    for (uint32_t i = 0, got; legacy_goes_on; i++) {
+        CHECK(core_copy_in(c, 0, a, &i, 4, true) == 0 && fill(0, a + 4, 1, i) == 0);
+        CHECK(core_stream_query(c, 0) % 600 == 0 && core_stream_synchronize(c, 0) == 0);
+        CHECK(core_copy_out(c, 0, &got, a, 4, true) == 0 && got == i);
+    }
+    return unused;
+}
+
+static void body_threads(void)
+{
+    fake_start();
+    pthread_t own[4], legacy;
+    CHECK(on(0) && pthread_create(&legacy, NULL, body_threads_legacy, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&own[i], NULL, body_threads_own, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(own[i], NULL) == 0);
+    legacy_goes_on = false;
+    CHECK(pthread_join(legacy, NULL) == 0 && core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
+}
+
+TEST(streams_events, body_polling, body_heard, body_always_asks, body_published, body_streams, body_events, body_threads)
 
 /* ---- host functions ---- */
 
