@@ -1,9 +1,11 @@
-# The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/calls/calls.h) on the machine of softgpu/exec/.
-SOFTGPU_MACHINE_FILES := array.c attributes.c config.c context.c device.c domain.c event.c extents.c function.c handle.c image.c library.c \
-                         memory.c module.c op.c queue.c run.c space.c state.c stream.c texture.c turn.c work.c
-SOFTGPU_CALLS_FILES := array.c context.c copy.c current.c device.c entry.c errors.c event.c function.c host.c init.c launch.c library.c memory.c \
-                       module.c occupancy.c per_thread.c pointer.c set.c stream.c symbols.c texture.c value.c vmm.c
-SOFTGPU_DRIVER_OBJECTS := $(call objects,$(addprefix softgpu/driver/machine/,$(SOFTGPU_MACHINE_FILES)) $(addprefix softgpu/driver/calls/,$(SOFTGPU_CALLS_FILES)))
+# The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/calls/calls.h) on the machine
+# of softgpu/exec/.
+SOFTGPU_MACHINE := array attributes config context device domain event extents function handle image library memory \
+                   module op queue run space state stream texture turn work
+SOFTGPU_CALLS := array context copy current device entry errors event function host init launch library memory \
+                 module occupancy per_thread pointer set stream symbols texture value vmm
+SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/machine/%.c) \
+                                         $(SOFTGPU_CALLS:%=softgpu/driver/calls/%.c))
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
                    $(call objects,$(addprefix cpu/common/,driver_names.c env.c fatbin.c fd.c gaps.c log.c past_cache.c tree.c))
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so

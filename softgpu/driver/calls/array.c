@@ -16,7 +16,9 @@ CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *wanted)
 {
     if (!wanted)
         return cuArray3DCreate_v2(out, NULL);
-    CUDA_ARRAY3D_DESCRIPTOR same = { .Width = wanted->Width, .Height = wanted->Height, .Format = wanted->Format, .NumChannels = wanted->NumChannels };
+    CUDA_ARRAY3D_DESCRIPTOR same = {
+        .Width = wanted->Width, .Height = wanted->Height, .Format = wanted->Format, .NumChannels = wanted->NumChannels
+    };
     return cuArray3DCreate_v2(out, &same);
 }
 
@@ -54,6 +56,8 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *out, CUarray handle)
     CUDA_ARRAY3D_DESCRIPTOR whole;
     CUresult r = cuArray3DGetDescriptor_v2(out ? &whole : NULL, handle);
     if (!r)
-        *out = (CUDA_ARRAY_DESCRIPTOR){ .Width = whole.Width, .Height = whole.Height, .Format = whole.Format, .NumChannels = whole.NumChannels };
+        *out = (CUDA_ARRAY_DESCRIPTOR){
+            .Width = whole.Width, .Height = whole.Height, .Format = whole.Format, .NumChannels = whole.NumChannels
+        };
     return r;
 }

@@ -12,7 +12,10 @@
 
 #include "cpu/common/lock.h"
 
-enum { STAGE_MOST = 64 << 10, HERE_MOST = 1 << 20 };      /* a MiB takes 30 to 90 us; another thread has begun with it after 60 */
+enum {
+    STAGE_MOST = 64 << 10,
+    HERE_MOST = 1 << 20
+}; /* a MiB takes 30 to 90 us; another thread has begun with it after 60 */
 
 struct copy { struct sgd_side to, from; size_t width, rows, slices; };
 
@@ -37,7 +40,8 @@ static bool pageable(const struct sgd_side *s, uint64_t bytes)
 static CUresult check_side(const struct sgd_side *s, const struct copy *c, unsigned rights)
 {
     uint64_t bytes;
-    if (!s->address || !reach(s, c, &bytes) || (c->rows > 1 && s->pitch < c->width) || (c->slices > 1 && s->height < c->rows))
+    if (!s->address || !reach(s, c, &bytes) || (c->rows > 1 && s->pitch < c->width) ||
+        (c->slices > 1 && s->height < c->rows))
         return CUDA_ERROR_INVALID_VALUE;
     if (s->device)
         return sgd_memory_covers(s->address, bytes, rights) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -56,7 +60,8 @@ static bool stage(struct sgd_op *op)
         return false;
     for (size_t z = 0; z < slices; z++)
         for (size_t y = 0; y < rows; y++)
-            memcpy(copy + (z * rows + y) * row, (const char *)(uintptr_t)from->address + (z * from->height + y) * from->pitch, row);
+            memcpy(copy + (z * rows + y) * row,
+                   (const char *)(uintptr_t)from->address + (z * from->height + y) * from->pitch, row);
     op->copy.staged = copy;
     op->copy.from = (struct sgd_side){ .address = (uint64_t)(uintptr_t)copy, .pitch = row, .height = rows };
     return true;
@@ -124,10 +129,12 @@ enum place { ON_HOST, ON_DEVICE, ANYWHERE };
 
 static struct sgd_side side(uint64_t address, enum place place)
 {
-    return (struct sgd_side){ .address = address, .device = place == ON_DEVICE || (place == ANYWHERE && sgd_space_inside(address)) };
+    return (struct sgd_side){ .address = address,
+                              .device = place == ON_DEVICE || (place == ANYWHERE && sgd_space_inside(address)) };
 }
 
-static CUresult line(uint64_t to, enum place there, uint64_t from, enum place here, size_t size, CUstream stream, bool asynchronous)
+static CUresult line(uint64_t to, enum place there, uint64_t from, enum place here, size_t size, CUstream stream,
+                     bool asynchronous)
 {
     struct copy c = { side(to, there), side(from, here), size, 1, 1 };
     return copy(&c, stream, asynchronous);
@@ -135,11 +142,26 @@ static CUresult line(uint64_t to, enum place there, uint64_t from, enum place he
 
 #define ADDRESS(p) ((uint64_t)(uintptr_t)(p))
 
-CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n) { return line(to, ANYWHERE, from, ANYWHERE, n, NULL, false); }
-CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { return line(to, ANYWHERE, from, ANYWHERE, n, s, true); }
-CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t n) { return line(to, ON_DEVICE, ADDRESS(from), ON_HOST, n, NULL, false); }
-CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t n) { return line(ADDRESS(to), ON_HOST, from, ON_DEVICE, n, NULL, false); }
-CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t n) { return line(to, ON_DEVICE, from, ON_DEVICE, n, NULL, false); }
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n)
+{
+    return line(to, ANYWHERE, from, ANYWHERE, n, NULL, false);
+}
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)
+{
+    return line(to, ANYWHERE, from, ANYWHERE, n, s, true);
+}
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t n)
+{
+    return line(to, ON_DEVICE, ADDRESS(from), ON_HOST, n, NULL, false);
+}
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t n)
+{
+    return line(ADDRESS(to), ON_HOST, from, ON_DEVICE, n, NULL, false);
+}
+CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t n)
+{
+    return line(to, ON_DEVICE, from, ON_DEVICE, n, NULL, false);
+}
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s)
 {
@@ -186,17 +208,20 @@ static CUresult array_side(CUarray handle, size_t x, size_t y, size_t z, const s
     const struct sgd_array *a = sgd_array_get(handle);
     if (!a)
         r = CUDA_ERROR_INVALID_HANDLE;
-    else if (x > a->row || c->width > a->row - x || y > a->texture.height || c->rows > a->texture.height - y || z > a->slices || c->slices > a->slices - z)
+    else if (x > a->row || c->width > a->row - x || y > a->texture.height || c->rows > a->texture.height - y ||
+             z > a->slices || c->slices > a->slices - z)
         r = CUDA_ERROR_INVALID_VALUE;
     else
-        *s = (struct sgd_side){ .address = a->memory + z * a->texture.slice + y * a->texture.pitch + x, .pitch = a->texture.pitch,
-                                .height = a->texture.height, .device = true };
+        *s = (struct sgd_side){ .address = a->memory + z * a->texture.slice + y * a->texture.pitch + x,
+                                .pitch = a->texture.pitch,
+                                .height = a->texture.height,
+                                .device = true };
     sgd_leave();
     return r;
 }
 
-static CUresult box_side(CUmemorytype type, const void *host, uint64_t device, CUarray array, size_t x, size_t y, size_t z, size_t pitch,
-                         size_t height, const struct copy *c, struct sgd_side *s)
+static CUresult box_side(CUmemorytype type, const void *host, uint64_t device, CUarray array, size_t x, size_t y,
+                         size_t z, size_t pitch, size_t height, const struct copy *c, struct sgd_side *s)
 {
     size_t width = c->width;
     uint64_t base = type == CU_MEMORYTYPE_HOST ? ADDRESS(host) : device;
@@ -208,7 +233,9 @@ static CUresult box_side(CUmemorytype type, const void *host, uint64_t device, C
         pitch = x + width;
     if (x + width < x || pitch < x + width)
         return CUDA_ERROR_INVALID_VALUE;
-    *s = side(base + z * pitch * height + y * pitch + x, type == CU_MEMORYTYPE_HOST ? ON_HOST : type == CU_MEMORYTYPE_DEVICE ? ON_DEVICE : ANYWHERE);
+    *s = side(base + z * pitch * height + y * pitch + x, type == CU_MEMORYTYPE_HOST     ? ON_HOST
+                                                         : type == CU_MEMORYTYPE_DEVICE ? ON_DEVICE
+                                                                                        : ANYWHERE);
     s->pitch = pitch;
     s->height = height;
     return base ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -221,11 +248,11 @@ static CUresult box(const CUDA_MEMCPY3D *p, CUstream stream, bool asynchronous)
     if (!p->WidthInBytes || !p->Height || !p->Depth || p->srcLOD || p->dstLOD)
         return p->srcLOD || p->dstLOD ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     struct copy c = { .width = p->WidthInBytes, .rows = p->Height, .slices = p->Depth };
-    CUresult r = box_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight,
-                          &c, &c.to);
+    CUresult r = box_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, p->dstZ,
+                          p->dstPitch, p->dstHeight, &c, &c.to);
     if (!r)
-        r = box_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight,
-                     &c, &c.from);
+        r = box_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, p->srcZ,
+                     p->srcPitch, p->srcHeight, &c, &c.from);
     return r ? r : copy(&c, stream, asynchronous);
 }
 
@@ -233,12 +260,23 @@ static CUresult rectangle(const CUDA_MEMCPY2D *p, CUstream stream, bool asynchro
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    CUDA_MEMCPY3D q = {
-        .srcXInBytes = p->srcXInBytes, .srcY = p->srcY, .srcMemoryType = p->srcMemoryType, .srcHost = p->srcHost, .srcDevice = p->srcDevice,
-        .srcArray = p->srcArray, .srcPitch = p->srcPitch,
-        .dstXInBytes = p->dstXInBytes, .dstY = p->dstY, .dstMemoryType = p->dstMemoryType, .dstHost = p->dstHost, .dstDevice = p->dstDevice,
-        .dstArray = p->dstArray, .dstPitch = p->dstPitch,
-        .WidthInBytes = p->WidthInBytes, .Height = p->Height, .Depth = 1 };
+    CUDA_MEMCPY3D q = { .srcXInBytes = p->srcXInBytes,
+                        .srcY = p->srcY,
+                        .srcMemoryType = p->srcMemoryType,
+                        .srcHost = p->srcHost,
+                        .srcDevice = p->srcDevice,
+                        .srcArray = p->srcArray,
+                        .srcPitch = p->srcPitch,
+                        .dstXInBytes = p->dstXInBytes,
+                        .dstY = p->dstY,
+                        .dstMemoryType = p->dstMemoryType,
+                        .dstHost = p->dstHost,
+                        .dstDevice = p->dstDevice,
+                        .dstArray = p->dstArray,
+                        .dstPitch = p->dstPitch,
+                        .WidthInBytes = p->WidthInBytes,
+                        .Height = p->Height,
+                        .Depth = 1 };
     return box(&q, stream, asynchronous);
 }
 
@@ -254,12 +292,29 @@ static CUresult peer_box(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool asyn
         return CUDA_ERROR_INVALID_VALUE;
     if (!contexts_exist(p->srcContext, p->dstContext))
         return CUDA_ERROR_INVALID_CONTEXT;
-    CUDA_MEMCPY3D q = {
-        .srcXInBytes = p->srcXInBytes, .srcY = p->srcY, .srcZ = p->srcZ, .srcLOD = p->srcLOD, .srcMemoryType = p->srcMemoryType,
-        .srcHost = p->srcHost, .srcDevice = p->srcDevice, .srcArray = p->srcArray, .srcPitch = p->srcPitch, .srcHeight = p->srcHeight,
-        .dstXInBytes = p->dstXInBytes, .dstY = p->dstY, .dstZ = p->dstZ, .dstLOD = p->dstLOD, .dstMemoryType = p->dstMemoryType,
-        .dstHost = p->dstHost, .dstDevice = p->dstDevice, .dstArray = p->dstArray, .dstPitch = p->dstPitch, .dstHeight = p->dstHeight,
-        .WidthInBytes = p->WidthInBytes, .Height = p->Height, .Depth = p->Depth };
+    CUDA_MEMCPY3D q = { .srcXInBytes = p->srcXInBytes,
+                        .srcY = p->srcY,
+                        .srcZ = p->srcZ,
+                        .srcLOD = p->srcLOD,
+                        .srcMemoryType = p->srcMemoryType,
+                        .srcHost = p->srcHost,
+                        .srcDevice = p->srcDevice,
+                        .srcArray = p->srcArray,
+                        .srcPitch = p->srcPitch,
+                        .srcHeight = p->srcHeight,
+                        .dstXInBytes = p->dstXInBytes,
+                        .dstY = p->dstY,
+                        .dstZ = p->dstZ,
+                        .dstLOD = p->dstLOD,
+                        .dstMemoryType = p->dstMemoryType,
+                        .dstHost = p->dstHost,
+                        .dstDevice = p->dstDevice,
+                        .dstArray = p->dstArray,
+                        .dstPitch = p->dstPitch,
+                        .dstHeight = p->dstHeight,
+                        .WidthInBytes = p->WidthInBytes,
+                        .Height = p->Height,
+                        .Depth = p->Depth };
     return box(&q, stream, asynchronous);
 }
 
@@ -269,8 +324,8 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream s) { return p
 /* ---- one dimension of an array ------------------------------------------------------------------------------------- */
 
 /* One of the two sides of each is an array, or both. A row of it at most: these calls are for arrays of one dimension. */
-static CUresult array_line(CUarray to_array, size_t to_offset, uint64_t to, CUarray from_array, size_t from_offset, uint64_t from, bool host,
-                           size_t size, CUstream stream, bool asynchronous)
+static CUresult array_line(CUarray to_array, size_t to_offset, uint64_t to, CUarray from_array, size_t from_offset,
+                           uint64_t from, bool host, size_t size, CUstream stream, bool asynchronous)
 {
     struct copy c = { .width = size, .rows = 1, .slices = 1 };
     CUresult r = CUDA_SUCCESS;

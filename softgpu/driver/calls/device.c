@@ -189,7 +189,8 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CU
         r = CUDA_ERROR_INVALID_DEVICE;
     else if (attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK)
         *value = 0;
-    else if (attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED || attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)
+    else if (attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+             attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)
         *value = 1;
     else if (attribute == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
         *value = 0;

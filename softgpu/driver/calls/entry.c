@@ -37,7 +37,8 @@ CUresult cuGetProcAddress(const char *name, void **out, int version, cuuint64_t 
 }
 
 #if CUDA_VERSION >= 12000
-CUresult cuGetProcAddress_v2(const char *name, void **out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *result)
+CUresult cuGetProcAddress_v2(const char *name, void **out, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *result)
 {
     enum driver_entry_status status;
     CUresult r = query(name, out, version, flags, &status);

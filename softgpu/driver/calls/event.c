@@ -125,7 +125,8 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
     const struct sgd_event *a = sgd_handle_get(SGD_EVENT, start), *b = sgd_handle_get(SGD_EVENT, end);
     if (!milliseconds)
         r = CUDA_ERROR_INVALID_VALUE;
-    else if (!a || !b || !a->stream || !b->stream || ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING) || a->context != b->context)
+    else if (!a || !b || !a->stream || !b->stream || ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING) ||
+             a->context != b->context)
         r = CUDA_ERROR_INVALID_HANDLE;
     else if (!sgd_stream_done(a->stream, a->number) || !sgd_stream_done(b->stream, b->number))
         r = CUDA_ERROR_NOT_READY;

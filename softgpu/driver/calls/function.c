@@ -142,7 +142,9 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice d
     CUresult r = enter_kernel(handle, &k);
     if (r)
         return r;
-    r = !sgd_device(device) ? CUDA_ERROR_INVALID_DEVICE : (unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    r = !sgd_device(device)                             ? CUDA_ERROR_INVALID_DEVICE
+        : (unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE
+                                                        : CUDA_SUCCESS;
     sgd_leave();
     return r;
 }

@@ -11,7 +11,8 @@ CUresult cuMemHostAlloc(void **out, size_t size, unsigned flags)
     if (r)
         return r;
     uint64_t address = 0;
-    if (!out || flags & ~(unsigned)(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED))
+    if (!out ||
+        flags & ~(unsigned)(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED))
         r = CUDA_ERROR_INVALID_VALUE;
     else
         r = sgd_memory_new(c, c->device, SGD_MEMORY_HOST, size, &address);
@@ -49,8 +50,12 @@ static CUresult do_register(struct sgd_context *c, uint64_t p, size_t size, unsi
     struct sgd_memory *m = calloc(1, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *m = (struct sgd_memory){ .at = { .base = p, .size = size }, .kind = SGD_MEMORY_REGISTERED, .context = c, .device = c->device,
-                              .id = sgd_next_id(), .flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP };
+    *m = (struct sgd_memory){ .at = { .base = p, .size = size },
+                              .kind = SGD_MEMORY_REGISTERED,
+                              .context = c,
+                              .device = c->device,
+                              .id = sgd_next_id(),
+                              .flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP };
     if (!sgd_extents_add(&sgd_memories, &m->at)) {
         free(m);
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -75,7 +80,8 @@ CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
         return r;
     uint64_t a = (uint64_t)(uintptr_t)p;
     unsigned char resident;
-    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
+                           CU_MEMHOSTREGISTER_READ_ONLY;
     if (!p || !size || a + size < a || flags & ~known)
         r = CUDA_ERROR_INVALID_VALUE;
     else if (mincore((void *)(uintptr_t)(a & ~(uint64_t)4095), 1, &resident)
@@ -119,7 +125,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned flags)
     if (r)
         return r;
     const struct sgd_memory *m = sgd_memory_find((uint64_t)(uintptr_t)p);
-    if (!out || flags || !m || (m->kind != SGD_MEMORY_HOST && m->kind != SGD_MEMORY_REGISTERED && m->kind != SGD_MEMORY_MANAGED))
+    if (!out || flags || !m ||
+        (m->kind != SGD_MEMORY_HOST && m->kind != SGD_MEMORY_REGISTERED && m->kind != SGD_MEMORY_MANAGED))
         r = CUDA_ERROR_INVALID_VALUE;
     else
         *out = (uint64_t)(uintptr_t)p;
@@ -216,7 +223,8 @@ static CUresult location_device(const CUmemLocation *l, CUdevice *device)
 {
     if (l->type == CU_MEM_LOCATION_TYPE_DEVICE)
         *device = l->id;
-    else if (l->type == CU_MEM_LOCATION_TYPE_HOST || l->type == CU_MEM_LOCATION_TYPE_HOST_NUMA || l->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+    else if (l->type == CU_MEM_LOCATION_TYPE_HOST || l->type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+             l->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
         *device = CU_DEVICE_CPU;
     else
         return CUDA_ERROR_INVALID_VALUE;
@@ -230,7 +238,8 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise advice, C
     return r ? r : cuMemAdvise(address, size, advice, device);
 }
 
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation location, unsigned flags, CUstream stream)
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation location, unsigned flags,
+                               CUstream stream)
 {
     CUdevice device;
     CUresult r = flags ? CUDA_ERROR_INVALID_VALUE : location_device(&location, &device);

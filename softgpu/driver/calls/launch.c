@@ -83,7 +83,9 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
             l->flags |= SG_GRID_COOPERATIVE;
         return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        return a->value.priority <= SGD_PRIORITY_LEAST && a->value.priority >= SGD_PRIORITY_GREATEST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return a->value.priority <= SGD_PRIORITY_LEAST && a->value.priority >= SGD_PRIORITY_GREATEST
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_INVALID_VALUE;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
         uint32_t x = a->value.clusterDim.x, y = a->value.clusterDim.y, z = a->value.clusterDim.z;
         if (!x || !y || !z || l->grid[0] % x || l->grid[1] % y || l->grid[2] % z)
@@ -169,17 +171,19 @@ static CUresult enter_and_launch(const struct request *q, struct sg_launch *l)
     return r;
 }
 
-CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                        CUstream stream, void **params, void **extra)
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, CUstream stream, void **params, void **extra)
 {
     struct sg_launch l = { .grid = { gx, gy, gz }, .block = { bx, by, bz }, .dynamic_shared = shared };
     return enter_and_launch(&(struct request){ .function = f, .stream = stream, .params = params, .extra = extra }, &l);
 }
 
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                   CUstream stream, void **params)
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                   unsigned bz, unsigned shared, CUstream stream, void **params)
 {
-    struct sg_launch l = { .grid = { gx, gy, gz }, .block = { bx, by, bz }, .dynamic_shared = shared, .flags = SG_GRID_COOPERATIVE };
+    struct sg_launch l = {
+        .grid = { gx, gy, gz }, .block = { bx, by, bz }, .dynamic_shared = shared, .flags = SG_GRID_COOPERATIVE
+    };
     return enter_and_launch(&(struct request){ .function = f, .stream = stream, .params = params }, &l);
 }
 
@@ -187,7 +191,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
 {
     if (!c || (c->numAttrs && !c->attrs))
         return CUDA_ERROR_INVALID_VALUE;
-    struct sg_launch l = { .grid = { c->gridDimX, c->gridDimY, c->gridDimZ }, .block = { c->blockDimX, c->blockDimY, c->blockDimZ },
+    struct sg_launch l = { .grid = { c->gridDimX, c->gridDimY, c->gridDimZ },
+                           .block = { c->blockDimX, c->blockDimY, c->blockDimZ },
                            .dynamic_shared = c->sharedMemBytes };
     return enter_and_launch(&(struct request){ .function = f, .stream = c->hStream, .params = params, .extra = extra,
                                                .attributes = c->attrs, .attribute_count = c->numAttrs }, &l);

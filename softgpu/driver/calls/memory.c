@@ -22,7 +22,8 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     if (r)
         return r;
     struct sgd_memory *m = address ? sgd_memory_find(address) : NULL;
-    if (address && (!m || m->at.base != address || m->internal || (m->kind != SGD_MEMORY_DEVICE && m->kind != SGD_MEMORY_MANAGED)))
+    if (address &&
+        (!m || m->at.base != address || m->internal || (m->kind != SGD_MEMORY_DEVICE && m->kind != SGD_MEMORY_MANAGED)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (m && !r) {
         uint64_t id = m->id;
@@ -50,7 +51,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     uint64_t address = 0;
     if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16) || width > 2147483647)
         r = CUDA_ERROR_INVALID_VALUE;
-    else if (__builtin_mul_overflow(row = (width + SGD_MEMORY_UNIT - 1) / SGD_MEMORY_UNIT * SGD_MEMORY_UNIT, height, &size))
+    else if (__builtin_mul_overflow(row = (width + SGD_MEMORY_UNIT - 1) / SGD_MEMORY_UNIT * SGD_MEMORY_UNIT, height,
+                                    &size))
         r = CUDA_ERROR_OUT_OF_MEMORY;
     else
         r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &address);

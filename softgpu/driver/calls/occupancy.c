@@ -3,7 +3,8 @@
 
 enum { SHARED_UNIT = 128 };                  /* shared memory is given out in units of so many bytes */
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction handle, int block_size, size_t dynamic, unsigned flags)
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction handle, int block_size,
+                                                              size_t dynamic, unsigned flags)
 {
     struct sgd_function *f;
     CUresult r = sgd_enter_function(handle, &f);
@@ -12,7 +13,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfun
     if (!blocks || block_size <= 0 || flags & ~1u)
         r = CUDA_ERROR_INVALID_VALUE;
     else
-        *blocks = block_size > (int)f->info.max_threads ? 0 : (int)sgd_function_occupancy(f, (unsigned)block_size, dynamic);
+        *blocks =
+            block_size > (int)f->info.max_threads ? 0 : (int)sgd_function_occupancy(f, (unsigned)block_size, dynamic);
     sgd_leave();
     return r;
 }
@@ -22,8 +24,9 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction han
     return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, block_size, dynamic, 0);
 }
 
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle, CUoccupancyB2DSize shared_of, size_t dynamic,
-                                                   int most, unsigned flags)
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle,
+                                                   CUoccupancyB2DSize shared_of, size_t dynamic, int most,
+                                                   unsigned flags)
 {
     struct sgd_function *f;
     CUresult r = sgd_enter_function(handle, &f);
@@ -54,7 +57,8 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
     return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction handle, CUoccupancyB2DSize shared_of, size_t dynamic, int most)
+CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction handle, CUoccupancyB2DSize shared_of,
+                                          size_t dynamic, int most)
 {
     return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, handle, shared_of, dynamic, most, 0);
 }

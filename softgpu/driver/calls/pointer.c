@@ -8,12 +8,15 @@ static size_t size_of(int attribute)
 {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
     case 18: case 19: case 20:               /* mapping size and base, block id: newer than 11.8 */
         return 8;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return 4;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return 4;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: case CU_POINTER_ATTRIBUTE_IS_MANAGED: case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: case 21:
         return 1;                            /* bool */
@@ -41,7 +44,9 @@ static uint64_t value_of(const struct sgd_memory *m, int attribute, uint64_t add
         return m->kind == SGD_MEMORY_MAPPED ? (uint64_t)m->physical->prop.requestedHandleTypes : 0;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
         unsigned rights = sgd_space_rights_of(address, m->device->ordinal);
-        return rights & SG_WRITE ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : rights ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ : 0;
+        return rights & SG_WRITE ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+               : rights          ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+                                 : 0;
     }
     default: return 0;
     }

@@ -1,7 +1,8 @@
 /* set.c: memset in all its forms. Asynchronous to the caller, also without Async in the name, as on device memory natively. */
 #include "softgpu/driver/calls/calls.h"
 
-static CUresult set(uint64_t at, size_t pitch, uint32_t value, unsigned element, size_t width, size_t height, CUstream stream)
+static CUresult set(uint64_t at, size_t pitch, uint32_t value, unsigned element, size_t width, size_t height,
+                    CUstream stream)
 {
     struct sgd_context *c;
     struct sgd_stream *s;
@@ -58,6 +59,15 @@ CUresult cuMemsetD2D32Async(CUdeviceptr at, size_t pitch, unsigned v, size_t wid
     return set(at, pitch, v, 4, width, height, s);
 }
 
-CUresult cuMemsetD2D8_v2(CUdeviceptr at, size_t pitch, unsigned char v, size_t width, size_t height) { return set(at, pitch, v, 1, width, height, NULL); }
-CUresult cuMemsetD2D16_v2(CUdeviceptr at, size_t pitch, unsigned short v, size_t width, size_t height) { return set(at, pitch, v, 2, width, height, NULL); }
-CUresult cuMemsetD2D32_v2(CUdeviceptr at, size_t pitch, unsigned v, size_t width, size_t height) { return set(at, pitch, v, 4, width, height, NULL); }
+CUresult cuMemsetD2D8_v2(CUdeviceptr at, size_t pitch, unsigned char v, size_t width, size_t height)
+{
+    return set(at, pitch, v, 1, width, height, NULL);
+}
+CUresult cuMemsetD2D16_v2(CUdeviceptr at, size_t pitch, unsigned short v, size_t width, size_t height)
+{
+    return set(at, pitch, v, 2, width, height, NULL);
+}
+CUresult cuMemsetD2D32_v2(CUdeviceptr at, size_t pitch, unsigned v, size_t width, size_t height)
+{
+    return set(at, pitch, v, 4, width, height, NULL);
+}

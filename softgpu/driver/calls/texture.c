@@ -9,7 +9,8 @@
 
 static bool plain_memory(const struct sgd_device *d, CUdeviceptr at, size_t bytes)
 {
-    return bytes && at % (unsigned)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) == 0 && sgd_memory_covers(at, bytes, SG_READ);
+    return bytes && at % (unsigned)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) == 0 &&
+           sgd_memory_covers(at, bytes, SG_READ);
 }
 
 /* Where the texels are. */
@@ -28,7 +29,8 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
     }
     case CU_RESOURCE_TYPE_LINEAR: {
         *t = (struct sg_texture){ .height = 1, .depth = 1, .layers = 1, .linear_memory = true };
-        if (!sgd_array_format(r->res.linear.format, r->res.linear.numChannels, &t->format) || !plain_memory(d, r->res.linear.devPtr, r->res.linear.sizeInBytes))
+        if (!sgd_array_format(r->res.linear.format, r->res.linear.numChannels, &t->format) ||
+            !plain_memory(d, r->res.linear.devPtr, r->res.linear.sizeInBytes))
             return CUDA_ERROR_INVALID_VALUE;
         t->channels = (uint8_t)r->res.linear.numChannels;
         size_t texels = r->res.linear.sizeInBytes / (sg_texel_bytes(t->format) * t->channels);
@@ -67,7 +69,8 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
 /* How they are read. */
 static CUresult sampler(const CUDA_TEXTURE_DESC *s, struct sg_texture *t)
 {
-    static const unsigned known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES | CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION | CU_TRSF_SEAMLESS_CUBEMAP;
+    static const unsigned known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES |
+                                  CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION | CU_TRSF_SEAMLESS_CUBEMAP;
     if (s->flags & ~known)
         return s->flags & CU_TRSF_SRGB ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     if ((unsigned)s->filterMode > CU_TR_FILTER_MODE_LINEAR)
@@ -95,7 +98,8 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
         return r;
     struct sg_texture t = { .surface = false };
     r = out && from && (how || surface) ? resource(c->device, from, &t) : CUDA_ERROR_INVALID_VALUE;
-    struct sgd_array *array = !r && from->resType == CU_RESOURCE_TYPE_ARRAY ? sgd_array_get(from->res.array.hArray) : NULL;
+    struct sgd_array *array =
+        !r && from->resType == CU_RESOURCE_TYPE_ARRAY ? sgd_array_get(from->res.array.hArray) : NULL;
     if (!r && surface && !(array && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST))
         r = CUDA_ERROR_INVALID_VALUE;
     if (!r && !surface)
@@ -145,7 +149,8 @@ static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from
 }
 
 /* A view that only repeats the resource's own format is none. */
-CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how, const CUDA_RESOURCE_VIEW_DESC *view)
+CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how,
+                           const CUDA_RESOURCE_VIEW_DESC *view)
 {
     uint64_t handle = 0;
     if (view && view->format != CU_RES_VIEW_FORMAT_NONE)
@@ -167,9 +172,18 @@ CUresult cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *from)
 
 CUresult cuTexObjectDestroy(CUtexObject handle) { return destroy(handle, false); }
 CUresult cuSurfObjectDestroy(CUsurfObject handle) { return destroy(handle, true); }
-CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUtexObject handle) { return describe(handle, false, out, NULL); }
-CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUsurfObject handle) { return describe(handle, true, out, NULL); }
-CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *out, CUtexObject handle) { return describe(handle, false, NULL, out); }
+CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUtexObject handle)
+{
+    return describe(handle, false, out, NULL);
+}
+CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUsurfObject handle)
+{
+    return describe(handle, true, out, NULL);
+}
+CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *out, CUtexObject handle)
+{
+    return describe(handle, false, NULL, out);
+}
 
 /* No object here has a view. */
 CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *out, CUtexObject handle)

@@ -13,7 +13,8 @@ static CUresult check(const struct value_op *v)
         return CUDA_ERROR_NOT_SUPPORTED;
     if (v->flags & ~(v->wait ? 3u : 1u) || v->address % (v->wide ? 8 : 4))
         return CUDA_ERROR_INVALID_VALUE;
-    return sgd_memory_covers(v->address, v->wide ? 8 : 4, v->wait ? SG_READ : SG_WRITE) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return sgd_memory_covers(v->address, v->wide ? 8 : 4, v->wait ? SG_READ : SG_WRITE) ? CUDA_SUCCESS
+                                                                                        : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* All or none: everything is checked and made before the first is queued. */
@@ -29,7 +30,10 @@ static CUresult push(CUstream handle, const struct value_op *list, unsigned coun
     r = sgd_stream_find(handle, c, &s);
     for (; made < count && !r; made++) {
         r = check(&list[made]);
-        ops[made] = r ? NULL : sgd_op_new(list[made].nothing ? SGD_OP_NOTHING : list[made].wait ? SGD_OP_WAIT_VALUE : SGD_OP_WRITE_VALUE);
+        ops[made] = r ? NULL
+                      : sgd_op_new(list[made].nothing ? SGD_OP_NOTHING
+                                   : list[made].wait  ? SGD_OP_WAIT_VALUE
+                                                      : SGD_OP_WRITE_VALUE);
         if (!ops[made]) {
             r = r ? r : CUDA_ERROR_OUT_OF_MEMORY;
             break;
@@ -55,14 +59,38 @@ static CUresult one(CUstream stream, bool wait, bool wide, uint64_t address, uin
     return push(stream, &v, 1);
 }
 
-CUresult cuStreamWaitValue32_v2(CUstream s, CUdeviceptr a, cuuint32_t v, unsigned flags) { return one(s, true, false, a, v, flags); }
-CUresult cuStreamWaitValue64_v2(CUstream s, CUdeviceptr a, cuuint64_t v, unsigned flags) { return one(s, true, true, a, v, flags); }
-CUresult cuStreamWriteValue32_v2(CUstream s, CUdeviceptr a, cuuint32_t v, unsigned flags) { return one(s, false, false, a, v, flags); }
-CUresult cuStreamWriteValue64_v2(CUstream s, CUdeviceptr a, cuuint64_t v, unsigned flags) { return one(s, false, true, a, v, flags); }
-CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr a, cuuint32_t v, unsigned flags) { return one(s, true, false, a, v, flags); }
-CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr a, cuuint64_t v, unsigned flags) { return one(s, true, true, a, v, flags); }
-CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr a, cuuint32_t v, unsigned flags) { return one(s, false, false, a, v, flags); }
-CUresult cuStreamWriteValue64(CUstream s, CUdeviceptr a, cuuint64_t v, unsigned flags) { return one(s, false, true, a, v, flags); }
+CUresult cuStreamWaitValue32_v2(CUstream s, CUdeviceptr a, cuuint32_t v, unsigned flags)
+{
+    return one(s, true, false, a, v, flags);
+}
+CUresult cuStreamWaitValue64_v2(CUstream s, CUdeviceptr a, cuuint64_t v, unsigned flags)
+{
+    return one(s, true, true, a, v, flags);
+}
+CUresult cuStreamWriteValue32_v2(CUstream s, CUdeviceptr a, cuuint32_t v, unsigned flags)
+{
+    return one(s, false, false, a, v, flags);
+}
+CUresult cuStreamWriteValue64_v2(CUstream s, CUdeviceptr a, cuuint64_t v, unsigned flags)
+{
+    return one(s, false, true, a, v, flags);
+}
+CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr a, cuuint32_t v, unsigned flags)
+{
+    return one(s, true, false, a, v, flags);
+}
+CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr a, cuuint64_t v, unsigned flags)
+{
+    return one(s, true, true, a, v, flags);
+}
+CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr a, cuuint32_t v, unsigned flags)
+{
+    return one(s, false, false, a, v, flags);
+}
+CUresult cuStreamWriteValue64(CUstream s, CUdeviceptr a, cuuint64_t v, unsigned flags)
+{
+    return one(s, false, true, a, v, flags);
+}
 
 static CUresult translate(const CUstreamBatchMemOpParams *p, struct value_op *v)
 {

@@ -23,7 +23,8 @@ static bool whole_granules(uint64_t n) { return n && !(n % SGD_GRANULE); }
 
 /* ---- address space -------------------------------------------------------------------------------------------- */
 
-CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint, unsigned long long flags)
+CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint,
+                             unsigned long long flags)
 {
     CUresult r = sgd_enter();
     if (r)
@@ -43,7 +44,8 @@ CUresult cuMemAddressFree(CUdeviceptr base, size_t size)
         return r;
     uint64_t reserved = 0;
     const struct sgd_extent *inside = sgd_extents_lower(&sgd_memories, base);
-    if (!base || sgd_space_reserved(base, &reserved) != base || reserved != size || (inside && inside->base - base < size))
+    if (!base || sgd_space_reserved(base, &reserved) != base || reserved != size ||
+        (inside && inside->base - base < size))
         r = CUDA_ERROR_INVALID_VALUE;        /* not a whole reservation, or something is still mapped there */
     else
         sgd_space_release(base, size);
@@ -58,7 +60,8 @@ static CUresult check_prop(const CUmemAllocationProp *p)
     if (!p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->win32HandleMetaData)
         return CUDA_ERROR_INVALID_VALUE;
     if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return (int)p->location.type > 1 && (int)p->location.type <= 4 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+        return (int)p->location.type > 1 && (int)p->location.type <= 4 ? CUDA_ERROR_NOT_SUPPORTED
+                                                                       : CUDA_ERROR_INVALID_VALUE;
     if (!sgd_device(p->location.id))
         return CUDA_ERROR_INVALID_DEVICE;
     if ((unsigned)p->requestedHandleTypes & ~1u)
@@ -120,7 +123,8 @@ static void physical_unref(struct sgd_physical *p)
     free(p);
 }
 
-static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAllocationProp *prop, int fd, struct sgd_physical **out)
+static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAllocationProp *prop, int fd,
+                             struct sgd_physical **out)
 {
     struct sgd_physical *p = calloc(1, sizeof *p);
     if (!p)
@@ -145,7 +149,8 @@ static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAlloc
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)
+CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop,
+                     unsigned long long flags)
 {
     CUresult r = sgd_enter();
     if (r)
@@ -186,8 +191,12 @@ static CUresult map(uint64_t at, size_t size, struct sgd_physical *p)
     struct sgd_memory *m = calloc(1, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *m = (struct sgd_memory){ .at = { .base = at, .size = size }, .kind = SGD_MEMORY_MAPPED, .device = p->device, .physical = p,
-                              .id = sgd_next_id(), .rights_size = size };
+    *m = (struct sgd_memory){ .at = { .base = at, .size = size },
+                              .kind = SGD_MEMORY_MAPPED,
+                              .device = p->device,
+                              .physical = p,
+                              .id = sgd_next_id(),
+                              .rights_size = size };
     if (!sgd_extents_add(&sgd_memories, &m->at)) {
         free(m);
         return CUDA_ERROR_INVALID_VALUE;     /* something is mapped there already */
@@ -201,7 +210,8 @@ static CUresult map(uint64_t at, size_t size, struct sgd_physical *p)
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+CUresult cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags)
 {
     CUresult r = sgd_enter();
     if (r)
@@ -250,10 +260,12 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t size)
 
 static CUresult check_access(const CUmemAccessDesc *d)
 {
-    if ((int)d->location.type == 2 || (int)d->location.type == 3)      /* the host has access in any case; native: only to host memory */
+    if ((int)d->location.type == 2 ||
+        (int)d->location.type == 3) /* the host has access in any case; native: only to host memory */
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (d->location.type != CU_MEM_LOCATION_TYPE_DEVICE
-        || (d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && d->flags != CU_MEM_ACCESS_FLAGS_PROT_READ && d->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
+    if (d->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        (d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && d->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+         d->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
         return CUDA_ERROR_INVALID_VALUE;
     return sgd_device(d->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -287,7 +299,9 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
         r = CUDA_ERROR_INVALID_DEVICE;
     if (!r) {
         unsigned rights = sgd_space_rights_of(at, location->id);
-        *flags = rights & SG_WRITE ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : rights ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        *flags = rights & SG_WRITE ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                 : rights          ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     }
     sgd_leave();
     return r;
@@ -295,7 +309,8 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 
 /* ---- sharing ------------------------------------------------------------------------------------------------------ */
 
-CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, unsigned long long flags)
+CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                                      unsigned long long flags)
 {
     CUresult r = sgd_enter();
     if (r)
@@ -331,7 +346,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
     } else if ((fd = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST)) < 0) {
         r = CUDA_ERROR_OPERATING_SYSTEM;
     } else {
-        CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                     .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                      .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal } };
         struct sgd_physical *p;
         r = physical_new(d, (size_t)st.st_size, &prop, fd, &p);
@@ -344,12 +360,14 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
     return r;
 }
 
-CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                       CUmemAllocationGranularity_flags option)
 {
     CUresult r = sgd_enter();
     if (r)
         return r;
-    r = granularity && (unsigned)option <= CU_MEM_ALLOC_GRANULARITY_RECOMMENDED ? check_prop(prop) : CUDA_ERROR_INVALID_VALUE;
+    r = granularity && (unsigned)option <= CU_MEM_ALLOC_GRANULARITY_RECOMMENDED ? check_prop(prop)
+                                                                                : CUDA_ERROR_INVALID_VALUE;
     if (!r)
         *granularity = SGD_GRANULE;
     sgd_leave();

@@ -12,15 +12,17 @@
 #include "cpu/common/lock.h"
 
 enum { ROW_ALIGNMENT = 64 };
-static const unsigned known_flags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
+static const unsigned known_flags =
+    CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
 static struct sgd_array *arrays;
 
 bool sgd_array_format(CUarray_format asked, unsigned channels, uint8_t *format)
 {
-    static const struct { CUarray_format asked; uint8_t format; } formats[] = {
-        { CU_AD_FORMAT_UNSIGNED_INT8, SG_TEXEL_U8 }, { CU_AD_FORMAT_UNSIGNED_INT16, SG_TEXEL_U16 }, { CU_AD_FORMAT_UNSIGNED_INT32, SG_TEXEL_U32 },
-        { CU_AD_FORMAT_SIGNED_INT8, SG_TEXEL_S8 }, { CU_AD_FORMAT_SIGNED_INT16, SG_TEXEL_S16 }, { CU_AD_FORMAT_SIGNED_INT32, SG_TEXEL_S32 },
-        { CU_AD_FORMAT_HALF, SG_TEXEL_F16 }, { CU_AD_FORMAT_FLOAT, SG_TEXEL_F32 } };
+    static const struct { CUarray_format asked; uint8_t format;
+    } formats[] = { { CU_AD_FORMAT_UNSIGNED_INT8, SG_TEXEL_U8 },   { CU_AD_FORMAT_UNSIGNED_INT16, SG_TEXEL_U16 },
+                    { CU_AD_FORMAT_UNSIGNED_INT32, SG_TEXEL_U32 }, { CU_AD_FORMAT_SIGNED_INT8, SG_TEXEL_S8 },
+                    { CU_AD_FORMAT_SIGNED_INT16, SG_TEXEL_S16 },   { CU_AD_FORMAT_SIGNED_INT32, SG_TEXEL_S32 },
+                    { CU_AD_FORMAT_HALF, SG_TEXEL_F16 },           { CU_AD_FORMAT_FLOAT, SG_TEXEL_F32 } };
     if (channels != 1 && channels != 2 && channels != 4)
         return false;
     for (size_t k = 0; k < sizeof formats / sizeof *formats; k++)
@@ -39,14 +41,17 @@ static bool fits(const struct sgd_device *d, const CUDA_ARRAY3D_DESCRIPTOR *a)
     bool layered = a->Flags & CUDA_ARRAY3D_LAYERED, cube = a->Flags & CUDA_ARRAY3D_CUBEMAP;
     int width, height = 0, depth = 0;
     if (cube) {
-        width = height = sgd_attribute(d, layered ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_WIDTH);
+        width = height = sgd_attribute(d, layered ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH
+                                                  : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_WIDTH);
         depth = layered ? sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS) : 6;
         if (a->Width != a->Height || a->Depth % 6 || !a->Depth || (!layered && a->Depth != 6))
             return false;
     } else if (layered) {
-        width = sgd_attribute(d, a->Height ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_WIDTH : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH);
+        width = sgd_attribute(d, a->Height ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_WIDTH
+                                           : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH);
         height = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_HEIGHT);
-        depth = sgd_attribute(d, a->Height ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_LAYERS : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_LAYERS);
+        depth = sgd_attribute(d, a->Height ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_LAYERS
+                                           : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_LAYERS);
         if (!a->Depth)
             return false;
     } else if (a->Depth) {
@@ -59,7 +64,8 @@ static bool fits(const struct sgd_device *d, const CUDA_ARRAY3D_DESCRIPTOR *a)
         width = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH);
         height = sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT);
     } else                                               /* elsewhere surfaces may be as large as textures */
-        width = sgd_attribute(d, a->Flags & CUDA_ARRAY3D_SURFACE_LDST ? CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_WIDTH : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH);
+        width = sgd_attribute(d, a->Flags & CUDA_ARRAY3D_SURFACE_LDST ? CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_WIDTH
+                                                                      : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH);
     return a->Width && a->Width <= (size_t)width && a->Height <= (size_t)height && a->Depth <= (size_t)depth;
 }
 
@@ -68,7 +74,9 @@ CUresult sgd_array_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wan
     FLYT_ASSERT_HELD(&sgd_mutex);
     uint8_t format;
     if (wanted->Flags & ~known_flags)
-        return wanted->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_DEPTH_TEXTURE) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+        return wanted->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_DEPTH_TEXTURE)
+                   ? CUDA_ERROR_NOT_SUPPORTED
+                   : CUDA_ERROR_INVALID_VALUE;
     if (!sgd_array_format(wanted->Format, wanted->NumChannels, &format) || !fits(c->device, wanted))
         return CUDA_ERROR_INVALID_VALUE;
     struct sgd_array *a = calloc(1, sizeof *a);
@@ -79,10 +87,16 @@ CUresult sgd_array_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wan
     a->context = c;
     a->slices = wanted->Depth ? wanted->Depth : 1;
     a->row = wanted->Width * wanted->NumChannels * sg_texel_bytes(format);
-    size_t pitch = (a->row + ROW_ALIGNMENT - 1) / ROW_ALIGNMENT * ROW_ALIGNMENT, height = wanted->Height ? wanted->Height : 1;
-    a->texture = (struct sg_texture){
-        .pitch = pitch, .slice = pitch * height, .width = (uint32_t)wanted->Width, .height = (uint32_t)height,
-        .depth = layers ? 1 : (uint32_t)a->slices, .layers = layers ? (uint32_t)a->slices : 1, .format = format, .channels = (uint8_t)wanted->NumChannels };
+    size_t pitch = (a->row + ROW_ALIGNMENT - 1) / ROW_ALIGNMENT * ROW_ALIGNMENT,
+           height = wanted->Height ? wanted->Height : 1;
+    a->texture = (struct sg_texture){ .pitch = pitch,
+                                      .slice = pitch * height,
+                                      .width = (uint32_t)wanted->Width,
+                                      .height = (uint32_t)height,
+                                      .depth = layers ? 1 : (uint32_t)a->slices,
+                                      .layers = layers ? (uint32_t)a->slices : 1,
+                                      .format = format,
+                                      .channels = (uint8_t)wanted->NumChannels };
     CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, pitch * height * a->slices, &a->memory);
     if (r) {
         free(a);

@@ -84,7 +84,8 @@ CUresult sgd_module_new(struct sgd_context *, const struct sgd_image *, struct s
 void sgd_module_destroy(struct sgd_module *);            /* waits for its launches */
 CUresult sgd_module_variable(struct sgd_module *, const char *name, bool managed_only, uint64_t *, size_t *);
 CUresult sgd_module_function(struct sgd_module *, const char *name, struct sgd_function **);
-CUresult sgd_library_new(const void *code, struct sgd_library **, char *log, size_t log_size);   /* takes the mutex itself */
+CUresult sgd_library_new(const void *code, struct sgd_library **, char *log,
+                         size_t log_size);               /* takes the mutex itself */
 void sgd_library_free(struct sgd_library *);             /* its modules have gone */
 CUresult sgd_library_module(struct sgd_library *, struct sgd_context *, struct sgd_module **);
 /* A CUfunction, or a CUkernel in the current context. Under the mutex. */

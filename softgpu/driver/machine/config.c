@@ -55,7 +55,8 @@ static size_t size_of(const char *name, size_t standard, size_t most)
             standard = (size_t)value;
     }
     if (standard > most) {
-        log_info("software GPU: %zu bytes of memory per device, three quarters of this host's, instead of %zu", most, standard);
+        log_info("software GPU: %zu bytes of memory per device, three quarters of this host's, instead of %zu", most,
+                 standard);
         standard = most;
     }
     standard &= ~(size_t)(SGD_GRANULE - 1);

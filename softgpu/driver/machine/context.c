@@ -21,12 +21,15 @@ static const size_t standard_limits[SGD_LIMITS] = {
 
 struct sgd_context *sgd_context_get(CUcontext handle) { return sgd_handle_get(SGD_CONTEXT, handle); }
 
-CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **out)
+CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, unsigned sm_count,
+                         struct sgd_context **out)
 {
     struct sgd_context *c = calloc(1, sizeof *c);
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *c = (struct sgd_context){ .device = d, .sm_count = sm_count, .primary = primary, .flags = flags, .api_version = 3020, .id = sgd_next_id() };
+    *c = (struct sgd_context){
+        .device = d, .sm_count = sm_count, .primary = primary, .flags = flags, .api_version = 3020, .id = sgd_next_id()
+    };
     c->handle = sgd_handle_new(SGD_CONTEXT, c);
     if (!c->handle) {
         free(c);
@@ -40,7 +43,8 @@ CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, uns
 static size_t reserve_of(const struct sgd_context *c)
 {
     const struct sg_limits *l = &c->machine->limits;
-    size_t bytes = c->limits[CU_LIMIT_STACK_SIZE] * l->max_threads_per_sm * l->sm_count + c->limits[CU_LIMIT_PRINTF_FIFO_SIZE];
+    size_t bytes =
+        c->limits[CU_LIMIT_STACK_SIZE] * l->max_threads_per_sm * l->sm_count + c->limits[CU_LIMIT_PRINTF_FIFO_SIZE];
     return (bytes + SGD_GRANULE - 1) / SGD_GRANULE * SGD_GRANULE;
 }
 

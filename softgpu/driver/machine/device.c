@@ -66,7 +66,8 @@ CUresult sgd_machine_new(struct sgd_device *d, unsigned sm_count, struct sgd_mac
     m->device = d;
     m->limits = d->limits;
     m->limits.sm_count = sm_count;
-    CUresult r = (CUresult)sg_engine_create(&m->limits, (unsigned)d->ordinal, sgd_config.threads, sgd_config.chaos, &m->engine);
+    CUresult r =
+        (CUresult)sg_engine_create(&m->limits, (unsigned)d->ordinal, sgd_config.threads, sgd_config.chaos, &m->engine);
     if (r) {
         free(m);
         return r;

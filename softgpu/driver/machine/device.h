@@ -54,7 +54,7 @@ struct sgd_context {
     struct sgd_stream *legacy;           /* the NULL stream */
     struct sgd_stream *streams;          /* all of this context, legacy included */
     struct sgd_stream *per_thread;       /* of them, those of threads */
-    struct sgd_stream *fresh;            /* blocking ones that were given work since the legacy stream's last operation */
+    struct sgd_stream *fresh; /* blocking ones that were given work since the legacy stream's last operation */
     unsigned busy;                       /* blocking ones with something queued, legacy included */
     struct sgd_module *modules;
     struct sgd_event *events;
@@ -80,7 +80,8 @@ static inline void sgd_context_release(struct sgd_context *c)
 /* Writes what the context's kernels have printed (native does so at synchronising calls), and releases the context, which
    the caller held. Lets the mutex go meanwhile. */
 void sgd_context_flush(struct sgd_context *);
-void sgd_context_deactivate(struct sgd_context *);       /* waits for its work and its holders, then destroys all that hangs from it */
+void sgd_context_deactivate(
+    struct sgd_context *); /* waits for its work and its holders, then destroys all that hangs from it */
 CUresult sgd_context_apply_limits(struct sgd_context *);
 
 #endif

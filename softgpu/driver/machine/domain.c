@@ -39,7 +39,8 @@ static int card_open(void)
     int fd = fd_keep(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     struct stat st;
     if (fd < 0 || fstat(fd, &st) || st.st_uid != geteuid()) {
-        log_error("software GPU: cannot share a card through %s: %s", path, fd < 0 ? strerror(errno) : "it is another user's");
+        log_error("software GPU: cannot share a card through %s: %s", path,
+                  fd < 0 ? strerror(errno) : "it is another user's");
         if (fd >= 0)
             close(fd);
         return -1;

@@ -30,7 +30,8 @@ bool sgd_function_fits(const struct sgd_function *f, uint64_t threads, size_t dy
 {
     const struct sg_limits *l = &f->module->context->machine->limits;
     const struct ptx_function *p = f->info.function;
-    uint64_t declared = (uint64_t)p->max_ntid[0] * (p->max_ntid[1] ? p->max_ntid[1] : 1) * (p->max_ntid[2] ? p->max_ntid[2] : 1);
+    uint64_t declared =
+        (uint64_t)p->max_ntid[0] * (p->max_ntid[1] ? p->max_ntid[1] : 1) * (p->max_ntid[2] ? p->max_ntid[2] : 1);
     *why = CUDA_ERROR_INVALID_VALUE;
     if (threads > l->max_threads_per_block || (declared && threads > declared) || dynamic > f->max_dynamic)
         return false;

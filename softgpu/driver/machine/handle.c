@@ -36,7 +36,8 @@ void *sgd_handle_new(enum sgd_kind kind, void *object)
     first_free = s->next_free;
     s->object = object;
     s->kind = kind;
-    return (void *)(uintptr_t)(handle_tag << 48 | (uint64_t)(s->generation & 0xFFFFu) << 32 | (uint64_t)(index + 1) << 3);
+    return (void *)(uintptr_t)(handle_tag << 48 | (uint64_t)(s->generation & 0xFFFFu) << 32 |
+                               (uint64_t)(index + 1) << 3);
 }
 
 static struct slot *slot_of(const void *handle)

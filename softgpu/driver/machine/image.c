@@ -56,7 +56,8 @@ static bool better(const struct fatbin_entry *entry, const struct fatbin_entry *
     if (!best->payload)
         return true;
     bool runs = entry->sm <= cc, best_runs = best->sm <= cc;
-    if ((entry->flags & ARCH_SPECIFIC && entry->sm != cc) || (entry->flags & FAMILY_SPECIFIC && entry->sm / 10 != cc / 10))
+    if ((entry->flags & ARCH_SPECIFIC && entry->sm != cc) ||
+        (entry->flags & FAMILY_SPECIFIC && entry->sm / 10 != cc / 10))
         runs = false;
     if ((best->flags & ARCH_SPECIFIC && best->sm != cc) || (best->flags & FAMILY_SPECIFIC && best->sm / 10 != cc / 10))
         best_runs = false;
@@ -66,7 +67,8 @@ static bool better(const struct fatbin_entry *entry, const struct fatbin_entry *
 }
 
 /* Adds the container's best PTX. *found: there was one; machine: what else there was. */
-static CUresult from_container(unsigned cc, const void *data, struct sgd_image *image, bool *found, char *log, size_t log_size)
+static CUresult from_container(unsigned cc, const void *data, struct sgd_image *image, bool *found, char *log,
+                               size_t log_size)
 {
     size_t size = fatbin_container_size(data, SIZE_MAX), cursor = 0;
     const char *why = "not a fat binary";
@@ -83,7 +85,8 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
     size_t length;
     uint8_t *text = fatbin_extract(&best, &length, &why);
     if (!text)
-        return fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "the PTX for sm_%u in the fat binary cannot be unpacked: %s", best.sm, why);
+        return fail(CUDA_ERROR_INVALID_IMAGE, log, log_size,
+                    "the PTX for sm_%u in the fat binary cannot be unpacked: %s", best.sm, why);
     *found = true;
     if (!add(image, text, strnlen((const char *)text, length), "fat binary"))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -97,7 +100,8 @@ static CUresult no_ptx(unsigned cc, char *log, size_t log_size)
                 "for example -gencode arch=compute_75,code=compute_75", cc);
 }
 
-static CUresult from_wrapper(unsigned cc, const struct fatbin_wrapper *w, struct sgd_image *image, char *log, size_t log_size)
+static CUresult from_wrapper(unsigned cc, const struct fatbin_wrapper *w, struct sgd_image *image, char *log,
+                             size_t log_size)
 {
     bool found = false;
     CUresult r = CUDA_SUCCESS;
@@ -124,7 +128,8 @@ static CUresult from_text(const char *text, struct sgd_image *image, char *log, 
     return add(image, copy, size, "PTX") ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult sgd_image_read(const struct sgd_device *d, const void *data, struct sgd_image *image, char *log, size_t log_size)
+CUresult sgd_image_read(const struct sgd_device *d, const void *data, struct sgd_image *image, char *log,
+                        size_t log_size)
 {
     *image = (struct sgd_image){ 0 };
     uint32_t magic = 0;

@@ -89,7 +89,8 @@ static unsigned slab_next(const struct sgd_slab *s, unsigned from, bool is_taken
 static unsigned slab_run(const struct sgd_slab *s, unsigned least, unsigned *first)
 {
     unsigned longest = 0;
-    for (unsigned begin = slab_next(s, 0, false), end; begin < UNITS && longest < least; begin = slab_next(s, end, false)) {
+    for (unsigned begin = slab_next(s, 0, false), end; begin < UNITS && longest < least;
+         begin = slab_next(s, end, false)) {
         end = slab_next(s, begin, true);
         if (end - begin > longest) {
             longest = end - begin;
@@ -183,7 +184,8 @@ static CUresult large_new(struct sgd_device *d, enum sgd_memory_kind kind, size_
     return CUDA_SUCCESS;
 }
 
-CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size, uint64_t *out)
+CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size,
+                        uint64_t *out)
 {
     if (!size || size > (uint64_t)1 << 46)
         return size ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
@@ -224,7 +226,9 @@ void sgd_memory_peer(struct sgd_device *d, int peer, bool may)
 {
     unsigned rights = may ? SG_READ | SG_WRITE : 0;
     d->peers = may ? d->peers | 1u << peer : d->peers & ~(1u << peer);
-    for (const struct sgd_memory *m = sgd_extents_lower(&sgd_memories, 0); m; m = sgd_extents_next(&sgd_memories, &m->at))
+    for (const struct sgd_memory *m = sgd_extents_lower(&sgd_memories, 0); m;
+         m = sgd_extents_next(&sgd_memories, &m->at))
         if (m->kind == SGD_MEMORY_DEVICE && m->device == d)
-            sgd_space_rights(m->slab ? m->slab->base : m->at.base, m->slab ? SGD_GRANULE : m->rights_size, 1u << peer, rights);
+            sgd_space_rights(m->slab ? m->slab->base : m->at.base, m->slab ? SGD_GRANULE : m->rights_size, 1u << peer,
+                             rights);
 }

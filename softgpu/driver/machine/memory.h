@@ -5,7 +5,13 @@
 #include "softgpu/driver/machine/device.h"
 #include "softgpu/driver/machine/space.h"
 
-enum sgd_memory_kind { SGD_MEMORY_DEVICE, SGD_MEMORY_HOST, SGD_MEMORY_REGISTERED, SGD_MEMORY_MANAGED, SGD_MEMORY_MAPPED };
+enum sgd_memory_kind {
+    SGD_MEMORY_DEVICE,
+    SGD_MEMORY_HOST,
+    SGD_MEMORY_REGISTERED,
+    SGD_MEMORY_MANAGED,
+    SGD_MEMORY_MAPPED
+};
 
 /* Memory that exists: one cuMemAlloc, cuMemHostAlloc …, or one mapping of a cuMemCreate handle. */
 struct sgd_memory {
@@ -16,7 +22,7 @@ struct sgd_memory {
     uint64_t id;
     unsigned flags;                      /* of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged */
     bool sync_memops;
-    bool internal;                       /* the driver's own: variables of modules, heaps, arrays. The program cannot free it */
+    bool internal; /* the driver's own: variables of modules, heaps, arrays. The program cannot free it */
     struct sgd_physical *physical;       /* MAPPED */
     struct sgd_slab *slab;               /* small cuMemAlloc */
     unsigned window;                     /* REGISTERED: slot */
@@ -34,7 +40,7 @@ struct sgd_physical {                    /* a cuMemCreate handle */
     CUmemAllocationProp prop;
 };
 
-enum { SGD_MEMORY_UNIT = 512 };           /* small allocations begin at its multiples; rows of cuMemAllocPitch are so long */
+enum { SGD_MEMORY_UNIT = 512 }; /* small allocations begin at its multiples; rows of cuMemAllocPitch are so long */
 
 struct sgd_memory *sgd_memory_find(uint64_t address);
 /* Is all of it in one allocation, or in mappings without gaps, and may some device touch it so? */

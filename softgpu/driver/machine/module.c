@@ -12,7 +12,10 @@
 #include "cpu/common/lock.h"
 
 /* An .extern that the reader let stand is its own definition. */
-static bool has_memory(const struct ptx_variable *v) { return v->space == PTX_SPACE_GLOBAL || v->space == PTX_SPACE_CONST; }
+static bool has_memory(const struct ptx_variable *v)
+{
+    return v->space == PTX_SPACE_GLOBAL || v->space == PTX_SPACE_CONST;
+}
 
 static uint64_t size_of(const struct ptx_variable *v) { return v->size ? v->size : 8; }    /* references to textures */
 
@@ -45,7 +48,8 @@ static CUresult place_variables(struct sgd_module *m, const struct ptx_module *p
             uint64_t size;
             if (m->library && sgd_library_managed(m->library, v->name, &m->addresses[i], &size) == CUDA_SUCCESS)
                 continue;
-            CUresult r = sgd_memory_new(m->context, m->context->device, SGD_MEMORY_MANAGED, size_of(v), &m->addresses[i]);
+            CUresult r =
+                sgd_memory_new(m->context, m->context->device, SGD_MEMORY_MANAGED, size_of(v), &m->addresses[i]);
             if (r)
                 return r;
             struct sgd_memory *memory = sgd_memory_find(m->addresses[i]);
@@ -73,7 +77,8 @@ static CUresult place_variables(struct sgd_module *m, const struct ptx_module *p
 
 static void relocate(const struct sgd_module *m, uint8_t *at, const struct ptx_relocation *r)
 {
-    uint64_t target = (r->is_function ? sg_program_function_address(m->program, r->symbol) : m->addresses[r->symbol]) + (uint64_t)r->addend;
+    uint64_t target = (r->is_function ? sg_program_function_address(m->program, r->symbol) : m->addresses[r->symbol]) +
+                      (uint64_t)r->addend;
     target >>= r->shift;
     memcpy(at + r->offset, &target, r->size <= 8 ? r->size : 8);     /* little endian */
 }
@@ -104,7 +109,7 @@ static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
     size_t size = c->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
     if (!wanted || c->heap || !size)
         return CUDA_SUCCESS;
-    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &at);     /* goes with the context's other memory */
+    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &at); /* goes with the context's other memory */
     if (r)
         return r;
     struct sgd_memory *memory = sgd_memory_find(at);
@@ -171,7 +176,8 @@ static void release_memory(struct sgd_module *m, const struct ptx_module *ptx)
 {
     for (uint32_t i = 0; m->addresses && ptx && i < ptx->variable_count; i++) {
         uint64_t ignored, size;
-        bool of_library = m->library && sgd_library_managed(m->library, ptx->variables[i].name, &ignored, &size) == CUDA_SUCCESS;
+        bool of_library =
+            m->library && sgd_library_managed(m->library, ptx->variables[i].name, &ignored, &size) == CUDA_SUCCESS;
         struct sgd_memory *memory = ptx->variables[i].managed && !of_library ? sgd_memory_find(m->addresses[i]) : NULL;
         if (memory && m->addresses[i])
             sgd_memory_free(memory);
@@ -210,8 +216,8 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
 }
 
 /* Lets the mutex go while the PTX is read. */
-CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, struct sgd_library *library, struct sgd_module **out,
-                        char *log, size_t log_size)
+CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, struct sgd_library *library,
+                        struct sgd_module **out, char *log, size_t log_size)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_module *m = calloc(1, sizeof *m);
@@ -222,7 +228,8 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
     sgd_context_hold(c);
     sgd_unlock();
     struct ptx_module *ptx;
-    CUresult r = ptx_module_read(image->sources, image->count, &ptx, log, log_size) ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+    CUresult r =
+        ptx_module_read(image->sources, image->count, &ptx, log, log_size) ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
     if (!r)
         r = build(m, ptx);
     sgd_lock();

@@ -26,7 +26,8 @@ struct sgd_stream {
     struct sgd_stream *next_per_thread;  /* likewise */
     struct sgd_stream *active_next, **active_back;   /* streams with something queued */
     struct sgd_stream *look_next;        /* turn.c: those to be looked at */
-    struct sgd_stream *fresh_next, **fresh_back;     /* blocking ones that were given work since the legacy stream's last; NULL: not one */
+    struct sgd_stream *fresh_next,
+        **fresh_back; /* blocking ones that were given work since the legacy stream's last; NULL: not one */
     struct tree blocked;                 /* heads of other streams that wait for this one: sgd_op.wait, by number */
     bool looking;
     bool legacy, non_blocking, per_thread, destroyed;
@@ -90,7 +91,11 @@ struct sgd_op {
             CUstreamCallback callback; CUhostFn function; void *data; CUstream stream;
         } host;
         struct sgd_event *event;         /* RECORD */
-        struct { uint64_t address, value, since; bool wide; unsigned flags; } value;   /* since: when it came to the head */
+        struct {
+            uint64_t address, value, since;
+            bool wide;
+            unsigned flags;
+        } value;                         /* since: when it came to the head */
         uint64_t address;                /* FREE */
     };
 };
@@ -125,7 +130,7 @@ struct sgd_op *sgd_work_take(bool host_functions);       /* waits for one */
 void sgd_turn_prepare(void);
 void *sgd_turn_timer(void *);            /* a thread's body */
 void sgd_turn_begin(struct sgd_stream *);                /* it was empty and has got an operation */
-void sgd_turn_end(struct sgd_op *, CUresult);            /* a started operation has ended so; what waited for it goes on */
+void sgd_turn_end(struct sgd_op *, CUresult); /* a started operation has ended so; what waited for it goes on */
 struct sgd_stream *sgd_turn_active(void);                /* streams with something queued, by active_next */
 
 /* run.c */

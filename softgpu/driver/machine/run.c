@@ -22,21 +22,25 @@ static void move_piece(uint64_t to, uint64_t from, size_t size, bool past_cache)
         past_cache_copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
     else if (size == 4 && !((to | from) & 3u))
         atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)to,
-                              atomic_load_explicit((_Atomic uint32_t *)(uintptr_t)from, memory_order_relaxed), memory_order_relaxed);
+                              atomic_load_explicit((_Atomic uint32_t *)(uintptr_t)from, memory_order_relaxed),
+                              memory_order_relaxed);
     else if (size == 8 && !((to | from) & 7u))
         atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)to,
-                              atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)from, memory_order_relaxed), memory_order_relaxed);
+                              atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)from, memory_order_relaxed),
+                              memory_order_relaxed);
     else
         memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
 }
 
 static bool move(const struct sgd_side *to, uint64_t to_at, const struct sgd_side *from, uint64_t from_at, size_t size)
 {
-    bool past_cache = size >= PAST_CACHE_LEAST && to_at - from_at >= size && from_at - to_at >= size;    /* no memmove, that one */
+    bool past_cache =
+        size >= PAST_CACHE_LEAST && to_at - from_at >= size && from_at - to_at >= size; /* no memmove, that one */
     while (size) {
         size_t piece = size < PIECE ? size : PIECE;
         sgd_space_hold();
-        bool may = (!to->device || sgd_space_any(to_at, piece, SG_WRITE)) && (!from->device || sgd_space_any(from_at, piece, SG_READ));
+        bool may = (!to->device || sgd_space_any(to_at, piece, SG_WRITE)) &&
+                   (!from->device || sgd_space_any(from_at, piece, SG_READ));
         if (may)
             move_piece(to_at, from_at, piece, past_cache);
         sgd_space_unhold();

@@ -238,7 +238,8 @@ CUresult sgd_space_start(void)
     }
     if (!main_base || sgd_space_window(main_base, main_size) < 0 || !gaps_give(&main_free, main_base, main_size)) {
         log_error("software GPU: no address space for device memory (%s); raise the limit on %s", strerror(errno),
-                  errno == EAGAIN ? "locked memory (ulimit -l), which counts reserved addresses too" : "virtual memory (ulimit -v)");
+                  errno == EAGAIN ? "locked memory (ulimit -l), which counts reserved addresses too"
+                                  : "virtual memory (ulimit -v)");
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return CUDA_SUCCESS;
@@ -351,8 +352,10 @@ void sgd_space_unback(uint64_t base, uint64_t size)
     sgd_space_rights(base, size, ~0u, 0);
     int protection = grids_running ? PROT_READ | PROT_WRITE : PROT_NONE;
     pthread_rwlock_wrlock(&moving);
-    if (mmap((void *)(uintptr_t)base, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-        log_error("software GPU: cannot unmap %llu bytes at %#llx: %s", (unsigned long long)size, (unsigned long long)base, strerror(errno));
+    if (mmap((void *)(uintptr_t)base, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED)
+        log_error("software GPU: cannot unmap %llu bytes at %#llx: %s", (unsigned long long)size,
+                  (unsigned long long)base, strerror(errno));
     pthread_rwlock_unlock(&moving);
 }
 

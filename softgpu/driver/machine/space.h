@@ -30,9 +30,9 @@ void sgd_space_rights(uint64_t base, uint64_t size, unsigned device_mask, unsign
 unsigned sgd_space_rights_of(uint64_t address, int device);
 int sgd_space_window(uint64_t base, uint64_t size);                    /* a window of its own; slot or -1 */
 void sgd_space_unwindow(int slot);
-int sgd_space_share(uint64_t base, uint64_t size);                     /* the same, or part of one where whole granules adjoin */
+int sgd_space_share(uint64_t base, uint64_t size); /* the same, or part of one where whole granules adjoin */
 void sgd_space_unshare(int slot, uint64_t base, uint64_t size);
-bool sgd_space_shared(uint64_t address);                               /* lies in one that share made: perhaps nobody's now */
+bool sgd_space_shared(uint64_t address); /* lies in one that share made: perhaps nobody's now */
 bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights);  /* some device may touch all of it so */
 bool sgd_space_inside(uint64_t address);                               /* an address of ours at all? */
 /* A grid starts or ends: while one runs, memory that goes is replaced by fresh pages. */

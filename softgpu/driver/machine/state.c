@@ -42,7 +42,8 @@ void sgd_wait_on(pthread_cond_t *cond, const uint64_t *deadline_ns)
         pthread_cond_wait(cond, &sgd_mutex);
         return;
     }
-    struct timespec at = { .tv_sec = (time_t)(*deadline_ns / 1000000000u), .tv_nsec = (long)(*deadline_ns % 1000000000u) };
+    struct timespec at = { .tv_sec = (time_t)(*deadline_ns / 1000000000u),
+                           .tv_nsec = (long)(*deadline_ns % 1000000000u) };
     pthread_cond_timedwait(cond, &sgd_mutex, &at);
 }
 

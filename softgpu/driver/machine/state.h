@@ -63,7 +63,16 @@ uint64_t sgd_next_id(void);
 /* ---- handle.c ---------------------------------------------------------------------------------------- */
 
 enum sgd_kind {
-    SGD_FREE, SGD_CONTEXT, SGD_STREAM, SGD_EVENT, SGD_MODULE, SGD_FUNCTION, SGD_LIBRARY, SGD_KERNEL, SGD_PHYSICAL, SGD_ARRAY
+    SGD_FREE,
+    SGD_CONTEXT,
+    SGD_STREAM,
+    SGD_EVENT,
+    SGD_MODULE,
+    SGD_FUNCTION,
+    SGD_LIBRARY,
+    SGD_KERNEL,
+    SGD_PHYSICAL,
+    SGD_ARRAY
 };
 void *sgd_handle_new(enum sgd_kind, void *object);       /* NULL: out of memory */
 void *sgd_handle_get(enum sgd_kind, const void *handle); /* NULL: not one, or no more */
