@@ -49,7 +49,7 @@ ALL_LDFLAGS = -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LINK_LTO) $(LD
 LTO        := $(if $(CHECKED),,$(if $(filter gcc cc,$(notdir $(CC))),-flto=auto))
 LINK_LTO    = $(if $(LTO),-fno-lto)
 WHOLE_LTO   = $(if $(LTO),$(LTO) $(OPTIMISE) -Wno-stringop-overflow)
-$(foreach room,common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += $(if $(LTO),$(LTO) -ffat-lto-objects)
+$(foreach room,code common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += $(if $(LTO),$(LTO) -ffat-lto-objects)
 
 JOBS       ?= $(shell nproc)
 

@@ -7,7 +7,7 @@ SOFTGPU_CALLS := array context copy current device entry errors event function h
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/machine/%.c) \
                                          $(SOFTGPU_CALLS:%=softgpu/driver/calls/%.c))
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
-                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fatbin.c fd.c gaps.c log.c past_cache.c tree.c))
+                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fd.c gaps.c log.c past_cache.c tree.c) cpu/code/fatbin.c)
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
 
 # Never unloaded: its threads live as long as the process.

@@ -12,7 +12,7 @@
 #ifndef FLYT_SERVER_CODE_H
 #define FLYT_SERVER_CODE_H
 
-#include "cpu/server/gpu/layout.h"
+#include "cpu/code/layout.h"
 #include "cpu/server/session.h"
 
 struct image {

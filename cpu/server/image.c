@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/common/fatbin.h"
-#include "cpu/common/hash.h"
+#include "cpu/code/fatbin.h"
+#include "cpu/code/hash.h"
 #include "cpu/server/image_cache.h"
 
 #define IMAGES_KEEP ((size_t)256 << 20)

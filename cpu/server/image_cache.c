@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cpu/common/fd.h"
-#include "cpu/common/hash.h"
+#include "cpu/code/hash.h"
 
 #define IMAGE_CACHE_LIMIT ((off_t)2 << 30)
 #define CACHE_PREFIX "flyt-images-"

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "cpu/client/core/internal.h"
-#include "cpu/common/fatbin.h"
-#include "cpu/common/hash.h"
+#include "cpu/code/fatbin.h"
+#include "cpu/code/hash.h"
 #include "work.h"
 
 static void perf_words(void **unused)

@@ -1,5 +1,5 @@
 /* fatbin: a fuzz target for the reader of fat binaries. */
-#include "cpu/common/fatbin.h"
+#include "cpu/code/fatbin.h"
 
 #include <stdlib.h>
 

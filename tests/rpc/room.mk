@@ -29,9 +29,9 @@ $(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(filter-out cpu/rpc/channel_tls.c cpu/rpc/t
                    cpu/common/wire.c $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c \
                    $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c $(wildcard cpu/rpc/*.h) $(CPU_RPC_HEADERS)
 	$(call TESTS_FUZZ_LINK,$(CPU_RPC_LIBS))
-$(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/common/fatbin.c cpu/common/fatbin.h
-	$(call TESTS_FUZZ_LINK,$(CPU_COMMON_LIBS))
-$(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/common_fatbin
+$(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
+	$(call TESTS_FUZZ_LINK,$(CPU_CODE_LIBS))
+$(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
 	@mkdir -p $@
 	$< --seeds $@
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/common/hash.h"
+#include "cpu/code/hash.h"
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"
 

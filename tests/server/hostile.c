@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/common/hash.h"
+#include "cpu/code/hash.h"
 #include "cpu/server/gpu/gpu.h"
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"

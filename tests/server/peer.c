@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/common/hash.h"
+#include "cpu/code/hash.h"
 
 #ifndef PEER_SERVER
 #error "the build names the server program"

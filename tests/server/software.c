@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/common/hash.h"
+#include "cpu/code/hash.h"
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"
 

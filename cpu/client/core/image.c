@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/common/fatbin.h"
-#include "cpu/common/hash.h"
+#include "cpu/code/fatbin.h"
+#include "cpu/code/hash.h"
 #include "internal.h"
 
 _Static_assert(HASH_SIZE == FLYT_HASH_SIZE, "images are named by this hash");

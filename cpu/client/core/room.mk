@@ -10,6 +10,6 @@ $(CORE_OBJECTS): | $$(CPU_RPC_HEADERS)
 
 # Only what core.h marks with CORE_API is exported: the objects are compiled with hidden visibility.
 $(BIN)/libflyt-client.so: LINK_LTO = $(WHOLE_LTO)
-$(BIN)/libflyt-client.so: $$(CORE_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_COMMON_OBJECTS)
+$(BIN)/libflyt-client.so: $$(CORE_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_CODE_OBJECTS) $$(CPU_COMMON_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-soname,libflyt-client.so -Wl,--no-undefined $(ALL_LDFLAGS) -o $@ $^ $(CPU_COMMON_LIBS) $(CPU_RPC_LIBS) -ldl
+	$(CC) -shared -Wl,-soname,libflyt-client.so -Wl,--no-undefined $(ALL_LDFLAGS) -o $@ $^ $(CPU_CODE_LIBS) $(CPU_RPC_LIBS) -ldl

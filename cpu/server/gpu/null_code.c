@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cpu/common/lock.h"
-#include "cpu/server/gpu/layout.h"
+#include "cpu/code/layout.h"
 
 enum { NULL_MAX_SHARED = 101376, NULL_DEFAULT_SHARED = 49152, NULL_MAX_THREADS = 1024, NULL_THREADS_PER_SM = 2048,
        NULL_BLOCKS_PER_SM = 24, NULL_SHARED_PER_SM = 102400, NULL_VARIABLE_ALIGN = 256 };

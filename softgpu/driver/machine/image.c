@@ -4,7 +4,7 @@
  * Which PTX of a container: the highest architecture that is not above the device's, else the lowest above it.
  */
 #include "softgpu/driver/machine/machine.h"
-#include "cpu/common/fatbin.h"
+#include "cpu/code/fatbin.h"
 
 #include <ctype.h>
 #include <stdarg.h>

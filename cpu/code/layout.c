@@ -3,7 +3,7 @@
  * .nv.info.<kernel> of a cubin, whose attribute 0x17 gives one parameter each (ordinal, offset, size).
  * PTX is preferred: it names variables too. Both kinds may be compressed inside a fat binary.
  */
-#include "cpu/server/gpu/layout.h"
+#include "cpu/code/layout.h"
 
 #include <elf.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/common/fatbin.h"
+#include "cpu/code/fatbin.h"
 #include "softgpu/ptx/ptx.h"
 
 enum {

@@ -3,7 +3,7 @@
  * With file names as arguments: reads those (fatbin_nvcc.sh), and prints the entries. --seeds FOLDER writes inputs
  * for the fuzzer.
  */
-#include "cpu/common/fatbin.h"
+#include "cpu/code/fatbin.h"
 
 #include <elf.h>
 #include <lz4.h>

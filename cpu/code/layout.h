@@ -2,8 +2,8 @@
  * layout.h: which kernels a code image has and how their parameters are laid out, without asking a driver.
  * For the null device, which has no other source, and for drivers without cuFuncGetParamInfo (before 12.4).
  */
-#ifndef FLYT_SERVER_GPU_LAYOUT_H
-#define FLYT_SERVER_GPU_LAYOUT_H
+#ifndef FLYT_CODE_LAYOUT_H
+#define FLYT_CODE_LAYOUT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
  * a value that is known to be large enough, so that no sum can wrap. Fields are read with memcpy: entries of
  * a hostile container need not be aligned.
  */
-#include "cpu/common/fatbin.h"
+#include "cpu/code/fatbin.h"
 
 #include <elf.h>
 #include <lz4.h>

@@ -1,4 +1,4 @@
-#include "cpu/common/hash.h"
+#include "cpu/code/hash.h"
 
 #include <blake2.h>
 #include <stdlib.h>

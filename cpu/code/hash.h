@@ -1,6 +1,6 @@
 /* hash.h: BLAKE2b-256 (RFC 7693), which names code images by their content. */
-#ifndef FLYT_COMMON_HASH_H
-#define FLYT_COMMON_HASH_H
+#ifndef FLYT_CODE_HASH_H
+#define FLYT_CODE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /*
- * fatbin.h: reads NVIDIA's fat binary containers (docs/fatbin.md). Input may be hostile: every size is
+ * fatbin.h: reads NVIDIA's fat binary containers (their format: fatbin.c). Input may be hostile: every size is
  * checked against the bytes at hand, sums cannot overflow, decompression is bounded.
  */
-#ifndef FLYT_COMMON_FATBIN_H
-#define FLYT_COMMON_FATBIN_H
+#ifndef FLYT_CODE_FATBIN_H
+#define FLYT_CODE_FATBIN_H
 
 #include <stdbool.h>
 #include <stddef.h>

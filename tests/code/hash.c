@@ -1,0 +1,43 @@
+/* hash: BLAKE2b-256 of code images, whole and in pieces. */
+#include "cpu/code/hash.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void hashes(void **state)
+{
+    (void)state;
+    /* BLAKE2b-256 of "abc", as b2sum -l 256 prints it */
+    static const uint8_t abc[HASH_SIZE] = {
+        0xbd, 0xdd, 0x81, 0x3c, 0x63, 0x42, 0x39, 0x72, 0x31, 0x71, 0xef, 0x3f, 0xee, 0x98, 0x57, 0x9b,
+        0x94, 0x96, 0x4e, 0x3b, 0xb1, 0xcb, 0x3e, 0x42, 0x72, 0x62, 0xc8, 0xc0, 0x68, 0xd5, 0x23, 0x19 };
+    uint8_t whole[HASH_SIZE], parts[HASH_SIZE];
+    hash_bytes("abc", 3, whole);
+    assert_memory_equal(whole, abc, HASH_SIZE);
+    size_t size = 100003;
+    char *bytes = malloc(size);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)(i * 31 + i / 7);
+    hash_bytes(bytes, size, whole);
+    hash *h = hash_create();
+    assert_non_null(h);
+    for (size_t at = 0, step = 1; at < size; at += step, step = step * 3 + 1)
+        hash_add(h, bytes + at, step < size - at ? step : size - at);
+    hash_finish(h, parts);
+    assert_memory_equal(whole, parts, HASH_SIZE);
+    hash_discard(hash_create());
+    hash_discard(NULL);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(hashes) };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
