@@ -178,9 +178,16 @@ static int enter(rpc_client *client, bool inside_done)
     return failure ? failure : client->sender.error;
 }
 
+/* The next thing that is added to the batch is the call: the lock stays taken until then. */
+static void take_place(struct rpc_place *place)
+{
+    if (place)
+        place->taken(place);
+}
+
 _Static_assert((int)RPC_CALL_ROOM == (int)RPC_WIRE_CALL_ROOM, "the room that callers leave is that of a mark and a head");
 
-enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, uint8_t *record, size_t size)
+enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *place)
 {
     if (class_of(client->program, procedure) != RPC_CLASS_ASYNC)
         return RPC_PROCUNAVAIL;
@@ -194,6 +201,7 @@ enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, u
     if (failure < 0 || atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
         status = RPC_CANTSEND;
     } else {
+        take_place(place);
         rpc_wire_call_room(record, next_xid(client), client->program->program, client->program->version, procedure, size);
         if (rpc_sender_put(&client->sender, record, RPC_CALL_ROOM + size, !inside_done) < 0) {
             status = RPC_CANTENCODEARGS;
@@ -230,6 +238,7 @@ enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
         return refuse(call, RPC_CANTSEND);
     }
 
+    take_place(call->place);
     enum clnt_stat status = encode(client, call, &gathered);
     if (status == RPC_SUCCESS) {
         client->statistics.calls++;

@@ -121,6 +121,11 @@ void rpc_listener_close(rpc_listener *);               /* removes the socket fil
 typedef struct rpc_client rpc_client;
 
 /* One call in flight. Whoever submits it owns it, and it must live until it is complete. */
+/* `taken` runs in the submitting thread while the call is put into the sequence, under the client's lock: of two calls the one that
+   travels first is told first. It must not block or use the client. It does not run for a call that is refused because the
+   connection is lost. */
+struct rpc_place { void (*taken)(struct rpc_place *); };
+
 struct rpc_call {
     uint32_t  procedure;
     xdrproc_t encode;  void *args;        /* read before rpc_client_submit returns */
@@ -131,6 +136,7 @@ struct rpc_call {
        on, to be freed or used again: such a call is not waited for with rpc_client_wait. */
     void    (*done)(struct rpc_call *, void *context);
     void     *context;
+    struct rpc_place *place;              /* may be NULL; not read after rpc_client_submit has returned */
     /* filled in by the rpc layer */
     enum clnt_stat  status;               /* valid once complete */
     uint32_t        xid;
@@ -163,9 +169,9 @@ CLIENT *rpc_client_stub(rpc_client *);
 enum clnt_stat rpc_client_submit(rpc_client *, struct rpc_call *);
 
 /* The same for an ASYNC call whose arguments stand there as they travel: `record` is RPC_CALL_ROOM bytes, which are written to,
-   and `size` bytes of arguments, whole words. What is sent most need not pass through XDR. */
+   and `size` bytes of arguments, whole words. What is sent most need not pass through XDR. place may be NULL. */
 enum { RPC_CALL_ROOM = 44 };
-enum clnt_stat rpc_client_submit_ready(rpc_client *, uint32_t procedure, uint8_t *record, size_t size);
+enum clnt_stat rpc_client_submit_ready(rpc_client *, uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *place);
 
 /* Waits for a submitted SYNC call; reads the connection meanwhile and completes the others' calls. */
 enum clnt_stat rpc_client_wait(rpc_client *, struct rpc_call *);

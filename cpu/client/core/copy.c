@@ -43,14 +43,14 @@ static int copy_shared(struct stream *s, uint64_t to, uint64_t from, size_t size
         return send_shared(s, to, from, size, NULL);
     copy_args args = { .stream = s->wire, .to = to, .from = from, .size = size };
     plain_result result = { 0 };
-    atomic_uint_fast64_t number = 0;
+    struct submitted at = { 0 };
     struct wire_call call;
     wire_prepare(&call, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &args, (xdrproc_t)xdr_plain_result, &result);
-    stream_submit(s, &call, NULL, &number, NULL);
+    stream_submit(s, &call, NULL, &at);
     int code = wire_wait(&call);
     xdr_free((xdrproc_t)xdr_plain_result, &result);
     if (!code)
-        stream_finished(s, atomic_load(&number));
+        stream_finished(s, atomic_load(&at.number));
     return code;
 }
 
@@ -172,6 +172,11 @@ bool copy_waits_its_turn(struct stream *s, size_t size)
     return size >= (host_space_any() ? LATE_LEAST_SHARED : LATE_LEAST) && !stream_known_light(s);
 }
 
+bool copy_may_be_early(struct stream *s)
+{
+    return (!outs_writers() && !core_perf.no_early) || stream_known_idle(s);
+}
+
 static int copy_in_uncounted(core_context *c, core_stream stream, uint64_t to, const void *from, size_t size,
                              bool blocking)
 {
@@ -184,7 +189,7 @@ static int copy_in_uncounted(core_context *c, core_stream stream, uint64_t to, c
     uint64_t shared = host_shared(from, size);
     if (shared)
         return copy_shared(s, to, shared, size, blocking);
-    bool early = !outs_writers() || stream_known_idle(s);
+    bool early = copy_may_be_early(s);
     if (!early && !blocking && address_pinned(from, size))
         return copy_in_late(s, to, from, size);
     if (!early && blocking && (code = stream_wait_for(s)))
@@ -224,7 +229,7 @@ struct part_out {
 };
 
 static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uint64_t from, size_t size, size_t whole, struct chunk *chunk,
-                       bool on_lane, atomic_uint_fast64_t *number)
+                       bool on_lane, struct submitted *at)
 {
     part->lane.via.lane = 0;
     part->chunk = chunk;
@@ -244,7 +249,7 @@ static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uin
         wire_prepare(&part->wire, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &part->args.bytes,
                      (xdrproc_t)xdr_chunk_out_result, &part->result.bytes);
     }
-    stream_submit(s, &part->wire, NULL, number, NULL);
+    stream_submit(s, &part->wire, NULL, at);
 }
 
 static int part_wait(struct part_out *part)
@@ -269,7 +274,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
     uint64_t start = clock_now(), heard = 0;
     unsigned window = core_perf.no_pipeline ? 1 : chunks ? CHUNKS_IN_FLIGHT : PARTS_IN_FLIGHT, begun = 0, ended = 0;
     size_t piece = piece_of(size, PIECE_OUT_LEAST);
-    atomic_uint_fast64_t number = 0;
+    struct submitted last = { 0 };
     int first = CORE_OK;
     struct point before = stream_point_next(s);
     outs_wait_place(&before, to, size);
@@ -279,7 +284,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
             if (chunk || !chunks || begun == ended) {
                 size_t bytes = smaller(size - at, chunk ? piece : CHUNK_SIZE);
                 on_lanes = on_lanes || lanes_wanted(size - at, false);
-                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, size, chunk, on_lanes, &number);
+                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, size, chunk, on_lanes, &last);
                 at += bytes;
                 continue;
             }
@@ -296,7 +301,7 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
         heard = now;
     }
     if (!first)
-        stream_finished(s, atomic_load(&number));
+        stream_finished(s, atomic_load(&last.number));
     if (!first && all_on_lanes)
         lanes_copied_out(size, clock_now() - start);
     return first;

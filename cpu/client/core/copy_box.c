@@ -160,7 +160,7 @@ static int copy_box_in_uncounted(core_context *c, core_stream stream, const stru
     uint64_t shared = host_shared((const void *)(uintptr_t)from->address, bytes);
     if (shared)
         return copy_shared(s, to, &(struct core_box){ shared, from->pitch, from->height }, e, blocking);
-    bool early = !outs_writers() || stream_known_idle(s);
+    bool early = copy_may_be_early(s);
     bool stands = !stream_known_light(s) && lanes_want_boxes(bytes_of(e), true);     /* and sending might wait for it */
     if ((!early || stands || copy_waits_its_turn(s, bytes_of(e))) && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
         return copy_in_late(s, to, from, e);
@@ -195,7 +195,7 @@ struct part_out {
 };
 
 static void part_begin_chunk(struct part_out *p, struct stream *s, const struct core_box *to, const struct core_box *from, const size_t origin[3],
-                             const struct core_extent *part, atomic_uint_fast64_t *number)
+                             const struct core_extent *part, struct submitted *at)
 {
     const struct core_box source = { from->address + box_offset(from, origin), from->pitch, from->height };
     p->result.to = rows_at(to, origin, part);
@@ -203,7 +203,7 @@ static void part_begin_chunk(struct part_out *p, struct stream *s, const struct 
     p->waited = (plain_result){ 0 };
     copy_shared(s, &(struct core_box){ p->chunk->address, part->width, part->height }, &source, part, false);
     wire_prepare(&p->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &p->behind, (xdrproc_t)xdr_plain_result, &p->waited);
-    stream_submit(s, &p->wire, NULL, number, NULL);
+    stream_submit(s, &p->wire, NULL, at);
 }
 
 static int part_wait_chunk(struct part_out *p)
@@ -225,7 +225,7 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     enum { IN_FLIGHT = 4 };
     struct part_out parts[IN_FLIGHT];
     unsigned begun = 0, ended = 0, window = core_perf.no_pipeline ? 1 : IN_FLIGHT;
-    atomic_uint_fast64_t number = 0;
+    struct submitted last = { 0 };
     struct box_cursor cursor = { 0 };
     struct core_extent part;
     size_t origin[3];
@@ -240,7 +240,7 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
             p->chunk = chunk;
             p->lane.via.lane = 0;
             if (chunk) {
-                part_begin_chunk(p, s, to, from, origin, &part, &number);
+                part_begin_chunk(p, s, to, from, origin, &part, &last);
                 continue;
             }
             p->args = (copy_box_out_args){ .stream = s->wire, .from = wire_box(from, box_offset(from, origin)), .extent = wire_extent(&part) };
@@ -249,7 +249,7 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
                 p->args.via = p->result.via = lane_out_begin(&p->lane, &p->result.to, false);
             wire_prepare(&p->wire, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &p->args,
                          (xdrproc_t)xdr_chunk_out_result, &p->result);
-            stream_submit(s, &p->wire, NULL, &number, NULL);
+            stream_submit(s, &p->wire, NULL, &last);
             continue;
         }
         if (ended == begun)
@@ -270,7 +270,7 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
             first = code;
     }
     if (!first)
-        stream_finished(s, atomic_load(&number));
+        stream_finished(s, atomic_load(&last.number));
     return first;
 }
 

@@ -29,6 +29,7 @@ struct perf {
     bool no_pipeline;   /* one chunk of a copy from the device at a time */
     bool no_shm;        /* a unix socket stays one */
     bool no_lanes;      /* large copies share the connection with the calls */
+    bool no_early;      /* a pinned source is read when the copy's turn has come, whatever the stream waits for */
     bool no_payload;    /* no host memory is shared: bytes of copies travel inside the calls */
     bool no_spin;       /* who waits for an answer sleeps at once */
 };
@@ -125,7 +126,8 @@ bool wire_attend(struct wire_call *);                       /* the helper's wait
 /* SYNC, not waited for: `arrived` runs once, in any thread, owns the call, and must not wait. */
 void wire_submit_detached(struct wire_call *, void (*arrived)(struct wire_call *));
 int  wire_send(uint32_t procedure, xdrproc_t encode, void *args);                                /* ASYNC */
-int  wire_send_ready(uint32_t procedure, uint8_t *record, size_t size);     /* see rpc_client_submit_ready; not while stats_on */
+int  wire_send_placed(uint32_t procedure, xdrproc_t encode, void *args, struct rpc_place *);     /* the same; learns its place in the sequence */
+int  wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *);      /* see rpc_client_submit_ready; not while stats_on */
 int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result); /* both */
 int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
 uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
@@ -210,6 +212,8 @@ extern uint64_t memory_grow_at_least;
    enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
 struct stream;
 struct point { const struct stream *stream; uint64_t number, serial, legacy_before; };
+/* The same of a call that is being submitted, for other threads: UINT64_MAX until it has its place. */
+struct submitted { atomic_uint_fast64_t number, serial, legacy_before; };
 
 /* backlog.c: what the stream has under way. */
 enum { BACKLOG_PLACES = 16 };
@@ -278,9 +282,8 @@ enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
 /* An ASYNC call that the stream counts; *point (may be NULL) is its place. */
 int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight, struct point *point);
 int  stream_send_ready(struct stream *, uint32_t procedure, uint8_t *record, size_t size);      /* as wire_send_ready; weighty */
-/* SYNC; detached if arrived is not NULL. number and serial (may be NULL) are set before the call can complete. */
-void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), atomic_uint_fast64_t *number,
-                   atomic_uint_fast64_t *serial);
+/* SYNC; detached if arrived is not NULL. Where the call stands (may be NULL) is set before the call can complete. */
+void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), struct submitted *);
 /* Behind everything that it has been given. */
 static inline struct point stream_point(const struct stream *s)
 {

@@ -13,12 +13,15 @@
 
 /* ---- copies into the same memory; under outs.lock ---- */
 
-/* An earlier copy that writes there too and has not arrived. */
+/* A copy that comes before it writes there too and has not arrived. One of a stream that has no order with this one is not
+   waited for: the program may let that stream go on only when it has seen these bytes. */
 static bool blocked(const struct out *out)
 {
     FLYT_ASSERT_HELD(&outs.lock);
+    const struct point point = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial),
+                                 atomic_load(&out->at.legacy_before) };
     for (const struct out *o = outs.first; o; o = o->next)
-        if (o != out && atomic_load(&o->serial) < atomic_load(&out->serial) && outs_overlap(&o->place, &out->place))
+        if (o != out && atomic_load(&o->at.serial) < point.serial && outs_overlap(&o->place, &out->place) && out_before(o, &point))
             return true;
     return false;
 }
@@ -104,8 +107,9 @@ static struct out *out_new(struct stream *stream, const struct host_rows *place)
     if (!out)
         return NULL;
     out->stream = stream;
-    atomic_store(&out->number, UINT64_MAX);
-    atomic_store(&out->serial, UINT64_MAX);
+    atomic_store(&out->at.number, UINT64_MAX);
+    atomic_store(&out->at.serial, UINT64_MAX);
+    atomic_store(&out->at.legacy_before, UINT64_MAX);
     out->place = out->result.to = *place;
     pthread_mutex_lock(&outs.lock);
     bool shared = false;
@@ -133,7 +137,7 @@ static struct out *out_new(struct stream *stream, const struct host_rows *place)
 static void out_send(struct out *out, uint32_t procedure, xdrproc_t encode, void *args)
 {
     wire_prepare(&out->wire, procedure, encode, args, (xdrproc_t)xdr_chunk_out_result, &out->result);
-    stream_submit(out->stream, &out->wire, out_arrived, &out->number, &out->serial);
+    stream_submit(out->stream, &out->wire, out_arrived, &out->at);
 }
 
 int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
@@ -151,7 +155,7 @@ int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
         if (chunk) {
             out->args.chunk = (copy_args){ .stream = stream->wire, .to = chunk->address, .from = from + at, .size = part };
             wire_prepare(&out->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &out->args.chunk, (xdrproc_t)xdr_plain_result, &out->waited);
-            stream_submit(stream, &out->wire, out_in_chunk, &out->number, &out->serial);
+            stream_submit(stream, &out->wire, out_in_chunk, &out->at);
             continue;
         }
         out->args.line = (copy_out_args){ .stream = stream->wire, .from = from + at, .size = part };

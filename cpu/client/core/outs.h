@@ -13,7 +13,7 @@ struct mark { const struct stream *stream; uint64_t number, serial; };
 struct out {
     struct wire_call     wire;
     struct stream       *stream;
-    atomic_uint_fast64_t number, serial;      /* UINT64_MAX until submitted: who could have it before him has not returned */
+    struct submitted     at;          /* who could have it before him before it is submitted has not returned */
     struct mark         *marks;       /* in other streams */
     unsigned             mark_count;
     union {
@@ -38,6 +38,7 @@ extern struct outs {
     atomic_uint     count, writers;
 } outs;
 
+bool out_before(const struct out *, const struct point *);     /* by the rules of streams and events; under outs.lock */
 bool outs_overlap(const struct host_rows *, const struct host_rows *);
 
 #endif

@@ -55,10 +55,10 @@ static bool mark_before(const struct mark *m, const struct point *p)
     return m->serial < p->legacy_before;
 }
 
-static bool out_before(const struct out *out, const struct point *p)
+bool out_before(const struct out *out, const struct point *p)
 {
     FLYT_ASSERT_HELD(&outs.lock);
-    struct mark own = { out->stream, atomic_load(&out->number), atomic_load(&out->serial) };
+    struct mark own = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial) };
     bool before = mark_before(&own, p);
     for (unsigned i = 0; i < out->mark_count && !before; i++)
         before = mark_before(&out->marks[i], p);
@@ -105,7 +105,7 @@ void outs_join_next(const struct stream *stream)
     const struct mark mark = { stream, next.number + 1, next.serial };
     pthread_mutex_lock(&outs.lock);
     for (struct out *o = outs.first; o; o = o->next)
-        if (atomic_load(&o->number) <= atomic_load(&o->stream->sent) && out_before(o, &next))
+        if (atomic_load(&o->at.number) <= atomic_load(&o->stream->sent) && out_before(o, &next))
             out_mark(o, &mark);
     pthread_mutex_unlock(&outs.lock);
 }
@@ -133,7 +133,7 @@ static bool any_before(const struct point *p)
 static bool any_on(const core_context *c, uint64_t serial)
 {
     for (const struct out *o = outs.first; o; o = o->next)
-        if ((!c || o->stream->context == c) && atomic_load(&o->serial) <= serial)
+        if ((!c || o->stream->context == c) && atomic_load(&o->at.serial) <= serial)
             return true;
     return false;
 }

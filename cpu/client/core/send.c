@@ -6,26 +6,50 @@
 
 /* ---- numbers ---- */
 
-/* `sent` and the context's count grow only after the call was submitted: who reads them, and then synchronises, must
-   not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
-   is only stored, and released: who learns of the call in any way finds its numbers. */
-static struct point number_begin(struct stream *s, enum stream_weight weight, size_t bytes)
+/* A call that is being given a number. */
+struct numbering {
+    struct rpc_place      place;              /* first: placed() finds the rest by it */
+    struct stream        *stream;
+    struct point          point;
+    struct submitted     *told;               /* NULL: nobody else wants to know */
+};
+
+/* Serials say which call of which stream comes before which, so they are given out in the order in which calls travel:
+   under the lock of the connection. If two streams took theirs before it, the later one could travel first: a host
+   function of a blocking stream would wait for a copy of the legacy stream that waits for the host function on the
+   device. */
+static void placed(struct rpc_place *place)
 {
-    struct point p = { .stream = s, .number = atomic_load_explicit(&s->numbered, memory_order_relaxed) + 1 };
-    atomic_store_explicit(&s->numbered, p.number, memory_order_release);
-    if (weight == STREAM_WEIGHTY)
-        atomic_store_explicit(&s->weighty, p.number, memory_order_release);
+    struct numbering *n = (struct numbering *)place;
+    struct stream *s = n->stream;
     if (stream_is_blocking(s) && !stream_is_legacy(s))
-        p.legacy_before = atomic_load(&s->context->legacy.serial);
+        n->point.legacy_before = atomic_load_explicit(&s->context->legacy.serial, memory_order_acquire);
+    n->point.serial = progress_next_serial();
+    atomic_store_explicit(&s->legacy_before, n->point.legacy_before, memory_order_release);
+    atomic_store_explicit(&s->serial, n->point.serial, memory_order_release);
+    if (!n->told)
+        return;
+    atomic_store(&n->told->legacy_before, n->point.legacy_before);
+    atomic_store(&n->told->serial, n->point.serial);
+    atomic_store(&n->told->number, n->point.number);
+}
+
+/* `sent` and the context's count grow only after the call was submitted: who reads them, and then synchronises,
+   must not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
+   is only stored, and released: who learns of the call in any way finds its numbers. */
+static void number_begin(struct numbering *n, struct stream *s, enum stream_weight weight, size_t bytes)
+{
+    FLYT_ASSERT_HELD(&s->lock);
+    uint64_t number = atomic_load_explicit(&s->numbered, memory_order_relaxed) + 1;
+    *n = (struct numbering){ .place = { placed }, .stream = s, .point = { .stream = s, .number = number } };
+    atomic_store_explicit(&s->numbered, number, memory_order_release);
+    if (weight == STREAM_WEIGHTY)
+        atomic_store_explicit(&s->weighty, number, memory_order_release);
     atomic_store_explicit(&s->backlog.spent,
                           atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + 1 + bytes / 1024,
                           memory_order_relaxed);
-    p.serial = progress_next_serial();
     if (!s->listed)
         rest_disturb(s);
-    atomic_store_explicit(&s->legacy_before, p.legacy_before, memory_order_release);
-    atomic_store_explicit(&s->serial, p.serial, memory_order_release);
-    return p;
 }
 
 static void number_end(struct stream *s, uint64_t number)
@@ -58,49 +82,49 @@ static size_t bytes_inside(uint32_t procedure, xdrproc_t encode, const void *arg
 int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight,
                 struct point *point)
 {
+    struct numbering mine;
     throttle_enter(s, 0);
     backlog_enter(s);
     if (weight == STREAM_WEIGHTY && stream_is_blocking(s))
         returned_before(s->context);
     pthread_mutex_lock(&s->lock);
-    struct point mine = number_begin(s, weight, bytes_inside(procedure, encode, args));
-    int code = wire_send(procedure, encode, args);
-    number_end(s, mine.number);
+    number_begin(&mine, s, weight, bytes_inside(procedure, encode, args));
+    int code = wire_send_placed(procedure, encode, args, &mine.place);
+    number_end(s, mine.point.number);
     pthread_mutex_unlock(&s->lock);
     if (point)
-        *point = mine;
+        *point = mine.point;
     return code;
 }
 
 int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, size_t size)
 {
+    struct numbering mine;
     throttle_enter(s, 0);
     backlog_enter(s);
     if (stream_is_blocking(s))
         returned_before(s->context);
     pthread_mutex_lock(&s->lock);
-    struct point mine = number_begin(s, STREAM_WEIGHTY, size);
-    int code = wire_send_ready(procedure, record, size);
-    number_end(s, mine.number);
+    number_begin(&mine, s, STREAM_WEIGHTY, size);
+    int code = wire_send_ready(procedure, record, size, &mine.place);
+    number_end(s, mine.point.number);
     pthread_mutex_unlock(&s->lock);
     return code;
 }
 
-void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *),
-                   atomic_uint_fast64_t *number, atomic_uint_fast64_t *serial)
+void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), struct submitted *told)
 {
+    struct numbering mine;
     backlog_enter(s);
     pthread_mutex_lock(&s->lock);
-    struct point mine = number_begin(s, STREAM_LIGHT, 0);
-    if (serial)
-        atomic_store(serial, mine.serial);
-    if (number)
-        atomic_store(number, mine.number);
+    number_begin(&mine, s, STREAM_LIGHT, 0);
+    mine.told = told;
+    call->rpc.place = &mine.place;
     if (arrived)
         wire_submit_detached(call, arrived);
     else
         wire_submit(call);
-    number_end(s, mine.number);
+    number_end(s, mine.point.number);
     pthread_mutex_unlock(&s->lock);
 }
 

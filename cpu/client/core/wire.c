@@ -237,9 +237,9 @@ bool wire_attend(struct wire_call *call)
     return call->rpc.status == RPC_SUCCESS;
 }
 
-int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
+int wire_send_placed(uint32_t procedure, xdrproc_t encode, void *args, struct rpc_place *place)
 {
-    struct rpc_call call = { .procedure = procedure, .encode = encode, .args = args };
+    struct rpc_call call = { .procedure = procedure, .encode = encode, .args = args, .place = place };
     uint64_t begun = stats_on ? stats_call_begins(procedure, encode, args) : 0;
     enum clnt_stat status = rpc_client_submit(core_session.client, &call);
     if (begun)
@@ -249,9 +249,14 @@ int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
     return core_perf.no_async ? session_top.round_trip() : CORE_OK;
 }
 
-int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size)
+int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
 {
-    enum clnt_stat status = rpc_client_submit_ready(core_session.client, procedure, record, size);
+    return wire_send_placed(procedure, encode, args, NULL);
+}
+
+int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *place)
+{
+    enum clnt_stat status = rpc_client_submit_ready(core_session.client, procedure, record, size, place);
     if (status != RPC_SUCCESS)
         return wire_failure(status);
     return core_perf.no_async ? session_top.round_trip() : CORE_OK;
