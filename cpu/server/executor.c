@@ -30,7 +30,7 @@ static void *executor_main(void *context)
             deferred_issue(session);
         if (queued)
             call_serve(session, queued->procedure, queued->request);
-        stalled = e->deferred_calls >= SESSION_QUEUE_CALLS || e->deferred_bytes >= SESSION_QUEUE_BYTES;
+        stalled = e->deferred_calls >= SESSION_DEFERRED_CALLS || e->deferred_bytes >= SESSION_DEFERRED_BYTES;
         executor_served(session);
         pthread_mutex_unlock(&session->lock);
         if (queued) {

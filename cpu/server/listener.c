@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -46,6 +47,7 @@
 #endif
 
 #define LISTENER_SILENCE_NS (10 * CLOCK_NS_PER_SECOND)
+#define LISTENER_PAUSE_NS (100 * CLOCK_NS_PER_MS)         /* after accepting has failed: no descriptors or no memory */
 #define LISTENER_STOP_NS    (2 * CLOCK_NS_PER_SECOND)
 #define LISTENER_FIRST_PAUSE_NS (100 * CLOCK_NS_PER_MS)
 #define LISTENER_LAST_PAUSE_NS  (10 * CLOCK_NS_PER_SECOND)
@@ -62,7 +64,9 @@ struct listener {
     rpc_listener *open[LISTENER_MAX_URIS];
     int open_count;
     struct waiting waiting[LISTENER_MAX_WAITING];
-    int waiting_count;
+    int waiting_count, waiting_most;      /* most: fewer where few files may be open: workers need some */
+    uint64_t accept_after;                /* 0, or: accepting failed, and is tried again then */
+    bool accept_failed;                   /* said so */
     struct worker workers[LISTENER_MAX_WORKERS];
     int worker_count;
     int signals;
@@ -252,10 +256,17 @@ static void listener_accept(struct listener *l, rpc_listener *from)
 {
     int fd = rpc_listener_accept(from);
     if (fd < 0) {
-        if (fd != -EAGAIN && fd != -EINTR && fd != -ECONNABORTED)
-            log_warning("event=accept-failed address=%s why=\"%s\"", rpc_listener_uri(from), strerror(-fd));
+        if (fd == -EAGAIN || fd == -EINTR || fd == -ECONNABORTED)
+            return;
+        /* The connection stays in the kernel's queue, and poll would return at once, again and again. */
+        l->accept_after = clock_now() + LISTENER_PAUSE_NS;
+        if (!l->accept_failed)
+            log_warning("event=accept-failed address=%s why=\"%s\": tried again every %llu ms, and not said again until it works",
+                        rpc_listener_uri(from), strerror(-fd), (unsigned long long)(LISTENER_PAUSE_NS / CLOCK_NS_PER_MS));
+        l->accept_failed = true;
         return;
     }
+    l->accept_failed = false;
     l->waiting[l->waiting_count++] = (struct waiting){ .fd = fd, .tls = listens_tls(from), .deadline = clock_now() + LISTENER_SILENCE_NS };
 }
 
@@ -419,8 +430,8 @@ static void listener_signal(struct listener *l)
 /* Until when poll may sleep. */
 static uint64_t listener_deadline(const struct listener *l)
 {
-    uint64_t deadline = UINT64_MAX;
-    if (l->start_after && listener_count(l, WORKER_IDLE) + listener_count(l, WORKER_STARTING) < l->options->spares)
+    uint64_t deadline = l->accept_after ? l->accept_after : UINT64_MAX;
+    if (l->start_after && listener_count(l, WORKER_IDLE) + listener_count(l, WORKER_STARTING) < l->options->spares && l->start_after < deadline)
         deadline = l->start_after;
     for (int i = 0; i < l->waiting_count; i++)
         if (!l->waiting[i].spoke && l->waiting[i].deadline < deadline)
@@ -432,7 +443,9 @@ static void listener_turn(struct listener *l)
 {
     static struct pollfd polled[1 + LISTENER_MAX_URIS + LISTENER_MAX_WORKERS + LISTENER_MAX_WAITING];
     int n = 0, waiting = l->waiting_count, workers = l->worker_count;
-    bool room = l->waiting_count < LISTENER_MAX_WAITING;
+    if (l->accept_after && l->accept_after <= clock_now())
+        l->accept_after = 0;
+    bool room = l->waiting_count < l->waiting_most && !l->accept_after;
     polled[n++] = (struct pollfd){ .fd = l->signals, .events = POLLIN };
     for (int i = 0; i < l->open_count; i++)
         polled[n++] = (struct pollfd){ .fd = room ? rpc_listener_fd(l->open[i]) : -1, .events = POLLIN };
@@ -451,7 +464,7 @@ static void listener_turn(struct listener *l)
     for (int i = 0; i < workers; i++)
         if (of_workers[i].revents & POLLIN)
             listener_hear(l, &l->workers[i]);
-    for (int i = 0; i < l->open_count && l->waiting_count < LISTENER_MAX_WAITING; i++)
+    for (int i = 0; i < l->open_count && l->waiting_count < l->waiting_most && !l->accept_after; i++)
         if (polled[1 + i].revents & POLLIN)
             listener_accept(l, l->open[i]);
     if (polled[0].revents & POLLIN)
@@ -494,6 +507,20 @@ static int listener_open_all(struct listener *l)
     return 0;
 }
 
+/* As many files as we may have; and of these, half for connections that have no worker yet. */
+static int listener_raise_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return LISTENER_MAX_WAITING / 2;
+    if (files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+            getrlimit(RLIMIT_NOFILE, &files);
+    }
+    return files.rlim_cur / 2 < LISTENER_MAX_WAITING ? (int)(files.rlim_cur / 2) : LISTENER_MAX_WAITING;
+}
+
 int listener_main(const struct listener_options *options)
 {
     struct listener *l = calloc(1, sizeof *l);
@@ -503,6 +530,7 @@ int listener_main(const struct listener_options *options)
         return 1;
     }
     l->options = options;
+    l->waiting_most = listener_raise_files();
     l->signals = -1;
     l->exit_code = 1;
     sigemptyset(&signals);

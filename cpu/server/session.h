@@ -53,10 +53,12 @@ enum {
     SESSION_MAX_OBJECTS = 1 << 20,        /* of a kind */
     SESSION_STREAM_CAP = 512,             /* operations of one stream inside the driver; a launch blocks near 1,000 */
     SESSION_MARK_EVERY = 128,             /* operations between two markers */
-    SESSION_QUEUE_CALLS = 65536,          /* waiting between reader and executor, and again deferred in streams */
+    SESSION_QUEUE_CALLS = 65536,          /* waiting between reader and executor */
+    SESSION_DEFERRED_CALLS = 131072,      /* waiting in streams; clients keep below it: client/core/backlog.c */
     SESSION_ENDS = 4,                     /* whoever is told when the session ends */
 };
-#define SESSION_QUEUE_BYTES ((size_t)80 << 20)      /* bytes, likewise */
+#define SESSION_QUEUE_BYTES    ((size_t)80 << 20)   /* bytes, likewise */
+#define SESSION_DEFERRED_BYTES ((size_t)128 << 20)
 
 /* ---- calls ---- */
 

@@ -25,6 +25,7 @@ PLACES = {
     "TCP": ("tcp", {}),
     "TCP with lanes": ("tcp", {"FLYT_LANES": "3:1"}),
     "TCP without lanes": ("tcp", {"FLYT_LANES": "0"}),
+    "TCP, sources read in turn": ("tcp", {"FLYT_PERF": "no_early"}),
     "TLS": ("tls", {}),
     "shared memory, each call waited for": ("shm", {"FLYT_PERF": "no_async"}),
     "shared memory, nothing kept": ("shm", {"FLYT_PERF": "no_cache,no_pipeline"}),
@@ -39,7 +40,7 @@ def run(bindir, uri, arguments, environment):
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", timeout=100, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        return None, "ran past 100 s", []
+        return "none", "ran past 100 s", []
     return done.returncode, done.stderr, done.stdout.splitlines()
 
 

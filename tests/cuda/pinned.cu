@@ -7,6 +7,7 @@
 // shows: threads: four threads copy pageable and pinned memory at once, each byte checked
 // shows: fork: the child does not have the parent's pinned memory, and the parent keeps it
 #include "check.h"
+#include <sys/mman.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -259,6 +260,11 @@ static void registered()
     fill(p, N, 31);
     MUST(cudaHostRegister(p, N, cudaHostRegisterMapped));
     GIVES(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(p, N, 0));
+    void *hole = mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap((char *)hole + (48 << 20), 4096);
+    GIVES(cudaErrorInvalidValue, cudaHostRegister(hole, 64 << 20, 0));
+    cudaGetLastError();
+    munmap(hole, 64 << 20);
     GIVES(cudaErrorNotSupported, cudaHostGetDevicePointer(&device, p, 0));
     for (int i = 0; i < 3; i++) {            // each reads what the one before brought
         MUST(cudaMemcpyAsync(d, p, N, cudaMemcpyHostToDevice, s));

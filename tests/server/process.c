@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
@@ -219,6 +221,41 @@ static void silent_peers_get_no_worker(void **state)
     close(half);
     for (int i = 0; i < 20; i++)
         close(silent[i]);
+    server_stop(&server, SIGTERM);
+}
+
+static uint64_t processor_ns(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used;
+    assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &used), 0);
+    return (uint64_t)used.tv_sec * CLOCK_NS_PER_SECOND + (uint64_t)used.tv_nsec;
+}
+
+/* More connections than it may have files: it waits for better times, and does not ask without end. */
+static void few_files(void **state)
+{
+    (void)state;
+    enum { FILES = 40, CONNECTIONS = 60 };
+    const struct rlimit few = { FILES, FILES };
+    struct server server;
+    int pids[64], silent[CONNECTIONS];
+    server_start(&server, "null", one_spare);
+    children_become(&server, 1, pids);
+    assert_int_equal(prlimit(server.pid, RLIMIT_NOFILE, &few, NULL), 0);
+    for (int i = 0; i < CONNECTIONS; i++)
+        silent[i] = raw_connect(server.uri[0]);
+    usleep(200000);
+    uint64_t before = processor_ns(server.pid);
+    usleep(1000000);
+    assert_in_range(processor_ns(server.pid) - before, 0, CLOCK_NS_PER_SECOND / 10);
+    for (int i = 0; i < CONNECTIONS; i++)
+        close(silent[i]);
+    struct peer peer;
+    peer_connect(&peer, server.uri[0]);
+    peer_hello(&peer);
+    peer_close(&peer);
     server_stop(&server, SIGTERM);
 }
 
@@ -472,7 +509,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(serves_unix_and_tcp), cmocka_unit_test(one_worker_per_client),
         cmocka_unit_test(client_notices_killed_worker), cmocka_unit_test(killed_spare_is_replaced),
-        cmocka_unit_test(killed_client_frees_worker), cmocka_unit_test(silent_peers_get_no_worker),
+        cmocka_unit_test(killed_client_frees_worker), cmocka_unit_test(few_files), cmocka_unit_test(silent_peers_get_no_worker),
         cmocka_unit_test(rubbish_costs_one_worker), cmocka_unit_test(sigterm_ends_busy_workers),
         cmocka_unit_test(workers_die_with_the_listener), cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(images_are_shared), cmocka_unit_test(usage_is_checked),

@@ -25,6 +25,7 @@ uint64_t host_shared(const void *host, size_t size);
 
 /* ---- copy.c ---- */
 
+bool copy_may_be_early(struct stream *);                          /* its source may be read now, before its turn */
 bool copy_waits_its_turn(struct stream *, size_t size);          /* for an asynchronous copy of pinned memory: to be sent in its turn */
 
 /* ---- chunks.c: pieces of the window through which the bytes of ordinary memory pass ---- */

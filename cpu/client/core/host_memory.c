@@ -12,6 +12,7 @@
  *
  * In both cases asynchronous copies may use the memory after the call has returned.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -228,6 +229,19 @@ int core_host_free(void *host)
     return code;
 }
 
+/* Is there memory in all of the range? */
+static bool mapped(uintptr_t from, size_t size)
+{
+    enum { AT_ONCE = 4096 };
+    unsigned char resident[AT_ONCE];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t end = from + size;
+    for (from -= from % page; from < end; from += AT_ONCE * page)
+        if (mincore((void *)from, end - from < AT_ONCE * page ? end - from : AT_ONCE * page, resident) != 0 && errno == ENOMEM)
+            return false;
+    return true;
+}
+
 int core_host_register(void *host, size_t size, unsigned flags)
 {
     CANCEL_DEFERRED;
@@ -235,6 +249,8 @@ int core_host_register(void *host, size_t size, unsigned flags)
     if (code)
         return code;
     if (!host || !size || flags & ~(unsigned)REGISTER_FLAGS || (uint64_t)(uintptr_t)host + size < size)
+        return CORE_INVALID_VALUE;
+    if (!(flags & REGISTER_IO) && !mapped((uintptr_t)host, size))
         return CORE_INVALID_VALUE;
     code = address_add(CORE_REGISTERED_MEMORY, NULL, (uint64_t)(uintptr_t)host, size, flags);
     if (!code && !(flags & REGISTER_IO) && remap_wanted())

@@ -15,6 +15,7 @@ static const struct { const char *name; size_t at; } words[] = {
     { "no_shm", offsetof(struct perf, no_shm) },
     { "no_payload", offsetof(struct perf, no_payload) },
     { "no_lanes", offsetof(struct perf, no_lanes) },
+    { "no_early", offsetof(struct perf, no_early) },
     { "no_spin", offsetof(struct perf, no_spin) },
 };
 enum { WORDS = sizeof words / sizeof words[0] };

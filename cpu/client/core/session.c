@@ -51,6 +51,12 @@ static void fork_child(void)
     manager_abandon();
 }
 
+/* Before any thread can attach: the program may fork at any moment of that. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
 /* ---- attach ---- */
 
 static bool begins_with(const char *text, const char *with)
@@ -328,7 +334,6 @@ static int attach_first(void)
         log_warning("FLYT_SILENCE is not a number of seconds from 1 to %d; it is ignored", RPC_SILENCE_MOST);
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
-    pthread_atfork(fork_prepare, fork_parent, fork_child);
     core_session.managed = managed;
     patience_begin();
     int code = managed ? manager_ask(&place) : CORE_OK;

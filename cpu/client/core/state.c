@@ -126,6 +126,7 @@ bool session_ready(void)
 
 bool session_becomes_child(void)
 {
+    pthread_mutex_init(&attach_lock, NULL);   /* a thread that is not in this process may have held it */
     int now = atomic_load(&state);
     bool becomes = now == STATE_READY || now == STATE_ATTACHING;
     if (becomes)
