@@ -11,16 +11,16 @@ enum { FUNCTION_HIGHEST_ATTRIBUTE = 31 };
 
 struct function *function_find(struct session *session, uint32_t id)
 {
-    struct function *function = id_map_find(session->functions, id);
+    struct function *function = id_map_find(session->ids[KIND_FUNCTION], id);
     return function;
 }
 
 /* Out of the maps. Deferred launches may still hold it. */
 static void module_forget(struct session *session, struct module *module)
 {
-    id_map_remove(session->modules, module->id);
+    id_map_remove(session->ids[KIND_MODULE], module->id);
     for (struct function *f = module->functions; f; f = f->next)
-        id_map_remove(session->functions, f->id);
+        id_map_remove(session->ids[KIND_FUNCTION], f->id);
     memory_symbols_drop(session, module);
     module->unloaded = true;
     module_drop(session, module);
@@ -40,7 +40,7 @@ static void module_drop_one(uint32_t id, void *object, void *context)
 void modules_drop_all(struct session *session, struct context *context)
 {
     struct drop_modules drop = { session, context };
-    id_map_each(session->modules, module_drop_one, &drop);
+    id_map_each(session->ids[KIND_MODULE], module_drop_one, &drop);
     loader_drain(session, context);
 }
 
@@ -51,7 +51,7 @@ void serve_module_load(struct session *session, struct call *call)
     const module_load_args *args = &call->args.module_load;
     struct context *context = context_find(session, args->context);
     struct image *image = image_find(session, args->hash);
-    struct module *module = id_map_find(session->modules, args->module);
+    struct module *module = id_map_find(session->ids[KIND_MODULE], args->module);
     CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
     if (r == CUDA_SUCCESS && (!image || !image->complete))
         r = CUDA_ERROR_INVALID_IMAGE;
@@ -59,7 +59,7 @@ void serve_module_load(struct session *session, struct call *call)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !module) {
         module = calloc(1, sizeof *module);
-        if (module && id_map_set(session->modules, args->module, module) != 0) {
+        if (module && id_map_set(session->ids[KIND_MODULE], args->module, module) != 0) {
             free(module);
             module = NULL;
             r = CUDA_ERROR_INVALID_VALUE;
@@ -86,7 +86,7 @@ void serve_module_load(struct session *session, struct call *call)
 
 void serve_module_unload(struct session *session, struct call *call)
 {
-    struct module *module = id_map_find(session->modules, call->args.module.module);
+    struct module *module = id_map_find(session->ids[KIND_MODULE], call->args.module.module);
     if (!module)
         call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
     else
@@ -132,8 +132,8 @@ void function_reply(struct session *session, uint32_t xid, const struct function
 void serve_function_get(struct session *session, struct call *call)
 {
     const function_get_args *args = &call->args.function_get;
-    struct module *module = id_map_find(session->modules, args->module);
-    struct function *function = id_map_find(session->functions, args->function);
+    struct module *module = id_map_find(session->ids[KIND_MODULE], args->module);
+    struct function *function = id_map_find(session->ids[KIND_FUNCTION], args->function);
     CUresult r = !module ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && function && (function->module != module || strcmp(function->name, args->name) != 0))
         r = CUDA_ERROR_INVALID_VALUE;
@@ -148,7 +148,7 @@ void serve_function_get(struct session *session, struct call *call)
     if (r == CUDA_SUCCESS && !function) {
         function = calloc(1, sizeof *function);
         if (function && (!(function->name = strdup(args->name)) ||
-                         id_map_set(session->functions, args->function, function) != 0)) {
+                         id_map_set(session->ids[KIND_FUNCTION], args->function, function) != 0)) {
             r = function->name ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
             free(function->name);
             free(function);

@@ -33,7 +33,7 @@ void context_use_none(struct session *session)
 struct context *context_find(struct session *session, uint32_t id)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    return id < FLYT_MAX_CONTEXTS ? session->context_by_id[id] : NULL;
+    return id_map_find(session->ids[KIND_CONTEXT], id);
 }
 
 struct context *context_other(struct session *session, const struct context *but)

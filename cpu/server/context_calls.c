@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/server/code.h"
-#include "cpu/server/lanes.h"
+#include "cpu/server/kinds.h"
 
 #define CONTEXT_CLOSE_NS CLOCK_NS_PER_SECOND
 
@@ -48,10 +47,9 @@ static CUresult context_begin(struct session *session, uint32_t id, struct devic
         context_unmake(session, context);
         return r;
     }
-    staging_prepare(session, context);
-    lanes_context_here(session, context);
-    gates_make(session, context);
-    host_memory_context_here(session, context);
+    for (int kind = 0; kind < KINDS; kind++)
+        if (kinds[kind].begin)
+            kinds[kind].begin(session, context);
     return CUDA_SUCCESS;
 }
 
@@ -83,27 +81,28 @@ void serve_context_retain(struct session *session, struct call *call)
 
 /* ---- the end ---- */
 
+/* What waits for the client in the context waits no longer. */
+static void context_let_go(struct session *session, struct context *context)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        if (kinds[kind].release)
+            kinds[kind].release(session, context);
+}
+
 /* Everything that the session has in the context goes. What waits is answered with CUDA_ERROR_CONTEXT_IS_DESTROYED. The
    context is idle, or has failed. */
 static void context_clear(struct session *session, struct context *context)
 {
     context_use(session, context);
-    loader_drain(session, context);
-    streams_drop_all(session, context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    events_drop_all(session, context);
-    modules_drop_all(session, context);
-    completion_events_free(session, context);
-    gates_free(session, context);
-    lanes_context_gone(session, context);
-    staging_stop(session, context);
-    memory_drop_all(session, context);
-    host_memory_context_gone(session, context);
+    for (int kind = 0; kind < KINDS; kind++)
+        if (kinds[kind].drop)
+            kinds[kind].drop(session, context);
 }
 
 static CUresult context_end(struct session *session, struct context *context, bool reset)
 {
     struct device *device = context->device;
-    host_functions_release_all(session, context);
+    context_let_go(session, context);
     if (context_use(session, context) == CUDA_SUCCESS)
         session->gpu->CtxSynchronize();
     context_clear(session, context);
@@ -147,7 +146,7 @@ static bool context_settles(struct session *session, struct context *context)
 /* In a process that goes on. False: a kernel does not end, and neither driver lets its memory go under it. */
 static bool context_close(struct session *session, struct context *context)
 {
-    host_functions_release_all(session, context);
+    context_let_go(session, context);
     if (!context_settles(session, context))
         return false;
     context_clear(session, context);
@@ -163,7 +162,5 @@ bool contexts_close(struct session *session)
         next = list_next(&session->contexts, link);
         closed = context_close(session, LIST_OBJECT(link, struct context, of_session)) && closed;
     }
-    if (closed)
-        memory_stop(session);
     return closed;
 }

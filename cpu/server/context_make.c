@@ -13,6 +13,10 @@ static struct context *context_new(struct session *session, uint32_t id, struct 
     struct context *context = calloc(1, sizeof *context);
     if (!context)
         return NULL;
+    if (id_map_set(session->ids[KIND_CONTEXT], id, context) != 0) {
+        free(context);
+        return NULL;
+    }
     context->references = 1;
     context->id = id;
     context->device = device;
@@ -20,7 +24,6 @@ static struct context *context_new(struct session *session, uint32_t id, struct 
     context->serial = atomic_fetch_add(&serials, 1) + 1;
     staging_start(context);
     pthread_mutex_init(&context->gates_lock, NULL);
-    session->context_by_id[id] = context;
     list_append(&session->contexts, &context->of_session);
     if (primary)
         device->primary = context;
@@ -30,7 +33,7 @@ static struct context *context_new(struct session *session, uint32_t id, struct 
 /* Out of the table. */
 static void context_forget(struct session *session, struct context *context)
 {
-    session->context_by_id[context->id] = NULL;
+    id_map_remove(session->ids[KIND_CONTEXT], context->id);
     list_remove(&context->of_session);
     if (context->primary)
         context->device->primary = NULL;

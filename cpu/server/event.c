@@ -30,7 +30,7 @@ static struct record *record_new(struct session *session, struct context *contex
 
 static struct event *event_find(struct session *session, uint32_t id)
 {
-    return id_map_find(session->events, id);
+    return id_map_find(session->ids[KIND_EVENT], id);
 }
 
 void serve_event_create(struct session *session, struct call *call)
@@ -48,7 +48,7 @@ void serve_event_create(struct session *session, struct call *call)
         event->context = context;
         event->flags = args->flags;
         event->record = record_new(session, context, args->flags, &r);
-        if (event->record && id_map_set(session->events, args->event, event) != 0)
+        if (event->record && id_map_set(session->ids[KIND_EVENT], args->event, event) != 0)
             r = CUDA_ERROR_INVALID_VALUE;
     }
     if (r == CUDA_SUCCESS)
@@ -61,7 +61,7 @@ void serve_event_create(struct session *session, struct call *call)
 
 void serve_event_destroy(struct session *session, struct call *call)
 {
-    struct event *event = id_map_remove(session->events, call->args.event.event);
+    struct event *event = id_map_remove(session->ids[KIND_EVENT], call->args.event.event);
     if (!event) {
         call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
         return;
@@ -223,7 +223,7 @@ static void event_drop_one(uint32_t id, void *object, void *context)
     struct event *event = object;
     if (event->context != drop->context)
         return;
-    id_map_remove(drop->session->events, id);
+    id_map_remove(drop->session->ids[KIND_EVENT], id);
     record_drop(event->record);
     free(event);
 }
@@ -231,5 +231,5 @@ static void event_drop_one(uint32_t id, void *object, void *context)
 void events_drop_all(struct session *session, struct context *context)
 {
     struct drop_events drop = { session, context };
-    id_map_each(session->events, event_drop_one, &drop);
+    id_map_each(session->ids[KIND_EVENT], event_drop_one, &drop);
 }

@@ -10,7 +10,7 @@
 
 enum { HOST_FUNCTION_GATES = 131072 };     /* streams of a context that have host functions at one time */
 
-CUresult gates_make(struct session *session, struct context *context)
+static CUresult gates_make(struct session *session, struct context *context)
 {
     void *memory = NULL;
     if (context->gates || !session->gpu->StreamWaitValue32)
@@ -32,6 +32,8 @@ CUresult gates_make(struct session *session, struct context *context)
     context->gates = memory;
     return CUDA_SUCCESS;
 }
+
+void gates_prepare(struct session *session, struct context *context) { gates_make(session, context); }
 
 CUresult gate_take(struct session *session, struct stream *stream)
 {

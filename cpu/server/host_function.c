@@ -33,14 +33,12 @@ struct host_function {
 
 int host_functions_start(struct session *session)
 {
-    session->host_functions.ids = id_map_create(SESSION_MAX_OBJECTS);
-    return session->host_functions.ids ? pthread_mutex_init(&session->host_functions.lock, NULL) : -1;
+    return pthread_mutex_init(&session->host_functions.lock, NULL);
 }
 
 void host_functions_stop(struct session *session)
 {
     pthread_mutex_destroy(&session->host_functions.lock);
-    id_map_destroy(session->host_functions.ids);
 }
 
 static void gate_open(struct host_function *function)
@@ -67,7 +65,7 @@ static void host_function_settle(struct host_functions *all, struct host_functio
     if (!function->told || !function->ended || (function->callback && !function->passed))
         return;
     list_remove(&function->pending);
-    id_map_remove(all->ids, function->id);
+    id_map_remove(function->session->ids[KIND_HOST_FUNCTION], function->id);
     atomic_fetch_sub(&all->count, 1);
     host_function_free(function);
 }
@@ -102,7 +100,7 @@ static void host_function_due(struct session *session, struct waiter *waiter)
 static CUresult host_function_add(struct host_functions *all, struct host_function *function)
 {
     FLYT_ASSERT_HELD(&all->lock);
-    if (id_map_set(all->ids, function->id, function) != 0)
+    if (id_map_set(function->session->ids[KIND_HOST_FUNCTION], function->id, function) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     list_prepend(&all->pending, &function->pending);
     atomic_fetch_add(&all->count, 1);
@@ -181,7 +179,7 @@ void host_functions_done(struct session *session, uint32_t id)
 {
     struct host_functions *all = &session->host_functions;
     pthread_mutex_lock(&all->lock);
-    struct host_function *f = id_map_find(all->ids, id);
+    struct host_function *f = id_map_find(session->ids[KIND_HOST_FUNCTION], id);
     if (f && f->told && !f->ended) {
         gate_open(f);
         host_function_settle(all, f);

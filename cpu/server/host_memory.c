@@ -21,12 +21,6 @@
 
 #include "cpu/common/log.h"
 
-struct host_range {
-    uint64_t address, size;
-    struct context *context;                /* through which it is registered; NULL: not now */
-    struct host_range *next;
-};
-
 size_t host_memory_default(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);

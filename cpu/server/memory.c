@@ -168,6 +168,7 @@ static CUresult piece_end(struct session *session, struct mapping *piece)
     CUresult released = session->gpu->MemRelease(piece->handle);
     for (uint64_t i = 0; i < piece->size / window->granularity; i++)
         window->at[first + i] = NULL;
+    window->pieces--;
     free(piece);
     return r ? r : released;
 }
@@ -211,6 +212,7 @@ static CUresult pieces_make_charged(struct session *session, struct context *con
         uint64_t first = (piece->address - window->base) / window->granularity;
         for (uint64_t i = 0; i < unit / window->granularity; i++)
             window->at[first + i] = piece;
+        window->pieces++;
         context->mapped += unit;
         context->device->mapped += unit;
     }

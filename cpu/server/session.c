@@ -24,6 +24,15 @@ enum { SESSION_GREETING_MS = 10000, READER_BATCH = 64 };
 
 static _Atomic uint64_t session_count;
 
+/* A table for each kind that the client names. False: no memory. */
+static bool ids_create(struct session *session)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        if (kinds[kind].ids && !(session->ids[kind] = id_map_create(kinds[kind].ids)))
+            return false;
+    return true;
+}
+
 int session_create(rpc_channel *channel, const struct session_options *options, struct session **out, char *error)
 {
     struct session *session = calloc(1, sizeof *session);
@@ -51,17 +60,13 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     executor_open(session);
     session_on_end(session, lanes_shutdown);
     session_on_end(session, executor_ended);
-    session->streams = id_map_create(SESSION_MAX_OBJECTS);
-    session->events = id_map_create(SESSION_MAX_OBJECTS);
-    session->modules = id_map_create(SESSION_MAX_OBJECTS);
-    session->functions = id_map_create(SESSION_MAX_OBJECTS);
+    bool named = ids_create(session);
     int r = rpc_server_create(channel, &rpc_flyt_program, &session->server, error);
     if (r != 0) {
         session_destroy(session);
         return r;
     }
-    if (!session->streams || !session->events || !session->modules || !session->functions ||
-        events_start(session) != 0 || host_functions_start(session) != 0 || devices_create(session, error) != 0) {
+    if (!named || events_start(session) != 0 || host_functions_start(session) != 0 || devices_create(session, error) != 0) {
         if (!error[0])
             snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
         session_destroy(session);
@@ -86,10 +91,8 @@ void session_destroy(struct session *session)
         return;
     }
     lanes_destroy(session);
-    id_map_destroy(session->streams);
-    id_map_destroy(session->events);
-    id_map_destroy(session->modules);
-    id_map_destroy(session->functions);
+    for (int kind = 0; kind < KINDS; kind++)
+        id_map_destroy(session->ids[kind]);
     free(session->devices);
     pthread_mutex_destroy(&session->lock);
     pthread_mutex_destroy(&session->books);
@@ -271,6 +274,23 @@ static void reader_turns(struct session *session)
     atomic_store_explicit(turns, atomic_load_explicit(turns, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
+/* Says in the log what the session has at its end, unless somebody is in the driver with the session's lock. */
+static void session_log_objects(struct session *session)
+{
+    char text[512] = "";
+    size_t used = 0;
+    if (!log_enabled(LOG_LEVEL_DEBUG) || pthread_mutex_trylock(&session->lock) != 0)
+        return;
+    for (int kind = 0; kind < KINDS && used < sizeof text; kind++) {
+        const struct kind_row *row = &kinds[kind];
+        uint64_t count = row->count ? row->count(session) : session->ids[kind] ? id_map_count(session->ids[kind]) : 0;
+        if (count)
+            used += (size_t)snprintf(text + used, sizeof text - used, " %s=%llu", row->name, (unsigned long long)count);
+    }
+    pthread_mutex_unlock(&session->lock);
+    log_debug("event=session-objects session=%llu%s", (unsigned long long)session->id, text);
+}
+
 /* Gives everything back, in the order in which one thing needs another. */
 static void session_close(struct session *session)
 {
@@ -289,9 +309,9 @@ static void session_close(struct session *session)
         return;
     }
     executor_free(session);
-    streams_free(session);
-    images_free(session);
-    host_functions_stop(session);
+    for (int kind = 0; kind < KINDS; kind++)
+        if (kinds[kind].stop)
+            kinds[kind].stop(session);
     events_stop(session);
 }
 
@@ -314,6 +334,7 @@ void session_run(struct session *session)
         }
     }
     session_end(session, r == -ECONNRESET ? "the connection is closed" : error[0] ? error : "protocol error");
+    session_log_objects(session);
     lanes_stop(session);                                  /* none of its threads is ever in the driver */
     if (!session->disposable)
         session_close(session);

@@ -40,6 +40,7 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/context.h"
 #include "cpu/server/gpu/gpu.h"
+#include "cpu/server/kinds.h"
 #include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
@@ -221,8 +222,8 @@ struct stream *stream_busy(struct session *, struct context *, bool blocking, co
 /* Its first deferred call, given to the driver if its turn has come. False: it has not, and the call says what it wants. */
 bool stream_issue_first(struct session *, struct stream *);
 CUresult stream_create_legacy(struct session *, struct context *);
-/* All of a context's streams go; deferred calls fail with `code`. */
-void streams_drop_all(struct session *, struct context *, CUresult code);
+/* All of a context's streams go; deferred calls fail with CUDA_ERROR_CONTEXT_IS_DESTROYED. */
+void streams_drop_all(struct session *, struct context *);
 void streams_free(struct session *);
 
 /* ---- deferred calls (deferred.c): which streams' first ones are worth a try. Under session.lock. ---- */
@@ -363,14 +364,13 @@ void events_beat(struct session *, uint64_t now);                 /* by the comp
 struct host_functions {
     pthread_mutex_t lock;
     struct list pending;                  /* that the client has not ended, the newest first */
-    struct id_map *ids;                   /* the same, by the client's ids */
     _Atomic unsigned count;
 };
 int  host_functions_start(struct session *);
 void host_functions_done(struct session *, uint32_t id);
 void host_functions_release_all(struct session *, struct context *);   /* NULL: of every context */
 void host_functions_stop(struct session *);
-CUresult gates_make(struct session *, struct context *);          /* gates.c */
+void gates_prepare(struct session *, struct context *);           /* gates.c; what fails here is tried again at the first use */
 void gates_free(struct session *, struct context *);
 CUresult gate_take(struct session *, struct stream *);            /* the stream's gate, given at its first host function */
 void gate_give(struct stream *);                                  /* the stream is gone: another may have its gate */
@@ -381,6 +381,7 @@ struct mapping { uint64_t address, size; struct context *context; CUmemGenericAl
 struct window {
     uint64_t base, size, granularity;
     struct mapping **at;                  /* by granule; size/granularity entries */
+    uint64_t pieces;
     unsigned attempt;
 };
 struct symbol_range { uint64_t address, size; struct module *module; };
@@ -396,6 +397,13 @@ int  memory_symbol_add(struct session *, uint64_t address, uint64_t size, struct
 void memory_symbols_drop(struct session *, struct module *);
 
 /* ---- host memory that client and device share (host_memory.c) ---- */
+
+/* What one HOST_ADD gave. */
+struct host_range {
+    uint64_t address, size;
+    struct context *context;              /* through which it is registered; NULL: not now */
+    struct host_range *next;
+};
 
 struct host_memory {
     uint64_t base, size;                  /* the host window; size 0: none */
@@ -501,11 +509,10 @@ struct session {
     _Atomic unsigned   blocking_calls;                /* threads of calls.c */
     struct device     *devices;
     int                device_count;
-    struct context    *context_by_id[FLYT_MAX_CONTEXTS];
-    struct list        contexts;                      /* the same, the oldest first */
+    struct list        contexts;                      /* the oldest first */
     uint64_t           legacy_received[FLYT_MAX_CONTEXTS];      /* calls to legacy streams of earlier contexts of each id */
     int                driver_version;
-    struct id_map     *streams, *events, *modules, *functions;
+    struct id_map     *ids[KINDS];                    /* what the client names by ids; NULL: not this kind */
     uint64_t           order;
     struct list        ready;                         /* streams whose first deferred call is worth a try: deferred.c */
     struct list        congested, starved;            /* those that wait for room on lanes, and for things of their own */

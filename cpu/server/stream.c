@@ -39,7 +39,7 @@ static struct stream *stream_new(struct session *session, struct context *contex
     stream->flags = flags;
     stream->last = &stream->first;
     stream->slots_last = &stream->slots;
-    if (id_map_set(session->streams, id, stream) != 0) {
+    if (id_map_set(session->ids[KIND_STREAM], id, stream) != 0) {
         free(stream);
         return NULL;
     }
@@ -64,7 +64,7 @@ CUresult stream_create_legacy(struct session *session, struct context *context)
     return CUDA_SUCCESS;
 }
 
-struct stream *stream_find(struct session *session, uint32_t id) { return id_map_find(session->streams, id); }
+struct stream *stream_find(struct session *session, uint32_t id) { return id_map_find(session->ids[KIND_STREAM], id); }
 
 CUresult stream_missing(uint32_t id)
 {
@@ -260,7 +260,7 @@ static void stream_defer(struct session *session, struct call *call)
 struct stream *stream_enter(struct session *session, struct call *call, uint32_t id)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    struct stream *stream = id_map_find(session->streams, id);
+    struct stream *stream = id_map_find(session->ids[KIND_STREAM], id);
     if (!stream) {
         if (id < FLYT_MAX_CONTEXTS)
             session->legacy_received[id]++;
@@ -384,7 +384,7 @@ void serve_stream_destroy(struct session *session, struct call *call)
         call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
         return;
     }
-    id_map_remove(session->streams, stream->id);
+    id_map_remove(session->ids[KIND_STREAM], stream->id);
     stream->dead = true;
     ledger_forget(session, stream);
     call->stream = stream;
@@ -437,7 +437,7 @@ static const struct operation stream_wait_operation = { .issue = stream_wait_iss
 
 void serve_stream_wait(struct session *session, struct call *call)
 {
-    struct event *event = id_map_find(session->events, call->args.event_wait.event);
+    struct event *event = id_map_find(session->ids[KIND_EVENT], call->args.event_wait.event);
     if (!stream_enter(session, call, call->args.event_wait.stream))
         return;
     if (!event) {
@@ -465,8 +465,9 @@ static void stream_drop_calls(struct session *session, struct stream *stream, CU
     stream->issued = stream->marked = stream->received;
 }
 
-void streams_drop_all(struct session *session, struct context *context, CUresult code)
+void streams_drop_all(struct session *session, struct context *context)
 {
+    const CUresult code = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (context->legacy)
         session->legacy_received[context->id] = context->legacy->received;
     for (struct list *link = list_first(&context->streams); link; link = list_next(&context->streams, link))
@@ -483,7 +484,7 @@ void streams_drop_all(struct session *session, struct context *context, CUresult
         if (stream->handle && stream != context->legacy)
             session->gpu->StreamDestroy(stream->handle);
         if (!stream->dead)
-            id_map_remove(session->streams, stream->id);
+            id_map_remove(session->ids[KIND_STREAM], stream->id);
         stream->dead = true;
         if (stream != context->legacy)                /* the numbers of that one count on, and are still to be told */
             ledger_forget(session, stream);

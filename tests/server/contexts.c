@@ -2,12 +2,15 @@
  * contexts.c: several contexts of one device in one session: each has its own streams, code and memory, its own default stream
  * and its own end. Names that stand for nothing, or for something else, are refused.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cuda.h>
 
+#include "cpu/common/clock.h"
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"
 
@@ -363,6 +366,33 @@ static void the_number_is_bounded(void **state)
     peer_close(&f.peer);
 }
 
+/* The log says what a session had when it ended: every kind of object is counted. */
+static void objects_are_counted(void **state)
+{
+    (void)state;
+    static char log[1 << 16];
+    struct server other;
+    struct fixture f = { 0 };
+    setenv("FLYT_LOG", "debug", 1);
+    server_start(&other, "software", NULL);
+    unsetenv("FLYT_LOG");
+    peer_connect(&f.peer, other.uri[0]);
+    peer_hello(&f.peer);
+    fill(&f, 0);
+    assert_int_equal(PLAIN(&f, context_create, { 1, 0, 0 }), 0);
+    fill(&f, 1);
+    peer_close(&f.peer);
+    const char *line = NULL;
+    for (uint64_t until = clock_now() + 20 * CLOCK_NS_PER_SECOND; !line && clock_now() < until; poll(NULL, 0, 2)) {
+        ssize_t n = pread(other.log, log, sizeof log - 1, 0);
+        log[n > 0 ? n : 0] = 0;
+        line = strstr(log, "event=session-objects");
+    }
+    if (!line || !strstr(line, " stream=4 event=2 module=2 function=4 image=1 mapping=2 context=2"))
+        fail_msg("the log has: %s", line ? line : "no such line");
+    server_stop(&other, SIGTERM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,7 +400,7 @@ int main(void)
         T(destroying_one_leaves_the_others), T(resetting_the_primary_leaves_the_others), T(memory_goes_with_the_context),
         T(memory_crosses), T(default_streams_are_apart), T(many_operations_stay_in_order), T(numbers_count_on),
         T(who_waits_for_a_context_goes_on), T(contexts_do_not_mix), T(wrong_names_are_refused),
-        cmocka_unit_test(the_number_is_bounded),
+        cmocka_unit_test(the_number_is_bounded), cmocka_unit_test(objects_are_counted),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     server_start(&server, "software", NULL);

@@ -1,0 +1,39 @@
+/* kinds.c: the table of kinds.h. It names functions of nearly all files; nobody calls this one. */
+#include "cpu/server/kinds.h"
+
+#include "cpu/server/code.h"
+#include "cpu/server/lanes.h"
+#include "cpu/server/session.h"
+
+static uint64_t images_count(const struct session *session) { return session->images.count; }
+static uint64_t mappings_count(const struct session *session) { return session->window.pieces; }
+
+static uint64_t host_ranges_count(const struct session *session)
+{
+    uint64_t count = 0;
+    for (const struct host_range *range = session->host.ranges; range; range = range->next)
+        count++;
+    return count;
+}
+
+const struct kind_row kinds[KINDS] = {
+    [KIND_LOADER_JOB]    = { "loader-job", .moves = MOVE_NOTHING, .drop = loader_drain },
+    [KIND_HOST_FUNCTION] = { "host-function", SESSION_MAX_OBJECTS, MOVE_REBUILT, .release = host_functions_release_all,
+                             .stop = host_functions_stop },
+    [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all, .stop = streams_free },
+    /* Times of recordings that have been made are values: a move has to carry them over. */
+    [KIND_EVENT]         = { "event", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = events_drop_all },
+    /* The driver chooses the addresses of variables. */
+    [KIND_MODULE]        = { "module", SESSION_MAX_OBJECTS, MOVE_PROVED, .drop = modules_drop_all },
+    [KIND_FUNCTION]      = { "function", SESSION_MAX_OBJECTS, MOVE_REBUILT },          /* goes with its module */
+    [KIND_IMAGE]         = { "image", .moves = MOVE_REBUILT, .stop = images_free, .count = images_count },
+    [KIND_MARKER]        = { "marker", .moves = MOVE_NOTHING, .drop = completion_events_free },
+    [KIND_GATE]          = { "gate", .moves = MOVE_NOTHING, .begin = gates_prepare, .drop = gates_free },
+    [KIND_LANE_MEMORY]   = { "lane-memory", .moves = MOVE_NOTHING, .begin = lanes_context_here, .drop = lanes_context_gone },
+    [KIND_STAGING]       = { "staging-memory", .moves = MOVE_NOTHING, .begin = staging_prepare, .drop = staging_stop },
+    [KIND_MAPPING]       = { "mapping", .moves = MOVE_REBUILT, .drop = memory_drop_all, .stop = memory_stop,
+                             .count = mappings_count },
+    [KIND_HOST_MEMORY]   = { "host-memory", .moves = MOVE_REBUILT, .begin = host_memory_context_here,
+                             .drop = host_memory_context_gone, .count = host_ranges_count },
+    [KIND_CONTEXT]       = { "context", FLYT_MAX_CONTEXTS, MOVE_REBUILT },
+};
