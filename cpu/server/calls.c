@@ -7,6 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/rpc/quick.h"
+
+/* False: not this way. */
+static bool decode_quickly(struct call *call, rpc_request *request)
+{
+    size_t size;
+    const uint8_t *body = rpc_request_body(request, &size);
+    return quick_launch_decode(body, size, &call->args.launch, call->room, sizeof call->room);
+}
+
 int call_serve(struct session *session, const struct procedure *procedure, rpc_request *request)
 {
     struct call call;
@@ -22,7 +32,7 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
     call.group = NULL;
     call.transfer = 0;
     call.next = NULL;
-    bool decoded = procedure->decode && procedure->decode(&call, request);
+    bool decoded = procedure->launches && decode_quickly(&call, request);
     if (!decoded)
         memset(&call.args, 0, procedure->size);
     if (!decoded && rpc_request_arguments(request, procedure->arguments, &call.args) != 0) {
@@ -48,7 +58,7 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
 
 static bool call_in_room(const struct call *call)
 {
-    return call->procedure->decode && call->args.launch.params.params_val == (const char *)call->room;
+    return call->procedure->launches && call->args.launch.params.params_val == (const char *)call->room;
 }
 
 struct call *call_keep(struct call *call)

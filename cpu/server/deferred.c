@@ -11,28 +11,15 @@
 
 #include "cpu/common/lock.h"
 
-static bool ordered(const struct stream *stream)      /* with the legacy stream, and not that itself */
-{
-    return !(stream->flags & CU_STREAM_NON_BLOCKING) && stream != stream->context->legacy;
-}
-
 static void make_ready(struct session *session, struct stream *stream)
 {
     list_remove(&stream->parked);
     list_append(&session->ready, &stream->parked);
 }
 
-bool deferred_before(const struct stream *stream, uint64_t order)
-{
-    const struct context *context = stream->context;
-    if (stream == context->legacy)
-        return context->heads.root && tree_first(&context->heads)->key < order;
-    return ordered(stream) && context->legacy->first && context->legacy->first->order < order;
-}
-
 static void heads_insert(struct stream *stream)
 {
-    if (!stream->first || !ordered(stream))
+    if (!stream->first || !stream_ordered(stream))
         return;
     stream->head = (struct tree_node){ .key = stream->first->order };
     tree_insert(&stream->context->heads, &stream->head);
@@ -62,7 +49,7 @@ void deferred_moved(struct session *session, struct stream *stream, uint64_t ord
     struct stream *legacy = context->legacy;
     if (stream == legacy) {
         legacy_moved(session, legacy, order);
-    } else if (ordered(stream)) {
+    } else if (stream_ordered(stream)) {
         bool before = legacy->first && deferred_before(legacy, legacy->first->order);
         tree_remove(&context->heads, &stream->head);
         heads_insert(stream);

@@ -1,6 +1,5 @@
 /* launch.c: kernel launches. The parameters come as the block that the driver takes, checked against the function's
    layout; everything else the driver checks as it does natively. */
-#include "cpu/rpc/quick.h"
 #include "cpu/server/code.h"
 
 #include <string.h>
@@ -48,13 +47,6 @@ static CUresult launch_extended(struct session *session, const struct call *call
         .sharedMemBytes = args->shared, .hStream = call->stream->handle, .attrs = attributes, .numAttrs = count,
     };
     return session->gpu->LaunchKernelEx(&config, call->function->handle, NULL, extra);
-}
-
-bool launch_decode(struct call *call, rpc_request *request)
-{
-    size_t size;
-    const uint8_t *body = rpc_request_body(request, &size);
-    return quick_launch_decode(body, size, &call->args.launch, call->room, sizeof call->room);
 }
 
 static int launch_issue(struct session *session, struct call *call)

@@ -30,7 +30,7 @@ static void procedures_fill(void)
     for (size_t i = 0; i < sizeof blocking / sizeof blocking[0]; i++)
         procedures[blocking[i]].quick = false;
     procedures[FLYT_HELLO].greets = true;
-    procedures[FLYT_LAUNCH].decode = launch_decode;
+    procedures[FLYT_LAUNCH].launches = true;
 }
 
 const struct procedure *procedure_find(uint32_t number)

@@ -77,9 +77,9 @@ struct procedure {
     xdrproc_t   arguments, results;
     size_t      size;                     /* of the arguments */
     void      (*serve)(struct session *, struct call *);
-    bool      (*decode)(struct call *, rpc_request *);     /* a faster way than XDR, if it gives true; NULL: none */
     bool        greets;                   /* HELLO, which comes before all others */
     bool        answers;                  /* class SYNC */
+    bool        launches;                 /* LAUNCH, which has a faster way than XDR (quick.h) */
     bool        quick;                    /* cannot block in the driver: the reader may serve it */
 };
 
@@ -120,7 +120,6 @@ struct call {
 const struct procedure *procedure_find(uint32_t number);          /* procedures.c; NULL: there is none */
 /* Decodes and serves under session.lock. 0, or -EPROTO. */
 int  call_serve(struct session *, const struct procedure *, rpc_request *);
-bool launch_decode(struct call *, rpc_request *);                 /* launch.c; false: not this way */
 /* Serves the call in a thread of its own, which answers it. False: no thread can be had, the call is unchanged. */
 bool call_serve_blocking(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 struct call *call_keep(struct call *);                            /* NULL: no memory, the call is unchanged */
@@ -230,7 +229,19 @@ void streams_free(struct session *);
 
 void deferred_begin(struct session *, struct stream *);           /* its list is no longer empty */
 void deferred_moved(struct session *, struct stream *, uint64_t order);      /* it has another first call, or none; the last one's place */
-bool deferred_before(const struct stream *, uint64_t order);      /* is there any that CUDA orders before this place in the stream? */
+/* Does CUDA order it with the legacy stream? (Which is none of these itself.) */
+static inline bool stream_ordered(const struct stream *stream)
+{
+    return !(stream->flags & CU_STREAM_NON_BLOCKING) && stream != stream->context->legacy;
+}
+/* Is there any that CUDA orders before this place in the stream? */
+static inline bool deferred_before(const struct stream *stream, uint64_t order)
+{
+    const struct context *context = stream->context;
+    if (stream == context->legacy)
+        return context->heads.root && tree_first(&context->heads)->key < order;
+    return stream_ordered(stream) && context->legacy->first && context->legacy->first->order < order;
+}
 void deferred_wake(struct session *, struct list *parked);        /* what these streams wait for has come */
 void deferred_issue(struct session *);                            /* gives the driver what it can */
 

@@ -223,7 +223,8 @@ static void stream_call_done(struct session *session, struct call *call)
     call->transfer = 0;
     call->function = NULL;
     call->record = NULL;
-    stream_drop(session, call->stream);
+    if (!call->number)                                /* it has not come by stream_enter */
+        stream_drop(session, call->stream);
     call->stream = NULL;
 }
 
@@ -257,20 +258,25 @@ static void stream_defer(struct session *session, struct call *call)
     }
 }
 
+/* Not in line: the way of every operation stays short. */
+static __attribute__((noinline, cold)) struct stream *stream_enter_none(struct session *session, struct call *call, uint32_t id)
+{
+    if (id < FLYT_MAX_CONTEXTS)
+        session->legacy_received[id]++;
+    call_fail(session, call, stream_missing(id));
+    return NULL;
+}
+
+/* The call needs no reference to the stream: STREAM_DESTROY gives the last one back, and its turn comes after this call's. */
 struct stream *stream_enter(struct session *session, struct call *call, uint32_t id)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct stream *stream = id_map_find(session->ids[KIND_STREAM], id);
-    if (!stream) {
-        if (id < FLYT_MAX_CONTEXTS)
-            session->legacy_received[id]++;
-        call_fail(session, call, stream_missing(id));
-        return NULL;
-    }
+    if (!stream)
+        return stream_enter_none(session, call, id);
     call->number = ++stream->received;
     call->order = ++session->order;
     call->stream = stream;
-    stream_hold(stream);
     stream_may_be_busy(session, stream);
     return stream;
 }
