@@ -17,6 +17,8 @@
 
 #include "cpu/common/lock.h"
 
+enum { RESIDENT_GRIDS = 128 };        /* of a device: CUDA's table for compute capability 7.5 and later */
+
 int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **out)
 {
     sg_engine *e = calloc(1, sizeof *e);
@@ -151,10 +153,12 @@ static unsigned room(const sg_engine *e, const sg_grid *g, unsigned sm)
     return blocks_that_fit(&e->limits, &e->sms[sm], g->threads_per_block, g->registers, g->shared_size);
 }
 
+/* As on hardware, the oldest RESIDENT_GRIDS only: so a program with thousands of grids does not make each step go through them. */
 static void place_blocks(sg_engine *e)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    for (sg_grid *g = e->grids; g; g = g->next) {
+    unsigned resident = 0;
+    for (sg_grid *g = e->grids; g && resident < RESIDENT_GRIDS; g = g->next, resident++) {
         uint64_t left = g->block_count - g->next_block;
         if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
             continue;
