@@ -78,6 +78,11 @@ int decode_converge(struct exec_decoder *);
 int decode_copies_arrive(struct exec_decoder *);
 int decode_bytes_complete(struct exec_decoder *, const struct ptx_operand *at, exec_source size, struct exec_insn *);
 
+/* op_atomic.c: cp.reduce.async.bulk. The operation and type that the modifiers name, into kind, type and size */
+int decode_reduction(struct exec_decoder *, struct exec_insn *);
+/* and doing it with each of the values at `from`, atomically for each. */
+void exec_reduce(struct exec_warp *, const struct exec_insn *, void *to, const void *from, unsigned bytes);
+
 /* op_alu.c */
 int decode_arithmetic(struct exec_decoder *);
 

@@ -250,6 +250,23 @@ static void run_atomic128(struct exec_warp *w, const struct exec_insn *i)
         exec_poll(w, 8 * POLL_COST);
 }
 
+EXEC_RACY void exec_reduce(struct exec_warp *w, const struct exec_insn *i, void *to, const void *from, unsigned bytes)
+{
+    enum op op = (enum op)i->kind;
+    enum ptx_type type = (enum ptx_type)i->type;
+    bool flush = flushes(w, i, to);
+    for (unsigned at = 0; at < bytes; at += i->size) {
+        void *d = (unsigned char *)to + at;
+        const void *s = (const unsigned char *)from + at;
+        if (i->size == 8)
+            atomic64(op, type, false, d, *(const uint64_t *)s, 0);
+        else if (i->size == 4)
+            atomic32(op, type, flush, d, *(const uint32_t *)s, 0);
+        else
+            atomic16(op, type, false, d, *(const uint16_t *)s, 0);
+    }
+}
+
 static bool allowed(enum op op, enum ptx_type t)
 {
     size_t size = ptx_type_size(t);
@@ -291,21 +308,40 @@ static int decode_vector(struct exec_decoder *d, struct exec_insn n, const struc
     return decode_put_guarded(d, n);
 }
 
-static int decode_atom(struct exec_decoder *d)
+/* The operation and the type that the modifiers name. */
+static int decode_operation(struct exec_decoder *d, struct exec_insn *n)
 {
     static const char *const names[] = { "add", "and", "or", "xor", "exch", "cas", "inc", "dec", "min", "max" };
-    const struct ptx_instruction *in = d->in;
-    bool red = !strcmp(in->opcode, "red");
-    struct exec_insn n = { .run = run_atomic, .kind = 255, .d = UINT32_MAX, .vector = 1 };
-    enum ptx_type type = decode_type(d, 0), declared = type;
+    enum ptx_type type = decode_type(d, 0);
+    n->kind = 255;
     for (uint8_t k = 0; k < sizeof names / sizeof *names; k++)
         if (decode_has(d, names[k]))
-            n.kind = k;
-    if (n.kind == 255 || type == PTX_NONE || !allowed((enum op)n.kind, type) || decode_has(d, "async"))
+            n->kind = k;
+    if (n->kind == 255 || type == PTX_NONE || !allowed((enum op)n->kind, type))
         return decode_error(d, "no such atomic operation on that type");
-    n.type = (uint8_t)type;
-    n.size = (uint8_t)ptx_type_size(type);
-    n.cell = (uint8_t)decode_cell(type);
+    n->type = (uint8_t)type;
+    n->size = (uint8_t)ptx_type_size(type);
+    n->cell = (uint8_t)decode_cell(type);
+    return 0;
+}
+
+int decode_reduction(struct exec_decoder *d, struct exec_insn *n)
+{
+    if (decode_operation(d, n))
+        return -1;
+    return n->kind == CAS || n->kind == EXCH ? decode_error(d, "no such reduction") : 0;
+}
+
+static int decode_atom(struct exec_decoder *d)
+{
+    const struct ptx_instruction *in = d->in;
+    bool red = !strcmp(in->opcode, "red");
+    struct exec_insn n = { .run = run_atomic, .d = UINT32_MAX, .vector = 1 };
+    if (decode_has(d, "async"))
+        return decode_error(d, "red.async is not known");
+    if (decode_operation(d, &n))
+        return -1;
+    enum ptx_type type = (enum ptx_type)n.type, declared = type;
     n.vector = decode_has(d, "v2") ? 2 : decode_has(d, "v4") ? 4 : decode_has(d, "v8") ? 8 : 1;
     n.order = decode_has(d, "sc") ? EXEC_SEQ_CST : EXEC_ACQ_REL;
     uint32_t at = red ? 0 : 1;

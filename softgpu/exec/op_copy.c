@@ -1,6 +1,6 @@
 /*
- * op_copy.c: cp.async and cp.async.bulk: copies that are there at once, so that committing and waiting mean nothing; what
- * a bulk copy announces at an mbarrier is announced when it is done.
+ * op_copy.c: cp.async, cp.async.bulk and cp.reduce.async.bulk: copies that are there at once, so that committing and
+ * waiting mean nothing; what a bulk copy announces at an mbarrier is announced when it is done.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -51,18 +51,29 @@ static void run_copy_async(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
-struct bulk { struct exec_insn from, announce; exec_source size; bool announces; };
+struct bulk {
+    struct exec_insn from, announce;
+    struct exec_insn reduce;          /* cp.reduce: the operation */
+    exec_source size;
+    bool announces, reduces;
+};
 
-static bool copy_bulk(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t to, uint64_t from, uint32_t size)
+static bool copy_bulk(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t to, uint64_t from,
+                      uint32_t size)
 {
+    const struct bulk *b = i->extra;
     for (uint32_t at = 0; at < size; at += 16) {
-        void *d = exec_address_lane(w, lane, to + at, 16, SG_WRITE);
+        void *d = exec_address_lane(w, lane, to + at, 16, b->reduces ? SG_READ | SG_WRITE : SG_WRITE);
         const void *s = exec_address_lane(w, lane, from + at, 16, SG_READ);
         if (!d || !s) {
             exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "bulk copy", lane, d ? from + at : to + at);
             return false;
         }
-        exec_store128(d, exec_load128(s));
+        exec_16_bytes bytes = exec_load128(s);
+        if (b->reduces)
+            exec_reduce(w, &b->reduce, d, &bytes, 16);
+        else
+            exec_store128(d, bytes);
     }
     return true;
 }
@@ -104,6 +115,9 @@ static int decode_bulk(struct exec_decoder *d)
     struct bulk *b = exec_kernel_own(d->kernel, sizeof *b);
     if (!b)
         return decode_error(d, "no host memory");
+    b->reduces = !strcmp(in->modifiers[0], "reduce");
+    if (b->reduces && decode_reduction(d, &b->reduce))
+        return -1;
     bool to_global = decode_has(d, "bulk_group"), from_shared = false;
     for (uint32_t k = in->modifier_count; k-- > 0;)               /* destination and source, in this order */
         if (!strncmp(in->modifiers[k], "shared", 6) || !strcmp(in->modifiers[k], "global")) {
@@ -129,10 +143,13 @@ static int decode_bulk(struct exec_decoder *d)
 static int decode_cp(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;
-    if (!in->modifier_count || strcmp(in->modifiers[0], "async"))
-        return decode_error(d, "only cp.async is known");
+    bool reduces = in->modifier_count && !strcmp(in->modifiers[0], "reduce");
+    if (!in->modifier_count || (!reduces && strcmp(in->modifiers[0], "async")))
+        return decode_error(d, "only cp.async and cp.reduce.async are known");
     if (decode_has(d, "bulk"))
         return decode_bulk(d);
+    if (reduces)
+        return decode_error(d, "only bulk copies reduce");
     if (decode_has(d, "mbarrier"))
         return decode_copies_arrive(d);
     if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "wait_all"))

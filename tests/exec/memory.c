@@ -193,6 +193,38 @@ static void bulk_copies(void **state)
         assert_int_equal(out[i], i * 3 + (i % 4 == 0));
 }
 
+/* Blocks add what they have in shared memory to global memory; each value is added atomically. */
+static void bulk_reductions(void **state)
+{
+    (void)state;
+    gpu_load(".shared .align 16 .b8 s[1024];\n.shared .align 16 .b8 t[512];\n.shared .align 8 .b64 b;\n"
+             ".visible .entry k(.param .u64 out, .param .u64 seen)\n{\n" HEAD
+             "ld.param.u64 a1, [seen]; mov.u32 r1, %tid.x; mov.u32 r4, s; mad.lo.u32 r5, r1, 4, r4; st.shared.u32 [r5], r1; mov.b32 r6, 0x3f000000;\n"
+             "st.shared.u32 [r5+512], r6; mov.u32 r7, t; mad.lo.u32 r8, r1, 4, r7; st.shared.u32 [r8], 7; setp.eq.u32 p1, r1, 0;\n"
+             "@p1 mbarrier.init.shared::cta.b64 [b], 1;\nfence.proxy.async; bar.sync 0;\n@!p1 bra WAIT;\n"
+             "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [a0], [r4], 512;\n"
+             "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [a0+512], [r4+512], 512;\n"
+             "cp.reduce.async.bulk.global.shared::cta.bulk_group.max.u32 [a0+1024], [r4], 512;\n"
+             "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\n"
+             "mbarrier.arrive.expect_tx.shared::cta.b64 a3, [b], 512;\n"
+             "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.xor.b32 [r7], [r4], 512, [b];\n"
+             "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p2, [b], 0;\n@!p2 bra WAIT;\n"
+             "ld.shared.u32 r6, [r8]; mul.wide.u32 a4, r1, 4; add.u64 a1, a1, a4; st.global.u32 [a1], r6;\nret;\n}\n");
+    enum { BLOCKS = 50 };
+    uint32_t *out = gpu_alloc(3 * 512), *seen = gpu_alloc(512);
+    assert_int_equal(gpu_run("k", BLOCKS, 128, 2, ARG(out), ARG(seen)), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 128; i++) {
+        float sum;
+        memcpy(&sum, &out[128 + i], 4);
+        assert_int_equal(out[i], i * BLOCKS);
+        assert_true(sum == 0.5f * BLOCKS);
+        assert_int_equal(out[256 + i], i);
+        assert_int_equal(seen[i], i ^ 7);
+    }
+    assert_non_null(gpu_refuses(".visible .entry k(.param .u64 out)\n{\n" HEAD
+        "mov.u32 r4, 0; cp.reduce.async.bulk.global.shared::cta.bulk_group.add.b32 [a0], [r4], 16; ret;\n}\n", "k"));
+}
+
 /* Rows across the boundary of two granules, and accesses that hints decorate. */
 static void boundaries_and_hints(void **state)
 {
@@ -213,7 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         EXEC_TEST(loads_and_stores_of_all_types), EXEC_TEST(vectors), EXEC_TEST(spaces_and_generic_addresses), EXEC_TEST(lanes_alone), EXEC_TEST(parameters),
-        EXEC_TEST(moves), EXEC_TEST(asynchronous_copies), EXEC_TEST(bulk_copies), EXEC_TEST(boundaries_and_hints),
+        EXEC_TEST(moves), EXEC_TEST(asynchronous_copies), EXEC_TEST(bulk_copies), EXEC_TEST(bulk_reductions), EXEC_TEST(boundaries_and_hints),
     };
     return EXEC_MAIN(tests);
 }
