@@ -37,8 +37,9 @@ struct sg_limits {
 int  sg_engine_create(const struct sg_limits *, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **);
 void sg_engine_destroy(sg_engine *);        /* waits for nothing: grids still running are cancelled */
 
-/* What the kernels of one CUDA context share. The driver names both in each launch; they must outlive its grid.
-   The heap of malloc(): its memory is [base, base + size), device memory that the driver allocated. NULL: no host memory. */
+/* What the kernels of one CUDA context share. The driver names both in each launch; they must outlive its grid. The
+   heap of malloc(): its memory is [base, base + size), device memory that the driver allocated. NULL: no host
+   memory. */
 sg_heap *sg_heap_create(uint64_t base, size_t size);
 void sg_heap_destroy(sg_heap *);            /* NULL is allowed */
 /* What printf() has written and nobody has flushed: whole calls, the oldest go when `bytes` are full. */

@@ -1,10 +1,10 @@
 /*
  * memory.h: the software GPU's address space, as the executor sees it.
  *
- * Device memory is host memory of this process at the device address itself: a pointer is checked and
- * used. Addresses lie in a few windows (cuMemAddressReserve, cuMemAlloc, pinned and managed memory); within a
- * window each 2 MiB granule has one byte of rights, so the check of an access is a subtraction, a compare
- * and a load. The table is defined in softgpu/exec/address.c, which reads it; softgpu/driver/ fills it in and changes it.
+ * Device memory is host memory of this process at the device address itself: a pointer is checked and used. Addresses
+ * lie in a few windows (cuMemAddressReserve, cuMemAlloc, pinned and managed memory); within a window each 2 MiB granule
+ * has one byte of rights, so the check of an access is a subtraction, a compare and a load. The table is defined in
+ * softgpu/exec/address.c, which reads it; softgpu/driver/ fills it in and changes it.
  *
  * Slots are used again after a window went: a reader that loses that race sees a wrong window for an
  * address that was invalid anyway, never memory outside a rights array (those only grow and are kept).
@@ -22,7 +22,7 @@
 
 enum { SG_GRANULE_SHIFT = 21, SG_MAX_WINDOWS = 256 };
 
-enum sg_rights { SG_READ = 1, SG_WRITE = 2 };       /* bits; shifted left by 2*device modulo 4 devices: see sg_rights_of */
+enum sg_rights { SG_READ = 1, SG_WRITE = 2 }; /* bits; shifted left by 2*device modulo 4 devices: see sg_rights_of */
 
 struct sg_window {
     _Atomic uint64_t base, size;                    /* size 0: unused slot */

@@ -7,7 +7,8 @@
  * descriptor or none. The memory behind it is looked up in sg_memory at each access, as for every other
  * access of a kernel: an object that outlives its memory makes the kernel fault, never the process.
  *
- * Follows: CUDA programming guide, appendix "Texture Fetching"; PTX ISA, "Texture Instructions", "Surface Instructions".
+ * Follows: CUDA programming guide, appendix "Texture Fetching"; PTX ISA, "Texture Instructions", "Surface
+ * Instructions".
  */
 #ifndef SOFTGPU_TEXTURE_H
 #define SOFTGPU_TEXTURE_H
@@ -15,7 +16,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum sg_texel { SG_TEXEL_U8, SG_TEXEL_U16, SG_TEXEL_U32, SG_TEXEL_S8, SG_TEXEL_S16, SG_TEXEL_S32, SG_TEXEL_F16, SG_TEXEL_F32 };
+enum sg_texel {
+    SG_TEXEL_U8,
+    SG_TEXEL_U16,
+    SG_TEXEL_U32,
+    SG_TEXEL_S8,
+    SG_TEXEL_S16,
+    SG_TEXEL_S32,
+    SG_TEXEL_F16,
+    SG_TEXEL_F32
+};
 enum sg_wrap { SG_WRAP, SG_CLAMP, SG_MIRROR, SG_BORDER };       /* CUaddress_mode */
 
 struct sg_texture {
@@ -34,7 +44,9 @@ struct sg_texture {
 
 static inline unsigned sg_texel_bytes(unsigned format)
 {
-    return format == SG_TEXEL_U8 || format == SG_TEXEL_S8 ? 1 : format == SG_TEXEL_U32 || format == SG_TEXEL_S32 || format == SG_TEXEL_F32 ? 4 : 2;
+    return format == SG_TEXEL_U8 || format == SG_TEXEL_S8                               ? 1
+           : format == SG_TEXEL_U32 || format == SG_TEXEL_S32 || format == SG_TEXEL_F32 ? 4
+                                                                                        : 2;
 }
 
 /* 0: no host memory. Any thread. */
@@ -42,12 +54,15 @@ uint64_t sg_texture_add(const struct sg_texture *);
 void sg_texture_remove(uint64_t handle);                 /* one that is none is ignored */
 bool sg_texture_get(uint64_t handle, struct sg_texture *);
 
-/* One fetch. x, y, z: texels, or 0 … 1 if normalized; layer is clamped. dimensions 1 to 3. Each of out[4] is a float's bits or an
-   integer, channels that the texture lacks are 0, 0 and 1. False: memory that `device` may not read. */
-bool sg_texture_sample(const struct sg_texture *, unsigned dimensions, unsigned device, const float at[3], int64_t layer, uint32_t out[4]);
-bool sg_texture_fetch(const struct sg_texture *, unsigned dimensions, unsigned device, const int32_t at[3], int64_t layer, uint32_t out[4]);
+/* One fetch. x, y, z: texels, or 0 … 1 if normalized; layer is clamped. dimensions 1 to 3. Each of out[4] is a float's
+   bits or an integer, channels that the texture lacks are 0, 0 and 1. False: memory that `device` may not read. */
+bool sg_texture_sample(const struct sg_texture *, unsigned dimensions, unsigned device, const float at[3],
+                       int64_t layer, uint32_t out[4]);
+bool sg_texture_fetch(const struct sg_texture *, unsigned dimensions, unsigned device, const int32_t at[3],
+                      int64_t layer, uint32_t out[4]);
 /* The four texels that a linear filter would look at, of one component: in the order of tld4. */
-bool sg_texture_gather(const struct sg_texture *, unsigned device, const float at[3], int64_t layer, unsigned component, uint32_t out[4]);
+bool sg_texture_gather(const struct sg_texture *, unsigned device, const float at[3], int64_t layer, unsigned component,
+                       uint32_t out[4]);
 /* Direction to face 0 … 5 and the place on it, 0 … 1. */
 unsigned sg_texture_face(const float direction[3], float at[2]);
 

@@ -54,7 +54,8 @@ static inline bool exec_swap128(void *p, uint64_t expected[2], const uint64_t de
 }
 #endif
 
-/* An aligned piece of 1 to 16 bytes as one access; 32 bytes as two of 16, in order of addresses. Both sides are aligned. */
+/* An aligned piece of 1 to 16 bytes as one access; 32 bytes as two of 16, in order of addresses. Both sides are
+   aligned. */
 EXEC_RACY static inline void exec_copy_piece(void *to, const void *from, unsigned size)
 {
     switch (size) {

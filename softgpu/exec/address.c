@@ -1,8 +1,8 @@
 /*
  * address.c: from addresses of a kernel to addresses of the host, with every check on the way.
  *
- * The usual row of global addresses is contiguous and lies in one granule or two: one look into the table of rights does
- * for all lanes. Otherwise each lane is checked, and the granule found last is remembered for the next lane only
+ * The usual row of global addresses is contiguous and lies in one granule or two: one look into the table of rights
+ * does for all lanes. Otherwise each lane is checked, and the granule found last is remembered for the next lane only
  * within the instruction, since rights may change at any time.
  */
 #include "softgpu/exec/exec.h"
@@ -43,7 +43,9 @@ void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t
 
 static enum exec_found fault(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t a, int error)
 {
-    exec_fault_address(w, i, error, error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned address" : "address that is not mapped", lane, a);
+    exec_fault_address(w, i, error,
+                       error == CUDA_ERROR_MISALIGNED_ADDRESS ? "misaligned address" : "address that is not mapped",
+                       lane, a);
     return EXEC_FOUND_NONE;
 }
 
@@ -72,7 +74,8 @@ static enum exec_found each_lane(struct exec_warp *w, const struct exec_insn *i,
 }
 
 /* a: NULL when all lanes have the same offset. */
-static enum exec_found local_row(struct exec_warp *w, const struct exec_insn *i, const uint64_t *a, uint64_t offset, unsigned n, unsigned align)
+static enum exec_found local_row(struct exec_warp *w, const struct exec_insn *i, const uint64_t *a, uint64_t offset,
+                                 unsigned n, unsigned align)
 {
     static const uint64_t same[SG_LANES];
     uint64_t size = w->block->grid->local_size;
@@ -85,7 +88,8 @@ static enum exec_found local_row(struct exec_warp *w, const struct exec_insn *i,
     return EXEC_FOUND_LANES;
 }
 
-static enum exec_found shared_row(struct exec_warp *w, const struct exec_insn *i, const void *a, uint64_t offset, unsigned n, unsigned align)
+static enum exec_found shared_row(struct exec_warp *w, const struct exec_insn *i, const void *a, uint64_t offset,
+                                  unsigned n, unsigned align)
 {
     uint64_t size = w->block->shared_size;
     uintptr_t base = (uintptr_t)w->block->shared;
@@ -106,7 +110,8 @@ static enum exec_found shared_row(struct exec_warp *w, const struct exec_insn *i
     return EXEC_FOUND_LANES;
 }
 
-static enum exec_found uniform(struct exec_warp *w, const struct exec_insn *i, uint64_t at, unsigned n, unsigned align, unsigned rights)
+static enum exec_found uniform(struct exec_warp *w, const struct exec_insn *i, uint64_t at, unsigned n, unsigned align,
+                               unsigned rights)
 {
     unsigned lane = (unsigned)__builtin_ctz(w->mask);
     if (i->space == PTX_SPACE_LOCAL)
@@ -126,7 +131,8 @@ static enum exec_found uniform(struct exec_warp *w, const struct exec_insn *i, u
     return EXEC_FOUND_UNIFORM;
 }
 
-enum exec_found exec_address(struct exec_warp *w, const struct exec_insn *i, unsigned n, unsigned align, unsigned rights)
+enum exec_found exec_address(struct exec_warp *w, const struct exec_insn *i, unsigned n, unsigned align,
+                             unsigned rights)
 {
     uint64_t offset = (uint64_t)i->offset;
     if (i->flags & EXEC_ADDRESS_FRAME)

@@ -1,10 +1,10 @@
 /*
  * bench.c: how many thread instructions the software GPU executes per second and core: `make bench-softgpu`.
  *
- * Each line is a kernel of PTX: a loop around a body that holds one kind of instruction many times, run by full warps on one
- * host thread, or with half of the lanes away in the other arm of a branch. What is counted is the body's
- * instructions times the active lanes; the loop's own are left out. Time is the process's CPU time, so that other
- * work on the machine does not count, and the best of a few runs.
+ * Each line is a kernel of PTX: a loop around a body that holds one kind of instruction many times, run by full warps
+ * on one host thread, or with half of the lanes away in the other arm of a branch. What is counted is the body's
+ * instructions times the active lanes; the loop's own are left out. Time is the process's CPU time, so that other work
+ * on the machine does not count, and the best of a few runs.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -36,13 +36,23 @@ static const struct line lines[] = {
     { "shfl.sync.bfly", "shfl.sync.bfly.b32 r4, r5, 1, 31, 0xffffffff;", 1 },
     { "st.shared.f32", "st.shared.f32 [r7], f1;", 1 },
     /* steps of a block between barriers: a reduction's, a sort's, a tile's of a matrix product */
-    { "bar.sync: ld, add, st", "ld.shared.f32 f1, [r7+128]; add.f32 f2, f2, f1; st.shared.f32 [r7], f2; bar.sync 0;", 4 },
-    { "bar.sync: 2 ld, 8, 2 st", "ld.shared.f32 f1, [r7]; ld.shared.f32 f4, [r7+128]; setp.lt.f32 p1, f1, f4; selp.f32 f2, f1, f4, p1; selp.f32 f3, f4, f1, p1; "
-      "add.s32 r4, r4, r5; xor.b32 r4, r4, r6; add.s32 r4, r4, r5; xor.b32 r4, r4, r6; mov.b32 r8, r4; st.shared.f32 [r7], f2; st.shared.f32 [r7+128], f3; bar.sync 0;", 13 },
-    { "bar.sync: ld, st, 16 fma", "ld.global.f32 f1, [a1]; st.shared.f32 [r7], f1; bar.sync 0; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
-      "fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
-      "fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
-      "fma.rn.f32 f2, f1, f2, f3; bar.sync 0;", 20 },
+    { "bar.sync: ld, add, st", "ld.shared.f32 f1, [r7+128]; add.f32 f2, f2, f1; st.shared.f32 [r7], f2; bar.sync 0;",
+      4 },
+    { "bar.sync: 2 ld, 8, 2 st",
+      "ld.shared.f32 f1, [r7]; ld.shared.f32 f4, [r7+128]; setp.lt.f32 p1, f1, f4; selp.f32 f2, f1, f4, p1; selp.f32 "
+      "f3, f4, f1, p1; "
+      "add.s32 r4, r4, r5; xor.b32 r4, r4, r6; add.s32 r4, r4, r5; xor.b32 r4, r4, r6; mov.b32 r8, r4; st.shared.f32 "
+      "[r7], f2; st.shared.f32 [r7+128], f3; bar.sync 0;",
+      13 },
+    { "bar.sync: ld, st, 16 fma",
+      "ld.global.f32 f1, [a1]; st.shared.f32 [r7], f1; bar.sync 0; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, "
+      "f3; fma.rn.f32 f2, f1, f2, f3; "
+      "fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
+      "fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
+      "fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
+      "fma.rn.f32 f2, f1, f2, f3; fma.rn.f32 f2, f1, f2, f3; "
+      "fma.rn.f32 f2, f1, f2, f3; bar.sync 0;",
+      20 },
     { "atom.shared.add", "atom.shared.add.u32 r8, [r7], 1;", 1 },
     { "div.rn.f32", "div.rn.f32 f1, f2, f3;", 1 },
     { "ex2.approx.f32", "ex2.approx.f32 f1, f2;", 1 },
@@ -50,10 +60,22 @@ static const struct line lines[] = {
 };
 
 static const struct sg_limits limits = {
-    .sm_count = 4, .cc_major = 12, .cc_minor = 1, .warp_size = 32, .max_threads_per_block = 1024, .max_block = { 1024, 1024, 64 },
-    .max_grid = { 0x7fffffff, 65535, 65535 }, .max_threads_per_sm = 1536, .max_blocks_per_sm = 24, .regs_per_sm = 65536,
-    .regs_per_block = 65536, .shared_per_sm = 100 << 10, .shared_per_block = 48 << 10, .shared_per_block_optin = 99 << 10,
-    .shared_reserved = 1024, .clock_khz = 2000000,
+    .sm_count = 4,
+    .cc_major = 12,
+    .cc_minor = 1,
+    .warp_size = 32,
+    .max_threads_per_block = 1024,
+    .max_block = { 1024, 1024, 64 },
+    .max_grid = { 0x7fffffff, 65535, 65535 },
+    .max_threads_per_sm = 1536,
+    .max_blocks_per_sm = 24,
+    .regs_per_sm = 65536,
+    .regs_per_block = 65536,
+    .shared_per_sm = 100 << 10,
+    .shared_per_block = 48 << 10,
+    .shared_per_block_optin = 99 << 10,
+    .shared_reserved = 1024,
+    .clock_khz = 2000000,
 };
 
 static unsigned char *device_memory(void)
@@ -77,15 +99,20 @@ static unsigned char *device_memory(void)
 static char *kernel_of(const char *body, bool divided)
 {
     static char text[65536];
-    size_t n = (size_t)snprintf(text, sizeof text,
+    size_t n = (size_t)snprintf(
+        text, sizeof text,
         ".version 8.7\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 s[4096];\n"
         ".visible .entry k(.param .u64 out, .param .u32 count)\n{\n"
         ".reg .pred p<4>; .reg .b32 r<16>; .reg .b64 a<8>; .reg .f32 f<8>; .reg .f64 d<4>;\n"
-        "ld.param.u64 a0, [out]; ld.param.u32 r9, [count]; mov.u32 r1, %%tid.x; mul.wide.u32 a1, r1, 4; add.u64 a1, a1, a0;\n"
-        "mul.wide.u32 a2, r1, 8; add.u64 a2, a2, a0; xor.b32 r2, r1, 21; mul.wide.u32 a4, r2, 68; add.u64 a4, a4, a0; mul.wide.u32 a5, r1, 16; add.u64 a5, a5, a0;\n"
+        "ld.param.u64 a0, [out]; ld.param.u32 r9, [count]; mov.u32 r1, %%tid.x; mul.wide.u32 a1, r1, 4; add.u64 a1, "
+        "a1, a0;\n"
+        "mul.wide.u32 a2, r1, 8; add.u64 a2, a2, a0; xor.b32 r2, r1, 21; mul.wide.u32 a4, r2, 68; add.u64 a4, a4, a0; "
+        "mul.wide.u32 a5, r1, 16; add.u64 a5, a5, a0;\n"
         "mov.u32 r7, s; and.b32 r2, r1, 31; mad.lo.u32 r7, r2, 4, r7; mov.u32 r4, r1; mov.u32 r5, 3; mov.u32 r6, 5;\n"
-        "mov.f32 f1, 0f3F800000; mov.f32 f2, 0f3F800001; mov.f32 f3, 0f3F000000; mov.f64 d1, 0d3FF0000000000000; mov.f64 d2, d1; mov.f64 d3, d1;\n"
-        "and.b32 r2, r1, 1; setp.eq.u32 p3, r2, 1;\nLOOP:\n%s", divided ? "@p3 bra OTHER;\n" : "");
+        "mov.f32 f1, 0f3F800000; mov.f32 f2, 0f3F800001; mov.f32 f3, 0f3F000000; mov.f64 d1, 0d3FF0000000000000; "
+        "mov.f64 d2, d1; mov.f64 d3, d1;\n"
+        "and.b32 r2, r1, 1; setp.eq.u32 p3, r2, 1;\nLOOP:\n%s",
+        divided ? "@p3 bra OTHER;\n" : "");
     for (int k = 0; k < REPEAT; k++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s\n", body);
     if (divided) {
@@ -177,7 +204,8 @@ int main(int argc, char **argv)
         if (argc > 1 && !strstr(lines[i].name, argv[1]))
             continue;
         double full = measure(e, memory, &lines[i], false);
-        double half = strstr(lines[i].name, "shfl") || strstr(lines[i].name, "bar.") ? 0 : measure(e, memory, &lines[i], true);
+        double half =
+            strstr(lines[i].name, "shfl") || strstr(lines[i].name, "bar.") ? 0 : measure(e, memory, &lines[i], true);
         printf("%-28s %16.2f %16.2f%s\n", lines[i].name, full / 1e9, half / 1e9,
                i < 7 && (full < GOAL || half < GOAL / 2) ? "   below the goal of 1 and 0.5" : "");
         fflush(stdout);

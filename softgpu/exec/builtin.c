@@ -1,8 +1,8 @@
 /*
  * builtin.c: functions that the device provides: vprintf, malloc, free, __assertfail.
  *
- * They run for each active lane in order of lanes, in the caller's frame. Formats follow the CUDA C++ Programming Guide,
- * "Formatted Output": flags, width, precision and size as in C, %s reads device memory, no %n.
+ * They run for each active lane in order of lanes, in the caller's frame. Formats follow the CUDA C++ Programming
+ * Guide, "Formatted Output": flags, width, precision and size as in C, %s reads device memory, no %n.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/call.h"
@@ -92,8 +92,12 @@ static int convert(struct text *t, struct arguments *a, char *spec, size_t lengt
         uint64_t v = argument(a, wide ? 8 : 4);
         bool is_signed = how == 'd' || how == 'i';
         if (!wide)
-            v = is_signed ? tiny ? (uint64_t)(int64_t)(int8_t)v : half ? (uint64_t)(int64_t)(int16_t)v : (uint64_t)(int64_t)(int32_t)v
-                          : tiny ? (uint8_t)v : half ? (uint16_t)v : (uint32_t)v;
+            v = is_signed ? tiny   ? (uint64_t)(int64_t)(int8_t)v
+                            : half ? (uint64_t)(int64_t)(int16_t)v
+                                   : (uint64_t)(int64_t)(int32_t)v
+                : tiny    ? (uint8_t)v
+                : half    ? (uint16_t)v
+                          : (uint32_t)v;
         snprintf(to, 4, "ll%c", how);
         n = snprintf(out, sizeof out, plain, (unsigned long long)v);
         break;
@@ -196,7 +200,8 @@ static void run_free(struct exec_warp *w, const struct exec_insn *i)
         unsigned lane = (unsigned)__builtin_ctz(m);
         uint64_t p = exec_call_argument(w, c, 0, lane);
         if (p && !exec_heap_give(w->block->grid->launch.heap, p)) {
-            exec_fault_address(w, i, CUDA_ERROR_LAUNCH_FAILED, "free() of an address that malloc() did not give", lane, p);
+            exec_fault_address(w, i, CUDA_ERROR_LAUNCH_FAILED, "free() of an address that malloc() did not give", lane,
+                               p);
             return;
         }
     }
@@ -214,8 +219,9 @@ static void run_assertfail(struct exec_warp *w, const struct exec_insn *i)
         device_string(w, lane, exec_call_argument(w, c, 1, lane), file, sizeof file);
         device_string(w, lane, exec_call_argument(w, c, 3, lane), function, sizeof function);
         fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", file,
-                (unsigned)exec_call_argument(w, c, 2, lane), function, at[0], at[1], at[2], w->special[EXEC_ROW_TID][lane],
-                w->special[EXEC_ROW_TID + 1][lane], w->special[EXEC_ROW_TID + 2][lane], message);
+                (unsigned)exec_call_argument(w, c, 2, lane), function, at[0], at[1], at[2],
+                w->special[EXEC_ROW_TID][lane], w->special[EXEC_ROW_TID + 1][lane], w->special[EXEC_ROW_TID + 2][lane],
+                message);
     }
     exec_fault(w, i, CUDA_ERROR_ASSERT, "assertion");
 }

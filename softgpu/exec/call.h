@@ -6,7 +6,8 @@
 
 #include "softgpu/exec/exec.h"
 
-/* One actual argument or result of a call: a .param variable in the caller's local memory, or a register or constant. */
+/* One actual argument or result of a call: a .param variable in the caller's local memory, or a register or
+   constant. */
 struct exec_value { exec_source row; uint32_t to, at, size; uint8_t bytes; bool in_row; };
 struct exec_call {
     uint32_t function;                /* index; UINT32_MAX: by pointer, in s[0] */
@@ -15,7 +16,8 @@ struct exec_call {
 };
 
 /* Bytes of a lane's local memory, which is in pieces of 16. */
-static inline void exec_local_read(const struct exec_warp *w, unsigned lane, uint32_t from, unsigned char *to, uint32_t size)
+static inline void exec_local_read(const struct exec_warp *w, unsigned lane, uint32_t from, unsigned char *to,
+                                   uint32_t size)
 {
     while (size) {
         uint32_t n = 16 - from % 16 < size ? 16 - from % 16 : size;
@@ -24,7 +26,8 @@ static inline void exec_local_read(const struct exec_warp *w, unsigned lane, uin
     }
 }
 
-static inline void exec_local_write(const struct exec_warp *w, unsigned lane, uint32_t to, const unsigned char *from, uint32_t size)
+static inline void exec_local_write(const struct exec_warp *w, unsigned lane, uint32_t to, const unsigned char *from,
+                                    uint32_t size)
 {
     while (size) {
         uint32_t n = 16 - to % 16 < size ? 16 - to % 16 : size;
@@ -34,7 +37,8 @@ static inline void exec_local_write(const struct exec_warp *w, unsigned lane, ui
 }
 
 /* Bytes of a result, from its byte `skip` on, to where the caller in frame f wants it. */
-static inline void exec_result_write(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *f, unsigned lane, uint32_t skip, const unsigned char *from, uint32_t size)
+static inline void exec_result_write(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *f,
+                                     unsigned lane, uint32_t skip, const unsigned char *from, uint32_t size)
 {
     if (!v->in_row) {
         exec_local_write(w, lane, f->local_base + v->at + skip, from, size);
@@ -47,7 +51,8 @@ static inline void exec_result_write(struct exec_warp *w, const struct exec_valu
     memcpy(to + skip, from, size);
 }
 
-uint64_t exec_call_argument(const struct exec_warp *, const struct exec_call *, uint32_t k, unsigned lane);     /* 0 where there is none */
+uint64_t exec_call_argument(const struct exec_warp *, const struct exec_call *, uint32_t k,
+                            unsigned lane); /* 0 where there is none */
 void exec_call_result(struct exec_warp *, const struct exec_call *, uint32_t k, unsigned lane, uint64_t value);
 
 #endif

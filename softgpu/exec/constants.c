@@ -58,7 +58,9 @@ const void *exec_kernel_constant(sg_kernel *k, uint64_t value, enum sg_cell cell
     struct constant_slot *s = &k->slots[slot_of(k, value, cell)];
     if (s->row)
         return s->row;
-    void *row = constant_room(k, cell == SG_CELL_128 ? 16 * SG_LANES : cell == SG_CELL_64 ? 8 * SG_LANES : 4 * SG_LANES);
+    void *row = constant_room(k, cell == SG_CELL_128  ? 16 * SG_LANES
+                                 : cell == SG_CELL_64 ? 8 * SG_LANES
+                                                      : 4 * SG_LANES);
     if (!row)
         return NULL;
     for (unsigned l = 0; l < SG_LANES; l++) {

@@ -1,4 +1,5 @@
-/* decode.c: a function of PTX into instructions: the frame's layout, the walk, labels. See decode.h. It stands above the op_*.c files. */
+/* decode.c: a function of PTX into instructions: the frame's layout, the walk, labels. See decode.h. It stands above
+   the op_*.c files. */
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/registers.h"
 
@@ -8,7 +9,10 @@
 
 static uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
 
-static uint32_t cell_bytes(enum ptx_type t) { return decode_cell(t) == SG_CELL_128 ? 16 : decode_cell(t) == SG_CELL_64 ? 8 : 4; }
+static uint32_t cell_bytes(enum ptx_type t)
+{
+    return decode_cell(t) == SG_CELL_128 ? 16 : decode_cell(t) == SG_CELL_64 ? 8 : 4;
+}
 
 /* Predicates first, then the rows, largest cells first. */
 static int layout_registers(struct exec_decoder *d)

@@ -54,7 +54,8 @@ uint64_t decode_immediate(const struct ptx_operand *, enum ptx_type);
 int decode_source(struct exec_decoder *, const struct ptx_operand *, enum ptx_type, exec_source *);
 int decode_constant(struct exec_decoder *, uint64_t value, enum sg_cell, exec_source *);
 /* The row of a destination register and the type that it was declared with; a sink gives a temporary. */
-int decode_destination(struct exec_decoder *, const struct ptx_operand *, enum ptx_type, uint32_t *row, enum ptx_type *declared);
+int decode_destination(struct exec_decoder *, const struct ptx_operand *, enum ptx_type, uint32_t *row,
+                       enum ptx_type *declared);
 int decode_predicate(struct exec_decoder *, const struct ptx_operand *, uint32_t *at, uint32_t *flip);
 int decode_predicate_destination(struct exec_decoder *, const struct ptx_operand *, uint32_t *at);
 /* Register of an operand, vector registers component by component. */
@@ -62,13 +63,15 @@ int decode_register(struct exec_decoder *, const struct ptx_operand *, uint32_t 
 /* [address] into insn's s[0], offset, flags and space. */
 int decode_memory(struct exec_decoder *, const struct ptx_operand *, enum ptx_space, struct exec_insn *);
 /* Where a variable lies: an address of its space; *frame: counted from the frame's local memory. */
-int decode_variable(struct exec_decoder *, uint8_t scope, uint32_t index, enum ptx_space *, uint64_t *address, bool *frame);
+int decode_variable(struct exec_decoder *, uint8_t scope, uint32_t index, enum ptx_space *, uint64_t *address,
+                    bool *frame);
 /* Elements of {…}, or the operand alone, or the components of a vector register. */
-uint32_t decode_elements(struct exec_decoder *, const struct ptx_operand *, const struct ptx_operand *out[], struct ptx_operand *scratch, uint32_t most);
+uint32_t decode_elements(struct exec_decoder *, const struct ptx_operand *, const struct ptx_operand *out[],
+                         struct ptx_operand *scratch, uint32_t most);
 
 /* decode tables of the op_*.c files' counterparts, ended by a NULL opcode */
-extern const struct decode_entry decode_data[], decode_memory_table[], decode_control[], decode_warp[], decode_barrier[], decode_atomic[],
-                                 decode_matrix[], decode_mbarrier_table[], decode_copy[], decode_texture_table[];
+extern const struct decode_entry decode_data[], decode_memory_table[], decode_control[], decode_warp[],
+    decode_barrier[], decode_atomic[], decode_matrix[], decode_mbarrier_table[], decode_copy[], decode_texture_table[];
 
 /* op_warp.c: bar.warp.sync; and what goes before an .aligned instruction of the whole warp */
 int decode_warp_barrier(struct exec_decoder *);

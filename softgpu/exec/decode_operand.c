@@ -60,12 +60,16 @@ int decode_register(struct exec_decoder *d, const struct ptx_operand *o, uint32_
     if (o->component > 0 && o->component < PTX_BYTE_0) {      /* parts of a register are the business of softgpu/alu */
         if ((unsigned)o->component >= r->vector)
             return decode_error(d, "%s has no such component", r->name);
-        *row += (uint32_t)o->component * SG_LANES * (uint32_t)(decode_cell(r->type) == SG_CELL_128 ? 16 : decode_cell(r->type) == SG_CELL_64 ? 8 : 4);
+        *row += (uint32_t)o->component * SG_LANES *
+                (uint32_t)(decode_cell(r->type) == SG_CELL_128  ? 16
+                           : decode_cell(r->type) == SG_CELL_64 ? 8
+                                                                : 4);
     }
     return 0;
 }
 
-int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum ptx_space *space, uint64_t *address, bool *frame)
+int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum ptx_space *space, uint64_t *address,
+                    bool *frame)
 {
     *frame = false;
     if (scope == PTX_SCOPE_MODULE) {
@@ -76,7 +80,8 @@ int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum 
             return *address == UINT64_MAX ? decode_error(d, "shared variable %s was not laid out", v->name) : 0;
         }
         if (v->space != PTX_SPACE_GLOBAL && v->space != PTX_SPACE_CONST)
-            return decode_error(d, "variable %s of module scope in a space other than global, const and shared", v->name);
+            return decode_error(d, "variable %s of module scope in a space other than global, const and shared",
+                                v->name);
         *address = d->kernel->program->address_of[index];
         return 0;
     }
@@ -88,7 +93,8 @@ int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum 
             return 0;
         }
         if (v->space != PTX_SPACE_LOCAL && v->space != PTX_SPACE_PARAM)
-            return decode_error(d, "variable %s inside a function in a space other than local, shared and param", v->name);
+            return decode_error(d, "variable %s inside a function in a space other than local, shared and param",
+                                v->name);
         *address = d->out->variable_offset[index];
         *frame = true;
         return 0;
@@ -103,7 +109,8 @@ int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum 
     return 0;
 }
 
-/* A variable's address as a value: for .param that is its generic address, so that ld.param [register] knows whose it is. */
+/* A variable's address as a value: for .param that is its generic address, so that ld.param [register] knows whose it
+   is. */
 static int variable_value(struct exec_decoder *d, const struct ptx_operand *o, exec_source *out)
 {
     enum ptx_space space;
@@ -150,7 +157,12 @@ static int fit(struct exec_decoder *d, enum ptx_type from, enum ptx_type to, exe
         return decode_error(d, "a register of type %s where %s is wanted", ptx_type_name(from), ptx_type_name(to));
     }
     uint32_t row = decode_temp(d);
-    struct exec_insn n = { .run = exec_run_alu_row, .alu = resize, .s = { *s }, .source_count = 1, .d = row, .cell = (uint8_t)decode_cell(to) };
+    struct exec_insn n = { .run = exec_run_alu_row,
+                           .alu = resize,
+                           .s = { *s },
+                           .source_count = 1,
+                           .d = row,
+                           .cell = (uint8_t)decode_cell(to) };
     *s = row | EXEC_BASE_FRAME;
     return decode_put(d, n);
 }
@@ -200,7 +212,8 @@ int decode_source(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_
     return fit(d, as_bits(from), as_bits(type), out);
 }
 
-int decode_destination(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_type type, uint32_t *row, enum ptx_type *declared)
+int decode_destination(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_type type, uint32_t *row,
+                       enum ptx_type *declared)
 {
     if (o->kind == PTX_OP_SINK) {
         *row = decode_temp(d);
@@ -237,7 +250,8 @@ int decode_predicate_destination(struct exec_decoder *d, const struct ptx_operan
     if (!o || o->kind == PTX_OP_SINK)
         return 0;
     uint32_t flip;
-    return o->kind == PTX_OP_REGISTER ? decode_predicate(d, o, at, &flip) : decode_error(d, "a predicate is wanted as destination");
+    return o->kind == PTX_OP_REGISTER ? decode_predicate(d, o, at, &flip)
+                                      : decode_error(d, "a predicate is wanted as destination");
 }
 
 int decode_memory(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_space space, struct exec_insn *n)
@@ -283,7 +297,8 @@ int decode_memory(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_
     return 0;
 }
 
-uint32_t decode_elements(struct exec_decoder *d, const struct ptx_operand *o, const struct ptx_operand *out[], struct ptx_operand *scratch, uint32_t most)
+uint32_t decode_elements(struct exec_decoder *d, const struct ptx_operand *o, const struct ptx_operand *out[],
+                         struct ptx_operand *scratch, uint32_t most)
 {
     if (o->kind == PTX_OP_VECTOR) {
         for (uint32_t i = 0; i < o->element_count && i < most; i++)

@@ -1,6 +1,6 @@
 /*
- * emit.c: what all files that decode share: errors, the modifiers of the instruction at hand, and appending what it becomes.
- * It stands below the op_*.c files.
+ * emit.c: what all files that decode share: errors, the modifiers of the instruction at hand, and appending what it
+ * becomes. It stands below the op_*.c files.
  */
 #include "softgpu/exec/decode.h"
 
@@ -25,7 +25,8 @@ int decode_error(struct exec_decoder *d, const char *format, ...)
     va_start(ap, format);
     vsnprintf(why, sizeof why, format, ap);
     va_end(ap);
-    snprintf(d->log, d->log_size, "%s, line %u: cannot execute '%s': %s", d->f->name, d->in ? d->in->line : 0, what, why);
+    snprintf(d->log, d->log_size, "%s, line %u: cannot execute '%s': %s", d->f->name, d->in ? d->in->line : 0, what,
+             why);
     return -1;
 }
 

@@ -19,7 +19,8 @@
 
 enum { RESIDENT_GRIDS = 128 };        /* of a device: CUDA's table for compute capability 7.5 and later */
 
-int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **out)
+int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos,
+                     sg_engine **out)
 {
     sg_engine *e = calloc(1, sizeof *e);
     if (!e)
@@ -31,7 +32,8 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
         threads = (unsigned)strtoul(wish, NULL, 10);
     if (!threads) {                   /* the cores that this process may use */
         cpu_set_t cores;
-        threads = sched_getaffinity(0, sizeof cores, &cores) ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) : (unsigned)CPU_COUNT(&cores);
+        threads = sched_getaffinity(0, sizeof cores, &cores) ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN)
+                                                             : (unsigned)CPU_COUNT(&cores);
     }
     e->thread_count = threads > 1024 ? 1024 : threads;
     e->chaos = chaos;
@@ -85,7 +87,8 @@ static struct exec_block *ready_take(sg_engine *e)
     return b;
 }
 
-static unsigned blocks_that_fit(const struct sg_limits *l, const struct exec_sm *sm, unsigned threads, unsigned registers, size_t shared)
+static unsigned blocks_that_fit(const struct sg_limits *l, const struct exec_sm *sm, unsigned threads,
+                                unsigned registers, size_t shared)
 {
     unsigned warps_threads = (threads + 31) / 32 * 32;
     unsigned n = l->max_blocks_per_sm - sm->blocks;
@@ -153,7 +156,8 @@ static unsigned room(const sg_engine *e, const sg_grid *g, unsigned sm)
     return blocks_that_fit(&e->limits, &e->sms[sm], g->threads_per_block, g->registers, g->shared_size);
 }
 
-/* As on hardware, the oldest RESIDENT_GRIDS only: so a program with thousands of grids does not make each step go through them. */
+/* As on hardware, the oldest RESIDENT_GRIDS only: so a program with thousands of grids does not make each step go
+   through them. */
 static void place_blocks(sg_engine *e)
 {
     FLYT_ASSERT_HELD(&e->lock);
@@ -321,9 +325,11 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
     g->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     g->shared_size = k->static_shared + launch->dynamic_shared;
     const struct exec_sm none = { 0 };
-    int result = !g->block_count || !g->threads_per_block || g->warps_per_block > EXEC_MAX_WARPS ? CUDA_ERROR_INVALID_VALUE
-               : !blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size)
-                     ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
+    int result = !g->block_count || !g->threads_per_block || g->warps_per_block > EXEC_MAX_WARPS
+                     ? CUDA_ERROR_INVALID_VALUE
+                 : !blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size)
+                     ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+                     : CUDA_SUCCESS;
     if (result) {
         free(g->params);
         free(g);

@@ -126,8 +126,8 @@ struct sg_kernel {
     size_t slot_count, slot_capacity;
     struct exec_owned { struct exec_owned *next; } *owned;
     pthread_mutex_t lock;             /* decoding of what is called by pointer */
-    /* Decodes such a function when it is first called; NULL: log says why not. A pointer, so that op_control.c stands below
-       the decoder. */
+    /* Decodes such a function when it is first called; NULL: log says why not. A pointer, so that op_control.c stands
+       below the decoder. */
     const struct exec_function *(*decode)(sg_kernel *, uint32_t index, char *log, size_t log_size);
 };
 
@@ -303,7 +303,10 @@ static inline unsigned char *exec_local(const struct exec_warp *w, unsigned lane
     return w->local + ((offset & ~UINT64_C(15)) * SG_LANES + lane * 16 + (offset & 15));
 }
 /* Where functions[index] is, as a pointer to it says. */
-static inline uint64_t exec_code_address(const sg_program *p, uint32_t index) { return p->code_base + (uint64_t)index * EXEC_CODE_STEP; }
+static inline uint64_t exec_code_address(const sg_program *p, uint32_t index)
+{
+    return p->code_base + (uint64_t)index * EXEC_CODE_STEP;
+}
 /* For one lane of a row whose cells are 32 or 64 bits wide. */
 static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
 {
@@ -312,10 +315,11 @@ static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
 
 /* Ends the grid with a CUresult. what: a few words for the log. */
 void exec_fault(struct exec_warp *, const struct exec_insn *, int error, const char *what);
-void exec_fault_address(struct exec_warp *, const struct exec_insn *, int error, const char *what, unsigned lane, uint64_t address);
+void exec_fault_address(struct exec_warp *, const struct exec_insn *, int error, const char *what, unsigned lane,
+                        uint64_t address);
 
-/* first: of lane 0, if contiguous, else of the first active one; all: every bit set in one; spread: in which they differ; most: the
-   largest, of local and shared only. */
+/* first: of lane 0, if contiguous, else of the first active one; all: every bit set in one; spread: in which they
+   differ; most: the largest, of local and shared only. */
 struct exec_shape { uint64_t first, all, spread, most; bool contiguous; };
 /* Vectors that row functions know: elements of that many bits by their number. */
 enum exec_vector_shape { EXEC_VECTOR_32X2, EXEC_VECTOR_32X4, EXEC_VECTOR_64X2, EXEC_VECTOR_OTHER };
@@ -334,7 +338,8 @@ struct exec_row_functions {
     /* Addresses of exec_local for offsets a[l] + offset of 32 bits; the largest and the union of the active ones. */
     void (*local)(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t base, uint32_t mask, struct exec_shape *);
     /* Shared memory: [0] rows of 32-bit, [1] of 64-bit cells. */
-    void (*shared[2])(uint64_t *at, const void *a, uint32_t offset, uint64_t base, uint32_t mask, uint32_t stride, struct exec_shape *);
+    void (*shared[2])(uint64_t *at, const void *a, uint32_t offset, uint64_t base, uint32_t mask, uint32_t stride,
+                      struct exec_shape *);
     void (*split16)(uint32_t *low, uint32_t *high, const uint32_t *from);
     void (*split32)(uint32_t *low, uint32_t *high, const uint64_t *from);
     void (*join16)(uint32_t *to, const uint32_t *low, const uint32_t *high);
@@ -350,7 +355,8 @@ struct exec_row_functions {
     /* Lanes at any addresses. */
     void (*gather32)(uint32_t *d, const uint64_t *at);
     void (*gather64)(uint64_t *d, const uint64_t *at);
-    uint32_t (*shuffle[4])(uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c);     /* up, down, bfly, idx */
+    uint32_t (*shuffle[4])(uint32_t *d, const uint32_t *a, const uint32_t *b,
+                           const uint32_t *c); /* up, down, bfly, idx */
     uint32_t (*differ)(const uint32_t *row, uint32_t value, uint32_t mask);
 };
 const struct exec_row_functions *exec_row_functions_best(void);
@@ -371,13 +377,14 @@ static inline void exec_blend(struct exec_warp *w, uint32_t d, unsigned cell, co
 }
 
 /* frame.c */
-struct exec_frame *exec_frame_push(struct exec_warp *, const struct exec_function *, struct exec_frame *parent, uint32_t lanes);
+struct exec_frame *exec_frame_push(struct exec_warp *, const struct exec_function *, struct exec_frame *parent,
+                                   uint32_t lanes);
 void exec_frame_leave(struct exec_warp *, struct exec_frame *, uint32_t lanes);   /* frees it when nobody is left */
 void exec_frames_reset(struct exec_warp *);
 void exec_frames_free(struct exec_warp *);
 
 /* warp.c */
-void exec_warp_init(struct exec_warp *, struct exec_block *, uint32_t index);        /* what all blocks of a grid share */
+void exec_warp_init(struct exec_warp *, struct exec_block *, uint32_t index); /* what all blocks of a grid share */
 void exec_warp_start(struct exec_warp *, uint32_t lanes);
 /* Runs groups until the budget is spent, none is runnable, the warp halts before a store or leaves a barrier last.
    Returns what it used of the budget, which may be more. */
@@ -408,14 +415,16 @@ void *exec_kernel_own(sg_kernel *, size_t size);            /* zeroed memory fre
 struct exec_function *exec_decode(sg_kernel *, uint32_t index, char *log, size_t log_size);
 void exec_function_free(struct exec_function *);
 
-/* address.c: makes host addresses of the active lanes' addresses in w->address. n: bytes of each access.
-   LANES: w->address[lane]; CONTIGUOUS: n bytes apart from w->address[0] for lane 0; ROW: so, and all 32 lanes' bytes may be
+/* address.c: makes host addresses of the active lanes' addresses in w->address. n: bytes of each access. LANES:
+   w->address[lane]; CONTIGUOUS: n bytes apart from w->address[0] for lane 0; ROW: so, and all 32 lanes' bytes may be
    touched, active or not (stores must not); UNIFORM: all at w->address[0]. */
 enum exec_found { EXEC_FOUND_NONE, EXEC_FOUND_LANES, EXEC_FOUND_UNIFORM, EXEC_FOUND_CONTIGUOUS, EXEC_FOUND_ROW };
 enum exec_found exec_address(struct exec_warp *, const struct exec_insn *, unsigned n, unsigned align, unsigned rights);
 static inline uintptr_t exec_found_address(const struct exec_warp *w, enum exec_found found, unsigned lane, unsigned n)
 {
-    return found == EXEC_FOUND_LANES ? w->address[lane] : found == EXEC_FOUND_UNIFORM ? w->address[0] : w->address[0] + (uint64_t)lane * n;
+    return found == EXEC_FOUND_LANES     ? w->address[lane]
+           : found == EXEC_FOUND_UNIFORM ? w->address[0]
+                                         : w->address[0] + (uint64_t)lane * n;
 }
 /* One lane, any generic address. NULL: not accessible. */
 void *exec_address_lane(struct exec_warp *, unsigned lane, uint64_t address, uint64_t n, unsigned rights);

@@ -1,6 +1,6 @@
 /*
- * exit.c: the end of threads. Lanes of the warp and warps of the block that waited for these threads may go on, so this file
- * calls those that let lanes meet (op_warp.c, op_barrier.c). warp.c and block.c stand below them.
+ * exit.c: the end of threads. Lanes of the warp and warps of the block that waited for these threads may go on, so this
+ * file calls those that let lanes meet (op_warp.c, op_barrier.c). warp.c and block.c stand below them.
  */
 #include "softgpu/exec/exec.h"
 

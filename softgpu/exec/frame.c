@@ -34,7 +34,8 @@ static void chunk_drop(struct exec_warp *w)
     free(c);
 }
 
-struct exec_frame *exec_frame_push(struct exec_warp *w, const struct exec_function *f, struct exec_frame *parent, uint32_t lanes)
+struct exec_frame *exec_frame_push(struct exec_warp *w, const struct exec_function *f, struct exec_frame *parent,
+                                   uint32_t lanes)
 {
     size_t need = FRAME_HEADER + ((size_t)f->rows_size + 63) / 64 * 64;
     struct exec_chunk *c = w->chunk;

@@ -1,6 +1,6 @@
 /*
- * handlers.c: handlers that instructions of several op_*.c files consist of, and those that operands become. They stand below
- * the files that decode.
+ * handlers.c: handlers that instructions of several op_*.c files consist of, and those that operands become. They stand
+ * below the files that decode.
  */
 #include "softgpu/exec/decode.h"
 

@@ -1,8 +1,8 @@
 /*
  * heap.c: malloc and free of kernels.
  *
- * Two bits for each 16 bytes: in use, and last of its allocation. They lie outside the heap, so a kernel that writes past
- * an allocation harms its own data only. The search goes on from where the last one ended, and once around.
+ * Two bits for each 16 bytes: in use, and last of its allocation. They lie outside the heap, so a kernel that writes
+ * past an allocation harms its own data only. The search goes on from where the last one ended, and once around.
  */
 #include "softgpu/exec/exec.h"
 

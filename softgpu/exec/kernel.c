@@ -1,8 +1,8 @@
 /*
  * kernel.c: programs and kernels: what a kernel can reach, where its shared variables lie.
  *
- * Functions are decoded per kernel, since a function's shared variables lie elsewhere in each kernel that calls it. What
- * can only be reached by pointer is laid out with the kernel but decoded when it is first called.
+ * Functions are decoded per kernel, since a function's shared variables lie elsewhere in each kernel that calls it.
+ * What can only be reached by pointer is laid out with the kernel but decoded when it is first called.
  */
 #include "softgpu/exec/exec.h"
 
@@ -265,7 +265,8 @@ static int decode_called(sg_kernel *k, uint32_t entry, uint32_t *work, bool *see
             return CUDA_ERROR_INVALID_PTX;
         const struct ptx_function *f = &m->functions[index];
         for (uint32_t i = 0; i < f->instruction_count; i++)
-            for (uint32_t o = 0; !strcmp(f->instructions[i].opcode, "call") && o < f->instructions[i].operand_count; o++) {
+            for (uint32_t o = 0; !strcmp(f->instructions[i].opcode, "call") && o < f->instructions[i].operand_count;
+                 o++) {
                 const struct ptx_operand *op = &f->instructions[i].operands[o];
                 if (op->kind == PTX_OP_FUNCTION && m->functions[op->index].defined && !seen[op->index]) {
                     seen[op->index] = true;
@@ -298,7 +299,8 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
     k->functions = calloc(m->function_count + 1u, sizeof *k->functions);
     k->function_shared = calloc(m->function_count + 1u, sizeof *k->function_shared);
     k->shared_offset = malloc((m->variable_count + 1u) * sizeof *k->shared_offset);
-    if (!state || !known || !seen || !r.function || !r.variable || !r.work || !k->functions || !k->function_shared || !k->shared_offset)
+    if (!state || !known || !seen || !r.function || !r.variable || !r.work || !k->functions || !k->function_shared ||
+        !k->shared_offset)
         goto out;
     memset(k->shared_offset, 0xff, (m->variable_count + 1u) * sizeof *k->shared_offset);
     reach_function(&r, index);
@@ -352,8 +354,11 @@ void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)
     const struct ptx_function *f = k->ptx;
     const struct sg_limits *l = &k->program->engine->limits;
     const struct exec_function *code = atomic_load_explicit(&k->functions[k->index], memory_order_acquire);
-    *info = (struct sg_kernel_info){ .function = f, .static_shared = k->static_shared, .local_bytes = k->local_static,
-                                     .ptx_version = k->program->module->target, .binary_version = l->cc_major * 10 + l->cc_minor };
+    *info = (struct sg_kernel_info){ .function = f,
+                                     .static_shared = k->static_shared,
+                                     .local_bytes = k->local_static,
+                                     .ptx_version = k->program->module->target,
+                                     .binary_version = l->cc_major * 10 + l->cc_minor };
     unsigned most = l->max_threads_per_block;
     for (int pass = 0; pass < 2; pass++) {
         const uint32_t *n = pass ? f->req_ntid : f->max_ntid;

@@ -73,7 +73,9 @@ int decode_arithmetic(struct exec_decoder *d)
     alu.predicate_source = alu.immediate_source = -1;
     if (sg_alu_find(in, &alu, why, sizeof why))
         return decode_error(d, "%s", why);
-    struct exec_insn n = { .run = exec_run_alu_row, .alu = alu.function, .offset = (int64_t)alu.immediate, .in = EXEC_PRED_FALSE };
+    struct exec_insn n = {
+        .run = exec_run_alu_row, .alu = alu.function, .offset = (int64_t)alu.immediate, .in = EXEC_PRED_FALSE
+    };
     if (!in->operand_count)
         return decode_error(d, "it has no operands");
     const struct ptx_operand *to = &in->operands[0];
@@ -142,10 +144,16 @@ int decode_arithmetic(struct exec_decoder *d)
         return decode_put_guarded(d, n);
     sg_alu_function *change = sg_alu_resize(alu.destination_type, declared);
     if (!change && decode_cell(alu.destination_type) != n.cell)
-        return decode_error(d, "a result of type %s in a register of type %s", ptx_type_name(alu.destination_type), ptx_type_name(declared));
+        return decode_error(d, "a result of type %s in a register of type %s", ptx_type_name(alu.destination_type),
+                            ptx_type_name(declared));
     if (!change)
         return decode_put_guarded(d, n);
-    struct exec_insn after = { .run = exec_run_alu_row, .alu = change, .source_count = 1, .d = n.d, .cell = (uint8_t)decode_cell(declared), .in = EXEC_PRED_FALSE };
+    struct exec_insn after = { .run = exec_run_alu_row,
+                               .alu = change,
+                               .source_count = 1,
+                               .d = n.d,
+                               .cell = (uint8_t)decode_cell(declared),
+                               .in = EXEC_PRED_FALSE };
     n.d = decode_temp(d);
     after.s[0] = n.d | EXEC_BASE_FRAME;
     return decode_put_guarded(d, n) || decode_put_guarded(d, after) ? -1 : 0;

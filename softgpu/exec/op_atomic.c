@@ -73,32 +73,32 @@ static uint64_t two(enum op op, enum ptx_type type, uint64_t a, uint64_t b, bool
 }
 
 /* One lane. Relaxed and stronger differ for the compiler only in constants, hence the macro. */
-#define ATOMIC(bits)                                                                                                            \
-    EXEC_RACY static uint##bits##_t atomic##bits(enum op op, enum ptx_type type, bool flush, void *at, uint##bits##_t b,        \
-                                                 uint##bits##_t c)                                                              \
-    {                                                                                                                           \
-        uint##bits##_t *p = at, old;                                                                                            \
-        bool real = type >= PTX_F16 && type <= PTX_F64;                                                                         \
-        if (!real)                                                                                                              \
-            switch (op) {                                                                                                       \
-            case ADD:  return __atomic_fetch_add(p, b, __ATOMIC_ACQ_REL);                                                       \
-            case AND:  return __atomic_fetch_and(p, b, __ATOMIC_ACQ_REL);                                                       \
-            case OR:   return __atomic_fetch_or(p, b, __ATOMIC_ACQ_REL);                                                        \
-            case XOR:  return __atomic_fetch_xor(p, b, __ATOMIC_ACQ_REL);                                                       \
-            default: break;                                                                                                     \
-            }                                                                                                                   \
-        if (op == EXCH)                                                                                                         \
-            return __atomic_exchange_n(p, b, __ATOMIC_ACQ_REL);                                                                 \
-        if (op == CAS) {                                                                                                        \
-            old = b;                                                                                                            \
-            __atomic_compare_exchange_n(p, &old, c, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);                                 \
-            return old;                                                                                                         \
-        }                                                                                                                       \
-        old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                                             \
-        while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)two(op, type, old, b, flush), true, __ATOMIC_ACQ_REL,      \
-                                            __ATOMIC_RELAXED))                                                                  \
-            ;                                                                                                                   \
-        return old;                                                                                                             \
+#define ATOMIC(bits)                                                                                     \
+    EXEC_RACY static uint##bits##_t atomic##bits(enum op op, enum ptx_type type, bool flush, void *at,   \
+                                                 uint##bits##_t b, uint##bits##_t c)                     \
+    {                                                                                                    \
+        uint##bits##_t *p = at, old;                                                                     \
+        bool real = type >= PTX_F16 && type <= PTX_F64;                                                  \
+        if (!real)                                                                                       \
+            switch (op) {                                                                                \
+            case ADD: return __atomic_fetch_add(p, b, __ATOMIC_ACQ_REL);                                 \
+            case AND: return __atomic_fetch_and(p, b, __ATOMIC_ACQ_REL);                                 \
+            case OR: return __atomic_fetch_or(p, b, __ATOMIC_ACQ_REL);                                   \
+            case XOR: return __atomic_fetch_xor(p, b, __ATOMIC_ACQ_REL);                                 \
+            default: break;                                                                              \
+            }                                                                                            \
+        if (op == EXCH)                                                                                  \
+            return __atomic_exchange_n(p, b, __ATOMIC_ACQ_REL);                                          \
+        if (op == CAS) {                                                                                 \
+            old = b;                                                                                     \
+            __atomic_compare_exchange_n(p, &old, c, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);          \
+            return old;                                                                                  \
+        }                                                                                                \
+        old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                      \
+        while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)two(op, type, old, b, flush), true, \
+                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))                         \
+            ;                                                                                            \
+        return old;                                                                                      \
     }
 ATOMIC(16)
 ATOMIC(32)
@@ -165,7 +165,8 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
             if (to)
                 ((uint64_t *)(void *)to)[l] = old;
         } else if (size == 4) {
-            uint32_t old = atomic32(op, type, flushes(w, i, at), at, ((const uint32_t *)b)[l], ((const uint32_t *)c)[l]);
+            uint32_t old =
+                atomic32(op, type, flushes(w, i, at), at, ((const uint32_t *)b)[l], ((const uint32_t *)c)[l]);
             if (to)
                 ((uint32_t *)(void *)to)[l] = old;
         } else {
@@ -274,7 +275,9 @@ static bool allowed(enum op op, enum ptx_type t)
     switch (op) {
     case ADD:  return real || ((size == 4 || size == 8) && t != PTX_B32 && t != PTX_B64);
     case MIN:
-    case MAX:  return t == PTX_F16 || t == PTX_F16X2 || t == PTX_BF16 || t == PTX_BF16X2 || (!real && (size == 4 || size == 8));
+    case MAX:
+        return t == PTX_F16 || t == PTX_F16X2 || t == PTX_BF16 || t == PTX_BF16X2 ||
+               (!real && (size == 4 || size == 8));
     case INC:
     case DEC:  return t == PTX_U32;
     case CAS:  return !real && (size == 2 || size == 4 || size == 8 || size == 16);
@@ -283,7 +286,8 @@ static bool allowed(enum op op, enum ptx_type t)
     }
 }
 
-static int decode_vector(struct exec_decoder *d, struct exec_insn n, const struct ptx_operand *to, const struct ptx_operand *from)
+static int decode_vector(struct exec_decoder *d, struct exec_insn n, const struct ptx_operand *to,
+                         const struct ptx_operand *from)
 {
     const struct ptx_operand *elements[8];
     struct ptx_operand scratch[8];
@@ -291,7 +295,8 @@ static int decode_vector(struct exec_decoder *d, struct exec_insn n, const struc
     struct atomic_vector *v = exec_kernel_own(d->kernel, sizeof *v);
     if (!v)
         return decode_error(d, "no host memory");
-    if (n.size > 4 || (n.kind != ADD && n.kind != MIN && n.kind != MAX) || decode_elements(d, from, elements, scratch, 8) != n.vector)
+    if (n.size > 4 || (n.kind != ADD && n.kind != MIN && n.kind != MAX) ||
+        decode_elements(d, from, elements, scratch, 8) != n.vector)
         return decode_error(d, "a vector of this kind");
     for (unsigned k = 0; k < n.vector; k++)
         if (decode_source(d, elements[k], (enum ptx_type)n.type, &v->from[k]))
@@ -357,7 +362,8 @@ static int decode_atom(struct exec_decoder *d)
         if (ptx_type_size(declared) != n.size)
             return decode_error(d, "a destination of type %s", ptx_type_name(declared));
     }
-    if (decode_source(d, &in->operands[at + 1], type, &n.s[1]) || (n.kind == CAS && decode_source(d, &in->operands[at + 2], type, &n.s[2])))
+    if (decode_source(d, &in->operands[at + 1], type, &n.s[1]) ||
+        (n.kind == CAS && decode_source(d, &in->operands[at + 2], type, &n.s[2])))
         return -1;
     if (n.size == 16)
         n.run = run_atomic128;

@@ -51,7 +51,8 @@ static void release(struct exec_block *b, uint32_t id)
                 for (uint32_t m = g->mask; m; m &= m - 1)
                     ((uint32_t *)(void *)(rows + n->d))[__builtin_ctz(m)] = r->ones;
             if (n->kind == AND || n->kind == OR) {
-                uint32_t *p = (uint32_t *)(void *)(rows + n->p), v = (n->kind == AND ? r->all : r->any) ? UINT32_MAX : 0;
+                uint32_t *p = (uint32_t *)(void *)(rows + n->p),
+                         v = (n->kind == AND ? r->all : r->any) ? UINT32_MAX : 0;
                 *p = (*p & ~g->mask) | (v & g->mask);
             }
         }
@@ -191,7 +192,10 @@ static void run_nanosleep(struct exec_warp *w, const struct exec_insn *i)
     exec_leave(w);
 }
 
-static int decode_nanosleep(struct exec_decoder *d) { return decode_put_control(d, (struct exec_insn){ .run = run_nanosleep }); }
+static int decode_nanosleep(struct exec_decoder *d)
+{
+    return decode_put_control(d, (struct exec_insn){ .run = run_nanosleep });
+}
 
 const struct decode_entry decode_barrier[] = {
     { "bar", decode_bar }, { "barrier", decode_bar }, { "membar", decode_fence }, { "fence", decode_fence },

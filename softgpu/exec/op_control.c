@@ -112,11 +112,13 @@ static int decode_brx(struct exec_decoder *d)
 /* --- calls --- */
 
 /* An argument into the callee's local memory at `to`. */
-static void pass(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, unsigned lane, uint32_t to, uint64_t formal)
+static void pass(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, unsigned lane,
+                 uint32_t to, uint64_t formal)
 {
     uint32_t size = formal < v->size ? (uint32_t)formal : v->size;
     if (v->in_row) {
-        exec_local_write(w, lane, to, (const unsigned char *)exec_row(w, v->row) + lane * (v->bytes < 4 ? 4u : v->bytes), size);
+        exec_local_write(w, lane, to,
+                         (const unsigned char *)exec_row(w, v->row) + lane * (v->bytes < 4 ? 4u : v->bytes), size);
         return;
     }
     for (uint32_t from = caller->local_base + v->at; size;) {
@@ -129,7 +131,8 @@ static void pass(const struct exec_warp *w, const struct exec_value *v, const st
 }
 
 /* A result out of the callee's local memory at `from`. */
-static void give_back(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, unsigned lane, uint32_t from, uint64_t formal)
+static void give_back(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, unsigned lane,
+                      uint32_t from, uint64_t formal)
 {
     uint32_t size = formal < v->size ? (uint32_t)formal : v->size;
     for (uint32_t at = 0; at < size;) {
@@ -193,7 +196,8 @@ static void run_call_pointer(struct exec_warp *w, const struct exec_insn *i)
     uint64_t offset = to[__builtin_ctz(w->mask)] - k->program->code_base, index = offset / EXEC_CODE_STEP;
     char log[512];
     const struct ptx_module *m = k->program->module;
-    if (offset % EXEC_CODE_STEP || index >= m->function_count || !m->functions[index].defined || m->functions[index].is_entry) {
+    if (offset % EXEC_CODE_STEP || index >= m->function_count || !m->functions[index].defined ||
+        m->functions[index].is_entry) {
         exec_fault_address(w, i, CUDA_ERROR_INVALID_PC, "call through a pointer that is no function of this module",
                            (unsigned)__builtin_ctz(w->mask), to[__builtin_ctz(w->mask)]);
         return;
@@ -230,7 +234,8 @@ void exec_run_return(struct exec_warp *w, const struct exec_insn *i)
     exec_jump(w, to);
 }
 
-static int decode_value(struct exec_decoder *d, const struct ptx_operand *o, const struct ptx_variable *formal, bool result, struct exec_value *v)
+static int decode_value(struct exec_decoder *d, const struct ptx_operand *o, const struct ptx_variable *formal,
+                        bool result, struct exec_value *v)
 {
     if (o->kind == PTX_OP_VARIABLE) {
         enum ptx_space space;
@@ -265,8 +270,9 @@ static int decode_value(struct exec_decoder *d, const struct ptx_operand *o, con
     return 0;
 }
 
-static struct exec_value *decode_values(struct exec_decoder *d, const struct ptx_operand *list, const struct ptx_variable *formals,
-                                        uint32_t formal_count, bool result, uint32_t *count)
+static struct exec_value *decode_values(struct exec_decoder *d, const struct ptx_operand *list,
+                                        const struct ptx_variable *formals, uint32_t formal_count, bool result,
+                                        uint32_t *count)
 {
     *count = list ? list->element_count : 0;
     struct exec_value *v = exec_kernel_own(d->kernel, (*count + 1u) * sizeof *v);
@@ -329,9 +335,15 @@ static void run_exit(struct exec_warp *w, const struct exec_insn *i)
     (void)i;
     exec_warp_exit(w);
 }
-static void run_trap(struct exec_warp *w, const struct exec_insn *i) { exec_fault(w, i, CUDA_ERROR_LAUNCH_FAILED, "trap"); }
+static void run_trap(struct exec_warp *w, const struct exec_insn *i)
+{
+    exec_fault(w, i, CUDA_ERROR_LAUNCH_FAILED, "trap");
+}
 
-static int decode_ret(struct exec_decoder *d) { return decode_put_control(d, (struct exec_insn){ .run = exec_run_return }); }
+static int decode_ret(struct exec_decoder *d)
+{
+    return decode_put_control(d, (struct exec_insn){ .run = exec_run_return });
+}
 static int decode_exit(struct exec_decoder *d) { return decode_put_control(d, (struct exec_insn){ .run = run_exit }); }
 static int decode_trap(struct exec_decoder *d) { return decode_put_control(d, (struct exec_insn){ .run = run_trap }); }
 
@@ -408,8 +420,14 @@ static int decode_stack(struct exec_decoder *d)
     return decode_source(d, &d->in->operands[0], PTX_B64, &n.s[0]) ? -1 : decode_put_guarded(d, n);
 }
 
-const struct decode_entry decode_control[] = {
-    { "bra", decode_bra }, { "brx", decode_brx }, { "call", decode_call }, { "ret", decode_ret }, { "exit", decode_exit },
-    { "trap", decode_trap }, { "brkpt", decode_trap }, { "alloca", decode_alloca }, { "stacksave", decode_stack },
-    { "stackrestore", decode_stack }, { NULL, NULL }
-};
+const struct decode_entry decode_control[] = { { "bra", decode_bra },
+                                               { "brx", decode_brx },
+                                               { "call", decode_call },
+                                               { "ret", decode_ret },
+                                               { "exit", decode_exit },
+                                               { "trap", decode_trap },
+                                               { "brkpt", decode_trap },
+                                               { "alloca", decode_alloca },
+                                               { "stacksave", decode_stack },
+                                               { "stackrestore", decode_stack },
+                                               { NULL, NULL } };

@@ -110,7 +110,8 @@ static int decode_bulk(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "prefetch"))
         return 0;
-    if (decode_has(d, "tensor") || decode_has(d, "cp_mask") || decode_has(d, "multicast::cluster") || in->operand_count < 3)
+    if (decode_has(d, "tensor") || decode_has(d, "cp_mask") || decode_has(d, "multicast::cluster") ||
+        in->operand_count < 3)
         return decode_error(d, "tensors, masks and several destinations");
     struct bulk *b = exec_kernel_own(d->kernel, sizeof *b);
     if (!b)
@@ -165,7 +166,8 @@ static int decode_cp(struct exec_decoder *d)
     n.size = (uint8_t)size;
     n.extra = from;
     from->line = in->line;
-    if (decode_memory(d, &in->operands[0], PTX_SPACE_SHARED, &n) || decode_memory(d, &in->operands[1], PTX_SPACE_GLOBAL, from))
+    if (decode_memory(d, &in->operands[0], PTX_SPACE_SHARED, &n) ||
+        decode_memory(d, &in->operands[1], PTX_SPACE_GLOBAL, from))
         return -1;
     if (in->operand_count > 3 && !decode_has(d, "L2::cache_hint")) {
         const struct ptx_operand *o = &in->operands[3];
@@ -184,7 +186,8 @@ static int decode_policy(struct exec_decoder *d)
 {
     enum ptx_type declared;
     struct exec_insn n = { .run = exec_run_copy64, .source_count = 1 };
-    if (!d->in->operand_count || decode_destination(d, &d->in->operands[0], PTX_B64, &n.d, &declared) || ptx_type_size(declared) != 8)
+    if (!d->in->operand_count || decode_destination(d, &d->in->operands[0], PTX_B64, &n.d, &declared) ||
+        ptx_type_size(declared) != 8)
         return decode_error(d, "operands");
     return decode_constant(d, 0, SG_CELL_64, &n.s[0]) || decode_put_guarded(d, n) ? -1 : 0;
 }

@@ -5,7 +5,9 @@
 
 static exec_handler *copy_of(enum ptx_type t)
 {
-    return decode_cell(t) == SG_CELL_128 ? exec_run_copy128 : decode_cell(t) == SG_CELL_64 ? exec_run_copy64 : exec_run_copy32;
+    return decode_cell(t) == SG_CELL_128  ? exec_run_copy128
+           : decode_cell(t) == SG_CELL_64 ? exec_run_copy64
+                                          : exec_run_copy32;
 }
 
 /* --- predicates --- */
@@ -14,7 +16,11 @@ enum { PRED_MOV, PRED_AND, PRED_OR, PRED_XOR };
 static void run_pred(struct exec_warp *w, const struct exec_insn *i)
 {
     uint32_t a = *exec_pred(w, i->in) ^ i->in_flip, b = *exec_pred(w, i->q) ^ i->cost;
-    exec_pred_write(w, i->p, i->kind == PRED_AND ? a & b : i->kind == PRED_OR ? a | b : i->kind == PRED_XOR ? a ^ b : a);
+    exec_pred_write(w, i->p,
+                    i->kind == PRED_AND   ? a & b
+                    : i->kind == PRED_OR  ? a | b
+                    : i->kind == PRED_XOR ? a ^ b
+                                          : a);
 }
 
 static int decode_pred_logic(struct exec_decoder *d)
@@ -24,10 +30,14 @@ static int decode_pred_logic(struct exec_decoder *d)
         return decode_arithmetic(d);
     bool not = !strcmp(in->opcode, "not"), mov = !strcmp(in->opcode, "mov");
     struct exec_insn n = { .run = run_pred };
-    n.kind = !strcmp(in->opcode, "and") ? PRED_AND : !strcmp(in->opcode, "or") ? PRED_OR : !strcmp(in->opcode, "xor") ? PRED_XOR : PRED_MOV;
+    n.kind = !strcmp(in->opcode, "and")   ? PRED_AND
+             : !strcmp(in->opcode, "or")  ? PRED_OR
+             : !strcmp(in->opcode, "xor") ? PRED_XOR
+                                          : PRED_MOV;
     if (in->operand_count != (not || mov ? 2 : 3))
         return decode_error(d, "%u operands", in->operand_count);
-    if (decode_predicate_destination(d, &in->operands[0], &n.p) || decode_predicate(d, &in->operands[1], &n.in, &n.in_flip))
+    if (decode_predicate_destination(d, &in->operands[0], &n.p) ||
+        decode_predicate(d, &in->operands[1], &n.in, &n.in_flip))
         return -1;
     if (not)
         n.in_flip = ~n.in_flip;
@@ -137,7 +147,11 @@ static int decode_pack(struct exec_decoder *d, enum ptx_type type, bool unpack)
     p->size = size / n;
     enum ptx_type piece = bits_of(p->size), declared;
     bool halves = n == 2 && (size == 4 || size == 8);
-    struct exec_insn insn = { .run = unpack ? halves ? run_split : run_unpack : halves ? run_join : run_pack, .extra = p, .size = (uint8_t)size };
+    struct exec_insn insn = { .run = unpack   ? halves ? run_split : run_unpack
+                                     : halves ? run_join
+                                              : run_pack,
+                              .extra = p,
+                              .size = (uint8_t)size };
     for (uint32_t k = 0; k < n; k++) {
         if (!unpack) {
             if (decode_source(d, elements[k], piece, &p->rows[k]))
@@ -148,7 +162,8 @@ static int decode_pack(struct exec_decoder *d, enum ptx_type type, bool unpack)
             if (decode_destination(d, elements[k], piece, &p->to[k], &declared))
                 return -1;
             if (ptx_type_size(declared) != p->size)
-                return decode_error(d, "a piece of %u bytes into a register of type %s", p->size, ptx_type_name(declared));
+                return decode_error(d, "a piece of %u bytes into a register of type %s", p->size,
+                                    ptx_type_name(declared));
         }
     }
     if (unpack ? decode_source(d, &d->in->operands[1], type, &insn.s[0])
@@ -193,7 +208,8 @@ static int decode_mov(struct exec_decoder *d)
     if (nd > 1)
         return decode_pack(d, type, true);
     struct exec_insn n = { .source_count = 1 };
-    if (decode_destination(d, &in->operands[0], type, &n.d, &declared) || decode_source(d, &in->operands[1], declared, &n.s[0]))
+    if (decode_destination(d, &in->operands[0], type, &n.d, &declared) ||
+        decode_source(d, &in->operands[1], declared, &n.s[0]))
         return -1;
     n.run = copy_of(declared);
     return decode_put_guarded(d, n);
@@ -204,7 +220,8 @@ static int decode_mov(struct exec_decoder *d)
 static void run_cvta(struct exec_warp *w, const struct exec_insn *i)
 {
     const uint64_t *from = exec_row(w, i->s[0]);
-    uint64_t *to = (uint64_t *)(void *)(w->rows + i->d), base = (uint64_t)i->offset, keep = i->kind ? UINT32_MAX : UINT64_MAX;
+    uint64_t *to = (uint64_t *)(void *)(w->rows + i->d), base = (uint64_t)i->offset,
+             keep = i->kind ? UINT32_MAX : UINT64_MAX;
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
         to[l] = (from[l] & keep) | base;
@@ -232,7 +249,8 @@ static int decode_cvta(struct exec_decoder *d)
     if (space == PTX_SPACE_SHARED || space == PTX_SPACE_LOCAL) {
         n.run = run_cvta;
         n.kind = 1;
-        n.offset = to ? 0 : (int64_t)EXEC_WINDOW_BASE(space == PTX_SPACE_SHARED ? EXEC_WINDOW_SHARED : EXEC_WINDOW_LOCAL);
+        n.offset =
+            to ? 0 : (int64_t)EXEC_WINDOW_BASE(space == PTX_SPACE_SHARED ? EXEC_WINDOW_SHARED : EXEC_WINDOW_LOCAL);
     }
     return decode_put_guarded(d, n);
 }
@@ -262,7 +280,8 @@ static int decode_isspacep(struct exec_decoder *d)
     struct exec_insn n = { .run = run_isspacep, .space = (uint8_t)decode_space(d, &given) };
     if (!given || d->in->operand_count != 2)
         return decode_error(d, "no space given");
-    if (decode_predicate_destination(d, &d->in->operands[0], &n.p) || decode_source(d, &d->in->operands[1], PTX_B64, &n.s[0]))
+    if (decode_predicate_destination(d, &d->in->operands[0], &n.p) ||
+        decode_source(d, &d->in->operands[1], PTX_B64, &n.s[0]))
         return -1;
     return decode_put_guarded(d, n);
 }
@@ -279,7 +298,8 @@ static int decode_mapa(struct exec_decoder *d)
         type = PTX_B32;
     if (decode_destination(d, &d->in->operands[0], type, &n.d, &declared))
         return -1;
-    if (rank ? decode_constant(d, 0, decode_cell(declared), &n.s[0]) : decode_source(d, &d->in->operands[1], declared, &n.s[0]))
+    if (rank ? decode_constant(d, 0, decode_cell(declared), &n.s[0])
+             : decode_source(d, &d->in->operands[1], declared, &n.s[0]))
         return -1;
     n.run = copy_of(declared);
     return decode_put_guarded(d, n);
@@ -287,12 +307,21 @@ static int decode_mapa(struct exec_decoder *d)
 
 static int decode_nothing(struct exec_decoder *d) { (void)d; return 0; }
 
-const struct decode_entry decode_data[] = {
-    { "mov", decode_mov }, { "and", decode_pred_logic }, { "or", decode_pred_logic }, { "xor", decode_pred_logic },
-    { "not", decode_pred_logic }, { "cvta", decode_cvta }, { "isspacep", decode_isspacep }, { "mapa", decode_mapa },
-    { "getctarank", decode_mapa },
-    /* hints, which may be ignored */
-    { "prefetch", decode_nothing }, { "prefetchu", decode_nothing }, { "discard", decode_nothing }, { "applypriority", decode_nothing },
-    { "griddepcontrol", decode_nothing }, { "setmaxnreg", decode_nothing }, { "pmevent", decode_nothing },
-    { NULL, NULL }
-};
+const struct decode_entry decode_data[] = { { "mov", decode_mov },
+                                            { "and", decode_pred_logic },
+                                            { "or", decode_pred_logic },
+                                            { "xor", decode_pred_logic },
+                                            { "not", decode_pred_logic },
+                                            { "cvta", decode_cvta },
+                                            { "isspacep", decode_isspacep },
+                                            { "mapa", decode_mapa },
+                                            { "getctarank", decode_mapa },
+                                            /* hints, which may be ignored */
+                                            { "prefetch", decode_nothing },
+                                            { "prefetchu", decode_nothing },
+                                            { "discard", decode_nothing },
+                                            { "applypriority", decode_nothing },
+                                            { "griddepcontrol", decode_nothing },
+                                            { "setmaxnreg", decode_nothing },
+                                            { "pmevent", decode_nothing },
+                                            { NULL, NULL } };

@@ -1,9 +1,9 @@
 /*
  * op_matrix.c: matrices that a warp holds together: mma, wmma, ldmatrix, stmatrix, movmatrix.
  *
- * Which element of a matrix lies in which lane, register and part of it is a table made when the instruction is decoded:
- * for mma as the PTX ISA draws it, for wmma (whose layout is nobody's business) in order. Execution takes A, B and C
- * apart by the tables, multiplies, and puts D together. Products of f16, bf16, tf32 and fp8 are exact in f32 and
+ * Which element of a matrix lies in which lane, register and part of it is a table made when the instruction is
+ * decoded: for mma as the PTX ISA draws it, for wmma (whose layout is nobody's business) in order. Execution takes A, B
+ * and C apart by the tables, multiplies, and puts D together. Products of f16, bf16, tf32 and fp8 are exact in f32 and
  * are added in f32 in order of k; hardware's order and rounding are not specified.
  */
 #include "softgpu/exec/access.h"
@@ -18,11 +18,13 @@
 #include "softgpu/memory.h"
 
 enum element { E_NONE, E_F16, E_BF16, E_TF32, E_F32, E_F64, E_S8, E_U8, E_S4, E_U4, E_B1, E_S32, E_E4M3, E_E5M2 };
-static const struct { const char *name; uint8_t bits, integer, is_signed; } elements[] = {
-    [E_NONE] = { "", 0, 0, 0 }, [E_F16] = { "f16", 16, 0, 1 }, [E_BF16] = { "bf16", 16, 0, 1 }, [E_TF32] = { "tf32", 32, 0, 1 },
-    [E_F32] = { "f32", 32, 0, 1 }, [E_F64] = { "f64", 64, 0, 1 }, [E_S8] = { "s8", 8, 1, 1 }, [E_U8] = { "u8", 8, 1, 0 },
-    [E_S4] = { "s4", 4, 1, 1 }, [E_U4] = { "u4", 4, 1, 0 }, [E_B1] = { "b1", 1, 1, 0 }, [E_S32] = { "s32", 32, 1, 1 },
-    [E_E4M3] = { "e4m3", 8, 0, 1 }, [E_E5M2] = { "e5m2", 8, 0, 1 },
+static const struct { const char *name; uint8_t bits, integer, is_signed;
+} elements[] = {
+    [E_NONE] = { "", 0, 0, 0 },      [E_F16] = { "f16", 16, 0, 1 },  [E_BF16] = { "bf16", 16, 0, 1 },
+    [E_TF32] = { "tf32", 32, 0, 1 }, [E_F32] = { "f32", 32, 0, 1 },  [E_F64] = { "f64", 64, 0, 1 },
+    [E_S8] = { "s8", 8, 1, 1 },      [E_U8] = { "u8", 8, 1, 0 },     [E_S4] = { "s4", 4, 1, 1 },
+    [E_U4] = { "u4", 4, 1, 0 },      [E_B1] = { "b1", 1, 1, 0 },     [E_S32] = { "s32", 32, 1, 1 },
+    [E_E4M3] = { "e4m3", 8, 0, 1 },  [E_E5M2] = { "e5m2", 8, 0, 1 },
 };
 enum { MOST_REGISTERS = 8, MOST_INNER = 256 };
 
@@ -202,7 +204,8 @@ static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
             uint64_t address = base + bytes * (t->by_column ? column * stride + row : row * stride + column), value = 0;
             unsigned char *p = exec_address_lane(w, l, address, bytes, store ? SG_WRITE : SG_READ);
             if (!p || address % bytes) {
-                exec_fault_address(w, i, p ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS, "address of a matrix", l, address);
+                exec_fault_address(w, i, p ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS,
+                                   "address of a matrix", l, address);
                 return;
             }
             if (store) {
@@ -293,8 +296,8 @@ static unsigned types_of(const struct exec_decoder *d, enum element types[4])
 }
 
 /* which: 'a', 'b' or 'c' (and d). */
-static int part_init(struct exec_decoder *d, struct part *p, char which, const struct matrix *x, enum element type, const struct ptx_operand *o,
-                     bool destination, bool wmma)
+static int part_init(struct exec_decoder *d, struct part *p, char which, const struct matrix *x, enum element type,
+                     const struct ptx_operand *o, bool destination, bool wmma)
 {
     const struct ptx_operand *list[MOST_REGISTERS];
     struct ptx_operand scratch[MOST_REGISTERS];
@@ -308,7 +311,8 @@ static int part_init(struct exec_decoder *d, struct part *p, char which, const s
     unsigned per = p->wide ? 1 : 32 / bits;
     p->per_lane = count * per;
     unsigned rows = which == 'b' ? x->k : x->m, columns = which == 'a' ? x->k : x->n, total = rows * columns;
-    if (p->per_lane * SG_LANES != total && !(wmma && p->per_lane * SG_LANES > total && p->per_lane * SG_LANES % total == 0))
+    if (p->per_lane * SG_LANES != total &&
+        !(wmma && p->per_lane * SG_LANES > total && p->per_lane * SG_LANES % total == 0))
         return decode_error(d, "%u registers for a matrix of %u by %u", count, rows, columns);
     p->place = exec_kernel_own(d->kernel, p->per_lane * SG_LANES * sizeof *p->place);
     if (!p->place)
@@ -335,7 +339,8 @@ static int part_init(struct exec_decoder *d, struct part *p, char which, const s
         }
     for (uint32_t k = 0; k < count; k++) {
         enum ptx_type want = p->wide ? PTX_B64 : PTX_B32, declared;
-        if (destination ? decode_destination(d, list[k], want, &p->to[k], &declared) : decode_source(d, list[k], want, &p->from[k]))
+        if (destination ? decode_destination(d, list[k], want, &p->to[k], &declared)
+                        : decode_source(d, list[k], want, &p->from[k]))
             return -1;
         if (destination && ptx_type_size(declared) != ptx_type_size(want))
             return decode_error(d, "a register of type %s", ptx_type_name(declared));
@@ -359,8 +364,8 @@ static int decode_multiply(struct exec_decoder *d, bool wmma)
     if (!shape_of(d, &x->m, &x->n, &x->k) || in->operand_count != 4)
         return decode_error(d, "shape or operands");
     for (uint32_t i = 0; i < in->modifier_count; i++)
-        if (!strcmp(in->modifiers[i], "sp") || !strncmp(in->modifiers[i], "sp::", 4) || !strncmp(in->modifiers[i], "kind::", 6) ||
-            !strcmp(in->modifiers[i], "block_scale"))
+        if (!strcmp(in->modifiers[i], "sp") || !strncmp(in->modifiers[i], "sp::", 4) ||
+            !strncmp(in->modifiers[i], "kind::", 6) || !strcmp(in->modifiers[i], "block_scale"))
             return decode_error(d, "sparse and block-scaled matrices");
     if (wmma && count == 2) {                         /* .dtype.ctype of f16 */
         types[3] = types[1];
@@ -374,11 +379,14 @@ static int decode_multiply(struct exec_decoder *d, bool wmma)
     x->clamp = decode_has(d, "satfinite");
     x->xor_popc = decode_has(d, "xor");
     bool integer = elements[types[1]].integer;
-    if (elements[types[2]].integer != integer || elements[types[0]].integer != integer || elements[types[3]].integer != integer ||
-        (types[1] == E_F64) != (types[0] == E_F64) || (x->m > 16 && types[1] == E_F64) || x->m * x->k > 32 * MOST_INNER)
+    if (elements[types[2]].integer != integer || elements[types[0]].integer != integer ||
+        elements[types[3]].integer != integer || (types[1] == E_F64) != (types[0] == E_F64) ||
+        (x->m > 16 && types[1] == E_F64) || x->m * x->k > 32 * MOST_INNER)
         return decode_error(d, "types of its matrices");
-    if (part_init(d, &x->d, 'c', x, types[0], &in->operands[0], true, wmma) || part_init(d, &x->a, 'a', x, types[1], &in->operands[1], false, wmma) ||
-        part_init(d, &x->b, 'b', x, types[2], &in->operands[2], false, wmma) || part_init(d, &x->c, 'c', x, types[3], &in->operands[3], false, wmma))
+    if (part_init(d, &x->d, 'c', x, types[0], &in->operands[0], true, wmma) ||
+        part_init(d, &x->a, 'a', x, types[1], &in->operands[1], false, wmma) ||
+        part_init(d, &x->b, 'b', x, types[2], &in->operands[2], false, wmma) ||
+        part_init(d, &x->c, 'c', x, types[3], &in->operands[3], false, wmma))
         return -1;
     return put_whole(d, (struct exec_insn){ .run = run_multiply, .extra = x });
 }
@@ -428,10 +436,13 @@ static int decode_tiles(struct exec_decoder *d)
     struct ptx_operand scratch[4];
     if (decode_elements(d, &in->operands[store ? 1 : 0], list, scratch, 4) != t->count)
         return decode_error(d, "registers for %u matrices", t->count);
-    struct exec_insn n = { .run = run_tiles, .kind = (uint8_t)((store ? 1 : 0) | (decode_has(d, "trans") ? 2 : 0)), .extra = t };
+    struct exec_insn n = { .run = run_tiles,
+                           .kind = (uint8_t)((store ? 1 : 0) | (decode_has(d, "trans") ? 2 : 0)),
+                           .extra = t };
     for (unsigned k = 0; k < t->count; k++) {
         enum ptx_type declared = PTX_B32;
-        if (store ? decode_source(d, list[k], PTX_B32, &t->from[k]) : decode_destination(d, list[k], PTX_B32, &t->to[k], &declared))
+        if (store ? decode_source(d, list[k], PTX_B32, &t->from[k])
+                  : decode_destination(d, list[k], PTX_B32, &t->to[k], &declared))
             return -1;
         if (ptx_type_size(declared) != 4)
             return decode_error(d, "a register of type %s", ptx_type_name(declared));

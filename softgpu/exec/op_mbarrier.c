@@ -1,10 +1,10 @@
 /*
  * op_mbarrier.c: mbarrier objects in shared memory.
  *
- * The 64 bits are opaque to programs. Here: arrivals still missing in this phase, arrivals that each phase expects, bytes
- * that are still to come (tx), and the phase's parity. A phase ends when nothing is missing and nothing is to come.
- * Shared memory belongs to one block that one host thread runs at a time, so plain accesses do.
- * Follows: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+ * The 64 bits are opaque to programs. Here: arrivals still missing in this phase, arrivals that each phase expects,
+ * bytes that are still to come (tx), and the phase's parity. A phase ends when nothing is missing and nothing is to
+ * come. Shared memory belongs to one block that one host thread runs at a time, so plain accesses do. Follows: PTX ISA,
+ * "Parallel Synchronization and Communication Instructions: mbarrier".
  */
 #include "softgpu/exec/decode.h"
 
@@ -100,9 +100,16 @@ static int destination(struct exec_decoder *d, enum ptx_type type, uint32_t *row
 
 static int decode_mbarrier(struct exec_decoder *d)
 {
-    static const struct { const char *name; uint8_t op; } names[] = {
-        { "init", INIT }, { "inval", INVAL }, { "arrive", ARRIVE }, { "arrive_drop", ARRIVE_DROP }, { "expect_tx", EXPECT_TX },
-        { "complete_tx", COMPLETE_TX }, { "test_wait", WAIT_STATE }, { "try_wait", WAIT_STATE }, { "pending_count", PENDING_COUNT } };
+    static const struct { const char *name; uint8_t op;
+    } names[] = { { "init", INIT },
+                  { "inval", INVAL },
+                  { "arrive", ARRIVE },
+                  { "arrive_drop", ARRIVE_DROP },
+                  { "expect_tx", EXPECT_TX },
+                  { "complete_tx", COMPLETE_TX },
+                  { "test_wait", WAIT_STATE },
+                  { "try_wait", WAIT_STATE },
+                  { "pending_count", PENDING_COUNT } };
     const struct ptx_instruction *in = d->in;
     struct exec_insn n = { .run = run_mbarrier, .kind = 255, .d = UINT32_MAX };
     for (size_t k = 0; in->modifier_count && k < sizeof names / sizeof *names; k++)
@@ -116,8 +123,10 @@ static int decode_mbarrier(struct exec_decoder *d)
             return decode_error(d, "operands");
         return decode_source(d, &in->operands[1], PTX_B64, &n.s[0]) ? -1 : decode_put_guarded(d, n);
     }
-    bool arrives = n.kind == ARRIVE || n.kind == ARRIVE_DROP, waits = n.kind == WAIT_STATE, tx = arrives && decode_has(d, "expect_tx");
-    uint32_t at = waits || (arrives && in->operands[0].kind != PTX_OP_MEMORY);      /* arrive on a cluster's gives no state */
+    bool arrives = n.kind == ARRIVE || n.kind == ARRIVE_DROP, waits = n.kind == WAIT_STATE,
+         tx = arrives && decode_has(d, "expect_tx");
+    uint32_t at =
+        waits || (arrives && in->operands[0].kind != PTX_OP_MEMORY); /* arrive on a cluster's gives no state */
     if (in->operand_count <= at)
         return decode_error(d, "operands");
     if (at && (waits ? decode_predicate_destination(d, &in->operands[0], &n.p) : destination(d, PTX_B64, &n.d)))
@@ -135,8 +144,8 @@ static int decode_mbarrier(struct exec_decoder *d)
     return decode_put_guarded(d, n);
 }
 
-/* cp.async.mbarrier.arrive: all copies so far are complete, so it is an arrival (.noinc) or, with the increment that it makes
-   first, nothing. */
+/* cp.async.mbarrier.arrive: all copies so far are complete, so it is an arrival (.noinc) or, with the increment that it
+   makes first, nothing. */
 int decode_copies_arrive(struct exec_decoder *d)
 {
     struct exec_insn n = { .run = run_mbarrier, .kind = ARRIVE, .d = UINT32_MAX };

@@ -109,7 +109,8 @@ static void run_load(struct exec_warp *w, const struct exec_insn *i)
         return;
     if (found == EXEC_FOUND_UNIFORM && size <= 8)
         fill(w, load_element(w->address[0], size, sign), i->d, bytes);
-    else if (found == EXEC_FOUND_ROW && (bytes == 8) == (size == 8) && (!sign || bytes == 4 || size == 8) && size <= 8) {
+    else if (found == EXEC_FOUND_ROW && (bytes == 8) == (size == 8) && (!sign || bytes == 4 || size == 8) &&
+             size <= 8) {
         void (*load)(void *, const void *) = (sign ? w->row->load_signed : w->row->load)[log2_of(size)];
         if (exec_full(w))
             load(w->rows + i->d, (void *)w->address[0]);
@@ -200,9 +201,15 @@ static void run_load_vector(struct exec_warp *w, const struct exec_insn *i)
 static inline void store_lane(uintptr_t p, unsigned size, const void *row, unsigned bytes, unsigned l)
 {
     switch (size) {
-    case 1:  exec_store8((void *)p, (uint8_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l])); break;
-    case 2:  exec_store16((void *)p, (uint16_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l])); break;
-    case 4:  exec_store32((void *)p, (uint32_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l])); break;
+    case 1:
+        exec_store8((void *)p, (uint8_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l]));
+        break;
+    case 2:
+        exec_store16((void *)p, (uint16_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l]));
+        break;
+    case 4:
+        exec_store32((void *)p, (uint32_t)(bytes == 8 ? ((const uint64_t *)row)[l] : ((const uint32_t *)row)[l]));
+        break;
     case 8:  exec_store64((void *)p, ((const uint64_t *)row)[l]); break;
     default: exec_copy_piece((void *)p, (const unsigned char *)row + 16 * l, 16);
     }
@@ -283,9 +290,38 @@ static void run_store_vector(struct exec_warp *w, const struct exec_insn *i)
 
 static bool is_hint(const char *m)
 {
-    static const char *const hints[] = { "weak", "volatile", "relaxed", "acquire", "release", "mmio", "cta", "cluster", "gpu", "sys",
-        "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "global", "shared", "shared::cta", "shared::cluster", "local", "const",
-        "param", "param::entry", "param::func", "v2", "v4", "v8", NULL };
+    static const char *const hints[] = { "weak",
+                                         "volatile",
+                                         "relaxed",
+                                         "acquire",
+                                         "release",
+                                         "mmio",
+                                         "cta",
+                                         "cluster",
+                                         "gpu",
+                                         "sys",
+                                         "ca",
+                                         "cg",
+                                         "cs",
+                                         "lu",
+                                         "cv",
+                                         "wb",
+                                         "wt",
+                                         "nc",
+                                         "unified",
+                                         "global",
+                                         "shared",
+                                         "shared::cta",
+                                         "shared::cluster",
+                                         "local",
+                                         "const",
+                                         "param",
+                                         "param::entry",
+                                         "param::func",
+                                         "v2",
+                                         "v4",
+                                         "v8",
+                                         NULL };
     for (int k = 0; hints[k]; k++)
         if (!strcmp(m, hints[k]))
             return true;
@@ -315,7 +351,8 @@ static int access_of(struct exec_decoder *d, struct exec_insn *n, bool load)
         n->order = EXEC_ACQUIRE;
     if (decode_has(d, "release"))
         n->order = EXEC_RELEASE;
-    if (load && (decode_has(d, "volatile") || decode_has(d, "relaxed") || decode_has(d, "acquire") || decode_has(d, "cv") || decode_has(d, "cg")))
+    if (load && (decode_has(d, "volatile") || decode_has(d, "relaxed") || decode_has(d, "acquire") ||
+                 decode_has(d, "cv") || decode_has(d, "cg")))
         n->flags |= EXEC_POLL;
     if (load && d->kernel->has_barriers && (space == PTX_SPACE_SHARED || space == PTX_SPACE_GENERIC))
         n->flags |= EXEC_READS_SHARED;
@@ -376,7 +413,8 @@ static enum ptx_type bits(unsigned size)
 }
 
 /* A source of a store: wider registers are cut by the store itself. */
-static int store_source(struct exec_decoder *d, const struct ptx_operand *o, unsigned size, exec_source *row, uint8_t *bytes)
+static int store_source(struct exec_decoder *d, const struct ptx_operand *o, unsigned size, exec_source *row,
+                        uint8_t *bytes)
 {
     *bytes = (uint8_t)(size < 4 ? 4 : size);
     if (o->kind == PTX_OP_REGISTER) {
@@ -435,4 +473,6 @@ static int decode_store(struct exec_decoder *d)
     return decode_put_guarded(d, n);
 }
 
-const struct decode_entry decode_memory_table[] = { { "ld", decode_load }, { "ldu", decode_load }, { "st", decode_store }, { NULL, NULL } };
+const struct decode_entry decode_memory_table[] = {
+    { "ld", decode_load }, { "ldu", decode_load }, { "st", decode_store }, { NULL, NULL }
+};

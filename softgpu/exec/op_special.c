@@ -14,20 +14,34 @@ enum {
 
 int exec_special_find(const char *name, int component, unsigned *kind, bool *wide)
 {
-    static const struct { const char *name; uint8_t kind; bool vector, wide; } names[] = {
-        { "tid", EXEC_ROW_TID, true, false }, { "ntid", EXEC_ROW_NTID, true, false }, { "ctaid", EXEC_ROW_CTAID, true, false },
-        { "nctaid", EXEC_ROW_NCTAID, true, false }, { "laneid", EXEC_ROW_LANEID, false, false },
+    static const struct { const char *name; uint8_t kind; bool vector, wide;
+    } names[] = {
+        { "tid", EXEC_ROW_TID, true, false },
+        { "ntid", EXEC_ROW_NTID, true, false },
+        { "ctaid", EXEC_ROW_CTAID, true, false },
+        { "nctaid", EXEC_ROW_NCTAID, true, false },
+        { "laneid", EXEC_ROW_LANEID, false, false },
         /* every block is a cluster of its own */
-        { "clusterid", EXEC_ROW_CTAID, true, false }, { "nclusterid", EXEC_ROW_NCTAID, true, false },
-        { "warpid", SPECIAL_WARPID, false, false }, { "nwarpid", SPECIAL_NWARPID, false, false },
-        { "smid", SPECIAL_SMID, false, false }, { "nsmid", SPECIAL_NSMID, false, false }, { "gridid", SPECIAL_GRIDID, false, true },
-        { "lanemask_eq", SPECIAL_MASK_EQ, false, false }, { "lanemask_le", SPECIAL_MASK_LE, false, false },
-        { "lanemask_lt", SPECIAL_MASK_LT, false, false }, { "lanemask_ge", SPECIAL_MASK_GE, false, false },
+        { "clusterid", EXEC_ROW_CTAID, true, false },
+        { "nclusterid", EXEC_ROW_NCTAID, true, false },
+        { "warpid", SPECIAL_WARPID, false, false },
+        { "nwarpid", SPECIAL_NWARPID, false, false },
+        { "smid", SPECIAL_SMID, false, false },
+        { "nsmid", SPECIAL_NSMID, false, false },
+        { "gridid", SPECIAL_GRIDID, false, true },
+        { "lanemask_eq", SPECIAL_MASK_EQ, false, false },
+        { "lanemask_le", SPECIAL_MASK_LE, false, false },
+        { "lanemask_lt", SPECIAL_MASK_LT, false, false },
+        { "lanemask_ge", SPECIAL_MASK_GE, false, false },
         { "lanemask_gt", SPECIAL_MASK_GT, false, false },
-        { "clock", SPECIAL_CLOCK, false, false }, { "clock_hi", SPECIAL_CLOCK_HI, false, false }, { "clock64", SPECIAL_CLOCK64, false, true },
-        { "globaltimer", SPECIAL_TIMER, false, true }, { "globaltimer_lo", SPECIAL_TIMER_LO, false, false },
+        { "clock", SPECIAL_CLOCK, false, false },
+        { "clock_hi", SPECIAL_CLOCK_HI, false, false },
+        { "clock64", SPECIAL_CLOCK64, false, true },
+        { "globaltimer", SPECIAL_TIMER, false, true },
+        { "globaltimer_lo", SPECIAL_TIMER_LO, false, false },
         { "globaltimer_hi", SPECIAL_TIMER_HI, false, false },
-        { "total_smem_size", SPECIAL_SMEM_TOTAL, false, false }, { "aggr_smem_size", SPECIAL_SMEM_AGGREGATE, false, false },
+        { "total_smem_size", SPECIAL_SMEM_TOTAL, false, false },
+        { "aggr_smem_size", SPECIAL_SMEM_AGGREGATE, false, false },
         { "dynamic_smem_size", SPECIAL_SMEM_DYNAMIC, false, false },
         /* what the system reserves of a block's shared memory is its beginning */
         { "reserved_smem_offset_begin", SPECIAL_ZERO, false, false },
@@ -35,7 +49,8 @@ int exec_special_find(const char *name, int component, unsigned *kind, bool *wid
         { "reserved_smem_offset_cap", SPECIAL_SMEM_RESERVED, false, false },
         { "reserved_smem_offset_0", SPECIAL_ZERO, false, false },
         { "reserved_smem_offset_1", SPECIAL_SMEM_GROUPS, false, false },
-        { "envreg1", SPECIAL_ENVREG1, false, false }, { "envreg2", SPECIAL_ENVREG2, false, false },
+        { "envreg1", SPECIAL_ENVREG1, false, false },
+        { "envreg2", SPECIAL_ENVREG2, false, false },
         { "current_graph_exec", SPECIAL_ZERO, false, true },
     };
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
@@ -75,7 +90,8 @@ static uint64_t nanoseconds(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Cycles of the device's clock, counted from the machine's start, so that loops that wait for cycles take their time. */
+/* Cycles of the device's clock, counted from the machine's start, so that loops that wait for cycles take their
+   time. */
 static uint64_t cycles(const struct exec_warp *w)
 {
     uint64_t ns = nanoseconds(CLOCK_MONOTONIC), mhz = w->block->grid->engine->limits.clock_khz / 1000;
@@ -104,7 +120,7 @@ static uint64_t uniform(struct exec_warp *w, unsigned kind)
     /* where cooperative groups keeps what tiles of several warps need, 288 bytes */
     case SPECIAL_SMEM_GROUPS:    return g->engine->limits.shared_reserved / 2;
     /* where cooperative groups keeps the grid's barrier; high and low word */
-    case SPECIAL_ENVREG1:        return g->launch.flags & SG_GRID_COOPERATIVE ? EXEC_WINDOW_BASE(EXEC_WINDOW_GRID) >> 32 : 0;
+    case SPECIAL_ENVREG1: return g->launch.flags & SG_GRID_COOPERATIVE ? EXEC_WINDOW_BASE(EXEC_WINDOW_GRID) >> 32 : 0;
     case SPECIAL_ENVREG2:        return g->launch.flags & SG_GRID_COOPERATIVE ? 256 : 0;
     case SPECIAL_ONE:            return 1;
     default:                     return 0;
@@ -119,8 +135,11 @@ void exec_run_special(struct exec_warp *w, const struct exec_insn *i)
         uint32_t *row = to;
         for (unsigned l = 0; l < SG_LANES; l++) {
             uint32_t eq = 1u << l, lt = eq - 1;
-            row[l] = i->kind == SPECIAL_MASK_EQ ? eq : i->kind == SPECIAL_MASK_LE ? eq | lt : i->kind == SPECIAL_MASK_LT ? lt
-                   : i->kind == SPECIAL_MASK_GE ? ~lt : ~(lt | eq);
+            row[l] = i->kind == SPECIAL_MASK_EQ   ? eq
+                     : i->kind == SPECIAL_MASK_LE ? eq | lt
+                     : i->kind == SPECIAL_MASK_LT ? lt
+                     : i->kind == SPECIAL_MASK_GE ? ~lt
+                                                  : ~(lt | eq);
         }
         return;
     }

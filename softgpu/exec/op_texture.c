@@ -14,8 +14,20 @@
 
 enum shape { SHAPE_1D, SHAPE_2D, SHAPE_3D, SHAPE_CUBE };
 enum outside { OUTSIDE_TRAP, OUTSIDE_CLAMP, OUTSIDE_ZERO };
-enum query { QUERY_WIDTH, QUERY_HEIGHT, QUERY_DEPTH, QUERY_LAYERS, QUERY_CHANNELS_TYPE, QUERY_CHANNELS_ORDER, QUERY_NORMALIZED, QUERY_FILTER,
-             QUERY_WRAP_0, QUERY_WRAP_1, QUERY_WRAP_2, QUERY_NONE };
+enum query {
+    QUERY_WIDTH,
+    QUERY_HEIGHT,
+    QUERY_DEPTH,
+    QUERY_LAYERS,
+    QUERY_CHANNELS_TYPE,
+    QUERY_CHANNELS_ORDER,
+    QUERY_NORMALIZED,
+    QUERY_FILTER,
+    QUERY_WRAP_0,
+    QUERY_WRAP_1,
+    QUERY_WRAP_2,
+    QUERY_NONE
+};
 enum { COORDINATES = 4 };
 
 /* insn: s[0] is the handle. */
@@ -34,7 +46,10 @@ struct access {
     exec_source from[4];
 };
 
-static uint32_t word(const struct exec_warp *w, exec_source s, unsigned lane) { return ((const uint32_t *)exec_row(w, s))[lane]; }
+static uint32_t word(const struct exec_warp *w, exec_source s, unsigned lane)
+{
+    return ((const uint32_t *)exec_row(w, s))[lane];
+}
 
 static float as_float(uint32_t u)
 {
@@ -74,7 +89,9 @@ static bool find(struct exec_warp *w, const struct exec_insn *i, unsigned lane, 
     o->handle = handle;
     o->known = sg_texture_get(handle, &o->t) && o->t.surface == surface;
     if (!o->known)
-        exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, surface ? "no surface object has this handle" : "no texture object has this handle", lane, handle);
+        exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS,
+                           surface ? "no surface object has this handle" : "no texture object has this handle", lane,
+                           handle);
     return o->known;
 }
 
@@ -98,7 +115,7 @@ static void run_texture(struct exec_warp *w, const struct exec_insn *i)
         } else if (a->shape == SHAPE_CUBE) {
             float on[3] = { 0 };
             unsigned face = sg_texture_face(at, on);
-            struct sg_texture side = o.t;                /* a face ends at its edges, and its coordinates are 0 … 1 always */
+            struct sg_texture side = o.t; /* a face ends at its edges, and its coordinates are 0 … 1 always */
             side.wrap[0] = side.wrap[1] = SG_CLAMP;
             side.normalized = true;
             fine = a->gather ? sg_texture_gather(&side, w->granule_device, on, 6 * layer + face, a->component, out)
@@ -112,16 +129,20 @@ static void run_texture(struct exec_warp *w, const struct exec_insn *i)
             return;
         }
         for (unsigned k = 0; k < a->count; k++)
-            put(w, a, k, l, !a->half ? out[k] : a->count == 4 ? as_half(out[k]) : as_half(out[2 * k]) | as_half(out[2 * k + 1]) << 16);
+            put(w, a, k, l,
+                !a->half        ? out[k]
+                : a->count == 4 ? as_half(out[k])
+                                : as_half(out[2 * k]) | as_half(out[2 * k + 1]) << 16);
     }
     exec_pred_write(w, i->p, UINT32_MAX);                /* all memory that there is is resident */
 }
 
 /* Where a lane's access goes; 0: outside and not done; false: a fault. x counts bytes, or texels if formatted. */
-static bool surface_place(struct exec_warp *w, const struct exec_insn *i, unsigned l, const struct access *a, const struct sg_texture *t,
-                          unsigned rights, uint64_t *address)
+static bool surface_place(struct exec_warp *w, const struct exec_insn *i, unsigned l, const struct access *a,
+                          const struct sg_texture *t, unsigned rights, uint64_t *address)
 {
-    unsigned next = 0, texel = sg_texel_bytes(t->format) * t->channels, size = a->formatted ? texel : a->bytes * a->count;
+    unsigned next = 0, texel = sg_texel_bytes(t->format) * t->channels,
+             size = a->formatted ? texel : a->bytes * a->count;
     int64_t layer = a->layered ? (int64_t)word(w, a->at[next++], l) : 0;
     int64_t at[3] = { 0, 0, 0 };
     for (unsigned k = 0; k < a->dimensions; k++)
@@ -167,7 +188,12 @@ static void run_surface_load(struct exec_warp *w, const struct exec_insn *i)
             return;
         for (unsigned k = 0; k < a->count; k++) {
             const void *p = (const void *)(uintptr_t)(at + k * a->bytes);
-            put(w, a, k, l, !at ? 0 : a->bytes == 1 ? exec_load8(p) : a->bytes == 2 ? exec_load16(p) : a->bytes == 4 ? exec_load32(p) : exec_load64(p));
+            put(w, a, k, l,
+                !at             ? 0
+                : a->bytes == 1 ? exec_load8(p)
+                : a->bytes == 2 ? exec_load16(p)
+                : a->bytes == 4 ? exec_load32(p)
+                                : exec_load64(p));
         }
     }
 }
@@ -217,7 +243,9 @@ static void run_surface_store(struct exec_warp *w, const struct exec_insn *i)
 
 static uint32_t answer(const struct sg_texture *t, enum query q)
 {
-    static const uint32_t types[] = { 0x10DA, 0x10DB, 0x10DC, 0x10D7, 0x10D8, 0x10D9, 0x10DD, 0x10DE };      /* OpenCL's, as PTX wants */
+    static const uint32_t types[] = {
+        0x10DA, 0x10DB, 0x10DC, 0x10D7, 0x10D8, 0x10D9, 0x10DD, 0x10DE
+    }; /* OpenCL's, as PTX wants */
     switch (q) {
     case QUERY_WIDTH:          return t->width;
     case QUERY_HEIGHT:         return t->height;
@@ -256,9 +284,10 @@ static bool one_of(const char *m, const char *const *list)
 /* The handle, and the coordinates of [handle, {…}]. */
 static int places(struct exec_decoder *d, const struct ptx_operand *o, struct exec_insn *n, struct access *a)
 {
-    static const struct { const char *name; enum shape shape; bool layered; unsigned dimensions; } shapes[] = {
-        { "1d", SHAPE_1D, false, 1 }, { "2d", SHAPE_2D, false, 2 }, { "3d", SHAPE_3D, false, 3 }, { "a1d", SHAPE_1D, true, 1 },
-        { "a2d", SHAPE_2D, true, 2 }, { "cube", SHAPE_CUBE, false, 3 }, { "acube", SHAPE_CUBE, true, 3 } };
+    static const struct { const char *name; enum shape shape; bool layered; unsigned dimensions;
+    } shapes[] = { { "1d", SHAPE_1D, false, 1 },    { "2d", SHAPE_2D, false, 2 }, { "3d", SHAPE_3D, false, 3 },
+                   { "a1d", SHAPE_1D, true, 1 },    { "a2d", SHAPE_2D, true, 2 }, { "cube", SHAPE_CUBE, false, 3 },
+                   { "acube", SHAPE_CUBE, true, 3 } };
     size_t s = 0;
     while (s < sizeof shapes / sizeof *shapes && !decode_has(d, shapes[s].name))
         s++;
@@ -273,7 +302,8 @@ static int places(struct exec_decoder *d, const struct ptx_operand *o, struct ex
         return -1;
     const struct ptx_operand *elements[COORDINATES];
     struct ptx_operand scratch[COORDINATES];
-    uint32_t count = decode_elements(d, &o->elements[1], elements, scratch, COORDINATES), want = a->dimensions + a->layered;
+    uint32_t count = decode_elements(d, &o->elements[1], elements, scratch, COORDINATES),
+             want = a->dimensions + a->layered;
     if (count < want)
         return decode_error(d, "%u coordinates where %u are wanted", count, want);
     for (uint32_t k = 0; k < want; k++)
@@ -282,7 +312,8 @@ static int places(struct exec_decoder *d, const struct ptx_operand *o, struct ex
     return 0;
 }
 
-static int results(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_type type, unsigned want, struct access *a)
+static int results(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_type type, unsigned want,
+                   struct access *a)
 {
     const struct ptx_operand *elements[4];
     struct ptx_operand scratch[4];
@@ -294,13 +325,17 @@ static int results(struct exec_decoder *d, const struct ptx_operand *o, enum ptx
         if (decode_destination(d, elements[k], type, &a->to[k], &declared))
             return -1;
         if (ptx_type_size(declared) < ptx_type_size(type) || ptx_type_size(declared) > 8)
-            return decode_error(d, "a register of type %s for a value of type %s", ptx_type_name(declared), ptx_type_name(type));
+            return decode_error(d, "a register of type %s for a value of type %s", ptx_type_name(declared),
+                                ptx_type_name(type));
         a->cell[k] = (uint8_t)ptx_type_size(declared);
     }
     return 0;
 }
 
-static unsigned vector_of(const struct exec_decoder *d) { return decode_has(d, "v4") ? 4 : decode_has(d, "v2") ? 2 : 1; }
+static unsigned vector_of(const struct exec_decoder *d)
+{
+    return decode_has(d, "v4") ? 4 : decode_has(d, "v2") ? 2 : 1;
+}
 
 static int known_modifiers(struct exec_decoder *d, const char *const *list)
 {
@@ -312,8 +347,9 @@ static int known_modifiers(struct exec_decoder *d, const char *const *list)
 
 static int decode_texture(struct exec_decoder *d)
 {
-    static const char *const known[] = { "level", "grad", "base", "1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "v2", "v4", "f16x2", "f16", "f32",
-                                         "s32", "u32", "r", "g", "b", "a", NULL };
+    static const char *const known[] = { "level", "grad",  "base", "1d", "2d",    "3d",  "a1d", "a2d",
+                                         "cube",  "acube", "v2",   "v4", "f16x2", "f16", "f32", "s32",
+                                         "u32",   "r",     "g",    "b",  "a",     NULL };
     struct exec_insn n = { .run = run_texture };
     struct access *a = exec_kernel_own(d->kernel, sizeof *a);
     bool gather = !strcmp(d->in->opcode, "tld4");
@@ -332,7 +368,8 @@ static int decode_texture(struct exec_decoder *d)
     if (places(d, &d->in->operands[1], &n, a) || results(d, &d->in->operands[0], to, to == PTX_F16X2 ? 2 : 4, a) ||
         decode_predicate_destination(d, d->in->operands[0].second, &n.p))
         return -1;
-    if ((a->shape == SHAPE_CUBE && a->integer) || (gather && (a->integer || a->half || a->shape == SHAPE_1D || a->shape == SHAPE_3D)))
+    if ((a->shape == SHAPE_CUBE && a->integer) ||
+        (gather && (a->integer || a->half || a->shape == SHAPE_1D || a->shape == SHAPE_3D)))
         return decode_error(d, "a geometry that does not go with this instruction");
     n.extra = a;
     return decode_put_guarded(d, n);
@@ -340,8 +377,9 @@ static int decode_texture(struct exec_decoder *d)
 
 static int decode_surface(struct exec_decoder *d)
 {
-    static const char *const known[] = { "b", "p", "1d", "2d", "3d", "a1d", "a2d", "v2", "v4", "b8", "b16", "b32", "b64", "u32", "s32", "f32", "trap", "clamp", "zero",
-                                         "ca", "cg", "cs", "cv", "wb", "wt", NULL };
+    static const char *const known[] = { "b",    "p",   "1d",  "2d",  "3d",  "a1d", "a2d", "v2",   "v4",
+                                         "b8",   "b16", "b32", "b64", "u32", "s32", "f32", "trap", "clamp",
+                                         "zero", "ca",  "cg",  "cs",  "cv",  "wb",  "wt",  NULL };
     bool load = !strcmp(d->in->opcode, "suld");
     struct exec_insn n = { .run = load ? run_surface_load : run_surface_store };
     struct access *a = exec_kernel_own(d->kernel, sizeof *a);
@@ -378,8 +416,17 @@ static int decode_surface(struct exec_decoder *d)
 
 static int decode_query(struct exec_decoder *d)
 {
-    static const char *const queries[] = { "width", "height", "depth", "array_size", "channel_data_type", "channel_order", "normalized_coords",
-                                           "filter_mode", "addr_mode_0", "addr_mode_1", "addr_mode_2" };
+    static const char *const queries[] = { "width",
+                                           "height",
+                                           "depth",
+                                           "array_size",
+                                           "channel_data_type",
+                                           "channel_order",
+                                           "normalized_coords",
+                                           "filter_mode",
+                                           "addr_mode_0",
+                                           "addr_mode_1",
+                                           "addr_mode_2" };
     struct exec_insn n = { .run = run_query, .kind = !strcmp(d->in->opcode, "suq") };
     struct access *a = exec_kernel_own(d->kernel, sizeof *a);
     if (!a)
@@ -398,5 +445,10 @@ static int decode_query(struct exec_decoder *d)
     return decode_put_guarded(d, n);
 }
 
-const struct decode_entry decode_texture_table[] = { { "tex", decode_texture }, { "tld4", decode_texture }, { "suld", decode_surface },
-    { "sust", decode_surface }, { "txq", decode_query }, { "suq", decode_query }, { NULL, NULL } };
+const struct decode_entry decode_texture_table[] = { { "tex", decode_texture },
+                                                     { "tld4", decode_texture },
+                                                     { "suld", decode_surface },
+                                                     { "sust", decode_surface },
+                                                     { "txq", decode_query },
+                                                     { "suq", decode_query },
+                                                     { NULL, NULL } };

@@ -2,9 +2,9 @@
  * op_warp.c: what the lanes of a warp do together: shfl, vote, match, redux, elect, bar.warp.sync, activemask.
  *
  * A `.sync` instruction names the lanes that have to come. If the running group is exactly those, it is done at once.
- * Otherwise the group parks, and when all named lanes that have not exited are parked under the same name, they exchange
- * their operands, each lane then doing its own instruction: so both arms of an `if` may hold their own. Lanes of one
- * group may name different sets (tiles of cooperative groups do).
+ * Otherwise the group parks, and when all named lanes that have not exited are parked under the same name, they
+ * exchange their operands, each lane then doing its own instruction: so both arms of an `if` may hold their own. Lanes
+ * of one group may name different sets (tiles of cooperative groups do).
  */
 #include "softgpu/exec/decode.h"
 
@@ -44,7 +44,8 @@ static void collect(struct exec_warp *w, const struct exec_insn *i, uint32_t mas
 static void shuffle(const struct exec_insn *i, uint32_t mask, const struct exchange *x, uint64_t *d, uint32_t *p)
 {
     for (uint32_t m = mask; m; m &= m - 1) {
-        int l = __builtin_ctz(m), clamp = (int)(x->c[l] & 31), segment = (int)((x->c[l] >> 8) & 31), by = (int)(x->b[l] & 31), j;
+        int l = __builtin_ctz(m), clamp = (int)(x->c[l] & 31), segment = (int)((x->c[l] >> 8) & 31),
+            by = (int)(x->b[l] & 31), j;
         int most = (l & segment) | (clamp & ~segment), least = l & segment;
         bool in;
         switch (i->kind) {
@@ -313,7 +314,10 @@ static int decode_shfl(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     bool sync = decode_has(d, "sync");
     struct exec_insn n = { .cell = SG_CELL_32 };
-    n.kind = decode_has(d, "up") ? SHFL_UP : decode_has(d, "down") ? SHFL_DOWN : decode_has(d, "bfly") ? SHFL_BFLY : SHFL_IDX;
+    n.kind = decode_has(d, "up")     ? SHFL_UP
+             : decode_has(d, "down") ? SHFL_DOWN
+             : decode_has(d, "bfly") ? SHFL_BFLY
+                                     : SHFL_IDX;
     if (in->operand_count != (sync ? 5 : 4))
         return decode_error(d, "%u operands", in->operand_count);
     if (destination32(d, &in->operands[0], &n.d) || decode_predicate_destination(d, in->operands[0].second, &n.p) ||
@@ -328,10 +332,14 @@ static int decode_vote(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     bool sync = decode_has(d, "sync");
     struct exec_insn n = { .cell = SG_CELL_32, .p = EXEC_PRED_SINK };
-    n.kind = decode_has(d, "all") ? VOTE_ALL : decode_has(d, "any") ? VOTE_ANY : decode_has(d, "uni") ? VOTE_UNI : VOTE_BALLOT;
+    n.kind = decode_has(d, "all")   ? VOTE_ALL
+             : decode_has(d, "any") ? VOTE_ANY
+             : decode_has(d, "uni") ? VOTE_UNI
+                                    : VOTE_BALLOT;
     if (in->operand_count != (sync ? 3 : 2))
         return decode_error(d, "%u operands", in->operand_count);
-    if (n.kind == VOTE_BALLOT ? destination32(d, &in->operands[0], &n.d) : decode_predicate_destination(d, &in->operands[0], &n.p))
+    if (n.kind == VOTE_BALLOT ? destination32(d, &in->operands[0], &n.d)
+                              : decode_predicate_destination(d, &in->operands[0], &n.p))
         return -1;
     if (decode_predicate(d, &in->operands[1], &n.in, &n.in_flip))
         return -1;
@@ -353,10 +361,13 @@ static int decode_match(struct exec_decoder *d)
 
 static int decode_redux(struct exec_decoder *d)
 {
-    static const struct { const char *name; uint8_t kind; } ops[] = {
-        { "add", REDUX_ADD }, { "min", REDUX_MIN }, { "max", REDUX_MAX }, { "and", REDUX_AND }, { "or", REDUX_OR }, { "xor", REDUX_XOR } };
+    static const struct { const char *name; uint8_t kind;
+    } ops[] = { { "add", REDUX_ADD }, { "min", REDUX_MIN }, { "max", REDUX_MAX },
+                { "and", REDUX_AND }, { "or", REDUX_OR },   { "xor", REDUX_XOR } };
     const struct ptx_instruction *in = d->in;
-    struct exec_insn n = { .cell = SG_CELL_32, .kind = WARP_SYNC, .p = EXEC_PRED_SINK, .type = (uint8_t)decode_type(d, 0) };
+    struct exec_insn n = {
+        .cell = SG_CELL_32, .kind = WARP_SYNC, .p = EXEC_PRED_SINK, .type = (uint8_t)decode_type(d, 0)
+    };
     for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
         if (decode_has(d, ops[k].name))
             n.kind = ops[k].kind;
@@ -374,7 +385,8 @@ static int decode_elect(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;
     struct exec_insn n = { .cell = SG_CELL_32, .kind = ELECT };
-    if (in->operand_count != 2 || destination32(d, &in->operands[0], &n.d) || decode_predicate_destination(d, in->operands[0].second, &n.p))
+    if (in->operand_count != 2 || destination32(d, &in->operands[0], &n.d) ||
+        decode_predicate_destination(d, in->operands[0].second, &n.p))
         return decode_error(d, "operands");
     return put(d, n, true, &in->operands[1]);
 }
@@ -395,7 +407,10 @@ int decode_warp_barrier(struct exec_decoder *d)
     return put(d, n, true, &d->in->operands[0]);
 }
 
-const struct decode_entry decode_warp[] = {
-    { "shfl", decode_shfl }, { "vote", decode_vote }, { "match", decode_match }, { "redux", decode_redux }, { "elect", decode_elect },
-    { "activemask", decode_activemask }, { NULL, NULL }
-};
+const struct decode_entry decode_warp[] = { { "shfl", decode_shfl },
+                                            { "vote", decode_vote },
+                                            { "match", decode_match },
+                                            { "redux", decode_redux },
+                                            { "elect", decode_elect },
+                                            { "activemask", decode_activemask },
+                                            { NULL, NULL } };

@@ -1,13 +1,15 @@
-/* opcodes.c: which decode function an opcode has: the tables of all op_*.c files. Opcodes in none of them are arithmetic. */
+/* opcodes.c: which decode function an opcode has: the tables of all op_*.c files. Opcodes in none of them are
+   arithmetic. */
 #include "softgpu/exec/decode.h"
 
 #include <string.h>
 
 decode_function *decode_find(const char *opcode)
 {
-    static const struct decode_entry *const tables[] = { decode_data, decode_memory_table, decode_control, decode_warp,
-                                                        decode_barrier, decode_atomic, decode_matrix, decode_mbarrier_table, decode_copy,
-                                                        decode_texture_table };
+    static const struct decode_entry *const tables[] = { decode_data,         decode_memory_table,   decode_control,
+                                                         decode_warp,         decode_barrier,        decode_atomic,
+                                                         decode_matrix,       decode_mbarrier_table, decode_copy,
+                                                         decode_texture_table };
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct decode_entry *e = tables[t]; e->opcode; e++)
             if (!strcmp(e->opcode, opcode))

@@ -1,13 +1,13 @@
 /*
  * registers.c: which row each register of a function gets.
  *
- * PTX names a new register for nearly every value: thousands in a large kernel, of which few are alive at once. A row each
- * would not fit the caches. So: liveness over the basic blocks, the hull of the positions where a register is alive, and
- * rows given out in order of their beginnings (linear scan), 32-, 64- and 128-bit rows apart.
+ * PTX names a new register for nearly every value: thousands in a large kernel, of which few are alive at once. A row
+ * each would not fit the caches. So: liveness over the basic blocks, the hull of the positions where a register is
+ * alive, and rows given out in order of their beginnings (linear scan), 32-, 64- and 128-bit rows apart.
  *
- * Lanes of a frame may stand at different places and share rows: each lane's cell holds what that lane's own path says, and
- * handlers write cells of active lanes only. A guarded definition does not end what was there before. A result never gets the row
- * of an operand that ends in the same instruction: no handler has to care.
+ * Lanes of a frame may stand at different places and share rows: each lane's cell holds what that lane's own path says,
+ * and handlers write cells of active lanes only. A guarded definition does not end what was there before. A result
+ * never gets the row of an operand that ends in the same instruction: no handler has to care.
  */
 #include "softgpu/exec/registers.h"
 
@@ -32,18 +32,24 @@ static bool is(const struct ptx_instruction *in, const char *opcode) { return !s
 /* Does operand 0 take the result? Only what is known to: for others it counts as read. */
 static bool has_result(const struct ptx_instruction *in)
 {
-    static const char *const known[] = { "mov", "and", "or", "xor", "not", "ld", "ldu", "cvta", "atom", "shfl", "match", "redux", "activemask",
-                                         "vote", "alloca", "stacksave", "mapa", "getctarank", "ldmatrix", "movmatrix", "mma", "elect", "createpolicy", NULL };
+    static const char *const known[] = { "mov",        "and",       "or",     "xor",       "not",          "ld",
+                                         "ldu",        "cvta",      "atom",   "shfl",      "match",        "redux",
+                                         "activemask", "vote",      "alloca", "stacksave", "mapa",         "getctarank",
+                                         "ldmatrix",   "movmatrix", "mma",    "elect",     "createpolicy", NULL };
     for (int k = 0; known[k]; k++)
         if (is(in, known[k]))
             return true;
     return !decode_find(in->opcode) || (is(in, "wmma") && in->modifier_count && strcmp(in->modifiers[0], "store"));
 }
 
-static bool ends_block(const struct ptx_instruction *in) { return is(in, "bra") || is(in, "brx") || is(in, "ret") || is(in, "exit") || is(in, "trap"); }
+static bool ends_block(const struct ptx_instruction *in)
+{
+    return is(in, "bra") || is(in, "brx") || is(in, "ret") || is(in, "exit") || is(in, "trap");
+}
 
 typedef void visit(void *context, uint32_t reg, bool whole);
-static void visit_operand(const struct graph *g, const struct ptx_operand *o, bool result, visit *read, visit *write, void *context)
+static void visit_operand(const struct graph *g, const struct ptx_operand *o, bool result, visit *read, visit *write,
+                          void *context)
 {
     if (o->kind == PTX_OP_REGISTER || (o->kind == PTX_OP_MEMORY && o->has_register)) {
         if (g->f->registers[o->reg].type != PTX_PRED) {
@@ -60,7 +66,8 @@ static void visit_operand(const struct graph *g, const struct ptx_operand *o, bo
         visit_operand(g, o->second, result, read, write, context);
 }
 
-static void visit_instruction(const struct graph *g, const struct ptx_instruction *in, visit *read, visit *write, void *context)
+static void visit_instruction(const struct graph *g, const struct ptx_instruction *in, visit *read, visit *write,
+                              void *context)
 {
     bool result = has_result(in);
     for (uint32_t k = result ? 1 : 0; k < in->operand_count; k++)
@@ -220,7 +227,10 @@ static int by_begin(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static unsigned pool_of(enum ptx_type t) { return decode_cell(t) == SG_CELL_128 ? 2 : decode_cell(t) == SG_CELL_64 ? 1 : 0; }
+static unsigned pool_of(enum ptx_type t)
+{
+    return decode_cell(t) == SG_CELL_128 ? 2 : decode_cell(t) == SG_CELL_64 ? 1 : 0;
+}
 
 /* Rows of one pool, each free from a position on: the one free longest is taken (a heap by that position). */
 struct pool { struct { uint32_t free_at, row; } *heap; uint32_t count, rows; };

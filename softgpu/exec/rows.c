@@ -62,8 +62,10 @@ static void shape(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t st
         for (unsigned l = 0; l < SG_LANES; l++)
             step |= (a[l] ^ (start + l * stride)) & ((uint64_t)0 - ((mask >> l) & 1));
     first += offset;
-    if (!step) {                      /* what matters of `all` is in both ends: low bits (stride is aligned) and windows */
-        *out = (struct exec_shape){ .first = start + offset, .all = first | (a[last] + offset), .spread = stride, .contiguous = true };
+    if (!step) { /* what matters of `all` is in both ends: low bits (stride is aligned) and windows */
+        *out = (struct exec_shape){
+            .first = start + offset, .all = first | (a[last] + offset), .spread = stride, .contiguous = true
+        };
         return;
     }
     for (unsigned l = 0; l < SG_LANES; l++) {
@@ -74,7 +76,8 @@ static void shape(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t st
     *out = (struct exec_shape){ .first = first, .all = all, .spread = spread };
 }
 
-static void local(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t base, uint32_t mask, struct exec_shape *out)
+static void local(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t base, uint32_t mask,
+                  struct exec_shape *out)
 {
     uint64_t most = 0, all = 0;
     for (unsigned l = 0; l < SG_LANES; l++) {
@@ -165,11 +168,13 @@ STORE(store16, uint16_t, uint32_t)
 STORE(store32, uint32_t, uint32_t)
 STORE(store64, uint64_t, uint64_t)
 
-/* Only the lanes in mask: the others' bytes may be somebody else's. Masked moves below AVX-512 are slower than this loop. */
+/* Only the lanes in mask: the others' bytes may be somebody else's. Masked moves below AVX-512 are slower than this
+   loop. */
 #ifdef __AVX512F__
 #define FOR_SOME(l, mask) SG_FOR_LANES(l) if (((mask) >> l) & 1)
 #else
-#define FOR_SOME(l, mask) for (unsigned l, left = (mask); left && (l = (unsigned)__builtin_ctz(left), 1); left &= left - 1)
+#define FOR_SOME(l, mask) \
+    for (unsigned l, left = (mask); left && (l = (unsigned)__builtin_ctz(left), 1); left &= left - 1)
 #endif
 #define STORE_SOME(name, to_type, cell_type)                                                    \
     EXEC_RACY static void name(void *to, const void *row, uint32_t mask)                        \

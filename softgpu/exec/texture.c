@@ -1,7 +1,8 @@
 /*
  * texture.c: the table of texture and surface objects, and what a fetch gives. See softgpu/texture.h.
  *
- * A filtered fetch looks at the two texels around x - 0.5 in each dimension; the weight is a fixed-point number of 9 bits,
+ * A filtered fetch looks at the two texels around x - 0.5 in each dimension; the weight is a fixed-point number of 9
+ * bits,
  * 8 of them behind the point, so 1.0 is one of its values. Address modes are applied to each texel's index.
  */
 #include "softgpu/texture.h"
@@ -16,14 +17,19 @@
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 struct slot { struct sg_texture texture; uint32_t generation, next_free; bool used; };
-static struct { pthread_rwlock_t lock; struct slot *slots; uint32_t count, room, first_free; } table = { .lock = PTHREAD_RWLOCK_INITIALIZER };
+static struct {
+    pthread_rwlock_t lock;
+    struct slot *slots;
+    uint32_t count, room, first_free;
+} table = { .lock = PTHREAD_RWLOCK_INITIALIZER };
 
 static const uint64_t tag = 0x7E3;                       /* not an address of the process, not a token of the driver */
 enum { GENERATION_BITS = 20, SLOT_BITS = 32, SLOTS_MOST = 1 << 20 };
 
 static uint64_t handle_of(uint32_t slot)                 /* slots count from 1: free-list ends are 0 */
 {
-    return tag << (GENERATION_BITS + SLOT_BITS) | (uint64_t)(table.slots[slot - 1].generation & ((1u << GENERATION_BITS) - 1)) << SLOT_BITS | slot;
+    return tag << (GENERATION_BITS + SLOT_BITS) |
+           (uint64_t)(table.slots[slot - 1].generation & ((1u << GENERATION_BITS) - 1)) << SLOT_BITS | slot;
 }
 
 static struct slot *slot_of(uint64_t handle)
@@ -114,8 +120,14 @@ static uint32_t component(const struct sg_texture *t, const unsigned char *p)
     switch (t->format) {
     case SG_TEXEL_U8:  { uint8_t v = exec_load8(p); return t->unit ? bits_of((float)v / 255.0f) : v; }
     case SG_TEXEL_U16: { uint16_t v = exec_load16(p); return t->unit ? bits_of((float)v / 65535.0f) : v; }
-    case SG_TEXEL_S8:  { int8_t v = (int8_t)exec_load8(p); return t->unit ? bits_of(fmaxf((float)v / 127.0f, -1.0f)) : (uint32_t)v; }
-    case SG_TEXEL_S16: { int16_t v = (int16_t)exec_load16(p); return t->unit ? bits_of(fmaxf((float)v / 32767.0f, -1.0f)) : (uint32_t)v; }
+    case SG_TEXEL_S8: {
+        int8_t v = (int8_t)exec_load8(p);
+        return t->unit ? bits_of(fmaxf((float)v / 127.0f, -1.0f)) : (uint32_t)v;
+    }
+    case SG_TEXEL_S16: {
+        int16_t v = (int16_t)exec_load16(p);
+        return t->unit ? bits_of(fmaxf((float)v / 32767.0f, -1.0f)) : (uint32_t)v;
+    }
     case SG_TEXEL_F16: return bits_of(half_to_float(exec_load16(p)));
     default:           return exec_load32(p);
     }
@@ -128,7 +140,8 @@ static bool texel(const struct sg_texture *t, unsigned device, const int64_t ind
     if (index[0] < 0 || index[1] < 0 || index[2] < 0)
         return true;                                     /* the border's colour: all 0 */
     unsigned size = sg_texel_bytes(t->format);
-    uint64_t at = t->base + (uint64_t)index[0] * size * t->channels + (uint64_t)index[1] * t->pitch + ((uint64_t)index[2] + layer) * t->slice;
+    uint64_t at = t->base + (uint64_t)index[0] * size * t->channels + (uint64_t)index[1] * t->pitch +
+                  ((uint64_t)index[2] + layer) * t->slice;
     if (!sg_memory_may(at, (uint64_t)size * t->channels, device, SG_READ))
         return false;
     for (unsigned c = 0; c < t->channels; c++)
@@ -154,7 +167,8 @@ static int64_t place(int64_t i, int64_t n, unsigned wrap, bool normalized)
     return i < 0 ? 0 : n - 1;
 }
 
-/* In texels. Far outside and NaN become numbers that an index can hold. Wrapping first keeps large coordinates exact. */
+/* In texels. Far outside and NaN become numbers that an index can hold. Wrapping first keeps large coordinates
+   exact. */
 static float scale(const struct sg_texture *t, float x, unsigned dimension, uint32_t n)
 {
     if (!(x == x))
@@ -167,10 +181,17 @@ static float scale(const struct sg_texture *t, float x, unsigned dimension, uint
     return fminf(fmaxf(x, -0x1p30f), 0x1p30f);
 }
 
-static uint32_t extent(const struct sg_texture *t, unsigned dimension) { return dimension == 0 ? t->width : dimension == 1 ? t->height : t->depth; }
-static uint32_t layer_of(const struct sg_texture *t, int64_t layer) { return layer < 0 ? 0 : layer >= t->layers ? t->layers - 1 : (uint32_t)layer; }
+static uint32_t extent(const struct sg_texture *t, unsigned dimension)
+{
+    return dimension == 0 ? t->width : dimension == 1 ? t->height : t->depth;
+}
+static uint32_t layer_of(const struct sg_texture *t, int64_t layer)
+{
+    return layer < 0 ? 0 : layer >= t->layers ? t->layers - 1 : (uint32_t)layer;
+}
 
-bool sg_texture_sample(const struct sg_texture *t, unsigned dimensions, unsigned device, const float at[3], int64_t layer, uint32_t out[4])
+bool sg_texture_sample(const struct sg_texture *t, unsigned dimensions, unsigned device, const float at[3],
+                       int64_t layer, uint32_t out[4])
 {
     int64_t index[3] = { 0, 0, 0 }, pair[3][2] = { { 0 } };
     float weight[3] = { 0 };
@@ -210,7 +231,8 @@ bool sg_texture_sample(const struct sg_texture *t, unsigned dimensions, unsigned
     return true;
 }
 
-bool sg_texture_fetch(const struct sg_texture *t, unsigned dimensions, unsigned device, const int32_t at[3], int64_t layer, uint32_t out[4])
+bool sg_texture_fetch(const struct sg_texture *t, unsigned dimensions, unsigned device, const int32_t at[3],
+                      int64_t layer, uint32_t out[4])
 {
     int64_t index[3] = { 0, 0, 0 };
     for (unsigned k = 0; k < dimensions; k++)
@@ -218,7 +240,8 @@ bool sg_texture_fetch(const struct sg_texture *t, unsigned dimensions, unsigned 
     return texel(t, device, index, layer_of(t, layer), out);
 }
 
-bool sg_texture_gather(const struct sg_texture *t, unsigned device, const float at[3], int64_t layer, unsigned which, uint32_t out[4])
+bool sg_texture_gather(const struct sg_texture *t, unsigned device, const float at[3], int64_t layer, unsigned which,
+                       uint32_t out[4])
 {
     static const unsigned char corners[4][2] = { { 0, 1 }, { 1, 1 }, { 1, 0 }, { 0, 0 } };
     int64_t low[2];

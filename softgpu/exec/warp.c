@@ -1,13 +1,13 @@
 /*
  * warp.c: the groups of a warp: which one runs, when they part and when they meet again.
  *
- * The scheduler takes the deepest call first, then the lowest pc: so arms of a branch run one after the other and the first
- * to arrive behind them waits there for the rest. That is for speed. For progress (lanes that wait for one another), a
- * group that has used up its slice while others could run is set aside until each of them has had its turn: at once if it
- * did what loops wait with (volatile, relaxed or acquiring loads, compare-and-swap, clocks …), after PATIENCE slices
- * if not, since lanes that left a long loop early had better wait for the rest. Groups that part and meet again within a slice
- * are new ones each time, and none of them ever seems to have had its share; so who has waited while others gave way
- * FORGOTTEN times goes first, whatever they are.
+ * The scheduler takes the deepest call first, then the lowest pc: so arms of a branch run one after the other and the
+ * first to arrive behind them waits there for the rest. That is for speed. For progress (lanes that wait for one
+ * another), a group that has used up its slice while others could run is set aside until each of them has had its turn:
+ * at once if it did what loops wait with (volatile, relaxed or acquiring loads, compare-and-swap, clocks …), after
+ * PATIENCE slices if not, since lanes that left a long loop early had better wait for the rest. Groups that part and
+ * meet again within a slice are new ones each time, and none of them ever seems to have had its share; so who has
+ * waited while others gave way FORGOTTEN times goes first, whatever they are.
  */
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/exec.h"
@@ -66,7 +66,8 @@ void exec_warp_start(struct exec_warp *w, uint32_t lanes)
     exec_group_add(w, g->entry->insns, frame, lanes);
 }
 
-struct exec_group *exec_group_add(struct exec_warp *w, const struct exec_insn *pc, struct exec_frame *frame, uint32_t mask)
+struct exec_group *exec_group_add(struct exec_warp *w, const struct exec_insn *pc, struct exec_frame *frame,
+                                  uint32_t mask)
 {
     struct exec_group *g = &w->groups[w->group_count++];     /* disjoint and not empty: never more than lanes */
     *g = (struct exec_group){ .pc = pc, .frame = frame, .mask = mask };
@@ -99,7 +100,8 @@ static int forgotten(const struct exec_warp *w)
     int longest = -1;
     for (uint32_t i = 0; i < w->group_count; i++) {
         const struct exec_group *g = &w->groups[i];
-        if (g->state == EXEC_RUNNABLE && g->waited >= FORGOTTEN && (longest < 0 || g->waited > w->groups[longest].waited))
+        if (g->state == EXEC_RUNNABLE && g->waited >= FORGOTTEN &&
+            (longest < 0 || g->waited > w->groups[longest].waited))
             longest = (int)i;
     }
     return longest;
@@ -155,7 +157,8 @@ static void load(struct exec_warp *w, uint32_t i)
         return;
     for (uint32_t k = 0; k < w->group_count; k++) {          /* where it may meet another */
         const struct exec_group *o = &w->groups[k];
-        if (k != i && o->state == EXEC_RUNNABLE && o->frame == g->frame && o->pc > g->pc && (!w->stop || o->pc < w->stop))
+        if (k != i && o->state == EXEC_RUNNABLE && o->frame == g->frame && o->pc > g->pc &&
+            (!w->stop || o->pc < w->stop))
             w->stop = o->pc;
     }
 }

@@ -90,7 +90,7 @@ bool declare_qualifiers(struct ptx_reader *reader, struct reader_declaration *de
         case KEYWORD_VISIBLE:   good = set_linkage(reader, declaration, PTX_LINK_VISIBLE); break;
         case KEYWORD_WEAK:      good = set_linkage(reader, declaration, PTX_LINK_WEAK); break;
         case KEYWORD_COMMON:    good = set_linkage(reader, declaration, PTX_LINK_COMMON); break;
-        case KEYWORD_ALIGN:     good = read_align(reader, declaration->is_pointer ? &ignored : &declaration->align); break;
+        case KEYWORD_ALIGN: good = read_align(reader, declaration->is_pointer ? &ignored : &declaration->align); break;
         case KEYWORD_ATTRIBUTE: good = read_attribute(reader, declaration); break;
         case KEYWORD_REG:       good = set_space(reader, declaration, PTX_SPACE_REG); break;
         case KEYWORD_CONST:     good = set_space(reader, declaration, PTX_SPACE_CONST); break;
@@ -122,7 +122,8 @@ bool declare_qualifiers(struct ptx_reader *reader, struct reader_declaration *de
     }
 }
 
-static bool read_dimensions(struct ptx_reader *reader, struct ptx_variable *variable, uint64_t *dimensions, unsigned *count)
+static bool read_dimensions(struct ptx_reader *reader, struct ptx_variable *variable, uint64_t *dimensions,
+                            unsigned *count)
 {
     while (reader->token.kind == '[') {
         uint32_t line = reader->token.line;
@@ -148,8 +149,9 @@ static bool read_dimensions(struct ptx_reader *reader, struct ptx_variable *vari
 }
 
 /* One name with its dimensions. dimensions[0] is 0 where it is left out (.unsized). */
-bool declare_variable(struct ptx_reader *reader, const struct reader_declaration *declaration, struct ptx_variable *variable,
-                      struct reader_name **name, uint64_t dimensions[READER_MAX_DIMENSIONS], unsigned *dimension_count)
+bool declare_variable(struct ptx_reader *reader, const struct reader_declaration *declaration,
+                      struct ptx_variable *variable, struct reader_name **name,
+                      uint64_t dimensions[READER_MAX_DIMENSIONS], unsigned *dimension_count)
 {
     uint32_t line = reader->token.line;
     *name = reader->token.name;
@@ -172,7 +174,8 @@ bool declare_variable(struct ptx_reader *reader, const struct reader_declaration
         return false;
     for (unsigned i = 0; i < *dimension_count; i++) {
         if (dimensions[i] && size > READER_MAX_OBJECT / dimensions[i])
-            return reader_error(reader, line, "'%s' is larger than %llu bytes", (*name)->text, (unsigned long long)READER_MAX_OBJECT);
+            return reader_error(reader, line, "'%s' is larger than %llu bytes", (*name)->text,
+                                (unsigned long long)READER_MAX_OBJECT);
         size *= dimensions[i];
     }
     variable->size = size;
@@ -182,15 +185,18 @@ bool declare_variable(struct ptx_reader *reader, const struct reader_declaration
 static bool check_sized(struct ptx_reader *reader, uint32_t line, const struct ptx_variable *variable)
 {
     return !variable->unsized || variable->linkage == PTX_LINK_EXTERN || variable->space == PTX_SPACE_PARAM ||
-           reader_error(reader, line, "the size of '%s' is neither given nor known from an initialiser", variable->name);
+           reader_error(reader, line, "the size of '%s' is neither given nor known from an initialiser",
+                        variable->name);
 }
 
-static bool read_initialiser(struct ptx_reader *reader, struct ptx_variable *variable, const uint64_t *dimensions, unsigned count)
+static bool read_initialiser(struct ptx_reader *reader, struct ptx_variable *variable, const uint64_t *dimensions,
+                             unsigned count)
 {
     if (reader->token.kind != '=')
         return true;
     if (variable->space != PTX_SPACE_GLOBAL && variable->space != PTX_SPACE_CONST)
-        return reader_error(reader, reader->token.line, "'%s': only .global and .const variables have initialisers", variable->name);
+        return reader_error(reader, reader->token.line, "'%s': only .global and .const variables have initialisers",
+                            variable->name);
     if (variable->linkage == PTX_LINK_EXTERN)
         return reader_error(reader, reader->token.line, "'%s' is .extern and has an initialiser", variable->name);
     lexer_next(reader);
@@ -211,7 +217,8 @@ static bool remember_relocations(struct ptx_reader *reader, uint32_t slot, const
     return true;
 }
 
-static bool add_module_variable(struct ptx_reader *reader, struct reader_name *name, const struct ptx_variable *variable)
+static bool add_module_variable(struct ptx_reader *reader, struct reader_name *name,
+                                const struct ptx_variable *variable)
 {
     uint32_t slot;
     bool keep;
@@ -234,7 +241,8 @@ static bool add_local_variable(struct ptx_reader *reader, struct reader_name *na
 typedef bool add_variable(struct ptx_reader *, struct reader_name *, const struct ptx_variable *);
 
 /* .local .b32 x<10>: ten variables, x0 to x9. Unlike registers they exist whether used or not, so they are counted. */
-static bool add_members(struct ptx_reader *reader, const struct reader_name *prefix, const struct ptx_variable *variable, add_variable *add)
+static bool add_members(struct ptx_reader *reader, const struct reader_name *prefix,
+                        const struct ptx_variable *variable, add_variable *add)
 {
     char text[READER_MAX_RANGE_PREFIX + 32];
     struct reader_value count;
@@ -243,7 +251,8 @@ static bool add_members(struct ptx_reader *reader, const struct reader_name *pre
     if (!expression_read_sum(reader, &count) || !lexer_expect(reader, '>', "after the number of variables"))
         return false;
     if (prefix->size > READER_MAX_RANGE_PREFIX || count.bits > READER_MAX_VARIABLES_OF_RANGES - reader->members)
-        return reader_error(reader, line, "%llu variables named '%.200s'", (unsigned long long)count.bits, prefix->text);
+        return reader_error(reader, line, "%llu variables named '%.200s'", (unsigned long long)count.bits,
+                            prefix->text);
     if (variable->is_array)
         return reader_error(reader, line, "'%s' is an array and a range of names", prefix->text);
     reader->members += (uint32_t)count.bits;
@@ -260,7 +269,8 @@ static bool add_members(struct ptx_reader *reader, const struct reader_name *pre
     return true;
 }
 
-static bool declare_variables(struct ptx_reader *reader, const struct reader_declaration *declaration, add_variable *add)
+static bool declare_variables(struct ptx_reader *reader, const struct reader_declaration *declaration,
+                              add_variable *add)
 {
     do {
         struct ptx_variable variable;
@@ -276,8 +286,8 @@ static bool declare_variables(struct ptx_reader *reader, const struct reader_dec
                 return false;
             continue;
         }
-        if (!read_initialiser(reader, &variable, dimensions, dimension_count) || !check_sized(reader, line, &variable) ||
-            !add(reader, name, &variable))
+        if (!read_initialiser(reader, &variable, dimensions, dimension_count) ||
+            !check_sized(reader, line, &variable) || !add(reader, name, &variable))
             return false;
     } while (lexer_accept(reader, ','));
     return lexer_expect(reader, ';', "after the declaration");
@@ -287,8 +297,8 @@ static bool declare_variables(struct ptx_reader *reader, const struct reader_dec
    which live as long as the module wherever they are written; reader->depth says in which scope the name is known. */
 bool declare_module_variables(struct ptx_reader *reader, const struct reader_declaration *declaration)
 {
-    if (declaration->space == PTX_SPACE_GENERIC || declaration->space == PTX_SPACE_PARAM || declaration->space == PTX_SPACE_REG ||
-        (declaration->space == PTX_SPACE_LOCAL && reader->depth))
+    if (declaration->space == PTX_SPACE_GENERIC || declaration->space == PTX_SPACE_PARAM ||
+        declaration->space == PTX_SPACE_REG || (declaration->space == PTX_SPACE_LOCAL && reader->depth))
         return reader_error(reader, reader->token.line, "a variable of this kind cannot be declared here");
     return declare_variables(reader, declaration, add_module_variable);
 }
@@ -300,7 +310,8 @@ bool declare_local_variables(struct ptx_reader *reader, const struct reader_decl
 }
 
 /* prefix<count>: nothing is made before it is used (names_lookup). */
-static bool declare_range(struct ptx_reader *reader, const struct reader_declaration *declaration, const struct reader_name *prefix)
+static bool declare_range(struct ptx_reader *reader, const struct reader_declaration *declaration,
+                          const struct reader_name *prefix)
 {
     char text[READER_MAX_RANGE_PREFIX + 1];
     struct reader_value count;
@@ -309,14 +320,17 @@ static bool declare_range(struct ptx_reader *reader, const struct reader_declara
     if (!expression_read_sum(reader, &count) || !lexer_expect(reader, '>', "after the number of registers"))
         return false;
     if (count.bits > INT32_MAX || prefix->size > READER_MAX_RANGE_PREFIX)
-        return reader_error(reader, line, "%llu registers named '%.200s'", (unsigned long long)count.bits, prefix->text);
+        return reader_error(reader, line, "%llu registers named '%.200s'", (unsigned long long)count.bits,
+                            prefix->text);
     memcpy(text, prefix->text, prefix->size);
     text[prefix->size] = '<';
     struct reader_name *name = names_intern(reader, text, prefix->size + 1);
     struct reader_binding *binding = name ? names_bind(reader, name, BINDING_RANGE, reader->depth) : NULL;
     if (!binding)
         return false;
-    binding->range = (struct reader_range){ .count = (uint32_t)count.bits, .type = declaration->type, .vector = declaration->vector };
+    binding->range = (struct reader_range){ .count = (uint32_t)count.bits,
+                                            .type = declaration->type,
+                                            .vector = declaration->vector };
     return true;
 }
 

@@ -1,6 +1,7 @@
 /*
- * Constant expressions, as in C: 64-bit, signed unless an operand is unsigned; comparisons and logic give
- * signed 0 or 1. Floating-point constants know the four operations among themselves. Follows: PTX ISA, "Constants", "Constant Expressions".
+ * Constant expressions, as in C: 64-bit, signed unless an operand is unsigned; comparisons and logic give signed 0 or
+ * 1. Floating-point constants know the four operations among themselves. Follows: PTX ISA, "Constants", "Constant
+ * Expressions".
  */
 #include <string.h>
 
@@ -22,7 +23,8 @@ bool expression_starts(const struct ptx_reader *reader)
 static bool read_cast(struct ptx_reader *reader, bool *is_unsigned)
 {
     enum keyword keyword = lexer_keyword(reader);
-    if (keyword != (enum keyword)(KEYWORD_FIRST_TYPE + PTX_S64) && keyword != (enum keyword)(KEYWORD_FIRST_TYPE + PTX_U64))
+    if (keyword != (enum keyword)(KEYWORD_FIRST_TYPE + PTX_S64) &&
+        keyword != (enum keyword)(KEYWORD_FIRST_TYPE + PTX_U64))
         return reader_error(reader, reader->token.line, "a constant can be cast to .s64 and .u64 only");
     *is_unsigned = keyword == (enum keyword)(KEYWORD_FIRST_TYPE + PTX_U64);
     lexer_next(reader);
@@ -32,8 +34,10 @@ static bool read_cast(struct ptx_reader *reader, bool *is_unsigned)
 static bool read_primary(struct ptx_reader *reader, struct reader_value *value)
 {
     if (reader->token.kind == TOKEN_INTEGER || reader->token.kind == TOKEN_FLOAT) {
-        *value = (struct reader_value){ .is_float = reader->token.kind == TOKEN_FLOAT, .bits = reader->token.bits,
-                                        .is_unsigned = reader->token.is_unsigned, .float_bits = reader->token.float_bits };
+        *value = (struct reader_value){ .is_float = reader->token.kind == TOKEN_FLOAT,
+                                        .bits = reader->token.bits,
+                                        .is_unsigned = reader->token.is_unsigned,
+                                        .float_bits = reader->token.float_bits };
         lexer_next(reader);
         return true;
     }
@@ -62,7 +66,8 @@ static bool read_unary(struct ptx_reader *reader, struct reader_value *value, un
             value->is_unsigned = is_unsigned;
             return true;
         }
-        return read_conditional(reader, value, nesting + 1) && lexer_expect(reader, ')', "after the constant expression");
+        return read_conditional(reader, value, nesting + 1) &&
+               lexer_expect(reader, ')', "after the constant expression");
     }
     if (operator != '-' && operator != '+' && operator != '~' && operator != '!')
         return read_primary(reader, value);
@@ -120,7 +125,8 @@ static uint64_t divide(uint64_t a, uint64_t b, bool is_unsigned, bool remainder)
 }
 
 /* Decimal constants know + - * / among themselves. */
-static bool apply_float(struct ptx_reader *reader, uint32_t line, int operator, struct reader_value *left, const struct reader_value *right)
+static bool apply_float(struct ptx_reader *reader, uint32_t line, int operator, struct reader_value * left,
+                        const struct reader_value *right)
 {
     double a, b, result;
     if (!left->is_float || !right->is_float || left->float_bits != 64 || right->float_bits != 64)
@@ -143,7 +149,8 @@ static bool apply_float(struct ptx_reader *reader, uint32_t line, int operator, 
     return true;
 }
 
-static bool apply(struct ptx_reader *reader, uint32_t line, int operator, struct reader_value *left, const struct reader_value *right)
+static bool apply(struct ptx_reader *reader, uint32_t line, int operator, struct reader_value * left,
+                  const struct reader_value *right)
 {
     if (left->is_float || right->is_float)
         return apply_float(reader, line, operator, left, right);
@@ -162,7 +169,7 @@ static bool apply(struct ptx_reader *reader, uint32_t line, int operator, struct
             return reader_error(reader, line, "division by zero in a constant expression");
         left->bits = divide(a, b, is_unsigned, operator == '%');
         break;
-    case TOKEN_SHIFT_LEFT:                             /* the type is the left operand's; by 64 is by 0, as ptxas does it */
+    case TOKEN_SHIFT_LEFT: /* the type is the left operand's; by 64 is by 0, as ptxas does it */
         left->bits = a << (b & 63);
         return true;
     case TOKEN_SHIFT_RIGHT:
@@ -184,7 +191,8 @@ static bool apply(struct ptx_reader *reader, uint32_t line, int operator, struct
 static bool read_binary(struct ptx_reader *reader, struct reader_value *value, unsigned lowest, unsigned nesting)
 {
     if (nesting >= READER_MAX_NESTING)
-        return reader_error(reader, reader->token.line, "the constant expression is nested deeper than %d", READER_MAX_NESTING);
+        return reader_error(reader, reader->token.line, "the constant expression is nested deeper than %d",
+                            READER_MAX_NESTING);
     if (!read_unary(reader, value, nesting))
         return false;
     for (;;) {
@@ -212,7 +220,8 @@ static bool read_conditional(struct ptx_reader *reader, struct reader_value *val
         !read_conditional(reader, &no, nesting + 1))
         return false;
     if (value->is_float || yes.is_float != no.is_float)
-        return reader_error(reader, line, "a conditional expression needs an integer condition and two values of one type");
+        return reader_error(reader, line,
+                            "a conditional expression needs an integer condition and two values of one type");
     *value = value->bits ? yes : no;
     if (!value->is_float)
         value->is_unsigned = yes.is_unsigned || no.is_unsigned;

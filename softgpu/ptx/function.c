@@ -1,10 +1,10 @@
 /*
  * Functions: signatures, performance directives, the statements of a body.
  *
- * Scopes: parameters and the names of the body's outermost block are at depth 1, inner blocks deeper. Bodies are read with a loop,
- * not by recursion. References to labels wait on the scope that holds them; when a scope closes, those whose
- * label it declares are settled and the rest move outwards, so an inner label hides an outer one of the same
- * name even if it comes later. Follows: PTX ISA, "Kernel and Function Directives", "Control Flow Directives".
+ * Scopes: parameters and the names of the body's outermost block are at depth 1, inner blocks deeper. Bodies are read
+ * with a loop, not by recursion. References to labels wait on the scope that holds them; when a scope closes, those
+ * whose label it declares are settled and the rest move outwards, so an inner label hides an outer one of the same name
+ * even if it comes later. Follows: PTX ISA, "Kernel and Function Directives", "Control Flow Directives".
  */
 #include <string.h>
 
@@ -21,7 +21,8 @@ static uint64_t align_up(uint64_t value, uint64_t align)
 
 /* ( … ): parameters or return values. Names are bound later, when there is a body.
    .offset of a .reg parameter is its register: those come first in the body, in order. */
-static bool read_params(struct ptx_reader *reader, const struct ptx_variable **params, uint32_t *count, uint64_t *size, uint32_t *registers)
+static bool read_params(struct ptx_reader *reader, const struct ptx_variable **params, uint32_t *count, uint64_t *size,
+                        uint32_t *registers)
 {
     uint64_t offset = 0;
     reader->params.count = 0;
@@ -69,8 +70,8 @@ static bool read_signature(struct ptx_reader *reader, struct signature *signatur
     signature->name = reader->token.name;
     if (!lexer_expect(reader, TOKEN_IDENTIFIER, "as the function's name"))
         return false;
-    return reader->token.kind != '(' ||
-           read_params(reader, &prototype->params, &prototype->param_count, &signature->param_size, &signature->registers);
+    return reader->token.kind != '(' || read_params(reader, &prototype->params, &prototype->param_count,
+                                                    &signature->param_size, &signature->registers);
 }
 
 static bool read_numbers(struct ptx_reader *reader, uint32_t *numbers, unsigned most)
@@ -134,7 +135,8 @@ bool function_read_prototype(struct ptx_reader *reader, struct ptx_prototype *pr
 {
     struct signature signature = { 0 };
     struct ptx_function directives = { 0 };
-    if (!read_directives(reader, &directives) || !read_signature(reader, &signature) || !read_directives(reader, &directives))
+    if (!read_directives(reader, &directives) || !read_signature(reader, &signature) ||
+        !read_directives(reader, &directives))
         return false;
     *prototype = signature.prototype;
     prototype->noreturn = directives.noreturn;
@@ -155,7 +157,8 @@ bool function_skip_loc(struct ptx_reader *reader)
         if (lexer_accept_word(reader, "function_name")) {
             if (!lexer_expect(reader, TOKEN_IDENTIFIER, "after function_name"))
                 return false;
-            if ((lexer_accept(reader, '+') || lexer_accept(reader, '-')) && !lexer_expect(reader, TOKEN_INTEGER, "in .loc"))
+            if ((lexer_accept(reader, '+') || lexer_accept(reader, '-')) &&
+                !lexer_expect(reader, TOKEN_INTEGER, "in .loc"))
                 return false;
         } else if (!lexer_accept_word(reader, "inlined_at")) {
             char buffer[64];
@@ -249,7 +252,8 @@ static bool read_declaration(struct ptx_reader *reader)
     }
     if (declaration.space == PTX_SPACE_REG)
         return declare_registers(reader, &declaration);
-    if (declaration.space == PTX_SPACE_GLOBAL || declaration.space == PTX_SPACE_CONST || declaration.linkage != PTX_LINK_LOCAL)
+    if (declaration.space == PTX_SPACE_GLOBAL || declaration.space == PTX_SPACE_CONST ||
+        declaration.linkage != PTX_LINK_LOCAL)
         return declare_module_variables(reader, &declaration);
     return declare_local_variables(reader, &declaration);
 }
@@ -264,7 +268,8 @@ static bool close_scope(struct ptx_reader *reader)
         reader->operations++;
         if (binding && (binding->depth == reader->depth || outermost)) {
             if (!operand_resolve(reader, fixup->operand, binding))
-                return reader_error(reader, fixup->line, "'%s' is no label, target list or prototype", fixup->name->text);
+                return reader_error(reader, fixup->line, "'%s' is no label, target list or prototype",
+                                    fixup->name->text);
             fixup->next = reader->free_fixups;
             reader->free_fixups = fixup;
         } else if (outermost) {
@@ -329,7 +334,8 @@ static bool read_statements(struct ptx_reader *reader)
     return !reader->failed;
 }
 
-static bool bind_params(struct ptx_reader *reader, const struct ptx_variable *params, uint32_t count, enum binding_kind kind)
+static bool bind_params(struct ptx_reader *reader, const struct ptx_variable *params, uint32_t count,
+                        enum binding_kind kind)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct ptx_variable *param = &params[i];
@@ -379,7 +385,8 @@ bool function_read(struct ptx_reader *reader, enum ptx_linkage linkage, bool is_
     struct signature signature = { 0 };
     uint32_t slot;
     bool keep;
-    if (!read_directives(reader, &function) || !read_signature(reader, &signature) || !read_directives(reader, &function))
+    if (!read_directives(reader, &function) || !read_signature(reader, &signature) ||
+        !read_directives(reader, &function))
         return false;
     function.name = signature.name->text;
     function.signature = signature.prototype;

@@ -15,7 +15,8 @@ struct shape {
     enum ptx_type type;
     unsigned      element;                             /* bytes */
     unsigned      levels;
-    uint64_t      extent[READER_MAX_DIMENSIONS + 2];   /* bytes of one item at each level: [0] the variable, [levels] one element */
+    uint64_t
+        extent[READER_MAX_DIMENSIONS + 2]; /* bytes of one item at each level: [0] the variable, [levels] one element */
     bool          is_vector;                           /* the innermost braces hold a vector */
     bool          open;                                /* the first dimension is as long as needed */
 };
@@ -26,7 +27,8 @@ static bool make_room(struct ptx_reader *reader, uint64_t size)
     if (size <= bytes->count)
         return true;
     if (size > READER_MAX_INIT)
-        return reader_error(reader, reader->token.line, "an initialiser of more than %llu bytes", (unsigned long long)READER_MAX_INIT);
+        return reader_error(reader, reader->token.line, "an initialiser of more than %llu bytes",
+                            (unsigned long long)READER_MAX_INIT);
     if (size > bytes->capacity) {
         size_t capacity = bytes->capacity ? bytes->capacity : 256;
         while (capacity < size)
@@ -76,7 +78,8 @@ static bool convert(struct ptx_reader *reader, const struct reader_value *value,
     return true;
 }
 
-static bool write_element(struct ptx_reader *reader, const struct shape *shape, uint64_t at, const struct reader_value *value)
+static bool write_element(struct ptx_reader *reader, const struct shape *shape, uint64_t at,
+                          const struct reader_value *value)
 {
     uint64_t bits;
     if (!make_room(reader, at + shape->element) || !convert(reader, value, shape->type, &bits))
@@ -121,7 +124,8 @@ static bool read_masked(struct ptx_reader *reader, uint64_t mask, struct reader_
 {
     unsigned shift = mask ? (unsigned)__builtin_ctzll(mask) : 0;
     if (shift % 8 || mask >> shift != 0xff)
-        return reader_error(reader, reader->token.line, "the mask 0x%llx does not select one byte", (unsigned long long)mask);
+        return reader_error(reader, reader->token.line, "the mask 0x%llx does not select one byte",
+                            (unsigned long long)mask);
     relocation->relocation.shift = shift;
     relocation->relocation.size = 1;
     return lexer_expect(reader, '(', "after the mask") && read_symbol(reader, relocation) &&
@@ -183,8 +187,9 @@ static bool read_braces(struct ptx_reader *reader, const struct shape *shape, un
 static bool keep_bytes(struct ptx_reader *reader, struct ptx_variable *variable)
 {
     if (variable->size > READER_MAX_INIT - reader->init_bytes)
-        return reader_error(reader, reader->token.line, "'%s': initialised variables take more than %llu bytes together",
-                            variable->name, (unsigned long long)READER_MAX_INIT);
+        return reader_error(reader, reader->token.line,
+                            "'%s': initialised variables take more than %llu bytes together", variable->name,
+                            (unsigned long long)READER_MAX_INIT);
     reader->init_bytes += variable->size;
     uint8_t *init = reader_alloc(reader, variable->size, 1);
     if (!init)
@@ -195,14 +200,20 @@ static bool keep_bytes(struct ptx_reader *reader, struct ptx_variable *variable)
     return true;
 }
 
-bool initialiser_read(struct ptx_reader *reader, struct ptx_variable *variable, const uint64_t *dimensions, unsigned dimension_count)
+bool initialiser_read(struct ptx_reader *reader, struct ptx_variable *variable, const uint64_t *dimensions,
+                      unsigned dimension_count)
 {
-    struct shape shape = { .type = variable->type, .element = (unsigned)ptx_type_size(variable->type), .open = variable->unsized,
+    struct shape shape = { .type = variable->type,
+                           .element = (unsigned)ptx_type_size(variable->type),
+                           .open = variable->unsized,
                            .is_vector = variable->vector > 1 };
     if (variable->type >= PTX_TEXREF)
-        return reader_error(reader, reader->token.line, "'%s': initialised texture, sampler and surface references are not supported", variable->name);
+        return reader_error(reader, reader->token.line,
+                            "'%s': initialised texture, sampler and surface references are not supported",
+                            variable->name);
     if (variable->type >= PTX_F16 && variable->type <= PTX_BF16X2)
-        return reader_error(reader, reader->token.line, "'%s': variables of type .%s have no initialisers", variable->name, ptx_type_name(variable->type));
+        return reader_error(reader, reader->token.line, "'%s': variables of type .%s have no initialisers",
+                            variable->name, ptx_type_name(variable->type));
     shape.levels = dimension_count + (variable->vector > 1);
     uint64_t extent = shape.element;
     for (unsigned level = shape.levels; level-- > 0;) {

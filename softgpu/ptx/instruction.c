@@ -11,7 +11,8 @@ static bool add_modifier(struct ptx_reader *reader, const char **modifiers, uint
     return true;
 }
 
-static struct reader_opcode *make_opcode(struct ptx_reader *reader, const char *opcode, const char *const *modifiers, uint32_t count)
+static struct reader_opcode *make_opcode(struct ptx_reader *reader, const char *opcode, const char *const *modifiers,
+                                         uint32_t count)
 {
     struct reader_opcode *made = reader_scratch(reader, sizeof *made);
     const char **copy = reader_alloc(reader, count, sizeof *copy);
@@ -19,7 +20,9 @@ static struct reader_opcode *make_opcode(struct ptx_reader *reader, const char *
         return NULL;
     if (count)
         memcpy(copy, modifiers, count * sizeof *copy);
-    *made = (struct reader_opcode){ .opcode = opcode, .modifiers = copy, .modifier_count = count, .is_call = strcmp(opcode, "call") == 0 };
+    *made = (struct reader_opcode){
+        .opcode = opcode, .modifiers = copy, .modifier_count = count, .is_call = strcmp(opcode, "call") == 0
+    };
     return made;
 }
 

@@ -74,7 +74,8 @@ static bool read_float_pattern(struct ptx_reader *reader, unsigned digits)
     for (unsigned i = 0; i < digits; i++) {
         char c = at + i < reader->end ? at[i] : '\0';
         if (!isxdigit((unsigned char)c))
-            return reader_error(reader, reader->line, "a 0%c number needs %u hexadecimal digits", reader->cursor[1], digits);
+            return reader_error(reader, reader->line, "a 0%c number needs %u hexadecimal digits", reader->cursor[1],
+                                digits);
         bits = bits << 4 | (unsigned)(is_digit(c) ? c - '0' : (c | 32) - 'a' + 10);
     }
     reader->cursor = at + digits;
@@ -138,7 +139,8 @@ static bool read_integer(struct ptx_reader *reader)
     if (at == first)
         return reader_error(reader, reader->line, "a number without digits");
     if (overflow)
-        return reader_error(reader, reader->line, "the number %.*s does not fit in 64 bits", (int)(at - first > 80 ? 80 : at - first), first);
+        return reader_error(reader, reader->line, "the number %.*s does not fit in 64 bits",
+                            (int)(at - first > 80 ? 80 : at - first), first);
     bool suffix = at < reader->end && *at == 'U';
     reader->cursor = at + suffix;
     if (is_name_char(peek(reader, 0)))
@@ -289,7 +291,9 @@ static bool read_token(struct ptx_reader *reader)
         return true;
     }
     if (!strchr("{}[]()<>,;:+-*/%&|^~!?=@", c))
-        return reader_error(reader, reader->line, isprint((unsigned char)c) ? "unexpected character '%c'" : "unexpected byte 0x%02x", (unsigned char)c);
+        return reader_error(reader, reader->line,
+                            isprint((unsigned char)c) ? "unexpected character '%c'" : "unexpected byte 0x%02x",
+                            (unsigned char)c);
     token->kind = (unsigned char)c;
     reader->cursor++;
     return true;

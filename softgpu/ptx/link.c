@@ -27,8 +27,8 @@ static struct reader_function *function_at(struct ptx_reader *reader, uint32_t s
 }
 
 /* The slot of a name declared in the current scope; *fresh when it holds nothing yet. */
-static bool find_slot(struct ptx_reader *reader, struct reader_name *name, enum ptx_linkage linkage, enum binding_kind kind,
-                      uint32_t *slot, bool *fresh)
+static bool find_slot(struct ptx_reader *reader, struct reader_name *name, enum ptx_linkage linkage,
+                      enum binding_kind kind, uint32_t *slot, bool *fresh)
 {
     uint8_t linked = kind == BINDING_VARIABLE ? LINKED_VARIABLE : LINKED_FUNCTION;
     struct reader_vector *slots = kind == BINDING_VARIABLE ? &reader->variables : &reader->functions;
@@ -49,7 +49,9 @@ static bool find_slot(struct ptx_reader *reader, struct reader_name *name, enum 
         if (linkage != PTX_LINK_LOCAL && name->linked) {
             *slot = name->slot;
         } else {
-            if (!reader_push(reader, slots, kind == BINDING_VARIABLE ? sizeof(struct reader_variable) : sizeof(struct reader_function)))
+            if (!reader_push(reader, slots,
+                             kind == BINDING_VARIABLE ? sizeof(struct reader_variable)
+                                                      : sizeof(struct reader_function)))
                 return false;
             *slot = (uint32_t)(slots->count - 1);
             *fresh = true;
@@ -59,14 +61,17 @@ static bool find_slot(struct ptx_reader *reader, struct reader_name *name, enum 
     if (linkage == PTX_LINK_LOCAL)
         return true;
     if (name->linked && name->slot != *slot)
-        return reader_error(reader, line, "'%s' is declared here both with and without linkage, and defined in another text", name->text);
+        return reader_error(reader, line,
+                            "'%s' is declared here both with and without linkage, and defined in another text",
+                            name->text);
     name->linked = linked;
     name->slot = *slot;
     return true;
 }
 
 /* Whether a new definition takes the place of the one that is held. false after an error, too. */
-static bool takes(struct ptx_reader *reader, const char *name, enum ptx_linkage held, enum ptx_linkage fresh, bool larger)
+static bool takes(struct ptx_reader *reader, const char *name, enum ptx_linkage held, enum ptx_linkage fresh,
+                  bool larger)
 {
     if (fresh == PTX_LINK_COMMON)
         return held == PTX_LINK_COMMON && larger;
@@ -79,8 +84,8 @@ static bool takes(struct ptx_reader *reader, const char *name, enum ptx_linkage 
     return reader_error(reader, reader->token.line, "'%s' is defined twice", name);
 }
 
-bool link_variable(struct ptx_reader *reader, struct reader_name *name, const struct ptx_variable *variable, bool defined,
-                   uint32_t *slot, bool *keep)
+bool link_variable(struct ptx_reader *reader, struct reader_name *name, const struct ptx_variable *variable,
+                   bool defined, uint32_t *slot, bool *keep)
 {
     bool fresh;
     *keep = false;
@@ -91,15 +96,18 @@ bool link_variable(struct ptx_reader *reader, struct reader_name *name, const st
         return reader_error(reader, reader->token.line, "'%s' is declared in two state spaces", name->text);
 
     bool sized = !fresh && !held->variable.unsized && !variable->unsized;
-    if (sized && held->variable.size != variable->size && held->variable.linkage != PTX_LINK_COMMON && variable->linkage != PTX_LINK_COMMON)
-        return reader_error(reader, reader->token.line, "'%s' has %llu bytes here and %llu bytes in another declaration", name->text,
+    if (sized && held->variable.size != variable->size && held->variable.linkage != PTX_LINK_COMMON &&
+        variable->linkage != PTX_LINK_COMMON)
+        return reader_error(reader, reader->token.line,
+                            "'%s' has %llu bytes here and %llu bytes in another declaration", name->text,
                             (unsigned long long)variable->size, (unsigned long long)held->variable.size);
     if (fresh)
         *keep = true;
     else if (!held->defined)
         *keep = defined;
     else if (defined)
-        *keep = takes(reader, name->text, held->variable.linkage, variable->linkage, variable->size > held->variable.size);
+        *keep =
+            takes(reader, name->text, held->variable.linkage, variable->linkage, variable->size > held->variable.size);
     if (*keep) {
         unsigned align = held->variable.align;
         held->variable = *variable;
@@ -112,8 +120,10 @@ bool link_variable(struct ptx_reader *reader, struct reader_name *name, const st
     return !reader->failed;
 }
 
-/* function->defined: a body follows. *keep: it is wanted; the caller reads it and calls again with nothing but the slot. */
-bool link_function(struct ptx_reader *reader, struct reader_name *name, const struct ptx_function *function, uint32_t *slot, bool *keep)
+/* function->defined: a body follows. *keep: it is wanted; the caller reads it and calls again with nothing but the
+   slot. */
+bool link_function(struct ptx_reader *reader, struct reader_name *name, const struct ptx_function *function,
+                   uint32_t *slot, bool *keep)
 {
     bool fresh;
     *keep = false;
@@ -171,13 +181,16 @@ static bool resolve_alias(struct ptx_reader *reader, const struct reader_alias *
 {
     const struct reader_binding *name = alias->name->binding, *target = alias->target->binding;
     if (!name || name->kind != BINDING_FUNCTION || !target || target->kind != BINDING_FUNCTION)
-        return reader_error(reader, alias->line, ".alias %s, %s: both must be functions declared here", alias->name->text, alias->target->text);
+        return reader_error(reader, alias->line, ".alias %s, %s: both must be functions declared here",
+                            alias->name->text, alias->target->text);
     struct ptx_function *function = &function_at(reader, name->index)->function;
     const struct ptx_function *body = &function_at(reader, target->index)->function;
     if (function->defined)
-        return reader_error(reader, alias->line, ".alias %s, %s: the first has a body", alias->name->text, alias->target->text);
+        return reader_error(reader, alias->line, ".alias %s, %s: the first has a body", alias->name->text,
+                            alias->target->text);
     if (!body->defined)
-        return reader_error(reader, alias->line, ".alias %s, %s: the second has no body", alias->name->text, alias->target->text);
+        return reader_error(reader, alias->line, ".alias %s, %s: the second has no body", alias->name->text,
+                            alias->target->text);
     enum ptx_linkage linkage = function->linkage == PTX_LINK_EXTERN ? PTX_LINK_VISIBLE : function->linkage;
     *function = *body;
     function->name = alias->name->text;
@@ -208,7 +221,8 @@ static bool settle_extern(struct ptx_reader *reader, struct ptx_variable *variab
     if (variable->space == PTX_SPACE_SHARED && variable->unsized)
         return true;                                   /* dynamic shared memory */
     if (!whole_program || variable->unsized)
-        return reader_error(reader, 0, "the variable '%s' is .extern and no text of the link defines it", variable->name);
+        return reader_error(reader, 0, "the variable '%s' is .extern and no text of the link defines it",
+                            variable->name);
     variable->linkage = PTX_LINK_VISIBLE;
     return true;
 }

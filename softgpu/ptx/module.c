@@ -18,7 +18,8 @@ static bool read_version(struct ptx_reader *reader)
         else
             return reader_error(reader, reader->token.line, ".version needs a number such as 7.5");
     }
-    if (number[0] > reader->version_major || (number[0] == reader->version_major && number[1] > reader->version_minor)) {
+    if (number[0] > reader->version_major ||
+        (number[0] == reader->version_major && number[1] > reader->version_minor)) {
         reader->version_major = number[0];
         reader->version_minor = number[1];
     }
@@ -48,7 +49,8 @@ static bool read_target(struct ptx_reader *reader)
 static bool read_address_size(struct ptx_reader *reader)
 {
     if (reader->token.kind == TOKEN_INTEGER && reader->token.bits != 64)
-        return reader_error(reader, reader->token.line, ".address_size %llu: only programs with 64-bit addresses are supported",
+        return reader_error(reader, reader->token.line,
+                            ".address_size %llu: only programs with 64-bit addresses are supported",
                             (unsigned long long)reader->token.bits);
     return lexer_expect(reader, TOKEN_INTEGER, "after .address_size");
 }
@@ -56,7 +58,8 @@ static bool read_address_size(struct ptx_reader *reader)
 /* .file 1 "name" [, time, size] */
 static bool skip_file(struct ptx_reader *reader)
 {
-    if (!lexer_expect(reader, TOKEN_INTEGER, "after .file") || !lexer_expect(reader, TOKEN_STRING, "after .file and its number"))
+    if (!lexer_expect(reader, TOKEN_INTEGER, "after .file") ||
+        !lexer_expect(reader, TOKEN_STRING, "after .file and its number"))
         return false;
     while (lexer_accept(reader, ','))
         if (!lexer_expect(reader, TOKEN_INTEGER, "in .file"))
@@ -67,8 +70,8 @@ static bool skip_file(struct ptx_reader *reader)
 /* .section .debug_str { … }: debug information, of which nothing is used. */
 static bool skip_section(struct ptx_reader *reader)
 {
-    while (reader->token.kind == TOKEN_DIRECTIVE || reader->token.kind == TOKEN_IDENTIFIER || reader->token.kind == TOKEN_STRING ||
-           reader->token.kind == ',')
+    while (reader->token.kind == TOKEN_DIRECTIVE || reader->token.kind == TOKEN_IDENTIFIER ||
+           reader->token.kind == TOKEN_STRING || reader->token.kind == ',')
         lexer_next(reader);
     if (reader->token.kind != '{')
         return lexer_expect(reader, '{', "after .section");
@@ -102,7 +105,8 @@ static bool read_definition(struct ptx_reader *reader)
     }
     if (!declaration.has_space) {
         char buffer[64];
-        return reader_error(reader, reader->token.line, "unexpected %s at module scope", lexer_describe(reader, buffer));
+        return reader_error(reader, reader->token.line, "unexpected %s at module scope",
+                            lexer_describe(reader, buffer));
     }
     return declare_module_variables(reader, &declaration);
 }

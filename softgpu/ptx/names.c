@@ -6,22 +6,52 @@
 
 #include "softgpu/ptx/reader.h"
 
-static const struct { const char *text; enum keyword keyword; } keywords[] = {
-    { "version", KEYWORD_VERSION }, { "target", KEYWORD_TARGET }, { "address_size", KEYWORD_ADDRESS_SIZE },
-    { "file", KEYWORD_FILE }, { "loc", KEYWORD_LOC }, { "section", KEYWORD_SECTION }, { "pragma", KEYWORD_PRAGMA },
-    { "alias", KEYWORD_ALIAS }, { "entry", KEYWORD_ENTRY }, { "func", KEYWORD_FUNC },
-    { "extern", KEYWORD_EXTERN }, { "visible", KEYWORD_VISIBLE }, { "weak", KEYWORD_WEAK }, { "common", KEYWORD_COMMON },
-    { "align", KEYWORD_ALIGN }, { "attribute", KEYWORD_ATTRIBUTE }, { "ptr", KEYWORD_PTR },
-    { "managed", KEYWORD_MANAGED }, { "unified", KEYWORD_UNIFIED },
-    { "reg", KEYWORD_REG }, { "const", KEYWORD_CONST }, { "global", KEYWORD_GLOBAL }, { "local", KEYWORD_LOCAL },
-    { "param", KEYWORD_PARAM }, { "shared", KEYWORD_SHARED }, { "tex", KEYWORD_TEX }, { "sreg", KEYWORD_SREG },
-    { "v2", KEYWORD_V2 }, { "v4", KEYWORD_V4 }, { "v8", KEYWORD_V8 },
-    { "maxntid", KEYWORD_MAXNTID }, { "reqntid", KEYWORD_REQNTID }, { "minnctapersm", KEYWORD_MINNCTAPERSM },
-    { "maxnctapersm", KEYWORD_MAXNCTAPERSM }, { "maxnreg", KEYWORD_MAXNREG }, { "noreturn", KEYWORD_NORETURN },
-    { "reqnctapercluster", KEYWORD_REQNCTAPERCLUSTER }, { "maxclusterrank", KEYWORD_MAXCLUSTERRANK },
-    { "explicitcluster", KEYWORD_EXPLICITCLUSTER }, { "blocksareclusters", KEYWORD_BLOCKSARECLUSTERS },
-    { "abi_preserve", KEYWORD_ABI_PRESERVE }, { "abi_preserve_control", KEYWORD_ABI_PRESERVE_CONTROL },
-    { "branchtargets", KEYWORD_BRANCHTARGETS }, { "callprototype", KEYWORD_CALLPROTOTYPE },
+static const struct { const char *text; enum keyword keyword;
+} keywords[] = {
+    { "version", KEYWORD_VERSION },
+    { "target", KEYWORD_TARGET },
+    { "address_size", KEYWORD_ADDRESS_SIZE },
+    { "file", KEYWORD_FILE },
+    { "loc", KEYWORD_LOC },
+    { "section", KEYWORD_SECTION },
+    { "pragma", KEYWORD_PRAGMA },
+    { "alias", KEYWORD_ALIAS },
+    { "entry", KEYWORD_ENTRY },
+    { "func", KEYWORD_FUNC },
+    { "extern", KEYWORD_EXTERN },
+    { "visible", KEYWORD_VISIBLE },
+    { "weak", KEYWORD_WEAK },
+    { "common", KEYWORD_COMMON },
+    { "align", KEYWORD_ALIGN },
+    { "attribute", KEYWORD_ATTRIBUTE },
+    { "ptr", KEYWORD_PTR },
+    { "managed", KEYWORD_MANAGED },
+    { "unified", KEYWORD_UNIFIED },
+    { "reg", KEYWORD_REG },
+    { "const", KEYWORD_CONST },
+    { "global", KEYWORD_GLOBAL },
+    { "local", KEYWORD_LOCAL },
+    { "param", KEYWORD_PARAM },
+    { "shared", KEYWORD_SHARED },
+    { "tex", KEYWORD_TEX },
+    { "sreg", KEYWORD_SREG },
+    { "v2", KEYWORD_V2 },
+    { "v4", KEYWORD_V4 },
+    { "v8", KEYWORD_V8 },
+    { "maxntid", KEYWORD_MAXNTID },
+    { "reqntid", KEYWORD_REQNTID },
+    { "minnctapersm", KEYWORD_MINNCTAPERSM },
+    { "maxnctapersm", KEYWORD_MAXNCTAPERSM },
+    { "maxnreg", KEYWORD_MAXNREG },
+    { "noreturn", KEYWORD_NORETURN },
+    { "reqnctapercluster", KEYWORD_REQNCTAPERCLUSTER },
+    { "maxclusterrank", KEYWORD_MAXCLUSTERRANK },
+    { "explicitcluster", KEYWORD_EXPLICITCLUSTER },
+    { "blocksareclusters", KEYWORD_BLOCKSARECLUSTERS },
+    { "abi_preserve", KEYWORD_ABI_PRESERVE },
+    { "abi_preserve_control", KEYWORD_ABI_PRESERVE_CONTROL },
+    { "branchtargets", KEYWORD_BRANCHTARGETS },
+    { "callprototype", KEYWORD_CALLPROTOTYPE },
     { "calltargets", KEYWORD_CALLTARGETS },
 };
 
@@ -159,7 +189,8 @@ struct reader_name *names_find(struct ptx_reader *reader, const char *text, size
 }
 
 /* Binds a name in the scope of that depth, which may be an outer one. An error if the scope has it already. */
-struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name *name, enum binding_kind kind, uint32_t depth)
+struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name *name, enum binding_kind kind,
+                                  uint32_t depth)
 {
     struct reader_binding **at = &name->binding;
     while (*at && (*at)->depth > depth)
@@ -195,7 +226,8 @@ struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name 
  * (ptxas does not look for %r1<n>, either.) Ranges are bound under their prefix followed by '<', so that a
  * variable may have the prefix as its name. *member gets the number.
  */
-static struct reader_binding *find_range(struct ptx_reader *reader, const struct reader_name *name, uint64_t *member, size_t *prefix_size)
+static struct reader_binding *find_range(struct ptx_reader *reader, const struct reader_name *name, uint64_t *member,
+                                         size_t *prefix_size)
 {
     char prefix[READER_MAX_RANGE_PREFIX + 1];
     size_t digits = name->size;
@@ -232,7 +264,8 @@ bool names_member_of_scope(struct ptx_reader *reader, const struct reader_name *
 }
 
 /* The register of a member that is used for the first time. */
-static struct reader_binding *make_member(struct ptx_reader *reader, struct reader_name *name, const struct reader_binding *range)
+static struct reader_binding *make_member(struct ptx_reader *reader, struct reader_name *name,
+                                          const struct reader_binding *range)
 {
     struct reader_range description = range->range;
     struct reader_binding *made = names_bind(reader, name, BINDING_REGISTER, range->depth);

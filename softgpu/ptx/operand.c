@@ -34,8 +34,10 @@ bool operand_keep(struct ptx_reader *reader, size_t first, const struct ptx_oper
             reader->free_fixups = fixup->next;
         else if (!(fixup = reader_scratch(reader, sizeof *fixup)))
             return false;
-        *fixup = (struct reader_fixup){ .next = reader->scopes[reader->depth].fixups, .operand = &kept[i],
-                                        .name = (struct reader_name *)(uintptr_t)(const void *)kept[i].second, .line = reader->token.line };
+        *fixup = (struct reader_fixup){ .next = reader->scopes[reader->depth].fixups,
+                                        .operand = &kept[i],
+                                        .name = (struct reader_name *)(uintptr_t)(const void *)kept[i].second,
+                                        .line = reader->token.line };
         reader->scopes[reader->depth].fixups = fixup;
     }
     return true;
@@ -91,12 +93,14 @@ static bool read_component(struct ptx_reader *reader, struct ptx_operand *operan
         return true;
     const char *text = reader->token.name->text;
     operand->component = component_of(text);
-    if (operand->component < 0 && (text[0] == 'b' || text[0] == 'h') && text[1] && !text[1 + strspn(text + 1, "01234567")]) {
+    if (operand->component < 0 && (text[0] == 'b' || text[0] == 'h') && text[1] &&
+        !text[1 + strspn(text + 1, "01234567")]) {
         operand->component = PTX_SELECTOR;
         operand->text = text;
     }
     if (operand->component < 0)
-        return reader_error(reader, reader->token.line, "'.%s' is no component of a register", reader->token.name->text);
+        return reader_error(reader, reader->token.line, "'.%s' is no component of a register",
+                            reader->token.name->text);
     lexer_next(reader);
     return true;
 }
@@ -145,7 +149,8 @@ static const struct ptx_variable *variable_of(const struct ptx_reader *reader, c
 {
     if (operand->scope == PTX_SCOPE_MODULE)
         return &((const struct reader_variable *)reader->variables.items)[operand->index].variable;
-    return operand->scope == PTX_SCOPE_FUNCTION ? &((const struct ptx_variable *)reader->locals.items)[operand->index] : NULL;
+    return operand->scope == PTX_SCOPE_FUNCTION ? &((const struct ptx_variable *)reader->locals.items)[operand->index]
+                                                : NULL;
 }
 
 /* a[1]: the address of an element for mov, the element itself where an address in brackets is usual. */
@@ -156,7 +161,8 @@ static bool read_index(struct ptx_reader *reader, struct ptx_operand *operand, c
     struct reader_value value;
     lexer_next(reader);
     if (!variable || reader->token.kind == TOKEN_IDENTIFIER)
-        return reader_error(reader, line, "only variables of a module or function can be indexed, and only with a constant");
+        return reader_error(reader, line,
+                            "only variables of a module or function can be indexed, and only with a constant");
     if (!expression_read_integer(reader, &value))
         return false;
     operand->integer = (int64_t)(value.bits * ptx_type_size(variable->type) * variable->vector);
@@ -190,7 +196,8 @@ static bool read_name(struct ptx_reader *reader, struct ptx_operand *operand, co
         operand->text = name->text + 1;
         return read_component(reader, operand);
     }
-    if (!binding || binding->kind == BINDING_LABEL || binding->kind == BINDING_TABLE || binding->kind == BINDING_PROTOTYPE) {
+    if (!binding || binding->kind == BINDING_LABEL || binding->kind == BINDING_TABLE ||
+        binding->kind == BINDING_PROTOTYPE) {
         operand->kind = PTX_OP_LABEL;
         operand->second = (const void *)name;
         return true;
@@ -217,8 +224,8 @@ static bool read_name(struct ptx_reader *reader, struct ptx_operand *operand, co
 }
 
 /* elements up to `end`, the opening token already read. first: an element that is read already, or NULL. */
-static bool read_elements(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode, int end,
-                          const struct ptx_operand *first, unsigned nesting)
+static bool read_elements(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode,
+                          int end, const struct ptx_operand *first, unsigned nesting)
 {
     size_t start = reader->operands.count;
     bool more = true;
@@ -241,7 +248,8 @@ static bool read_elements(struct ptx_reader *reader, struct ptx_operand *operand
         *kept = element;
         more = lexer_accept(reader, ',');
     }
-    return operand_keep(reader, start, &operand->elements, &operand->element_count) && lexer_expect(reader, end, "after the list");
+    return operand_keep(reader, start, &operand->elements, &operand->element_count) &&
+           lexer_expect(reader, end, "after the list");
 }
 
 /* One term of an address: a register, a variable, or a constant. */
@@ -272,7 +280,8 @@ static bool read_address_term(struct ptx_reader *reader, struct ptx_operand *ope
     if (operand->has_variable)
         return reader_error(reader, line, "an address of two variables");
     operand->has_variable = true;
-    return set_variable(operand, binding) || reader_error(reader, line, "'%s' cannot be part of an address", name->text);
+    return set_variable(operand, binding) ||
+           reader_error(reader, line, "'%s' cannot be part of an address", name->text);
 }
 
 /* What the first element of [a, …] is, read as an address. */
@@ -287,7 +296,8 @@ static void address_to_element(struct ptx_operand *operand)
 }
 
 /* [base + offset], or [first, …] as a bracketed list. */
-static bool read_bracket(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode, unsigned nesting)
+static bool read_bracket(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode,
+                         unsigned nesting)
 {
     lexer_next(reader);
     operand->kind = PTX_OP_MEMORY;
@@ -356,7 +366,8 @@ static bool read_second(struct ptx_reader *reader, struct ptx_operand *operand, 
            reader_error(reader, line, "only a register can follow '|'");
 }
 
-bool operand_read(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode, unsigned nesting)
+bool operand_read(struct ptx_reader *reader, struct ptx_operand *operand, const struct reader_opcode *opcode,
+                  unsigned nesting)
 {
     bool good;
     *operand = (struct ptx_operand){ .component = -1 };

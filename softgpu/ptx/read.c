@@ -7,8 +7,9 @@
 static void reader_free(struct ptx_reader *reader)
 {
     struct reader_vector *vectors[] = {
-        &reader->variables, &reader->functions, &reader->relocations, &reader->pending, &reader->aliases, &reader->bytes,
-        &reader->registers, &reader->locals, &reader->instructions, &reader->prototypes, &reader->operands, &reader->params,
+        &reader->variables,    &reader->functions,  &reader->relocations, &reader->pending,
+        &reader->aliases,      &reader->bytes,      &reader->registers,   &reader->locals,
+        &reader->instructions, &reader->prototypes, &reader->operands,    &reader->params,
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         free(vectors[i]->items);
@@ -74,7 +75,8 @@ int ptx_module_read(const struct ptx_source *sources, size_t count, struct ptx_m
     return ptx_module_read_with(sources, count, out, log, log_size, &(struct reader_options){ 0 });
 }
 
-int ptx_module_read_outline(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log, size_t log_size)
+int ptx_module_read_outline(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log,
+                            size_t log_size)
 {
     return ptx_module_read_with(sources, count, out, log, log_size, &(struct reader_options){ .outline = true });
 }

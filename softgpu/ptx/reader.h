@@ -84,7 +84,12 @@ struct reader_binding {
     uint32_t               index;
     union {
         struct reader_range range;
-        struct { const struct ptx_operand *elements; uint32_t count; const struct ptx_prototype *prototype; bool used; } table;
+        struct {
+            const struct ptx_operand *elements;
+            uint32_t count;
+            const struct ptx_prototype *prototype;
+            bool used;
+        } table;
     };
 };
 
@@ -135,7 +140,12 @@ struct reader_scope {
     struct reader_fixup   *fixups;    /* label references not resolved yet */
 };
 
-struct reader_fixup { struct reader_fixup *next; struct reader_name *name; struct ptx_operand *operand; uint32_t line; };
+struct reader_fixup {
+    struct reader_fixup *next;
+    struct reader_name *name;
+    struct ptx_operand *operand;
+    uint32_t line;
+};
 
 /* A relocation waits for the end of its unit: an initialiser may name what is declared later. */
 struct reader_relocation { struct ptx_relocation relocation; struct reader_name *name; uint32_t line; };
@@ -184,12 +194,15 @@ struct ptx_reader {
 
 /* reader.c */
 struct reader_options { bool outline; uint64_t *operations; };
-int   ptx_module_read_with(const struct ptx_source *, size_t count, struct ptx_module **, char *log, size_t log_size, const struct reader_options *);
-bool  reader_error(struct ptx_reader *, uint32_t line, const char *format, ...) __attribute__((format(printf, 3, 4)));  /* false */
-void *reader_alloc(struct ptx_reader *, size_t count, size_t item);               /* result arena; NULL after an error */
+int ptx_module_read_with(const struct ptx_source *, size_t count, struct ptx_module **, char *log, size_t log_size,
+                         const struct reader_options *);
+bool reader_error(struct ptx_reader *, uint32_t line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));                          /* false */
+void *reader_alloc(struct ptx_reader *, size_t count, size_t item); /* result arena; NULL after an error */
 void *reader_scratch(struct ptx_reader *, size_t size);
 void *reader_push(struct ptx_reader *, struct reader_vector *, size_t item);      /* a zeroed new last item, or NULL */
-const void *reader_keep(struct ptx_reader *, const struct reader_vector *, size_t first, size_t item);  /* items from first on, copied to the arena */
+const void *reader_keep(struct ptx_reader *, const struct reader_vector *, size_t first,
+                        size_t item); /* items from first on, copied to the arena */
 
 /* names.c */
 bool names_init(struct ptx_reader *);
@@ -198,8 +211,9 @@ struct reader_name *names_intern(struct ptx_reader *, const char *text, size_t s
 struct reader_name *names_find(struct ptx_reader *, const char *text, size_t size);   /* NULL when never seen */
 struct reader_binding *names_bind(struct ptx_reader *, struct reader_name *, enum binding_kind, uint32_t depth);
 struct reader_binding *names_lookup(struct ptx_reader *, struct reader_name *);   /* also makes registers of ranges */
-bool names_in_known_range(struct ptx_reader *, const struct reader_name *);       /* looks like a member of a declared range */
-bool names_member_of_scope(struct ptx_reader *, const struct reader_name *);      /* a range of the current scope has it */
+bool names_in_known_range(struct ptx_reader *,
+                          const struct reader_name *); /* looks like a member of a declared range */
+bool names_member_of_scope(struct ptx_reader *, const struct reader_name *); /* a range of the current scope has it */
 bool names_open_scope(struct ptx_reader *);
 void names_close_scope(struct ptx_reader *);
 
@@ -210,7 +224,8 @@ bool lexer_accept(struct ptx_reader *, int kind);
 bool lexer_expect(struct ptx_reader *, int kind, const char *where);
 bool lexer_accept_word(struct ptx_reader *, const char *identifier);
 bool lexer_at_label(struct ptx_reader *);                         /* the current token is a name, and a colon follows */
-bool lexer_opcode(struct ptx_reader *, struct reader_name **);    /* the current identifier with all that is dotted to it */
+bool lexer_opcode(struct ptx_reader *,
+                  struct reader_name **); /* the current identifier with all that is dotted to it */
 bool lexer_skip_block(struct ptx_reader *);                       /* the current token is {: goes behind its } */
 const char *lexer_describe(const struct ptx_reader *, char buffer[64]);
 static inline enum keyword lexer_keyword(const struct ptx_reader *reader)
@@ -250,13 +265,15 @@ bool function_skip_pragma(struct ptx_reader *);
 /* instruction.c, operand.c */
 bool instruction_read(struct ptx_reader *);
 bool operand_read(struct ptx_reader *, struct ptx_operand *, const struct reader_opcode *, unsigned nesting);
-bool operand_keep(struct ptx_reader *, size_t first, const struct ptx_operand **, uint32_t *count);  /* moves the operands from first on to the arena */
+bool operand_keep(struct ptx_reader *, size_t first, const struct ptx_operand **,
+                  uint32_t *count); /* moves the operands from first on to the arena */
 bool operand_resolve(struct ptx_reader *, struct ptx_operand *, struct reader_binding *);      /* of a label or table */
 
 /* link.c */
 struct reader_pending { uint32_t variable; const uint8_t *init; struct reader_relocation *relocations; size_t count; };
 struct reader_alias { struct reader_name *name, *target; uint32_t line; };
-bool link_variable(struct ptx_reader *, struct reader_name *, const struct ptx_variable *, bool defined, uint32_t *slot, bool *keep);
+bool link_variable(struct ptx_reader *, struct reader_name *, const struct ptx_variable *, bool defined, uint32_t *slot,
+                   bool *keep);
 bool link_function(struct ptx_reader *, struct reader_name *, const struct ptx_function *, uint32_t *slot, bool *keep);
 struct ptx_function *link_function_at(struct ptx_reader *, uint32_t slot);
 bool link_finish_unit(struct ptx_reader *);

@@ -1,4 +1,5 @@
-/* array.c: CUDA reference: Memory Management, cuArrayCreate and its like. Arrays themselves: softgpu/driver/machine/array.c. */
+/* array.c: CUDA reference: Memory Management, cuArrayCreate and its like. Arrays themselves:
+   softgpu/driver/machine/array.c. */
 #include "softgpu/driver/calls/calls.h"
 
 CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *wanted)

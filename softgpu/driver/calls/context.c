@@ -1,4 +1,5 @@
-/* context.c: contexts that the program creates, and the primary one. CUDA reference: Primary Context Management, Context Management. */
+/* context.c: contexts that the program creates, and the primary one. CUDA reference: Primary Context Management,
+   Context Management. */
 #include "softgpu/driver/calls/calls.h"
 
 #include <stdlib.h>

@@ -321,9 +321,10 @@ static CUresult peer_box(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool asyn
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *p) { return peer_box(p, NULL, false); }
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream s) { return peer_box(p, s, true); }
 
-/* ---- one dimension of an array ------------------------------------------------------------------------------------- */
+/* ---- one dimension of an array ----------------------------------------------------------------------------------- */
 
-/* One of the two sides of each is an array, or both. A row of it at most: these calls are for arrays of one dimension. */
+/* One of the two sides of each is an array, or both. A row of it at most: these calls are for arrays of one
+   dimension. */
 static CUresult array_line(CUarray to_array, size_t to_offset, uint64_t to, CUarray from_array, size_t from_offset,
                            uint64_t from, bool host, size_t size, CUstream stream, bool asynchronous)
 {

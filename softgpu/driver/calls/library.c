@@ -73,7 +73,7 @@ CUresult cuLibraryUnload(CUlibrary handle)
     return CUDA_SUCCESS;
 }
 
-/* ---- kernels and variables ---------------------------------------------------------------------------------------------- */
+/* ---- kernels and variables --------------------------------------------------------------------------------------- */
 
 static CUresult enter_library(CUlibrary handle, struct sgd_library **l)
 {

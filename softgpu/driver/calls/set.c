@@ -1,4 +1,5 @@
-/* set.c: memset in all its forms. Asynchronous to the caller, also without Async in the name, as on device memory natively. */
+/* set.c: memset in all its forms. Asynchronous to the caller, also without Async in the name, as on device memory
+   natively. */
 #include "softgpu/driver/calls/calls.h"
 
 static CUresult set(uint64_t at, size_t pitch, uint32_t value, unsigned element, size_t width, size_t height,

@@ -1,6 +1,6 @@
 /*
- * vmm.c: virtual memory management, as strict as NVIDIA's driver: granules of 2 MiB, whole handles mapped at
- * offset 0, no access before cuMemSetAccess, unmapping that waits for nobody. CUDA reference: Virtual Memory Management.
+ * vmm.c: virtual memory management, as strict as NVIDIA's driver: granules of 2 MiB, whole handles mapped at offset 0,
+ * no access before cuMemSetAccess, unmapping that waits for nobody. CUDA reference: Virtual Memory Management.
  *
  * A handle is a piece of its device's backing file (memfd), or of a file of its own when it is to be exported; so it
  * can be mapped at several addresses. Its memory goes when the last handle and the last mapping have gone: a hole is
@@ -181,7 +181,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     return r;
 }
 
-/* ---- mapping ------------------------------------------------------------------------------------------------------ */
+/* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
 static CUresult map(uint64_t at, size_t size, struct sgd_physical *p)
 {
@@ -307,7 +307,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     return r;
 }
 
-/* ---- sharing ------------------------------------------------------------------------------------------------------ */
+/* ---- sharing ----------------------------------------------------------------------------------------------------- */
 
 CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
                                       unsigned long long flags)

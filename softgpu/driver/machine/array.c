@@ -2,8 +2,8 @@
  * array.c: CUDA arrays.
  *
  * An array is a block of device memory of the context: rows at a fixed pitch, layers and depth behind each other. Its
- * address is told to nobody; copies come through calls/copy.c, kernels through the objects of texture.c. Formats: the eight
- * plain ones. No mip maps, no sparse arrays, no planes.
+ * address is told to nobody; copies come through calls/copy.c, kernels through the objects of texture.c. Formats: the
+ * eight plain ones. No mip maps, no sparse arrays, no planes.
  */
 #include "softgpu/driver/machine/machine.h"
 

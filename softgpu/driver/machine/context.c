@@ -39,7 +39,8 @@ CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, uns
     return CUDA_SUCCESS;
 }
 
-/* Stacks of all threads that can be resident, and the FIFO of printf: device memory that no pointer leads to, in granules. */
+/* Stacks of all threads that can be resident, and the FIFO of printf: device memory that no pointer leads to, in
+   granules. */
 static size_t reserve_of(const struct sgd_context *c)
 {
     const struct sg_limits *l = &c->machine->limits;

@@ -1,5 +1,6 @@
 /*
- * domain.c: FLYT_SOFTGPU_FAULT_DOMAIN=gpu: a fault in one process ends the work of all that share the card, as under MPS.
+ * domain.c: FLYT_SOFTGPU_FAULT_DOMAIN=gpu: a fault in one process ends the work of all that share the card, as under
+ * MPS.
  *
  * The processes share a small file, /dev/shm/flyt-softgpu-<uid>-<card> (FLYT_SOFTGPU_CARD, default 0), and each holds a
  * shared lock on it while it lives, however it ends. The file holds the first fault's code. Whoever gets the lock

@@ -44,7 +44,7 @@ unsigned sgd_function_occupancy(const struct sgd_function *f, unsigned threads, 
     return sg_occupancy(&f->module->context->machine->limits, f->kernel, threads, dynamic);
 }
 
-/* ---- attributes ----------------------------------------------------------------------------------------------------- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_attribute attribute, int *value)
 {

@@ -205,7 +205,7 @@ CUresult sgd_image_file(const char *path, void **data)
     return CUDA_SUCCESS;
 }
 
-/* ---- JIT options --------------------------------------------------------------------------------------------------- */
+/* ---- JIT options ------------------------------------------------------------------------------------------------- */
 
 /* Those that steer a compiler have nothing to steer here; unknown ones are errors. */
 CUresult sgd_jit_read(struct sgd_jit *jit, unsigned count, const CUjit_option *options, void **values)

@@ -70,7 +70,7 @@ static void granules_free(uint64_t base, uint64_t size)
     sgd_space_release(base, size);
 }
 
-/* ---- slabs -------------------------------------------------------------------------------------------------------- */
+/* ---- slabs ------------------------------------------------------------------------------------------------------- */
 
 /* The first unit from there on that is taken, or that is free; UNITS: none. */
 static unsigned slab_next(const struct sgd_slab *s, unsigned from, bool is_taken)
@@ -165,7 +165,7 @@ static void small_free(struct sgd_memory *m)
     free(s);
 }
 
-/* ---- one allocation ------------------------------------------------------------------------------------------------ */
+/* ---- one allocation ---------------------------------------------------------------------------------------------- */
 
 static CUresult large_new(struct sgd_device *d, enum sgd_memory_kind kind, size_t size, struct sgd_memory *m)
 {

@@ -30,7 +30,7 @@ CUresult sgd_library_managed(const struct sgd_library *l, const char *name, uint
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* ---- memory of variables --------------------------------------------------------------------------------------------- */
+/* ---- memory of variables ----------------------------------------------------------------------------------------- */
 
 /* Addresses for all variables: one allocation for those of the device, one each for managed ones. */
 static CUresult place_variables(struct sgd_module *m, const struct ptx_module *ptx)
@@ -121,7 +121,7 @@ static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static const char *entry_name(const struct ptx_module *ptx, uint32_t index) { return ptx->functions[index].name; }
 static const char *variable_name(const struct ptx_module *ptx, uint32_t index) { return ptx->variables[index].name; }
@@ -170,7 +170,7 @@ static uint32_t find_name(const struct ptx_module *ptx, const uint32_t *list, ui
     return low < count && !strcmp(name_of(ptx, list[low]), name) ? low : count;
 }
 
-/* ---- a module ---------------------------------------------------------------------------------------------------------- */
+/* ---- a module ---------------------------------------------------------------------------------------------------- */
 
 static void release_memory(struct sgd_module *m, const struct ptx_module *ptx)
 {

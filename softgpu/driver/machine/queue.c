@@ -1,4 +1,5 @@
-/* queue.c: what callers do with streams, and the threads that work for them; see queue.h. Under the mutex, but for the work itself. */
+/* queue.c: what callers do with streams, and the threads that work for them; see queue.h. Under the mutex, but for the
+   work itself. */
 #include "softgpu/driver/machine/machine.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
@@ -79,10 +80,10 @@ CUresult sgd_queue_start(void)
     return CUDA_SUCCESS;
 }
 
-/* ---- for the callers ---------------------------------------------------------------------------------------------- */
+/* ---- for the callers --------------------------------------------------------------------------------------------- */
 
-/* A blocking stream and the legacy stream wait for each other. The legacy stream waits for its own last operation in any case,
-   so of the others only those matter that were given work since. */
+/* A blocking stream and the legacy stream wait for each other. The legacy stream waits for its own last operation in
+   any case, so of the others only those matter that were given work since. */
 static bool add_default_stream_rules(struct sgd_stream *s, struct sgd_op *op)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);

@@ -3,9 +3,9 @@
  * piece at a time: before each piece its rights are looked at again, and the address space is held meanwhile, so
  * memory that was unmapped since the call gives error 700 instead of ending the process.
  *
- * A stream, a kernel or the program may watch a word that a copy or memset of few words changes: those are atomic accesses,
- * as the hardware's are. In large ones it would be slow, and nobody can count on when a word of them changes; there
- * ThreadSanitizer is told to look away.
+ * A stream, a kernel or the program may watch a word that a copy or memset of few words changes: those are atomic
+ * accesses, as the hardware's are. In large ones it would be slow, and nobody can count on when a word of them changes;
+ * there ThreadSanitizer is told to look away.
  */
 #include "softgpu/driver/machine/machine.h"
 

@@ -1,10 +1,10 @@
 /*
  * space.c: the address space of the process's devices.
  *
- * A main window (address space only, no memory) is taken from the host once; reservations come out of
- * it, at their hint when that is free. What asks for more than a quarter of it, or hints at an
- * address outside, gets a window of its own. Registered host memory is a window each, at the host's own address; ranges of
- * whole granules that follow each other share one that grows, for windows are few and every access looks through them.
+ * A main window (address space only, no memory) is taken from the host once; reservations come out of it, at their hint
+ * when that is free. What asks for more than a quarter of it, or hints at an address outside, gets a window of its own.
+ * Registered host memory is a window each, at the host's own address; ranges of whole granules that follow each other
+ * share one that grows, for windows are few and every access looks through them.
  *
  * rights[] of a window is a sparse private mapping, kept with its slot and only ever replaced by a larger one (the
  * old one stays: a kernel may be reading it; slots are few, so is what is lost).

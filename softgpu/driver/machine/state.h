@@ -43,7 +43,8 @@ void sgd_wait_on(pthread_cond_t *, const uint64_t *deadline_ns);
 void sgd_cond_init(pthread_cond_t *);    /* on CLOCK_MONOTONIC */
 void sgd_progress(void);                 /* something that somebody may wait for has changed */
 
-/* The first fault is kept; every later call returns it. sgd_fault_raise (turn.c) also ends what runs. Under the mutex. */
+/* The first fault is kept; every later call returns it. sgd_fault_raise (turn.c) also ends what runs. Under the
+   mutex. */
 bool sgd_fault_note(CUresult);           /* true: it is the first */
 CUresult sgd_fault(void);
 void sgd_fault_clear_assert(void);

@@ -1,6 +1,6 @@
 /*
- * texture.c: texture and surface objects. The handle is that of the executor's table (softgpu/texture.h). An array that goes takes
- * the handles of its objects with it: kernels that use them then fail with an illegal address.
+ * texture.c: texture and surface objects. The handle is that of the executor's table (softgpu/texture.h). An array that
+ * goes takes the handles of its objects with it: kernels that use them then fail with an illegal address.
  */
 #include "softgpu/driver/machine/machine.h"
 

@@ -1,16 +1,17 @@
 /*
  * turn.c: whose turn it is. Everything here runs under the mutex.
  *
- * Only the head of a stream can start, and only when what it depends on has ended. A head that cannot start is kept where its
- * turn is noticed, so that nobody goes through all streams:
+ * Only the head of a stream can start, and only when what it depends on has ended. A head that cannot start is kept
+ * where its turn is noticed, so that nobody goes through all streams:
  *
  *   behind another stream  in that stream's `blocked`, by the number that it waits for; when an operation ends, those
  *                          that waited for it are looked at
  *   until a time (chaos)   in `timed`
- *   for a value in memory  in `values`, which the timer thread goes through. It spends a part of its time on that and no more,
- *                          however many wait
+ *   for a value in memory  in `values`, which the timer thread goes through. It spends a part of its time on that and
+ *                          no more, however many wait
  *
- * Streams to be looked at form a list, `looks`; settle() empties it. After a fault all active streams are looked at once.
+ * Streams to be looked at form a list, `looks`; settle() empties it. After a fault all active streams are looked at
+ * once.
  */
 #include "softgpu/driver/machine/machine.h"
 #include "cpu/common/lock.h"
@@ -307,7 +308,8 @@ void sgd_turn_end(struct sgd_op *op, CUresult r)
 
 /* ---- the timer --------------------------------------------------------------------------------------------------- */
 
-/* The timer thread cancels what runs: the engine calls grid_done for grids that had not started, which needs the mutex. */
+/* The timer thread cancels what runs: the engine calls grid_done for grids that had not started, which needs the
+   mutex. */
 void sgd_fault_raise(CUresult code)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);

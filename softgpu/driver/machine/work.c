@@ -1,4 +1,5 @@
-/* work.c: operations that have started and are done by a thread of the driver: copies and memsets, and host functions. */
+/* work.c: operations that have started and are done by a thread of the driver: copies and memsets, and host
+   functions. */
 #include "softgpu/driver/machine/machine.h"
 #include "cpu/common/lock.h"
 
