@@ -158,6 +158,8 @@ def statistics_as_a_table(server):
         return "no statistics, or no copies in them:\n" + done.stderr
     if sum(int(r[0]) for r in rows) != int(head[1]) or sum(int(r[1]) for r in rows) != int(head[2]):
         return "the rows do not add up to the first line:\n" + done.stderr
+    if not re.search(r"^flyt: left at the end: contexts 1, ", done.stderr, re.M):
+        return "no objects are counted:\n" + done.stderr
     return None if all(float(r[5]) <= float(r[6]) for r in rows) else "a p50 is above its p99:\n" + done.stderr
 
 
@@ -172,6 +174,8 @@ def statistics_for_machines(server):
     if sum(r["calls"] for r in rows.values()) != all_of_it["calls"] or rows["FLYT_LAUNCH"]["calls"] < 1 or rows["FLYT_LAUNCH"]["waited"]:
         return found[0]
     if rows["FLYT_HELLO"]["bytes_received"] < 500 or not 0 < rows["FLYT_HELLO"]["p50_us"] <= 1.1 * 1000 * rows["FLYT_HELLO"]["total_ms"]:
+        return found[0]
+    if all_of_it["objects"]["contexts"] != 1 or all_of_it["objects"]["allocations"]:
         return found[0]
     silent = flyt(server.uri, f"{PROGRAMS}/vector_add", FLYT_STATS="0")
     return "FLYT_STATS=0 says something:\n" + silent.stderr if "flyt" in silent.stderr else None

@@ -14,6 +14,19 @@ struct address_range {
 
 static struct tree ranges;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static atomic_uint_fast64_t counts[CORE_REGISTERED_MEMORY + 1];      /* by kind, without symbols */
+
+static void count(const struct core_range *r, int change)
+{
+    bool symbol = r->kind == CORE_DEVICE_MEMORY && r->flags;
+    if (!symbol)
+        atomic_fetch_add_explicit(&counts[r->kind], (uint64_t)change, memory_order_relaxed);
+}
+
+uint64_t address_count(enum core_memory_kind kind)
+{
+    return atomic_load(&counts[kind]);
+}
 
 static struct address_range *containing(uint64_t address)
 {
@@ -32,8 +45,10 @@ int address_add(enum core_memory_kind kind, core_context *owner, uint64_t base, 
     pthread_rwlock_wrlock(&lock);
     struct address_range *next = (struct address_range *)tree_at_or_above(&ranges, base, 0);
     bool taken = containing(base) || (next && next->range.base - base < size);
-    if (!taken)
+    if (!taken) {
         tree_insert(&ranges, &r->node);
+        count(&r->range, 1);
+    }
     pthread_rwlock_unlock(&lock);
     if (taken)
         free(r);
@@ -47,6 +62,7 @@ bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range
     bool found = r && r->range.base == base && r->range.kind == kind;
     if (found) {
         tree_remove(&ranges, &r->node);
+        count(&r->range, -1);
         if (out)
             *out = r->range;
     }
@@ -65,6 +81,7 @@ void address_forget_context(core_context *context)
         next = n->key == UINT64_MAX ? NULL : tree_at_or_above(&ranges, n->key + 1, 0);
         if (r->range.context == context) {
             tree_remove(&ranges, n);
+            count(&r->range, -1);
             free(r);
         }
     }

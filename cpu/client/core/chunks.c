@@ -122,7 +122,7 @@ void chunk_give(struct chunk *chunk)
     pthread_mutex_unlock(&pool.lock);
 }
 
-void chunks_forget_context(const core_context *context)
+void chunks_forget_context(core_context *context)
 {
     pthread_mutex_lock(&pool.lock);
     for (unsigned i = 0; i < CHUNKS; i++)

@@ -72,14 +72,34 @@ static pthread_mutex_t names = PTHREAD_MUTEX_INITIALIZER;   /* of all images: re
 static core_image *images;
 
 /* Ids of modules and functions: the lowest free ones. */
-struct id_pool { flyt_id next, *freed; unsigned count, room; };
+struct id_pool { flyt_id next, *freed; unsigned count, room, taken; };
 static struct id_pool module_ids = { .next = 1 }, function_ids = { .next = 1 };
 static pthread_mutex_t ids = PTHREAD_MUTEX_INITIALIZER;
+
+/* An id is taken for as long as the object is there. */
+static uint64_t ids_taken(const struct id_pool *pool)
+{
+    pthread_mutex_lock(&ids);
+    uint64_t taken = pool->taken;
+    pthread_mutex_unlock(&ids);
+    return taken;
+}
+
+uint64_t code_modules(void)
+{
+    return ids_taken(&module_ids);
+}
+
+uint64_t code_functions(void)
+{
+    return ids_taken(&function_ids);
+}
 
 static flyt_id id_take(struct id_pool *pool)
 {
     pthread_mutex_lock(&ids);
     flyt_id id = pool->count ? pool->freed[--pool->count] : pool->next++;
+    pool->taken++;
     pthread_mutex_unlock(&ids);
     return id;
 }
@@ -87,6 +107,7 @@ static flyt_id id_take(struct id_pool *pool)
 static void id_give(struct id_pool *pool, flyt_id id)
 {
     pthread_mutex_lock(&ids);
+    pool->taken--;
     if (pool->count == pool->room) {
         unsigned room = pool->room ? pool->room * 2 : 64;
         flyt_id *more = realloc(pool->freed, room * sizeof *more);

@@ -93,6 +93,11 @@ core_context *context_of_wire(flyt_id wire)
     return wire < atomic_load(&table.count) ? &contexts[wire] : NULL;
 }
 
+uint64_t context_count(void)
+{
+    return atomic_load(&table.live);
+}
+
 bool context_only_one(void)
 {
     return atomic_load(&table.live) <= 1;

@@ -5,7 +5,8 @@
  * `generation` counts them: what was made in an earlier life is not found any more.
  */
 #include "cpu/common/lock.h"
-#include "host.h"
+#include "internal.h"
+#include "kinds.h"
 
 enum { ASSERT_FAILED = 710 };
 
@@ -74,12 +75,9 @@ static void forget(core_context *c)
 {
     outs_wait_context(c, UINT64_MAX);
     context_ends(c);
-    event_forget_context(c);
-    stream_forget_context(c);
-    code_forget_context(c);
-    address_forget_context(c);
-    memory_forget_context(c);
-    chunks_forget_context(c);
+    for (int kind = 0; kind < KINDS; kind++)
+        if (kinds[kind].drop)
+            kinds[kind].drop(c);
 }
 
 /* procedure: one of those that end a context. */

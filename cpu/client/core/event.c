@@ -103,6 +103,11 @@ int core_event_destroy(core_event token)
     return code;
 }
 
+uint64_t event_count(void)
+{
+    return table ? id_table_count(table) : 0;
+}
+
 static void forget(void *object, id_token token, void *context)
 {
     struct event *e = object;

@@ -45,6 +45,6 @@ bool chunks_serve(size_t size);                             /* worth a chunk, an
 struct chunk *chunk_take(size_t size, bool patience);
 void chunk_send(struct chunk *, core_context *);            /* before the call that names its mark: it comes back by itself */
 void chunk_give(struct chunk *);                            /* nothing uses it */
-void chunks_forget_context(const core_context *);           /* after its end */
+void chunks_forget_context(core_context *);                 /* after its end */
 
 #endif

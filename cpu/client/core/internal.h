@@ -181,6 +181,7 @@ void device_order(const char *text, const flyt_device *devices, int count, int *
 int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);    /* NULL: host memory */
 /* Takes out the range that starts at base and is of that kind; false: none. */
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
+uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
 void address_forget_context(core_context *);                /* its device memory and symbols */
 /* [address, address + size) lies in one range of device memory. */
 struct stream;
@@ -202,6 +203,7 @@ void window_give(uint64_t address, uint64_t size);
 void memory_forget_context(core_context *);                 /* after its end */
 void memory_recall(unsigned number, uint64_t bytes);        /* the server wants credit back, and an answer */
 void memory_tend(void);                                     /* by the helper, now and then: what lay idle for long goes back */
+uint64_t memory_pieces(void);                               /* mapped, of all contexts that nobody maps for now */
 uint64_t memory_credit(core_context *);                       /* mapped and unused */
 extern uint64_t memory_grow_at_least;
 
@@ -319,6 +321,7 @@ bool stream_known_heard(struct stream *);
 bool stream_context_idle(core_context *);
 void stream_context_ended(core_context *, uint64_t sent);   /* a synchronisation says so of the context's first `sent` calls */
 void stream_forget_context(core_context *);
+uint64_t stream_count(void);
 int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */
 int  stream_transfer(core_context *, struct stream **out);  /* the core's own non-blocking stream */
 
@@ -355,6 +358,7 @@ int  context_enter(const core_context *);
 core_context *context_next(const core_context *);           /* those that exist; NULL: the first, and behind the last */
 int  context_round_trip(void);                              /* a query that waits for its answer */
 core_context *context_of_wire(flyt_id);                     /* NULL: none ever had this id */
+uint64_t context_count(void);                               /* that exist */
 bool context_only_one(void);                                /* at most one exists */
 /* The structure for one more context that is no primary one; NULL: there are too many. context_spare takes it back. */
 core_context *context_take(int device);
@@ -385,6 +389,7 @@ static inline void returned_before(core_context *c)
 
 int  event_open(void);
 void event_forget_context(core_context *);
+uint64_t event_count(void);
 
 /* ---- xdr_copy.c: copies encoded from and decoded into the program's own memory ---- */
 
@@ -436,6 +441,7 @@ void host_function_due(flyt_id id, int status);
 
 void throttle_begins(void);                                 /* a host function is outstanding, and has ended */
 void throttle_ends(void);
+uint64_t throttle_outstanding(void);
 void throttle_thread(void);                                 /* the caller's thread runs host functions: it is not held up */
 /* Called with each call's bulk bytes (0: none), before it: keeps the work that stands behind host functions bounded. */
 void throttle_enter(struct stream *, size_t bytes);
@@ -466,6 +472,8 @@ struct loaded_function {                                    /* one function in o
 /* The function in the context, which has been entered; loaded if need be. Waits, the first time. */
 int  code_function(core_context *, core_function *, struct loaded_function **out);
 void code_forget_context(core_context *);
+uint64_t code_modules(void);                                /* loaded */
+uint64_t code_functions(void);
 void code_lock_for_fork(void);
 void code_unlock_after_fork(void);
 

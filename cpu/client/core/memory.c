@@ -409,6 +409,18 @@ int core_memory_free(uint64_t address)
     return code;
 }
 
+uint64_t memory_pieces(void)
+{
+    uint64_t pieces = 0;
+    for (struct heap *heap = heap_next(NULL); heap; heap = heap_next(heap)) {
+        if (pthread_mutex_trylock(&heap->lock))
+            continue;                         /* a MAP is under way, for which the end of the process does not wait */
+        pieces += heap->piece ? heap->mapped / heap->piece : 0;
+        pthread_mutex_unlock(&heap->lock);
+    }
+    return pieces;
+}
+
 uint64_t memory_credit(core_context *c)
 {
     struct heap *heap = heap_of(c);

@@ -18,6 +18,7 @@
 #include "cpu/rpc/liveness.h"
 #include "cpu/client/core/patience.h"
 #include "host.h"
+#include "kinds.h"
 #include "lanes.h"
 
 enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
@@ -262,11 +263,12 @@ static int attach_check(void)
 
 static int objects_open(void)
 {
+    int code = CORE_OK;
     progress_open();
     send_open();
-    int code = context_open();
-    code = code ? code : stream_open();
-    return code ? code : event_open();
+    for (int kind = 0; kind < KINDS && !code; kind++)
+        code = kinds[kind].begin ? kinds[kind].begin() : CORE_OK;
+    return code;
 }
 
 /* place: where the client manager sends us, its addresses tried in turn; or empty, and core_session.uri is given. */

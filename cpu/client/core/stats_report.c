@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kinds.h"
 #include "lanes.h"
 #include "stats.h"
 
@@ -93,6 +94,32 @@ static const char *procedure_name(unsigned procedure)
     return name ? name : "unknown";
 }
 
+/* What the program has not given back, and what the core keeps for itself. */
+static void report_objects(void)
+{
+    const char *comma = "flyt: left at the end: ";
+    for (int kind = 0; kind < KINDS; kind++) {
+        uint64_t count = kinds[kind].count ? kinds[kind].count() : 0;
+        if (!count)
+            continue;
+        fprintf(stderr, "%s%s %llu", comma, kinds[kind].name, (unsigned long long)count);
+        comma = ", ";
+    }
+    if (*comma == ',')
+        fputc('\n', stderr);
+}
+
+static void json_objects(void)
+{
+    const char *comma = "";
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (!kinds[kind].count)
+            continue;
+        fprintf(stderr, "%s\"%s\": %llu", comma, kinds[kind].name, (unsigned long long)kinds[kind].count());
+        comma = ", ";
+    }
+}
+
 static void report_table(const struct core_statistics *s, const char *transport)
 {
     fprintf(stderr,
@@ -112,6 +139,7 @@ static void report_table(const struct core_statistics *s, const char *transport)
         print_row(procedure_name(i), &stats.procedures[i], true);
     for (unsigned i = 0; i < STATS_COPIES; i++)
         print_row(copy_names[i], &stats.copies[i], false);
+    report_objects();
 }
 
 /* One object on one line. */
@@ -130,6 +158,8 @@ static void report_json(const struct core_statistics *s, const char *transport)
     fprintf(stderr, "}, \"copies\": {");
     for (unsigned i = 0; i < STATS_COPIES; i++)
         json_row(copy_names[i], &stats.copies[i], &comma);
+    fprintf(stderr, "}, \"objects\": {");
+    json_objects();
     fprintf(stderr, "}}}\n");
 }
 

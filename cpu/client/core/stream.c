@@ -207,6 +207,11 @@ int core_stream_destroy(core_stream token)
     return code ? code : stream_destroy(token);
 }
 
+uint64_t stream_count(void)
+{
+    return table ? id_table_count(table) : 0;
+}
+
 void stream_forget_context(core_context *c)
 {
     pthread_mutex_lock(&lists.lock);

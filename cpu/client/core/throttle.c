@@ -26,6 +26,11 @@ bool core_in_host_function(void)
     return host_thread;
 }
 
+uint64_t throttle_outstanding(void)
+{
+    return atomic_load(&throttle.outstanding);
+}
+
 void throttle_begins(void)
 {
     atomic_fetch_add(&throttle.outstanding, 1);

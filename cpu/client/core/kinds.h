@@ -1,0 +1,42 @@
+/*
+ * kinds.h: what a session has, seen from the program's side; the twin of cpu/server/kinds.h. Each kind of object is a row
+ * of one table (kinds.c): how it begins with the session, how it goes with its context, how many there are, and what
+ * happens to it when the session moves to another GPU. A new kind is a new row; the loops stay as they are.
+ */
+#ifndef FLYT_CLIENT_CORE_KINDS_H
+#define FLYT_CLIENT_CORE_KINDS_H
+
+#include <stdint.h>
+
+#include "core.h"
+
+/* A session begins them in this order, and a context that has ended gives them back in it. */
+enum kind {
+    KIND_CONTEXT, KIND_EVENT, KIND_STREAM, KIND_MODULE, KIND_FUNCTION, KIND_ALLOCATION, KIND_MAPPING, KIND_CHUNK,
+    KIND_HOST_MEMORY, KIND_REGISTERED, KIND_HOST_FUNCTION,
+    KINDS
+};
+
+/* What a move of the session to another GPU does with an object. */
+enum movement {
+    MOVE_NOTHING,                     /* the client keeps it as it is, or gets a new one when it needs one */
+    MOVE_REBUILT,                     /* made again from what the session knows: names and addresses are the client's */
+    MOVE_PROVED,                      /* made again; the program has seen values of the driver, which must turn out equal */
+    MOVE_CHECKPOINT,                  /* only by the driver's own checkpoint of a process */
+    MOVE_REFUSED,                     /* while there is any, the session does not move */
+};
+
+struct kind_row {
+    const char *name;
+    enum movement moves;
+    /* All of these may be NULL. At attach, before the first object is made. A result code. */
+    int      (*begin)(void);
+    /* The context has ended, on the server too: all of it that is there goes. */
+    void     (*drop)(core_context *);
+    /* How many there are. NULL: nobody counts them. */
+    uint64_t (*count)(void);
+};
+
+extern const struct kind_row kinds[KINDS];
+
+#endif
