@@ -9,7 +9,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/internal.h"
+#include "cpu/client/core/memory.h"
+#include "cpu/client/core/state.h"
 #include "work.h"
 
 /* ---- memory ---- */

@@ -7,7 +7,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/internal.h"
+#include "cpu/client/core/code.h"
+#include "cpu/client/core/device.h"
+#include "cpu/client/core/memory.h"
+#include "cpu/client/core/perf.h"
+#include "cpu/client/core/rows.h"
+#include "cpu/common/tree.h"
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
 #include "work.h"

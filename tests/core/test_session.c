@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/internal.h"
+#include "cpu/client/core/state.h"
 #include "fake.h"
 #include "isolated.h"
 #include "on.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/internal.h"
 #include "cpu/common/clock.h"
 #include "work.h"
 

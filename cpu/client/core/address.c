@@ -3,9 +3,15 @@
  * memory. Ranges never overlap; each is a node of one tree, ordered by its base. Look-ups (every copy makes some)
  * share the lock.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "cpu/common/cancel.h"
+#include "cpu/common/tree.h"
+#include "context.h"
+#include "memory.h"
+#include "state.h"
 
 struct address_range {
     struct tree_node  node;           /* key: base */

@@ -11,16 +11,21 @@
  * it is alone. So there is always something left for another stream. The pool and the FREE units of 96 streams that stand still are
  * what the server keeps: 40 * 2048 + 96 * 512 = 131072 calls, or as many KiB.
  *
- * Blocks come back when the stream's completed number shows that their units are done: places (a number, and the units up to there) are
- * noted now and then. Mostly that number is heard anyhow. Else the answer to a STREAM_SYNC tells it, which is sent when a stream has many
- * blocks, so that it need not wait, and when somebody is refused a block.
+ * Blocks come back when the stream's completed number shows that their units are done: places (a number, and the
+ * units up to there) are noted now and then. Mostly that number is heard anyhow. Else the answer to a STREAM_SYNC
+ * tells it, which is sent when a stream has many blocks, so that it need not wait, and when somebody is refused a
+ * block.
  *
- * This file only keeps the books. What it needs of the streams, and how they are asked, stream.c tells it (struct backlog_streams).
+ * This file only keeps the books. What it needs of the streams, and how they are asked, stream.c tells it (struct
+ * backlog_streams).
  *
  * Lock: pool.lock, a leaf. No call is sent under it.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "cpu/common/lock.h"
-#include "internal.h"
+#include "stream.h"
 
 enum { FREE = 512, BLOCK = 2048, POOL_BLOCKS = 40, ASK_AT = 8, ASK_AT_ONCE = 16 };
 
@@ -125,8 +130,8 @@ static bool ask_begin(struct stream *s)
     return s->backlog.asking = true;
 }
 
-/* The stream is refused a block: takes back what other streams do not need any more, and asks those that have some. Releases
-   pool.lock meanwhile. False: nothing came back, and all of them are asked already. */
+/* The stream is refused a block: takes back what other streams do not need any more, and asks those that have some.
+   Releases pool.lock meanwhile. False: nothing came back, and all of them are asked already. */
 static bool reclaim(struct stream *s)
 {
     FLYT_ASSERT_HELD(&pool.lock);

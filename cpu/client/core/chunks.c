@@ -13,11 +13,14 @@
  * A stream that is held can keep chunks for any time, so nobody waits for one for ever: after PATIENCE_NS in vain the
  * bytes go inside the call, and until a chunk has come back nobody waits again.
  */
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "host.h"
+#include "state.h"
 
 enum { CHUNKS = 31, MARK_STRIDE = 128, SERVE_LEAST = 16 * 1024, USES_PER_TURN = 4,
        ROUND_BYTES = 2 << 20 };           /* two processors' own caches of 1 MiB */

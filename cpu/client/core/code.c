@@ -8,11 +8,18 @@
  * lock: function -> array by context -> loaded_function, each published once and valid while its generation is the
  * context's.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "code.h"
+#include "context.h"
+#include "device.h"
+#include "memory.h"
+#include "state.h"
 
 enum { BUCKETS_AT_FIRST = 16, DEVICE_SYMBOL = 1 };          /* the flag of a symbol's range in the address map */
 

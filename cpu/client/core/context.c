@@ -5,8 +5,13 @@
  * structure's place is the context's id on the wire, whoever's it is. The first ones are the devices' primary
  * contexts, by number of the device.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "cpu/common/lock.h"
-#include "internal.h"
+#include "context.h"
+#include "device.h"
+#include "state.h"
 
 static core_context contexts[CONTEXTS_MOST];
 static struct {

@@ -4,9 +4,16 @@
  * A primary context exists while somebody retains it. Its structure stays the same one over its lives, and
  * `generation` counts them: what was made in an earlier life is not found any more.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
-#include "internal.h"
+#include "device.h"
 #include "kinds.h"
+#include "pending.h"
+#include "returned.h"
+#include "state.h"
 
 enum { ASSERT_FAILED = 710 };
 

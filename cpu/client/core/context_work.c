@@ -5,7 +5,12 @@
  * where both agree nothing needs to be waited for. A synchronisation of the program's goes by `heard_at`: with its
  * answer comes what kernels printed.
  */
-#include "internal.h"
+#include <stdatomic.h>
+
+#include "cpu/common/cancel.h"
+#include "context.h"
+#include "pending.h"
+#include "perf.h"
 
 static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
 {

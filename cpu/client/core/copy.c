@@ -18,13 +18,23 @@
  *
  * From the device. Several calls are in flight, each writes its part of the destination as it arrives.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/past_cache.h"
 #include "host.h"
+#include "host_function.h"
 #include "lanes.h"
+#include "memory.h"
+#include "pending.h"
+#include "perf.h"
+#include "returned.h"
+#include "rows.h"
+#include "state.h"
+#include "stats.h"
 
 enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECES = 4, PIECE_IN_LEAST = 32 * 1024, PIECE_OUT_LEAST = 64 * 1024,
        LATE_LEAST = 256 * 1024, LATE_LEAST_SHARED = 16 << 20 };

@@ -2,11 +2,21 @@
  * copy_box.c: copies of boxes in pitched memory, and memset. The same rules as in copy.c; host sides travel packed.
  * In chunks too: a COPY_BOX names the chunk, and an empty copy behind it carries the mark, or is waited for.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cancel.h"
 #include "host.h"
+#include "host_function.h"
 #include "lanes.h"
+#include "memory.h"
+#include "pending.h"
+#include "perf.h"
+#include "returned.h"
+#include "rows.h"
+#include "state.h"
+#include "stats.h"
 
 static bool empty(const struct core_extent *e)
 {

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "cpu/common/log.h"
+#include "device.h"
 #include "host.h"
+#include "state.h"
 
 enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19 };
 

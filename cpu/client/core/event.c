@@ -3,10 +3,16 @@
  * call, so whoever knows the stream's completed number knows the event's state without asking. (A synchronisation asks
  * all the same while what kernels before it printed has not come.)
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
-#include "internal.h"
+#include "context.h"
+#include "pending.h"
+#include "perf.h"
+#include "state.h"
 
 enum { TOKEN_KIND = 2, FLAG_DISABLE_TIMING = 2, EVENT_FLAGS = 7 };
 

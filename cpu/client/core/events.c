@@ -4,9 +4,11 @@
  * Usually one is out. When host functions have ended, another is sent at once to say so; the server then answers the
  * older one. So the calls form a queue: the helper attends the oldest (helper.c).
  */
+#include <pthread.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "events.h"
+#include "state.h"
 
 static struct {
     pthread_mutex_t     lock;

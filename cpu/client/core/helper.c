@@ -2,12 +2,17 @@
  * helper.c: the thread that keeps an EVENTS call outstanding, and so always has somebody read the connection. It
  * attends the oldest one (events.c), acts on its answer, and sends a new one when none is left.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "events.h"
+#include "host_function.h"
+#include "memory.h"
+#include "state.h"
 
 static void act(const flyt_event *event)
 {

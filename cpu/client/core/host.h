@@ -5,7 +5,7 @@
 #ifndef FLYT_CLIENT_CORE_HOST_H
 #define FLYT_CLIENT_CORE_HOST_H
 
-#include "internal.h"
+#include "core.h"
 
 /* ---- host_space.c: which parts of the window are in use ---- */
 
@@ -24,6 +24,8 @@ void host_space_give(uint64_t address);                     /* nothing uses it a
 uint64_t host_shared(const void *host, size_t size);
 
 /* ---- copy.c ---- */
+
+struct stream;
 
 bool copy_may_be_early(struct stream *);                          /* its source may be read now, before its turn */
 bool copy_waits_its_turn(struct stream *, size_t size);          /* for an asynchronous copy of pinned memory: to be sent in its turn */

@@ -3,10 +3,16 @@
  * due; a thread of the core's runs them one after another and tells the server, which lets the stream go on.
  * The thread is started with the first function. All signals are blocked in it.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "cpu/common/cancel.h"
+#include "context.h"
+#include "events.h"
+#include "host_function.h"
+#include "pending.h"
+#include "state.h"
 
 struct host_function {
     void  (*function)(void *, int);

@@ -13,14 +13,21 @@
  * In both cases asynchronous copies may use the memory after the call has returned.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
+#include "context.h"
 #include "host.h"
+#include "memory.h"
+#include "pending.h"
+#include "state.h"
 
 enum { HOST_FLAGS = 7, REGISTER_FLAGS = 15, REGISTER_IO = 4 };       /* cudaHostAlloc: portable, mapped, write-combined; cudaHostRegister: … */
 

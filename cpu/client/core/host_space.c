@@ -1,15 +1,17 @@
 /*
  * host_space.c: which parts of the host window are in use.
  *
- * A run is what one HOST_ADD gave: whole granules, page-locked for the device. A large piece has a run to itself; small ones
- * are pages of a run of one granule, so that most of them cost no message. Runs that fall free are kept, up to SPARE_MOST bytes,
- * for the next who wants one of that size; beyond that they are taken from the device (HOST_REMOVE), and only then are their
- * pages given back to the system: as long as the device knows them, it would go on using the old ones. The server refuses
- * while work is under way; then the run stays a spare one and is tried again.
+ * A run is what one HOST_ADD gave: whole granules, page-locked for the device. A large piece has a run to itself;
+ * small ones are pages of a run of one granule, so that most of them cost no message. Runs that fall free are kept,
+ * up to SPARE_MOST bytes, for the next who wants one of that size; beyond that they are taken from the device
+ * (HOST_REMOVE), and only then are their pages given back to the system: as long as the device knows them, it would
+ * go on using the old ones. The server refuses while work is under way; then the run stays a spare one and is tried
+ * again.
  *
- * Only runs are mapped. The rest of the window is reserved without access: a program that locks its memory (mlockall) would
- * else lock all of the window, which is many GiB.
+ * Only runs are mapped. The rest of the window is reserved without access: a program that locks its memory (mlockall)
+ * would else lock all of the window, which is many GiB.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +19,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "host.h"
+#include "wire.h"
 
 enum { PAGE = 4096, PAGES = FLYT_HOST_GRANULE / PAGE, SMALL_MOST = FLYT_HOST_GRANULE / 2, SPARE_MOST = 64 << 20 };
 

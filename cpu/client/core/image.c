@@ -7,7 +7,8 @@
 
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
-#include "internal.h"
+#include "code.h"
+#include "wire.h"
 
 _Static_assert(HASH_SIZE == FLYT_HASH_SIZE, "images are named by this hash");
 

@@ -1,7 +1,11 @@
 /* kinds.c: the table of kinds.h. It names functions of nearly all files; nobody calls this one. */
-#include "kinds.h"
-
+#include "code.h"
+#include "context.h"
 #include "host.h"
+#include "host_function.h"
+#include "kinds.h"
+#include "memory.h"
+
 
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
 static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMORY); }

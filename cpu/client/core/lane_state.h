@@ -1,4 +1,5 @@
-/* lane_state.h: what lanes.c (opening), lanes_choice.c (whether, and how many), lanes_in.c (to the device) and lanes_out.c (from the device) share. */
+/* lane_state.h: what lanes.c (opening), lanes_choice.c (whether, and how many), lanes_in.c (to the device) and
+   lanes_out.c (from the device) share. */
 #ifndef FLYT_CLIENT_CORE_LANE_STATE_H
 #define FLYT_CLIENT_CORE_LANE_STATE_H
 
@@ -7,6 +8,8 @@
 #include "cpu/rpc/lane.h"
 #include "host.h"
 #include "lanes.h"
+#include "rows.h"
+#include "stream.h"
 
 enum {
     LANES_MOST = 4,                   /* unless FLYT_LANES says otherwise */

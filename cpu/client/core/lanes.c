@@ -1,34 +1,43 @@
 /*
- * lanes.c: further connections of the session for the bytes of large copies over TCP (cpu_rpc_prot.x says what travels on
- * them). The calls stay on the session's own connection, so nobody's launch waits behind another's gigabyte.
+ * lanes.c: further connections of the session for the bytes of large copies over TCP (cpu_rpc_prot.x says what
+ * travels on them). The calls stay on the session's own connection, so nobody's launch waits behind another's
+ * gigabyte.
  *
  * To the device. The copying thread writes records from the program's own memory, as many at once as there are lanes.
- * A COPY_IN whose bytes have not come holds its stream, and if that is the legacy one all others too. So the call is sent
- * when the lane's bytes have been acknowledged by the other machine, or when there is nothing left to write meanwhile. The
- * thread waits only for sockets, and for credit: the server keeps the bytes of `window` transfers until their copies have
- * ended, so not more are under way. A stream may have as many
- * as are left for all others: half of them, if it is alone, so that a stream that stands still (behind a kernel without
- * end, say) never takes the last. Credit comes back with the answer to a STREAM_SYNC behind every few copies; nobody waits for
- * the last of these.
+ * A COPY_IN whose bytes have not come holds its stream, and if that is the legacy one all others too. So the call is
+ * sent when the lane's bytes have been acknowledged by the other machine, or when there is nothing left to write
+ * meanwhile. The thread waits only for sockets, and for credit: the server keeps the bytes of `window` transfers
+ * until their copies have ended, so not more are under way. A stream may have as many as are left for all others:
+ * half of them, if it is alone, so that a stream that stands still (behind a kernel without end, say) never takes the
+ * last. Credit comes back with the answer to a STREAM_SYNC behind every few copies; nobody waits for the last of
+ * these.
  *
- * From the device. Where the bytes belong is noted before the call is sent. Whoever waits for a copy reads its lane when the
- * reply has come, and puts what it finds where it belongs, also others' bytes; one thread at a time per lane.
- * For copies into pinned memory, that nobody waits for, there is a thread (`late`).
+ * From the device. Where the bytes belong is noted before the call is sent. Whoever waits for a copy reads its lane
+ * when the reply has come, and puts what it finds where it belongs, also others' bytes; one thread at a time per
+ * lane. For copies into pinned memory, that nobody waits for, there is a thread (`late`).
  *
  * Lanes are opened by the first large copy that is to use them (lanes_choice.c).
  *
- * Locks: opening > lanes.lock; a lane's `sending` is held for one record, and nothing but the network is waited for under it.
+ * Locks: opening > lanes.lock; a lane's `sending` is held for one record, and nothing but the network is waited for
+ * under it.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
+#include "perf.h"
+#include "rows.h"
+#include "state.h"
+#include "wire.h"
 
 struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
                              .late_wake = PTHREAD_COND_INITIALIZER, .late_last = &lanes.late };

@@ -2,13 +2,14 @@
 #ifndef FLYT_CLIENT_CORE_LANES_H
 #define FLYT_CLIENT_CORE_LANES_H
 
-#include "internal.h"
+#include "rows.h"
+#include "stream.h"
 
 void lanes_setup(void);                       /* at attach, after HELLO */
 void lanes_lost(void);                        /* the session is: nobody waits on a lane any more */
 void lanes_abandon(void);                     /* in the child of a fork */
-/* Is a copy of so many bytes to go over lanes? stands: it may stand still on its way, behind a kernel, say, or nobody waits for it:
-   then also where the connection is fast. Opens them the first time. May wait. */
+/* Is a copy of so many bytes to go over lanes? stands: it may stand still on its way, behind a kernel, say, or nobody
+   waits for it: then also where the connection is fast. Opens them the first time. May wait. */
 bool lanes_wanted(size_t size, bool stands);
 bool lanes_want_boxes(size_t size, bool stands);             /* cut as box_next does, by CHUNK_SIZE */
 /* So many bytes of a copy that could have used lanes went with its calls, and took so long on their way. */
@@ -30,8 +31,9 @@ struct lane_in {
 };
 typedef void lanes_next_function(void *context, size_t most, struct lane_in *);
 
-/* What to do where there is no credit because the stream does not get on: leave the rest at once, after a moment, or wait
-   for the stream, as a synchronous copy does anyway. (Where other streams have all credit, only a moment is waited.) */
+/* What to do where there is no credit because the stream does not get on: leave the rest at once, after a moment, or
+   wait for the stream, as a synchronous copy does anyway. (Where other streams have all credit, only a moment is
+   waited.) */
 enum lanes_patience { LANES_WAIT_NEVER, LANES_WAIT_A_MOMENT, LANES_WAIT };
 
 /* Sends *size bytes, in parts that `next` gives, each followed by its call. *size becomes what is left. */

@@ -1,24 +1,30 @@
 /*
  * lanes_choice.c: whether large copies use lanes, and how many.
  *
- * Bytes inside the calls reach the device by the shortest way: whoever reads a call makes its copy, and nothing is said about
- * them but the call. But the calls of others stand behind them: behind a part of CHUNK_SIZE, and what lies unsent in the socket,
- * which is little (rpc_address_tune). Where a part takes less than FAST_PART_NS on its way nobody notices; so on such a
- * connection, as between containers of a machine or over a fast network, large copies go inside their calls, unless their stream
- * may stand still: then their bytes would fill the queue of the session (lanes have their credit against that).
+ * Bytes inside the calls reach the device by the shortest way: whoever reads a call makes its copy, and nothing is
+ * said about them but the call. But the calls of others stand behind them: behind a part of CHUNK_SIZE, and what lies
+ * unsent in the socket, which is little (rpc_address_tune). Where a part takes less than FAST_PART_NS on its way
+ * nobody notices; so on such a connection, as between containers of a machine or over a fast network, large copies go
+ * inside their calls, unless their stream may stand still: then their bytes would fill the queue of the session
+ * (lanes have their credit against that).
  *
- * A connection counts as fast until copies find otherwise. The parts of each are timed, in windows of WINDOW_NS or WINDOW_BYTES.
- * When as much time as SLOW_WINDOWS have passed in succession that were too slow, large copies use lanes, the rest of the
- * one that is under way too. (Not sooner: memory that is written for the first time, at either end, takes its time too. One
- * window counts for SLOW_ONE at most, however long somebody was held up.) They go back to the calls when AGAIN copies of TUNE_BYTES in succession went more than twice as fast
- * as need be; each time that turns out wrong it takes twice as many. The lanes stay open: the server might not have noticed
- * the end of one when it is asked for it again, and refuse.
+ * A connection counts as fast until copies find otherwise. The parts of each are timed, in windows of WINDOW_NS or
+ * WINDOW_BYTES. When as much time as SLOW_WINDOWS have passed in succession that were too slow, large copies use
+ * lanes, the rest of the one that is under way too. (Not sooner: memory that is written for the first time, at either
+ * end, takes its time too. One window counts for SLOW_ONE at most, however long somebody was held up.) They go back
+ * to the calls when AGAIN copies of TUNE_BYTES in succession went more than twice as fast as need be; each time that
+ * turns out wrong it takes twice as many. The lanes stay open: the server might not have noticed the end of one when
+ * it is asked for it again, and refuse.
  *
- * Where the program may use LANES_PROCESSORS or more (`many`) large copies always use lanes: what several connections cost, above
- * all of encryption, is divided between processors, and one connection alone would be slower.
+ * Where the program may use LANES_PROCESSORS or more (`many`) large copies always use lanes: what several connections
+ * cost, above all of encryption, is divided between processors, and one connection alone would be slower.
  *
- * One lane more is tried when enough has been copied over lanes to know how fast it goes, and kept if that gains a tenth.
+ * One lane more is tried when enough has been copied over lanes to know how fast it goes, and kept if that gains a
+ * tenth.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"

@@ -2,14 +2,19 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
+#include "state.h"
+#include "stream.h"
 
 /* ---- credit ---- */
 

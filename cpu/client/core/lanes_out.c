@@ -1,13 +1,18 @@
 /* lanes_out.c: large copies from the device; see the head of lanes.c. */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
+#include "rows.h"
+#include "state.h"
 
 /* ---- from the device: reading ---- */
 
@@ -48,8 +53,8 @@ static void record_ends(struct lane *lane)
         pthread_cond_broadcast(&lanes.changed);
 }
 
-/* Receives what is there, whoever it is for. Releases lanes.lock meanwhile; the caller is the lane's reader. More than 0:
-   something; -EAGAIN: nothing now; 0 or another -errno: the lane broke. */
+/* Receives what is there, whoever it is for. Releases lanes.lock meanwhile; the caller is the lane's reader. More
+   than 0: something; -EAGAIN: nothing now; 0 or another -errno: the lane broke. */
 static ssize_t lane_receive(struct lane *lane)
 {
     FLYT_ASSERT_HELD(&lanes.lock);

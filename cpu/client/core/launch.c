@@ -5,12 +5,19 @@
  * sends one call. What native checks at the launch is checked here: attributes of the device and the function are
  * local.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/rpc/quick.h"
-#include "internal.h"
+#include "code.h"
+#include "context.h"
+#include "device.h"
+#include "perf.h"
+#include "stats.h"
 
 enum { COOPERATIVE_TOO_LARGE = 720, PARAMETERS_ON_STACK = 4096 };
 

@@ -1,6 +1,7 @@
 /* local.c: FLYT_SERVER=local:[gpu] runs the server's session code in this process (libflyt-server.so). */
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
 #include "cpu/server/local.h"
-#include "internal.h"
+#include "attach.h"
 
 enum { LOCAL_PATIENCE_MS = 1000 };
 

@@ -1,8 +1,8 @@
 /*
  * manager.c: asks the client manager of this VM for a GPU server, where FLYT_SERVER names none (manager_prot.x).
  *
- * The connection is kept for the process's life and is not read while nothing is asked: its end is how the client manager
- * learns that the program has ended, however it did. When the client manager goes away, the program goes on;
+ * The connection is kept for the process's life and is not read while nothing is asked: its end is how the client
+ * manager learns that the program has ended, however it did. When the client manager goes away, the program goes on;
  * it is taken over by its process id. The child of a fork gives the descriptor up, or it would keep its parent alive
  * in the client manager's books.
  */
@@ -19,7 +19,7 @@
 #include "cpu/common/version.h"
 #include "cpu/rpc/manager_prot.h"
 #include "cpu/client/core/patience.h"
-#include "internal.h"
+#include "attach.h"
 
 enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10 };
 

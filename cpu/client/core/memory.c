@@ -13,13 +13,21 @@
  * (memory_recall); all of it, before an allocation fails. So at the edge of the tenant's limit only whole pieces count
  * that really hold something.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "cpu/common/tree.h"
+#include "context.h"
+#include "device.h"
+#include "memory.h"
+#include "perf.h"
+#include "state.h"
 
 enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16, RECALL_TRIES = 200 };
 #define PIECE_MOST (UINT64_C(64) << 20)

@@ -6,10 +6,15 @@
  * to its place when the earlier one has arrived: replies of different streams come in no order that could be relied
  * on.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
 #include "outs.h"
+#include "pending.h"
+#include "rows.h"
+#include "state.h"
 
 /* ---- copies into the same memory; under outs.lock ---- */
 

@@ -7,6 +7,9 @@
 
 #include "host.h"
 #include "lanes.h"
+#include "pending.h"
+#include "rows.h"
+#include "stream.h"
 
 struct mark { const struct stream *stream; uint64_t number, serial; };
 

@@ -10,10 +10,16 @@
  * `writers` counts what may still write memory of the program behind its back: these copies and host functions. While
  * it is 0, a copy to the device may take its source at once.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
+#include "context.h"
 #include "outs.h"
+#include "pending.h"
+#include "rows.h"
 
 struct outs outs = { .lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER };
 

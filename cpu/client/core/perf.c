@@ -1,9 +1,10 @@
-/* perf.c: the switches of $FLYT_PERF, a comma-separated list of no_… words. Unknown words are named, with those that there are. */
+/* perf.c: the switches of $FLYT_PERF, a comma-separated list of no_… words. Unknown words are named, with those that
+   there are. */
 #include <stddef.h>
 #include <string.h>
 
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "perf.h"
 
 struct perf core_perf;
 

@@ -10,9 +10,11 @@
  * Shared memory has a word for each of the first ids, where the server publishes the stream's completed number. It
  * does so only while no error waits to be told: what is published has ended well, and nobody need ask.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "context.h"
+#include "state.h"
 
 enum { CHUNK = 256, CHUNKS = 4096 };
 

@@ -15,8 +15,14 @@
  *
  * Locks: stream.lock > lists.lock. lists.lock > stream.lock is only ever tried.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cpu/common/list.h"
 #include "cpu/common/lock.h"
-#include "internal.h"
+#include "context.h"
+#include "pending.h"
+#include "perf.h"
 
 static struct { pthread_mutex_t lock; } lists = { .lock = PTHREAD_MUTEX_INITIALIZER };
 

@@ -5,7 +5,7 @@
  * every stream waits for the copy's, the copy need not be waited for (returned_may). A stream that would not wait may
  * be made later: then who makes it waits for the copy (returned_settle), but not for kernels behind it, which may
  * wait for the new stream. So an event is recorded directly behind the copy, at the latest before the first call that
- * may run long in any blocking stream (returned_before, internal.h). Before the copy stood nothing of the kind, or
+ * may run long in any blocking stream (returned_before, returned.h). Before the copy stood nothing of the kind, or
  * the copy was waited for.
  *
  * A context counts the copies that have returned so (`returned`), and up to which of them there are events
@@ -17,8 +17,12 @@
  * `returning` first, and looks at its numbers then; whoever makes it enter stores its number first, and looks at
  * `returning` then. seq_cst: they must not both miss each other's update.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cpu/common/list.h"
 #include "cpu/common/lock.h"
-#include "internal.h"
+#include "returned.h"
 
 enum { FLAG_DISABLE_TIMING = 2, STREAMS_MOST = 16 };
 

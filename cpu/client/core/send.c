@@ -1,8 +1,14 @@
 /*
  * send.c: giving calls to streams: their numbers, and what must come before them.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "cpu/common/lock.h"
-#include "internal.h"
+#include "host_function.h"
+#include "returned.h"
+#include "rows.h"
+#include "state.h"
 
 /* ---- numbers ---- */
 

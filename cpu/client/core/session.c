@@ -5,6 +5,7 @@
  * connection end. Only local: is closed, because its threads run the driver inside this process.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,17 @@
 #include "cpu/common/version.h"
 #include "cpu/rpc/liveness.h"
 #include "cpu/client/core/patience.h"
+#include "attach.h"
+#include "code.h"
+#include "context.h"
+#include "device.h"
+#include "events.h"
 #include "host.h"
 #include "kinds.h"
 #include "lanes.h"
+#include "memory.h"
+#include "perf.h"
+#include "stats.h"
 
 enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
 

@@ -5,13 +5,16 @@
  * every call gives 3 and nothing of the parent's is touched. A lost connection stays READY with a sticky error.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "state.h"
 
 enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD };
 #define LOSS_SAID_NS CLOCK_NS_PER_SECOND      /* from the end of the calls to what session_lost says: microseconds, on an idle machine */

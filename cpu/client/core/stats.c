@@ -10,11 +10,13 @@
  * results; what goes beside the calls (payload area, lanes) is in the rows of the copies, and in the connection's
  * totals.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "stats.h"
+#include "memory.h"
+#include "stats_rows.h"
 
 struct stats stats;
 atomic_bool stats_on;

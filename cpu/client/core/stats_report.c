@@ -1,12 +1,15 @@
 /*
  * stats_report.c: what FLYT_STATS prints at the end of the program, and core_statistics.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cpu/common/cancel.h"
 #include "kinds.h"
 #include "lanes.h"
-#include "stats.h"
+#include "state.h"
+#include "stats_rows.h"
 
 static const char *const copy_names[STATS_COPIES] = {
     "copies, pageable to device", "copies, pinned to device", "copies, device to pageable", "copies, device to pinned",

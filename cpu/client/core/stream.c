@@ -4,11 +4,19 @@
  * Structures are reused, never freed. An id is used again only when a reply has come to a call that was sent after the
  * STREAM_DESTROY (progress.c says why).
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
+#include "cpu/common/list.h"
 #include "cpu/common/lock.h"
-#include "internal.h"
+#include "device.h"
+#include "pending.h"
+#include "perf.h"
+#include "returned.h"
+#include "state.h"
 
 enum { TOKEN_KIND = 1 };
 

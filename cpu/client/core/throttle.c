@@ -5,7 +5,9 @@
  * not what the function itself sends (a late copy, see copy.c). So no more than a part of that is sent while a
  * function is outstanding; then the sender waits for its stream, as it would in a driver whose queue is full.
  */
-#include "internal.h"
+#include <stdatomic.h>
+
+#include "host_function.h"
 
 enum { THROTTLE_CALLS = 16384, THROTTLE_BYTES = 32 << 20 };
 

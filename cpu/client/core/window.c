@@ -2,9 +2,11 @@
  * window.c: which parts of the session's window of addresses are taken. Free ranges in a tree by address,
  * never adjacent to each other. Device memory is taken from below, pinned host memory from the top.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "cpu/common/tree.h"
+#include "memory.h"
 
 struct gap { struct tree_node node; uint64_t size; };       /* key: address */
 

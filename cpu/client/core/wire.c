@@ -6,13 +6,19 @@
  * queued and written only by threads that wait, before their call returns: who reads the connection for others must
  * not be held up by the program's stdout.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "internal.h"
+#include "perf.h"
+#include "state.h"
+#include "stats.h"
+#include "wire.h"
 
 #define QUERY_LEAST_NS UINT64_C(10000)
 #define QUERY_MOST_NS  UINT64_C(200000)

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "internal.h"
+#include "rows.h"
 
 static size_t rows_bytes(const struct host_rows *r)
 {

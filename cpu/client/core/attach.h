@@ -1,0 +1,27 @@
+/*
+ * attach.h: whom session.c asks on its way to a server, and where.
+ */
+#ifndef FLYT_CLIENT_CORE_ATTACH_H
+#define FLYT_CLIENT_CORE_ATTACH_H
+
+#include "state.h"
+
+/* manager.c: the client manager of this VM, asked where FLYT_SERVER names no server. */
+enum { MANAGER_PLACES = 8 };
+struct manager_place {                /* of a GPU server; freed by manager_place_free, also after an error */
+    char    *uris[MANAGER_PLACES];    /* best first */
+    unsigned count;
+    void    *ticket;
+    size_t   ticket_size;
+};
+bool manager_wanted(void);
+int  manager_ask(struct manager_place *);       /* a result code; what failed has been said. May wait in line */
+void manager_place_free(struct manager_place *);
+void manager_tell_why(void);          /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */
+void manager_abandon(void);           /* in the child of a fork */
+
+/* local.c */
+int  local_open(const char *gpu, rpc_channel **out, char *error);
+void local_close(void);
+
+#endif

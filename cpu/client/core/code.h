@@ -1,0 +1,42 @@
+/*
+ * code.h: images as they travel (image.c), and what of them is loaded (code.c).
+ */
+#ifndef FLYT_CLIENT_CORE_CODE_H
+#define FLYT_CLIENT_CORE_CODE_H
+
+#include <stdatomic.h>
+
+#include "core.h"
+#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+struct image_part { const void *data; size_t size; };
+struct image_bundle {
+    flyt_image_kind kind;
+    struct image_part *parts; unsigned count;               /* containers are padded to 8 on the wire */
+    uint64_t size;                                          /* with the padding */
+    uint8_t hash[FLYT_HASH_SIZE];
+};
+/* Finds out what `wrapper` is, and its hash. 0, 200 or 2; *why on failure. */
+int  bundle_make(const void *wrapper, struct image_bundle *, const char **why);
+void bundle_free(struct image_bundle *);
+int  bundle_announce(const struct image_bundle *);          /* IMAGE, and the data if lacking */
+
+struct loaded_function {                                    /* one function in one context; lives as long as the process */
+    int      result;                                        /* of FUNCTION_GET */
+    flyt_id  wire;
+    atomic_uint_fast64_t generation;                        /* of the context; UINT64_MAX: its image was removed */
+    struct core_function_info info;
+    atomic_uint_fast64_t fits[64];                          /* answers about occupancy; see launch.c */
+    struct loaded_function *next;                           /* of the same module */
+    struct loaded_function *older;                          /* the same function before a reset: infos may still be read */
+};
+/* The function in the context, which has been entered; loaded if need be. Waits, the first time. */
+int  code_function(core_context *, core_function *, struct loaded_function **out);
+void code_forget_context(core_context *);
+uint64_t code_modules(void);                                /* loaded */
+uint64_t code_functions(void);
+void code_lock_for_fork(void);
+void code_unlock_after_fork(void);
+
+#endif

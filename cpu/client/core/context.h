@@ -1,0 +1,50 @@
+/*
+ * context.h: contexts (context.c, context_work.c, context_life.c).
+ */
+#ifndef FLYT_CLIENT_CORE_CONTEXT_H
+#define FLYT_CLIENT_CORE_CONTEXT_H
+
+#include "stream.h"
+
+enum { CONTEXTS_MOST = FLYT_MAX_CONTEXTS };
+
+struct core_context {
+    atomic_bool live;                 /* it exists */
+    bool        primary;
+    flyt_id     wire;                 /* its id, and its place in tables that have one for each context */
+    int         device;
+    const struct core_device *facts;
+    atomic_uint_fast64_t generation;  /* counts its ends */
+    _Alignas(64) atomic_uint_fast64_t sent;     /* calls that gave it work. On a line of its own: each call writes it */
+    atomic_uint_fast64_t idle_at;     /* value of sent up to which everything is known to have ended */
+    atomic_uint_fast64_t heard_at;    /* the same, as a synchronisation's answer said, with what kernels printed */
+    atomic_uint_fast64_t orphaned;    /* value of sent when a stream was destroyed with work in it: unknown until a synchronisation */
+    atomic_uint_fast64_t returned, marked;     /* returned.c */
+    atomic_bool abroad;               /* its streams have been given copies or sets of other contexts' memory */
+    struct stream legacy;
+    /* Under lock. */
+    pthread_mutex_t lock;             /* makes and ends it */
+    unsigned        flags, owners;
+    /* Under the lock of the stream lists (stream.c). [blocking]: do they wait for the legacy stream? */
+    struct list     streams, working[2], unheard[2];
+    uint64_t        transfer;         /* token of the core's own stream */
+    struct list     returned_early;   /* returned.c */
+    struct heap    *_Atomic heap;     /* memory.c */
+};
+int  context_open(void);                                    /* at attach, after device_snapshot */
+/* 0 when the context can be used, else the code to return. */
+int  context_enter(const core_context *);
+core_context *context_next(const core_context *);           /* those that exist; NULL: the first, and behind the last */
+int  context_round_trip(void);                              /* a query that waits for its answer */
+core_context *context_of_wire(flyt_id);                     /* NULL: none ever had this id */
+uint64_t context_count(void);                               /* that exist */
+bool context_only_one(void);                                /* at most one exists */
+/* The structure for one more context that is no primary one; NULL: there are too many. context_spare takes it back. */
+core_context *context_take(int device);
+void context_spare(core_context *);
+void context_begins(core_context *);                        /* it exists from here on */
+void context_ends(core_context *);
+bool context_known_idle(core_context *);
+int  context_settle(core_context *);                        /* waits unless everything is known to have ended */
+
+#endif

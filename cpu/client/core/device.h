@@ -1,0 +1,22 @@
+/*
+ * device.h: facts about devices (device.c).
+ */
+#ifndef FLYT_CLIENT_CORE_DEVICE_H
+#define FLYT_CLIENT_CORE_DEVICE_H
+
+#include "core.h"
+#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+struct device {
+    int  wire;                        /* its number on the server */
+    struct core_device public;
+};
+int  device_snapshot(void);                                 /* at attach */
+const struct device *device_find(int device);               /* NULL: no such */
+int  device_count(void);
+/* Parses $CUDA_VISIBLE_DEVICES: writes at most `count` server numbers, in order, returns how many. */
+int  device_visible(const char *text, const flyt_device *devices, int count, int *out);
+void device_order(const char *text, const flyt_device *devices, int count, int *order);
+
+#endif

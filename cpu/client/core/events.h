@@ -1,0 +1,22 @@
+/*
+ * events.h: EVENTS calls that are outstanding (events.c), and the thread that attends them (helper.c).
+ */
+#ifndef FLYT_CLIENT_CORE_EVENTS_H
+#define FLYT_CLIENT_CORE_EVENTS_H
+
+#include "wire.h"
+
+struct events_call {
+    struct wire_call    wire;
+    events_args         args;
+    events_result       result;
+    struct events_call *next;
+};
+bool events_send(const flyt_id *host_functions_done, unsigned count);      /* false: no memory */
+/* Tells the server that host functions have ended. */
+void events_tell_done(const flyt_id *ids, unsigned count);
+struct events_call *events_oldest(void);                    /* NULL: none */
+bool events_ended(struct events_call *, bool answered);     /* the oldest; the caller frees it. Was it the last one? */
+int  helper_start(void);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * host_function.h: functions of the program that streams run in their turn (host_function.c), and how much is sent while they are
+ * outstanding (throttle.c).
+ */
+#ifndef FLYT_CLIENT_CORE_HOST_FUNCTION_H
+#define FLYT_CLIENT_CORE_HOST_FUNCTION_H
+
+#include "stream.h"
+
+/* writes: it may write memory of the program (outs_writers). On failure nothing was taken; after success user is
+   the function's, which never runs if the connection is lost first. */
+int  host_function_put(struct stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
+void host_function_due(flyt_id id, int status);
+
+/* ---- throttle.c ---- */
+
+void throttle_begins(void);                                 /* a host function is outstanding, and has ended */
+void throttle_ends(void);
+uint64_t throttle_outstanding(void);
+void throttle_thread(void);                                 /* the caller's thread runs host functions: it is not held up */
+/* Called with each call's bulk bytes (0: none), before it: keeps the work that stands behind host functions bounded. */
+void throttle_enter(struct stream *, size_t bytes);
+
+#endif

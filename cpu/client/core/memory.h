@@ -1,0 +1,41 @@
+/*
+ * memory.h: what every address means (address.c), which are free (window.c), and device memory (memory.c).
+ */
+#ifndef FLYT_CLIENT_CORE_MEMORY_H
+#define FLYT_CLIENT_CORE_MEMORY_H
+
+#include "core.h"
+
+/* ---- address.c ---- */
+
+/* 0, 1 when it overlaps another range, 2 without memory. */
+int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);    /* NULL: host memory */
+/* Takes out the range that starts at base and is of that kind; false: none. */
+bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
+uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
+void address_forget_context(core_context *);                /* its device memory and symbols */
+/* [address, address + size) lies in one range of device memory. */
+struct stream;
+/* Whether a copy or set in the stream may use it; notes whose memory the stream's device works on. */
+bool address_on_device(const struct stream *, uint64_t address, uint64_t size);
+bool address_pinned(const void *, size_t);                  /* pinned or registered, all of it */
+
+/* ---- window.c: which parts of the window are taken, in granules ---- */
+
+int  window_open(uint64_t base, uint64_t size, uint64_t granularity);
+/* Takes size bytes (a multiple of the granularity): exactly at `at` if free (0: do not try), else the lowest fit at or
+   above `from`, else anywhere, at a multiple of `unit` from the window's base. 0: none. */
+uint64_t window_take(uint64_t at, uint64_t from, uint64_t size, uint64_t unit);
+uint64_t window_take_top(uint64_t size);
+void window_give(uint64_t address, uint64_t size);
+
+/* ---- memory.c ---- */
+
+void memory_forget_context(core_context *);                 /* after its end */
+void memory_recall(unsigned number, uint64_t bytes);        /* the server wants credit back, and an answer */
+void memory_tend(void);                                     /* by the helper, now and then: what lay idle for long goes back */
+uint64_t memory_pieces(void);                               /* mapped, of all contexts that nobody maps for now */
+uint64_t memory_credit(core_context *);                       /* mapped and unused */
+extern uint64_t memory_grow_at_least;
+
+#endif

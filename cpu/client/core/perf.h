@@ -1,0 +1,23 @@
+/*
+ * perf.h: the switches of $FLYT_PERF (perf.c).
+ */
+#ifndef FLYT_CLIENT_CORE_PERF_H
+#define FLYT_CLIENT_CORE_PERF_H
+
+#include <stdbool.h>
+
+struct perf {
+    bool no_async;      /* a round trip after every ASYNC call */
+    bool no_batch;      /* every call is sent at once */
+    bool no_cache;      /* free memory is given back at once, queries always travel */
+    bool no_pipeline;   /* one chunk of a copy from the device at a time */
+    bool no_shm;        /* a unix socket stays one */
+    bool no_lanes;      /* large copies share the connection with the calls */
+    bool no_early;      /* a pinned source is read when the copy's turn has come, whatever the stream waits for */
+    bool no_payload;    /* no host memory is shared: bytes of copies travel inside the calls */
+    bool no_spin;       /* who waits for an answer sleeps at once */
+};
+void perf_parse(struct perf *, const char *text);
+extern struct perf core_perf;
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * state.h: the state of the session (state.c): what the connection is, whether it can be used, and which errors stay.
+ */
+#ifndef FLYT_CLIENT_CORE_STATE_H
+#define FLYT_CLIENT_CORE_STATE_H
+
+#include <stdatomic.h>
+
+#include "core.h"
+#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+struct session {
+    rpc_client *client;
+    char       *uri;                  /* as the messages call the server */
+    bool        in_process;
+    bool        managed;              /* the client manager named the server: the memory that it has is the VM's */
+    uint64_t    window, window_size, granularity;
+    int         driver_version;
+    hello_result hello;               /* kept: the devices' strings live here */
+    atomic_int  sticky, latched;
+};
+extern struct session core_session;
+
+/* Every public function begins with this: 0 when the session can be used, else the code to return. */
+int  core_enter(void);
+bool session_ready(void);             /* attached, not forked (sticky or not) */
+void session_set_sticky(int code);
+void session_latch(int code);
+void session_lost(void *unused, const char *reason);
+/* Gives the code back when another thread has said why the server is lost (the client manager is asked, for seconds at
+   most): a program ends with the first error that it sees, and would take the reason with it. */
+int  session_loss_wait(int code);
+const char *session_loss_reason(void);                      /* empty: it is not lost */
+void session_loss_forget(void);                             /* the connection is made anew; no other thread knows the old one */
+bool session_becomes_child(void);                           /* in the child of a fork; false: there was no session */
+void session_closes(int code);                              /* every call gives the code from here on */
+/* What the lower files ask of higher ones. */
+struct session_top {
+    int  (*attach)(void);             /* connects; a result code */
+    void (*lost)(void);               /* the connection is: nobody waits on a lane any more */
+    void (*tell_why)(void);           /* after that; may wait for seconds */
+    void (*progress)(flyt_id stream, uint64_t done);        /* so says a reply's head */
+    int  (*round_trip)(void);         /* of FLYT_PERF=no_async */
+};
+extern const struct session_top session_top;
+extern int session_dead_seconds;      /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
+extern int session_connect_ms;
+
+#endif

@@ -1,0 +1,161 @@
+/*
+ * stream.h: streams: what is known of one, its calls, and their order; contexts, to which they belong.
+ *
+ * Locks, in the order in which they may be taken (each file says what its own protects):
+ *   session.attach > image.load > context.lock > memory.lock > stream.lock > stream lists > rpc layer
+ *   > progress, text, outs
+ * Done callbacks run in whichever thread reads the connection; they take only the last group.
+ * In the child of a fork no lock is taken at all: every entry asks core_enter() first.
+ */
+#ifndef FLYT_CLIENT_CORE_STREAM_H
+#define FLYT_CLIENT_CORE_STREAM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core.h"
+#include "cpu/common/list.h"
+#include "wire.h"
+
+/* A place in the order of a stream's work: behind its call `number`. serial is that call's place among all calls of
+   the session, legacy_before the serial of the last call that the context's legacy stream had been given by then:
+   enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
+struct stream;
+struct point { const struct stream *stream; uint64_t number, serial, legacy_before; };
+/* The same of a call that is being submitted, for other threads: UINT64_MAX until it has its place. */
+struct submitted { atomic_uint_fast64_t number, serial, legacy_before; };
+
+/* backlog.c: what the stream has under way. */
+enum { BACKLOG_PLACES = 16 };
+struct backlog {
+    atomic_uint_fast64_t spent;       /* units that it was ever given; changed under the stream's lock */
+    atomic_uint_fast64_t granted;     /* it may be given more while spent is less */
+    /* under pool.lock */
+    unsigned         blocks, first, count;
+    struct backlog_place { uint64_t number, spent; } confirmed, places[BACKLOG_PLACES];     /* confirmed: what is done, at least */
+    struct stream   *next, **from;    /* of those that have blocks */
+    bool             asking;          /* the call is under way, and what follows is its own */
+    struct wire_call call;
+    stream_args      args;
+    plain_result     result;
+    uint64_t         asked_at;
+};
+
+/* Numbers: sent counts the calls put into the stream (as the server counts them), numbered also the one that is being
+   submitted, done those known to have ended (ask stream_done), weighty is the number of the last one that may run
+   long or fail (launches, host functions, waits). All of them only grow while the stream lives. Structures are reused
+   but never freed, so a look-up that races with a destroy is harmless. */
+struct stream {
+    pthread_mutex_t lock;             /* makes "number and submit" one step */
+    atomic_uint_fast64_t numbered, sent, done, weighty;
+    _Atomic uint64_t *published;      /* where the server writes it, in shared memory; else a word that stays 0 */
+    atomic_uint_fast64_t heard;       /* up to where a synchronisation has been answered, and what kernels printed came with it */
+    struct asked asked;
+    atomic_uint_fast64_t serial, legacy_before;     /* of the last call: see struct point */
+    atomic_uint_fast64_t returned;    /* a synchronous copy up to here was not waited for; 0: none, or see behind */
+    struct { core_event event; atomic_uint_fast64_t number; } behind;   /* returned.c: an event behind such copies, and up to which; 0: none */
+    atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
+    flyt_id  wire;
+    core_context *context;
+    unsigned flags;
+    int      priority;
+    atomic_uint_fast64_t counted;     /* the context's `sent` behind the last call */
+    /* The lists of its context that it is in (rest.c, returned.c). listed is changed under both locks: the stream's
+       and the lists'. */
+    bool        listed;
+    atomic_bool returning;
+    struct list of_context;           /* the context's streams; free: the spare ones */
+    struct list working, unheard, returned_early;
+    struct backlog backlog;
+};
+enum { STREAM_NON_BLOCKING = 1 };     /* CU_STREAM_NON_BLOCKING */
+struct backlog_streams {
+    uint64_t (*done)(struct stream *);        /* as stream_done */
+    void     (*ask)(struct stream *);         /* backlog_answered is called once, in any thread, when all that it has been given is done */
+    bool     (*usable)(void);                 /* the connection is */
+};
+
+/* ---- backlog.c ---- */
+
+void backlog_open(const struct backlog_streams *);          /* at attach */
+void backlog_answered(struct stream *, bool good);          /* good: stream_done has grown accordingly */
+void backlog_wait(struct stream *);
+bool backlog_leave(struct stream *);      /* it has nothing under way any more. False: it must not be used again yet */
+/* Before a call that the stream counts: waits while the stream has as much under way as it may have. */
+static inline void backlog_enter(struct stream *s)
+{
+    if (atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) >=
+        atomic_load_explicit(&s->backlog.granted, memory_order_relaxed))
+        backlog_wait(s);
+}
+
+/* ---- stream.c: making, finding and ending them ---- */
+
+int  stream_open(void);                                     /* at attach */
+void stream_open_context(core_context *);                   /* before it exists */
+int  stream_find(core_context *, core_stream, struct stream **out);     /* what the token means in the context */
+int  stream_enter(core_context *, core_stream, struct stream **out);    /* context_enter, then the same */
+int  stream_transfer(core_context *, struct stream **out);  /* the core's own non-blocking stream */
+void stream_forget_context(core_context *);
+uint64_t stream_count(void);
+static inline bool stream_is_legacy(const struct stream *s) { return s->wire < FLYT_FIRST_STREAM; }
+/* Waits for the legacy stream, and it for this one. */
+static inline bool stream_is_blocking(const struct stream *s) { return !(s->flags & STREAM_NON_BLOCKING); }
+
+/* ---- send.c: giving calls to them ---- */
+
+void send_open(void);                                       /* at attach */
+enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
+/* An ASYNC call that the stream counts; *point (may be NULL) is its place. */
+int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight,
+                 struct point *point);
+int  stream_send_ready(struct stream *, uint32_t procedure, uint8_t *record, size_t size); /* as wire_send_ready; weighty */
+/* SYNC; detached if arrived is not NULL. Where the call stands (may be NULL) is set before the call can complete. */
+void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), struct submitted *);
+
+/* ---- progress.c: numbers ---- */
+
+void progress_open(void);                                   /* at attach */
+_Atomic uint64_t *progress_published(flyt_id wire);         /* struct stream.published */
+/* Numbers of that id are this stream's; NULL: nobody's. false: no memory. */
+bool progress_direct(flyt_id wire, struct stream *);
+void stream_progress(flyt_id wire, uint64_t done);          /* so says a reply */
+void stream_ended(struct stream *, uint64_t number);        /* everything up to number has ended */
+void stream_finished(struct stream *, uint64_t number);     /* so says the answer to a call that waited for it */
+bool stream_is_published(const struct stream *);
+uint64_t stream_done(struct stream *);                      /* everything up to it has ended: heard in heads, or published */
+uint64_t stream_serial(void);                               /* of the last call of any stream */
+uint64_t progress_next_serial(void);
+/* Behind everything that it has been given. */
+static inline struct point stream_point(const struct stream *s)
+{
+    struct point p = { .stream = s, .number = atomic_load(&s->sent) };
+    p.serial = atomic_load(&s->serial);
+    p.legacy_before = atomic_load(&s->legacy_before);
+    return p;
+}
+/* And behind what the next call will come after, by the rules of the legacy stream. */
+struct point stream_point_next(const struct stream *);
+
+/* ---- rest.c: what is known to have ended ---- */
+
+/* The stream is given a call, under its lock, and is not in both lists (listed). */
+void rest_disturb(struct stream *);
+void rest_forget(struct stream *);                          /* it has ended */
+bool stream_alone_idle(struct stream *);                    /* it has nothing under way, whatever others have */
+/* Nothing unfinished precedes a new call in it (the legacy stream: nor in the context's blocking streams). */
+bool stream_known_idle(struct stream *);
+bool stream_known_light(struct stream *);                   /* the same, looking at weighty calls only */
+/* And what kernels printed has come, or none has run since it last came: a synchronisation need not ask. */
+bool stream_known_heard(struct stream *);
+bool stream_context_idle(core_context *);
+void stream_context_ended(core_context *, uint64_t sent);   /* a synchronisation says so of its first `sent` calls */
+int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */
+
+/* ---- event.c ---- */
+
+int  event_open(void);
+void event_forget_context(core_context *);
+uint64_t event_count(void);
+
+#endif
