@@ -1,12 +1,11 @@
 /*
- * code.c: the images that the program registered, and their functions and variables, each loaded into a context
- * at its first use there.
+ * code.c: the images that the program registered (registered.c), and their functions and variables, each loaded into
+ * a context at its first use there.
  *
- * Two locks per image: `names` (short; registration may happen in a dlopen of any thread, and beside a fork) for
- * what was registered, and `load` (held over round trips) for what is in the contexts. Objects are never freed: a
- * removed image leaves tombstones, so that a late or stale handle gives 400. What a context has is found without a
- * lock: function -> array by context -> loaded_function, each published once and valid while its generation is the
- * context's.
+ * Two locks: code_names (short) for what was registered, and `load` of each image (held over round trips) for what of
+ * it is in the contexts. Objects are never freed: a removed image leaves tombstones, so that a late or stale handle
+ * gives 400. What a context has is found without a lock: function -> array by context -> loaded_function, each
+ * published once and valid while its generation is the context's.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,68 +14,13 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
-#include "code.h"
+#include "code_state.h"
 #include "context.h"
 #include "device.h"
 #include "memory.h"
 #include "state.h"
 
-enum { BUCKETS_AT_FIRST = 16, DEVICE_SYMBOL = 1 };          /* the flag of a symbol's range in the address map */
-
-struct name {                                               /* first member of functions and variables */
-    char        *text;
-    uint64_t     hash;
-    struct name *next;
-};
-
-struct name_table { struct name **buckets; unsigned size, count; };
-
-/* By context. Replaced by a larger one when need be; the older ones stay, since others may be reading them. */
-struct function_table {
-    unsigned count;
-    struct function_table *older;
-    struct loaded_function *_Atomic at[];
-};
-
-struct core_function {
-    struct name  name;
-    core_image  *image;
-    _Atomic(struct function_table *) in;
-};
-
-struct placed { const core_context *context; int result; uint64_t address, size, generation; struct placed *next; };
-
-struct core_variable {
-    struct name    name;
-    core_image    *image;
-    size_t         size;
-    bool           is_constant;
-    struct placed *in;                                      /* a list, by context; under image.load */
-};
-
-struct load {                                               /* an image in a context */
-    const core_context *context;
-    struct load *next;
-    bool     tried;
-    int      result;
-    flyt_id  module;
-    uint64_t generation;
-    struct loaded_function *functions;
-};
-
-struct core_image {
-    const void     *wrapper;
-    bool            removed;
-    struct name_table functions, variables;
-    pthread_mutex_t load;
-    struct image_bundle bundle;
-    bool            bundled, announced;
-    struct load    *in;                                     /* a list, by context; they stay */
-    core_image     *next;                                   /* all images ever, for code_forget_context and leak checkers */
-};
-
-static pthread_mutex_t names = PTHREAD_MUTEX_INITIALIZER;   /* of all images: registration is rare */
-static core_image *images;
+enum { DEVICE_SYMBOL = 1 };           /* the flag of a symbol's range in the address map */
 
 /* Ids of modules and functions: the lowest free ones. */
 struct id_pool { flyt_id next, *freed; unsigned count, room, taken; };
@@ -124,127 +68,6 @@ static void id_give(struct id_pool *pool, flyt_id id)
     if (pool->count < pool->room)
         pool->freed[pool->count++] = id;      /* else it is never used again */
     pthread_mutex_unlock(&ids);
-}
-
-void code_lock_for_fork(void)
-{
-    pthread_mutex_lock(&names);
-}
-
-void code_unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&names);
-}
-
-/* ---- names ---- */
-
-static uint64_t name_hash(const char *text)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);         /* FNV-1a */
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
-    return hash;
-}
-
-static struct name *name_find(const struct name_table *t, const char *text)
-{
-    uint64_t hash = name_hash(text);
-    struct name *n = t->size ? t->buckets[hash % t->size] : NULL;
-    while (n && (n->hash != hash || strcmp(n->text, text) != 0))
-        n = n->next;
-    return n;
-}
-
-static bool name_grow(struct name_table *t)
-{
-    if (t->count < t->size)
-        return true;
-    unsigned size = t->size ? t->size * 2 : BUCKETS_AT_FIRST;
-    struct name **buckets = calloc(size, sizeof *buckets);
-    if (!buckets)
-        return t->size > 0;
-    for (unsigned i = 0; i < t->size; i++)
-        for (struct name *n = t->buckets[i], *next; n; n = next) {
-            next = n->next;
-            n->next = buckets[n->hash % size];
-            buckets[n->hash % size] = n;
-        }
-    free(t->buckets);
-    t->buckets = buckets;
-    t->size = size;
-    return true;
-}
-
-static bool name_add(struct name_table *t, struct name *n, const char *text)
-{
-    n->text = strdup(text);
-    n->hash = name_hash(text);
-    if (!n->text || !name_grow(t))
-        return false;
-    n->next = t->buckets[n->hash % t->size];
-    t->buckets[n->hash % t->size] = n;
-    t->count++;
-    return true;
-}
-
-/* ---- registration ---- */
-
-int core_image_add(const void *wrapper, core_image **out)
-{
-    CANCEL_DEFERRED;
-    core_image *image = calloc(1, sizeof *image);
-    if (!image)
-        return CORE_OUT_OF_MEMORY;
-    image->wrapper = wrapper;
-    pthread_mutex_init(&image->load, NULL);
-    pthread_mutex_lock(&names);
-    image->next = images;
-    images = image;
-    pthread_mutex_unlock(&names);
-    *out = image;
-    return CORE_OK;
-}
-
-int core_function_add(core_image *image, const char *name, core_function **out)
-{
-    CANCEL_DEFERRED;
-    if (!image || !name || strlen(name) > FLYT_MAX_NAME)
-        return CORE_INVALID_VALUE;
-    pthread_mutex_lock(&names);
-    core_function *f = (core_function *)name_find(&image->functions, name);
-    if (!f && (f = calloc(1, sizeof *f))) {
-        f->image = image;
-        if (!name_add(&image->functions, &f->name, name)) {
-            free(f->name.text);
-            free(f);
-            f = NULL;
-        }
-    }
-    pthread_mutex_unlock(&names);
-    *out = f;
-    return f ? CORE_OK : CORE_OUT_OF_MEMORY;
-}
-
-int core_variable_add(core_image *image, const char *name, size_t size, bool is_constant, core_variable **out)
-{
-    CANCEL_DEFERRED;
-    if (!image || !name || strlen(name) > FLYT_MAX_NAME)
-        return CORE_INVALID_VALUE;
-    pthread_mutex_lock(&names);
-    core_variable *v = (core_variable *)name_find(&image->variables, name);
-    if (!v && (v = calloc(1, sizeof *v))) {
-        v->image = image;
-        v->size = size;
-        v->is_constant = is_constant;
-        if (!name_add(&image->variables, &v->name, name)) {
-            free(v->name.text);
-            free(v);
-            v = NULL;
-        }
-    }
-    pthread_mutex_unlock(&names);
-    *out = v;
-    return v ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
 /* ---- explaining ---- */
@@ -343,7 +166,7 @@ static int module_ask(core_image *image, core_context *c, core_variable **variab
 static core_variable **unplaced(core_image *image, const core_context *c, unsigned *count)
 {
     uint64_t generation = atomic_load(&c->generation);
-    pthread_mutex_lock(&names);
+    pthread_mutex_lock(&code_names);
     unsigned all = image->variables.count;
     core_variable **list = all ? malloc(all * sizeof *list) : NULL;
     *count = list ? 0 : all;
@@ -359,7 +182,7 @@ static core_variable **unplaced(core_image *image, const core_context *c, unsign
             if (p && !(p->address && p->generation == generation))
                 list[(*count)++] = v;
         }
-    pthread_mutex_unlock(&names);
+    pthread_mutex_unlock(&code_names);
     return list;
 }
 
@@ -582,9 +405,9 @@ static void load_end(struct load *load)
 
 void code_forget_context(core_context *c)
 {
-    pthread_mutex_lock(&names);
-    core_image *first = images;
-    pthread_mutex_unlock(&names);
+    pthread_mutex_lock(&code_names);
+    core_image *first = code_images;
+    pthread_mutex_unlock(&code_names);
     for (core_image *image = first; image; image = image->next) {
         pthread_mutex_lock(&image->load);
         struct load *load = load_in(image, c);
@@ -596,7 +419,7 @@ void code_forget_context(core_context *c)
 
 static void symbols_forget(core_image *image, const core_context *c, uint64_t generation)
 {
-    pthread_mutex_lock(&names);
+    pthread_mutex_lock(&code_names);
     for (unsigned i = 0; i < image->variables.size; i++)
         for (struct name *n = image->variables.buckets[i]; n; n = n->next) {
             core_variable *v = (core_variable *)n;
@@ -604,7 +427,7 @@ static void symbols_forget(core_image *image, const core_context *c, uint64_t ge
             if (p && p->address && p->generation == generation)
                 address_remove(CORE_DEVICE_MEMORY, p->address, NULL);
         }
-    pthread_mutex_unlock(&names);
+    pthread_mutex_unlock(&code_names);
 }
 
 static void function_forget(core_function *f)
@@ -637,10 +460,10 @@ void core_image_remove(core_image *image)
         load_end(load);
     }
     bundle_free(&image->bundle);
-    pthread_mutex_lock(&names);
+    pthread_mutex_lock(&code_names);
     for (unsigned i = 0; i < image->functions.size; i++)
         for (struct name *n = image->functions.buckets[i]; n; n = n->next)
             function_forget((core_function *)n);
-    pthread_mutex_unlock(&names);
+    pthread_mutex_unlock(&code_names);
     pthread_mutex_unlock(&image->load);
 }

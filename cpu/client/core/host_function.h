@@ -1,6 +1,6 @@
 /*
- * host_function.h: functions of the program that streams run in their turn (host_function.c), and how much is sent while they are
- * outstanding (throttle.c).
+ * host_function.h: functions of the program that streams run in their turn (host_function.c), and how much is sent
+ * while they are outstanding (throttle.c).
  */
 #ifndef FLYT_CLIENT_CORE_HOST_FUNCTION_H
 #define FLYT_CLIENT_CORE_HOST_FUNCTION_H

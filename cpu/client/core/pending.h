@@ -1,6 +1,6 @@
 /*
- * pending.h: copies into pinned memory that have not arrived: what they come before, and waiting for them (pending.c); and how they
- * begin (outs.c).
+ * pending.h: copies into pinned memory that have not arrived: what they come before, and waiting for them
+ * (pending.c); and how they begin (outs.c).
  */
 #ifndef FLYT_CLIENT_CORE_PENDING_H
 #define FLYT_CLIENT_CORE_PENDING_H

@@ -1,0 +1,66 @@
+/*
+ * code_state.h: what registered.c (what the program registered) and code.c (what of it is loaded) share.
+ */
+#ifndef FLYT_CLIENT_CORE_CODE_STATE_H
+#define FLYT_CLIENT_CORE_CODE_STATE_H
+
+#include <pthread.h>
+
+#include "code.h"
+
+struct name {                                               /* first member of functions and variables */
+    char        *text;
+    uint64_t     hash;
+    struct name *next;
+};
+
+struct name_table { struct name **buckets; unsigned size, count; };
+
+/* By context. Replaced by a larger one when need be; the older ones stay, since others may be reading them. */
+struct function_table {
+    unsigned count;
+    struct function_table *older;
+    struct loaded_function *_Atomic at[];
+};
+
+struct core_function {
+    struct name  name;
+    core_image  *image;
+    _Atomic(struct function_table *) in;
+};
+
+struct placed { const core_context *context; int result; uint64_t address, size, generation; struct placed *next; };
+
+struct core_variable {
+    struct name    name;
+    core_image    *image;
+    size_t         size;
+    bool           is_constant;
+    struct placed *in;                                      /* a list, by context; under image.load */
+};
+
+struct load {                                               /* an image in a context */
+    const core_context *context;
+    struct load *next;
+    bool     tried;
+    int      result;
+    flyt_id  module;
+    uint64_t generation;
+    struct loaded_function *functions;
+};
+
+struct core_image {
+    const void     *wrapper;
+    bool            removed;
+    struct name_table functions, variables;
+    pthread_mutex_t load;
+    struct image_bundle bundle;
+    bool            bundled, announced;
+    struct load    *in;                                     /* a list, by context; they stay */
+    core_image     *next;                                   /* all that ever were, for code_forget_context and leak checkers */
+};
+
+extern pthread_mutex_t code_names;                          /* of all images: registration is rare */
+extern core_image *code_images;                             /* the first of all that there ever were */
+
+#endif
