@@ -68,6 +68,17 @@ static void launches_in_every_form(void **state) {
     assert_int_equal(cudaFuncSetCacheConfig(kernel, 1), 0);
     assert_int_equal(fake_core()->launches, 4);
 #endif
+    /* after a reset the context comes back with the launch */
+    int launches = fake_core()->launches, activations = fake_core()->activations;
+    assert_int_equal(cudaDeviceReset(), 0);
+    assert_int_equal(cudaLaunchKernel(&host_function, one, warp, arguments, 0, 0), 0);
+    assert_int_equal(fake_core()->launches, launches + 1);
+    assert_int_equal(fake_core()->activations, activations + 1);
+    /* an error that stays is the answer, whatever else is wrong with the launch */
+    fake_core()->sticky = 700;
+    assert_int_equal(cudaLaunchKernel(&launches, one, warp, arguments, 0, 0), 700);
+    assert_int_equal(cudaLaunchKernel(&host_function, one, warp, arguments, 0, 0), 700);
+    fake_core()->sticky = 0;
     __cudaUnregisterFatBinary(handle);
     assert_int_equal(cudaLaunchKernel(&host_function, one, warp, arguments, 0, 0), 98);
     assert_int_equal(cudaGetLastError(), 98);

@@ -464,7 +464,7 @@ int core_occupancy_shared(core_context *context, core_function *function, int bl
     return answer(__func__);
 }
 int core_launch(core_context *context, const struct core_launch *launch) {
-    int error = note(__func__, launch->stream, false);
+    int error = context->active ? note(__func__, launch->stream, false) : CORE_CONTEXT_DESTROYED;
     if (error)
         return error;
     fake.launch = *launch;

@@ -32,20 +32,28 @@ void runtime_read_launch_blocking(void)
     launches_block = text && atoi(text) != 0;
 }
 
-/* `launch` comes with everything but function, grid and block. */
-static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *launch)
+static int launch_in(core_context *context, const void *key, dim3 grid, dim3 block, struct core_launch *launch)
 {
-    core_context *context;
-    int error = runtime_enter(&context);
-    if (!error)
-        error = runtime_function(key, &launch->function);
+    int error = runtime_function(key, &launch->function);
     if (!error && !dimensions_fit(&grid, &block))
         error = cudaErrorInvalidConfiguration;
     if (error)
-        return runtime_return(error);
+        return error;
     launch->grid[0] = grid.x, launch->grid[1] = grid.y, launch->grid[2] = grid.z;
     launch->block[0] = block.x, launch->block[1] = block.y, launch->block[2] = block.z;
-    error = core_launch(context, launch);
+    return core_launch(context, launch);
+}
+
+/* `launch` comes with everything but function, grid and block. core_launch finds out by itself whether the thread's context
+   can be used: so that is asked only of a launch that fails, whose error may be another one then. */
+static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *launch)
+{
+    core_context *context = runtime_thread.context;
+    int error = LIKELY(context != NULL) ? launch_in(context, key, grid, block, launch) : CORE_CONTEXT_DESTROYED;
+    if (UNLIKELY(error)) {
+        int entered = runtime_enter(&context);
+        error = entered ? entered : error == CORE_CONTEXT_DESTROYED ? launch_in(context, key, grid, block, launch) : error;
+    }
     if (LIKELY(!launches_block))
         return runtime_return(error);
     return runtime_waited(error ? error : core_stream_synchronize(context, launch->stream));

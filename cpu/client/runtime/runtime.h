@@ -25,6 +25,7 @@
 #include "cpu/client/runtime/abi.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RUNTIME_API __attribute__((visibility("default")))
 
 /* ---- per thread (state.c) ---- */
