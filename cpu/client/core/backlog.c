@@ -1,15 +1,17 @@
 /*
  * backlog.c: how much a stream may have under way that the server has not done.
  *
- * The server keeps what its streams cannot begin yet, but only so much for all of them together (SESSION_DEFERRED_CALLS,
- * SESSION_DEFERRED_BYTES). Then it stops reading, and no call of any thread gets through, also not the copy on another stream that would let
- * the first one go on. So a program never sends that much. A stream that has a lot under way keeps the threads that give it more
- * here, as a driver does whose queue is full; everybody else goes on.
+ * The server keeps what its streams cannot begin yet, but only so much for all of them together
+ * (SESSION_DEFERRED_CALLS, SESSION_DEFERRED_BYTES). Then it stops reading, and no call of any thread gets through,
+ * also not the copy on another stream that would let the first one go on. So a program never sends that much. A
+ * stream that has a lot under way keeps the threads that give it more here, as a driver does whose queue is full;
+ * everybody else goes on.
  *
- * Work is counted in units: a call is one, and each KiB that travels inside it another. A stream may have FREE units under way in any
- * case. Beyond that it takes blocks from a pool that all streams share, as long as it has fewer than are left there: half of it, if
- * it is alone. So there is always something left for another stream. The pool and the FREE units of 96 streams that stand still are
- * what the server keeps: 40 * 2048 + 96 * 512 = 131072 calls, or as many KiB.
+ * Work is counted in units: a call is one, and each KiB that travels inside it another. A stream may have FREE units
+ * under way in any case. Beyond that it takes blocks from a pool that all streams share, as long as it has fewer than
+ * are left there: half of it, if it is alone. So there is always something left for another stream. The pool and the
+ * FREE units of 96 streams that stand still are what the server keeps: 40 * 2048 + 96 * 512 = 131072 calls, or as
+ * many KiB.
  *
  * Blocks come back when the stream's completed number shows that their units are done: places (a number, and the
  * units up to there) are noted now and then. Mostly that number is heard anyhow. Else the answer to a STREAM_SYNC

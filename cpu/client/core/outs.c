@@ -18,8 +18,8 @@
 
 /* ---- copies into the same memory; under outs.lock ---- */
 
-/* A copy that comes before it writes there too and has not arrived. One of a stream that has no order with this one is not
-   waited for: the program may let that stream go on only when it has seen these bytes. */
+/* A copy that comes before it writes there too and has not arrived. One of a stream that has no order with this one
+   is not waited for: the program may let that stream go on only when it has seen these bytes. */
 static bool blocked(const struct out *out)
 {
     FLYT_ASSERT_HELD(&outs.lock);

@@ -1,6 +1,6 @@
 /*
- * registered.c: the images that the program registered, and their functions and variables by name. Registration may happen in a
- * dlopen of any thread, and beside a fork; its lock is held for a moment only.
+ * registered.c: the images that the program registered, and their functions and variables by name. Registration may
+ * happen in a dlopen of any thread, and beside a fork; its lock is held for a moment only.
  */
 #include <pthread.h>
 #include <stdlib.h>

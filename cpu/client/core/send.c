@@ -40,8 +40,8 @@ static void placed(struct rpc_place *place)
     atomic_store(&n->told->number, n->point.number);
 }
 
-/* `sent` and the context's count grow only after the call was submitted: who reads them, and then synchronises,
-   must not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
+/* `sent` and the context's count grow only after the call was submitted: who reads them, and then synchronises, must
+   not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
    is only stored, and released: who learns of the call in any way finds its numbers. */
 static void number_begin(struct numbering *n, struct stream *s, enum stream_weight weight, size_t bytes)
 {

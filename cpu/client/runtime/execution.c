@@ -44,8 +44,8 @@ static int launch_in(core_context *context, const void *key, dim3 grid, dim3 blo
     return core_launch(context, launch);
 }
 
-/* `launch` comes with everything but function, grid and block. core_launch finds out by itself whether the thread's context
-   can be used: so that is asked only of a launch that fails, whose error may be another one then. */
+/* `launch` comes with everything but function, grid and block. core_launch finds out by itself whether the thread's
+   context can be used: so that is asked only of a launch that fails, whose error may be another one then. */
 static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *launch)
 {
     core_context *context = runtime_thread.context;
