@@ -92,11 +92,40 @@ void program_tell(struct program *program, ctl_code code, const char *text, unsi
     set_answer(program, &answer);
 }
 
+/* With certificates a program's data do not travel in the clear either: such addresses are left out. false: none is left. */
+static bool keep_safe_addresses(const struct manager *manager, const ctl_grant *given, ctl_grant *grant,
+                                ctl_uri uris[CTL_MAX_ADDRESSES])
+{
+    *grant = *given;
+    if (!manager->tls || manager->config->plain_servers)
+        return true;
+    grant->addresses.addresses_val = uris;
+    grant->addresses.addresses_len = 0;
+    for (u_int i = 0; i < given->addresses.addresses_len; i++) {
+        ctl_uri uri = given->addresses.addresses_val[i];
+        if (strncmp(uri, "tls://", 6) == 0 || strncmp(uri, "unix://", 7) == 0)
+            uris[grant->addresses.addresses_len++] = uri;
+    }
+    return grant->addresses.addresses_len > 0 || given->addresses.addresses_len == 0;
+}
+
 void program_answered(struct program *program, const client_answer *given)
 {
-    const program_answer answer = { .status = given->status, .position = given->position, .grant = given->grant };
+    program_answer answer = { .status = given->status, .position = given->position };
+    ctl_uri uris[CTL_MAX_ADDRESSES];
+    char text[CTL_MAX_TEXT + 1];
     program->id = given->prog ? given->prog : program->id;
     loop_timer_stop(&program->away);
+    bool uses_it = program->state == PROGRAM_RUNNING && program->server == given->grant.server;
+    if (uses_it) {
+        answer.grant = given->grant;            /* it began before this VM had certificates */
+    } else if (!keep_safe_addresses(program->manager, &given->grant, &answer.grant, uris)) {
+        snprintf(text, sizeof text, "the GPU server on node %s takes no TLS, and this VM has certificates: set virt-server.tls of"
+                 " that node to \"on\", or tls.plain-servers of this VM's client manager to true", given->grant.node);
+        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, text);
+        program_tell(program, CTL_DENIED, text, 0);
+        return;
+    }
     if (given->status.code == CTL_OK) {
         bool first = program->state != PROGRAM_RUNNING || program->server != given->grant.server;
         program->state = PROGRAM_RUNNING;
@@ -319,6 +348,7 @@ static const struct hello_policy policy = { .software = MANAGER_SOFTWARE, .of = 
 
 static void handle_hello(struct conn *conn, struct call *call, void *args) { hello_handle_hello(&policy, conn, call, args); }
 static void handle_auth(struct conn *conn, struct call *call, void *args) { hello_handle_auth(&policy, conn, call, args); }
+static void handle_prove(struct conn *conn, struct call *call, void *args) { hello_handle_prove(&policy, conn, call, args); }
 
 static struct program *create(struct manager *manager, struct conn *conn, const program_attach_args *args)
 {
@@ -433,6 +463,7 @@ static void closed(struct conn *conn, int error, const char *why)
 static const struct conn_method methods[] = {
     [CTL_HELLO] = { ~0u, handle_hello },
     [CTL_AUTH] = { ~0u, handle_auth },
+    [CTL_PROVE] = { ~0u, handle_prove },
     [PROGRAM_ATTACH] = { 1u << CTL_ROLE_PROGRAM, handle_attach },
     [PROGRAM_WAIT] = { 1u << CTL_ROLE_PROGRAM, handle_wait },
 };

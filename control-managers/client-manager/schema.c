@@ -40,6 +40,8 @@ static const struct config_key keys[] = {
       .help = "Certificate of the cluster's CA (flytctl ca); TLS is used when ca, certificate and key exist." },
     { .path = "tls.certificate", .kind = CONFIG_PATH, .offset = AT(tls_certificate), .initial = "", .help = "Certificate of this VM." },
     { .path = "tls.key", .kind = CONFIG_PATH, .offset = AT(tls_key), .initial = "", .help = "Its private key." },
+    { .path = "tls.plain-servers", .kind = CONFIG_BOOL, .offset = AT(plain_servers), .initial = "false", .reload = true,
+      .help = "With certificates: programs may also use GPU servers that they reach over TCP without TLS (virt-server.tls off)." },
 };
 
 static bool check(const void *values, struct config *config)

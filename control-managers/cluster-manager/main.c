@@ -54,6 +54,8 @@ static int load_tls(const struct cluster_config *values, struct tls_context **ou
     snprintf(certificate, sizeof certificate, "%s/cluster.crt", values->tls_folder);
     snprintf(key, sizeof key, "%s/cluster.key", values->tls_folder);
     int failure = tls_context_create(&files, out, error);
+    if (failure == 0)
+        daemon_certificate_age(*out, certificate);
     return failure == -ENOENT && values->tls == CLUSTER_TLS_AUTO ? 0 : failure;
 }
 

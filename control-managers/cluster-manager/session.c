@@ -99,6 +99,13 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
     }
     if (certificate_names(conn, args->role, args->name))
         return HELLO_TRUSTED;
+    /* Who has a certificate is the one that it names, whatever secrets he knows. */
+    if (conn_peer_certificate(conn)) {
+        snprintf(text, CTL_MAX_TEXT, "its certificate names %.128s, not %s:%s: `flytctl ca issue DIR %s %s` makes the right one",
+                 conn_peer_certificate(conn), protocol_role_name(args->role), args->name, protocol_role_name(args->role),
+                 args->name);
+        return HELLO_REFUSED;
+    }
     switch (args->role) {
     case CTL_ROLE_NODE:
         return by_secret(&cluster->node_secret, cluster->has_node_secret, stored);
@@ -175,6 +182,11 @@ static void handle_auth(struct conn *conn, struct call *call, void *args)
     hello_handle_auth(policy_of(conn), conn, call, args);
 }
 
+static void handle_prove(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_prove(policy_of(conn), conn, call, args);
+}
+
 /* ---- life ---- */
 
 static void opened(struct conn *conn, enum endpoint endpoint)
@@ -237,6 +249,7 @@ static void closed(struct conn *conn, int error, const char *why)
 static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CTL_HELLO] = { STRANGER, handle_hello },
     [CTL_AUTH] = { STRANGER, handle_auth },
+    [CTL_PROVE] = { STRANGER, handle_prove },
     [NODE_REGISTER] = { NODE, node_handle_register },
     [NODE_ORDERS] = { NODE, node_handle_orders },
     [NODE_REPORT] = { NODE, node_handle_report },

@@ -103,6 +103,13 @@ int daemon_lock(const struct daemon_about *about, const char *folder, const char
     return 0;
 }
 
+void daemon_certificate_age(const struct tls_context *tls, const char *path)
+{
+    if (tls_context_is_old(tls))
+        log_warning("event=certificate-old path=%s why=\"an earlier version of flytctl made it, and it could serve at both ends of"
+                    " a connection\": make a new one (`flytctl ca issue DIR ROLE NAME --force`)", path);
+}
+
 int daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error)
 {
     const struct tls_files files = { .ca = ca, .certificate = certificate, .key = key };
@@ -110,6 +117,8 @@ int daemon_tls(const char *ca, const char *certificate, const char *key, struct 
     if (!*ca)
         return 0;
     int failure = tls_context_create(&files, out, error);
+    if (failure == 0)
+        daemon_certificate_age(*out, certificate);
     return failure == -ENOENT ? 0 : failure;
 }
 

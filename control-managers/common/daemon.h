@@ -46,6 +46,8 @@ int  daemon_lock(const struct daemon_about *, const char *folder, const char *ke
 
 /* By the keys of a group `tls`. *out NULL: there is to be none, or the files are not there yet. */
 int  daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error);
+/* Warns of a certificate that earlier versions made. */
+void daemon_certificate_age(const struct tls_context *, const char *path);
 
 /* For SIGHUP: reads the files again; *now and the link's are replaced, for connections from then on. If that cannot
    be, it is logged, and the old ones stay. */

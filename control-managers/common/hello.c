@@ -87,24 +87,50 @@ void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, st
     call_reply(call, &result);
 }
 
-void hello_handle_auth(const struct hello_policy *policy, struct conn *conn, struct call *call, const ctl_auth_args *args)
+/* The same whether the name or the secret is wrong. */
+static ctl_code check_proof(const struct hello_policy *policy, struct conn *conn, const ctl_auth_args *args, char *text)
 {
     struct hello *hello = policy->of(conn);
-    char text[CTL_MAX_TEXT + 1] = "";
-    ctl_code code = CTL_OK;
+    ctl_code code;
     if (!hello->said || !hello->wants_proof || hello->done)
-        code = explain(text, CTL_INVALID, "CTL_AUTH was not asked for");
+        code = explain(text, CTL_INVALID, "a proof was not asked for");
     else if (!secret_verify(hello->stored, hello->transcript, hello->transcript_size, (const uint8_t *)args->proof))
-        /* The same whether the name or the secret is wrong. */
         code = explain(text, CTL_DENIED, "there is no %s '%s' with this secret", protocol_role_name(hello->role), hello->name);
     else
         code = accept_peer(policy, conn, hello, text);
     hello->wants_proof = false;                 /* one try a connection */
-    ctl_plain_result result = { .status = { code, text } };
+    return code;
+}
+
+static void end_denied(const struct hello_policy *policy, struct conn *conn, const char *text)
+{
+    const struct hello *hello = policy->of(conn);
+    log_warning("event=denied peer=%s role=%s name=%s why=\"%s\"", conn_peer(conn), protocol_role_name(hello->role),
+                hello->name, text);
+    conn_close(conn, text);
+}
+
+void hello_handle_auth(const struct hello_policy *policy, struct conn *conn, struct call *call, const ctl_auth_args *args)
+{
+    char text[CTL_MAX_TEXT + 1] = "";
+    ctl_plain_result result = { .status = { check_proof(policy, conn, args, text), text } };
     call_reply(call, &result);
-    if (code != CTL_OK) {
-        log_warning("event=denied peer=%s role=%s name=%s why=\"%s\"", conn_peer(conn), protocol_role_name(hello->role),
-                    hello->name, text);
-        conn_close(conn, text);
-    }
+    if (result.status.code != CTL_OK)
+        end_denied(policy, conn, text);
+}
+
+void hello_handle_prove(const struct hello_policy *policy, struct conn *conn, struct call *call, const ctl_auth_args *args)
+{
+    struct hello *hello = policy->of(conn);
+    uint8_t binding[SECRET_BINDING_SIZE];
+    char text[CTL_MAX_TEXT + 1] = "";
+    conn_binding(conn, binding);
+    if (hello->wants_proof)
+        hello->transcript_size = secret_bind(hello->transcript, hello->transcript_size, sizeof hello->transcript, binding);
+    ctl_prove_result result = { .status = { check_proof(policy, conn, args, text), text } };
+    if (result.status.code == CTL_OK)
+        secret_answer(hello->stored, hello->transcript, hello->transcript_size, (uint8_t *)result.proof);
+    call_reply(call, &result);
+    if (result.status.code != CTL_OK)
+        end_denied(policy, conn, text);
 }

@@ -1,7 +1,8 @@
 /*
- * hello.h: the listener's side of the handshake: HELLO, AUTH, versions and proofs, the same in every daemon.
+ * hello.h: the listener's side of the handshake: HELLO, PROVE, versions and proofs, the same in every daemon.
  *
- * A service puts hello_handle_hello and hello_handle_auth at CTL_HELLO and CTL_AUTH of its methods (roles: all), gives
+ * A service puts hello_handle_hello, hello_handle_auth and hello_handle_prove at CTL_HELLO, CTL_AUTH and CTL_PROVE of its
+ * methods (roles: all), gives
  * its connections a struct hello as part of what conn_context points to (found by policy->of), and is told by
  * `accepted`, with conn_role set.
  */
@@ -11,12 +12,14 @@
 #include "control-managers/common/loop.h"
 #include "cpu/common/secret.h"
 
+enum { HELLO_TRANSCRIPT_SIZE = 2 * CTL_NONCE_SIZE + 4 + CTL_MAX_NAME + 1 + SECRET_BINDING_SIZE };
+
 struct hello {
     ctl_role role;
     char     name[CTL_MAX_NAME + 1];
     char     software[CTL_MAX_LABEL + 1];
     uint64_t incarnation;
-    uint8_t  transcript[2 * CTL_NONCE_SIZE + 4 + CTL_MAX_NAME];
+    uint8_t  transcript[HELLO_TRANSCRIPT_SIZE];
     size_t   transcript_size;
     uint8_t  stored[SECRET_STORED_SIZE];
     bool     said, wants_proof, known, done;
@@ -42,6 +45,8 @@ struct hello_policy {
 };
 
 void hello_handle_hello(const struct hello_policy *, struct conn *, struct call *, const ctl_hello_args *);
+/* From callers of minor 2 and before, to whom this side proves nothing. */
 void hello_handle_auth(const struct hello_policy *, struct conn *, struct call *, const ctl_auth_args *);
+void hello_handle_prove(const struct hello_policy *, struct conn *, struct call *, const ctl_auth_args *);
 
 #endif

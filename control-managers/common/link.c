@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/common/explain.h"
+#include "control-managers/common/hello.h"
 #include "control-managers/common/tls.h"
+#include "cpu/common/explain.h"
 
-enum { MAX_URIS = 8, RETRY_MIN_MS = 100, RETRY_MAX_MS = 3000 };
+enum { MAX_URIS = 8, RETRY_MIN_MS = 100, RETRY_MAX_MS = 3000, PROVE_MINOR = 3 };
 
 struct link {
     struct loop        *loop;
@@ -23,6 +24,8 @@ struct link {
     bool                up, closing, ended;
     unsigned            failures;       /* in a row */
     ctl_hello_args      hello;
+    uint8_t             transcript[HELLO_TRANSCRIPT_SIZE];
+    size_t              transcript_size;
     ctl_hello_result    peer;           /* strings are in peer_software */
     char                peer_software[CTL_MAX_LABEL + 1];
     struct loop_timer   retry;
@@ -117,69 +120,118 @@ bool link_error_lasts(int error)
            error == -EPROTOTYPE;
 }
 
+/* Without TLS only the listener's own proof shows that it is no impostor. A peer on a unix socket is known by its path. */
+static bool listener_must_prove(const struct link *link)
+{
+    return link->options.secret && *conn_peer_host(link->conn) && !conn_encrypted(link->conn);
+}
+
+static void refused(struct link *link, const ctl_status *status)
+{
+    char text[EXPLAIN_SIZE + CTL_MAX_TEXT];
+    snprintf(text, sizeof text, "%s refused us: %s", conn_peer(link->conn), status->text);
+    give_up(link, refusal_error(status->code), text);
+}
+
+/* false: nothing more is to be done. */
+static bool call_worked(struct link *link, int error, const char *why)
+{
+    if (link->conn && error && error != -ECONNRESET)
+        give_up(link, error, why);              /* else closed() tells */
+    return link->conn && !error;
+}
+
 static void auth_done(void *context, int error, const char *why, void *object)
 {
     struct link *link = context;
     const ctl_plain_result *result = object;
-    char text[EXPLAIN_SIZE + CTL_MAX_TEXT];
-    if (!link->conn)
+    if (!call_worked(link, error, why))
         return;
-    if (error) {
-        if (error != -ECONNRESET)
-            give_up(link, error, why);          /* else closed() tells */
-    } else if (result->status.code != CTL_OK) {
-        snprintf(text, sizeof text, "%s refused us: %s", conn_peer(link->conn), result->status.text);
-        give_up(link, refusal_error(result->status.code), text);
+    if (result->status.code != CTL_OK)
+        refused(link, &result->status);
+    else
+        come_up(link);
+}
+
+static void prove_done(void *context, int error, const char *why, void *object)
+{
+    struct link *link = context;
+    const ctl_prove_result *result = object;
+    char text[EXPLAIN_SIZE];
+    if (!call_worked(link, error, why))
+        return;
+    if (result->status.code != CTL_OK) {
+        refused(link, &result->status);
+    } else if (!secret_answer_verify(&link->secret, link->transcript, link->transcript_size, (const uint8_t *)result->proof)) {
+        snprintf(text, sizeof text, "%s is not to be trusted: it does not know the secret of %s '%s', and says that it does",
+                 conn_peer(link->conn), protocol_role_name(link->options.role), link->name);
+        give_up(link, -EKEYREJECTED, text);
     } else {
         come_up(link);
     }
+}
+
+/* Proves that we know the secret, and asks the listener for the same. */
+static int prove(struct link *link, const ctl_hello_result *hello, char *error)
+{
+    uint8_t binding[SECRET_BINDING_SIZE];
+    ctl_auth_args auth = { { 0 } };
+    bool mutual = hello->minor >= PROVE_MINOR;
+    link->transcript_size = secret_transcript((const uint8_t *)link->hello.nonce, (const uint8_t *)hello->nonce,
+                                              (uint32_t)link->options.role, link->name, link->transcript,
+                                              sizeof link->transcript);
+    if (mutual) {
+        conn_binding(link->conn, binding);
+        link->transcript_size = secret_bind(link->transcript, link->transcript_size, sizeof link->transcript, binding);
+    }
+    secret_proof(&link->secret, link->transcript, link->transcript_size, (uint8_t *)auth.proof);
+    return conn_call(link->conn, mutual ? CTL_PROVE : CTL_AUTH, &auth, CTL_CALL_SECONDS * 1000,
+                     mutual ? prove_done : auth_done, link, error);
+}
+
+/* 0, or why this listener's answer to HELLO will not do. */
+static int check_listener(const struct link *link, const ctl_hello_result *result, char text[EXPLAIN_SIZE])
+{
+    const char *peer = conn_peer(link->conn), *role = protocol_role_name(link->options.role);
+    bool prove = listener_must_prove(link);
+    if (!protocol_version_fits(link->options.role, result->major, result->minor))
+        return explain(text, -EPROTONOSUPPORT, "%s (%s) speaks version %u.%u of the control protocol, this side %d.%d: install "
+                       "the same release on both", peer, result->software, result->major, result->minor, CTL_MAJOR, CTL_MINOR);
+    if (prove && !result->proof)
+        return explain(text, -EKEYREJECTED, "%s does not ask for the secret of %s '%s', and so does not show that it is the "
+                       "cluster manager: use TLS, give the entitlement that secret, or configure none here", peer, role,
+                       link->name);
+    if (prove && result->minor < PROVE_MINOR)
+        return explain(text, -EPROTONOSUPPORT, "%s (%s) cannot prove that it is the cluster manager: install this release "
+                       "there too, or use TLS", peer, result->software);
+    if (result->proof && !link->options.secret)
+        return explain(text, -EACCES, "%s wants a secret of %s '%s', and none is configured", peer, role, link->name);
+    return 0;
 }
 
 static void hello_done(void *context, int error, const char *why, void *object)
 {
     struct link *link = context;
     const ctl_hello_result *result = object;
-    char text[EXPLAIN_SIZE + CTL_MAX_TEXT];
-    ctl_auth_args auth = { { 0 } };
-    uint8_t transcript[2 * CTL_NONCE_SIZE + 4 + CTL_MAX_NAME];
-    if (!link->conn)
+    char text[EXPLAIN_SIZE];
+    if (!call_worked(link, error, why))
         return;
-    if (error) {
-        if (error != -ECONNRESET)
-            give_up(link, error, why);
-        return;
-    }
     if (result->status.code != CTL_OK) {
-        snprintf(text, sizeof text, "%s refused us: %s", conn_peer(link->conn), result->status.text);
-        give_up(link, refusal_error(result->status.code), text);
+        refused(link, &result->status);
         return;
     }
-    if (!protocol_version_fits(link->options.role, result->major, result->minor)) {
-        snprintf(text, sizeof text, "%s (%s) speaks version %u.%u of the control protocol, this side %d.%d: install "
-                 "the same release on both", conn_peer(link->conn), result->software, result->major, result->minor,
-                 CTL_MAJOR, CTL_MINOR);
-        give_up(link, -EPROTONOSUPPORT, text);
+    error = check_listener(link, result, text);
+    if (error) {
+        give_up(link, error, text);
         return;
     }
     link->peer = *result;
     snprintf(link->peer_software, sizeof link->peer_software, "%s", result->software);
     link->peer.software = link->peer_software;
     link->peer.status.text = (char *)"";
-    if (!result->proof) {
+    if (!result->proof)
         come_up(link);
-        return;
-    }
-    if (!link->options.secret) {
-        snprintf(text, sizeof text, "%s wants a secret of %s '%s', and none is configured", conn_peer(link->conn),
-                 protocol_role_name(link->options.role), link->name);
-        give_up(link, -EACCES, text);
-        return;
-    }
-    size_t size = secret_transcript((const uint8_t *)link->hello.nonce, (const uint8_t *)result->nonce,
-                                    (uint32_t)link->options.role, link->name, transcript, sizeof transcript);
-    secret_proof(&link->secret, transcript, size, (uint8_t *)auth.proof);
-    error = conn_call(link->conn, CTL_AUTH, &auth, CTL_CALL_SECONDS * 1000, auth_done, link, text);
-    if (error)
+    else if ((error = prove(link, result, text)))
         give_up(link, error, text);
 }
 
@@ -205,7 +257,7 @@ static void connect_now(struct loop_timer *timer, void *context)
     char error[EXPLAIN_SIZE];
     (void)timer;
     const struct conn_options options = {
-        .uri = link->uris[link->next_uri], .tls = link->tls, .tls_name = *link->tls_name ? link->tls_name : NULL,
+        .uri = link->uris[link->next_uri], .tls = link->tls, .tls_name = link->tls_name,
         .service = &link->service, .context = link, .connected = connected,
     };
     link->next_uri = (link->next_uri + 1) % link->uri_count;
@@ -225,7 +277,7 @@ int link_open(struct loop *loop, const struct link_options *options, struct link
         link->uris[link->uri_count] = strdup(options->uris[link->uri_count]);
     snprintf(link->name, sizeof link->name, "%s", options->name);
     snprintf(link->software, sizeof link->software, "%s", options->software ? options->software : "");
-    snprintf(link->tls_name, sizeof link->tls_name, "%s", options->tls_name ? options->tls_name : "");
+    snprintf(link->tls_name, sizeof link->tls_name, "%s", options->tls_name ? options->tls_name : "cluster:*");
     if (options->secret)
         link->secret = *options->secret;
     if (!link->options.retry_min_ms)

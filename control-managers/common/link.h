@@ -1,5 +1,5 @@
 /*
- * link.h: the caller's side of a control connection: connects, says HELLO and AUTH, and connects again, with back-off
+ * link.h: the caller's side of a control connection: connects, says HELLO and PROVE, and connects again, with back-off
  * and jitter, whenever it ended. The listener's side is hello.h.
  */
 #ifndef FLYT_CONTROL_LINK_H
@@ -13,7 +13,7 @@ struct link;
 struct link_options {
     const char         *const *uris;    /* tried in turn; NULL-terminated */
     struct tls_context *tls;
-    const char         *tls_name;
+    const char         *tls_name;       /* whom the listener's certificate must name; NULL: "cluster:*" */
     ctl_role            role;
     const char         *name;
     const char         *software;       /* "flyt-node-manager 1.0" */

@@ -378,6 +378,8 @@ static bool take_tls(struct conn *conn, const uint8_t *bytes, size_t size)
         if (!take_plain(conn, plain, (size_t)got))
             return false;
     take_tls_output(conn);
+    if (got < 0 && conn->in.size > 0)
+        handle_input(conn);                     /* what came with the end of the connection counts: why it ends */
     if (got == -ECONNRESET)
         conn_doom(conn, 0, "the peer closed the connection");
     else if (got < 0)
@@ -491,6 +493,12 @@ void conn_set_role(struct conn *conn, ctl_role role)
 const char *conn_peer_certificate(const struct conn *conn)
 {
     return conn->tls ? tls_session_peer(conn->tls) : NULL;
+}
+
+void conn_binding(const struct conn *conn, uint8_t binding[32])
+{
+    if (!conn->tls || !tls_session_binding(conn->tls, binding))
+        memset(binding, 0, 32);
 }
 
 bool conn_peer_credentials(const struct conn *conn, pid_t *pid, uid_t *uid, gid_t *gid)

@@ -117,6 +117,13 @@ long tls_context_days(const struct tls_context *context)
     return days;
 }
 
+bool tls_context_is_old(const struct tls_context *context)
+{
+    X509 *certificate = SSL_CTX_get0_certificate(context->ssl);
+    return X509_check_purpose(certificate, X509_PURPOSE_SSL_CLIENT, 0) == 1 &&
+           X509_check_purpose(certificate, X509_PURPOSE_SSL_SERVER, 0) == 1;
+}
+
 struct tls_context *tls_context_reference(struct tls_context *context)
 {
     context->references++;
@@ -199,6 +206,12 @@ void tls_session_sent(struct tls_session *session, size_t size)
     }
 }
 
+static bool name_fits(const char *wanted, const char *name)
+{
+    size_t length = strlen(wanted);
+    return wanted[length - 1] == '*' ? strncmp(wanted, name, length - 1) == 0 && name[length - 1] : strcmp(wanted, name) == 0;
+}
+
 /* Remembers who the peer is; -EPROTO when it is not whom we wanted. */
 static int learn_peer(struct tls_session *session, char *error)
 {
@@ -210,7 +223,7 @@ static int learn_peer(struct tls_session *session, char *error)
             session->peer[0] = '\0';
         X509_free(certificate);
     }
-    if (*session->name && strcmp(session->name, session->peer))
+    if (*session->name && !name_fits(session->name, session->peer))
         return explain(error, -EKEYREJECTED, "the peer's certificate names '%s', expected was '%s'", session->peer,
                        session->name);
     return 1;
@@ -302,6 +315,14 @@ void tls_session_close(struct tls_session *session)
     ERR_clear_error();
     SSL_shutdown(session->ssl);
     ERR_clear_error();
+}
+
+bool tls_session_binding(struct tls_session *session, uint8_t binding[32])
+{
+    static const char label[] = "EXPORTER-Channel-Binding";
+    bool there = SSL_export_keying_material(session->ssl, binding, 32, label, sizeof label - 1, NULL, 0, 0) == 1;
+    ERR_clear_error();
+    return there;
 }
 
 const char *tls_session_peer(struct tls_session *session)

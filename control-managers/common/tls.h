@@ -2,7 +2,8 @@
  * tls.h: TLS 1.3 for the loop's connections, both ends with certificates of one CA (OpenSSL, memory BIOs).
  *
  * A folder holds ca.crt, NAME.crt and NAME.key; `flytctl ca` makes them. The common name of a certificate is
- * ROLE:NAME ("node:n1", "client:vm7", "admin:ann", "cluster:main").
+ * ROLE:NAME ("node:n1", "client:vm7", "admin:ann", "cluster:main"). A certificate's extended key usage says whether it
+ * may serve (cluster) or call (all others); OpenSSL checks that. Earlier versions made certificates for both.
  */
 #ifndef FLYT_CONTROL_TLS_H
 #define FLYT_CONTROL_TLS_H
@@ -23,11 +24,15 @@ int  tls_context_create(const struct tls_files *, struct tls_context **, char *e
 long tls_context_days(const struct tls_context *);
 struct tls_context *tls_context_reference(struct tls_context *);        /* not thread-safe */
 void tls_context_release(struct tls_context *);                         /* NULL is allowed */
+/* Its certificate may be used at both ends, as those of earlier versions: to be renewed. */
+bool tls_context_is_old(const struct tls_context *);
 
 /* ---- one connection; used by the loop ---- */
 
 struct tls_session;
-struct tls_session *tls_session_create(struct tls_context *, bool server, const char *peer_name);       /* NULL: no memory */
+/* peer_name: whom the peer's certificate must name, "cluster:*": anybody whose name begins so; NULL: anybody of the CA.
+   NULL: no memory. */
+struct tls_session *tls_session_create(struct tls_context *, bool server, const char *peer_name);
 void    tls_session_destroy(struct tls_session *);
 /* Bytes from the network. 0 or -ENOMEM. */
 int     tls_session_feed(struct tls_session *, const void *, size_t);
@@ -41,5 +46,7 @@ ssize_t tls_session_read(struct tls_session *, void *, size_t, char *error);
 int     tls_session_write(struct tls_session *, const void *, size_t, char *error);     /* takes all */
 void    tls_session_close(struct tls_session *);                        /* close_notify is pending then */
 const char *tls_session_peer(struct tls_session *);                     /* common name, NULL: none */
+/* 32 bytes that both ends of this connection know and nobody else has (RFC 9266). false: none. */
+bool    tls_session_binding(struct tls_session *, uint8_t binding[32]);
 
 #endif

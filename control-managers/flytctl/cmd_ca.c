@@ -2,7 +2,8 @@
  * cmd_ca.c: a small certificate authority, so that it is easy to be secure: one folder with ca.key, which stays where it
  * is, and ca.crt, which everybody gets; a key and a certificate for each machine, whose common name is ROLE:NAME (tls.h).
  *
- * Keys are ECDSA on P-256; a certificate serves both ends of a connection.
+ * Keys are ECDSA on P-256. A certificate's extended key usage follows from its role: those of the cluster manager and of GPU
+ * servers serve connections, those of nodes, VMs and administrators call. No other side accepts them the other way round.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +145,7 @@ static bool set_serial(X509 *certificate)
 
 /* Valid from an hour ago: clocks differ. issuer NULL: signed by itself. */
 static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key,
-                              const char *hosts)
+                              const char *usage, const char *hosts)
 {
     X509 *certificate = X509_new();
     X509_NAME *name = certificate ? X509_get_subject_name(certificate) : NULL;
@@ -161,7 +162,7 @@ static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key,
     else if (made)
         made = add_extension(certificate, by, NID_basic_constraints, "critical,CA:FALSE") &&
                add_extension(certificate, by, NID_key_usage, "critical,digitalSignature") &&
-               add_extension(certificate, by, NID_ext_key_usage, "serverAuth,clientAuth") &&
+               add_extension(certificate, by, NID_ext_key_usage, usage) &&
                (!*hosts || add_extension(certificate, by, NID_subject_alt_name, hosts));
     if (!made || !X509_sign(certificate, issuer_key, EVP_sha256())) {
         X509_free(certificate);
@@ -189,7 +190,7 @@ int command_ca_create(struct flytctl *ctl)
     if (access(key_path, F_OK) == 0 || access(certificate_path, F_OK) == 0)
         return complain(ctl, EXIT_EXISTS, "there is an authority in %s already; a new one would make all its certificates worthless", folder);
     EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "") : NULL;
+    X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "", "") : NULL;
     int code = certificate ? write_key(ctl, key_path, key, READ_BY_OWNER)
                            : fail_openssl(ctl, "cannot make an authority");
     if (code == EXIT_FINE)
@@ -221,7 +222,7 @@ static bool alternative_names(struct flytctl *ctl, char *text, size_t size)
 }
 
 struct issue {
-    const char *folder, *out, *base;
+    const char *folder, *out, *base, *usage;
     char common_name[128], hosts[4096];
     uint64_t days;
     enum readers readers;
@@ -229,18 +230,24 @@ struct issue {
 
 static bool read_issue(struct flytctl *ctl, struct issue *issue)
 {
-    static const char *const roles[] = { "cluster", "node", "client", "admin" };
-    const char *role = ctl->argv[1], *name = ctl->argv[2];
-    bool known = false;
+    static const struct { const char *role, *usage; } roles[] = {
+        { "cluster", "serverAuth" }, { "server", "serverAuth" }, { "node", "clientAuth" }, { "client", "clientAuth" },
+        { "admin", "clientAuth" },
+    };
+    const char *role = ctl->argv[1], *name = ctl->argv[2], *usage = NULL;
     for (size_t i = 0; i < COUNT(roles); i++)
-        known = known || strcmp(roles[i], role) == 0;
+        usage = strcmp(roles[i].role, role) == 0 ? roles[i].usage : usage;
     *issue = (struct issue){ .folder = ctl->argv[0], .out = option(ctl, "out") ? option(ctl, "out") : ctl->argv[0], .days = 825 };
     /* The cluster manager looks for cluster.crt, whatever the cluster is called. */
     issue->base = strcmp(role, "cluster") == 0 ? "cluster" : name;
+    issue->usage = usage;
     issue->readers = strcmp(role, "admin") == 0 ? READ_BY_OWNER : READ_BY_DAEMON;
     snprintf(issue->common_name, sizeof issue->common_name, "%s:%s", role, name);
-    if (!known)
-        complain(ctl, EXIT_USAGE, "there is no role '%s': cluster, node, client and admin are", role);
+    if (!usage)
+        complain(ctl, EXIT_USAGE, "there is no role '%s': cluster, node, client, admin and server are", role);
+    else if (strcmp(usage, "serverAuth") != 0 && option_count(ctl, "host"))
+        complain(ctl, EXIT_USAGE, "--host is for those who are connected to: the roles cluster and server. Role server is for a"
+                 " GPU server that is started by hand");
     else if (!protocol_name_valid(name) || strlen(issue->common_name) > MAX_COMMON_NAME)
         complain(ctl, EXIT_USAGE, "'%s' is no name that fits a certificate (with its role at most %d characters)", name, MAX_COMMON_NAME);
     else if (strcmp(issue->base, "ca") == 0)
@@ -263,7 +270,7 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
     if (!option_count(ctl, "force") && (access(key_path, F_OK) == 0 || access(path, F_OK) == 0))
         return complain(ctl, EXIT_EXISTS, "%s exists; --force replaces it", access(path, F_OK) == 0 ? path : key_path);
     EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate = key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->hosts) : NULL;
+    X509 *certificate = key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->usage, issue->hosts) : NULL;
     int code = certificate ? write_key(ctl, key_path, key, issue->readers)
                            : fail_openssl(ctl, "cannot make a certificate");
     if (code == EXIT_FINE)

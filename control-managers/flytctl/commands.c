@@ -53,7 +53,7 @@ const struct command commands[] = {
     { "config", "keys", "DAEMON", 1, 1, "daemon", "Prints all keys of cluster-manager, node-manager, client-manager or flytctl", NULL, command_config_keys },
 
     { "ca", "create", "DIR", 1, 1, ":dir", "Makes a small certificate authority in DIR", ca_create_options, command_ca_create },
-    { "ca", "issue", "DIR ROLE NAME", 3, 3, ":dir,role,", "Makes a key and a certificate; ROLE is cluster, node, client or admin", ca_issue_options, command_ca_issue },
+    { "ca", "issue", "DIR ROLE NAME", 3, 3, ":dir,role,", "Makes a key and a certificate; ROLE is cluster, node, client, admin or server", ca_issue_options, command_ca_issue },
     { "ca", "show", "FILE...", 1, -1, ":file", "Shows whom a certificate names and until when it holds", NULL, command_ca_show },
 
     { NULL, "list-vms", "", 0, 0, "", "Same as vm list", NULL, command_vm_list },

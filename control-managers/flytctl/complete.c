@@ -82,7 +82,7 @@ static void suggest_gpus(json_t *nodes, const char *begun)
 static void suggest_kind(struct flytctl *ctl, const char *kind, const char *begun)
 {
     static const char *const daemons[] = { "cluster-manager", "node-manager", "client-manager", "flytctl", NULL };
-    static const char *const roles[] = { "cluster", "node", "client", "admin", NULL };
+    static const char *const roles[] = { "cluster", "node", "client", "admin", "server", NULL };
     json_t *rows = NULL;
     if (*kind == ':')
         puts(kind);

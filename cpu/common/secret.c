@@ -15,6 +15,7 @@
 #include "cpu/common/explain.h"
 
 static const char client_key_label[] = "flyt client key";
+static const char answer_label[] = "flyt listener";
 
 void secret_wipe(struct secret *secret)
 {
@@ -252,4 +253,34 @@ size_t secret_transcript(const uint8_t caller[32], const uint8_t listener[32], u
         out[64 + i] = (uint8_t)(role >> (24 - 8 * i));
     memcpy(out + 68, name, length);
     return size;
+}
+
+size_t secret_bind(uint8_t *transcript, size_t size, size_t capacity, const uint8_t binding[SECRET_BINDING_SIZE])
+{
+    if (size + 1 + SECRET_BINDING_SIZE > capacity)
+        return 0;
+    transcript[size] = 0;                       /* ends the name */
+    memcpy(transcript + size + 1, binding, SECRET_BINDING_SIZE);
+    return size + 1 + SECRET_BINDING_SIZE;
+}
+
+/* HMAC-SHA-256(HMAC-SHA-256(stored, label), transcript): never what a caller's proof is made of. */
+void secret_answer(const uint8_t stored[SECRET_STORED_SIZE], const uint8_t *transcript, size_t size,
+                   uint8_t answer[SECRET_PROOF_SIZE])
+{
+    uint8_t key[32];
+    unsigned length = sizeof key;
+    HMAC(EVP_sha256(), stored, SECRET_STORED_SIZE, (const uint8_t *)answer_label, sizeof answer_label - 1, key, &length);
+    HMAC(EVP_sha256(), key, sizeof key, transcript, size, answer, &length);
+    OPENSSL_cleanse(key, sizeof key);
+}
+
+bool secret_answer_verify(const struct secret *secret, const uint8_t *transcript, size_t size,
+                          const uint8_t answer[SECRET_PROOF_SIZE])
+{
+    uint8_t stored[SECRET_STORED_SIZE], expected[SECRET_PROOF_SIZE];
+    secret_stored(secret, stored);
+    secret_answer(stored, transcript, size, expected);
+    OPENSSL_cleanse(stored, sizeof stored);
+    return CRYPTO_memcmp(expected, answer, sizeof expected) == 0;
 }

@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { SECRET_MAX_SIZE = 4096, SECRET_STORED_SIZE = 32, SECRET_PROOF_SIZE = 32, SECRET_TEXT_SIZE = 64 };
+enum { SECRET_MAX_SIZE = 4096, SECRET_STORED_SIZE = 32, SECRET_PROOF_SIZE = 32, SECRET_TEXT_SIZE = 64,
+       SECRET_BINDING_SIZE = 32 };
 
 struct secret { size_t size; uint8_t bytes[SECRET_MAX_SIZE]; };
 
@@ -37,8 +38,16 @@ void secret_stored(const struct secret *, uint8_t stored[SECRET_STORED_SIZE]);
 void secret_proof(const struct secret *, const uint8_t *transcript, size_t size, uint8_t proof[SECRET_PROOF_SIZE]);
 bool secret_verify(const uint8_t stored[SECRET_STORED_SIZE], const uint8_t *transcript, size_t size,
                    const uint8_t proof[SECRET_PROOF_SIZE]);
+/* The listener's proof to the caller, who has proved itself, that it knows the same secret. */
+void secret_answer(const uint8_t stored[SECRET_STORED_SIZE], const uint8_t *transcript, size_t size,
+                   uint8_t answer[SECRET_PROOF_SIZE]);
+bool secret_answer_verify(const struct secret *, const uint8_t *transcript, size_t size,
+                          const uint8_t answer[SECRET_PROOF_SIZE]);
 /* What both sides sign: caller's nonce, listener's nonce, role, name. Returns the size. */
 size_t secret_transcript(const uint8_t caller[32], const uint8_t listener[32], uint32_t role, const char *name,
                          uint8_t *out, size_t capacity);
+/* Binds the transcript to a connection: whoever passes proofs on between two connections has two bindings. Returns the
+   new size; 0: no room (SECRET_BINDING_SIZE + 1 bytes). */
+size_t secret_bind(uint8_t *transcript, size_t size, size_t capacity, const uint8_t binding[SECRET_BINDING_SIZE]);
 
 #endif

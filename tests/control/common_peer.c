@@ -47,6 +47,11 @@ static void on_auth(struct conn *conn, struct call *call, void *args)
     hello_handle_auth(&policy, conn, call, args);
 }
 
+static void on_prove(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_prove(&policy, conn, call, args);
+}
+
 static void on_status(struct conn *conn, struct call *call, void *args)
 {
     admin_status_result result = { .nodes = 42, .software = (char *)"test" };
@@ -81,6 +86,7 @@ enum { EVERYBODY = ~0u, AUTHENTICATED = ~1u };
 static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CTL_HELLO] = { 1u << CTL_ROLE_NONE, on_hello },
     [CTL_AUTH] = { 1u << CTL_ROLE_NONE, on_auth },
+    [CTL_PROVE] = { 1u << CTL_ROLE_NONE, on_prove },
     [ADMIN_STATUS] = { 1u << CTL_ROLE_ADMIN, on_status },
     [ADMIN_EVENTS] = { 1u << CTL_ROLE_ADMIN, on_events },
     [NODE_REPORT] = { 1u << CTL_ROLE_NODE, on_status },

@@ -4,6 +4,7 @@
     data_tls.py BIN CUDA_PROGRAM HOLDER_PROGRAM
 
 shows: TLS between programs and GPU servers: in a cluster with certificates it is on by itself; a GPU server that comes back has a new key; new certificates are read on SIGHUP; nobody without
+shows: attacks: a GPU server without TLS, offered to a VM that has certificates: no program uses it
 """
 import glob
 import json
@@ -129,12 +130,21 @@ def daemon(name):
         return int(file.read().split()[0])
 
 
+def ended(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def restart(name):
     """Kills a daemon and starts it again as it was started, so that the others connect anew."""
     pid = daemon(name)
     with open(f"/proc/{pid}/cmdline", "rb") as file:
         command = file.read().decode().split("\0")[:-1]
     os.kill(pid, signal.SIGKILL)
+    until(lambda: ended(pid), f"{name} has ended, and has let its lock go")
     with open(f"{FOLDER}/log/{name}.log", "a") as log:
         again = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "FLYT_LOG": "info"})
     with open(f"/proc/{again.pid}/stat") as file:
@@ -153,7 +163,7 @@ def new_certificates(env):
     peers = ("node-1", "client-manager")
     ca = f"{FOLDER}/etc/another-ca"
     for words in (["create", ca], ["issue", ca, "cluster", "main"], ["issue", ca, "node", "node-1"], ["issue", ca, "client", "local"]):
-        more = [] if words[0] == "create" else ["--host", "127.0.0.1", "--force", "--out", f"{FOLDER}/etc/tls"]
+        more = [] if words[0] == "create" else ["--force", "--out", f"{FOLDER}/etc/tls"]
         done = subprocess.run([f"{BIN}/flytctl", "ca"] + words + more, capture_output=True, text=True, timeout=30)
         need(done.returncode == 0, done.stderr)
     shutil.copy(f"{ca}/ca.crt", f"{FOLDER}/etc/tls/ca.crt")
@@ -165,6 +175,33 @@ def new_certificates(env):
         until(lambda name=name: times_connected(name) > before[name], f"{name} is connected by its new certificate")
     until(lambda: run(PROGRAM, env)[0] == 0, "programs run again")
     ok("certificates of another authority are taken over on SIGHUP")
+
+
+def edit(name, before, after):
+    path = f"{FOLDER}/etc/{name}.conf"
+    with open(path) as file:
+        text = file.read()
+    need(before in text, f"{path}: {text}")
+    with open(path, "w") as file:
+        file.write(text.replace(before, after))
+
+
+def server_without_tls(env):
+    """A node that offers no TLS, to a VM that has certificates: by mistake, or because somebody wants to listen."""
+    connected = times_connected("node-1")
+    edit("node-1", "virt-server = {", 'virt-server = { tls = "off";')
+    restart("node-1")
+    until(lambda: times_connected("node-1") > connected, "node-1 is back")
+    ctl = [f"{BIN}/flytctl", "--json", "server"]
+    for server in json.loads(subprocess.run([*ctl, "list"], env=env, capture_output=True, text=True, timeout=30).stdout):
+        subprocess.run([*ctl, "stop", "--force", str(server["id"])], env=env, capture_output=True, timeout=30)
+    until(lambda: not addresses(), "the old server has ended")
+    status, text = run(PROGRAM, env)
+    need(status != 0 and "takes no TLS" in text, f"status {status}: {text}")
+    edit("client-manager", "tls = {", "tls = { plain-servers = true;")
+    os.kill(daemon("client-manager"), signal.SIGHUP)
+    until(lambda: run(PROGRAM, env)[0] == 0, "programs run again")
+    ok("a VM with certificates uses no GPU server without TLS, unless that is configured")
 
 
 def without_certificates(env):
@@ -179,6 +216,7 @@ def main():
         env = up("--tls")
         with_certificates(env)
         new_certificates(env)
+        server_without_tls(env)
         subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], check=True, capture_output=True, timeout=60)
         without_certificates(up())
     except Exception as error:
@@ -190,7 +228,7 @@ def main():
     finally:
         subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], capture_output=True, timeout=60)
         shutil.rmtree(FOLDER, ignore_errors=True)
-        print(f"1..{done}" if done == 6 else "", flush=True)
+        print(f"1..{done}" if done == 7 else "", flush=True)
     return 0
 
 

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Impostors in the control plane: who says that he is the cluster manager, or another node, and what the others do.
+
+    impostor.py BIN
+
+shows: attacks: a tenant's certificate in place of the cluster manager's: node manager, client manager and flytctl say nothing to it
+shows: attacks: a cluster manager that asks for no proof, or proves the wrong one: nothing is registered with it
+shows: attacks: another node's certificate: it cannot say that it is node-1, and node-1 stays connected
+"""
+import os
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BIN = os.path.abspath(sys.argv[1])
+HELLO, AUTH, PROVE, NODE_REGISTER = 1, 2, 3, 10
+work = tempfile.mkdtemp(prefix="flyt-impostor-")
+started = []
+done = 0
+os.environ["FLYT_LOG"] = "info"
+
+
+def ok(condition, what):
+    global done
+    done += 1
+    print(f"{'' if condition else 'not '}ok {done} - {what}", flush=True)
+
+
+def path(name):
+    return os.path.join(work, name)
+
+
+def write(name, text):
+    with open(path(name), "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text)
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def make_certificates():
+    run(f"{BIN}/flytctl", "ca", "create", path("ca"))
+    for role, name in (("cluster", "main"), ("node", "n1"), ("node", "n2"), ("client", "vm1"), ("admin", "ann")):
+        made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"))
+        assert made.returncode == 0, made.stderr
+    # As earlier versions made them: for both ends of a connection.
+    write("old.ext", "extendedKeyUsage=serverAuth,clientAuth\n")
+    for name, common in (("old-vm1", "client:vm1"), ("old-n2", "node:n2")):
+        subprocess.run(f"openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key -out {name}.csr -subj"
+                       f" /CN={common} && openssl x509 -req -in {name}.csr -CA ../ca/ca.crt -CAkey ../ca/ca.key -CAcreateserial"
+                       f" -days 1 -extfile ../old.ext -out {name}.crt && chmod 600 {name}.key", shell=True, check=True,
+                       cwd=path("tls"), capture_output=True)
+
+
+class Impostor:
+    """Listens as a cluster manager would, and notes the calls that reach it. A certificate, or none: plain."""
+
+    def __init__(self, certificate=None, answers=()):
+        self.calls, self.answers, self.connections = [], dict(answers), 0
+        self.context = None
+        if certificate:
+            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.context.load_cert_chain(path(f"tls/{certificate}.crt"), path(f"tls/{certificate}.key"))
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            connection, _ = self.socket.accept()
+            self.connections += 1
+            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+
+    def talk(self, connection):
+        try:
+            if self.context:
+                connection = self.context.wrap_socket(connection, server_side=True)
+            while True:
+                size = struct.unpack(">I", self.take(connection, 4))[0] & 0x7FFFFFFF
+                xid, _, _, _, _, procedure = struct.unpack(">6I", self.take(connection, size)[:24])
+                self.calls.append(procedure)
+                reply = struct.pack(">6I", xid, 1, 0, 0, 0, 0) + self.answers[procedure]
+                connection.sendall(struct.pack(">I", 0x80000000 | len(reply)) + reply)
+        except (OSError, KeyError, EOFError):
+            connection.close()
+
+    @staticmethod
+    def take(connection, size):
+        data = b""
+        while len(data) < size:
+            more = connection.recv(size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+
+def text(words):
+    data = words.encode()
+    return struct.pack(">I", len(data)) + data + b"\0" * (-len(data) % 4)
+
+
+def hello(proof, minor=3):
+    return struct.pack(">I", 0) + text("") + struct.pack(">II", 1, minor) + text("a fake") + struct.pack(">QI", 7, proof) + bytes(32)
+
+
+def start(name, program, *arguments):
+    log = open(path(f"{name}.log"), "w")
+    started.append(subprocess.Popen([f"{BIN}/{program}", *arguments], stdout=log, stderr=log))
+    return started[-1]
+
+
+def end(process):
+    process.terminate()
+    process.wait(20)
+    started.remove(process)
+
+
+def logged(name, words, seconds=15):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        with open(path(f"{name}.log")) as file:
+            if words in file.read():
+                return True
+        time.sleep(0.05)
+    return False
+
+
+def tls_keys(name):
+    return f'tls = {{ ca = "{work}/tls/ca.crt"; certificate = "{work}/tls/{name}.crt"; key = "{work}/tls/{name}.key"; }};'
+
+
+def node(label, name, port, tls=None, secret=""):
+    write(f"{label}.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {port}; }};
+node = {{ name = "{name}"; secret = "{secret}"; state-directory = "{work}/{label}"; gpu = "software"; addresses = ["127.0.0.1"]; }};
+virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; }};
+{tls_keys(tls) if tls else ""}
+''')
+    return start(label, "flyt-node-manager", "--config", path(f"{label}.conf"))
+
+
+def client(label, port, tls=None, secret=""):
+    write(f"{label}.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {port}; }};
+vm = {{ name = "vm1"; secret = "{secret}"; state-directory = "{work}/{label}"; }};
+ipc = {{ socket = "{work}/{label}.sock"; mode = "0600"; }};
+{tls_keys(tls) if tls else ""}
+''')
+    return start(label, "flyt-client-manager", "--config", path(f"{label}.conf"))
+
+
+def no_cluster_manager():
+    """Certificates of tenants and nodes, made now or by an earlier version."""
+    for certificate, victim_name in (("vm1", "new"), ("old-vm1", "old")):
+        false = Impostor(certificate, {HELLO: hello(0)})
+        victim = node(f"node-{victim_name}", "n1", false.port, "n1")
+        refused = logged(f"node-{victim_name}", "event=not-connected")
+        ok(refused and false.connections and not false.calls, f"a node manager says nothing to a VM's certificate ({victim_name} form)")
+        end(victim)
+    ok(logged("node-old", "expected was 'cluster:*'", 1), "the node manager's log says what is wrong")
+    false = Impostor("old-n2", {HELLO: hello(0)})
+    victim = client("client-old", false.port, "vm1")
+    refused = logged("client-old", "event=not-connected")
+    ok(refused and false.connections and not false.calls, "a client manager says nothing to a node's certificate")
+    end(victim)
+    asked = run(f"{BIN}/flytctl", "--manager", f"tcp://127.0.0.1:{false.port}", "--tls", path("tls"), "--as", "ann", "status")
+    ok(asked.returncode == 4 and not false.calls and "cluster:*" in asked.stderr, "nor does flytctl, which says so")
+
+
+def nobody_proves():
+    """Without TLS: the one that knows no secret."""
+    write("node.secret", "a secret of this node\n")
+    source = f"file:{work}/node.secret"
+    wrong = struct.pack(">I", 0) + text("") + bytes(32)
+    forms = (("none", {HELLO: hello(0), NODE_REGISTER: b""}, "does not ask for the secret"),
+             ("wrong", {HELLO: hello(1), PROVE: wrong, AUTH: wrong[:8], NODE_REGISTER: b""}, "does not know the secret"),
+             ("before", {HELLO: hello(1, minor=2), AUTH: wrong[:8], NODE_REGISTER: b""}, "cannot prove"))
+    for label, answers, words in forms:
+        false = Impostor(None, answers)
+        victim = node(f"plain-{label}", "n1", false.port, secret=source)
+        ok(logged(f"plain-{label}", words) and NODE_REGISTER not in false.calls, f"a node registers with nobody that {words}")
+        end(victim)
+    false = Impostor(None, {HELLO: hello(0)})
+    victim = client("client-plain", false.port, secret=source)
+    ok(logged("client-plain", "does not ask for the secret") and false.calls.count(HELLO) >= 1 and max(false.calls) == HELLO,
+       "nor does a client manager")
+    end(victim)
+    write("admin.secret", "a secret of an administrator\n")
+    asked = run(f"{BIN}/flytctl", "--manager", f"tcp://127.0.0.1:{false.port}", "--secret", f"file:{work}/admin.secret", "status")
+    ok(asked.returncode == 4 and "does not ask for the secret" in asked.stderr, "nor does flytctl")
+
+
+def free_ports():
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def ctl(*words):
+    return run(f"{BIN}/flytctl", "--manager", f"unix://{work}/cluster.sock", *words)
+
+
+def until(condition, seconds=20):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def cluster(tls, more=""):
+    ports = free_ports()
+    shutil.copy(path("tls/cluster.crt"), path("tls/main.crt"))
+    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
+ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
+ipc = {{ frontend-socket = "{work}/cluster.sock"; }};
+security = {{ tls = "{tls}"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket.key"; {more} }};
+''')
+    process = start("cluster", "flyt-cluster-manager", "--config", path("cluster.conf"))
+    assert until(lambda: ctl("status").returncode == 0), open(path("cluster.log")).read()
+    return process, ports
+
+
+def another_node():
+    """n2, with its own certificate and the secret that all nodes share, says that it is n1."""
+    write("shared.secret", "one secret for all nodes\n")
+    manager, ports = cluster("on", f'node-secret = "file:{work}/shared.secret";')
+    real = node("n1", "n1", ports[0], "n1")
+    ok(logged("n1", "event=registered"), "a node registers with its own certificate")
+    for certificate in ("n2", "old-n2"):
+        thief = node(f"thief-{certificate}", "n1", ports[0], certificate, secret=f"file:{work}/shared.secret")
+        ok(logged(f"thief-{certificate}", "its certificate names node:n2"), f"{certificate} is not taken for n1, and hears why")
+        end(thief)
+    with open(path("n1.log")) as file:
+        ok("event=disconnected" not in file.read(), "the real n1 was not disconnected")
+    end(real)
+    end(manager)
+
+
+def main():
+    try:
+        make_certificates()
+        no_cluster_manager()
+        nobody_proves()
+        another_node()
+        print(f"1..{done}")
+    finally:
+        for process in started:
+            process.kill()
+        if "KEEP" not in os.environ:
+            shutil.rmtree(work, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
