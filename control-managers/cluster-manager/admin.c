@@ -98,7 +98,7 @@ static void fill_node(struct cluster *cluster, struct node *node, admin_node *ou
         .state = node->state, .drained = node->row.drained,
         .last_heard = spoken ? loop_time() - (int64_t)(loop_now(cluster->loop) - node->heard) * 1000 : node->row.last_heard,
         .software = node->software, .gpus = { (u_int)node->gpu_count, gpus }, .servers = (u_int)node->server_count,
-        .encrypted = node->session && conn_encrypted(node->session->conn),
+        .encrypted = node->session && conn_encrypted(node->session->conn), .has_secret = node->row.has_stored,
     };
 }
 
@@ -221,6 +221,68 @@ void admin_handle_node(struct conn *conn, struct call *call, void *object)
     } else {
         change_submit(conn, call, &change);
     }
+}
+
+/* ---- a secret of its own ---- */
+
+static ctl_code prepare_add(struct cluster *cluster, struct change *change, char *text)
+{
+    const struct node *node = map_get(&cluster->nodes, change->name);
+    struct db_node *row = &change->row.row.node;
+    if (node && node->row.has_stored && !change->force)
+        return explain(text, CTL_EXISTS, "node %s has a secret already: --new-secret replaces it", change->name);
+    change->row = (struct db_change){ .action = DB_PUT, .kind = DB_NODE };
+    if (node)
+        *row = node->row;
+    else
+        snprintf(row->name, sizeof row->name, "%s", change->name);
+    row->has_stored = true;
+    change->puts = node ? node->puts : 0;
+    return change_new_secret(change, row->stored, text);
+}
+
+static void carry_out_add(struct cluster *cluster, struct change *change)
+{
+    struct node *node = map_get(&cluster->nodes, change->name);
+    struct event_about which = { .node = change->name };
+    if (!node)
+        node = node_create(cluster, change->name);
+    if (!node)
+        return;                                 /* no memory: it is there after the next start */
+    memcpy(node->row.stored, change->row.row.node.stored, sizeof node->row.stored);
+    node->row.has_stored = true;
+    node->in_db = true;
+    if (node->puts != change->puts)
+        store_put_node(cluster, node);          /* its row was written meanwhile, as it was before */
+    if (node->session)
+        conn_close(node->session->conn, "the node has a new secret");
+    cluster_event(cluster, ADMIN_INFO, "node-added", &which, "it has a new secret of its own, by %s", change->by);
+}
+
+static void reply_add(struct change *change, ctl_code code, char *text)
+{
+    static char none[1];
+    admin_vm_add_result result = {
+        .status = { code, text }, .secret = code == CTL_OK || code == CTL_UNKNOWN ? change->secret : none
+    };
+    call_reply(change->call, &result);
+}
+
+static const struct change_kind add_kind = { "node", LOOK, prepare_add, carry_out_add, reply_add };
+
+void admin_handle_node_add(struct conn *conn, struct call *call, void *object)
+{
+    const admin_node_add_args *args = object;
+    struct change change = { .kind = &add_kind, .force = args->replace };
+    char text[CTL_MAX_TEXT + 1];
+    snprintf(change.name, sizeof change.name, "%s", args->name);
+    if (protocol_name_valid(args->name)) {
+        change_submit(conn, call, &change);
+        return;
+    }
+    snprintf(text, sizeof text, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", args->name, CTL_MAX_NAME);
+    admin_vm_add_result result = { .status = { CTL_INVALID, text }, .secret = (char *)"" };
+    call_reply(call, &result);
 }
 
 /* ---- servers ---- */

@@ -79,18 +79,6 @@ static void merge(const struct db_vm *wanted, unsigned set, struct db_vm *row)
         row->wait = wanted->wait;
 }
 
-static ctl_code new_secret(struct db_vm *row, char *text_out, char *text)
-{
-    struct secret secret = { .size = SECRET_TEXT_SIZE };
-    if (secret_make(text_out) < 0)
-        return explain(text, CTL_INTERNAL, "there are no random numbers for a secret");
-    memcpy(secret.bytes, text_out, SECRET_TEXT_SIZE);
-    secret_stored(&secret, row->stored);
-    row->has_stored = true;
-    secret_wipe(&secret);
-    return CTL_OK;
-}
-
 /* An entitlement that no GPU can hold is allowed, because a larger one may come; but it is said. */
 static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char *remark)
 {
@@ -117,7 +105,8 @@ static ctl_code prepare_add(struct cluster *cluster, struct change *change, char
     if (code == CTL_OK && map_get(&cluster->vms, row->name))
         code = explain(text, CTL_EXISTS, "there is a VM '%s' already", row->name);
     if (code == CTL_OK && !row->has_stored)
-        code = new_secret(row, change->secret, text);
+        code = change_new_secret(change, row->stored, text);
+    row->has_stored |= *change->secret != '\0';
     warn_of_size(cluster, row, change->remark);
     return code;
 }
@@ -184,7 +173,8 @@ static ctl_code prepare_set(struct cluster *cluster, struct change *change, char
     merge(&change->wanted, change->set, row);
     ctl_code code = check_row(cluster, row, change->set, text);
     if (code == CTL_OK && change->set & ADMIN_VM_SET_SECRET)
-        code = new_secret(row, change->secret, text);
+        code = change_new_secret(change, row->stored, text);
+    row->has_stored |= *change->secret != '\0';
     size_t in_use = 0;
     for (const struct server *server = vm->servers; server; server = server->vm_next)
         in_use += !server->stopping && !server_is_idle(server);

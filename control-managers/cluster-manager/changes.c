@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/explain.h"
+
 /* ---- the list: changes in the order in which they came ---- */
 
 static bool same_thing(const struct change *a, const struct change *b)
@@ -138,6 +140,17 @@ void change_submit(struct conn *conn, struct call *call, const struct change *wh
     append(change);
     loop_timer_start(cluster->loop, &change->timer, CHANGE_PATIENCE_MS, patience_over, change);
     go_on(cluster);
+}
+
+ctl_code change_new_secret(struct change *change, uint8_t stored[DB_STORED_SIZE], char *text)
+{
+    struct secret secret = { .size = SECRET_TEXT_SIZE };
+    if (secret_make(change->secret) < 0)
+        return explain(text, CTL_INTERNAL, "there are no random numbers for a secret");
+    memcpy(secret.bytes, change->secret, SECRET_TEXT_SIZE);
+    secret_stored(&secret, stored);
+    secret_wipe(&secret);
+    return CTL_OK;
 }
 
 /* ---- what becomes of it ---- */

@@ -59,6 +59,8 @@ void change_submit(struct conn *, struct call *, const struct change *);
 bool change_pending(const struct cluster *, const char *noun, const char *name);
 /* The first after `after` (NULL: of all) that was given to the DB and is not answered by it. */
 const struct change *change_given(const struct cluster *, const struct change *after);
+/* Makes a secret, which becomes part of the answer, and its verifier. CTL_OK, or CTL_INTERNAL with text. */
+ctl_code change_new_secret(struct change *, uint8_t stored[DB_STORED_SIZE], char *text);
 /* The asker has gone: what can be withdrawn is. */
 void changes_forget(struct session *);
 

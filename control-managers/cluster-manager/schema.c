@@ -53,7 +53,8 @@ static const struct config_key keys[] = {
       "seconds after which a VM's programs are taken for ended, unless a server still serves them" },
     { "silence.start", CONFIG_SECONDS, AT(start_seconds), "60", 1, 3600, .reload = true, .help =
       "seconds in which a server must have started" },
-    { "security.node-secret", CONFIG_SECRET, AT(node_secret), "", .help = "where the secret of the node managers is" },
+    { "security.node-secret", CONFIG_SECRET, AT(node_secret), "", .help =
+      "where the secret is that lets nodes join which have none of their own (flytctl node add); none: they cannot" },
     { "security.admin-secret", CONFIG_SECRET, AT(admin_secret), "", .help =
       "where the secret is for flytctl on other machines; none: only certificates" },
     { "security.tls", CONFIG_CHOICE, AT(tls), "auto", .choices = tls_words, .help =

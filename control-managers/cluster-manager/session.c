@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
 /* ---- who is it ---- */
@@ -59,6 +60,19 @@ static enum hello_verdict by_secret(const struct secret *secret, bool there, uin
     else
         RAND_bytes(stored, SECRET_STORED_SIZE);
     return HELLO_PROVE;
+}
+
+/* By its own secret. One that was never given one may have the secret that all such nodes share. */
+static enum hello_verdict identify_node(struct session *session, const char *name, uint8_t stored[SECRET_STORED_SIZE])
+{
+    struct cluster *cluster = session->cluster;
+    const struct node *node = map_get(&cluster->nodes, name);
+    if (node && node->row.has_stored) {
+        memcpy(stored, node->row.stored, SECRET_STORED_SIZE);
+        return HELLO_PROVE;
+    }
+    session->shared_secret = true;
+    return by_secret(&cluster->node_secret, cluster->has_node_secret, stored);
 }
 
 static enum hello_verdict identify_vm(struct cluster *cluster, struct conn *conn, const char *name,
@@ -108,7 +122,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
     }
     switch (args->role) {
     case CTL_ROLE_NODE:
-        return by_secret(&cluster->node_secret, cluster->has_node_secret, stored);
+        return identify_node(session, args->name, stored);
     case CTL_ROLE_CLIENT:
         return identify_vm(cluster, conn, args->name, stored, text);
     default:
@@ -116,6 +130,21 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
             return HELLO_TRUSTED;
         return by_secret(&cluster->admin_secret, cluster->has_admin_secret, stored);
     }
+}
+
+/* Every node knows the shared secret: it does not show that this is the node that has had this name before. */
+static ctl_code check_shared(const struct session *session, const struct node *node, char *text)
+{
+    const char *machine = conn_peer_machine(session->conn);
+    if (node->session)
+        return explain(text, CTL_BUSY, "node %s is connected (from %s), and the secret that all nodes share does not show that this"
+                       " is the same one: `flytctl node add %s` gives it a secret of its own", node->row.name,
+                       conn_peer(node->session->conn), node->row.name);
+    if (*node->machine && strcmp(node->machine, machine) != 0)
+        return explain(text, CTL_DENIED, "node %s was connected from %s before, and the secret that all nodes share does not show"
+                       " that %s is the same node: `flytctl node add %s` gives it a secret of its own", node->row.name,
+                       node->machine, machine, node->row.name);
+    return CTL_OK;
 }
 
 static ctl_code accept_node(struct session *session, const struct hello *hello, char *text)
@@ -128,6 +157,9 @@ static ctl_code accept_node(struct session *session, const struct hello *hello, 
         snprintf(text, CTL_MAX_TEXT, "no memory for another node");
         return CTL_INTERNAL;
     }
+    ctl_code code = session->shared_secret ? check_shared(session, node, text) : CTL_OK;
+    if (code != CTL_OK)
+        return code;
     /* A node manager that started anew comes before its old connection has timed out: the newer one counts. */
     if (node->session)
         conn_close(node->session->conn, "the node has connected again");
@@ -261,6 +293,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [ADMIN_STATUS] = { ADMIN, admin_handle_status },
     [ADMIN_NODES] = { ADMIN, admin_handle_nodes },
     [ADMIN_NODE] = { ADMIN, admin_handle_node },
+    [ADMIN_NODE_ADD] = { ADMIN, admin_handle_node_add },
     [ADMIN_SERVERS] = { ADMIN, admin_handle_servers },
     [ADMIN_SERVER_STOP] = { ADMIN, admin_handle_server_stop },
     [ADMIN_VMS] = { ADMIN, admin_handle_vms },

@@ -28,6 +28,7 @@ static const struct db_field node_fields[] = {
     TEXT(db_node, host, "host", "host"),
     FLAG(db_node, drained, "drained", "drained"),
     NUMBER(db_node, last_heard, "last_heard", "last_heard"),
+    BYTES(db_node, stored, has_stored, "stored"),
 };
 static const struct db_field server_fields[] = {
     NUMBER(db_server, id, "id", "_id"),

@@ -45,6 +45,7 @@ static const char *const migrations[] = {
     " kind TEXT NOT NULL, vm TEXT NOT NULL, node TEXT NOT NULL, server INTEGER NOT NULL, program INTEGER NOT NULL,"
     " text TEXT NOT NULL);"
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;",
+    "ALTER TABLE nodes ADD COLUMN stored BLOB",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 

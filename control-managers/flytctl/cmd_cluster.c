@@ -3,6 +3,12 @@
 
 #include "control-managers/flytctl/flytctl.h"
 
+const struct option_row node_add_options[] = {
+    { "secret-file", 0, "FILE", "write its new secret there instead of printing it", false },
+    { "new-secret", 0, NULL, "replace the secret that it has; its connection of the old one ends", false },
+    { 0 },
+};
+
 static const struct column node_columns[] = {
     { "NAME", "name", COLUMN_TEXT, NULL, 0 },
     { "STATE", "state", COLUMN_TEXT, NULL, 0 },
@@ -26,6 +32,7 @@ static const struct column node_fields[] = {
     { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
     { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 },
     { "Encrypted", "encrypted", COLUMN_YES, NULL, 0 },
+    { "Has a secret", "has_secret", COLUMN_YES, NULL, 0 },
 };
 static const struct column gpu_columns[] = {
     { "GPU", "id", COLUMN_TEXT, NULL, 0 },
@@ -101,6 +108,15 @@ static int each_node(struct flytctl *ctl, admin_node_action action, const char *
         worst = worst ? worst : code;
     }
     return worst;
+}
+
+int command_node_add(struct flytctl *ctl)
+{
+    admin_node_add_args args = { .name = ctl->argv[0], .replace = option_count(ctl, "new-secret") > 0 };
+    if (!protocol_name_valid(args.name))
+        return complain(ctl, EXIT_USAGE, "'%s' is no name for a node: up to %d letters, digits and ._:- are, not beginning"
+                        " with - or .", args.name, CTL_MAX_NAME);
+    return ask_for_secret(ctl, ADMIN_NODE_ADD, &args, "node", "added", args.name);
 }
 
 int command_node_drain(struct flytctl *ctl)

@@ -1,13 +1,7 @@
 /* cmd_vm.c: entitlements, one at a time. */
-#include <errno.h>
-#include <libgen.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "control-managers/flytctl/flytctl.h"
-#include "cpu/common/secret.h"
 
 #define ENTITLEMENT \
     { "sms", 's', "N", "streaming multiprocessors", false }, \
@@ -105,96 +99,6 @@ static bool read_entitlement(struct flytctl *ctl, admin_vm *vm)
     return false;
 }
 
-/* The secret exists nowhere else any more: where it cannot be written to its file it is printed after all. */
-static int give_secret(struct flytctl *ctl, const char *what, const char *name, const admin_vm_add_result *result)
-{
-    char error[EXPLAIN_SIZE];
-    const char *file = option(ctl, "secret-file"), *secret = result->secret, *remark = result->status.text;
-    int code = EXIT_FINE;
-    if (file && *secret) {
-        if (secret_write_for_daemon(file, secret, strlen(secret), error)) {
-            code = complain(ctl, EXIT_FAILED, "the VM was %s, but its secret could not be written: %s", what, error);
-            file = NULL;
-            if (ctl->json)
-                fprintf(stderr, "flytctl: the secret: %s\n", secret);
-        }
-    }
-    json_t *members =
-        json_pack("{s:o, s:o}", "name", json_text(name), "secret", file || !*secret ? json_null() : json_text(secret));
-    if (!*secret)
-        report(ctl, members, "VM %s %s%s%s", name, what, *remark ? ": " : "", remark);
-    else if (file)
-        report(ctl, members, "VM %s %s; its secret is in %s%s%s", name, what, file, *remark ? ". " : "", remark);
-    else if (ctl->json && code == EXIT_FINE)
-        report(ctl, members, "VM %s %s%s%s", name, what, *remark ? ": " : "", remark);
-    else if (!ctl->json)
-        report(ctl, members,
-               "VM %s %s%s%s. Its secret, which is shown only now, belongs in /etc/flyt/vm.secret of the VM "
-               "(root:flyt, mode 0640):\n%s",
-               name, what, *remark ? ": " : "", remark, secret);
-    else
-        json_decref(members);
-    return code;
-}
-
-/* The change may be made yet, and then this is the VM's secret, which nobody could ask for again. A file with the
-   secret that holds until then stays as it is. */
-static int give_secret_perhaps(struct flytctl *ctl, const char *name, const admin_vm_add_result *result)
-{
-    char error[EXPLAIN_SIZE], path[4096] = "";
-    const char *file = option(ctl, "secret-file"), *secret = result->secret;
-    if (!*secret)
-        return complain_status(ctl, &result->status);
-    if (file)
-        snprintf(path, sizeof path, "%s%s", file, option_count(ctl, "new-secret") ? ".new" : "");
-    if (file && secret_write(path, secret, strlen(secret), error) == 0)
-        return complain_more(
-            ctl, EXIT_UNKNOWN,
-            json_pack("{s:o, s:n, s:o}", "name", json_text(name), "secret", "secret_file", json_text(path)),
-            "%s. If the change is made, the secret of VM %s is the one in %s", result->status.text, name, path);
-    return complain_more(ctl, EXIT_UNKNOWN,
-                         json_pack("{s:o, s:o}", "name", json_text(name), "secret", json_text(secret)),
-                         "%s. If the change is made, the secret of VM %s is this one, which is shown only now:%s%s",
-                         result->status.text, name, ctl->json ? "" : "\n", ctl->json ? " see `secret`" : secret);
-}
-
-/* Before anything is changed: could the secret be written there? */
-static int check_secret_file(struct flytctl *ctl)
-{
-    const char *file = option(ctl, "secret-file");
-    char folder[4096];
-    struct stat there;
-    if (!file)
-        return EXIT_FINE;
-    snprintf(folder, sizeof folder, "%s", file);
-    if (access(dirname(folder), W_OK | X_OK) != 0)
-        return complain(ctl, EXIT_FAILED, "--secret-file: nothing can be written to %s: %s. Nothing was changed",
-                        folder, strerror(errno));
-    if (stat(file, &there) == 0 && !S_ISREG(there.st_mode))
-        return complain(ctl, EXIT_USAGE, "--secret-file: %s is no file. Nothing was changed", file);
-    return EXIT_FINE;
-}
-
-static int ask_for_secret(struct flytctl *ctl, uint32_t procedure, const void *args, const char *what, const char *name)
-{
-    admin_vm_add_result result;
-    int code = check_secret_file(ctl);
-    if (code)
-        return code;
-    look_with(ctl, "flytctl vm show %s", name);
-    code = ask_raw(ctl, procedure, args, &result);
-    if (code)
-        return code;
-    if (result.status.code == CTL_OK)
-        code = give_secret(ctl, what, name, &result);
-    else if (result.status.code == CTL_UNKNOWN)
-        code = give_secret_perhaps(ctl, name, &result);
-    else
-        code = complain_status(ctl, &result.status);
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
-    return code;
-}
-
 int command_vm_add(struct flytctl *ctl)
 {
     admin_vm_add_args args = { 0 };
@@ -203,7 +107,7 @@ int command_vm_add(struct flytctl *ctl)
     if (!args.vm.sms || !args.vm.memory)
         return complain(ctl, EXIT_USAGE,
                         "a VM is entitled to something: --sms N and --memory SIZE are needed, both above 0");
-    return ask_for_secret(ctl, ADMIN_VM_ADD, &args, "added", args.vm.name);
+    return ask_for_secret(ctl, ADMIN_VM_ADD, &args, "VM", "added", args.vm.name);
 }
 
 int command_vm_set(struct flytctl *ctl)
@@ -228,7 +132,7 @@ int command_vm_set(struct flytctl *ctl)
     if (((args.set & ADMIN_VM_SET_SMS) && !args.vm.sms) || ((args.set & ADMIN_VM_SET_MEMORY) && !args.vm.memory))
         return complain(ctl, EXIT_USAGE,
                         "--sms and --memory must be above 0; flytctl vm remove takes the entitlement away");
-    return ask_for_secret(ctl, ADMIN_VM_SET, &args, "changed", args.vm.name);
+    return ask_for_secret(ctl, ADMIN_VM_SET, &args, "VM", "changed", args.vm.name);
 }
 
 int command_vm_remove(struct flytctl *ctl)

@@ -39,6 +39,7 @@ const struct command commands[] = {
 
     { "node", "list", "", 0, 0, "", "Lists nodes", NULL, command_node_list },
     { "node", "show", "NAME", 1, 1, "node", "Shows one node and its GPUs", NULL, command_node_show },
+    { "node", "add", "NAME", 1, 1, "", "Gives a node a secret of its own, and prints it, once; no other node can use its name then", node_add_options, command_node_add },
     { "node", "drain", "NAME...", 1, -1, "node", "Places nothing new on a node; what runs goes on", NULL, command_node_drain },
     { "node", "undrain", "NAME...", 1, -1, "node", "Uses a drained node again", NULL, command_node_undrain },
     { "node", "remove", "NAME...", 1, -1, "node", "Forgets a node; one that is running comes back by itself", force_options, command_node_remove },

@@ -17,7 +17,7 @@ static const struct config_key keys[] = {
     { .path = "node.name", .kind = CONFIG_NAME, .offset = AT(name), .initial = "",
       .help = "Name of this node in the cluster; the host's name unless given." },
     { .path = "node.secret", .kind = CONFIG_SECRET, .offset = AT(secret), .initial = "",
-      .help = "The secret that node managers prove to know: file:/path or env:NAME. Not needed where certificates are used." },
+      .help = "The secret that flytctl node add printed: file:/path or env:NAME. Not needed where certificates are used." },
     { .path = "node.addresses", .kind = CONFIG_STRINGS, .offset = AT(addresses), .initial = "",
       .help = "Addresses of this machine as entitlements name it (host_ip); those of its interfaces unless given." },
     { .path = "node.state-directory", .kind = CONFIG_PATH, .offset = AT(state), .initial = "/var/lib/flyt/node",

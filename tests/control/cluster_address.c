@@ -37,11 +37,11 @@ static void put_vms(void)
     admin_status();                             /* it serves */
 }
 
-static void try(const char *name)
+static void try(const char *name, const char *secret)
 {
     memset(&client, 0, sizeof client);
     snprintf(client.name, sizeof client.name, "%s", name);
-    memcpy(client.secret.bytes, "guessed", client.secret.size = 7);
+    memcpy(client.secret.bytes, secret, client.secret.size = strlen(secret));
     client_open(&client);
     rig_until(client.registered || client.downs, 5000);
 }
@@ -52,18 +52,23 @@ static void test_by_address(void **state)
     rig_security = "address-identity = true;";
     rig_create("");
     put_vms();
-    try("127.0.0.1");
+    try("127.0.0.1", "");
     assert_true(client.registered);
     client_close(&client);
-    try("named");
+    try("named", "");
     assert_true(client.registered);
     client_close(&client);
-    try("far");
+    /* It has a secret, and the cluster manager shows none: that may be anybody. */
+    try("named", "guessed");
+    assert_false(client.registered);
+    assert_int_equal(client.error, -EKEYREJECTED);
+    client_close(&client);
+    try("far", "");
     assert_false(client.registered);
     assert_int_equal(client.error, -EACCES);
     assert_non_null(strstr(client.why, "10.9.9.9"));
     client_close(&client);
-    try("nobody");
+    try("nobody", "guessed");
     assert_false(client.registered);
     client_close(&client);
     /* A secret makes the address worthless. */
@@ -71,7 +76,7 @@ static void test_by_address(void **state)
     admin_vm_add_result result;
     admin_call(ADMIN_VM_SET, &args, &result);
     assert_int_equal(result.status.code, CTL_OK);
-    try("named");
+    try("named", "guessed");
     assert_false(client.registered);
     client_close(&client);
     memset(&client, 0, sizeof client);
@@ -89,7 +94,7 @@ static void test_off_by_default(void **state)
     rig_security = "";
     rig_create("");
     put_vms();
-    try("127.0.0.1");
+    try("127.0.0.1", "guessed");
     assert_false(client.registered);
     assert_int_equal(client.error, -EACCES);
     rig_destroy();

@@ -225,7 +225,7 @@ def completed(cluster, change):
 
 def add_node(database):
     with sqlite3.connect(database) as db:
-        db.execute("INSERT INTO nodes VALUES ('n1', 'host-1', 0, 0)")
+        db.execute("INSERT INTO nodes VALUES('n1', 'host-1', 0, 0, NULL)")
     db.close()
 
 

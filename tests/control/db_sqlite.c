@@ -167,9 +167,28 @@ static void a_newer_file_is_refused(void **state)
     command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'", "PRAGMA user_version=999");
     assert_int_equal(db_open(uri, &db, error), -EPROTO);
     assert_non_null(strstr(error, "999"));
-    command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'", "PRAGMA user_version=1");
+    command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'", "PRAGMA user_version=2");
     assert_int_equal(db_open(uri, &db, error), 0);
     assert_int_equal(rows(db), 1);
+    db_close(db);
+}
+
+/* Of before nodes had secrets. */
+static void an_older_file_is_brought_up_to_date(void **state)
+{
+    (void)state;
+    struct db *db;
+    struct db_change change = { .action = DB_PUT, .kind = DB_NODE, .row.node = { .name = "n1", .host = "h" } };
+    assert_int_equal(db_open(uri, &db, error), 0);
+    put(db, "k", "v");
+    assert_int_equal(db_apply(db, &change, 1, error), 0);
+    db_close(db);
+    command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])' %s '%s'",
+            "ALTER TABLE nodes DROP COLUMN stored; PRAGMA user_version=1");
+    assert_int_equal(db_open(uri, &db, error), 0);
+    assert_int_equal(rows(db), 2);
+    change.row.node.has_stored = true;
+    assert_int_equal(db_apply(db, &change, 1, error), 0);
     db_close(db);
 }
 
@@ -231,6 +250,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_manager_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_manager_leaves_all_it_was_promised, setup, teardown),
         cmocka_unit_test_setup_teardown(a_newer_file_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_older_file_is_brought_up_to_date, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_database_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(rows_that_others_spoilt_are_named, setup, teardown),
         cmocka_unit_test(bad_addresses),

@@ -6,6 +6,7 @@
 shows: attacks: a tenant's certificate in place of the cluster manager's: node manager, client manager and flytctl say nothing to it
 shows: attacks: a cluster manager that asks for no proof, or proves the wrong one: nothing is registered with it
 shows: attacks: another node's certificate: it cannot say that it is node-1, and node-1 stays connected
+shows: attacks: another node's secret: it opens no other node's name; the secret that all nodes share opens no name that is in use
 """
 import os
 import shutil
@@ -247,12 +248,53 @@ def another_node():
     end(manager)
 
 
+def nodes_with_secrets():
+    """Without certificates: secrets of their own, and the one that all nodes share."""
+    source = f"file:{work}/shared.secret"
+    manager, ports = cluster("off", f'node-secret = "{source}";')
+    real = node("old1", "old1", ports[0], secret=source)
+    ok(logged("old1", "event=registered"), "a node without a secret of its own joins with the shared one")
+    thief = node("thief-shared", "old1", ports[0], secret=source)
+    ok(logged("thief-shared", "is connected (from"), "another one that knows it cannot take the name over, and hears why")
+    end(thief)
+    for name in ("own1", "own2"):
+        added = ctl("node", "add", name, "--secret-file", path(f"{name}.secret"))
+        ok(added.returncode == 0 and os.stat(path(f"{name}.secret")).st_mode & 0o777 == 0o600, f"{name} gets a secret: {added.stderr}")
+    ok(ctl("node", "add", "own1").returncode == 6, "and not another one by mistake")
+    first = node("own1", "own1", ports[0], secret=f"file:{work}/own1.secret")
+    ok(logged("own1", "event=registered"), "it joins with that")
+    for label, secret in (("shared", source), ("own2", f"file:{work}/own2.secret")):
+        thief = node(f"thief-{label}-2", "own1", ports[0], secret=secret)
+        ok(logged(f"thief-{label}-2", "with this secret"), f"the secret {label} does not open own1")
+        end(thief)
+    end(first)
+    thief = node("thief-away", "own1", ports[0], secret=source)
+    ok(logged("thief-away", "with this secret"), "nor while own1 is away")
+    end(thief)
+    with open(path("old1.log")) as file:
+        ok("event=disconnected" not in file.read(), "nobody was disconnected")
+    moved = ctl("node", "add", "old1", "--secret-file", path("old1.secret"))
+    ok(moved.returncode == 0 and logged("old1", "event=disconnected"), f"old1 gets a secret of its own: {moved.stderr}")
+    ok(logged("old1", "with this secret"), "and the shared one does not open it any more")
+    end(real)
+    real = node("moved", "old1", ports[0], secret=f"file:{work}/old1.secret")
+    ok(logged("moved", "event=registered"), "its own does")
+    end(manager)
+    manager, ports = cluster("off", f'node-secret = "{source}";')
+    thief = node("thief-later", "old1", ports[0], secret=source)
+    ok(logged("thief-later", "with this secret"), "also after the cluster manager has started anew")
+    end(thief)
+    end(real)
+    end(manager)
+
+
 def main():
     try:
         make_certificates()
         no_cluster_manager()
         nobody_proves()
         another_node()
+        nodes_with_secrets()
         print(f"1..{done}")
     finally:
         for process in started:

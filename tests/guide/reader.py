@@ -116,7 +116,7 @@ class Reader:
 
     def look(self, command, said):
         """Remembers a secret that is shown."""
-        if re.search(r"\bcat \S*node\.secret|\bvm add |--new-secret", command) and said:
+        if re.search(r"\b(vm|node) add |--new-secret", command) and said:
             self.secret = said.splitlines()[-1]
 
     def copy_certificates(self, name, command, folder):
