@@ -3,6 +3,7 @@
  * on its output, and its log. A server tells its addresses on its output, a file, so that the next node manager can read
  * them too.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { MAX_LOG = 16 << 20 };
+enum { MAX_LOG = 16 << 20, MAX_LINES = 1000 };
 
 /* ---- what it is given ---- */
 
@@ -24,8 +25,13 @@ int files_open(const struct server *server, const char *name, int flags)
     struct stat st;
     if (state_folder(server, name, path) != 0)
         return -1;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | flags, 0600);
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > MAX_LOG && ftruncate(fd, 0) != 0)
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || fcntl(fd, F_SETFL, O_APPEND) != 0)) {
+        close(fd);
+        errno = EPERM;
+        return -1;
+    }
+    if (fd >= 0 && st.st_size > MAX_LOG && ftruncate(fd, 0) != 0)
         log_warning("event=log-long path=%s why=\"%s\"", path, strerror(errno));
     return fd;
 }
@@ -33,13 +39,13 @@ int files_open(const struct server *server, const char *name, int flags)
 void server_write_keys(struct server *server)
 {
     const struct node *node = server->node;
-    char path[NODE_PATH_SIZE], text[CTL_MAX_KEY * 2 + CTL_MAX_KEY / 32 + 1], error[EXPLAIN_SIZE];
+    char text[CTL_MAX_KEY * 2 + CTL_MAX_KEY / 32 + 1], error[EXPLAIN_SIZE];
     size_t size = 0;
     if (!node->keys_size)
         return;                         /* not registered yet: those that it has hold */
     for (size_t i = 0; i < node->keys_size; i++)
         size += (size_t)snprintf(text + size, sizeof text - size, "%02x%s", node->keys[i], i % 32 == 31 ? "\n" : "");
-    if (state_folder(server, "keys", path) != 0 || state_write(path, text, size, error) != 0)
+    if (own_write(server, "keys", text, size, error) != 0)
         log_error("event=keys-unwritten server=%llu why=\"%s\": it accepts the tickets of old keys only", (unsigned long long)server->id, error);
 }
 
@@ -50,7 +56,7 @@ void files_last_words(const struct server *server, char *out, size_t size)
 {
     char path[NODE_PATH_SIZE], text[2048];
     *out = '\0';
-    int fd = state_folder(server, "log", path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = state_folder(server, "log", path) == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
     off_t end = lseek(fd, 0, SEEK_END), from = end > (off_t)sizeof text - 1 ? end - ((off_t)sizeof text - 1) : 0;
@@ -69,10 +75,15 @@ void files_last_words(const struct server *server, char *out, size_t size)
 static bool add_address(struct server *server, const char *uri)
 {
     const struct node *node = server->node;
+    char path[NODE_PATH_SIZE];
     if (server->address_count == CTL_MAX_ADDRESSES)
         return false;
     char *out = server->addresses[server->address_count];
     if (strncmp(uri, "unix://", 7) == 0) {
+        /* Programs are not led to a socket of somebody else. */
+        if (own_folder(server, "s", path) != 0 || strncmp(uri + 7, path, strcspn(uri + 7, "?")) != 0 ||
+            strlen(path) != strcspn(uri + 7, "?"))
+            return false;
         snprintf(out, sizeof server->addresses[0], "%.*s", (int)strcspn(uri, "?"), uri);
     } else {
         /* Behind the port of tls:// is the fingerprint of the certificate that this server has made for itself. */
@@ -95,13 +106,14 @@ bool files_read_addresses(struct server *server)
     static const char said[] = "listening on ";
     unsigned shown;
     char path[NODE_PATH_SIZE], line[CTL_MAX_URI + 64];
-    FILE *file = state_folder(server, "output", path) == 0 ? fopen(path, "re") : NULL;
+    int fd = state_folder(server, "output", path) == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     server->address_count = 0;
     server->shown_sms = 0;
     if (!file)
         return false;
     bool whole = true;
-    while (fgets(line, sizeof line, file)) {
+    for (unsigned count = 0; count < MAX_LINES && fgets(line, sizeof line, file); count++) {
         size_t size = strlen(line);
         whole = size && line[size - 1] == '\n';
         if (!whole)

@@ -77,10 +77,11 @@ static int enter_user_namespace(uid_t uid, gid_t gid)
 }
 
 /* The folder of all servers is covered by an empty one, in which only our own folder, held on to as ".", is put back. */
-static int hide_folders(const char *own, const char *all)
+static int hide_folders(const char *own, const char *above, const char *all)
 {
     bool hidden = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && chdir(own) == 0 &&
-                  mount("none", all, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0711,size=64k") == 0 && mkdir(own, 0700) == 0 &&
+                  mount("none", all, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0711,size=64k") == 0 &&
+                  (!above || mkdir(above, 0711) == 0) && mkdir(own, 0700) == 0 &&
                   mount(".", own, NULL, MS_BIND, NULL) == 0;
     return hidden ? 0 : LACKS_FOLDERS;
 }
@@ -96,13 +97,13 @@ static int drop_capabilities(void)
 }
 
 /* In the child. Returns what could not be done. */
-static int isolate(const char *own, const char *all, unsigned long spaces, uid_t uid, gid_t gid)
+static int isolate(const char *own, const char *above, const char *all, unsigned long spaces, uid_t uid, gid_t gid)
 {
     int lacks = 0;
     if (spaces & CLONE_NEWUSER)
         lacks |= enter_user_namespace(uid, gid);
     if (spaces & CLONE_NEWNS) {
-        lacks |= hide_folders(own, all);
+        lacks |= hide_folders(own, above, all);
         if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
             lacks |= LACKS_PROC;
     }
@@ -153,7 +154,7 @@ static int probe(const char *scratch, unsigned long spaces)
         return -errno;
     pid_t pid = clone_process(spaces, &fd);
     if (pid == 0)
-        _exit(isolate(own, scratch, spaces, uid, gid));
+        _exit(isolate(own, NULL, scratch, spaces, uid, gid));
     int failure = pid < 0 ? -errno : 0;
     if (fd >= 0)
         close(fd);
@@ -213,7 +214,7 @@ static void child(const struct launch *launch, unsigned long spaces, uid_t uid, 
         _exit(126);
     syscall(SYS_close_range, 3u, ~0u, 0u);
     if (launch->sandbox != NODE_SANDBOX_OFF) {
-        int lacks = isolate(launch->own, launch->all, spaces, uid, gid);
+        int lacks = isolate(launch->own, launch->above, launch->all, spaces, uid, gid);
         if (lacks && launch->sandbox == NODE_SANDBOX_REQUIRED)
             child_say("the sandbox cannot be made: ");
     }

@@ -9,6 +9,7 @@
  *   launch.c   how its process is isolated: namespaces, seccomp; nothing is decided there
  *   files.c    what it is given and what it says, in files of its folder
  *   state.c    what lies on disk about it, so that a restarted node manager takes it over
+ *   own.c      the folder that it can write
  *   workers.c  who of its worker processes serves which program
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
  *
@@ -18,6 +19,7 @@
 #ifndef FLYT_NODE_NODE_H
 #define FLYT_NODE_NODE_H
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,6 +68,7 @@ struct server {
     bool             child;             /* of this process: to be reaped */
     bool             killed;            /* SIGKILL was sent because it did not stop in time */
     bool             fresh;             /* never ready so far: a failure is final */
+    bool             own;               /* it writes in a folder within its folder (own.c); earlier versions had one for both */
     char             addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     unsigned         address_count, restarts, workers;
     uint32_t         shown_sms;         /* as its driver shows them; 0: not known */
@@ -146,10 +149,19 @@ int  state_save(const struct server *, char *error);
 void state_load(struct node *);                 /* fills node->servers with what lies in the state folder */
 /* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that has no loop. */
 void state_end_servers(struct node *);
-void state_remove(const struct server *);       /* its folder */
 int  state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]);     /* -ENAMETOOLONG */
 int  state_make_folder(const char *path, mode_t, char *error);
 int  state_write(const char *path, const void *, size_t, char *error);  /* replaced atomically */
+
+/* own.c: -1 and errno on failure */
+int  own_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]);       /* -ENAMETOOLONG */
+int  own_open_folder(const struct server *);
+int  own_open_file(const struct server *, const char *name);            /* a regular one, for reading */
+DIR *own_open_entries(const struct server *, const char *name);         /* NULL: there is none */
+void own_unlink(const struct server *, const char *name);
+int  own_write(const struct server *, const char *name, const void *, size_t, char *error);     /* replaced atomically */
+/* All that lies on disk about it, state too. */
+void own_remove_all(const struct server *);
 
 /* workers.c */
 /* How many serve a program, and what of the tenant's memory they hold. */
@@ -180,7 +192,7 @@ struct launch {
     const char        *program;
     char       *const *arguments, *const *environment;
     int                output, log;
-    const char        *own, *all;       /* its folder; the folder of all of them, which it shall not see */
+    const char        *own, *above, *all;       /* its folder; that around it; the folder of all of them, which it shall not see */
     enum node_sandbox  sandbox;
 };
 /* Finds out what this kernel offers, and logs what it does not. -EPERM where `required` cannot be met. */

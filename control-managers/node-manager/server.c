@@ -81,7 +81,7 @@ static void finish(struct server *server, ctl_server_state state)
     node_report_server(node, server);
     if (server->stop_order)
         node_report_order(node, server->stop_order, CTL_OK, "");
-    state_remove(server);
+    own_remove_all(server);
     free_server(server);
 }
 
@@ -91,6 +91,16 @@ static void hold(struct server *server)
         log_debug("event=end-not-watched server=%llu: the node manager asks for it", (unsigned long long)server->id);
 }
 
+/* Also when one starts again that an earlier version had started. */
+static int make_own_folder(struct server *server, char *error)
+{
+    char path[NODE_PATH_SIZE];
+    server->own = true;
+    if (own_folder(server, "", path) != 0)
+        return explain(error, -ENAMETOOLONG, "%s is too long", server->node->servers_path);
+    return state_make_folder(path, server->same_host ? 0711 : 0700, error);
+}
+
 /* Makes the process; what fails is tried again, or final. */
 static void begin(struct server *server)
 {
@@ -98,8 +108,11 @@ static void begin(struct server *server)
     struct node *node = server->node;
     server->state = CTL_SERVER_STARTING;
     server->deadline = loop_now(node->loop) + (uint64_t)(node->config->start_timeout * 1000);
-    server_write_keys(server);
-    int failure = server_make_process(server, error);
+    int failure = make_own_folder(server, error);
+    if (!failure) {
+        server_write_keys(server);
+        failure = server_make_process(server, error);
+    }
     if (failure) {
         set_why(server, CTL_INTERNAL, "GPU server %llu cannot be started: %.900s", (unsigned long long)server->id, error);
         finish(server, CTL_SERVER_FAILED);

@@ -121,13 +121,12 @@ int server_make_process(struct server *server, char *error)
     struct node *node = server->node;
     struct gpu *gpu = node_gpu(node, server->gpu);
     struct words arguments = { .count = 0 }, environment = { .count = 0 };
-    char folder[NODE_PATH_SIZE], socket[NODE_PATH_SIZE];
+    char folder[NODE_PATH_SIZE], above[NODE_PATH_SIZE];
     if (!gpu)
         return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpu);
-    if (state_folder(server, "", folder) != 0)
+    if (own_folder(server, "", folder) != 0 || state_folder(server, "", above) != 0)
         return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
-    if (state_folder(server, "s", socket) == 0)
-        unlink(socket);
+    own_unlink(server, "s");
     workers_forget(server);
     int output = files_open(server, "output", O_TRUNC), log = files_open(server, "log", 0);
     int failure = 0;
@@ -136,7 +135,7 @@ int server_make_process(struct server *server, char *error)
     make_arguments(server, gpu, folder, &arguments);
     make_environment(server, gpu, folder, &environment);
     struct launch launch = { .program = node->program, .arguments = arguments.items, .environment = environment.items,
-                             .output = output, .log = log, .own = folder, .all = node->servers_path,
+                             .output = output, .log = log, .own = folder, .above = above, .all = node->servers_path,
                              .sandbox = (enum node_sandbox)node->config->sandbox };
     if (!failure)
         failure = launch_process(&launch, &server->process, error);

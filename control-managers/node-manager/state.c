@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +55,8 @@ int state_write(const char *path, const void *bytes, size_t size, char *error)
     char temporary[NODE_PATH_SIZE];
     if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary)
         return explain(error, -ENAMETOOLONG, "%s is too long", path);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    unlink(temporary);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return explain(error, -errno, "writing %s: %s", temporary, strerror(errno));
     bool good = write(fd, bytes, size) == (ssize_t)size && fdatasync(fd) == 0;
@@ -77,11 +77,11 @@ int state_save(const struct server *server, char *error)
     if (!out)
         return explain(error, -ENOMEM, "no memory to write the state of server %llu", (unsigned long long)server->id);
     fprintf(out, "version 1\nboot %s\nid %llu\nvm %s\ngpu %s\nvm-address %s\nsharing %u\nsms %u\nmemory %llu\nprogram %llu\n"
-            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\n", process_boot(), (unsigned long long)server->id,
+            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\n", process_boot(), (unsigned long long)server->id,
             server->vm, server->gpu, server->vm_address, server->sharing, server->sms, (unsigned long long)server->memory,
             (unsigned long long)server->program, server->same_host, (int)server->process.pid,
             (unsigned long long)server->process.started, server->restarts, server->fresh, server->state == CTL_SERVER_STOPPING,
-            server->shown_sms);
+            server->shown_sms, server->own);
     for (unsigned i = 0; i < server->address_count; i++)
         fprintf(out, "address %s\n", server->addresses[i]);
     bool bad = ferror(out) != 0;
@@ -92,31 +92,6 @@ int state_save(const struct server *server, char *error)
     int failure = state_write(path, text, size, error);
     free(text);
     return failure;
-}
-
-/* All but the folder itself and `state` in it. */
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *ftw)
-{
-    (void)st;
-    (void)kind;
-    if (ftw->level == 0 || (ftw->level == 1 && strcmp(path + ftw->base, "state") == 0))
-        return 0;
-    if (remove(path) != 0)
-        log_warning("event=state-left path=%s why=\"%s\"", path, strerror(errno));
-    return 0;
-}
-
-/* `state` goes last: if the node manager is killed in the middle, the next one finds a server that has ended, and goes on here. */
-void state_remove(const struct server *server)
-{
-    char folder[NODE_PATH_SIZE], state[NODE_PATH_SIZE];
-    if (state_folder(server, "", folder) != 0 || state_folder(server, "state", state) != 0)
-        return;
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-    if (unlink(state) != 0 && errno != ENOENT)
-        log_warning("event=state-left path=%s why=\"%s\"", state, strerror(errno));
-    if (rmdir(folder) != 0)
-        log_warning("event=state-left path=%s why=\"%s\"", folder, strerror(errno));
 }
 
 /* ---- reading ---- */
@@ -160,6 +135,8 @@ static void take_line(struct server *server, struct saved *saved, const char *ke
         server->fresh = number != 0;
     else if (strcmp(key, "stopping") == 0)
         saved->stopping = number != 0;
+    else if (strcmp(key, "own") == 0)
+        server->own = number != 0;
     else if (strcmp(key, "shown-sms") == 0)
         server->shown_sms = (uint32_t)number;
     else if (strcmp(key, "address") == 0 && server->address_count < CTL_MAX_ADDRESSES)
@@ -172,7 +149,8 @@ static struct server *read_server(struct node *node, const char *name)
     struct saved saved = { 0 };
     if ((size_t)snprintf(path, sizeof path, "%s/%s/state", node->servers_path, name) >= sizeof path)
         return NULL;
-    FILE *file = fopen(path, "re");
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     struct server *server = file ? calloc(1, sizeof *server) : NULL;
     if (!server) {
         log_warning("event=state-unreadable path=%s why=\"%s\"", path, strerror(errno));
@@ -245,6 +223,6 @@ void state_end_servers(struct node *node)
     for (struct server *server = node->servers; server; server = server->next) {
         log_info("event=server-ended server=%llu vm=%s pid=%d", (unsigned long long)server->id, server->vm,
                  (int)server->process.pid);
-        state_remove(server);
+        own_remove_all(server);
     }
 }

@@ -15,7 +15,7 @@
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/tenant_ledger.h"
 
-enum { MAX_WORKERS = 4096 };
+enum { MAX_WORKERS = 4096, MAX_ENTRIES = 4 * MAX_WORKERS };
 struct worker { pid_t pid, inner; };
 
 static bool worker_read(pid_t pid, pid_t parent, pid_t *inner)
@@ -60,13 +60,12 @@ static unsigned workers_read(const struct server *server, struct worker *workers
    namespace. What a dead one held may stand there for a moment. */
 static uint64_t ledger_sum(const struct server *server, const struct worker *workers, unsigned count)
 {
-    char path[NODE_PATH_SIZE];
     struct ledger_slot slots[64];
     uint64_t sum = 0;
-    int fd = state_folder(server, "memory", path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = own_open_file(server, "memory");
     ssize_t size;
     off_t at = offsetof(struct ledger, slots);
-    for (; fd >= 0 && (size = pread(fd, slots, sizeof slots, at)) > 0; at += size)
+    for (; fd >= 0 && at < (off_t)sizeof(struct ledger) && (size = pread(fd, slots, sizeof slots, at)) > 0; at += size)
         for (size_t i = 0; i < (size_t)size / sizeof *slots; i++)
             for (unsigned w = 0; slots[i].pid && w < count; w++)
                 if (workers[w].inner == slots[i].pid)
@@ -79,19 +78,18 @@ static uint64_t ledger_sum(const struct server *server, const struct worker *wor
 /* Visits the programs that are served now; files of workers that have gone are removed. */
 static unsigned programs_visit(const struct server *server, uint64_t wanted, bool end, uint64_t *used)
 {
-    char path[NODE_PATH_SIZE], name[NODE_PATH_SIZE + 300];
-    unsigned found = 0, count = 0;
+    unsigned found = 0, count = 0, seen = 0;
     DIR *dir;
     struct dirent *entry;
     struct worker *workers = NULL;
-    if (server->process.pid <= 0 || state_folder(server, "programs", path) != 0 || !(dir = opendir(path)))
+    if (server->process.pid <= 0 || !(dir = own_open_entries(server, "programs")))
         return 0;
     workers = malloc(MAX_WORKERS * sizeof *workers);
     if (workers)
         count = workers_read(server, workers);
     if (used)
         *used = ledger_sum(server, workers, count);
-    while (workers && (entry = readdir(dir))) {
+    while (workers && seen++ < MAX_ENTRIES && (entry = readdir(dir))) {
         unsigned long long program;
         int pid;
         if (sscanf(entry->d_name, "%llu.%d", &program, &pid) != 2)
@@ -100,8 +98,7 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
         while (i < count && workers[i].inner != pid)
             i++;
         if (i == count) {
-            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-            unlink(name);
+            unlinkat(dirfd(dir), entry->d_name, 0);
         } else if (!wanted || wanted == program) {
             struct process process;
             found++;
@@ -118,18 +115,14 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
 
 void workers_forget(const struct server *server)
 {
-    char path[NODE_PATH_SIZE], name[NODE_PATH_SIZE + 300];
     struct dirent *entry;
-    DIR *dir = state_folder(server, "programs", path) == 0 ? opendir(path) : NULL;
+    DIR *dir = own_open_entries(server, "programs");
     while (dir && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.') {
-            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-            unlink(name);
-        }
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(dir), entry->d_name, 0);
     if (dir)
         closedir(dir);
-    if (state_folder(server, "memory", path) == 0)
-        unlink(path);
+    own_unlink(server, "memory");
 }
 
 void workers_look(struct server *server)

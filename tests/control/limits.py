@@ -47,7 +47,7 @@ class Vm:
 
     @property
     def ledger(self):
-        return quota.Ledger(glob.glob(f"{self.folder}/state/node-*/servers/*/memory")[0])
+        return quota.Ledger(glob.glob(f"{self.folder}/state/node-*/servers/*/own/memory")[0])
 
     def down(self):
         subprocess.run([f"{BIN}/flyt-local", "down", self.folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)

@@ -1,5 +1,6 @@
 /*
  * flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs.
+ * shows: attacks: a GPU server that was taken over puts links to files of others into its folder: the node manager reads, writes and removes none of them
  * shows: node manager: GPU servers in a sandbox, started again when they crash, killed when they do not stop, taken over after its own kill -9; refusals say why
  */
 #include "tests/control/node_fake.h"
@@ -221,9 +222,9 @@ static void test_crash(void **state)
     char path[128];
     pid_t node = start_node(), server = start_server(1);
     /* Worker 2 of the one that is killed served program 9; worker 2 of the next one does not. */
-    snprintf(path, sizeof path, "%s/state/servers/1/programs", fake.folder);
+    snprintf(path, sizeof path, "%s/state/servers/1/own/programs", fake.folder);
     mkdir(path, 0700);
-    fake_file("state/servers/1/programs/9.2", "x");
+    fake_file("state/servers/1/own/programs/9.2", "x");
     strcat(path, "/9.2");
     assert_int_equal(access(path, F_OK), 0);
     kill(server, SIGKILL);
@@ -314,14 +315,14 @@ static void test_does_not_start(void **state)
     number = order_stop(7, 60000);
     fake_until(in_state(7, CTL_SERVER_ENDED) && fake_done(number), SOON_MS);
     /* Its driver shows more than was ordered: a limit that does not hold is no limit. */
-    fake_file("broken", "#!/bin/sh\necho device multiprocessors 3\necho listening on unix:///nowhere\nexec sleep 60\n");
+    fake_file("broken", "#!/bin/sh\necho device multiprocessors 3\necho listening on tcp://127.0.0.1:1\nexec sleep 60\n");
     spec.id = 5;
     number = order_start(&spec);
     fake_until(fake_done(number) && in_state(5, CTL_SERVER_FAILED), SOON_MS);
     assert_int_equal(fake_done(number)->code, CTL_NOT_SUPPORTED);
     assert_non_null(strstr(fake_done(number)->text, "was to have 2 SMs, but its driver shows 3"));
     /* Fewer are less than was ordered, and said so. */
-    fake_file("broken", "#!/bin/sh\necho device multiprocessors 1\necho listening on unix:///nowhere\nexec sleep 60\n");
+    fake_file("broken", "#!/bin/sh\necho device multiprocessors 1\necho listening on tcp://127.0.0.1:1\nexec sleep 60\n");
     spec.id = 6;
     number = order_start(&spec);
     fake_until(fake_done(number) && in_state(6, CTL_SERVER_RUNNING), SOON_MS);
@@ -440,6 +441,91 @@ static void test_nvidia(void **state)
     end_node(node);
 }
 
+/* ---- a server that was taken over ---- */
+
+/* The folder that a server can write, as it sees it. */
+static void writable_folder(uint64_t id, char path[200])
+{
+    snprintf(path, 200, "%s/state/servers/%d/own", fake.folder, (int)id);
+    if (access(path, F_OK) != 0)
+        *strrchr(path, '/') = '\0';
+}
+
+static void plant(const char *folder, const char *name, const char *target)
+{
+    char path[300], command[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(symlink(target, path), 0);
+}
+
+static void plant_all(const char *folder)
+{
+    static const char *const files[] = { "keys", "memory", "output", "log", "state", "keys.new", ".keys.new", "state.new" };
+    char target[200];
+    snprintf(target, sizeof target, "%s/victim", fake.folder);
+    plant(folder, "programs", target);
+    plant(folder, "more", target);
+    snprintf(target, sizeof target, "%s/victim/kept", fake.folder);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        plant(folder, files[i], target);
+}
+
+static void assert_unhurt(void)
+{
+    static const char words[] = "the words of another user\n";
+    char path[200], text[100] = "";
+    snprintf(path, sizeof path, "%s/victim/9.2", fake.folder);
+    assert_int_equal(access(path, F_OK), 0);
+    snprintf(path, sizeof path, "%s/victim/kept", fake.folder);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && read(fd, text, sizeof text - 1) >= 0);
+    close(fd);
+    assert_string_equal(text, words);
+    for (int i = 0; i < fake.report_count; i++)
+        if (fake.reports[i].kind == NODE_REPORT_SERVER)
+            assert_null(strstr(fake.reports[i].node_report_body_u.server.status.text, "words of another"));
+}
+
+static void test_taken_over_server(void **state)
+{
+    (void)state;
+    char path[200], folder[200];
+    pid_t node = start_node(), server = start_server(1);
+    snprintf(path, sizeof path, "%s/victim", fake.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    fake_file("victim/9.2", "x");
+    fake_file("victim/kept", "the words of another user\n");
+    writable_folder(1, folder);
+    plant_all(folder);
+    /* It crashes: the node manager reads its log, forgets its workers, writes its keys, and starts it again. */
+    kill(server, SIGKILL);
+    fake_until(in_state(1, CTL_SERVER_STARTING), SOON_MS);
+    assert_unhurt();
+    fake_until(in_state(1, CTL_SERVER_RUNNING), START_MS);
+    assert_unhurt();
+    /* While it runs, other keys come, and a node manager that starts anew reads its state. */
+    writable_folder(1, folder);
+    plant_all(folder);
+    node_order_body keys = { .kind = NODE_ORDER_KEYS };
+    char key[32] = "another key";
+    keys.node_order_body_u.ticket_key.ticket_key_len = sizeof key;
+    keys.node_order_body_u.ticket_key.ticket_key_val = key;
+    uint64_t number = fake_order(&keys);
+    fake_until(fake_done(number), SOON_MS);
+    assert_unhurt();
+    kill(node, SIGKILL);
+    fake_wait(node, SOON_MS);
+    node = start_node();
+    assert_int_equal(fake.node_args.servers.servers_len, 1);
+    number = order_stop(1, 0);
+    fake_until(fake_done(number), SOON_MS);
+    assert_unhurt();
+    assert_int_not_equal(access(folder, F_OK), 0);
+    end_node(node);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +535,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_crash, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_does_not_start, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_taken_over_server, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gpu_fault, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nvidia, setup, teardown),
     };

@@ -38,7 +38,7 @@ def who_may_what(tap, box):
     ok(tap, "another user of the machine lists no folder of the daemons", lists_nothing, box, folder)
     ok(tap, "nor reads a file of theirs, or a secret", reads_nothing, box)
     ok(tap, "nor uses a GPU server at its socket without a ticket", runs_nothing, box,
-       f"FLYT_SERVER=unix://{folder}/s", "ticket")
+       f"FLYT_SERVER=unix://{folder}/own/s", "ticket")
     ok(tap, "nor gets one from the client manager", runs_nothing, box, "A=b", "/run/flyt/client-manager.sock")
 
 
