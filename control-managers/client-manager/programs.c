@@ -118,11 +118,14 @@ void program_answered(struct program *program, const client_answer *given)
     loop_timer_stop(&program->away);
     bool uses_it = program->state == PROGRAM_RUNNING && program->server == given->grant.server;
     if (uses_it) {
-        answer.grant = given->grant;            /* it began before this VM had certificates */
+        answer.grant = given->grant; /* it began before this VM had certificates */
     } else if (!keep_safe_addresses(program->manager, &given->grant, &answer.grant, uris)) {
-        snprintf(text, sizeof text, "the GPU server on node %s takes no TLS, and this VM has certificates: set virt-server.tls of"
-                 " that node to \"on\", or tls.plain-servers of this VM's client manager to true", given->grant.node);
-        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, text);
+        snprintf(text, sizeof text,
+                 "the GPU server on node %s takes no TLS, and this VM has certificates: set virt-server.tls of"
+                 " that node to \"on\", or tls.plain-servers of this VM's client manager to true",
+                 given->grant.node);
+        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
+                    program->pid, text);
         program_tell(program, CTL_DENIED, text, 0);
         return;
     }
@@ -348,7 +351,10 @@ static const struct hello_policy policy = { .software = MANAGER_SOFTWARE, .of = 
 
 static void handle_hello(struct conn *conn, struct call *call, void *args) { hello_handle_hello(&policy, conn, call, args); }
 static void handle_auth(struct conn *conn, struct call *call, void *args) { hello_handle_auth(&policy, conn, call, args); }
-static void handle_prove(struct conn *conn, struct call *call, void *args) { hello_handle_prove(&policy, conn, call, args); }
+static void handle_prove(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_prove(&policy, conn, call, args);
+}
 
 static struct program *create(struct manager *manager, struct conn *conn, const program_attach_args *args)
 {

@@ -21,7 +21,7 @@ struct manager_config {
     int      wait;                      /* manager_wait */
     double   wait_timeout;
     char    *tls_ca, *tls_certificate, *tls_key;
-    bool     plain_servers;
+    bool plain_servers;
 };
 
 extern const struct config_schema manager_schema;

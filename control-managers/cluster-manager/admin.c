@@ -94,11 +94,18 @@ static void fill_node(struct cluster *cluster, struct node *node, admin_node *ou
     }
     bool spoken = node->session && node->registered;
     *out = (admin_node){
-        .name = node->row.name, .host = node->row.host, .addresses = { (u_int)node->address_count, addresses },
-        .state = node->state, .drained = node->row.drained,
-        .last_heard = spoken ? loop_time() - (int64_t)(loop_now(cluster->loop) - node->heard) * 1000 : node->row.last_heard,
-        .software = node->software, .gpus = { (u_int)node->gpu_count, gpus }, .servers = (u_int)node->server_count,
-        .encrypted = node->session && conn_encrypted(node->session->conn), .has_secret = node->row.has_stored,
+        .name = node->row.name,
+        .host = node->row.host,
+        .addresses = { (u_int)node->address_count, addresses },
+        .state = node->state,
+        .drained = node->row.drained,
+        .last_heard =
+            spoken ? loop_time() - (int64_t)(loop_now(cluster->loop) - node->heard) * 1000 : node->row.last_heard,
+        .software = node->software,
+        .gpus = { (u_int)node->gpu_count, gpus },
+        .servers = (u_int)node->server_count,
+        .encrypted = node->session && conn_encrypted(node->session->conn),
+        .has_secret = node->row.has_stored,
     };
 }
 
@@ -248,12 +255,12 @@ static void carry_out_add(struct cluster *cluster, struct change *change)
     if (!node)
         node = node_create(cluster, change->name);
     if (!node)
-        return;                                 /* no memory: it is there after the next start */
+        return; /* no memory: it is there after the next start */
     memcpy(node->row.stored, change->row.row.node.stored, sizeof node->row.stored);
     node->row.has_stored = true;
     node->in_db = true;
     if (node->puts != change->puts)
-        store_put_node(cluster, node);          /* its row was written meanwhile, as it was before */
+        store_put_node(cluster, node); /* its row was written meanwhile, as it was before */
     if (node->session)
         conn_close(node->session->conn, "the node has a new secret");
     cluster_event(cluster, ADMIN_INFO, "node-added", &which, "it has a new secret of its own, by %s", change->by);
@@ -262,9 +269,8 @@ static void carry_out_add(struct cluster *cluster, struct change *change)
 static void reply_add(struct change *change, ctl_code code, char *text)
 {
     static char none[1];
-    admin_vm_add_result result = {
-        .status = { code, text }, .secret = code == CTL_OK || code == CTL_UNKNOWN ? change->secret : none
-    };
+    admin_vm_add_result result = { .status = { code, text },
+                                   .secret = code == CTL_OK || code == CTL_UNKNOWN ? change->secret : none };
     call_reply(change->call, &result);
 }
 
@@ -280,7 +286,8 @@ void admin_handle_node_add(struct conn *conn, struct call *call, void *object)
         change_submit(conn, call, &change);
         return;
     }
-    snprintf(text, sizeof text, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", args->name, CTL_MAX_NAME);
+    snprintf(text, sizeof text, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", args->name,
+             CTL_MAX_NAME);
     admin_vm_add_result result = { .status = { CTL_INVALID, text }, .secret = (char *)"" };
     call_reply(call, &result);
 }

@@ -153,7 +153,7 @@ struct session {
     struct cluster *cluster;
     struct conn    *conn;
     enum endpoint       endpoint;
-    bool            shared_secret;  /* a node that proves only that it knows the secret of all nodes */
+    bool shared_secret; /* a node that proves only that it knows the secret of all nodes */
     struct node    *node;
     struct vm      *vm;
     /* the one call that waits */
@@ -338,7 +338,8 @@ ctl_code keys_rotate(struct cluster *, const char *by, char *text);
 extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, admin_handle_servers,
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_migrate,
-    admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload, admin_handle_key_rotate;
+    admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
+    admin_handle_key_rotate;
 void admin_fill_status(struct cluster *, admin_status_result *);
 
 /* ---- events.c ---- */

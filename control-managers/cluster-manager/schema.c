@@ -11,62 +11,67 @@ static const char *const log_words[] = { "error", "warning", "info", "debug", NU
 const char *const cluster_policies[] = { "best-fit", "spread", "first-fit", NULL };
 
 static const struct config_key keys[] = {
-    { "vm-resource-db.uri", CONFIG_STRING, AT(db_uri), "sqlite:///var/lib/flyt/cluster/flyt.db", .help =
-      "where the resource DB is: sqlite:///path or mongodb://host:port/database" },
-    { "vm-resource-db.host", CONFIG_STRING, AT(db_host), "", .help = "MongoDB's host; given, it takes the place of uri" },
+    { "vm-resource-db.uri", CONFIG_STRING, AT(db_uri), "sqlite:///var/lib/flyt/cluster/flyt.db",
+      .help = "where the resource DB is: sqlite:///path or mongodb://host:port/database" },
+    { "vm-resource-db.host", CONFIG_STRING, AT(db_host), "",
+      .help = "MongoDB's host; given, it takes the place of uri" },
     { "vm-resource-db.port", CONFIG_PORT, AT(db_port), "27017", .help = "MongoDB's port" },
     { "vm-resource-db.user", CONFIG_STRING, AT(db_user), "", .help = "MongoDB's user" },
     { "vm-resource-db.password", CONFIG_SECRET, AT(db_password), "", .help = "where the password is" },
     { "vm-resource-db.dbname", CONFIG_STRING, AT(db_name), "flyt", .help = "name of the database in MongoDB" },
-    { "ports.address", CONFIG_STRING, AT(address), "127.0.0.1", .help =
-      "address to listen on; 0.0.0.0 or ::: on all of this machine" },
+    { "ports.address", CONFIG_STRING, AT(address), "127.0.0.1",
+      .help = "address to listen on; 0.0.0.0 or ::: on all of this machine" },
     { "ports.node", CONFIG_PORT, AT(node_port), "12401", .help = "port for node managers" },
     { "ports.client", CONFIG_PORT, AT(client_port), "12402", .help = "port for client managers and for flytctl" },
-    { "ipc.frontend-socket", CONFIG_PATH, AT(socket), "/run/flyt/cluster-manager.sock", .help =
-      "unix socket for flytctl; root and this daemon's user may use it" },
+    { "ipc.frontend-socket", CONFIG_PATH, AT(socket), "/run/flyt/cluster-manager.sock",
+      .help = "unix socket for flytctl; root and this daemon's user may use it" },
     { "ipc.frontend-group", CONFIG_STRING, AT(socket_group), "", .help = "members of this group may use it too" },
-    { "virt-server-auto-deallocate.enabled", CONFIG_BOOL, AT(deallocate), "true", .reload = true, .help =
-      "take back the server of a VM that runs no program" },
-    { "virt-server-auto-deallocate.grace-period", CONFIG_SECONDS, AT(grace), "60", 0, 1e7, .reload = true, .help =
-      "seconds without a program before that; at once if another program waits that could use its place" },
-    { "placement.policy", CONFIG_CHOICE, AT(policy), "best-fit", .choices = cluster_policies, .reload = true, .help =
-      "which of the GPUs that fit is taken" },
-    { "placement.overcommit-sms", CONFIG_SECONDS, AT(overcommit_sms), "1", 1, 1000, .reload = true, .help =
-      "factor by which the SMs of a GPU may be promised; 1: never more than there are" },
-    { "placement.overcommit-memory", CONFIG_SECONDS, AT(overcommit_memory), "1", 1, 1000, .reload = true, .help =
-      "the same for memory" },
-    { "placement.wait", CONFIG_CHOICE, AT(wait), "in-line", .choices = wait_words, .when_true = "in-line", .when_false = "fail",
-      .reload = true, .help = "a program that finds no free GPU waits in line or fails; a VM may have its own rule" },
-    { "placement.wait-seconds", CONFIG_SECONDS, AT(wait_seconds), "3600", 0, 1e7, .reload = true, .help =
-      "the longest that it waits; 0: for ever" },
-    { "placement.sharing", CONFIG_SHARING, AT(sharing), "exclusive,mig,time-slice", .reload = true, .help =
-      "kinds of sharing that a VM accepts which does not say" },
-    { "placement.ungrouped-programs", CONFIG_INT, AT(ungrouped_programs), "4", 1, 1000, .reload = true, .help =
-      "with vm-grouping off each program's server has this part (1/n) of what the VM is entitled to" },
-    { "placement.overtaking", CONFIG_INT, AT(overtaking), "16", 0, 1000000, .reload = true, .help =
-      "how often the first in line may be overtaken by smaller requests before a GPU is kept for it" },
-    { "silence.suspect", CONFIG_SECONDS, AT(suspect), "6", 1, 3600, .reload = true, .help =
-      "seconds of silence after which a node is suspect" },
-    { "silence.lost", CONFIG_SECONDS, AT(lost), "30", 2, 1e6, .reload = true, .help =
-      "seconds after which it and its servers are lost" },
-    { "silence.client-lost", CONFIG_SECONDS, AT(client_lost), "60", 2, 1e6, .reload = true, .help =
-      "seconds after which a VM's programs are taken for ended, unless a server still serves them" },
-    { "silence.start", CONFIG_SECONDS, AT(start_seconds), "60", 1, 3600, .reload = true, .help =
-      "seconds in which a server must have started" },
-    { "security.node-secret", CONFIG_SECRET, AT(node_secret), "", .help =
-      "where the secret is that lets nodes join which have none of their own (flytctl node add); none: they cannot" },
-    { "security.admin-secret", CONFIG_SECRET, AT(admin_secret), "", .help =
-      "where the secret is for flytctl on other machines; none: only certificates" },
-    { "security.tls", CONFIG_CHOICE, AT(tls), "auto", .choices = tls_words, .help =
-      "auto: on once there are certificates; on: TLS only; allow: peers without it as well, to move a cluster to TLS" },
-    { "security.tls-folder", CONFIG_PATH, AT(tls_folder), "/etc/flyt/tls", .help =
-      "folder with ca.crt, cluster.crt and cluster.key" },
-    { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/cluster/ticket.key", .help =
-      "key that signs tickets; made if there is none" },
-    { "security.ticket-seconds", CONFIG_SECONDS, AT(ticket_seconds), "60", 1, 86400, .reload = true, .help =
-      "how long a ticket opens connections" },
-    { "security.address-identity", CONFIG_BOOL, AT(address_identity), "false", .reload = true, .help =
-      "know a VM that has no secret by its address alone, as older installations do: whoever can use that address is it" },
+    { "virt-server-auto-deallocate.enabled", CONFIG_BOOL, AT(deallocate), "true", .reload = true,
+      .help = "take back the server of a VM that runs no program" },
+    { "virt-server-auto-deallocate.grace-period", CONFIG_SECONDS, AT(grace), "60", 0, 1e7, .reload = true,
+      .help = "seconds without a program before that; at once if another program waits that could use its place" },
+    { "placement.policy", CONFIG_CHOICE, AT(policy), "best-fit", .choices = cluster_policies, .reload = true,
+      .help = "which of the GPUs that fit is taken" },
+    { "placement.overcommit-sms", CONFIG_SECONDS, AT(overcommit_sms), "1", 1, 1000, .reload = true,
+      .help = "factor by which the SMs of a GPU may be promised; 1: never more than there are" },
+    { "placement.overcommit-memory", CONFIG_SECONDS, AT(overcommit_memory), "1", 1, 1000, .reload = true,
+      .help = "the same for memory" },
+    { "placement.wait", CONFIG_CHOICE, AT(wait), "in-line", .choices = wait_words, .when_true = "in-line",
+      .when_false = "fail", .reload = true,
+      .help = "a program that finds no free GPU waits in line or fails; a VM may have its own rule" },
+    { "placement.wait-seconds", CONFIG_SECONDS, AT(wait_seconds), "3600", 0, 1e7, .reload = true,
+      .help = "the longest that it waits; 0: for ever" },
+    { "placement.sharing", CONFIG_SHARING, AT(sharing), "exclusive,mig,time-slice", .reload = true,
+      .help = "kinds of sharing that a VM accepts which does not say" },
+    { "placement.ungrouped-programs", CONFIG_INT, AT(ungrouped_programs), "4", 1, 1000, .reload = true,
+      .help = "with vm-grouping off each program's server has this part (1/n) of what the VM is entitled to" },
+    { "placement.overtaking", CONFIG_INT, AT(overtaking), "16", 0, 1000000, .reload = true,
+      .help = "how often the first in line may be overtaken by smaller requests before a GPU is kept for it" },
+    { "silence.suspect", CONFIG_SECONDS, AT(suspect), "6", 1, 3600, .reload = true,
+      .help = "seconds of silence after which a node is suspect" },
+    { "silence.lost", CONFIG_SECONDS, AT(lost), "30", 2, 1e6, .reload = true,
+      .help = "seconds after which it and its servers are lost" },
+    { "silence.client-lost", CONFIG_SECONDS, AT(client_lost), "60", 2, 1e6, .reload = true,
+      .help = "seconds after which a VM's programs are taken for ended, unless a server still serves them" },
+    { "silence.start", CONFIG_SECONDS, AT(start_seconds), "60", 1, 3600, .reload = true,
+      .help = "seconds in which a server must have started" },
+    { "security.node-secret", CONFIG_SECRET, AT(node_secret), "",
+      .help = "where the secret is that lets nodes join which have none of their own (flytctl node add); none: they "
+              "cannot" },
+    { "security.admin-secret", CONFIG_SECRET, AT(admin_secret), "",
+      .help = "where the secret is for flytctl on other machines; none: only certificates" },
+    { "security.tls", CONFIG_CHOICE, AT(tls), "auto", .choices = tls_words,
+      .help = "auto: on once there are certificates; on: TLS only; allow: peers without it as well, to move a cluster "
+              "to TLS" },
+    { "security.tls-folder", CONFIG_PATH, AT(tls_folder), "/etc/flyt/tls",
+      .help = "folder with ca.crt, cluster.crt and cluster.key" },
+    { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/cluster/ticket.key",
+      .help = "key that signs tickets; made if there is none" },
+    { "security.ticket-seconds", CONFIG_SECONDS, AT(ticket_seconds), "60", 1, 86400, .reload = true,
+      .help = "how long a ticket opens connections" },
+    { "security.address-identity", CONFIG_BOOL, AT(address_identity), "false", .reload = true,
+      .help = "know a VM that has no secret by its address alone, as older installations do: whoever can use that "
+              "address is it" },
     { "log.level", CONFIG_CHOICE, AT(log_level), "info", .choices = log_words, .help = "$FLYT_LOG has precedence" },
     { "log.events", CONFIG_INT, AT(events_kept), "10000", 100, 1000000, .help = "events that are kept" },
 };

@@ -115,14 +115,14 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
         return HELLO_TRUSTED;
     /* Who has a certificate is the one that it names, whatever secrets he knows. */
     if (conn_peer_certificate(conn)) {
-        snprintf(text, CTL_MAX_TEXT, "its certificate names %.128s, not %s:%s: `flytctl ca issue DIR %s %s` makes the right one",
-                 conn_peer_certificate(conn), protocol_role_name(args->role), args->name, protocol_role_name(args->role),
-                 args->name);
+        snprintf(text, CTL_MAX_TEXT,
+                 "its certificate names %.128s, not %s:%s: `flytctl ca issue DIR %s %s` makes the right one",
+                 conn_peer_certificate(conn), protocol_role_name(args->role), args->name,
+                 protocol_role_name(args->role), args->name);
         return HELLO_REFUSED;
     }
     switch (args->role) {
-    case CTL_ROLE_NODE:
-        return identify_node(session, args->name, stored);
+    case CTL_ROLE_NODE: return identify_node(session, args->name, stored);
     case CTL_ROLE_CLIENT:
         return identify_vm(cluster, conn, args->name, stored, text);
     default:
@@ -137,13 +137,15 @@ static ctl_code check_shared(const struct session *session, const struct node *n
 {
     const char *machine = conn_peer_machine(session->conn);
     if (node->session)
-        return explain(text, CTL_BUSY, "node %s is connected (from %s), and the secret that all nodes share does not show that this"
-                       " is the same one: `flytctl node add %s` gives it a secret of its own", node->row.name,
-                       conn_peer(node->session->conn), node->row.name);
+        return explain(text, CTL_BUSY,
+                       "node %s is connected (from %s), and the secret that all nodes share does not show that this"
+                       " is the same one: `flytctl node add %s` gives it a secret of its own",
+                       node->row.name, conn_peer(node->session->conn), node->row.name);
     if (*node->machine && strcmp(node->machine, machine) != 0)
-        return explain(text, CTL_DENIED, "node %s was connected from %s before, and the secret that all nodes share does not show"
-                       " that %s is the same node: `flytctl node add %s` gives it a secret of its own", node->row.name,
-                       node->machine, machine, node->row.name);
+        return explain(text, CTL_DENIED,
+                       "node %s was connected from %s before, and the secret that all nodes share does not show"
+                       " that %s is the same node: `flytctl node add %s` gives it a secret of its own",
+                       node->row.name, node->machine, machine, node->row.name);
     return CTL_OK;
 }
 

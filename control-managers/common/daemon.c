@@ -106,8 +106,10 @@ int daemon_lock(const struct daemon_about *about, const char *folder, const char
 void daemon_certificate_age(const struct tls_context *tls, const char *path)
 {
     if (tls_context_is_old(tls))
-        log_warning("event=certificate-old path=%s why=\"an earlier version of flytctl made it, and it could serve at both ends of"
-                    " a connection\": make a new one (`flytctl ca issue DIR ROLE NAME --force`)", path);
+        log_warning("event=certificate-old path=%s why=\"an earlier version of flytctl made it, and it could serve at "
+                    "both ends of"
+                    " a connection\": make a new one (`flytctl ca issue DIR ROLE NAME --force`)",
+                    path);
 }
 
 int daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error)

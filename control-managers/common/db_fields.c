@@ -24,10 +24,8 @@ static const struct db_field vm_fields[] = {
     BYTES(db_vm, stored, has_stored, "stored"),
 };
 static const struct db_field node_fields[] = {
-    TEXT(db_node, name, "name", "_id"),
-    TEXT(db_node, host, "host", "host"),
-    FLAG(db_node, drained, "drained", "drained"),
-    NUMBER(db_node, last_heard, "last_heard", "last_heard"),
+    TEXT(db_node, name, "name", "_id"),           TEXT(db_node, host, "host", "host"),
+    FLAG(db_node, drained, "drained", "drained"), NUMBER(db_node, last_heard, "last_heard", "last_heard"),
     BYTES(db_node, stored, has_stored, "stored"),
 };
 static const struct db_field server_fields[] = {

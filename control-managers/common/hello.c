@@ -110,7 +110,8 @@ static void end_denied(const struct hello_policy *policy, struct conn *conn, con
     conn_close(conn, text);
 }
 
-void hello_handle_auth(const struct hello_policy *policy, struct conn *conn, struct call *call, const ctl_auth_args *args)
+void hello_handle_auth(const struct hello_policy *policy, struct conn *conn, struct call *call,
+                       const ctl_auth_args *args)
 {
     char text[CTL_MAX_TEXT + 1] = "";
     ctl_plain_result result = { .status = { check_proof(policy, conn, args, text), text } };
@@ -119,14 +120,16 @@ void hello_handle_auth(const struct hello_policy *policy, struct conn *conn, str
         end_denied(policy, conn, text);
 }
 
-void hello_handle_prove(const struct hello_policy *policy, struct conn *conn, struct call *call, const ctl_auth_args *args)
+void hello_handle_prove(const struct hello_policy *policy, struct conn *conn, struct call *call,
+                        const ctl_auth_args *args)
 {
     struct hello *hello = policy->of(conn);
     uint8_t binding[SECRET_BINDING_SIZE];
     char text[CTL_MAX_TEXT + 1] = "";
     conn_binding(conn, binding);
     if (hello->wants_proof)
-        hello->transcript_size = secret_bind(hello->transcript, hello->transcript_size, sizeof hello->transcript, binding);
+        hello->transcript_size =
+            secret_bind(hello->transcript, hello->transcript_size, sizeof hello->transcript, binding);
     ctl_prove_result result = { .status = { check_proof(policy, conn, args, text), text } };
     if (result.status.code == CTL_OK)
         secret_answer(hello->stored, hello->transcript, hello->transcript_size, (uint8_t *)result.proof);

@@ -24,8 +24,8 @@ struct link {
     bool                up, closing, ended;
     unsigned            failures;       /* in a row */
     ctl_hello_args      hello;
-    uint8_t             transcript[HELLO_TRANSCRIPT_SIZE];
-    size_t              transcript_size;
+    uint8_t transcript[HELLO_TRANSCRIPT_SIZE];
+    size_t transcript_size;
     ctl_hello_result    peer;           /* strings are in peer_software */
     char                peer_software[CTL_MAX_LABEL + 1];
     struct loop_timer   retry;
@@ -137,7 +137,7 @@ static void refused(struct link *link, const ctl_status *status)
 static bool call_worked(struct link *link, int error, const char *why)
 {
     if (link->conn && error && error != -ECONNRESET)
-        give_up(link, error, why);              /* else closed() tells */
+        give_up(link, error, why); /* else closed() tells */
     return link->conn && !error;
 }
 
@@ -162,8 +162,10 @@ static void prove_done(void *context, int error, const char *why, void *object)
         return;
     if (result->status.code != CTL_OK) {
         refused(link, &result->status);
-    } else if (!secret_answer_verify(&link->secret, link->transcript, link->transcript_size, (const uint8_t *)result->proof)) {
-        snprintf(text, sizeof text, "%s is not to be trusted: it does not know the secret of %s '%s', and says that it does",
+    } else if (!secret_answer_verify(&link->secret, link->transcript, link->transcript_size,
+                                     (const uint8_t *)result->proof)) {
+        snprintf(text, sizeof text,
+                 "%s is not to be trusted: it does not know the secret of %s '%s', and says that it does",
                  conn_peer(link->conn), protocol_role_name(link->options.role), link->name);
         give_up(link, -EKEYREJECTED, text);
     } else {
@@ -177,9 +179,9 @@ static int prove(struct link *link, const ctl_hello_result *hello, char *error)
     uint8_t binding[SECRET_BINDING_SIZE];
     ctl_auth_args auth = { { 0 } };
     bool mutual = hello->minor >= PROVE_MINOR;
-    link->transcript_size = secret_transcript((const uint8_t *)link->hello.nonce, (const uint8_t *)hello->nonce,
-                                              (uint32_t)link->options.role, link->name, link->transcript,
-                                              sizeof link->transcript);
+    link->transcript_size =
+        secret_transcript((const uint8_t *)link->hello.nonce, (const uint8_t *)hello->nonce,
+                          (uint32_t)link->options.role, link->name, link->transcript, sizeof link->transcript);
     if (mutual) {
         conn_binding(link->conn, binding);
         link->transcript_size = secret_bind(link->transcript, link->transcript_size, sizeof link->transcript, binding);
@@ -195,15 +197,20 @@ static int check_listener(const struct link *link, const ctl_hello_result *resul
     const char *peer = conn_peer(link->conn), *role = protocol_role_name(link->options.role);
     bool prove = listener_must_prove(link);
     if (!protocol_version_fits(link->options.role, result->major, result->minor))
-        return explain(text, -EPROTONOSUPPORT, "%s (%s) speaks version %u.%u of the control protocol, this side %d.%d: install "
-                       "the same release on both", peer, result->software, result->major, result->minor, CTL_MAJOR, CTL_MINOR);
+        return explain(text, -EPROTONOSUPPORT,
+                       "%s (%s) speaks version %u.%u of the control protocol, this side %d.%d: install "
+                       "the same release on both",
+                       peer, result->software, result->major, result->minor, CTL_MAJOR, CTL_MINOR);
     if (prove && !result->proof)
-        return explain(text, -EKEYREJECTED, "%s does not ask for the secret of %s '%s', and so does not show that it is the "
-                       "cluster manager: use TLS, give the entitlement that secret, or configure none here", peer, role,
-                       link->name);
+        return explain(text, -EKEYREJECTED,
+                       "%s does not ask for the secret of %s '%s', and so does not show that it is the "
+                       "cluster manager: use TLS, give the entitlement that secret, or configure none here",
+                       peer, role, link->name);
     if (prove && result->minor < PROVE_MINOR)
-        return explain(text, -EPROTONOSUPPORT, "%s (%s) cannot prove that it is the cluster manager: install this release "
-                       "there too, or use TLS", peer, result->software);
+        return explain(text, -EPROTONOSUPPORT,
+                       "%s (%s) cannot prove that it is the cluster manager: install this release "
+                       "there too, or use TLS",
+                       peer, result->software);
     if (result->proof && !link->options.secret)
         return explain(text, -EACCES, "%s wants a secret of %s '%s', and none is configured", peer, role, link->name);
     return 0;
@@ -257,8 +264,12 @@ static void connect_now(struct loop_timer *timer, void *context)
     char error[EXPLAIN_SIZE];
     (void)timer;
     const struct conn_options options = {
-        .uri = link->uris[link->next_uri], .tls = link->tls, .tls_name = link->tls_name,
-        .service = &link->service, .context = link, .connected = connected,
+        .uri = link->uris[link->next_uri],
+        .tls = link->tls,
+        .tls_name = link->tls_name,
+        .service = &link->service,
+        .context = link,
+        .connected = connected,
     };
     link->next_uri = (link->next_uri + 1) % link->uri_count;
     int failure = conn_connect(link->loop, &options, &link->conn, error);

@@ -13,7 +13,7 @@ struct link;
 struct link_options {
     const char         *const *uris;    /* tried in turn; NULL-terminated */
     struct tls_context *tls;
-    const char         *tls_name;       /* whom the listener's certificate must name; NULL: "cluster:*" */
+    const char *tls_name; /* whom the listener's certificate must name; NULL: "cluster:*" */
     ctl_role            role;
     const char         *name;
     const char         *software;       /* "flyt-node-manager 1.0" */

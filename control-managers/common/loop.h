@@ -93,7 +93,7 @@ struct conn_service {
 struct conn_options {
     const char               *uri;      /* tcp://host:port, [v6], names; unix:///path */
     struct tls_context       *tls;      /* NULL: plain. Not used on unix sockets */
-    const char               *tls_name; /* as tls_session_create has it */
+    const char *tls_name;               /* as tls_session_create has it */
     unsigned                  timeout_ms;       /* to connect, TLS included; 0: CTL_CALL_SECONDS */
     const struct conn_service *service; /* may be NULL */
     void                     *context;
@@ -122,7 +122,7 @@ const char *conn_peer_machine(const struct conn *);
 bool  conn_peer_credentials(const struct conn *, pid_t *, uid_t *, gid_t *);    /* unix sockets */
 const char *conn_peer_certificate(const struct conn *); /* common name; NULL: none */
 /* Bytes that belong to this TLS connection only; zeros without TLS. */
-void  conn_binding(const struct conn *, uint8_t binding[32]);
+void conn_binding(const struct conn *, uint8_t binding[32]);
 bool  conn_encrypted(const struct conn *);
 uint64_t conn_heard(const struct conn *);               /* loop_now of the last complete record */
 

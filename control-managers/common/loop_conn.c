@@ -379,7 +379,7 @@ static bool take_tls(struct conn *conn, const uint8_t *bytes, size_t size)
             return false;
     take_tls_output(conn);
     if (got < 0 && conn->in.size > 0)
-        handle_input(conn);                     /* what came with the end of the connection counts: why it ends */
+        handle_input(conn); /* what came with the end of the connection counts: why it ends */
     if (got == -ECONNRESET)
         conn_doom(conn, 0, "the peer closed the connection");
     else if (got < 0)

@@ -209,7 +209,8 @@ void tls_session_sent(struct tls_session *session, size_t size)
 static bool name_fits(const char *wanted, const char *name)
 {
     size_t length = strlen(wanted);
-    return wanted[length - 1] == '*' ? strncmp(wanted, name, length - 1) == 0 && name[length - 1] : strcmp(wanted, name) == 0;
+    return wanted[length - 1] == '*' ? strncmp(wanted, name, length - 1) == 0 && name[length - 1]
+                                     : strcmp(wanted, name) == 0;
 }
 
 /* Remembers who the peer is; -EPROTO when it is not whom we wanted. */

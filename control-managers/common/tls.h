@@ -47,6 +47,6 @@ int     tls_session_write(struct tls_session *, const void *, size_t, char *erro
 void    tls_session_close(struct tls_session *);                        /* close_notify is pending then */
 const char *tls_session_peer(struct tls_session *);                     /* common name, NULL: none */
 /* 32 bytes that both ends of this connection know and nobody else has (RFC 9266). false: none. */
-bool    tls_session_binding(struct tls_session *, uint8_t binding[32]);
+bool tls_session_binding(struct tls_session *, uint8_t binding[32]);
 
 #endif

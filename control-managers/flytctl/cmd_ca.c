@@ -230,9 +230,11 @@ struct issue {
 
 static bool read_issue(struct flytctl *ctl, struct issue *issue)
 {
-    static const struct { const char *role, *usage; } roles[] = {
-        { "cluster", "serverAuth" }, { "server", "serverAuth" }, { "node", "clientAuth" }, { "client", "clientAuth" },
-        { "admin", "clientAuth" },
+    static const struct {
+        const char *role, *usage;
+    } roles[] = {
+        { "cluster", "serverAuth" }, { "server", "serverAuth" }, { "node", "clientAuth" },
+        { "client", "clientAuth" },  { "admin", "clientAuth" },
     };
     const char *role = ctl->argv[1], *name = ctl->argv[2], *usage = NULL;
     for (size_t i = 0; i < COUNT(roles); i++)
@@ -246,7 +248,8 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
     if (!usage)
         complain(ctl, EXIT_USAGE, "there is no role '%s': cluster, node, client, admin and server are", role);
     else if (strcmp(usage, "serverAuth") != 0 && option_count(ctl, "host"))
-        complain(ctl, EXIT_USAGE, "--host is for those who are connected to: the roles cluster and server. Role server is for a"
+        complain(ctl, EXIT_USAGE,
+                 "--host is for those who are connected to: the roles cluster and server. Role server is for a"
                  " GPU server that is started by hand");
     else if (!protocol_name_valid(name) || strlen(issue->common_name) > MAX_COMMON_NAME)
         complain(ctl, EXIT_USAGE, "'%s' is no name that fits a certificate (with its role at most %d characters)", name, MAX_COMMON_NAME);
@@ -270,7 +273,9 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
     if (!option_count(ctl, "force") && (access(key_path, F_OK) == 0 || access(path, F_OK) == 0))
         return complain(ctl, EXIT_EXISTS, "%s exists; --force replaces it", access(path, F_OK) == 0 ? path : key_path);
     EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate = key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->usage, issue->hosts) : NULL;
+    X509 *certificate =
+        key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->usage, issue->hosts)
+            : NULL;
     int code = certificate ? write_key(ctl, key_path, key, issue->readers)
                            : fail_openssl(ctl, "cannot make a certificate");
     if (code == EXIT_FINE)

@@ -114,8 +114,10 @@ int command_node_add(struct flytctl *ctl)
 {
     admin_node_add_args args = { .name = ctl->argv[0], .replace = option_count(ctl, "new-secret") > 0 };
     if (!protocol_name_valid(args.name))
-        return complain(ctl, EXIT_USAGE, "'%s' is no name for a node: up to %d letters, digits and ._:- are, not beginning"
-                        " with - or .", args.name, CTL_MAX_NAME);
+        return complain(ctl, EXIT_USAGE,
+                        "'%s' is no name for a node: up to %d letters, digits and ._:- are, not beginning"
+                        " with - or .",
+                        args.name, CTL_MAX_NAME);
     return ask_for_secret(ctl, ADMIN_NODE_ADD, &args, "node", "added", args.name);
 }
 

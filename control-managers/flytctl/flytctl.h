@@ -114,7 +114,8 @@ void look_with(struct flytctl *, const char *format, ...) __attribute__((format(
 /* As ask, and says the status' text, or `done`, when it went well. */
 /* secret.c: makes a call whose answer is a new secret, and prints that or writes it to --secret-file. noun: VM, node;
    what: added, changed. */
-int  ask_for_secret(struct flytctl *, uint32_t procedure, const void *args, const char *noun, const char *what, const char *name);
+int ask_for_secret(struct flytctl *, uint32_t procedure, const void *args, const char *noun, const char *what,
+                   const char *name);
 int  ask_plain(struct flytctl *, uint32_t procedure, const void *args, const char *done, ...) __attribute__((format(printf, 4, 5)));
 int  exit_of_code(ctl_code);
 
@@ -170,14 +171,14 @@ int     list_programs(struct flytctl *, const char *vm, const char *node, json_t
 
 /* ---- commands ---- */
 
-extern const struct option_row node_add_options[], vm_add_options[], vm_set_options[], vm_import_options[], force_options[], filter_options[], events_options[],
-    top_options[], change_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[], ca_issue_options[];
+extern const struct option_row node_add_options[], vm_add_options[], vm_set_options[], vm_import_options[],
+    force_options[], filter_options[], events_options[], top_options[], change_options[], migrate_options[],
+    migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[], ca_issue_options[];
 
 int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *), command_vm_list(struct flytctl *),
     command_vm_show(struct flytctl *), command_vm_import(struct flytctl *), command_vm_export(struct flytctl *);
-int command_node_list(struct flytctl *), command_node_show(struct flytctl *), command_node_add(struct flytctl *), command_node_drain(struct flytctl *),
-    command_node_undrain(struct flytctl *),
-    command_node_remove(struct flytctl *);
+int command_node_list(struct flytctl *), command_node_show(struct flytctl *), command_node_add(struct flytctl *),
+    command_node_drain(struct flytctl *), command_node_undrain(struct flytctl *), command_node_remove(struct flytctl *);
 int command_server_list(struct flytctl *), command_server_stop(struct flytctl *), command_program_list(struct flytctl *),
     command_program_kill(struct flytctl *);
 int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *), command_reload(struct flytctl *),

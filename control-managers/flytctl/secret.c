@@ -9,20 +9,19 @@
 #include "cpu/common/secret.h"
 
 /* As commands and files are called. */
-static const char *command_word(const char *noun)
-{
-    return strcmp(noun, "VM") == 0 ? "vm" : noun;
-}
+static const char *command_word(const char *noun) { return strcmp(noun, "VM") == 0 ? "vm" : noun; }
 
 /* The secret exists nowhere else any more: where it cannot be written to its file it is printed after all. */
-static int give_secret(struct flytctl *ctl, const char *noun, const char *what, const char *name, const admin_vm_add_result *result)
+static int give_secret(struct flytctl *ctl, const char *noun, const char *what, const char *name,
+                       const admin_vm_add_result *result)
 {
     char error[EXPLAIN_SIZE];
     const char *file = option(ctl, "secret-file"), *secret = result->secret, *remark = result->status.text;
     int code = EXIT_FINE;
     if (file && *secret) {
         if (secret_write_for_daemon(file, secret, strlen(secret), error)) {
-            code = complain(ctl, EXIT_FAILED, "the %s was %s, but its secret could not be written: %s", noun, what, error);
+            code =
+                complain(ctl, EXIT_FAILED, "the %s was %s, but its secret could not be written: %s", noun, what, error);
             file = NULL;
             if (ctl->json)
                 fprintf(stderr, "flytctl: the secret: %s\n", secret);
@@ -48,7 +47,8 @@ static int give_secret(struct flytctl *ctl, const char *noun, const char *what, 
 
 /* The change may be made yet, and then this is the secret, which nobody could ask for again. A file with the
    secret that holds until then stays as it is. */
-static int give_secret_perhaps(struct flytctl *ctl, const char *noun, const char *name, const admin_vm_add_result *result)
+static int give_secret_perhaps(struct flytctl *ctl, const char *noun, const char *name,
+                               const admin_vm_add_result *result)
 {
     char error[EXPLAIN_SIZE], path[4096] = "";
     const char *file = option(ctl, "secret-file"), *secret = result->secret;
@@ -84,7 +84,8 @@ static int check_secret_file(struct flytctl *ctl)
     return EXIT_FINE;
 }
 
-int ask_for_secret(struct flytctl *ctl, uint32_t procedure, const void *args, const char *noun, const char *what, const char *name)
+int ask_for_secret(struct flytctl *ctl, uint32_t procedure, const void *args, const char *noun, const char *what,
+                   const char *name)
 {
     admin_vm_add_result result;
     int code = check_secret_file(ctl);

@@ -106,7 +106,8 @@ bool files_read_addresses(struct server *server)
     static const char said[] = "listening on ";
     unsigned shown;
     char path[NODE_PATH_SIZE], line[CTL_MAX_URI + 64];
-    int fd = state_folder(server, "output", path) == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    int fd =
+        state_folder(server, "output", path) == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     server->address_count = 0;
     server->shown_sms = 0;

@@ -68,7 +68,7 @@ struct server {
     bool             child;             /* of this process: to be reaped */
     bool             killed;            /* SIGKILL was sent because it did not stop in time */
     bool             fresh;             /* never ready so far: a failure is final */
-    bool             own;               /* it writes in a folder within its folder (own.c); earlier versions had one for both */
+    bool own; /* it writes in a folder within its folder (own.c); earlier versions had one for both */
     char             addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     unsigned         address_count, restarts, workers;
     uint32_t         shown_sms;         /* as its driver shows them; 0: not known */
@@ -154,12 +154,12 @@ int  state_make_folder(const char *path, mode_t, char *error);
 int  state_write(const char *path, const void *, size_t, char *error);  /* replaced atomically */
 
 /* own.c: -1 and errno on failure */
-int  own_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]);       /* -ENAMETOOLONG */
-int  own_open_folder(const struct server *);
-int  own_open_file(const struct server *, const char *name);            /* a regular one, for reading */
-DIR *own_open_entries(const struct server *, const char *name);         /* NULL: there is none */
+int own_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
+int own_open_folder(const struct server *);
+int own_open_file(const struct server *, const char *name);     /* a regular one, for reading */
+DIR *own_open_entries(const struct server *, const char *name); /* NULL: there is none */
 void own_unlink(const struct server *, const char *name);
-int  own_write(const struct server *, const char *name, const void *, size_t, char *error);     /* replaced atomically */
+int own_write(const struct server *, const char *name, const void *, size_t, char *error); /* replaced atomically */
 /* All that lies on disk about it, state too. */
 void own_remove_all(const struct server *);
 
@@ -192,7 +192,7 @@ struct launch {
     const char        *program;
     char       *const *arguments, *const *environment;
     int                output, log;
-    const char        *own, *above, *all;       /* its folder; that around it; the folder of all of them, which it shall not see */
+    const char *own, *above, *all; /* its folder; that around it; the folder of all of them, which it shall not see */
     enum node_sandbox  sandbox;
 };
 /* Finds out what this kernel offers, and logs what it does not. -EPERM where `required` cannot be met. */

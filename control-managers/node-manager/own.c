@@ -85,11 +85,14 @@ int own_write(const struct server *server, const char *name, const void *bytes, 
     char temporary[64];
     int folder = own_open_folder(server), failure = 0;
     if (folder < 0)
-        return explain(error, -errno, "opening the folder of server %llu: %s", (unsigned long long)server->id, strerror(errno));
+        return explain(error, -errno, "opening the folder of server %llu: %s", (unsigned long long)server->id,
+                       strerror(errno));
     snprintf(temporary, sizeof temporary, ".%.50s.new", name);
     unlinkat(folder, temporary, 0);
+    errno = 0;
     int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || fdatasync(fd) != 0 || renameat(folder, temporary, folder, name) != 0)
+    if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || fdatasync(fd) != 0 ||
+        renameat(folder, temporary, folder, name) != 0)
         failure = errno ? -errno : -EIO;
     if (fd >= 0)
         close(fd);

@@ -134,8 +134,14 @@ int server_make_process(struct server *server, char *error)
         failure = explain(error, -errno, "writing into %s: %s", folder, strerror(errno));
     make_arguments(server, gpu, folder, &arguments);
     make_environment(server, gpu, folder, &environment);
-    struct launch launch = { .program = node->program, .arguments = arguments.items, .environment = environment.items,
-                             .output = output, .log = log, .own = folder, .above = above, .all = node->servers_path,
+    struct launch launch = { .program = node->program,
+                             .arguments = arguments.items,
+                             .environment = environment.items,
+                             .output = output,
+                             .log = log,
+                             .own = folder,
+                             .above = above,
+                             .all = node->servers_path,
                              .sandbox = (enum node_sandbox)node->config->sandbox };
     if (!failure)
         failure = launch_process(&launch, &server->process, error);

@@ -76,12 +76,13 @@ int state_save(const struct server *server, char *error)
     FILE *out = state_folder(server, "state", path) == 0 ? open_memstream(&text, &size) : NULL;
     if (!out)
         return explain(error, -ENOMEM, "no memory to write the state of server %llu", (unsigned long long)server->id);
-    fprintf(out, "version 1\nboot %s\nid %llu\nvm %s\ngpu %s\nvm-address %s\nsharing %u\nsms %u\nmemory %llu\nprogram %llu\n"
-            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\n", process_boot(), (unsigned long long)server->id,
-            server->vm, server->gpu, server->vm_address, server->sharing, server->sms, (unsigned long long)server->memory,
-            (unsigned long long)server->program, server->same_host, (int)server->process.pid,
-            (unsigned long long)server->process.started, server->restarts, server->fresh, server->state == CTL_SERVER_STOPPING,
-            server->shown_sms, server->own);
+    fprintf(out,
+            "version 1\nboot %s\nid %llu\nvm %s\ngpu %s\nvm-address %s\nsharing %u\nsms %u\nmemory %llu\nprogram %llu\n"
+            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\n",
+            process_boot(), (unsigned long long)server->id, server->vm, server->gpu, server->vm_address,
+            server->sharing, server->sms, (unsigned long long)server->memory, (unsigned long long)server->program,
+            server->same_host, (int)server->process.pid, (unsigned long long)server->process.started, server->restarts,
+            server->fresh, server->state == CTL_SERVER_STOPPING, server->shown_sms, server->own);
     for (unsigned i = 0; i < server->address_count; i++)
         fprintf(out, "address %s\n", server->addresses[i]);
     bool bad = ferror(out) != 0;

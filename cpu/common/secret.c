@@ -259,7 +259,7 @@ size_t secret_bind(uint8_t *transcript, size_t size, size_t capacity, const uint
 {
     if (size + 1 + SECRET_BINDING_SIZE > capacity)
         return 0;
-    transcript[size] = 0;                       /* ends the name */
+    transcript[size] = 0; /* ends the name */
     memcpy(transcript + size + 1, binding, SECRET_BINDING_SIZE);
     return size + 1 + SECRET_BINDING_SIZE;
 }
@@ -270,7 +270,8 @@ void secret_answer(const uint8_t stored[SECRET_STORED_SIZE], const uint8_t *tran
 {
     uint8_t key[32];
     unsigned length = sizeof key;
-    HMAC(EVP_sha256(), stored, SECRET_STORED_SIZE, (const uint8_t *)answer_label, sizeof answer_label - 1, key, &length);
+    HMAC(EVP_sha256(), stored, SECRET_STORED_SIZE, (const uint8_t *)answer_label, sizeof answer_label - 1, key,
+         &length);
     HMAC(EVP_sha256(), key, sizeof key, transcript, size, answer, &length);
     OPENSSL_cleanse(key, sizeof key);
 }

@@ -9,8 +9,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { SECRET_MAX_SIZE = 4096, SECRET_STORED_SIZE = 32, SECRET_PROOF_SIZE = 32, SECRET_TEXT_SIZE = 64,
-       SECRET_BINDING_SIZE = 32 };
+enum {
+    SECRET_MAX_SIZE = 4096,
+    SECRET_STORED_SIZE = 32,
+    SECRET_PROOF_SIZE = 32,
+    SECRET_TEXT_SIZE = 64,
+    SECRET_BINDING_SIZE = 32
+};
 
 struct secret { size_t size; uint8_t bytes[SECRET_MAX_SIZE]; };
 

@@ -341,9 +341,16 @@ static void client_down(struct link *link, bool was_up, int error, const char *w
 void client_open(struct fake_client *client)
 {
     const char *uris[] = { rig.client_uri, NULL };
-    const struct link_options options = { .uris = uris, .role = CTL_ROLE_CLIENT, .name = client->name, .software = "fake client",
-                                          .secret = client->secret.size ? &client->secret : NULL, .retry_min_ms = 20, .retry_max_ms = 100,
-                                          .context = client, .up = client_up, .down = client_down };
+    const struct link_options options = { .uris = uris,
+                                          .role = CTL_ROLE_CLIENT,
+                                          .name = client->name,
+                                          .software = "fake client",
+                                          .secret = client->secret.size ? &client->secret : NULL,
+                                          .retry_min_ms = 20,
+                                          .retry_max_ms = 100,
+                                          .context = client,
+                                          .up = client_up,
+                                          .down = client_down };
     assert_int_equal(link_open(rig.loop, &options, &client->link, NULL), 0);
     opened(NULL, client);
 }

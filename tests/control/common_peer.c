@@ -84,12 +84,9 @@ static void on_closed(struct conn *conn, int error, const char *why)
 
 enum { EVERYBODY = ~0u, AUTHENTICATED = ~1u };
 static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
-    [CTL_HELLO] = { 1u << CTL_ROLE_NONE, on_hello },
-    [CTL_AUTH] = { 1u << CTL_ROLE_NONE, on_auth },
-    [CTL_PROVE] = { 1u << CTL_ROLE_NONE, on_prove },
-    [ADMIN_STATUS] = { 1u << CTL_ROLE_ADMIN, on_status },
-    [ADMIN_EVENTS] = { 1u << CTL_ROLE_ADMIN, on_events },
-    [NODE_REPORT] = { 1u << CTL_ROLE_NODE, on_status },
+    [CTL_HELLO] = { 1u << CTL_ROLE_NONE, on_hello },      [CTL_AUTH] = { 1u << CTL_ROLE_NONE, on_auth },
+    [CTL_PROVE] = { 1u << CTL_ROLE_NONE, on_prove },      [ADMIN_STATUS] = { 1u << CTL_ROLE_ADMIN, on_status },
+    [ADMIN_EVENTS] = { 1u << CTL_ROLE_ADMIN, on_events }, [NODE_REPORT] = { 1u << CTL_ROLE_NODE, on_status },
 };
 static const struct conn_service service = { methods, CTL_LAST_PROCEDURE + 1, on_opened, on_closed };
 

@@ -193,7 +193,8 @@ def server_without_tls(env):
     restart("node-1")
     until(lambda: times_connected("node-1") > connected, "node-1 is back")
     ctl = [f"{BIN}/flytctl", "--json", "server"]
-    for server in json.loads(subprocess.run([*ctl, "list"], env=env, capture_output=True, text=True, timeout=30).stdout):
+    listed = subprocess.run([*ctl, "list"], env=env, capture_output=True, text=True, timeout=30).stdout
+    for server in json.loads(listed):
         subprocess.run([*ctl, "stop", "--force", str(server["id"])], env=env, capture_output=True, timeout=30)
     until(lambda: not addresses(), "the old server has ended")
     status, text = run(PROGRAM, env)

@@ -167,7 +167,8 @@ static void a_newer_file_is_refused(void **state)
     command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'", "PRAGMA user_version=999");
     assert_int_equal(db_open(uri, &db, error), -EPROTO);
     assert_non_null(strstr(error, "999"));
-    command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'", "PRAGMA user_version=2");
+    command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'",
+            "PRAGMA user_version=2");
     assert_int_equal(db_open(uri, &db, error), 0);
     assert_int_equal(rows(db), 1);
     db_close(db);

@@ -43,7 +43,10 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
 
 static struct hello_policy policy = { .software = "fake", .of = hello_of, .identify = identify, .accepted = accepted };
 static void handle_hello(struct conn *conn, struct call *call, void *args) { hello_handle_hello(&policy, conn, call, args); }
-static void handle_prove(struct conn *conn, struct call *call, void *args) { hello_handle_prove(&policy, conn, call, args); }
+static void handle_prove(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_prove(&policy, conn, call, args);
+}
 
 /* ---- node ---- */
 
@@ -237,11 +240,15 @@ static void closed(struct conn *conn, int error, const char *why)
 #define NODE_ROLE (1u << CTL_ROLE_NODE)
 #define CLIENT_ROLE (1u << CTL_ROLE_CLIENT)
 static const struct conn_method methods[] = {
-    [CTL_HELLO] = { ~0u, handle_hello }, [CTL_PROVE] = { ~0u, handle_prove },
-    [NODE_REGISTER] = { NODE_ROLE, handle_register }, [NODE_ORDERS] = { NODE_ROLE, handle_orders },
+    [CTL_HELLO] = { ~0u, handle_hello },
+    [CTL_PROVE] = { ~0u, handle_prove },
+    [NODE_REGISTER] = { NODE_ROLE, handle_register },
+    [NODE_ORDERS] = { NODE_ROLE, handle_orders },
     [NODE_REPORT] = { NODE_ROLE, handle_report },
-    [CLIENT_REGISTER] = { CLIENT_ROLE, handle_client_register }, [CLIENT_REQUEST] = { CLIENT_ROLE, handle_request },
-    [CLIENT_ENDED] = { CLIENT_ROLE, handle_ended }, [CLIENT_EVENTS] = { CLIENT_ROLE, handle_events },
+    [CLIENT_REGISTER] = { CLIENT_ROLE, handle_client_register },
+    [CLIENT_REQUEST] = { CLIENT_ROLE, handle_request },
+    [CLIENT_ENDED] = { CLIENT_ROLE, handle_ended },
+    [CLIENT_EVENTS] = { CLIENT_ROLE, handle_events },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods, .opened = opened, .closed = closed };
 

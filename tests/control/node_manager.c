@@ -315,14 +315,16 @@ static void test_does_not_start(void **state)
     number = order_stop(7, 60000);
     fake_until(in_state(7, CTL_SERVER_ENDED) && fake_done(number), SOON_MS);
     /* Its driver shows more than was ordered: a limit that does not hold is no limit. */
-    fake_file("broken", "#!/bin/sh\necho device multiprocessors 3\necho listening on tcp://127.0.0.1:1\nexec sleep 60\n");
+    fake_file("broken",
+              "#!/bin/sh\necho device multiprocessors 3\necho listening on tcp://127.0.0.1:1\nexec sleep 60\n");
     spec.id = 5;
     number = order_start(&spec);
     fake_until(fake_done(number) && in_state(5, CTL_SERVER_FAILED), SOON_MS);
     assert_int_equal(fake_done(number)->code, CTL_NOT_SUPPORTED);
     assert_non_null(strstr(fake_done(number)->text, "was to have 2 SMs, but its driver shows 3"));
     /* Fewer are less than was ordered, and said so. */
-    fake_file("broken", "#!/bin/sh\necho device multiprocessors 1\necho listening on tcp://127.0.0.1:1\nexec sleep 60\n");
+    fake_file("broken",
+              "#!/bin/sh\necho device multiprocessors 1\necho listening on tcp://127.0.0.1:1\nexec sleep 60\n");
     spec.id = 6;
     number = order_start(&spec);
     fake_until(fake_done(number) && in_state(6, CTL_SERVER_RUNNING), SOON_MS);
@@ -462,7 +464,8 @@ static void plant(const char *folder, const char *name, const char *target)
 
 static void plant_all(const char *folder)
 {
-    static const char *const files[] = { "keys", "memory", "output", "log", "state", "keys.new", ".keys.new", "state.new" };
+    static const char *const files[] = { "keys",  "memory",   "output",    "log",
+                                         "state", "keys.new", ".keys.new", "state.new" };
     char target[200];
     snprintf(target, sizeof target, "%s/victim", fake.folder);
     plant(folder, "programs", target);
