@@ -378,13 +378,17 @@ static bool take_tls(struct conn *conn, const uint8_t *bytes, size_t size)
         if (!take_plain(conn, plain, (size_t)got))
             return false;
     take_tls_output(conn);
-    if (got < 0 && conn->in.size > 0)
-        handle_input(conn); /* what came with the end of the connection counts: why it ends */
+    if (got == 0)
+        return true;
+    /* What came before the end is handled first: it may be the answer that says why the peer ends the connection. */
+    handle_input(conn);
+    if (conn->closing)
+        return false;
     if (got == -ECONNRESET)
         conn_doom(conn, 0, "the peer closed the connection");
-    else if (got < 0)
+    else
         conn_doom(conn, (int)got, "%s", error);
-    return true;
+    return false;
 }
 
 /* The peer's first byte: a TLS record of a handshake begins with 22; a record of ONC RPC with 0x80 or, in pieces, 0,

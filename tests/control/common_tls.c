@@ -102,14 +102,19 @@ static void down(struct link *link, bool was_up, int error, const char *why)
     snprintf(guest->why, sizeof guest->why, "%s", why);
 }
 
-static void open_guest(struct guest *guest, struct tls_context *tls, const char *tls_name)
+static void open_named(struct guest *guest, const char *name, struct tls_context *tls, const char *tls_name)
 {
     const char *uris[] = { loop_listener_uri(host.listener), NULL };
     *guest = (struct guest){ .tls = tls != NULL };
-    const struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = "ann", .secret = &host.secret, .tls = tls,
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = name, .secret = &host.secret, .tls = tls,
                                           .tls_name = tls_name, .retry_min_ms = 20, .retry_max_ms = 100, .context = guest,
                                           .up = up, .down = down };
     assert_int_equal(link_open(host.loop, &options, &guest->link, NULL), 0);
+}
+
+static void open_guest(struct guest *guest, struct tls_context *tls, const char *tls_name)
+{
+    open_named(guest, "ann", tls, tls_name);
 }
 
 static void answered(void *context, int error, const char *why, void *result)
@@ -223,10 +228,37 @@ static void test_both(void **state)
     tls_context_release(thief);
 }
 
+/* The reason of a refusal and the end of the connection often come in one piece: the reason counts. */
+static void test_refused(void **state)
+{
+    struct tls_context *server, *admin;
+    struct guest unwanted, wrong;
+    char error[CONTROL_ERROR_SIZE];
+    (void)state;
+    if (load("ca", "cluster", &server, error) || load("ca", "admin", &admin, error))
+        fail_msg("%s", error);
+    host_start("tcp://127.0.0.1:0", server);
+    open_named(&unwanted, "unwanted", admin, NULL);     /* by the answer to CTL_HELLO */
+    host_run_until(&unwanted.downs, 1, 5000);
+    assert_non_null(strstr(unwanted.why, "unwanted is not wanted"));
+    assert_int_equal(unwanted.error, -EACCES);
+    link_close(unwanted.link);
+    memcpy(host.secret.bytes, "wrongfish", host.secret.size);
+    open_guest(&wrong, admin, NULL);                    /* by the answer to CTL_AUTH */
+    memcpy(host.secret.bytes, "swordfish", host.secret.size);
+    host_run_until(&wrong.downs, 1, 5000);
+    assert_non_null(strstr(wrong.why, "with this secret"));
+    assert_int_equal(wrong.error, -EACCES);
+    link_close(wrong.link);
+    host_stop();
+    tls_context_release(server);
+    tls_context_release(admin);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_connections),
-                                        cmocka_unit_test(test_both) };
+                                        cmocka_unit_test(test_both), cmocka_unit_test(test_refused) };
     if (system("openssl version >/dev/null 2>&1") != 0)
         return 77;
     cmocka_set_message_output(CM_OUTPUT_TAP);
