@@ -54,7 +54,7 @@ struct sgd_context {
     struct sgd_stream *legacy;           /* the NULL stream */
     struct sgd_stream *streams;          /* all of this context, legacy included */
     struct sgd_stream *per_thread;       /* of them, those of threads */
-    struct sgd_stream *fresh; /* blocking ones that were given work since the legacy stream's last operation */
+    struct sgd_stream *fresh;            /* blocking ones that got work since the legacy stream's last operation */
     unsigned busy;                       /* blocking ones with something queued, legacy included */
     struct sgd_module *modules;
     struct sgd_event *events;
@@ -63,7 +63,8 @@ struct sgd_context {
 };
 struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: invalid */
 CUresult sgd_context_new(struct sgd_device *, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **);
-CUresult sgd_context_activate(struct sgd_context *);
+CUresult sgd_context_activate(struct sgd_context *);     /* one that is active already stays so */
+
 /* A thread that lets the mutex go and needs the context afterwards holds it meanwhile. A thread that ends the context
    waits until nobody holds it. The context may be inactive (ending) when the holder has the mutex again. */
 static inline void sgd_context_hold(struct sgd_context *c)
@@ -77,11 +78,12 @@ static inline void sgd_context_release(struct sgd_context *c)
     if (!--c->holders && c->ending)
         sgd_progress();
 }
+
 /* Writes what the context's kernels have printed (native does so at synchronising calls), and releases the context,
    which the caller held. Lets the mutex go meanwhile. */
 void sgd_context_flush(struct sgd_context *);
-void sgd_context_deactivate(
-    struct sgd_context *); /* waits for its work and its holders, then destroys all that hangs from it */
+/* Waits for its work and its holders, then destroys all that hangs from it. Lets the mutex go meanwhile. */
+void sgd_context_deactivate(struct sgd_context *);
 CUresult sgd_context_apply_limits(struct sgd_context *);
 
 #endif
