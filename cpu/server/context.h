@@ -1,11 +1,12 @@
 /*
- * context.h: a device is hardware; a context is what a program has made on it: streams, modules, memory, staging memory.
+ * context.h: a device is hardware; a context is what a program has made on it: streams, modules, memory, staging
+ * memory.
  *
  * The client names contexts by ids of its own (cpu_rpc_prot.x, "Contexts"): the primary context of a device, which the
  * session retains once, and created ones. Several contexts of one device know nothing of each other.
  *
- * A context is in the session's table from its first moment to its end. Its structure lives on while streams or recordings
- * of events refer to it; then `ended` is set, and the driver has destroyed what was in it.
+ * A context is in the session's table from its first moment to its end. Its structure lives on while streams or
+ * recordings of events refer to it; then `ended` is set, and the driver has destroyed what was in it.
  */
 #ifndef FLYT_SERVER_CONTEXT_H
 #define FLYT_SERVER_CONTEXT_H
@@ -45,11 +46,13 @@ struct context {
     struct list streams;                  /* all that are not destroyed; the legacy one among them */
     struct list busy[2];                  /* those that may have work: non-blocking, blocking; see stream_busy() */
     struct list holding;                  /* those with staging memory that no marker stands behind */
-    struct tree heads;                    /* blocking streams with deferred calls, by order of the first; not the legacy one */
+    /* blocking streams with deferred calls, by order of the first; not the legacy one */
+    struct tree heads;
     CUevent *spare_events;                /* completion.lock */
     unsigned spare_count, spare_room;
     struct staging staging;
-    uint32_t *gates;                      /* host-mapped words, one per stream that has host functions; NULL: none yet */
+    /* host-mapped words, one per stream that has host functions; NULL: none yet */
+    uint32_t *gates;
     CUdeviceptr gates_address;
     uint32_t gates_used;
     pthread_mutex_t gates_lock;           /* a leaf */
@@ -74,7 +77,8 @@ CUresult context_use(struct session *, struct context *);
 void context_use_none(struct session *);                          /* none is current in the calling thread */
 /* Under session.lock. */
 struct context *context_find(struct session *, uint32_t id);      /* NULL: the client has none of that name */
-struct context *context_other(struct session *, const struct context *but);      /* any other one; NULL: there is none */
+/* any other one; NULL: there is none */
+struct context *context_other(struct session *, const struct context *but);
 
 void context_hold(struct context *);                              /* references.c */
 void context_drop(struct context *);

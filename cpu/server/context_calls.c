@@ -1,8 +1,8 @@
 /*
  * context_calls.c: the calls by which contexts begin and end, and their end with the session.
  *
- * Before the driver destroys a context everything that the session has in it is given back, so that we hold no handle of
- * something that is gone.
+ * Before the driver destroys a context everything that the session has in it is given back, so that we hold no handle
+ * of something that is gone.
  */
 #include "cpu/server/session.h"
 
@@ -56,11 +56,12 @@ static CUresult context_begin(struct session *session, uint32_t id, struct devic
 void serve_context_create(struct session *session, struct call *call)
 {
     const context_create_args *args = &call->args.context_create;
+    struct device *device = device_find(session, args->device);
     CUresult r = context_check(session, args->context, args->device);
     if (r == CUDA_SUCCESS)
         r = context_flags_check(args->flags);
     if (r == CUDA_SUCCESS)
-        r = context_begin(session, args->context, device_find(session, args->device), false, args->flags & FLAGS_DRIVER);
+        r = context_begin(session, args->context, device, false, args->flags & FLAGS_DRIVER);
     session_reply_plain(session, call->xid, r, false);
 }
 
@@ -118,7 +119,9 @@ static CUresult context_end(struct session *session, struct context *context, bo
 static void serve_end(struct session *session, struct call *call, bool primary, bool reset)
 {
     struct context *context = context_find(session, call->args.context.context);
-    CUresult r = context && context->primary == primary ? context_end(session, context, reset) : CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = CUDA_ERROR_INVALID_CONTEXT;
+    if (context && context->primary == primary)
+        r = context_end(session, context, reset);
     session_reply_plain(session, call->xid, r, false);
 }
 
@@ -134,7 +137,8 @@ static bool context_settles(struct session *session, struct context *context)
     uint64_t until = clock_now() + CONTEXT_CLOSE_NS;
     for (struct list *link = list_first(&context->streams); link; link = list_next(&context->streams, link)) {
         const struct stream *stream = LIST_OBJECT(link, struct stream, of_context);
-        while (context_use(session, context) == CUDA_SUCCESS && session->gpu->StreamQuery(stream->handle) == CUDA_ERROR_NOT_READY) {
+        while (context_use(session, context) == CUDA_SUCCESS &&
+               session->gpu->StreamQuery(stream->handle) == CUDA_ERROR_NOT_READY) {
             if (clock_now() > until)
                 return false;
             usleep(1000);

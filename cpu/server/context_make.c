@@ -1,4 +1,5 @@
-/* context_make.c: contexts are made, and given back to the driver. What is in them is others' affair (context_calls.c). */
+/* context_make.c: contexts are made, and given back to the driver. What is in them is others' affair
+   (context_calls.c). */
 #include "cpu/server/session.h"
 
 #include <stdlib.h>
@@ -40,7 +41,8 @@ static void context_forget(struct session *session, struct context *context)
     context_drop(context);
 }
 
-/* The driver's context. A created one becomes current in this thread; what was current before is so again afterwards. */
+/* The driver's context. A created one becomes current in this thread; what was current before is so again
+   afterwards. */
 static CUresult driver_context_make(struct session *session, struct context *context, unsigned flags)
 {
     const struct gpu *gpu = session->gpu;
@@ -60,7 +62,8 @@ static CUresult driver_context_unmake(struct session *session, struct context *c
     return context->primary ? gpu->DevicePrimaryCtxRelease(context->device->handle) : gpu->CtxDestroy(context->handle);
 }
 
-CUresult context_make(struct session *session, uint32_t id, struct device *device, bool primary, unsigned flags, struct context **out)
+CUresult context_make(struct session *session, uint32_t id, struct device *device, bool primary, unsigned flags,
+                      struct context **out)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct context *context = context_new(session, id, device, primary);

@@ -1,4 +1,5 @@
-/* events_call.c: the EVENTS call itself: the client says which host functions have ended, and asks for news (events.c). */
+/* events_call.c: the EVENTS call itself: the client says which host functions have ended, and asks for news
+   (events.c). */
 #include "cpu/server/session.h"
 
 #include <string.h>

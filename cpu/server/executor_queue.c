@@ -2,8 +2,8 @@
  * executor_queue.c: the queue between reader and executor. The thread that serves it is in executor.c.
  *
  * The queue is bounded in calls and bytes: when it is full the reader stops reading, TCP fills up, the client
- * waits, and hears from the pulse that the server lives. The bounds grow eightfold while a host function is outstanding,
- * since its end travels behind what the client has sent.
+ * waits, and hears from the pulse that the server lives. The bounds grow eightfold while a host function is
+ * outstanding, since its end travels behind what the client has sent.
  */
 #include "cpu/server/session.h"
 

@@ -1,7 +1,7 @@
 /*
- * gates.c: words of host-mapped memory, one for each stream of a context that has host functions: the stream waits on its gate
- * until the client has ended the function (host_function.c). A gate that passes to another stream keeps its value and counts
- * on: the device may not have looked at it for the last time.
+ * gates.c: words of host-mapped memory, one for each stream of a context that has host functions: the stream waits on
+ * its gate until the client has ended the function (host_function.c). A gate that passes to another stream keeps its
+ * value and counts on: the device may not have looked at it for the last time.
  */
 #include "cpu/server/session.h"
 

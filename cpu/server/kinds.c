@@ -20,7 +20,8 @@ const struct kind_row kinds[KINDS] = {
     [KIND_LOADER_JOB]    = { "loader-job", .moves = MOVE_NOTHING, .drop = loader_drain },
     [KIND_HOST_FUNCTION] = { "host-function", SESSION_MAX_OBJECTS, MOVE_REBUILT, .release = host_functions_release_all,
                              .stop = host_functions_stop },
-    [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all, .stop = streams_free },
+    [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all,
+                             .stop = streams_free },
     /* Times of recordings that have been made are values: a move has to carry them over. */
     [KIND_EVENT]         = { "event", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = events_drop_all },
     /* The driver chooses the addresses of variables. */
@@ -29,7 +30,8 @@ const struct kind_row kinds[KINDS] = {
     [KIND_IMAGE]         = { "image", .moves = MOVE_REBUILT, .stop = images_free, .count = images_count },
     [KIND_MARKER]        = { "marker", .moves = MOVE_NOTHING, .drop = completion_events_free },
     [KIND_GATE]          = { "gate", .moves = MOVE_NOTHING, .begin = gates_prepare, .drop = gates_free },
-    [KIND_LANE_MEMORY]   = { "lane-memory", .moves = MOVE_NOTHING, .begin = lanes_context_here, .drop = lanes_context_gone },
+    [KIND_LANE_MEMORY]   = { "lane-memory", .moves = MOVE_NOTHING, .begin = lanes_context_here,
+                             .drop = lanes_context_gone },
     [KIND_STAGING]       = { "staging-memory", .moves = MOVE_NOTHING, .begin = staging_prepare, .drop = staging_stop },
     [KIND_MAPPING]       = { "mapping", .moves = MOVE_REBUILT, .drop = memory_drop_all, .stop = memory_stop,
                              .count = mappings_count },

@@ -1,7 +1,8 @@
 /*
- * kinds.h: what a session has. Each kind of object, and each part of a context, is a row of one table (kinds.c): how it comes
- * and goes with its context, what is left to free with the session, how many there are, and what happens to it when the
- * session moves to another GPU. A new kind is a new row; the loops that make contexts and end them stay as they are.
+ * kinds.h: what a session has. Each kind of object, and each part of a context, is a row of one table (kinds.c): how
+ * it comes and goes with its context, what is left to free with the session, how many there are, and what happens to
+ * it when the session moves to another GPU. A new kind is a new row; the loops that make contexts and end them stay as
+ * they are.
  */
 #ifndef FLYT_SERVER_KINDS_H
 #define FLYT_SERVER_KINDS_H
@@ -13,16 +14,16 @@ struct session;
 
 /* In the order in which a context gives them back: each needs only what stands below it. */
 enum kind {
-    KIND_LOADER_JOB, KIND_HOST_FUNCTION, KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION, KIND_IMAGE, KIND_MARKER, KIND_GATE,
-    KIND_LANE_MEMORY, KIND_STAGING, KIND_MAPPING, KIND_HOST_MEMORY, KIND_CONTEXT,
+    KIND_LOADER_JOB, KIND_HOST_FUNCTION, KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION, KIND_IMAGE, KIND_MARKER,
+    KIND_GATE, KIND_LANE_MEMORY, KIND_STAGING, KIND_MAPPING, KIND_HOST_MEMORY, KIND_CONTEXT,
     KINDS
 };
 
 /* What a move of the session to another GPU does with an object. */
 enum movement {
     MOVE_NOTHING,                         /* the target makes its own */
-    MOVE_REBUILT,                         /* made again from what the session knows: names and addresses are the client's */
-    MOVE_PROVED,                          /* made again; the program has seen values of the driver, so they must turn out equal */
+    MOVE_REBUILT,                         /* made again: its name or address is the client's */
+    MOVE_PROVED,                          /* made again; values of the driver that the program has must be equal */
     MOVE_CHECKPOINT,                      /* only by the driver's own checkpoint of a process */
     MOVE_REFUSED,                         /* while there is any, the session does not move */
 };
@@ -31,8 +32,8 @@ struct kind_row {
     const char *name;
     uint32_t ids;                         /* the client names them by ids below this, in session->ids; 0: it does not */
     enum movement moves;
-    /* All of these may be NULL, and are called under session.lock. A context has been made, with nothing in it. What fails is
-       tried again at the first use. */
+    /* All of these may be NULL, and are called under session.lock. A context has been made, with nothing in it.
+       What fails is tried again at the first use. */
     void (*begin)(struct session *, struct context *);
     /* A context is to end: whatever waits for the client waits no longer, so that the context comes to rest. */
     void (*release)(struct session *, struct context *);

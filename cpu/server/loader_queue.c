@@ -1,6 +1,6 @@
 /*
- * loader_queue.c: what waits for the loader (loader.c), and the references that keep modules and functions: a module that
- * nobody refers to any more is put there, to be unloaded. Everything under session.lock.
+ * loader_queue.c: what waits for the loader (loader.c), and the references that keep modules and functions: a module
+ * that nobody refers to any more is put there, to be unloaded. Everything under session.lock.
  */
 #include "cpu/server/code.h"
 
@@ -28,7 +28,8 @@ static int loader_push(struct session *session, struct job job)
 void loader_load(struct session *session, struct call *call, struct module *module)
 {
     struct call *kept = call_keep(call);
-    if (kept && loader_push(session, (struct job){ .kind = JOB_LOAD, .context = module->context, .call = kept, .module = module }) == 0)
+    struct job job = { .kind = JOB_LOAD, .context = module->context, .call = kept, .module = module };
+    if (kept && loader_push(session, job) == 0)
         return;
     call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
     if (kept)
@@ -40,8 +41,8 @@ void loader_get(struct session *session, struct call *call, struct function *fun
 {
     struct module *module = function->module;
     struct call *kept = call_keep(call);
-    if (kept && loader_push(session, (struct job){ .kind = JOB_GET, .context = module->context, .call = kept, .module = module,
-                                                   .function = function }) == 0)
+    struct job job = { .kind = JOB_GET, .context = module->context, .call = kept, .module = module, .function = function };
+    if (kept && loader_push(session, job) == 0)
         return;
     call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
     if (kept)
@@ -64,7 +65,8 @@ bool loader_serve(struct session *session, struct call *call, void (*serve)(stru
 void loader_unload(struct session *session, struct module *module)
 {
     if (loader_push(session, (struct job){ .kind = JOB_UNLOAD, .context = module->context, .module = module }) != 0)
-        log_warning("event=module-not-unloaded session=%llu why=\"no memory\": it stays", (unsigned long long)session->id);
+        log_warning("event=module-not-unloaded session=%llu why=\"no memory\": it stays",
+                    (unsigned long long)session->id);
 }
 
 void loader_drain(struct session *session, struct context *context)

@@ -1,6 +1,6 @@
 /*
- * references.c: how long contexts, streams and recordings of events live: as long as somebody refers to them, in any thread.
- * The last reference frees the structure only; the object itself was ended before, under session.lock.
+ * references.c: how long contexts, streams and recordings of events live: as long as somebody refers to them, in any
+ * thread. The last reference frees the structure only; the object itself was ended before, under session.lock.
  */
 #include "cpu/server/session.h"
 

@@ -1,0 +1,63 @@
+/*
+ * memory.h: the window of device addresses and what is mapped in it (memory.c), and host memory that client and device
+ * share (host_memory.c). Everything under session.lock.
+ */
+#ifndef FLYT_SERVER_MEMORY_H
+#define FLYT_SERVER_MEMORY_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct context;
+struct module;
+struct session;
+
+struct mapping { uint64_t address, size; struct context *context; CUmemGenericAllocationHandle handle; };
+struct window {
+    uint64_t base, size, granularity;
+    struct mapping **at;                  /* by granule; size/granularity entries */
+    uint64_t pieces;
+    unsigned attempt;
+};
+struct symbol_range { uint64_t address, size; struct module *module; };
+
+int  memory_window_reserve(struct session *, char *error);
+void memory_stop(struct session *);
+void memory_drop_all(struct session *, struct context *);         /* of the context */
+/* May the client name [address, address + size)? Mapped window, added host memory, or a variable of one of its
+   modules. */
+bool memory_known(struct session *, uint64_t address, uint64_t size);
+/* Whose memory lies there; NULL: nobody's, or not the window's. */
+const struct context *memory_context(struct session *, uint64_t address);
+int  memory_symbol_add(struct session *, uint64_t address, uint64_t size, struct module *);
+void memory_symbols_drop(struct session *, struct module *);
+
+/* ---- host memory that client and device share (host_memory.c) ---- */
+
+/* What one HOST_ADD gave. */
+struct host_range {
+    uint64_t address, size;
+    struct context *context;              /* through which it is registered; NULL: not now */
+    struct host_range *next;
+};
+
+struct host_memory {
+    uint64_t base, size;                  /* the host window; size 0: none */
+    struct host_range **at;               /* by granule */
+    struct host_range *ranges;
+    size_t wanted;                        /* in one process: so much */
+    bool ever_used;
+};
+
+size_t host_memory_default(void);         /* half of the machine's memory */
+void host_memory_open(struct session *, uint64_t at);             /* none: host.size stays 0 */
+void host_memory_close(struct session *);
+void host_memory_stop(struct session *);
+bool host_memory_here(const struct session *, uint64_t address);  /* in the host window */
+bool host_memory_known(const struct session *, uint64_t address, uint64_t size);
+void host_memory_context_here(struct session *, struct context *); /* it has been made */
+void host_memory_context_gone(struct session *, struct context *); /* it is about to go, and it is idle */
+
+#endif
