@@ -78,7 +78,9 @@ static atomic_uint_fast64_t serials;
 
 uint64_t progress_next_serial(void)
 {
-    return atomic_fetch_add(&serials, 1) + 1;
+    uint64_t serial = atomic_load_explicit(&serials, memory_order_relaxed) + 1;
+    atomic_store_explicit(&serials, serial, memory_order_release);
+    return serial;
 }
 
 uint64_t stream_serial(void)

@@ -20,19 +20,25 @@ struct numbering {
     struct submitted     *told;               /* NULL: nobody else wants to know */
 };
 
-/* Serials say which call of which stream comes before which, so they are given out in the order in which calls travel:
-   under the lock of the connection. If two streams took theirs before it, the later one could travel first: a host
-   function of a blocking stream would wait for a copy of the legacy stream that waits for the host function on the
-   device. */
+/* Under the lock of the connection, so what is the session's or the context's is only stored, too.
+   Serials say which call of which stream comes before which, so they are given out in the order in which calls travel.
+   If two streams took theirs before it, the later one could travel first: a host function of a blocking stream would
+   wait for a copy of the legacy stream that waits for the host function on the device.
+   `sent` of stream and context grow here: a thread that reads them, and then synchronises, submits its call behind this
+   one. The stream's first: a thread that knows the context's number finds the stream's. */
 static void placed(struct rpc_place *place)
 {
     struct numbering *n = (struct numbering *)place;
     struct stream *s = n->stream;
+    core_context *c = s->context;
     if (stream_is_blocking(s) && !stream_is_legacy(s))
-        n->point.legacy_before = atomic_load_explicit(&s->context->legacy.serial, memory_order_acquire);
+        n->point.legacy_before = atomic_load_explicit(&c->legacy.serial, memory_order_acquire);
     n->point.serial = progress_next_serial();
     atomic_store_explicit(&s->legacy_before, n->point.legacy_before, memory_order_release);
     atomic_store_explicit(&s->serial, n->point.serial, memory_order_release);
+    s->counted = atomic_load_explicit(&c->sent, memory_order_relaxed) + 1;
+    atomic_store_explicit(&s->sent, n->point.number, memory_order_release);
+    atomic_store_explicit(&c->sent, s->counted, memory_order_release);
     if (!n->told)
         return;
     atomic_store(&n->told->legacy_before, n->point.legacy_before);
@@ -40,9 +46,8 @@ static void placed(struct rpc_place *place)
     atomic_store(&n->told->number, n->point.number);
 }
 
-/* `sent` and the context's count grow only after the call was submitted: who reads them, and then synchronises, must
-   not take for finished what is still on its way to the connection. Under the stream's lock, so what is the stream's
-   is only stored, and released: who learns of the call in any way finds its numbers. */
+/* Under the stream's lock, so what is the stream's is only stored, and released: who learns of the call in any way finds
+   its numbers. */
 static void number_begin(struct numbering *n, struct stream *s, enum stream_weight weight, size_t bytes)
 {
     FLYT_ASSERT_HELD(&s->lock);
@@ -56,12 +61,6 @@ static void number_begin(struct numbering *n, struct stream *s, enum stream_weig
                           memory_order_relaxed);
     if (!s->listed)
         rest_disturb(s);
-}
-
-static void number_end(struct stream *s, uint64_t number)
-{
-    atomic_store_explicit(&s->sent, number, memory_order_release);
-    s->counted = atomic_fetch_add(&s->context->sent, 1) + 1;
 }
 
 /* ---- sending ---- */
@@ -96,7 +95,6 @@ int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *ar
     pthread_mutex_lock(&s->lock);
     number_begin(&mine, s, weight, bytes_inside(procedure, encode, args));
     int code = wire_send_placed(procedure, encode, args, &mine.place);
-    number_end(s, mine.point.number);
     pthread_mutex_unlock(&s->lock);
     if (point)
         *point = mine.point;
@@ -113,7 +111,6 @@ int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, siz
     pthread_mutex_lock(&s->lock);
     number_begin(&mine, s, STREAM_WEIGHTY, size);
     int code = wire_send_ready(procedure, record, size, &mine.place);
-    number_end(s, mine.point.number);
     pthread_mutex_unlock(&s->lock);
     return code;
 }
@@ -130,7 +127,6 @@ void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(str
         wire_submit_detached(call, arrived);
     else
         wire_submit(call);
-    number_end(s, mine.point.number);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -201,7 +201,7 @@ static int stream_destroy(uint64_t token)
         return CORE_INVALID_HANDLE;
     core_context *c = s->context;
     if (!stream_alone_idle(s))
-        raise_to(&c->orphaned, atomic_fetch_add(&c->sent, 1) + 1);
+        raise_to(&c->orphaned, atomic_load(&c->sent));
     stream_args args = { .stream = s->wire };
     int code = wire_send(FLYT_STREAM_DESTROY, (xdrproc_t)xdr_stream_args, &args);
     stream_retire(s);

@@ -59,7 +59,7 @@ struct stream {
     core_context *context;
     unsigned flags;
     int      priority;
-    atomic_uint_fast64_t counted;     /* the context's `sent` behind the last call */
+    uint64_t counted;                 /* the context's `sent` with the last call; under lock */
     /* The lists of its context that it is in (rest.c, returned.c). listed is changed under both locks: the stream's
        and the lists'. */
     bool        listed;
@@ -125,7 +125,7 @@ void stream_finished(struct stream *, uint64_t number);     /* so says the answe
 bool stream_is_published(const struct stream *);
 uint64_t stream_done(struct stream *);                      /* everything up to it has ended: heard in heads, or published */
 uint64_t stream_serial(void);                               /* of the last call of any stream */
-uint64_t progress_next_serial(void);
+uint64_t progress_next_serial(void);                        /* under the lock of the connection: see send.c */
 /* Behind everything that it has been given. */
 static inline struct point stream_point(const struct stream *s)
 {
