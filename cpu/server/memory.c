@@ -334,7 +334,7 @@ void memory_drop_all(struct session *session, struct context *context)
 {
     struct window *window = &session->window;
     uint64_t granules = window->at ? window->size / window->granularity : 0;
-    for (uint64_t i = 0; i < granules; i++)
+    for (uint64_t i = 0; context->mapped && i < granules; i++)
         if (window->at[i] && window->at[i]->context == context)
             pieces_end(session, context, window->at[i]->address, window->at[i]->size);
 }
