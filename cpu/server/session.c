@@ -274,12 +274,13 @@ static void reader_turns(struct session *session)
     atomic_store_explicit(turns, atomic_load_explicit(turns, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-/* Says in the log what the session has at its end, unless somebody is in the driver with the session's lock. */
+/* Says in the log what the session has at its end, unless a thread stays in the driver with the session's lock. */
 static void session_log_objects(struct session *session)
 {
     char text[512] = "";
     size_t used = 0;
-    if (!log_enabled(LOG_LEVEL_DEBUG) || pthread_mutex_trylock(&session->lock) != 0)
+    struct timespec until = clock_timespec(clock_now() + CLOCK_NS_PER_SECOND);
+    if (!log_enabled(LOG_LEVEL_DEBUG) || pthread_mutex_clocklock(&session->lock, CLOCK_MONOTONIC, &until) != 0)
         return;
     for (int kind = 0; kind < KINDS && used < sizeof text; kind++) {
         const struct kind_row *row = &kinds[kind];
