@@ -3,7 +3,6 @@ import glob
 import json
 import os
 import re
-import secrets
 import shutil
 import sqlite3
 import subprocess
@@ -64,7 +63,7 @@ ipc = {{ frontend-socket = "{self.dir}/run/cluster.sock"; }};
 virt-server-auto-deallocate = {{ enabled = true; grace-period = {GRACE}; }};
 placement = {{ ungrouped-programs = 4; }};
 silence = {{ suspect = {SUSPECT}; lost = {LOST}; client-lost = 20.0; start = 30.0; }};
-security = {{ node-secret = "file:{self.dir}/etc/node.secret"; ticket-key = "{self.dir}/state/ticket.key";
+security = {{ ticket-key = "{self.dir}/state/ticket.key";
              tls = "{"on" if self.tls else "off"}"; tls-folder = "{self.dir}/etc/tls"; }};
 ''')
 
@@ -72,7 +71,7 @@ security = {{ node-secret = "file:{self.dir}/etc/node.secret"; ticket-key = "{se
         address = self.machines[name].address
         self.write(f"{name}.conf", f'''
 resource-manager = {{ address = "{self.machines["cluster"].address}"; port = 12401; }};
-node = {{ name = "{name}"; secret = "file:{self.dir}/etc/node.secret"; addresses = ["{address}"]; gpu = "software";
+node = {{ name = "{name}"; secret = "file:{self.dir}/etc/{name}.secret"; addresses = ["{address}"]; gpu = "software";
          state-directory = "{self.dir}/state/{name}"; }};
 virt-server = {{ program-path = "{self.bin}/cricket-rpc-server"; listen-address = "{address}"; }};
 {self.tls_lines(name)}''')
@@ -93,7 +92,6 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         return self.daemons[name]
 
     def start(self):
-        self.write("node.secret", secrets.token_hex(32), 0o600)
         if self.tls:
             self.make_certificates()
         if self.database == "mongo":
@@ -103,6 +101,7 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         until(lambda: self.try_status(), "the cluster manager answers", 30)
         for name in NODES:
             self.write_node(name)
+            self.ctl("node", "add", name, "--secret-file", f"{self.dir}/etc/{name}.secret")
             self.daemon(name, name, f"{self.bin}/flyt-node-manager", "--config", f"{self.dir}/etc/{name}.conf",
                         FLYT_SOFTGPU_SMS=str(SMS), FLYT_SOFTGPU_MEMORY=str(MEMORY), FLYT_SOFTGPU_THREADS="1")
         # vm1 has one server, a whole GPU; vm2 has one for each program, half a GPU, and up to four of them.

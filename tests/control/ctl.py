@@ -338,8 +338,8 @@ def a_small_authority():
     ctl("ca", "issue", ca, "node", "gpu-1", "--out", path("tls"))
     ctl("ca", "issue", ca, "admin", "ann", "--out", path("tls"), expect=6)
     ctl("ca", "issue", ca, "admin", "ann", "--out", path("tls"), "--force")
-    for wrong in (["boss", "ann"], ["admin", "a" * 70], ["admin", "ca"], ["admin", "../x"], ["node", "n", "--host", "a b"], ["node", "n", "--host", "x,IP:1.1.1.1"],
-                  ["node", "n", "--days", "0"]):
+    for wrong in (["boss", "ann"], ["admin", "a" * 70], ["admin", "ca"], ["admin", "../x"], ["server", "n", "--host", "a b"],
+                  ["server", "n", "--host", "x,IP:1.1.1.1"], ["node", "n", "--host", "gpu-1"], ["node", "n", "--days", "0"]):
         ctl("ca", "issue", ca, *wrong, expect=2)
     rows = ctl("ca", "show", path("tls/cluster.crt"), path("tls/ann.crt"), "--json")
     need([row["name"] for row in rows] == ["cluster:main", "admin:ann"] and all(row["valid"] and row["issuer"] == "ca:flyt" for row in rows), rows)

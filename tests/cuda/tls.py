@@ -124,7 +124,7 @@ def ctl(*arguments):
     need(done.returncode == 0, done.stdout + done.stderr)
 
 
-def issue(name, *options, ca="ca", role="node", out="node"):
+def issue(name, *options, ca="ca", role="server", out="server"):
     ctl("ca", "issue", path(ca), role, name, "--out", path(out), *options)
     return path(f"{out}/{name}.crt"), path(f"{out}/{name}.key")
 
@@ -155,13 +155,13 @@ def certificates_of_an_authority():
     with Server(*shows(issue("gpu1", "--host", "127.0.0.1"))) as server:
         need("?" not in server.uri, server.uri)
         passes(flyt(server.uri, FLYT_TLS_CA=path("ca/ca.crt")))
-        passes(flyt(f"tls://localhost:{server.port}?name=node:gpu1", FLYT_TLS_CA=path("ca/ca.crt")))
-        fails(flyt(f"tls://localhost:{server.port}", FLYT_TLS_CA=path("ca/ca.crt")), "is for node:gpu1, not for localhost", "--host")
+        passes(flyt(f"tls://localhost:{server.port}?name=server:gpu1", FLYT_TLS_CA=path("ca/ca.crt")))
+        fails(flyt(f"tls://localhost:{server.port}", FLYT_TLS_CA=path("ca/ca.crt")), "is for server:gpu1, not for localhost", "--host")
         fails(flyt(server.uri, FLYT_TLS_CA=path("other/ca.crt")), "not made by the authority in FLYT_TLS_CA")
         fails(flyt(server.uri, FLYT_TLS_CA=path("none.crt")), "none.crt")
         server.wait_for("does not trust this server's certificate")
     with Server(*shows(issue("gpu1", ca="other", out="stranger"))) as server:
-        fails(flyt(server.uri + "?name=node:gpu1", FLYT_TLS_CA=path("ca/ca.crt")), "not made by the authority in FLYT_TLS_CA")
+        fails(flyt(server.uri + "?name=server:gpu1", FLYT_TLS_CA=path("ca/ca.crt")), "not made by the authority in FLYT_TLS_CA")
 
 
 @case
