@@ -92,7 +92,8 @@ void program_tell(struct program *program, ctl_code code, const char *text, unsi
     set_answer(program, &answer);
 }
 
-/* With certificates a program's data do not travel in the clear either: such addresses are left out. false: none is left. */
+/* With certificates a program's data do not travel in the clear either: such addresses are left out. false: none is
+   left. */
 static bool keep_safe_addresses(const struct manager *manager, const ctl_grant *given, ctl_grant *grant,
                                 ctl_uri uris[CTL_MAX_ADDRESSES])
 {

@@ -136,6 +136,8 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
 static ctl_code check_shared(const struct session *session, const struct node *node, char *text)
 {
     const char *machine = conn_peer_machine(session->conn);
+    if (node->row.has_stored)                   /* it was given one since HELLO */
+        return explain(text, CTL_DENIED, "node %s has a secret of its own now", node->row.name);
     if (node->session)
         return explain(text, CTL_BUSY,
                        "node %s is connected (from %s), and the secret that all nodes share does not show that this"

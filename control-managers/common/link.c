@@ -120,7 +120,8 @@ bool link_error_lasts(int error)
            error == -EPROTOTYPE;
 }
 
-/* Without TLS only the listener's own proof shows that it is no impostor. A peer on a unix socket is known by its path. */
+/* Without TLS only the listener's own proof shows that it is no impostor. A peer on a unix socket is known by its
+   path. */
 static bool listener_must_prove(const struct link *link)
 {
     return link->options.secret && *conn_peer_host(link->conn) && !conn_encrypted(link->conn);

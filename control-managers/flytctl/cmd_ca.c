@@ -2,8 +2,8 @@
  * cmd_ca.c: a small certificate authority, so that it is easy to be secure: one folder with ca.key, which stays where it
  * is, and ca.crt, which everybody gets; a key and a certificate for each machine, whose common name is ROLE:NAME (tls.h).
  *
- * Keys are ECDSA on P-256. A certificate's extended key usage follows from its role: those of the cluster manager and of GPU
- * servers serve connections, those of nodes, VMs and administrators call. No other side accepts them the other way round.
+ * Keys are ECDSA on P-256. A certificate's extended key usage follows from its role: those of the cluster manager and of
+ * GPU servers serve connections, those of nodes, VMs and administrators call. No side accepts them the other way round.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -51,7 +51,7 @@ const struct command commands[] = {
     { "node", "drain", "NAME...", 1, -1, "node", "Places nothing new on a node; what runs goes on", NULL,
       command_node_drain },
     { "node", "undrain", "NAME...", 1, -1, "node", "Uses a drained node again", NULL, command_node_undrain },
-    { "node", "remove", "NAME...", 1, -1, "node", "Forgets a node; one that is running comes back by itself",
+    { "node", "remove", "NAME...", 1, -1, "node", "Forgets a node and its secret; one with a certificate or the shared secret comes back by itself",
       force_options, command_node_remove },
 
     { "server", "list", "", 0, 0, "", "Lists GPU servers", filter_options, command_server_list },

@@ -1,9 +1,9 @@
 /*
- * own.c: what a GPU server can write: the folder STATE/servers/<id>/own, where its socket lies, the account of its tenant's
- * memory, and who of its workers serves whom. The server runs tenants' code and may have been taken over, and the node manager
- * has more rights than it. So nothing in there is opened by a path that the server could have changed: folders are entered
- * one by one, and links are not followed. What the node manager keeps for itself (state, output, log) lies beside this
- * folder, where the server cannot see it.
+ * own.c: what a GPU server can write: the folder STATE/servers/<id>/own, with its socket, the account of its tenant's
+ * memory, and who of its workers serves whom. The server runs tenants' code and may have been taken over, and the node
+ * manager has more rights than it. So nothing in there is opened by a path that the server could have changed: folders
+ * are entered one by one, and links are not followed. What the node manager keeps for itself (state, output, log) lies
+ * beside this folder, where the server cannot see it.
  *
  * A server that an earlier version has started has all of it in one folder until it ends.
  */
@@ -136,7 +136,8 @@ static void remove_entries(int folder, unsigned depth)
         closedir(dir);
 }
 
-/* `state` goes last: if the node manager is killed in the middle, the next one finds a server that has ended, and goes on here. */
+/* `state` goes last: if the node manager is killed in the middle, the next one finds a server that has ended, and goes
+   on here. */
 void own_remove_all(const struct server *server)
 {
     char path[NODE_PATH_SIZE];

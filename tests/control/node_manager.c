@@ -1,6 +1,6 @@
 /*
  * flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs.
- * shows: attacks: a GPU server that was taken over puts links to files of others into its folder: the node manager reads, writes and removes none of them
+ * shows: attacks: links to files of others in the folder of a GPU server: the node manager touches none of them
  * shows: node manager: GPU servers in a sandbox, started again when they crash, killed when they do not stop, taken over after its own kill -9; refusals say why
  */
 #include "tests/control/node_fake.h"

@@ -156,12 +156,14 @@ def certificates_of_an_authority():
         need("?" not in server.uri, server.uri)
         passes(flyt(server.uri, FLYT_TLS_CA=path("ca/ca.crt")))
         passes(flyt(f"tls://localhost:{server.port}?name=server:gpu1", FLYT_TLS_CA=path("ca/ca.crt")))
-        fails(flyt(f"tls://localhost:{server.port}", FLYT_TLS_CA=path("ca/ca.crt")), "is for server:gpu1, not for localhost", "--host")
+        fails(flyt(f"tls://localhost:{server.port}", FLYT_TLS_CA=path("ca/ca.crt")),
+              "is for server:gpu1, not for localhost", "--host")
         fails(flyt(server.uri, FLYT_TLS_CA=path("other/ca.crt")), "not made by the authority in FLYT_TLS_CA")
         fails(flyt(server.uri, FLYT_TLS_CA=path("none.crt")), "none.crt")
         server.wait_for("does not trust this server's certificate")
     with Server(*shows(issue("gpu1", ca="other", out="stranger"))) as server:
-        fails(flyt(server.uri + "?name=server:gpu1", FLYT_TLS_CA=path("ca/ca.crt")), "not made by the authority in FLYT_TLS_CA")
+        fails(flyt(server.uri + "?name=server:gpu1", FLYT_TLS_CA=path("ca/ca.crt")),
+              "not made by the authority in FLYT_TLS_CA")
 
 
 @case
