@@ -118,6 +118,34 @@ static void test_proofs(void **state)
     assert_int_equal(secret_transcript(one, two, 2, "vm-7", transcript, 71), 0);
 }
 
+/* The listener proves itself too, and both proofs belong to one connection. */
+static void test_answers(void **state)
+{
+    struct secret right = { .size = 5, .bytes = "right" }, wrong = { .size = 5, .bytes = "wrong" };
+    uint8_t stored[SECRET_STORED_SIZE], proof[SECRET_PROOF_SIZE], answer[SECRET_PROOF_SIZE], transcript[200], other[200];
+    uint8_t one[32] = { 1 }, two[32] = { 2 };
+    (void)state;
+    secret_stored(&right, stored);
+    size_t plain = secret_transcript(one, two, 2, "vm-7", transcript, sizeof transcript);
+    memcpy(other, transcript, plain);
+    assert_int_equal(secret_bind(transcript, plain, plain + SECRET_BINDING_SIZE, one), 0);      /* no room */
+    size_t size = secret_bind(transcript, plain, sizeof transcript, one);
+    assert_int_equal(size, plain + 1 + SECRET_BINDING_SIZE);
+    assert_int_equal(secret_bind(other, plain, sizeof other, two), size);
+    secret_proof(&right, transcript, size, proof);
+    secret_answer(stored, transcript, size, answer);
+    assert_true(secret_verify(stored, transcript, size, proof));
+    assert_true(secret_answer_verify(&right, transcript, size, answer));
+    /* On another connection neither is worth anything. */
+    assert_false(secret_verify(stored, other, size, proof));
+    assert_false(secret_answer_verify(&right, other, size, answer));
+    /* Nor in each other's place, nor of another secret. */
+    assert_false(secret_verify(stored, transcript, size, answer));
+    assert_false(secret_answer_verify(&right, transcript, size, proof));
+    assert_false(secret_answer_verify(&right, transcript, size, stored));
+    assert_false(secret_answer_verify(&wrong, transcript, size, answer));
+}
+
 static void test_make(void **state)
 {
     char a[SECRET_TEXT_SIZE + 1], b[SECRET_TEXT_SIZE + 1];
@@ -132,7 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_for_daemon),
                                         cmocka_unit_test(test_sources), cmocka_unit_test(test_proofs),
-                                        cmocka_unit_test(test_make) };
+                                        cmocka_unit_test(test_answers), cmocka_unit_test(test_make) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
