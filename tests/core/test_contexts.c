@@ -70,7 +70,9 @@ static void body_handles(void)
           core_context_synchronize(d) == 0);
     struct core_context_info info;
     CHECK(core_context_info(d, &info) == 0 && info.device == 1 && !info.primary);
-    CHECK(core_context_destroy(d) == 0);
+    uint64_t id = info.id;
+    CHECK(core_context_destroy(d) == 0 && core_context_create(1, 0, &d) == 0);
+    CHECK(core_context_info(d, &info) == 0 && info.id != id && core_context_destroy(d) == 0);
     for (int i = 0; i < 200; i++)
         CHECK(core_context_create(i % 2, 0, &d) == 0 && core_context_destroy(d) == 0);
     core_context *many[FLYT_MAX_CONTEXTS];

@@ -123,7 +123,7 @@ int core_context_reset(core_context *context) {
     fake.resets++;
     return answer(__func__);
 }
-int core_context_info(const core_context *context, struct core_context_info *out) {
+int core_context_info(core_context *context, struct core_context_info *out) {
     *out = (struct core_context_info){.device = context->device, .flags = context->flags, .primary = true, .active = context->active};
     return CORE_OK;
 }

@@ -18,7 +18,7 @@
  * tells it, which is sent when a stream has many blocks, so that it need not wait, and when somebody is refused a
  * block.
  *
- * This file only keeps the books. What it needs of the streams, and how they are asked, stream.c tells it (struct
+ * This file only keeps the books. What it needs of the streams, and how they are asked, send.c tells it (struct
  * backlog_streams).
  *
  * Lock: pool.lock, a leaf. No call is sent under it.
@@ -155,7 +155,7 @@ static bool reclaim(struct stream *s)
     return changed;
 }
 
-/* ---- for stream.c ---- */
+/* ---- for send.c and stream.c ---- */
 
 void backlog_open(const struct backlog_streams *streams)
 {

@@ -25,9 +25,9 @@ struct core_context {
     /* Under lock. */
     pthread_mutex_t lock;             /* makes and ends it */
     unsigned        flags, owners;
-    /* Under the lock of the stream lists (stream.c). [blocking]: do they wait for the legacy stream? */
-    struct list     streams, working[2], unheard[2];
-    uint64_t        transfer;         /* token of the core's own stream */
+    struct list     working[2], unheard[2];     /* rest.c. [blocking]: do they wait for the legacy stream? */
+    struct list     streams;          /* stream.c; also destroyed ones until their id may be used again */
+    uint64_t        transfer;         /* stream.c: token of the core's own stream */
     struct list     returned_early;   /* returned.c */
     struct heap    *_Atomic heap;     /* memory.c */
 };

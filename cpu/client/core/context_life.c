@@ -172,7 +172,7 @@ int core_context_destroy(core_context *c)
 
 /* ---- questions ---- */
 
-int core_context_info(const core_context *c, struct core_context_info *out)
+int core_context_info(core_context *c, struct core_context_info *out)
 {
     CANCEL_DEFERRED;
     int code = core_attach();
@@ -180,10 +180,11 @@ int core_context_info(const core_context *c, struct core_context_info *out)
         return code;
     if (!c)
         return CORE_INVALID_CONTEXT;
-    pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&c->lock);
-    *out = (struct core_context_info){ .device = c->device, .flags = c->flags, .primary = c->primary, .active = atomic_load(&c->live),
-                                       .owners = c->owners, .id = (uint64_t)c->wire + 1 };
-    pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&c->lock);
+    pthread_mutex_lock(&c->lock);
+    *out = (struct core_context_info){ .device = c->device, .flags = c->flags, .primary = c->primary, .owners = c->owners };
+    out->active = atomic_load(&c->live);
+    out->id = atomic_load(&c->generation) * CONTEXTS_MOST + c->wire + 1;
+    pthread_mutex_unlock(&c->lock);
     return CORE_OK;
 }
 

@@ -96,9 +96,10 @@ CORE_API int core_context_reset(core_context *);
 CORE_API int core_context_create(int device, unsigned flags, core_context **);
 /* Ends a context of core_context_create, with all that belongs to it. A primary one: 201. Waits. */
 CORE_API int core_context_destroy(core_context *);
+/* id: no other context of the process has it, or had it. */
 struct core_context_info { int device; unsigned flags; bool primary, active; unsigned owners; uint64_t id; };
 /* 201: NULL. */
-CORE_API int core_context_info(const core_context *, struct core_context_info *);
+CORE_API int core_context_info(core_context *, struct core_context_info *);
 /* Of a primary context, also while it does not exist, or of any other one. */
 CORE_API int core_context_set_flags(core_context *, unsigned flags);
 CORE_API int core_context_synchronize(core_context *);                      /* waits */

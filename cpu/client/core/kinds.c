@@ -6,7 +6,6 @@
 #include "kinds.h"
 #include "memory.h"
 
-
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
 static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMORY); }
 static uint64_t registered_count(void) { return address_count(CORE_REGISTERED_MEMORY); }
