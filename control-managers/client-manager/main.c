@@ -117,6 +117,7 @@ static void on_reload(int number, void *context)
     now->wait = wanted->wait;
     now->wait_timeout = wanted->wait_timeout;
     now->plain_servers = wanted->plain_servers;
+    daemon_secret_renew(now->secret, &daemon->manager.secret, daemon->manager.link);
     daemon_tls_renew(now->tls_ca, now->tls_certificate, now->tls_key, &daemon->manager.tls, daemon->manager.link);
     daemon_reloaded(config);
 }

@@ -166,6 +166,15 @@ struct session {
 };
 
 struct old_key { uint8_t key[TICKET_KEY_SIZE]; int64_t until; };
+/* refusal.c: what was refused lately, so that a peer which tries again every three seconds is one event. */
+enum { REFUSALS_KEPT = 16, REFUSAL_TEXT_SIZE = 512 };
+struct refusals {
+    struct { char text[REFUSAL_TEXT_SIZE]; uint64_t at; } kept[REFUSALS_KEPT];  /* at: loop_now; 0: free */
+    size_t   next;
+    uint64_t minute;            /* loop_now when it began */
+    unsigned count;             /* events in it */
+};
+
 struct event_ring { struct db_event *events; size_t capacity, count, start; uint64_t next; };
 
 struct cluster {
@@ -198,7 +207,8 @@ struct cluster {
     void            (*try_queue)(struct loop_timer *, void *);      /* queue_try; see queue_retry */
     struct session   *sessions, *watchers;
     struct event_ring events;
-    struct loop_timer tick, reload_vms, retry_queue;
+    struct refusals   refusals;
+    struct loop_timer tick, reload_vms, retry_queue, ready_late;
     bool              retrying, loading_vms;
 };
 
@@ -346,6 +356,8 @@ void admin_fill_status(struct cluster *, admin_status_result *);
 struct event_about { const char *vm, *node; uint64_t server, program; };
 void cluster_event(struct cluster *, admin_severity, const char *kind, const struct event_about *, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* A peer was refused: an event, unless the same was one lately. hello: as far as it has said who it is; may be NULL. */
+void refusal_note(struct cluster *, const struct conn *, const struct hello *, const char *why);
 
 /* ---- main.c ---- */
 /* Fills text with what came of it. CTL_INVALID: the file has mistakes, and the old configuration holds. */

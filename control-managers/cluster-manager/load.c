@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { RELOAD_MS = 15000, EVENTS_LOADED = 1000 };
+enum { READY_MS = 10000, RELOAD_MS = 15000, EVENTS_LOADED = 1000 };
 
 /* ---- entitlements, again ---- */
 
@@ -121,6 +122,27 @@ static void take_event(struct cluster *cluster, const struct db_event *row)
         ring->events[ring->count++] = *row;
 }
 
+/* Whoever starts this daemon is told when it serves, and also when it has to wait: for a DB that is away, or for another
+   cluster manager. `systemctl start` would wait with it otherwise, and `systemctl status` shows the text. */
+static void tell_ready(struct cluster *cluster, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell_ready(struct cluster *cluster, const char *format, ...)
+{
+    char state[CTL_MAX_TEXT + 64] = "READY=1\nSTATUS=";
+    size_t at = strlen(state);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(state + at, sizeof state - at, format, list);
+    va_end(list);
+    loop_timer_stop(&cluster->ready_late);
+    notify_send(state);
+}
+
+static void ready_late(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    tell_ready(context, "the resource DB has not answered yet");
+}
+
 static void load(struct cluster *);
 static void load_again(struct loop_timer *timer, void *context)
 {
@@ -136,6 +158,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     if (error) {
         log_error("event=db-not-read why=\"%s\": tried again in %d s", why, RELOAD_MS / 1000);
         snprintf(cluster->db_text, sizeof cluster->db_text, "%s", why);
+        tell_ready(cluster, "the resource DB cannot be read, and nobody is served: %s", why);
         loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, load_again, cluster);
         return;
     }
@@ -177,7 +200,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
         client_silence_begin(cluster, map_at(&cluster->vms, i));
     cluster_event(cluster, ADMIN_INFO, "manager-started", NULL, "%s of cluster %s: %zu VMs, %zu nodes, %zu servers to adopt",
                   CLUSTER_SOFTWARE, cluster->name, cluster->vms.count, cluster->nodes.count, cluster->servers.count);
-    notify_send("READY=1\nSTATUS=serving");
+    tell_ready(cluster, "serving");
     loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
 }
 
@@ -197,12 +220,13 @@ static void db_state(void *context, enum db_state state, const char *text)
     servers_tell_db(cluster);
     if (cluster->loaded && up != was_up) {
         cluster_event(cluster, up ? ADMIN_INFO : ADMIN_ERROR, up ? "db-back" : "db-away", NULL, "%s", text);
+        tell_ready(cluster, "%s%s", up ? "serving" : "the resource DB is away, and nothing can be changed: ", up ? "" : text);
     } else if (news && state == DB_AWAY) {
         log_error("event=db-away text=\"%s\": it is tried again", text);
-        notify_send("STATUS=waiting for the resource DB");
+        tell_ready(cluster, "waiting for the resource DB, and serving nobody: %s", text);
     } else if (news && state == DB_ELSEWHERE) {
         log_info("event=standby text=\"%s\"", text);
-        notify_send("STATUS=standing by: another cluster manager serves");
+        tell_ready(cluster, "standing by: %s", text);
     }
 }
 
@@ -241,9 +265,13 @@ int load_start(struct cluster *cluster, char *error)
     if (failure)
         return failure;
     snprintf(cluster->db_kind, sizeof cluster->db_kind, "%s", strncmp(uri, "mongodb", 7) == 0 ? "mongodb" : "sqlite");
-    failure = db_worker_start(cluster->loop, uri, &events, &cluster->db, error);
-    OPENSSL_cleanse(uri, sizeof uri);
+    failure = db_check(uri, error);
     if (failure == 0)
-        load(cluster);
-    return failure;
+        failure = db_worker_start(cluster->loop, uri, &events, &cluster->db, error);
+    OPENSSL_cleanse(uri, sizeof uri);
+    if (failure)
+        return failure;
+    load(cluster);
+    loop_timer_start(cluster->loop, &cluster->ready_late, READY_MS, ready_late, cluster);
+    return 0;
 }

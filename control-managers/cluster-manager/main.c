@@ -108,47 +108,74 @@ static void apply_values(struct cluster *cluster)
 
 /* ---- reload ---- */
 
-/* Appends the lines of `lines`, which it cuts, as one. */
-static void append_lines(char *text, size_t size, char *lines)
+/* What a reload reads anew: all of it, or nothing is taken over. */
+struct fresh { struct config *config; struct tls_context *tls; struct secret node, admin; };
+
+static void fresh_free(struct fresh *fresh)
 {
-    char *rest = NULL;
-    for (char *line = strtok_r(lines, "\n", &rest), *before = NULL; line; before = line, line = strtok_r(NULL, "\n", &rest)) {
-        size_t at = strlen(text);
-        snprintf(text + at, size - at, "%s%s", before ? "; " : "", line);
-    }
+    config_free(fresh->config);
+    tls_context_release(fresh->tls);
+    secret_wipe(&fresh->node);
+    secret_wipe(&fresh->admin);
+}
+
+/* Whether there is a secret at all, and where, takes a restart: what is read is what the running configuration names. */
+static bool fresh_read(struct cluster *cluster, struct fresh *fresh, char *text, size_t size)
+{
+    const struct cluster_config *values = cluster->values;
+    char *problems, error[CONTROL_ERROR_SIZE];
+    bool there;
+    *fresh = (struct fresh){ .config = config_load(&cluster_config_schema, cluster->config_path, &problems) };
+    snprintf(text, size, "refused, the old configuration holds: ");
+    size_t at = strlen(text);
+    if (!fresh->config && problems)
+        config_problems_join(problems, text, size);
+    else if (load_tls(values, &fresh->tls, error) < 0)
+        snprintf(text + at, size - at, "the certificates cannot be read: %.600s", error);
+    else if (load_secret(values->node_secret, &fresh->node, &there, error) < 0 ||
+             load_secret(values->admin_secret, &fresh->admin, &there, error) < 0)
+        snprintf(text + at, size - at, "a secret cannot be read: %.600s", error);
+    else if (fresh->config)
+        text[0] = '\0';
+    free(problems);
+    return !*text;
+}
+
+static void take_tls(struct cluster *cluster, struct tls_context *tls)
+{
+    tls_context_release(cluster->tls);
+    cluster->tls = tls ? tls_context_reference(tls) : NULL;
+    for (int i = ENDPOINT_NODE; i <= ENDPOINT_CLIENT; i++)
+        loop_listener_set_tls(cluster->listeners[i], tls);
 }
 
 ctl_code cluster_reload(struct cluster *cluster, char *text, size_t size)
 {
-    char *problems, restart[512], error[CONTROL_ERROR_SIZE];
-    struct config *fresh = config_load(&cluster_config_schema, cluster->config_path, &problems);
-    struct tls_context *tls;
-    if (!fresh) {
-        snprintf(text, size, "refused, the old configuration holds: ");
-        if (problems)
-            append_lines(text, size, problems);
-        log_error("event=reload-refused text=\"%s\"", text);
-        free(problems);
+    struct fresh fresh;
+    char restart[512];
+    if (!fresh_read(cluster, &fresh, text, size)) {
+        fresh_free(&fresh);
+        cluster_event(cluster, ADMIN_ERROR, "reload-refused", NULL, "%s", text);
         return CTL_INVALID;
     }
-    size_t count = config_needs_restart(cluster->config, fresh, restart, sizeof restart);
-    snprintf(text, size, count ? "done; these take a restart: %s" : "done", restart);
+    config_needs_restart(cluster->config, fresh.config, restart, sizeof restart);
+    bool tls_comes_or_goes = !fresh.tls != !cluster->tls;
+    size_t at = strlen(restart);
+    if (tls_comes_or_goes)
+        snprintf(restart + at, sizeof restart - at, "%sTLS, since %s", at ? ", " : "",
+                 fresh.tls ? "there are certificates now" : "the certificates are gone");
+    snprintf(text, size, *restart ? "done; these take a restart: %s" : "done", restart);
+    config_keep_until_restart(fresh.config, cluster->config);
     config_free(cluster->config);
-    cluster->config = fresh;
+    cluster->config = fresh.config;
+    fresh.config = NULL;
     apply_values(cluster);
-    /* New certificates count for connections from now on. */
-    if (load_tls(cluster->values, &tls, error) < 0) {
-        size_t at = strlen(text);
-        log_error("event=certificates-not-read why=\"%s\": the old ones stay", error);
-        snprintf(text + at, size - at, "; the certificates could not be read, and the old ones stay: %.500s", error);
-    } else if (!tls == !cluster->tls) {
-        tls_context_release(cluster->tls);
-        cluster->tls = tls;
-        for (int i = ENDPOINT_NODE; i <= ENDPOINT_CLIENT; i++)
-            loop_listener_set_tls(cluster->listeners[i], tls);
-    } else {
-        tls_context_release(tls);               /* whether there is TLS takes a restart */
-    }
+    /* New certificates and secrets count for connections from now on. */
+    if (!tls_comes_or_goes)
+        take_tls(cluster, fresh.tls);
+    cluster->node_secret = fresh.node;
+    cluster->admin_secret = fresh.admin;
+    fresh_free(&fresh);
     load_vms(cluster);
     queue_retry(cluster);
     cluster_event(cluster, ADMIN_INFO, "reloaded", NULL, "%s", text);
@@ -237,6 +264,7 @@ static void free_everything(struct cluster *cluster)
     keys_close(cluster);
     loop_timer_stop(&cluster->reload_vms);
     loop_timer_stop(&cluster->retry_queue);
+    loop_timer_stop(&cluster->ready_late);
     loop_destroy(cluster->loop);
     struct map *maps[] = { &cluster->vms, &cluster->vm_addresses, &cluster->nodes, &cluster->node_addresses, &cluster->gpus,
                            &cluster->servers, &cluster->programs };

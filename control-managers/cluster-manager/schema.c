@@ -76,6 +76,24 @@ static const struct config_key keys[] = {
     { "log.events", CONFIG_INT, AT(events_kept), "10000", 100, 1000000, .help = "events that are kept" },
 };
 
+/* What can be seen of an address without its driver; the driver may still refuse it when the daemon starts. */
+static bool check_db_uri(const char *uri, struct config *config)
+{
+    bool sqlite = strncmp(uri, "sqlite:", 7) == 0;
+    const char *slashes = strstr(uri, "://"), *rest = slashes ? slashes + 3 : sqlite ? uri + 7 : uri;
+    size_t host = strcspn(rest, "/?");
+    if (!sqlite && strncmp(uri, "mongodb://", 10) && strncmp(uri, "mongodb+srv://", 14))
+        config_complain(config, "vm-resource-db.uri", "vm-resource-db.uri begins with neither sqlite:// nor mongodb://");
+    else if (sqlite && *rest != '/' && strcmp(rest, ":memory:"))
+        config_complain(config, "vm-resource-db.uri", "vm-resource-db.uri: after sqlite:// an absolute path is expected, with"
+                        " three slashes in all, as in sqlite:///var/lib/flyt/cluster/flyt.db");
+    else if (!sqlite && (host == 0 || rest[host - 1] == '@'))
+        config_complain(config, "vm-resource-db.uri", "vm-resource-db.uri names no host, as in mongodb://10.0.0.9:27017/flyt");
+    else
+        return true;
+    return false;
+}
+
 static bool check(const void *values, struct config *config)
 {
     const struct cluster_config *c = values;
@@ -88,10 +106,8 @@ static bool check(const void *values, struct config *config)
         config_complain(config, "ports.client", "ports.client and ports.node are the same port");
         good = false;
     }
-    if (!*c->db_host && strncmp(c->db_uri, "sqlite:", 7) && strncmp(c->db_uri, "mongodb", 7)) {
-        config_complain(config, "vm-resource-db.uri", "vm-resource-db.uri begins with neither sqlite:// nor mongodb://");
+    if (!*c->db_host && !check_db_uri(c->db_uri, config))
         good = false;
-    }
     return good;
 }
 

@@ -259,6 +259,8 @@ static void closed(struct conn *conn, int error, const char *why)
     *session->back = session->next;
     if (session->next)
         session->next->back = session->back;
+    if (session->hello.refused)
+        refusal_note(cluster, conn, session->hello.said ? &session->hello : NULL, why);
     if (!session->hello.done)
         log_info("event=connection-ended peer=%s why=\"%s\"", conn_peer(conn), why);
     else
@@ -276,6 +278,8 @@ static void closed(struct conn *conn, int error, const char *why)
     }
     free(session);
 }
+
+static void refused(struct conn *conn, const char *why) { refusal_note(conn_context(conn), conn, NULL, why); }
 
 #define STRANGER (1u << CTL_ROLE_NONE)
 #define NODE     (1u << CTL_ROLE_NODE)
@@ -317,7 +321,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
 };
 
 const struct conn_service cluster_services[3] = {
-    [ENDPOINT_NODE] = { methods, CTL_LAST_PROCEDURE + 1, opened_node, closed },
-    [ENDPOINT_CLIENT] = { methods, CTL_LAST_PROCEDURE + 1, opened_client, closed },
-    [ENDPOINT_LOCAL] = { methods, CTL_LAST_PROCEDURE + 1, opened_local, closed },
+    [ENDPOINT_NODE] = { methods, CTL_LAST_PROCEDURE + 1, opened_node, closed, refused },
+    [ENDPOINT_CLIENT] = { methods, CTL_LAST_PROCEDURE + 1, opened_client, closed, refused },
+    [ENDPOINT_LOCAL] = { methods, CTL_LAST_PROCEDURE + 1, opened_local, closed, refused },
 };

@@ -484,6 +484,18 @@ struct config *config_load(const struct config_schema *schema, const char *path,
     return config;
 }
 
+void config_problems_join(const char *problems, char *text, size_t size)
+{
+    size_t at = strlen(text);
+    for (const char *c = problems; *c && at + 3 < size; c++) {
+        if (*c != '\n')
+            text[at++] = *c;
+        else if (c[1])
+            at += (size_t)snprintf(text + at, size - at, "; ");
+    }
+    text[at] = '\0';
+}
+
 const void *config_values(const struct config *config)
 {
     return config->values;
@@ -550,6 +562,36 @@ size_t config_needs_restart(const struct config *old, const struct config *new_,
         count++;
     }
     return count;
+}
+
+static size_t value_size(enum config_kind kind)
+{
+    if (is_string(kind))
+        return sizeof(char *);
+    switch (kind) {
+    case CONFIG_INT: case CONFIG_PORT: return sizeof(int64_t);
+    case CONFIG_SIZE:                  return sizeof(uint64_t);
+    case CONFIG_SECONDS:               return sizeof(double);
+    case CONFIG_BOOL:                  return sizeof(bool);
+    case CONFIG_CHOICE:                return sizeof(int);
+    case CONFIG_SHARING:               return sizeof(unsigned);
+    default:                           return sizeof(struct config_strings);
+    }
+}
+
+void config_keep_until_restart(struct config *fresh, struct config *running)
+{
+    for (size_t i = 0; i < fresh->schema->count; i++) {
+        const struct config_key *key = &fresh->schema->keys[i];
+        char *a = (char *)fresh->values + key->offset, *b = (char *)running->values + key->offset;
+        char kept[sizeof(struct config_strings)];
+        size_t size = value_size(key->kind);
+        if (key->reload)
+            continue;
+        memcpy(kept, a, size);
+        memcpy(a, b, size);
+        memcpy(b, kept, size);
+    }
 }
 
 void config_print_schema(const struct config_schema *schema, FILE *out)

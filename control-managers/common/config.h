@@ -60,6 +60,8 @@ struct config_schema {
 /* Reads path (NULL: all initial values). NULL when there was a mistake: then each is a line "file:line: what" in
    *problems (malloced text, to be freed; always set, NULL when there is none). */
 struct config *config_load(const struct config_schema *, const char *path, char **problems);
+/* Appends the problems to `text` (size) as one line, for a log. */
+void           config_problems_join(const char *problems, char *text, size_t size);
 void           config_free(struct config *);            /* NULL is allowed */
 const void    *config_values(const struct config *);    /* the daemon's struct; lives as long as the config */
 /* "file:12" of a key, or "file (not given)". The same buffer as long as the config lives. */
@@ -70,6 +72,9 @@ void           config_complain(struct config *, const char *path, const char *fo
 bool           config_check_tls(struct config *, const char *ca, const char *certificate, const char *key);
 /* Keys whose values differ and that are not `reload`: their paths, separated by ", "; "" when none. Buffer: size. */
 size_t         config_needs_restart(const struct config *old, const struct config *new_, char *buffer, size_t size);
+/* Gives `fresh` the values of `running` for all keys that are not `reload` (and `running` those of `fresh`): what holds
+   until a restart. The file's values are compared with these by the next reload too. Both have the same schema. */
+void           config_keep_until_restart(struct config *fresh, struct config *running);
 /* All keys with kind, initial value and help, as a commented file. */
 void           config_print_schema(const struct config_schema *, FILE *);
 

@@ -152,13 +152,38 @@ void daemon_tls_renew(const char *ca, const char *certificate, const char *key, 
     link_set_tls(link, fresh);
 }
 
+void daemon_secret_renew(const char *source, struct secret *now, struct link *link)
+{
+    char error[EXPLAIN_SIZE] = "";
+    struct secret fresh;
+    /* A variable of the environment cannot change under a process, and may have been wiped. */
+    if (strncmp(source, "file:", 5) != 0)
+        return;
+    if (secret_resolve(source, false, &fresh, error) < 0) {
+        if (now->size)
+            log_error("event=secret-not-read why=\"%s\": the old one stays", error);
+        return;
+    }
+    if (!now->size) {
+        log_warning("event=secret-not-taken why=\"there was none when this daemon started\": it counts from a restart on");
+    } else if (fresh.size != now->size || memcmp(fresh.bytes, now->bytes, fresh.size) != 0) {
+        *now = fresh;
+        link_set_secret(link, now);
+        link_retry_now(link);
+        log_info("event=secret-changed");
+    }
+    secret_wipe(&fresh);
+}
+
 struct config *daemon_reload(const struct daemon_about *about, const char *path, const struct config *old)
 {
     char *problems, keys[512];
     notify_send("RELOADING=1");
     struct config *config = config_load(about->schema, path, &problems);
     if (!config) {
-        log_error("event=reload-refused why=\"%s\": the old configuration holds", problems ? problems : "");
+        char why[4096] = "";
+        config_problems_join(problems ? problems : "no memory", why, sizeof why);
+        log_error("event=reload-refused why=\"%s\": the old configuration holds", why);
         notify_send("READY=1");
     } else if (config_needs_restart(old, config, keys, sizeof keys)) {
         log_warning("event=reload-partly keys=\"%s\": these hold after a restart", keys);

@@ -53,6 +53,10 @@ void daemon_certificate_age(const struct tls_context *, const char *path);
    be, it is logged, and the old ones stay. */
 void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now, struct link *);
 
+/* For SIGHUP: reads the secret again where it is in a file; *now and the link's are replaced, and a link that is not up
+   is tried at once. If that cannot be, it is logged, and the old one stays. Nothing where there was none. */
+void daemon_secret_renew(const char *source, struct secret *now, struct link *link);
+
 /* SIGTERM and SIGINT call end, SIGHUP calls reload. */
 int  daemon_signals(struct loop *, void (*end)(int, void *), void (*reload)(int, void *), void *context, char *error);
 

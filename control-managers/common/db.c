@@ -10,15 +10,28 @@ static const struct { const char *prefix; const struct db_operations *operations
     { "mongodb+srv://", &db_mongo },
 };
 
-int db_open(const char *uri, struct db **out, char *error)
+static const struct db_operations *operations_for(const char *uri, char *error)
 {
-    *out = NULL;
+    char clean[512];
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
         if (strncmp(uri, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
-            return schemes[i].operations->open(uri, out, error);
-    char clean[512];
-    return explain(error, -EINVAL, "resource DB '%s': its address begins with sqlite:// or mongodb:// (or mongodb+srv://)",
-                   db_uri_clean(uri, clean, sizeof clean));
+            return schemes[i].operations;
+    explain(error, -EINVAL, "resource DB '%s': its address begins with sqlite:// or mongodb:// (or mongodb+srv://)",
+            db_uri_clean(uri, clean, sizeof clean));
+    return NULL;
+}
+
+int db_check(const char *uri, char *error)
+{
+    const struct db_operations *operations = operations_for(uri, error);
+    return operations ? operations->check(uri, error) : -EINVAL;
+}
+
+int db_open(const char *uri, struct db **out, char *error)
+{
+    const struct db_operations *operations = operations_for(uri, error);
+    *out = NULL;
+    return operations ? operations->open(uri, out, error) : -EINVAL;
 }
 
 void db_close(struct db *db)

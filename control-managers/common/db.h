@@ -114,6 +114,8 @@ typedef int db_visit(void *context, enum db_kind, const union db_row *);   /* no
 
 struct db_operations {
     const char *kind;                       /* "sqlite", "mongodb" */
+    /* Whether `open` understands the URI: 0 or -EINVAL. */
+    int  (*check)(const char *uri, char *error);
     /* Opens and prepares what is missing (tables, indexes). -EAGAIN and -EBUSY are no reasons to give up: `*out` is
        valid then, and calls try again to connect. */
     int  (*open)(const char *uri, struct db **out, char *error);
@@ -133,6 +135,8 @@ struct db { const struct db_operations *operations; };
 extern const struct db_operations db_sqlite;    /* db_sqlite.c: sqlite:///path, sqlite::memory: (tests) */
 extern const struct db_operations db_mongo;     /* db_mongo.c: mongodb://…, mongodb+srv://… */
 
+/* Whether db_open would understand the URI: 0, or -EINVAL. Opens nothing. */
+int  db_check(const char *uri, char *error);
 /* By the URI's scheme; -EINVAL when it is neither; -EAGAIN and -EBUSY as `open` says. The messages never show a
    password (db_uri_clean). */
 int  db_open(const char *uri, struct db **, char *error);

@@ -28,11 +28,11 @@
 #include "cpu/common/log.h"
 
 /* Of one operation, milliseconds. Longer ones in the URI are cut: see DB_CALL_SECONDS. */
-enum { SELECT_MS = 3000, CONNECT_MS = 2000, SOCKET_MS = 4000, WRITE_MS = 3000, MAX_JOURNAL = 15 << 20 };
+enum { SELECT_MS = 3000, CONNECT_MS = 2000, SOCKET_MS = 4000, WRITE_MS = 3000, MAX_JOURNAL = 15 << 20, MONGO_WHERE_SIZE = 512 };
 
 struct mongo_db {
     struct db        db;
-    char             where[512];        /* the URI without secrets */
+    char             where[MONGO_WHERE_SIZE];  /* the URI without secrets */
     mongoc_uri_t    *uri;
     mongoc_client_t *client;            /* NULL: none at present */
     const char      *name;              /* of the database; the URI's */
@@ -399,17 +399,36 @@ static void start_driver(void)
     mongoc_log_set_handler(NULL, NULL); /* what matters comes with each error */
 }
 
-static int mongo_open(const char *text, struct db **out, char *error)
+/* NULL: it is not understood. */
+static mongoc_uri_t *parse(const char *text, char clean[MONGO_WHERE_SIZE], char *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, start_driver);
-    *out = NULL;
     bson_error_t failure;
-    char clean[sizeof ((struct mongo_db *)0)->where], ignored[EXPLAIN_SIZE];
-    db_uri_clean(text, clean, sizeof clean);
+    pthread_once(&once, start_driver);
+    db_uri_clean(text, clean, MONGO_WHERE_SIZE);
     mongoc_uri_t *uri = mongoc_uri_new_with_error(text, &failure);
     if (!uri)
-        return explain(error, -EINVAL, "resource DB %s: its address is not understood: %s", clean, failure.message);
+        explain(error, -EINVAL, "resource DB %s: its address is not understood: %s", clean, failure.message);
+    return uri;
+}
+
+static int mongo_check(const char *text, char *error)
+{
+    char clean[MONGO_WHERE_SIZE];
+    mongoc_uri_t *uri = parse(text, clean, error);
+    if (!uri)
+        return -EINVAL;
+    mongoc_uri_destroy(uri);
+    return 0;
+}
+
+static int mongo_open(const char *text, struct db **out, char *error)
+{
+    *out = NULL;
+    char clean[MONGO_WHERE_SIZE], ignored[EXPLAIN_SIZE];
+    mongoc_uri_t *uri = parse(text, clean, error);
+    if (!uri)
+        return -EINVAL;
     struct mongo_db *mongo = calloc(1, sizeof *mongo);
     if (!mongo) {
         mongoc_uri_destroy(uri);
@@ -641,6 +660,7 @@ static int mongo_keep(struct db *db, char *error)
 
 const struct db_operations db_mongo = {
     .kind = "mongodb",
+    .check = mongo_check,
     .open = mongo_open,
     .close = mongo_close,
     .load = mongo_load,

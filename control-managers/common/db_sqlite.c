@@ -297,15 +297,27 @@ static void sqlite_close(struct db *db)
     free(sqlite);
 }
 
+static const char *path_of(const char *uri)
+{
+    return strncmp(uri, "sqlite://", 9) == 0 ? uri + 9 : uri + 7;
+}
+
+static int sqlite_check(const char *uri, char *error)
+{
+    const char *path = path_of(uri);
+    if (*path == '/' || strcmp(path, ":memory:") == 0)
+        return 0;
+    return explain(
+        error, -EINVAL,
+        "resource DB '%s': after sqlite:// an absolute path is expected, as in sqlite:///var/lib/flyt/flyt.db", uri);
+}
+
 static int sqlite_open(const char *uri, struct db **out, char *error)
 {
     *out = NULL;
-    const char *path = strncmp(uri, "sqlite://", 9) == 0 ? uri + 9 : uri + 7;
-    if (*path != '/' && strcmp(path, ":memory:") != 0)
-        return explain(
-            error, -EINVAL,
-            "resource DB '%s': after sqlite:// an absolute path is expected, as in sqlite:///var/lib/flyt/flyt.db",
-            uri);
+    const char *path = path_of(uri);
+    if (sqlite_check(uri, error))
+        return -EINVAL;
     struct sqlite_db *sqlite = calloc(1, sizeof *sqlite);
     char *copy = strdup(path);
     if (!sqlite || !copy) {
@@ -465,6 +477,6 @@ static int sqlite_keep(struct db *db, char *error)
 }
 
 const struct db_operations db_sqlite = {
-    .kind = "sqlite", .open = sqlite_open, .close = sqlite_close, .load = sqlite_load, .apply = sqlite_apply,
+    .kind = "sqlite", .check = sqlite_check, .open = sqlite_open, .close = sqlite_close, .load = sqlite_load, .apply = sqlite_apply,
     .keep = sqlite_keep,
 };

@@ -12,6 +12,7 @@ static void refuse_hello(struct conn *conn, struct call *call, const struct hell
     ctl_hello_result result = { .status = { code, text }, .major = CTL_MAJOR, .minor = CTL_MINOR,
                                 .software = (char *)policy->software, .incarnation = policy->incarnation };
     call_reply(call, &result);
+    policy->of(conn)->refused = code != CTL_DB_AWAY;
     conn_close(conn, text);
 }
 
@@ -104,7 +105,8 @@ static ctl_code check_proof(const struct hello_policy *policy, struct conn *conn
 
 static void end_denied(const struct hello_policy *policy, struct conn *conn, const char *text)
 {
-    const struct hello *hello = policy->of(conn);
+    struct hello *hello = policy->of(conn);
+    hello->refused = true;
     log_warning("event=denied peer=%s role=%s name=%s why=\"%s\"", conn_peer(conn), protocol_role_name(hello->role),
                 hello->name, text);
     conn_close(conn, text);

@@ -22,6 +22,7 @@ struct hello {
     size_t   transcript_size;
     uint8_t  stored[SECRET_STORED_SIZE];
     bool     said, wants_proof, known, done;
+    bool     refused;           /* for what it said; not because the listener is not ready yet */
 };
 
 enum hello_verdict {

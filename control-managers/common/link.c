@@ -353,6 +353,11 @@ void link_set_tls(struct link *link, struct tls_context *tls)
     tls_context_release(old);
 }
 
+void link_set_secret(struct link *link, const struct secret *secret)
+{
+    link->secret = *secret;
+}
+
 int link_call(struct link *link, uint32_t procedure, const void *args, unsigned deadline_ms, conn_done *done, void *context,
               char *error)
 {

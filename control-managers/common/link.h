@@ -43,6 +43,7 @@ struct conn *link_conn(const struct link *);    /* NULL while it is not up */
 void *link_context(const struct link *);
 void link_retry_now(struct link *);
 void link_set_tls(struct link *, struct tls_context *);
+void link_set_secret(struct link *, const struct secret *);    /* for connections from now on; it had one before */
 
 /* conn_call on what is up; -ENOTCONN while nothing is. */
 int link_call(struct link *, uint32_t procedure, const void *args, unsigned deadline_ms, conn_done *, void *context,

@@ -88,6 +88,9 @@ struct conn_service {
     /* It has ended: why as a sentence; error 0 when the peer, or conn_close, ended it properly. Its calls are
        answered no more and their pointers dead; conn_call's functions have been told. The conn is freed afterwards. */
     void (*closed)(struct conn *, int error, const char *why);
+    /* A listener's connection failed before it was there: TLS on one side only, a certificate that is not good. May be
+       NULL. */
+    void (*refused)(struct conn *, const char *why);
 };
 
 struct conn_options {

@@ -114,8 +114,11 @@ void conn_end(struct conn *conn, int error, const char *why)
     conn_fail_calls(conn, error ? error : -ECONNRESET, reason);
     if (conn->open && conn->service && conn->service->closed)
         conn->service->closed(conn, error, reason);
-    if (!conn->open && !connecting_failed(conn, error ? error : -ECONNRESET, reason))
+    if (!conn->open && !connecting_failed(conn, error ? error : -ECONNRESET, reason)) {
         log_info("event=refused peer=%s why=\"%s\"", conn->peer, reason);
+        if (error && conn->accepted && conn->service && conn->service->refused)
+            conn->service->refused(conn, reason);
+    }
     listener_conn_gone(conn);
     if (conn->handle_ready) {
         say_goodbye(conn);

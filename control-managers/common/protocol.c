@@ -205,9 +205,10 @@ const char *const protocol_event_kinds[] = {
     "db-back",         "gpu-fault",       "gpu-kept",       "gpu-ready",        "key-changed",
     "key-retired",     "manager-started", "node-back",      "node-drained",     "node-added",
     "node-joined",     "node-lost",       "node-removed",   "node-suspect",     "node-undrained",
-    "order-failed",    "program-ended",   "program-killed", "program-refused",  "reloaded",
-    "server-ended",    "server-lost",     "server-placed",  "server-restarted", "server-running",
-    "server-stopping", "vm-added",        "vm-changed",     "vm-removed",       NULL,
+    "order-failed",    "peer-refused",    "program-ended",  "program-killed",   "program-refused",
+    "reload-refused",  "reloaded",        "server-ended",   "server-lost",      "server-placed",
+    "server-restarted", "server-running", "server-stopping", "vm-added",        "vm-changed",
+    "vm-removed",      NULL,
 };
 
 /* Length of the well-formed UTF-8 sequence at `at`, 0 if there is none (overlong forms and surrogates included). */

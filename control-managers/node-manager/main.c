@@ -207,6 +207,7 @@ static void on_reload(int number, void *context)
     now->report_period = wanted->report_period;
     now->start_timeout = wanted->start_timeout;
     now->stop_timeout = wanted->stop_timeout;
+    daemon_secret_renew(now->secret, &daemon->node.secret, daemon->node.link);
     daemon_tls_renew(now->tls_ca, now->tls_certificate, now->tls_key, &daemon->node.tls, daemon->node.link);
     daemon_reloaded(config);
 }

@@ -1,0 +1,2 @@
+# What an operator meets when something is wrong with the daemons.
+TESTS += "tests/control/operator.py $(BIN)@120"

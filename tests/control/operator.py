@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""tests/control/operator.py BIN [TEST...]: what an operator meets when something is wrong with the daemons. Speaks TAP.
+
+shows: Operators: the cluster manager tells systemd when it is ready and why it waits, a reload takes everything over or says why not, refused peers and reloads are events
+"""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = os.path.abspath(sys.argv[1])
+work = tempfile.mkdtemp(prefix="flyt-operator-")
+environment = {name: value for name, value in os.environ.items() if not name.startswith("FLYT")}
+environment |= {"LC_ALL": "C.UTF-8", "FLYTCTL_SETTINGS": f"{work}/flytctl.conf", "FLYT_LOG": "info"}
+running = []
+BAD_CONFIG, UNREACHABLE, DB_AWAY = 10, 3, 11
+
+
+def need(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def write(name, text, mode=0o600):
+    with open(os.open(f"{work}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as out:
+        out.write(text)
+    os.chmod(f"{work}/{name}", mode)
+    return f"{work}/{name}"
+
+
+def wait_until(question, what, seconds=20):
+    end = time.monotonic() + seconds
+    while not question():
+        need(time.monotonic() < end, what() if callable(what) else what)
+        time.sleep(0.05)
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Daemon:
+    """A daemon with its log, started as systemd does it: what it says by sd_notify is read."""
+
+    def __init__(self, program, config, **more):
+        name = os.path.basename(config)
+        self.log = f"{work}/{name}.log"
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        if os.path.exists(f"{work}/{name}.notify"):
+            os.unlink(f"{work}/{name}.notify")
+        self.notify.bind(f"{work}/{name}.notify")
+        self.notify.settimeout(20)
+        self.begun = time.monotonic()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [f"{BIN}/{program}", "--config", config],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**environment, "NOTIFY_SOCKET": f"{work}/{name}.notify", **more},
+            )
+        running.append(self)
+
+    def said(self):
+        with open(self.log) as log:
+            return log.read()
+
+    def ready(self):
+        """Its status when it says that it is ready."""
+        while True:
+            text = self.notify.recv(8192).decode()
+            if "READY=1" in text.split("\n"):
+                return text
+
+    def reload(self):
+        """SIGHUP, until it says that it has reloaded."""
+        self.process.send_signal(signal.SIGHUP)
+        while self.notify.recv(8192).decode() != "RELOADING=1":
+            pass
+        self.ready()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.notify.close()
+
+
+class Cluster(Daemon):
+    def __init__(self, name, uri=None, security="", more=""):
+        self.name = name
+        self.node_port, self.client_port = free_ports(2)
+        self.uri = uri or f"sqlite://{work}/{name}.db"
+        self.configure(security, more)
+        super().__init__("flyt-cluster-manager", f"{work}/{name}.conf")
+
+    def configure(self, security="", more=""):
+        write(
+            f"{self.name}.conf",
+            f'vm-resource-db = {{ uri = "{self.uri}"; }};\n'
+            f"ports = {{ node = {self.node_port}; client = {self.client_port}; }};\n"
+            f'ipc = {{ frontend-socket = "{work}/{self.name}.sock"; }};\n'
+            f'security = {{ ticket-key = "{work}/{self.name}.key"; tls-folder = "{work}/{self.name}-tls"; {security} }};\n'
+            + more,
+        )
+
+    def ctl(self, *arguments, expect=0):
+        done = subprocess.run(
+            [f"{BIN}/flytctl", "-M", f"unix://{work}/{self.name}.sock", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            env=environment,
+        )
+        need(
+            expect is None or done.returncode == expect,
+            f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}",
+        )
+        return json.loads(done.stdout) if "--json" in arguments else done.stdout + done.stderr
+
+    def events(self, kind):
+        lines = self.ctl("events", "-n", "1000", "-j", "--kind", kind).splitlines()
+        return [json.loads(line)["text"] for line in lines]
+
+
+def check(config, expect):
+    done = subprocess.run(
+        [f"{BIN}/flytctl", "config", "check", "--file-only", config], capture_output=True, text=True, env=environment
+    )
+    need(done.returncode == expect, f"config check: exit {done.returncode}, not {expect}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+# ---- ready, or waiting ----
+
+
+def ready_means_that_it_serves():
+    cluster = Cluster("serves")
+    need("STATUS=serving" in cluster.ready(), "no status")
+    cluster.ctl("status")
+
+
+def a_db_that_is_away_is_no_reason_to_wait_for_ever():
+    """`systemctl start` returns, and the status says what the daemon waits for."""
+    for uri in (f"sqlite://{work}/no/such/folder/flyt.db", f"mongodb://127.0.0.1:{free_ports(1)[0]}/flyt"):
+        cluster = Cluster("away" + uri[0], uri)
+        status = cluster.ready()
+        need("STATUS=waiting for the resource DB" in status and len(status) > 80, status)
+        need("resource DB" in cluster.ctl("status", expect=DB_AWAY), "no reason")
+        cluster.end()
+
+
+def its_status_follows_the_db():
+    cluster = Cluster("follows", f"sqlite://{work}/later/flyt.db")
+    need("waiting for the resource DB" in cluster.ready(), "it is there")
+    os.mkdir(f"{work}/later")
+    need("STATUS=serving" in cluster.ready(), "it does not serve")
+
+
+def a_standby_is_ready_too():
+    first = Cluster("first")
+    first.ready()
+    second = Cluster("second", first.uri)
+    need("STATUS=standing by: " in second.ready(), "no status")
+    first.end()
+    need("STATUS=serving" in second.ready(), "it does not take over")
+
+
+def an_address_that_makes_no_sense_ends_it_at_once():
+    for uri, what in (
+        ("sqlite://var/lib/flyt/flyt.db", "three slashes"),
+        ("sqlite:flyt.db", "three slashes"),
+        ("mongodb:///flyt", "names no host"),
+        ("mongodb://ann:word@/flyt", "names no host"),
+        ("mysql://here/flyt", "neither sqlite:// nor mongodb://"),
+    ):
+        cluster = Cluster("senseless", uri)
+        need(cluster.process.wait(10) == 3, f"{uri}: exit {cluster.process.returncode}")
+        need(what in cluster.said() and f"{work}/senseless.conf:1" in cluster.said(), cluster.said())
+        shutil.copy(f"{work}/senseless.conf", f"{work}/senseless-cluster-manager.conf")
+        said = check(f"{work}/senseless-cluster-manager.conf", BAD_CONFIG)
+        need(what in said and "word" not in said, said)
+    for uri in ("sqlite:///a/b", "sqlite:/a/b", "sqlite::memory:", "mongodb://h/f", "mongodb+srv://u:p@h/", "mongodb://a:1,b:2/f?x=y"):
+        check(write("good-cluster-manager.conf", f'vm-resource-db = {{ uri = "{uri}"; }};\n'), 0)
+    # What only MongoDB's driver sees.
+    cluster = Cluster("driver", "mongodb://127.0.0.1:99999999/flyt")
+    need(cluster.process.wait(10) == 3 and "not understood" in cluster.said(), cluster.said())
+
+
+# ---- reloading ----
+
+
+def a_reload_remembers_what_awaits_a_restart():
+    cluster = Cluster("twice")
+    cluster.ready()
+    port = cluster.node_port
+    cluster.node_port = free_ports(1)[0]
+    cluster.configure(more="silence = { lost = 77.0; };\n")
+    for _ in range(3):
+        need("take a restart: ports.node" in cluster.ctl("reload"), "it has forgotten")
+    cluster.node_port = port
+    cluster.configure(more="silence = { lost = 78.0; };\n")
+    need("restart" not in cluster.ctl("reload"), "what was taken back is named")
+
+
+def certificates_that_cannot_be_read_refuse_the_reload():
+    folder = make_certificates("unreadable")
+    cluster = Cluster("unreadable", security='tls = "on";')
+    cluster.ready()
+    os.chmod(f"{folder}/cluster.key", 0o644)  # open to all: refused
+    cluster.configure(security='tls = "on";', more="silence = { lost = 77.0; };\n")
+    answer = cluster.ctl("reload", "--json", expect=BAD_CONFIG)
+    need(answer["error"] == "bad-config" and "certificates cannot be read" in answer["message"], answer)
+    cluster.reload()
+    need(len(cluster.events("reload-refused")) == 2, cluster.events("reload-refused"))
+    os.chmod(f"{folder}/cluster.key", 0o600)
+    need("done" in cluster.ctl("reload"), "it is refused for ever")
+
+
+def make_certificates(name):
+    """An authority, and a cluster manager's certificate. Returns the folder of the latter."""
+    ca, folder = f"{work}/{name}-ca", f"{work}/{name}-tls"
+    for arguments in (["create", ca], ["issue", ca, "cluster", "main", "--out", folder]):
+        subprocess.run([f"{BIN}/flytctl", "ca", *arguments], check=True, capture_output=True)
+    return folder
+
+
+def vm_daemon(name, port, more=""):
+    write(
+        f"{name}.conf",
+        f'resource-manager = {{ address = "127.0.0.1"; port = {port}; }};\n'
+        f'vm = {{ name = "vm1"; secret = "file:{work}/vm.secret"; state-directory = "{work}/{name}"; }};\n'
+        f'ipc = {{ socket = "{work}/{name}.client"; group = ""; mode = "0600"; }};\n' + more,
+    )
+    return Daemon("flyt-client-manager", f"{work}/{name}.conf")
+
+
+def node_daemon(name, port):
+    write(
+        f"{name}.conf",
+        f'resource-manager = {{ address = "127.0.0.1"; port = {port}; }};\n'
+        f'node = {{ name = "n1"; secret = "file:{work}/node-own.secret"; state-directory = "{work}/{name}"; gpu = "software"; }};\n'
+        f'virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; }};\n',
+    )
+    return Daemon("flyt-node-manager", f"{work}/{name}.conf")
+
+
+def a_corrected_secret_is_read_by_a_reload():
+    write("node.secret", "what the cluster manager expects")
+    write("node-own.secret", "what the node has by mistake")
+    write("vm.secret", "what the VM has by mistake")
+    cluster = Cluster("secrets", security=f'node-secret = "file:{work}/node.secret";')
+    cluster.ready()
+    right = cluster.ctl("vm", "add", "vm1", "--sms", "1", "--memory", "64M", "--json")["secret"]
+    vm, node = vm_daemon("vm", cluster.client_port), node_daemon("node", cluster.node_port)
+    vm.ready(), node.ready()
+    for daemon in (vm, node):
+        wait_until(lambda: "with this secret" in daemon.said(), daemon.said)
+    write("vm.secret", right)
+    vm.reload()
+    wait_until(lambda: cluster.ctl("vm", "show", "vm1", "--json")["connected"], vm.said)
+    write("node-own.secret", "what the cluster manager expects")
+    node.reload()
+    wait_until(lambda: cluster.ctl("node", "list", "--json")[0]["state"] == "up", node.said)
+    # The cluster manager's own: from now on nodes need another one.
+    write("node.secret", "a new one")
+    need("done" in cluster.ctl("reload"), "refused")
+    node.end()
+    write("node-own.secret", "a new one")
+    node = node_daemon("node", cluster.node_port)
+    wait_until(lambda: cluster.ctl("node", "list", "--json")[0]["state"] == "up", node.said)
+    write("vm.secret", "x", 0o644)
+    vm.reload()
+    wait_until(lambda: "event=secret-not-read" in vm.said(), vm.said)
+
+
+def mistakes_fill_one_line_of_the_log():
+    cluster = Cluster("lines")
+    cluster.ready()
+    write("vm.secret", "something that is long enough")
+    vm = vm_daemon("lines-vm", cluster.client_port)
+    vm.ready()
+    with open(f"{work}/lines-vm.conf", "a") as out:
+        out.write("nonsense = 1;\nmore = 2;\n")
+    vm.reload()
+    lines = [line for line in vm.said().splitlines() if "nonsense" in line or "more" in line]
+    need(len(lines) == 1 and "event=reload-refused" in lines[0] and "; " in lines[0], vm.said())
+
+
+# ---- who is refused ----
+
+
+def refused_peers_are_events():
+    """Once for each, though they try again and again."""
+    write("vm.secret", "not the one of this VM")
+    cluster = Cluster("refuses")
+    cluster.ready()
+    vm = vm_daemon("refused", cluster.client_port)
+    wait_until(lambda: cluster.events("peer-refused"), vm.said)
+    text = cluster.events("peer-refused")[0]
+    need("'vm1' from 127.0.0.1: there is no client 'vm1' with this secret" in text, text)
+    wait_until(lambda: cluster.said().count("event=denied") >= 3, "it does not try again")
+    need(len(cluster.events("peer-refused")) == 1, cluster.events("peer-refused"))
+    need("peer-refused" in cluster.ctl("events", "--kind", "peer-refused"), "flytctl does not know it")
+
+
+def peers_without_tls_are_events():
+    make_certificates("mixed")
+    write("vm.secret", "not the one of this VM")
+    cluster = Cluster("mixed", security='tls = "on";')
+    cluster.ready()
+    vm = vm_daemon("plain", cluster.client_port)
+    wait_until(lambda: cluster.events("peer-refused"), vm.said)
+    text = cluster.events("peer-refused")[0]
+    need("somebody from 127.0.0.1: the peer does not speak TLS" in text, text)
+
+
+TESTS = [
+    ready_means_that_it_serves,
+    a_db_that_is_away_is_no_reason_to_wait_for_ever,
+    its_status_follows_the_db,
+    a_standby_is_ready_too,
+    an_address_that_makes_no_sense_ends_it_at_once,
+    a_reload_remembers_what_awaits_a_restart,
+    certificates_that_cannot_be_read_refuse_the_reload,
+    a_corrected_secret_is_read_by_a_reload,
+    mistakes_fill_one_line_of_the_log,
+    refused_peers_are_events,
+    peers_without_tls_are_events,
+]
+chosen = sys.argv[2:]
+TESTS = [test for test in TESTS if not chosen or test.__name__ in chosen]
+failures = 0
+write("flytctl.conf", "")
+print(f"1..{len(TESTS)}", flush=True)
+try:
+    for number, test in enumerate(TESTS, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__}", flush=True)
+        except Exception as problem:  # one test that fails says nothing of the others
+            failures += 1
+            print("# " + f"{type(problem).__name__}: {problem}".strip().replace("\n", "\n# "))
+            print(f"not ok {number} - {test.__name__}", flush=True)
+        for daemon in reversed(running):
+            daemon.end()
+        running.clear()
+finally:
+    for daemon in reversed(running):
+        daemon.end()
+    shutil.rmtree(work, ignore_errors=True)
+sys.exit(1 if failures else 0)
