@@ -68,6 +68,8 @@ struct flytctl {
     /* the connection */
     struct loop *loop;
     struct link *link;
+    char        manager_uri[CTL_MAX_URI + 1];
+    struct loop_timer tell;             /* says that it still waits */
     struct flytctl_config *settings;
     char        look[256];              /* what shows whether the change that is asked for was made; "": it is no change */
 };

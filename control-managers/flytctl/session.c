@@ -133,6 +133,21 @@ static const char *advice(const struct target *target, int error)
     return "";
 }
 
+/* ---- a silent cluster manager ---- */
+
+/* Nobody looks at a screen that says nothing for longer. */
+enum { TELL_MS = 2000 };
+
+static void tell_waiting(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    fprintf(stderr, "flytctl: waiting for the cluster manager at %s, which has not answered yet (--timeout SECONDS limits"
+            " the wait)\n", (const char *)context);
+}
+
+/* Milliseconds as seconds, for a message. */
+static double seconds_of(unsigned ms) { return ms / 1000.0; }
+
 static int open_link(struct flytctl *ctl, const struct target *target)
 {
     char error[EXPLAIN_SIZE];
@@ -152,16 +167,23 @@ static int open_link(struct flytctl *ctl, const struct target *target)
         .uris = uris, .tls = tls, .role = CTL_ROLE_ADMIN, .name = target->name, .software = "flytctl " FLYT_VERSION,
         .secret = has_secret ? &secret : NULL, .once = true,
     };
+    unsigned most_ms = ctl->timeout_ms < connect_most_ms ? ctl->timeout_ms : connect_most_ms;
+    snprintf(ctl->manager_uri, sizeof ctl->manager_uri, "%s", target->manager);
     ctl->loop = loop_create();
+    if (ctl->loop)
+        loop_timer_start(ctl->loop, &ctl->tell, TELL_MS, tell_waiting, ctl->manager_uri);
     if (!ctl->loop)
         code = complain(ctl, EXIT_FAILED, "no memory or descriptors for an event loop");
     else if ((code = link_open(ctl->loop, &options, &ctl->link, error)))
         code = complain(ctl, exit_of_errno(code), "%s", error);
-    else if ((code = link_wait_up(ctl->link, ctl->timeout_ms < connect_most_ms ? ctl->timeout_ms : connect_most_ms,
-                                  error)))
+    else if ((code = link_wait_up(ctl->link, most_ms, error)) == -ETIMEDOUT)
+        code = complain(ctl, exit_of_errno(code), "%s has not answered within %g s%s", target->manager,
+                        seconds_of(most_ms), advice(target, code));
+    else if (code)
         code = complain(ctl, exit_of_errno(code), "%s%s", error, advice(target, code));
     else
         warn_of_plain_text(ctl, target);
+    loop_timer_stop(&ctl->tell);
     tls_context_release(tls);
     secret_wipe(&secret);
     return code;
@@ -205,7 +227,12 @@ int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *res
     int code = session_open(ctl);
     if (code)
         return code;
+    if (procedure != ADMIN_EVENTS)              /* that call waits for events */
+        loop_timer_start(ctl->loop, &ctl->tell, TELL_MS, tell_waiting, ctl->manager_uri);
     code = link_call_wait(ctl->link, procedure, args, ctl->timeout_ms, result, error);
+    loop_timer_stop(&ctl->tell);
+    if (code == -ETIMEDOUT)
+        snprintf(error, sizeof error, "no answer within %g s", seconds_of(ctl->timeout_ms));
     if (code == -ENOSYS)
         return complain(ctl, EXIT_NOT_SUPPORTED, "this cluster manager does not know %s",
                         protocol_procedures[procedure].name);

@@ -515,6 +515,10 @@ def a_silent_manager():
                      ["node", "drain", "n1"], ["events"], ["top", "-n", "1"]):
             ctl("-t", "0.5", *what, expect=3)
             need("says nothing" in ctl.stderr and "Nothing was asked" in ctl.stderr, ctl.stderr)
+            need("within 0.5 s" in ctl.stderr and "waiting" not in ctl.stderr, ctl.stderr)
+        ctl("-t", "2.5", "status", expect=3)
+        need("waiting for the cluster manager at unix://" in ctl.stderr and "has not answered within 2.5 s" in ctl.stderr, ctl.stderr)
+        need("CTL_" not in ctl.stderr, ctl.stderr)
     finally:
         os.kill(daemons[0].pid, signal.SIGCONT)
     wait_until(lambda: ctl("status"), "the manager does not go on")

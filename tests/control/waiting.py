@@ -307,6 +307,9 @@ def the_gpu_server_is_stopped(cluster):
 @case(plain)
 def the_client_manager_is_stopped(cluster):
     with cluster.stopped(cluster.pid("client-manager")):
+        program = Program(cluster.env, FLYT_WAIT="fail")
+        assert program.finish() <= TOLD, program.lines
+        program.find(r"error: .*FLYT_WAIT=fail.*the client manager at \S+client\.sock, which does not answer")
         told(cluster, r"the client manager at \S+client\.sock, which does not answer")
     served(cluster)
 
@@ -315,7 +318,46 @@ def the_client_manager_is_stopped(cluster):
 def the_client_manager_is_not_there(cluster):
     with cluster.killed("client-manager"):
         refused(cluster, r"no client manager answers at \S+client\.sock: .*Start flyt-client-manager")
+        refused(cluster, r"no client manager answers at \S+client\.sock: .*Start flyt-client-manager", FLYT_WAIT="fail")
+        told(cluster, r"the client manager at \S+client\.sock, which is not there\. Start flyt-client-manager")
+        waiting = Program(cluster.env, FLYT_WAIT="30")
+        until(lambda: any("which is not there" in line for _, line in waiting.lines), "the program says why it waits")
+    waiting.finish()
+    assert waiting.process.returncode == 0, waiting.lines
     until(lambda: re.search('"connected": *true', cluster.ctl("--json", "vm", "show", "local")), "it is back")
+
+
+@case(plain)
+def no_client_manager_where_one_is_installed(cluster):
+    """Nothing says where it is: on a machine that is set up as a VM, the client manager is what is missing."""
+    if os.path.exists("/run/flyt"):
+        raise Skip("Flyt runs on this machine")
+    env = {name: value for name, value in cluster.env.items() if name not in ("FLYT_MANAGER", "FLYT_SERVER")}
+    program = Program(env)
+    program.finish()
+    if not os.path.exists("/etc/flyt/client-manager.conf"):
+        program.find(r"error: no GPU server answers at unix:///run/flyt/server\.sock.*Start cricket-rpc-server")
+    with tempfile.TemporaryDirectory() as folder:
+        options = f"lowerdir=/etc,upperdir={folder}/upper,workdir={folder}/work"
+        if subprocess.run(["mount", "-t", "tmpfs", "none", folder], capture_output=True).returncode:
+            raise Skip("nothing can be mounted")
+        try:
+            for name in ("upper", "work"):
+                os.mkdir(f"{folder}/{name}")
+            if subprocess.run(["mount", "-t", "overlay", "none", "-o", options, "/etc"], capture_output=True).returncode:
+                raise Skip("nothing can be laid over /etc")
+            try:
+                os.makedirs("/etc/flyt", exist_ok=True)
+                with open("/etc/flyt/client-manager.conf", "a"):
+                    program = Program(env)
+                took = program.finish()
+                program.find(r"error: no client manager answers at /run/flyt/client-manager\.sock.*Start flyt-client-manager")
+                assert took <= SOON, program.lines
+                told(cluster, r"the client manager at /run/flyt/client-manager\.sock, which is not there", env=env)
+            finally:
+                subprocess.run(["umount", "-l", "/etc"], capture_output=True)
+        finally:
+            subprocess.run(["umount", "-l", folder], capture_output=True)
 
 
 @case(plain)
@@ -496,6 +538,14 @@ def a_certificate_of_another_ca(cluster):
         (f"{cluster.dir}/etc/tls/local", f"{cluster.dir}/ca/local"),
     ) as manager:
         refused(cluster, r"does not accept this side's certificate", FLYT_MANAGER=manager)
+
+
+@case(secure)
+def a_vm_that_was_removed(cluster):
+    """The last of these: it is gone then. The reason comes through TLS together with the end of the connection."""
+    cluster.ctl("vm", "remove", "local", "--force")
+    for _ in range(2):
+        refused(cluster, r"does not accept this VM: .*refused us: ")
 
 
 def run_case(number, function, cluster):

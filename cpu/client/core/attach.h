@@ -14,7 +14,9 @@ struct manager_place {                /* of a GPU server; freed by manager_place
     void    *ticket;
     size_t   ticket_size;
 };
-bool manager_wanted(void);
+/* Whether a client manager is to be asked: where one is, or where one is installed and default_server (unix://) is not
+   there. */
+bool manager_wanted(const char *default_server);
 int  manager_ask(struct manager_place *);       /* a result code; what failed has been said. May wait in line */
 void manager_place_free(struct manager_place *);
 void manager_tell_why(void);          /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */

@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
@@ -21,9 +23,10 @@
 #include "cpu/client/core/patience.h"
 #include "attach.h"
 
-enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10 };
+enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_IMPATIENT_MS = 2000 };
 
 static const char *const default_socket = "/run/flyt/client-manager.sock";
+static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
 static rpc_client *manager;
 
 static const struct rpc_procedure procedures[] = {
@@ -42,11 +45,14 @@ static const char *manager_socket(void)
     return given && *given ? given : default_socket;
 }
 
-bool manager_wanted(void)
+bool manager_wanted(const char *default_server)
 {
     const char *given = env_get("FLYT_MANAGER");
     /* EACCES: something may be there that this user is not to see. It is said then, instead of a guess. */
-    return (given && *given) || access(default_socket, F_OK) == 0 || errno == EACCES;
+    if ((given && *given) || access(default_socket, F_OK) == 0 || errno == EACCES)
+        return true;
+    /* Nobody listens there, and nobody as a server: where a client manager is installed, it is what is missing. */
+    return access(default_config, F_OK) == 0 && access(default_server + strlen("unix://"), F_OK) != 0;
 }
 
 static bool manager_call(uint32_t procedure, void *encode, void *args, void *decode, void *result)
@@ -73,6 +79,20 @@ static void manager_say_denied(const char *path)
                   path);
 }
 
+/* A client manager that is not there may be about to start: it is waited for as long as FLYT_WAIT=SECONDS says. */
+static int manager_reach(const char *uri, rpc_channel **channel, char *error)
+{
+    for (;;) {
+        int status = rpc_channel_connect(uri, patience_ms(MANAGER_CONNECT_MS), channel, error);
+        bool absent = status == -ENOENT || status == -ECONNREFUSED;
+        if (!absent || patience_wish() == PATIENCE_NO || !patience_left() || patience_over())
+            return status;
+        patience_stage("the client manager at %s, which is not there. Start flyt-client-manager on this machine",
+                       uri + strlen("unix://"));
+        nanosleep(&(struct timespec){ .tv_nsec = MANAGER_RETRY_MS * CLOCK_NS_PER_MS }, NULL);
+    }
+}
+
 static int manager_connect(void)
 {
     char uri[4096], error[RPC_ERROR_SIZE] = "";
@@ -81,7 +101,9 @@ static int manager_connect(void)
     snprintf(uri, sizeof uri, "%s%s", strncmp(given, "unix://", 7) ? "unix://" : "", given);
     patience_stage("the client manager at %s, which does not answer. Is flyt-client-manager stopped or overloaded?",
                    given);
-    int status = rpc_channel_connect(uri, patience_ms(MANAGER_CONNECT_MS), &channel, error);
+    if (patience_wish() == PATIENCE_NO)
+        patience_limit(MANAGER_IMPATIENT_MS);
+    int status = manager_reach(uri, &channel, error);
     if (status == -EACCES || status == -EPERM) {
         manager_say_denied(uri + 7);
         return CORE_SYSTEM_NOT_READY;
@@ -119,6 +141,8 @@ static int manager_hello(void)
         log_error("the client manager refuses this program: %s", result.status.text);
     else
         code = CORE_OK;
+    if (patience_wish() == PATIENCE_NO)
+        patience_limit(0);                      /* it is there; what it answers comes with its own limits */
     xdr_free((xdrproc_t)xdr_manager_hello_result, &result);
     return code;
 }
@@ -136,15 +160,11 @@ static void manager_wait_wish(manager_attach_args *args)
 static bool manager_wait(manager_answer *answer)
 {
     static manager_wait_args again;
-    unsigned told = 0;
     while (answer->status.code == MANAGER_WAITING) {
-        if (answer->position && answer->position != told) {
-            log_warning("waiting for a GPU, place %u in line: %s", answer->position, answer->status.text);
-            told = answer->position;
-            patience_stage_told("a GPU, place %u in line: %s", answer->position, answer->status.text);
-        } else if (!answer->position) {
+        if (answer->position)
+            patience_stage("a GPU, place %u in line: %s", answer->position, answer->status.text);
+        else
             patience_stage("a GPU server: %s", answer->status.text);
-        }
         xdr_free((xdrproc_t)xdr_manager_answer, answer);
         memset(answer, 0, sizeof *answer);
         if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &again, (void *)(uintptr_t)xdr_manager_answer, answer))

@@ -136,6 +136,11 @@ static void start_thread(void)
 
 /* ---- the attaching thread ---- */
 
+static uint64_t deadline_in(double ms)
+{
+    return clock_now() + (uint64_t)(ms * CLOCK_NS_PER_MS) + SLACK_MS * CLOCK_NS_PER_MS;
+}
+
 void patience_begin(void)
 {
     uint64_t now = clock_now();
@@ -145,8 +150,7 @@ void patience_begin(void)
     patience.lines = 0;
     patience.watched = NULL;
     patience.told_at = now;
-    patience.deadline =
-        patience.seconds > 0 ? now + (uint64_t)(patience.seconds * 1e9) + SLACK_MS * CLOCK_NS_PER_MS : 0;
+    patience.deadline = patience.seconds > 0 ? deadline_in(patience.seconds * 1000) : 0;
     start_thread();
 }
 
@@ -180,38 +184,32 @@ int patience_ms(int most)
     return left && left < (unsigned)most ? (int)left : most;
 }
 
-static void set_stage(bool told, const char *format, va_list list)
+void patience_stage(const char *format, ...)
 {
     char stage[STAGE_SIZE];
+    va_list list;
+    va_start(list, format);
     vsnprintf(stage, sizeof stage, format, list);
+    va_end(list);
     pthread_mutex_lock(&patience.lock);
-    if (told || strcmp(stage, patience.stage) != 0) {
+    if (strcmp(stage, patience.stage) != 0) {
         uint64_t soon = clock_now() + STAGE_MS * CLOCK_NS_PER_MS, first = patience.told_at + TELL_MS * CLOCK_NS_PER_MS;
         memcpy(patience.stage, stage, sizeof stage);
-        patience.told = told;
-        patience.lines += told;
+        patience.told = false;
         patience.tell_at = soon > first ? soon : first;
-        if (told)
-            patience.told_at = clock_now();
         pthread_cond_signal(&patience.changed);
     }
     pthread_mutex_unlock(&patience.lock);
 }
 
-void patience_stage(const char *format, ...)
+void patience_limit(unsigned ms)
 {
-    va_list list;
-    va_start(list, format);
-    set_stage(false, format, list);
-    va_end(list);
-}
-
-void patience_stage_told(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    set_stage(true, format, list);
-    va_end(list);
+    if (patience.seconds > 0)
+        return;
+    pthread_mutex_lock(&patience.lock);
+    patience.deadline = ms ? deadline_in(ms) : 0;
+    pthread_cond_signal(&patience.changed);
+    pthread_mutex_unlock(&patience.lock);
 }
 
 void patience_watch(rpc_client *client)
@@ -231,7 +229,10 @@ bool patience_blame(void)
     if (!patience_over())
         return false;
     patience.blamed = true;
-    log_error("no GPU for this program: the %g s of FLYT_WAIT are over, and it was still waiting for %s",
-              patience.seconds, patience.stage);
+    if (patience.seconds > 0)
+        log_error("no GPU for this program: the %g s of FLYT_WAIT are over, and it was still waiting for %s",
+                  patience.seconds, patience.stage);
+    else
+        log_error("no GPU for this program: FLYT_WAIT=fail, and it would have to wait for %s", patience.stage);
     return true;
 }

@@ -334,7 +334,7 @@ static int attach_session(const struct manager_place *place)
 static int attach_first(void)
 {
     const char *uri = env_get("FLYT_SERVER");
-    bool managed = !(uri && *uri) && manager_wanted();
+    bool managed = !(uri && *uri) && manager_wanted(default_uri);
     struct manager_place place = { 0 };
     core_session.uri = managed ? NULL : strdup(uri && *uri ? uri : default_uri);
     if (!managed && !core_session.uri)
