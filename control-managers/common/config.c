@@ -435,6 +435,35 @@ static void read_keys(struct config *config, const config_t *file)
     }
 }
 
+/* The name with which a line begins, "" for none. Returns its length. */
+static size_t first_name(const char *line, char name[MAX_PATH])
+{
+    const char *at = line + strspn(line, " \t{");
+    size_t length = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_*-");
+    snprintf(name, MAX_PATH, "%.*s", (int)length, at);
+    return length;
+}
+
+/* libconfig says only where a name is that was given before. text stays as it is where the first place is not found. */
+static void explain_twice(const char *path, int line, char *text, size_t size)
+{
+    char read[1024], name[MAX_PATH], wanted[MAX_PATH] = "";
+    FILE *stream = fopen(path, "re");
+    for (int pass = 0; stream && pass < 2; pass++, rewind(stream))
+        for (int at = 1; at <= line - pass && fgets(read, sizeof read, stream); at++) {
+            if (pass == 0 && at == line)
+                first_name(read, wanted);
+            if (pass == 0 || !first_name(read, name) || strcmp(name, wanted) != 0)
+                continue;
+            snprintf(text, size, "%s is given a second time: the first is in line %d. Change that one, since each name "
+                     "may stand here once", name, at);
+            fclose(stream);
+            return;
+        }
+    if (stream)
+        fclose(stream);
+}
+
 static void read_file(struct config *config, const char *path)
 {
     config_t file;
@@ -445,7 +474,11 @@ static void read_file(struct config *config, const char *path)
     }
     config_init(&file);
     if (config_read(&file, stream) != CONFIG_TRUE) {
-        complain_line(config, config_error_line(&file), "%s", config_error_text(&file));
+        char text[512];
+        snprintf(text, sizeof text, "%s", config_error_text(&file));
+        if (strstr(text, "duplicate"))
+            explain_twice(path, config_error_line(&file), text, sizeof text);
+        complain_line(config, config_error_line(&file), "%s", text);
     } else {
         read_keys(config, &file);
         find_unknown(config, config_root_setting(&file), "");

@@ -8,8 +8,10 @@
 #include "control-managers/flytctl/check.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -88,6 +90,17 @@ static void check_unit(struct check *check, const char *key, const char *path, b
             check->request->schema->daemon, path);
 }
 
+/* What would help is said only to the daemon's own user: to others it would take away what the daemon has. */
+static void say_unwritable(struct check *check, const char *key, const char *what, const char *path, const char *more)
+{
+    int error = errno;
+    if (check->is_daemon)
+        say(check, PROBLEM, key, "user %s cannot %s %s: %s (chown %s '%s'%s)", check->user, what, path, strerror(error),
+            check->user, path, more);
+    else
+        say(check, forbidden(check, error), key, "user %s cannot %s %s: %s", check->user, what, path, strerror(error));
+}
+
 /* A folder in which the daemon makes files. One that is missing is made by those daemons that can. */
 static void check_folder(struct check *check, const char *key, const char *folder, bool made)
 {
@@ -105,8 +118,7 @@ static void check_folder(struct check *check, const char *key, const char *folde
     else if (!S_ISDIR(status.st_mode))
         say(check, PROBLEM, key, "%s is no folder", above);
     else if (access(above, W_OK | X_OK) < 0)
-        say(check, forbidden(check, errno), key, "user %s cannot write in the folder %s: %s (chown %s '%s')",
-            check->user, above, strerror(errno), check->user, above);
+        say_unwritable(check, key, "write in the folder", above, "");
 }
 
 /* What to do about a file that only others may read. */
@@ -134,7 +146,7 @@ static int check_readable(struct check *check, const char *key, const char *path
         return error;
     advise(check, path, advice, sizeof advice);
     say(check, forbidden(check, error), key, "user %s cannot read %s: %s%s", check->user, path, strerror(error),
-        error == EACCES ? advice : "");
+        error == EACCES && check->is_daemon ? advice : "");
     return error;
 }
 
@@ -165,7 +177,9 @@ enum need {
     NEED_SECRET_FILE,
     NEED_PROGRAM,
     NEED_GROUP,
-    NEED_PORT
+    NEED_PORT,
+    NEED_OWN_ADDRESS,
+    NEED_ADDRESS
 };
 static const struct {
     const struct config_schema *schema;
@@ -175,10 +189,15 @@ static const struct {
     { &cluster_config_schema, "ipc.frontend-socket", NEED_FOLDER_OF },
     { &cluster_config_schema, "ipc.frontend-group", NEED_GROUP },
     { &cluster_config_schema, "security.ticket-key", NEED_SECRET_FILE },
+    { &cluster_config_schema, "ports.address", NEED_OWN_ADDRESS },
     { &cluster_config_schema, "ports.node", NEED_PORT },
     { &cluster_config_schema, "ports.client", NEED_PORT },
     { &node_schema, "node.state-directory", NEED_FOLDER_MADE },
     { &node_schema, "virt-server.program-path", NEED_PROGRAM },
+    { &node_schema, "virt-server.listen-address", NEED_OWN_ADDRESS },
+    { &node_schema, "virt-server.advertise-address", NEED_ADDRESS },
+    { &node_schema, "resource-manager.address", NEED_ADDRESS },
+    { &manager_schema, "resource-manager.address", NEED_ADDRESS },
     { &manager_schema, "vm.state-directory", NEED_FOLDER_MADE },
     { &manager_schema, "ipc.socket", NEED_FOLDER_OF_MADE },
     { &manager_schema, "ipc.group", NEED_GROUP },
@@ -213,6 +232,49 @@ static void check_port(struct check *check, const char *key, int64_t port)
     close(fd);
 }
 
+/* Digits and points only: somebody meant an IPv4 address, and not a name. */
+static bool looks_numeric(const char *text) { return text[strspn(text, "0123456789.")] == '\0'; }
+
+/* An address in brackets is as good as without. */
+static struct addrinfo *look_up(const char *text)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+    struct addrinfo *found = NULL;
+    char bare[256];
+    size_t length = strlen(text);
+    bool brackets = *text == '[' && text[length - 1] == ']';
+    snprintf(bare, sizeof bare, "%.*s", (int)(brackets ? length - 2 : length), text + brackets);
+    return getaddrinfo(bare, "0", &hints, &found) == 0 ? found : NULL;
+}
+
+/* A name that is not known here may be known elsewhere, or later; a false number is false for ever. */
+static void check_address(struct check *check, const char *key, const char *text)
+{
+    struct addrinfo *found = looks_numeric(text) && !protocol_address_valid(text) ? NULL : look_up(text);
+    if (found)
+        freeaddrinfo(found);
+    else if (looks_numeric(text))
+        say(check, PROBLEM, key, "'%s' is no IP address", text);
+    else
+        say(check, NOTE, key, "'%s' is no IP address, and this machine knows no host of that name", text);
+}
+
+static void check_own_address(struct check *check, const char *key, const char *text)
+{
+    struct addrinfo *found = looks_numeric(text) && !protocol_address_valid(text) ? NULL : look_up(text);
+    if (!found) {
+        say(check, PROBLEM, key, "'%s' is no IP address, and this machine knows no host of that name", text);
+        return;
+    }
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) < 0)
+        say(check, PROBLEM, key, "%s cannot be listened on: %s%s", text, strerror(errno),
+            errno == EADDRNOTAVAIL ? " (no interface of this machine has it: see ip -brief address)" : "");
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(found);
+}
+
 static void check_need(struct check *check, enum need need, const char *key, const void *value)
 {
     char folder[CHECK_PATH_SIZE], error[EXPLAIN_SIZE];
@@ -243,6 +305,8 @@ static void check_need(struct check *check, enum need need, const char *key, con
             say(check, forbidden(check, errno), key, "user %s cannot execute %s: %s", check->user, text,
                 strerror(errno));
         break;
+    case NEED_OWN_ADDRESS: check_own_address(check, key, text); break;
+    case NEED_ADDRESS: check_address(check, key, text); break;
     default: check_group(check, key, text);
     }
 }
@@ -309,9 +373,22 @@ static void check_cluster(struct check *check)
     folder_of(path, ca);
     check_folder(check, "vm-resource-db.uri", ca, false);
     if (access(path, F_OK) == 0 && access(path, R_OK | W_OK) < 0)
-        say(check, forbidden(check, errno), "vm-resource-db.uri",
-            "user %s cannot read and write %s: %s (chown %s '%s'*)", check->user, path, strerror(errno), check->user,
-            path);
+        say_unwritable(check, "vm-resource-db.uri", "read and write", path, "*");
+}
+
+/* What a node manager finds when it starts. */
+static void check_gpus(struct check *check, const struct node_config *node)
+{
+    const unsigned of_software = CTL_SHARING_EXCLUSIVE | CTL_SHARING_TIME_SLICE | CTL_SHARING_MPS;
+    void *nvml = node->gpu == NODE_GPU_SOFTWARE ? NULL : dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (node->gpu == NODE_GPU_NVIDIA && !nvml)
+        say(check, PROBLEM, "node.gpu", "there is no NVIDIA driver on this machine (libnvidia-ml.so.1); \"auto\" or "
+            "\"software\" takes the software GPU");
+    else if (!nvml && !(node->sharing & of_software))
+        say(check, PROBLEM, "node.sharing", "the software GPU, which this machine uses, offers exclusive, time-slice and "
+            "mps only");
+    if (nvml)
+        dlclose(nvml);
 }
 
 static void check_machine(struct check *check)
@@ -320,6 +397,8 @@ static void check_machine(struct check *check)
     const struct node_config *node = config_values(check->config);
     const struct manager_config *manager = config_values(check->config);
     check_keys(check);
+    if (schema == &node_schema)
+        check_gpus(check, node);
     if (schema == &cluster_config_schema)
         check_cluster(check);
     else if (schema == &node_schema && *node->tls_ca)

@@ -12,7 +12,9 @@
     { "grouping", 'g', "on|off", "one GPU server for all its programs, or one each (on)", false }, \
     { "wait", 'w', "WHAT", "when no GPU is free: in-line, fail, or default (as configured)", false }, \
     { "secret-file", 0, "FILE", "write its new secret there instead of printing it", false }
-const struct option_row vm_add_options[] = { ENTITLEMENT, { 0 } };
+const struct option_row vm_add_options[] = {
+    ENTITLEMENT, { "force", 'f', NULL, "overwrite the file of --secret-file", false }, { 0 }
+};
 const struct option_row vm_set_options[] = {
     ENTITLEMENT, { "new-secret", 0, NULL, "make a new secret; connections of the old one end", false }, { 0 }
 };
@@ -107,6 +109,12 @@ int command_vm_add(struct flytctl *ctl)
     if (!args.vm.sms || !args.vm.memory)
         return complain(ctl, EXIT_USAGE,
                         "a VM is entitled to something: --sms N and --memory SIZE are needed, both above 0");
+    const char *file = option(ctl, "secret-file");
+    if (file && !option_count(ctl, "force") && access(file, F_OK) == 0)
+        return complain(ctl, EXIT_EXISTS,
+                        "--secret-file: %s is there already, and may hold another VM's secret; --force overwrites it."
+                        " Nothing was changed",
+                        file);
     return ask_for_secret(ctl, ADMIN_VM_ADD, &args, "VM", "added", args.vm.name);
 }
 

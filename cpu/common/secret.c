@@ -29,6 +29,10 @@ int secret_check_fd(int fd, const char *path, char *error)
         return explain(error, -errno, "examining %s: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))
         return explain(error, -EPERM, "%s holds a secret and must be a regular file", path);
+    if (status.st_uid != geteuid() && geteuid() == 0)
+        return explain(error, -EPERM, "%s holds a secret and belongs to user %u, not to root, who reads it now: is this to "
+                       "run as that user (setpriv --reuid=%u --regid=%u --init-groups …)?", path, status.st_uid,
+                       status.st_uid, status.st_gid);
     if (status.st_uid != geteuid() && status.st_uid != 0)
         return explain(error, -EPERM, "%s holds a secret and belongs to user %u: it must belong to user %u or to root "
                        "(chown %u '%s')", path, status.st_uid, geteuid(), geteuid(), path);

@@ -5,6 +5,7 @@ shows: Operators: the cluster manager tells systemd when it is ready and why it 
 """
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -330,6 +331,96 @@ def peers_without_tls_are_events():
     need("somebody from 127.0.0.1: the peer does not speak TLS" in text, text)
 
 
+# ---- config check ----
+
+
+def checked(name, text, *mentions, expect=BAD_CONFIG, user=None):
+    """`flytctl config check` as the daemon's user, who is the caller unless it is named."""
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    done = subprocess.run(
+        [f"{BIN}/flytctl", "config", "check", *([] if user else ["--user", me]), write(name, text, 0o644)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        user=user,
+    )
+    need(done.returncode == expect, f"{text}: exit {done.returncode}, not {expect}: {done.stdout}{done.stderr}")
+    for each in mentions:
+        need(each in done.stdout, f"{text}: no {each!r} in {done.stdout}")
+    return done.stdout
+
+
+MINE = 'vm-resource-db = {{ uri = "sqlite://{0}/x.db"; }};\nipc = {{ frontend-socket = "{0}/x.sock"; }};\n' \
+       'security = {{ tls-folder = "{0}"; ticket-key = "{0}/x.key"; }};\n'
+NODE = 'node = {{ state-directory = "{0}/node"; {1} }};\nvirt-server = {{ program-path = "/bin/true"; {2} }};\n'
+
+
+def addresses_are_checked():
+    mine = MINE.format(work)
+    for address, what in (("1.2.3.999", "is no IP address"), ("10.255.254.253", "no interface of this machine has it"),
+                          ("no-such-host.invalid", "knows no host")):
+        checked("a-cluster-manager.conf", mine + f'ports = {{ address = "{address}"; }};\n', "ports.address", what)
+        checked("a-node-manager.conf", NODE.format(work, 'gpu = "software";', f'listen-address = "{address}";'),
+                "virt-server.listen-address", what)
+    for address in ("0.0.0.0", "127.0.0.1", "::", "localhost"):
+        checked("a-cluster-manager.conf", mine + f'ports = {{ address = "{address}"; }};\n', expect=0)
+    advertise = lambda address: NODE.format(work, 'gpu = "software";', f'advertise-address = "{address}";')
+    checked("a-node-manager.conf", advertise("1.2.3.999"), "virt-server.advertise-address", "is no IP address")
+    checked("a-node-manager.conf", advertise("foo.invalid"), "note: ", "knows no host of that name", expect=0)
+    need("note: " not in checked("a-node-manager.conf", advertise("192.0.2.7"), expect=0), "a good address")
+
+
+def gpus_are_checked():
+    checked("a-node-manager.conf", NODE.format(work, 'gpu = "software"; sharing = ("mig");', ""), "node.sharing",
+            "exclusive, time-slice and mps only")
+    if not os.path.exists("/dev/nvidia0"):
+        checked("a-node-manager.conf", NODE.format(work, 'gpu = "nvidia";', ""), "node.gpu", "no NVIDIA driver")
+    checked("a-node-manager.conf", NODE.format(work, 'gpu = "software"; sharing = ("mig", "mps");', ""), expect=0)
+
+
+def a_group_that_is_given_twice_is_named():
+    text = "# one\nports =\n{\n  node = 1;\n};\nlog = { };\nports: { address = \"0.0.0.0\"; };\n"
+    checked("b-cluster-manager.conf", text, "b-cluster-manager.conf:7: ports is given a second time", "in line 2")
+
+
+def advice_takes_nothing_from_the_daemon():
+    """Somebody who is not the daemon hears what he may not do, not how to take the daemon's files."""
+    if os.geteuid() != 0:
+        return
+    os.chmod(work, 0o755)
+    os.makedirs(f"{work}/theirs", 0o700)
+    write("theirs/node.secret", "a secret that is long enough")
+    text = f'node = {{ secret = "file:{work}/theirs/node.secret"; state-directory = "{work}/theirs"; gpu = "software"; }};\n'
+    said = checked("c-node-manager.conf", text, "cannot", expect=0, user=65534)
+    need("chown" not in said and "chgrp" not in said and "chmod" not in said, said)
+    # And root, who runs the daemon of another user by hand, is told to run it as that user.
+    cluster = Cluster("byhand")
+    cluster.ready()
+    cluster.end()
+    os.chown(f"{work}/byhand.key", 65534, 65534)
+    byhand = Daemon("flyt-cluster-manager", f"{work}/byhand.conf")
+    need(byhand.process.wait(10) == 3, byhand.process.returncode)
+    need("belongs to user 65534" in byhand.said() and "chown" not in byhand.said(), byhand.said())
+
+
+# ---- secrets ----
+
+
+def a_secret_is_not_overwritten():
+    cluster = Cluster("files")
+    cluster.ready()
+    add = lambda name, *more, **expect: cluster.ctl("vm", "add", name, "--sms", "1", "--memory", "64M", "--secret-file",
+                                                    f"{work}/vm.new", *more, **expect)
+    add("a")
+    with open(f"{work}/vm.new") as file:
+        first = file.read()
+    need("is there already" in add("b", expect=6), "no reason")
+    with open(f"{work}/vm.new") as file:
+        need(file.read() == first, "it is another one")
+    need([vm["name"] for vm in cluster.ctl("vm", "list", "--json")] == ["a"], "the VM was added")
+    add("b", "--force")
+
+
 TESTS = [
     ready_means_that_it_serves,
     a_db_that_is_away_is_no_reason_to_wait_for_ever,
@@ -342,6 +433,11 @@ TESTS = [
     mistakes_fill_one_line_of_the_log,
     refused_peers_are_events,
     peers_without_tls_are_events,
+    addresses_are_checked,
+    gpus_are_checked,
+    a_group_that_is_given_twice_is_named,
+    advice_takes_nothing_from_the_daemon,
+    a_secret_is_not_overwritten,
 ]
 chosen = sys.argv[2:]
 TESTS = [test for test in TESTS if not chosen or test.__name__ in chosen]
