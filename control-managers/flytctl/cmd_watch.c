@@ -1,7 +1,10 @@
 /* cmd_watch.c: the cluster as it is, as it changes, and what happened to it. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control-managers/flytctl/flytctl.h"
@@ -42,9 +45,52 @@ static const struct column status_fields[] = {
     { "Programs waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
 };
 
+const struct option_row status_options[] = {
+    { "wait", 'w', "SECONDS", "until the cluster manager serves, at most so long; for scripts that start it", false },
+    { 0 },
+};
+
+/* The exit status that flytctl status would have now. A process of its own finds out, and prints nothing. */
+static int status_now(struct flytctl *ctl)
+{
+    admin_status_result result;
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        int nowhere = open("/dev/null", O_WRONLY);
+        dup2(nowhere, STDOUT_FILENO);
+        dup2(nowhere, STDERR_FILENO);
+        _exit(ask(ctl, ADMIN_STATUS, NULL, &result));
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return EXIT_FAILED;
+    return WEXITSTATUS(status);
+}
+
+/* What is wrong for good is left to the command itself to say. */
+static void wait_until_it_serves(struct flytctl *ctl, uint64_t seconds)
+{
+    struct timespec now, end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (time_t)seconds;
+    for (;;) {
+        int code = status_now(ctl);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((code != EXIT_UNREACHABLE && code != EXIT_DB_AWAY) || now.tv_sec > end.tv_sec ||
+            (now.tv_sec == end.tv_sec && now.tv_nsec >= end.tv_nsec))
+            return;
+        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+    }
+}
+
 int command_status(struct flytctl *ctl)
 {
     admin_status_result result;
+    uint64_t seconds = 0;
+    if (!option_number(ctl, "wait", 1, 3600, &seconds))
+        return EXIT_USAGE;
+    if (seconds)
+        wait_until_it_serves(ctl, seconds);
     int code = ask(ctl, ADMIN_STATUS, NULL, &result);
     if (code)
         return code;

@@ -23,8 +23,8 @@ const struct option_row filter_options[] = {
 };
 
 const struct command commands[] = {
-    { NULL, "status", "", 0, 0, "", "Shows the cluster manager, its database, and what is in use", NULL,
-      command_status },
+    { NULL, "status", "", 0, 0, "", "Shows the cluster manager, its database, and what is in use",
+      status_options, command_status },
     { NULL, "top", "", 0, 0, "", "Shows the cluster live", top_options, command_top },
     { NULL, "events", "", 0, 0, "", "Shows what happened", events_options, command_events },
     { NULL, "reload", "", 0, 0, "", "Makes the cluster manager read its configuration again", NULL, command_reload },

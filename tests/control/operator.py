@@ -156,6 +156,26 @@ def ready_means_that_it_serves():
     cluster.ctl("status")
 
 
+def status_waits_until_it_serves():
+    """The line after the one that starts the daemon."""
+    late = subprocess.Popen(
+        [f"{BIN}/flytctl", "-M", f"unix://{work}/late.sock", "status", "--wait", "20"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    cluster = Cluster("late", f"sqlite://{work}/late/flyt.db")
+    cluster.ready()
+    cluster.ctl("status", "--wait", "1", expect=DB_AWAY)
+    need(late.poll() is None, "it does not wait for the DB")
+    os.mkdir(f"{work}/late")
+    out, error = late.communicate(timeout=20)
+    need(late.returncode == 0 and "Resource DB is up" in out and not error, (out, error))
+    cluster.end()
+    cluster.ctl("status", "--wait", "1", expect=UNREACHABLE)
+
+
 def a_db_that_is_away_is_no_reason_to_wait_for_ever():
     """`systemctl start` returns, and the status says what the daemon waits for."""
     for uri in (f"sqlite://{work}/no/such/folder/flyt.db", f"mongodb://127.0.0.1:{free_ports(1)[0]}/flyt"):
@@ -423,6 +443,7 @@ def a_secret_is_not_overwritten():
 
 TESTS = [
     ready_means_that_it_serves,
+    status_waits_until_it_serves,
     a_db_that_is_away_is_no_reason_to_wait_for_ever,
     its_status_follows_the_db,
     a_standby_is_ready_too,
