@@ -34,7 +34,8 @@ struct rpc_channel_operations {
     /* Likewise. Tells the peer where we wait, and gives where the peer waited last: processors of one kernel, 0: not known. */
     unsigned (*place)(rpc_channel *, unsigned here);
     /* Is the peer still there, as far as the system knows? Reads nothing, waits for nothing. 0; -ECONNRESET: it has ended, though
-       what it sent before may be unread; -ETIMEDOUT: its machine has not answered for rpc_silence_seconds (liveness.h). */
+       what it sent before may be unread; -ETIMEDOUT: its machine has not answered for rpc_silence_seconds (liveness.h);
+       -EHOSTDOWN: not yet for so long that it counts as gone, but it is suspended. */
     int     (*peer)(rpc_channel *);
     void    (*wake)(rpc_channel *);
     void    (*shutdown)(rpc_channel *);

@@ -42,6 +42,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/fd.h"
+#include "cpu/rpc/liveness.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,6 +134,8 @@ static ssize_t shm_send(rpc_channel *channel, const struct iovec *vector, int co
         return rpc_channel_send(s->socket, vector, count);
     if (atomic_load_explicit(&s->ended, memory_order_relaxed))
         return -EPIPE;
+    if (s->apart && !shm_is_own(s))
+        return -ESTALE;
     ssize_t sent = ring_write(&s->view, vector, count, written, s);
     return sent == 0 ? -EAGAIN : sent;
 }
@@ -164,6 +167,8 @@ static ssize_t shm_receive(rpc_channel *channel, struct rpc_inbox *inbox)
     }
     if (atomic_load_explicit(&s->shut, memory_order_relaxed))
         return 0;
+    if (s->apart && !shm_is_own(s))
+        return -ESTALE;
     /* acquire, and before the ring is read: what the peer wrote before its end is not overlooked */
     bool ended = atomic_load_explicit(&s->ended, memory_order_acquire);
     if (s->view.in.tail_seen == atomic_load_explicit(&s->view.in.head, memory_order_relaxed) && !ring_readable(&s->view))
@@ -183,7 +188,7 @@ static ssize_t shm_receive(rpc_channel *channel, struct rpc_inbox *inbox)
 static int ready(struct shm_channel *s, int events)
 {
     int result = 0;
-    if (atomic_load_explicit(&s->ended, memory_order_acquire))
+    if (atomic_load_explicit(&s->ended, memory_order_acquire) || (s->apart && !shm_is_own(s)))
         return events;
     if ((events & POLLIN) && ring_readable(&s->view))
         result |= POLLIN;
@@ -337,9 +342,29 @@ static int shm_poll(rpc_channel *channel, int events, int timeout_ms, bool wakea
 
 /* ---- the rest ---- */
 
+/* The client's machine says nothing about itself in the memory. A bell now and then makes its kernel answer: with an
+   acknowledgement, or, if it was booted anew, by resetting the connection. */
+static int guest_peer(struct shm_channel *s)
+{
+    uint64_t now = clock_now();
+    int status = rpc_channel_peer(s->socket);
+    if (now - s->rang >= rpc_beat_interval()) {
+        s->rang = now;
+        ring_bell(s);
+    }
+    if (status != -ETIMEDOUT)
+        return status;
+    if (rpc_network_silent_for(s->fd, rpc_reclaim_seconds()))
+        return -ETIMEDOUT;
+    return rpc_network_silent_for(s->fd, rpc_suspend_seconds()) ? -EHOSTDOWN : 0;
+}
+
 static int shm_peer(rpc_channel *channel)
 {
-    return rpc_channel_peer(of(channel)->socket);
+    struct shm_channel *s = of(channel);
+    if (s->apart && s->side == RING_SERVER && shm_state(s) == SHM_RINGS)
+        return guest_peer(s);
+    return rpc_channel_peer(s->socket);
 }
 
 static void shm_wake(rpc_channel *channel)
@@ -397,6 +422,11 @@ static unsigned shm_place(rpc_channel *channel, unsigned here)
     if (s->place != here)
         atomic_store_explicit(&s->view.mine->place, s->place = here, memory_order_relaxed);
     return atomic_load_explicit(&s->view.theirs->place, memory_order_relaxed);
+}
+
+void shm_own(struct shm_channel *s)
+{
+    memcpy(&s->session, (const uint8_t *)s->memory->at + SHM_SESSION_AT, sizeof s->session);
 }
 
 static const struct rpc_channel_operations shm_operations = {
@@ -477,6 +507,7 @@ int rpc_channel_shared(int fd, int memory_fd, size_t size, bool server, rpc_chan
         shm_destroy(&s->base);
         return rpc_explain(error, status, "%zu bytes of shared memory cannot be used: %s", size, strerror(-status));
     }
+    shm_own(s);
     shm_set_state(s, SHM_RINGS);
     *out = &s->base;
     return 0;

@@ -27,19 +27,40 @@ enum { LOOKS = 8, BEATS = 5, BEAT_MS = 2000, LOOK_MS = 1000, ATTEMPTS = 3, GIVE_
        KEEPALIVE_MOST_S = 32767 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int silence = RPC_SILENCE_USUAL;
+static int silence = RPC_SILENCE_USUAL, suspend = RPC_SUSPEND_USUAL, reclaim = RPC_RECLAIM_USUAL;
 static bool valid = true;
+
+/* False: it is set to something that is no number of seconds, and *seconds stays. */
+static bool read_seconds(const char *name, int *seconds)
+{
+    const char *text = env_get(name);
+    if (!text || !*text)
+        return true;
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || value < 1 || value > RPC_SILENCE_MOST)
+        return false;
+    *seconds = (int)value;
+    return true;
+}
 
 static void read_setting(void)
 {
-    const char *text = env_get("FLYT_SILENCE");
-    if (!text || !*text)
-        return;
-    char *end;
-    long seconds = strtol(text, &end, 10);
-    valid = end != text && !*end && seconds >= 1 && seconds <= RPC_SILENCE_MOST;
-    if (valid)
-        silence = (int)seconds;
+    valid = read_seconds("FLYT_SILENCE", &silence);
+    valid &= read_seconds("FLYT_SUSPEND", &suspend);
+    valid &= read_seconds("FLYT_RECLAIM", &reclaim);
+}
+
+int rpc_suspend_seconds(void)
+{
+    pthread_once(&once, read_setting);
+    return suspend;
+}
+
+int rpc_reclaim_seconds(void)
+{
+    pthread_once(&once, read_setting);
+    return reclaim;
 }
 
 int rpc_silence_seconds(void)
@@ -80,8 +101,13 @@ static int within(int least, int value, int most)
 
 void rpc_network_watch(int fd)
 {
+    rpc_network_watch_for(fd, rpc_silence_seconds());
+}
+
+void rpc_network_watch_for(int fd, int seconds)
+{
     /* After `idle` seconds without a word, and then every `interval`, the peer's machine is asked; in all that takes `seconds`. */
-    int seconds = rpc_silence_seconds(), on = 1, probes = ATTEMPTS, interval = within(1, seconds / (ATTEMPTS + 2), KEEPALIVE_MOST_S),
+    int on = 1, probes = ATTEMPTS, interval = within(1, seconds / (ATTEMPTS + 2), KEEPALIVE_MOST_S),
         idle = within(1, seconds - ATTEMPTS * interval, KEEPALIVE_MOST_S), again = within(AGAIN_LEAST_MS, seconds * 200, AGAIN_MOST_MS);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
@@ -97,12 +123,17 @@ void rpc_network_watch(int fd)
 
 bool rpc_network_silent(int fd)
 {
+    return rpc_network_silent_for(fd, rpc_silence_seconds());
+}
+
+bool rpc_network_silent_for(int fd, int seconds)
+{
     struct tcp_info info;
     socklen_t size = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return false;
     /* Whatever the peer's machine answers, also that its window is closed, counts here; and an idle connection is probed. */
-    if (info.tcpi_last_ack_recv / 1000 < (unsigned)rpc_silence_seconds())
+    if (info.tcpi_last_ack_recv / 1000 < (unsigned)seconds)
         return false;
     return info.tcpi_retransmits >= ATTEMPTS || info.tcpi_probes >= ATTEMPTS;
 }

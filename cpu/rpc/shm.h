@@ -12,6 +12,8 @@
 #include <pthread.h>
 
 enum { SHM_EARLY_MAX = 64 };
+/* 16 random bytes, in memory of two kernels: behind the control words, which channel_shm.c lists. */
+enum { SHM_SESSION_AT = RING_HEAD - 16 };
 /* What is said about the memory, before anything else. */
 enum { SHM_PROGRAM = 0x20F17008, SHM_PROGRAM_VERSION = RING_VERSION };
 
@@ -47,6 +49,8 @@ struct shm_channel {
     unsigned         sleepers_in, sleepers_out;     /* threads in futex */
     struct shm_memory *memory;          /* NULL: none yet */
     struct ring_view view;
+    uint64_t         rang;              /* where the sides are apart, server: when it last rang the bell of shm_peer */
+    uint64_t         session;           /* where the sides are apart: what stands at SHM_SESSION_AT while the memory is ours */
 };
 
 static inline int shm_state(struct shm_channel *s)
@@ -71,6 +75,14 @@ int shm_make_memory(struct shm_channel *, size_t *size);
 /* Maps the memory behind s->memory_fd at s->memory_at, which is of `size` bytes; the server lays it out. 0, or -errno. */
 int shm_use_memory(struct shm_channel *, size_t size);
 void shm_memory_release(struct shm_memory *);       /* NULL: nothing */
+/* Notes that the memory is this session's; shm_is_own: whether it still is. */
+void shm_own(struct shm_channel *);
+static inline bool shm_is_own(const struct shm_channel *s)
+{
+    /* relaxed: nothing is read because of it, and a session whose memory was taken away is beyond help anyway */
+    const _Atomic uint64_t *at = (const _Atomic uint64_t *)((const uint8_t *)s->memory->at + SHM_SESSION_AT);
+    return atomic_load_explicit(at, memory_order_relaxed) == s->session;
+}
 
 /* Client: asks the server to go on through memory. 0, or -errno. */
 int shm_offer(struct shm_channel *);

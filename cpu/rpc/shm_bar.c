@@ -3,17 +3,21 @@
  * device, a file for the host and the device's BAR for the guest (a file of sysfs, or the same file in tests).
  *
  * The file is cut into as many equal slices as there may be sessions, on multiples of 2 MiB. Each holds what channel_shm.c
- * describes; what is left behind the rings is payload area. Who serves a session holds a lock on the first byte of
- * its slice, by an open file description of its own (F_OFD_SETLK): it ends with that process, however that ends. The client holds
- * none: the two kernels do not see each other's.
+ * describes; what is left behind the rings is payload area. The worker that serves a session holds a lock on the first byte of
+ * its slice, by an open file description of its own (F_OFD_SETLK): the lock ends with that process, however that ends. The
+ * client holds none: the two kernels do not see each other's. The worker clears its slice first, because the earlier program
+ * there may have left data.
  *
- * Getting there. No descriptor can be passed, so the server says a place, and both must find out that they mean the same memory: it
- * writes 16 random bytes there, and the client, which reads them, sends them back. All of it before anything else is
- * said on the connection, each record a call of SHM_PROGRAM or its answer:
+ * Getting there. No descriptor can be passed, so the server says a place, and both must find out that they mean the same
+ * memory: the server writes 16 random bytes there, and the client, which reads them, sends them back. All of it before anything
+ * else is said on the connection, each record a call of SHM_PROGRAM or its answer:
  *
  *   BAR_OFFER   ()          the place (hyper) and size (hyper) of a slice; size 0: none is free
- *   BAR_PROOF   (16 bytes)  1: through that memory from here on; 0: not the same bytes. A client that does not get at the place,
- *                           or finds no rings there, sends zeros
+ *   BAR_PROOF   (16 bytes, why)  1: through that memory from here on; 0: not the same bytes. A client that does not get at the
+ *                           place, finds no rings there, or does not want that memory, sends zeros, and why (enum bar_why)
+ *
+ * The random bytes stay there for as long as the session. Each side looks at them now and then: other bytes mean that the slice
+ * belongs to another session. That is so for a program in a machine that was restored from a snapshot.
  *
  * Otherwise, and where the server knows no such procedure (PROG_UNAVAIL, from server.c), the connection goes on as it is. The
  * client writes nothing into the memory before both have agreed. Memory is neither shrunk nor sealed here: who can cut
@@ -24,6 +28,8 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/fd.h"
+#include "cpu/rpc/bar_device.h"
+#include "cpu/rpc/liveness.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,14 +37,17 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BAR_OFFER = 2, BAR_PROOF = 3 };
-enum { NONCE_SIZE = 16, NONCE_AT = RING_HEAD - NONCE_SIZE };           /* behind the control words, which channel_shm.c lists */
-enum { CALL_WORDS = 11, PROOF_WORDS = CALL_WORDS + NONCE_SIZE / 4, ANSWER_WORDS = 7, PLACE_WORDS = ANSWER_WORDS + 4, AGREED_WORDS = ANSWER_WORDS + 1,
+enum { BAR_OFFER = 4, BAR_PROOF = 5 };        /* 2 and 3: of an earlier form */
+enum { NONCE_SIZE = 16, NONCE_AT = SHM_SESSION_AT };
+/* Why a client sends no proof. Never renumbered. */
+enum bar_why { BAR_AGREED, BAR_OTHER, BAR_NO_PERMISSION, BAR_SLOW, BAR_WHYS };
+enum { CALL_WORDS = 11, WHY_AT = CALL_WORDS + NONCE_SIZE / 4, PROOF_WORDS = WHY_AT + 1, ANSWER_WORDS = 7, PLACE_WORDS = ANSWER_WORDS + 4, AGREED_WORDS = ANSWER_WORDS + 1,
        ANSWER_MAX = PLACE_WORDS };
 enum { SLICE_UNIT = 2 << 20, SESSIONS_DEFAULT = 4, SESSIONS_MOST = 256 };
 enum { PEEK_MS = 1 };
@@ -46,14 +55,16 @@ enum { FREE_MS = 500, FREE_LOOK_MS = 5 };    /* a worker whose client has just g
 
 /* ---- records ---- */
 
-static void make_call(uint32_t *words, size_t count, uint32_t procedure, const uint8_t *nonce)
+static void make_call(uint32_t *words, size_t count, uint32_t procedure, const uint8_t *nonce, enum bar_why why)
 {
     const uint32_t head[CALL_WORDS] = { RPC_MARK_LAST | (uint32_t)(count * 4 - RPC_MARK_SIZE), 0 /* xid */, CALL, RPC_MSG_VERSION, SHM_PROGRAM,
                                         SHM_PROGRAM_VERSION, procedure, AUTH_NONE, 0, AUTH_NONE, 0 };
     for (size_t i = 0; i < CALL_WORDS; i++)
         words[i] = htonl(head[i]);
-    if (nonce)
-        memcpy(words + CALL_WORDS, nonce, NONCE_SIZE);
+    if (!nonce)
+        return;
+    memcpy(words + CALL_WORDS, nonce, NONCE_SIZE);
+    words[WHY_AT] = htonl(why);
 }
 
 /* Few bytes, and the only ones of ours on their way: they fit, or the connection is of no use. */
@@ -131,24 +142,27 @@ static struct shm_channel *bar_channel(rpc_channel *socket, enum ring_side side)
     return s;
 }
 
-/* It stays a socket. */
-static void bar_plain(struct shm_channel *s)
+/* The memory is not used. */
+static void bar_forget(struct shm_channel *s)
 {
     shm_memory_release(s->memory);
     s->memory = NULL;
     if (s->memory_fd >= 0)
         close(s->memory_fd);                /* and with it goes the lock */
     s->memory_fd = -1;
-    shm_set_state(s, SHM_PLAIN);
 }
 
 /* Both have said yes, or not. What stands in error then says why not. */
 static rpc_channel *bar_decided(struct shm_channel *s, bool agreed, char *error)
 {
     if (!agreed) {
-        bar_plain(s);
+        bar_forget(s);
+        shm_set_state(s, SHM_PLAIN);        /* it stays a socket */
         return &s->base;
     }
+    shm_own(s);
+    if (s->side == RING_SERVER)
+        rpc_network_watch_for(s->fd, rpc_reclaim_seconds());
     shm_set_state(s, SHM_RINGS);
     if (error)
         *error = 0;
@@ -163,6 +177,10 @@ static int bar_open(const char *path, uint64_t *size, char *error)
     if (length > 3 && strcmp(path + length - 3, "_wc") == 0)
         return rpc_explain(error, -EINVAL, "%s reorders stores (write combining): take resource2 without _wc", path);
     int fd = fd_keep(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    if (fd < 0 && errno == EACCES && strncmp(path, "/sys/", 5) == 0)
+        return rpc_explain(error, -EACCES,
+                           "%s cannot be opened: this user may not. As root: chgrp flyt-users %s && chmod 660 %s, or install "
+                           "70-flyt-ivshmem.rules for udev, which does that at each boot; then join the group flyt-users", path, path, path);
     if (fd < 0)
         return rpc_explain(error, -errno, "%s cannot be opened for reading and writing: %s", path, strerror(errno));
     if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0) {
@@ -175,7 +193,13 @@ static int bar_open(const char *path, uint64_t *size, char *error)
 
 /* ---- client ---- */
 
-/* Maps what the server named, if it can be, and reads the bytes there. */
+bool rpc_bar_present(void)
+{
+    char path[1][BAR_PATH_SIZE];
+    return bar_devices(path, 1) > 0;
+}
+
+/* Maps what the server named, if it can be, and reads the bytes there. 0; or -errno, and why. */
 static int client_map(struct shm_channel *s, const char *path, const uint32_t place[4], uint8_t nonce[NONCE_SIZE], char *why)
 {
     uint64_t offset = (uint64_t)place[0] << 32 | place[1], size = (uint64_t)place[2] << 32 | place[3], all = 0;
@@ -189,29 +213,50 @@ static int client_map(struct shm_channel *s, const char *path, const uint32_t pl
     if (status < 0)
         return rpc_explain(why, status, status == -EPROTO ? "%s is not the memory that the server's --bar names" : "%s cannot be mapped", path);
     memcpy(nonce, (const uint8_t *)s->memory->at + NONCE_AT, NONCE_SIZE);
-    return 0;
+    return bar_check_speed((const uint8_t *)s->memory->at + RING_HEAD, s->memory->size - RING_HEAD, path, why);
 }
 
-/* 1: agreed; 0: not, and why; or -errno. */
-static int client_agree(struct shm_channel *s, const char *path, int timeout_ms, char *why)
+/* The same with this machine's devices, in turn, where path is NULL. What stands in why is of the last one. */
+static int client_map_any(struct shm_channel *s, const char *path, const uint32_t place[4], uint8_t nonce[NONCE_SIZE], char *why)
+{
+    char paths[BAR_DEVICES_MOST][BAR_PATH_SIZE];
+    if (path)
+        return client_map(s, path, place, nonce, why);
+    size_t count = bar_devices(paths, BAR_DEVICES_MOST);
+    int status = rpc_explain(why, -ENODEV, "this machine has no ivshmem device");
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            bar_forget(s);
+        status = client_map(s, paths[i], place, nonce, why);
+        if (status == 0)
+            break;
+    }
+    return status;
+}
+
+/* 1: agreed; 0: not, and why; or -errno. none: the server has no such memory. */
+static int client_agree(struct shm_channel *s, const char *path, int timeout_ms, bool *none, char *why)
 {
     uint64_t deadline = clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS;
     uint32_t words[PROOF_WORDS], place[4], agreed = 0;
     uint8_t nonce[NONCE_SIZE] = { 0 };
-    make_call(words, CALL_WORDS, BAR_OFFER, NULL);
+    make_call(words, CALL_WORDS, BAR_OFFER, NULL, BAR_AGREED);
     int status = send_words(s->fd, words, CALL_WORDS);
     if (status == 0)
         status = receive_answer(s->fd, place, 4, deadline);
+    *none = status == 1;
     if (status == 1)
         return rpc_explain(why, 0, "the server was started without --bar, or is of another version");
     if (status == 0 && !(place[2] | place[3]))
         return rpc_explain(why, 0, "the server has no part of its --bar free");
     if (status < 0)
         return status;
-    bool mapped = client_map(s, path, place, nonce, why) == 0;
+    int map = client_map_any(s, path, place, nonce, why);
+    bool mapped = map == 0;
     if (!mapped)
         memset(nonce, 0, sizeof nonce);
-    make_call(words, PROOF_WORDS, BAR_PROOF, nonce);
+    make_call(words, PROOF_WORDS, BAR_PROOF, nonce,
+              mapped ? BAR_AGREED : map == -EACCES ? BAR_NO_PERMISSION : map == -EOPNOTSUPP ? BAR_SLOW : BAR_OTHER);
     status = send_words(s->fd, words, PROOF_WORDS);
     if (status == 0)
         status = receive_answer(s->fd, &agreed, 1, deadline);
@@ -220,29 +265,32 @@ static int client_agree(struct shm_channel *s, const char *path, int timeout_ms,
     if (agreed && !mapped)
         return -EPROTO;
     if (!agreed && mapped)
-        rpc_explain(why, 0, "%s is not the memory that the server's --bar names", path);
+        rpc_explain(why, 0, "%s is not the memory that the server's --bar names", path ? path : "this machine's ivshmem device");
     return agreed != 0;
 }
 
 int rpc_channel_share_bar(rpc_channel **channel, const char *path, int timeout_ms, char *error)
 {
-    uint64_t size;
-    int fd = bar_open(path, &size, error);          /* before anything is asked for */
-    if (fd < 0)
-        return 0;
-    close(fd);
+    bool none = false;
+    if (path) {
+        uint64_t size;
+        int fd = bar_open(path, &size, error);      /* before anything is asked for */
+        if (fd < 0)
+            return 0;
+        close(fd);
+    }
     struct shm_channel *s = bar_channel(*channel, RING_CLIENT);
     if (!s) {
         rpc_channel_destroy(*channel);
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
     }
-    int status = client_agree(s, path, timeout_ms, error);
+    int status = client_agree(s, path, timeout_ms, &none, error);
     if (status < 0) {
         rpc_channel_destroy(&s->base);
-        return rpc_explain(error, status, "asking the server to go on through %s: %s", path, strerror(-status));
+        return rpc_explain(error, status, "asking the server to go on through shared memory: %s", strerror(-status));
     }
     *channel = bar_decided(s, status > 0, error);
-    return 0;
+    return none;
 }
 
 /* ---- server ---- */
@@ -293,7 +341,7 @@ bool rpc_bar_offered(int fd, int timeout_ms)
 {
     uint32_t offer[CALL_WORDS], came[CALL_WORDS];
     uint64_t deadline = clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS;
-    make_call(offer, CALL_WORDS, BAR_OFFER, NULL);
+    make_call(offer, CALL_WORDS, BAR_OFFER, NULL, BAR_AGREED);
     for (;;) {
         ssize_t got = recv(fd, came, sizeof came, MSG_PEEK | MSG_DONTWAIT);
         if (got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK))
@@ -322,6 +370,28 @@ static int64_t take_slice(int fd, unsigned sessions, uint64_t slice, unsigned fi
     return -1;
 }
 
+/* The bytes that an earlier program left in a part of the file. What was never written is skipped: it reads as zeros. */
+static int clear_slice(int fd, uint64_t at, uint64_t size)
+{
+    off_t end = (off_t)(at + size), data = (off_t)at, hole;
+    for (; data < end; data = hole) {
+        off_t next = lseek(fd, data, SEEK_DATA);
+        if (next < 0 && errno == ENXIO)
+            return 0;                       /* no data up to the end */
+        data = next < 0 ? data : next;      /* a file system that knows no holes: all of it */
+        hole = next < 0 ? end : lseek(fd, data, SEEK_HOLE);
+        if (data >= end)
+            return 0;
+        hole = hole < 0 || hole > end ? end : hole;
+        void *memory = mmap(NULL, (size_t)(hole - data), PROT_READ | PROT_WRITE, MAP_SHARED, fd, data);
+        if (memory == MAP_FAILED)
+            return -errno;
+        memset(memory, 0, (size_t)(hole - data));
+        munmap(memory, (size_t)(hole - data));
+    }
+    return 0;
+}
+
 /* Lays the rings out in a slice. Its size; 0: there is none, and why. */
 static uint64_t server_slice(struct shm_channel *s, const char *text, size_t payload, uint8_t nonce[NONCE_SIZE], char *why)
 {
@@ -346,7 +416,9 @@ static uint64_t server_slice(struct shm_channel *s, const char *text, size_t pay
     s->memory_at = (uint64_t)at;
     size = ring_memory_size(0);
     size += payload < slice - size ? payload & ~((size_t)RING_HEAD - 1) : slice - size;
-    int status = shm_use_memory(s, (size_t)size);
+    int status = clear_slice(s->memory_fd, s->memory_at, size);
+    if (status == 0)
+        status = shm_use_memory(s, (size_t)size);
     if (status < 0) {
         rpc_explain(why, status, "--bar cannot be mapped: %s", strerror(-status));
         return 0;
@@ -364,6 +436,13 @@ static bool same_bytes(const uint8_t *a, const uint8_t *b, size_t size)
     return differ == 0;
 }
 
+/* For the server's log. */
+static const char *const why_texts[BAR_WHYS] = {
+    [BAR_AGREED] = "the client's memory is other memory", [BAR_OTHER] = "the client's memory is other memory",
+    [BAR_NO_PERMISSION] = "the program may not open its machine's ivshmem device",
+    [BAR_SLOW] = "the memory is uncached in the client's machine",
+};
+
 /* 1: agreed; 0: not, and why; or -errno. */
 static int server_agree(struct shm_channel *s, const char *text, size_t payload, int timeout_ms, char *why)
 {
@@ -378,7 +457,7 @@ static int server_agree(struct shm_channel *s, const char *text, size_t payload,
     status = send_answer(s->fd, place, 4);
     if (status < 0 || size == 0)
         return status;
-    make_call(expected, PROOF_WORDS, BAR_PROOF, NULL);
+    make_call(expected, PROOF_WORDS, BAR_PROOF, NULL, BAR_AGREED);
     status = receive_words(s->fd, came, PROOF_WORDS, deadline);
     if (status < 0)
         return status;
@@ -386,8 +465,9 @@ static int server_agree(struct shm_channel *s, const char *text, size_t payload,
         return -EPROTO;
     const uint32_t agreed = same_bytes((const uint8_t *)(came + CALL_WORDS), nonce, NONCE_SIZE);
     status = send_answer(s->fd, &agreed, 1);
+    uint32_t reason = ntohl(came[WHY_AT]);
     if (status == 0 && !agreed)
-        rpc_explain(why, 0, "the client's FLYT_BAR is other memory");
+        rpc_explain(why, 0, "%s", reason < BAR_WHYS ? why_texts[reason] : why_texts[BAR_OTHER]);
     return status < 0 ? status : (int)agreed;
 }
 

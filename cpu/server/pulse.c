@@ -81,10 +81,17 @@ static void check_client(struct session *session)
 {
     char why[128];
     int status = rpc_server_peer(session->server);
+    bool suspended = status == -EHOSTDOWN, was = session->pulse.suspended;
+    if (suspended != was && (suspended || status == 0)) {
+        session->pulse.suspended = suspended;
+        log_info("event=session-%s session=%llu program=%s", suspended ? "suspended" : "resumed",
+                 (unsigned long long)session->id, session->client);
+    }
     if (status == -ECONNRESET && atomic_load(&session->executor.full)) {
         session_end(session, "the connection is closed, with calls unread");
     } else if (status == -ETIMEDOUT) {
-        snprintf(why, sizeof why, "its machine has not answered for %d seconds", rpc_silence_seconds());
+        int seconds = was ? rpc_reclaim_seconds() : rpc_silence_seconds();
+        snprintf(why, sizeof why, "its machine has not answered for %d seconds", seconds);
         session_end(session, why);
     }
 }

@@ -88,6 +88,7 @@ struct pulse {
     pthread_cond_t   wake;
     pthread_t        thread;
     bool             started, stop;
+    bool             suspended;           /* the client's machine is: only the pulse's thread */
     /* a thread of the session is, in our own code: nothing is said until it goes on */
     _Atomic bool     stuck;
     _Atomic uint64_t reader;              /* odd: the reader is dealing with a call, else it waits for one */

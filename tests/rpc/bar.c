@@ -4,6 +4,8 @@
  * shows: ivshmem: both sides agree on a part of the same memory, and nothing but bells goes over the network from then on
  * shows: ivshmem: other memory, none left, a server or client without it, a shorter or strange file: the connection goes on as it is, and it is said why
  * shows: ivshmem: a part is free again when its session has ended, or its worker was killed
+ * shows: ivshmem: no byte of an earlier session is left in a part; a session whose part serves another one ends
+ * shows: ivshmem: memory that is read too slowly is not used, and the client says that it is uncached
  * shows: ivshmem: servers that name places that cannot be, and clients that do not know the bytes, get nowhere
  */
 #include "tests/rpc/service.h"
@@ -106,7 +108,7 @@ static void session_begin(struct session *s, const char *bar, const char *file)
     assert_int_equal(pthread_create(&s->thread, NULL, session_accept, s), 0);
     assert_int_equal(rpc_channel_from_fd(s->fds[0], &channel, NULL), 0);
     if (file)
-        assert_int_equal(rpc_channel_share_bar(&channel, file, RPC_HANDSHAKE_MS, s->why), 0);
+        assert_int_equal(rpc_channel_share_bar(&channel, file, RPC_HANDSHAKE_MS, s->why), bar == NULL);
     assert_int_equal(rpc_client_create(channel, &rpc_flyt_program, 10, NULL, NULL, &s->client, NULL), 0);
     for (int i = 0; i < 300; i++)
         assert_int_equal(test_call(s->client, i), RPC_SUCCESS);
@@ -268,6 +270,64 @@ static void killed(void **state)
     rpc_client_destroy(client);
 }
 
+/* A part of the file that an earlier program has written all over. */
+static void cleared(void **state)
+{
+    (void)state;
+    enum { PIECE = 64 * 1024 };
+    static uint8_t bytes[PIECE], zeros[PIECE];
+    struct session s;
+    struct rpc_shared_memory memory;
+    char bar[80];
+    snprintf(bar, sizeof bar, "%s,1", paths[0]);
+    for (int round = 0; round < 2; round++) {
+        session_begin(&s, bar, paths[0]);
+        is_shared(&s);
+        assert_true(rpc_client_shared_memory(s.client, &memory));
+        assert_int_equal(memory.payload_size, PAYLOAD_MOST);
+        for (size_t at = 0; at < memory.payload_size; at += PIECE) {
+            assert_int_equal(pread(memory.fd, bytes, PIECE, (off_t)(memory.payload + at)), PIECE);
+            assert_memory_equal(bytes, zeros, PIECE);
+            memset(bytes, 0x5a, PIECE);
+            assert_int_equal(pwrite(memory.fd, bytes, PIECE, (off_t)(memory.payload + at)), PIECE);
+        }
+        session_end(&s);
+    }
+}
+
+/* As in a machine that was restored from a snapshot, while its part of the file serves another session. */
+static void taken_away(void **state)
+{
+    (void)state;
+    struct session s;
+    struct rpc_shared_memory memory;
+    char bar[80], other[16];
+    snprintf(bar, sizeof bar, "%s,1", paths[0]);
+    session_begin(&s, bar, paths[0]);
+    assert_true(rpc_client_shared_memory(s.client, &memory));
+    memset(other, 1, sizeof other);
+    assert_int_equal(pwrite(memory.fd, other, sizeof other, RING_HEAD - 16), sizeof other);
+    assert_int_not_equal(test_call(s.client, 1), RPC_SUCCESS);
+    session_end(&s);
+}
+
+static void slow(void **state)
+{
+    (void)state;
+    struct session s;
+    char bar[80];
+    setenv("FLYT_BAR_SPEED", "4294967295", 1);
+    session_begin(&s, two(bar, 0), paths[0]);
+    is_plain(&s, "MB/s, less than 4294967295: it is uncached");
+    assert_non_null(strstr(s.said, "uncached in the client's machine"));
+    session_end(&s);
+    setenv("FLYT_BAR_SPEED", "0", 1);
+    session_begin(&s, bar, paths[0]);
+    is_shared(&s);
+    session_end(&s);
+    unsetenv("FLYT_BAR_SPEED");
+}
+
 /* ---- liars ---- */
 
 static void send_words(int fd, const uint32_t *words, size_t count)
@@ -286,7 +346,7 @@ static void *liar_run(void *context)
 {
     struct liar *liar = context;
     const struct lie *lie = liar->lie;
-    uint32_t came[15], zeros[4] = { 0 };
+    uint32_t came[16], zeros[4] = { 0 };
     assert_int_equal(recv(liar->fd, came, OFFER_SIZE, MSG_WAITALL), OFFER_SIZE);
     uint32_t answer[11] = { lie->mark, 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0, SUCCESS, lie->place[0], lie->place[1], lie->place[2], lie->place[3] };
     send_words(liar->fd, answer, lie->hangs_up ? 3 : 11);
@@ -351,16 +411,16 @@ static void lying_clients(void **state)
     two(bar, 0);
     for (enum client_lie lie = 0; lie < CLIENT_LIES; lie++) {
         int fds[2];
-        uint32_t call[15] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, RING_VERSION, 2 }, answer[11];
+        uint32_t call[16] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, RING_VERSION, 4 }, answer[11];
         rpc_channel *served = NULL;
         char why[RPC_ERROR_SIZE] = "";
         tcp_pair(fds);
         send_words(fds[0], call, 11);
-        call[0] = 0x80000000 | (lie == STRANGE_RECORD ? 60 : 56);
-        call[6] = 3;
+        call[0] = 0x80000000 | (lie == STRANGE_RECORD ? 64 : 60);
+        call[6] = 5;
         call[11] = 4711;
         if (lie != SAYS_NOTHING)
-            send_words(fds[0], call, lie == ENDS ? 13 : 15);
+            send_words(fds[0], call, lie == ENDS ? 13 : 16);
         if (lie == ENDS)
             shutdown(fds[0], SHUT_WR);
         assert_true(rpc_bar_offered(fds[1], TIMEOUT_MS));
@@ -389,7 +449,7 @@ static void lying_clients(void **state)
 static void other_beginnings(void **state)
 {
     (void)state;
-    uint32_t offer[11] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, RING_VERSION, 2 };
+    uint32_t offer[11] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, RING_VERSION, 4 };
     int fds[2];
     test_socket_pair(fds);
     send_words(fds[0], offer, 10);                          /* never whole */
@@ -433,7 +493,8 @@ static void settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agree), cmocka_unit_test(disagree), cmocka_unit_test(all_taken), cmocka_unit_test(killed), cmocka_unit_test(lying_servers),
+        cmocka_unit_test(agree), cmocka_unit_test(disagree), cmocka_unit_test(all_taken), cmocka_unit_test(killed),
+        cmocka_unit_test(cleared), cmocka_unit_test(taken_away), cmocka_unit_test(slow), cmocka_unit_test(lying_servers),
         cmocka_unit_test(lying_clients), cmocka_unit_test(other_beginnings), cmocka_unit_test(settings),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

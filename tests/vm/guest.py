@@ -1,4 +1,5 @@
 """guest.py: a virtual machine under QEMU. Its programs are the host's. It does what it is told over a serial line."""
+import glob
 import json
 import os
 import re
@@ -27,21 +28,47 @@ def accelerator():
     return os.environ.get("FLYT_TEST_VM_ACCEL") or "tcg"
 
 
-class Guest:
-    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file. state: a file that `save` wrote."""
+def small_root(programs, bindir, folder):
+    """Writes a first file system that has all that these programs need, and the client's part of Flyt. Its name."""
+    files = {*programs, "tests/vm/agent", f"{bindir}/flyt-run", f"{bindir}/libflyt-client.so", "/bin/bash",
+             *glob.glob(f"{bindir}/cudart/*"), *glob.glob("/lib/x86_64-linux-gnu/libgcc_s.so*")}
+    files = {os.path.join(REPO, name) for name in files}
+    for name in list(files):
+        done = subprocess.run(["ldd", name], capture_output=True, text=True)
+        files |= {word for word in done.stdout.split() if word.startswith("/") and not word.startswith(REPO)}
+    parents = set()
+    for name in files:
+        while (name := os.path.dirname(name)) != "/":
+            parents.add(name)
+    path = os.path.join(folder, "root.cpio")
+    shutil.copy(f"{MADE}/initrd", path)
+    size = os.path.getsize(path)
+    with open(path, "ab") as file:
+        file.write(b"\0" * (-size % 512))          # the kernel takes one archive behind another
+        # -L: what is behind the links
+        subprocess.run(["cpio", "--quiet", "-o", "-L", "-H", "newc"], input="\n".join(sorted(parents) + sorted(files)),
+                       text=True, stdout=file, check=True, cwd="/")
+    return path
 
-    def __init__(self, name, memory=192, shared=None, state=None):
+
+class Guest:
+    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file if it is not there. root: what small_root
+    made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the host's files."""
+
+    def __init__(self, name, memory=192, shared=None, root=None, state=None):
         self.name, self.folder = name, tempfile.mkdtemp(prefix="flyt-vm.")
         self.console = os.path.join(self.folder, "console")
         words = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-name", name,
                  "-machine", "q35", *ACCELERATION[accelerator()], "-smp", "1", "-m", f"{memory}M",
-                 "-kernel", f"{MADE}/vmlinux", "-initrd", f"{MADE}/initrd",
-                 "-append", f"console=ttyS0 quiet flyt.repo={REPO}", "-serial", f"file:{self.console}",
+                 "-kernel", f"{MADE}/vmlinux", "-initrd", root or f"{MADE}/initrd",
+                 "-append", f"console=ttyS0 quiet flyt.repo={REPO}{' flyt.root=ram' if root else ''}",
+                 "-serial", f"file:{self.console}",
                  "-chardev", f"socket,id=agent,path={self.folder}/agent,server=on,wait=off", "-serial", "chardev:agent",
                  "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off",
-                 "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=",
-                 "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
-                 "-device", "virtio-9p-pci,fsdev=root,mount_tag=host"]
+                 "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]
+        if not root:
+            words += ["-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
+                      "-device", "virtio-9p-pci,fsdev=root,mount_tag=host"]
         if shared:
             path, size = shared
             words += ["-object", f"memory-backend-file,id=flyt,mem-path={path},size={size},share=on",
@@ -53,7 +80,10 @@ class Guest:
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors)
         self.line, self.bytes = self._connect("agent"), b""
         if state:
-            self.run("true", seconds=BOOT_SECONDS)
+            while self.monitor(("query-status", {}))[0]["status"] == "inmigrate":
+                time.sleep(0.02)
+            self.go_on()
+            self.run("true")
         else:
             self.ready()
 

@@ -1,9 +1,12 @@
 # Virtual machines under QEMU (guest.py, host.py), skipped where none can be had.
-VM_PROGRAMS := $(addprefix build/cuda/,vector_add printing reuse numbers sticky errors forever)
+VM_PROGRAMS := $(addprefix build/cuda/,vector_add printing reuse numbers sticky errors pinned forever vm_copies)
+build/cuda/vm_copies: tests/vm/copies.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 $(BUILD)/tests/vm_%: tests/vm/%.py tests/vm/guest.py tests/vm/host.py $(VM_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/vm/$*.py --bin %s "$$@"\n' $(BIN) > $@
 	@chmod +x $@
 ifeq ($(FLAVOUR),plain)
-TESTS += $(BUILD)/tests/vm_rpc@240
+TESTS += $(BUILD)/tests/vm_rpc@240 $(BUILD)/tests/vm_memory@300
 endif

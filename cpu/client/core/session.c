@@ -88,20 +88,25 @@ static bool attach_held_up(void)
     return true;
 }
 
-/* Goes on through memory where there is any, before anything is said. */
+/* Goes on through memory where there is any, before anything is said. Memory that was not asked for, and that the server does
+   not have, is no matter for a warning: the device may be there for other things, and the server on another host. */
 static int attach_memory(const char *uri, rpc_channel **channel, char *error)
 {
     const char *bar = env_get("FLYT_BAR");
-    if (!bar || !*bar || begins_with(uri, "unix://") || begins_with(uri, "shm://"))
+    bool asked = bar && *bar;
+    if (begins_with(uri, "unix://") || begins_with(uri, "shm://") || (!asked && !rpc_bar_present()))
         return rpc_channel_share(channel, error);
+    const char *what = asked ? "FLYT_BAR" : "the memory shared with the host (ivshmem)";
     if (!begins_with(uri, "tcp://")) {
-        log_warning("FLYT_BAR is not used with a server at tls://: what goes through that memory is not encrypted");
+        log_message(asked ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+                    "%s is not used with a server at tls://: what goes through that memory is not encrypted", what);
         return 0;
     }
-    int status = rpc_channel_share_bar(channel, bar, patience_ms(RPC_HANDSHAKE_MS), error);
-    if (status == 0 && *error)
-        log_warning("FLYT_BAR is not used, and calls go over the network: %s", error);
-    return status;
+    int status = rpc_channel_share_bar(channel, asked ? bar : NULL, patience_ms(RPC_HANDSHAKE_MS), error);
+    if (status >= 0 && *error)
+        log_message(asked || status == 0 ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+                    "%s is not used, and calls go over the network: %s", what, error);
+    return status < 0 ? status : 0;
 }
 
 /* managed: the address came from the client manager, not from the user. more: there are further addresses of this

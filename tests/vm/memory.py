@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# shows: virtual machine: programs in a guest find the ivshmem device by themselves, and go on through the host's memory
+# shows: virtual machine: no program sees in that memory what an earlier one has left there
+# shows: virtual machine: without permission, or where the mapping is slow, a program says what to do, and uses the network
+# shows: virtual machine: a program killed in mid-copy, garbage in all of the memory, a reset, a snapshot: served again
+"""tests/vm/memory.py: programs in a guest, through memory that it shares with the host; TAP on stdout.
+
+    memory.py [--bin DIR]
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import guest
+from host import Tap, until
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
+import e2e  # noqa: E402
+
+MIB = 1 << 20
+SIZE, SESSIONS = 128 * MIB, 2
+COPIES = "build/cuda/vm_copies"
+RESOURCE = "/sys/bus/pci/devices/*/resource2"
+GARBAGE = ('python3 -c \'import mmap, os, sys; f = os.open(sys.argv[1], os.O_RDWR); m = mmap.mmap(f, 128 << 20); '
+           'n = os.urandom(1 << 20); [m.__setitem__(slice(i << 20, (i + 1) << 20), n) for i in range(128)]\' ')
+
+
+class Bed:
+    """A guest, and a server on the host that has the memory between them."""
+
+    def __init__(self, bindir):
+        self.bin, self.folder = bindir, tempfile.mkdtemp(prefix="flyt-vm-memory.")
+        handle, self.memory = tempfile.mkstemp(prefix="flyt-vm.", dir="/dev/shm")
+        os.truncate(handle, SIZE)
+        os.close(handle)
+        environment = {"FLYT_LOG": "info", "FLYT_SOFTGPU_THREADS": "1", "FLYT_SOFTGPU_MEMORY": "512M"}
+        self.server = e2e.Server(bindir, "tcp", "software", self.folder, environment,
+                                 more=("--bar", f"{self.memory},{SESSIONS}"))
+        self.uri = self.server.uri.replace("127.0.0.1", guest.HOST)
+        self.guest = guest.Guest("memory", shared=(self.memory, SIZE))
+
+    def command(self, program, before=""):
+        return f"{before} FLYT_STATS=1 FLYT_SERVER={self.uri} {self.bin}/flyt-run {program}"
+
+    def runs_over(self, transport, program="build/cuda/vector_add", before="", says=""):
+        status, said = self.guest.run(self.command(program, before))
+        over = re.search(r"received over (\S+)", said)
+        assert status == 0 and over and over.group(1) == transport and re.search(says, said, re.M), \
+            f"{program}: status {status}, not over {transport}, or \"{says}\" is missing:\n{said[:1000]}\n...\n{said[-500:]}"
+
+    def loops(self, name):
+        """Starts a program that copies for ever."""
+        self.guest.must(f"{self.command(COPIES + ' loop')} >/tmp/{name} 2>&1 & echo $! >/tmp/{name}.pid")
+        self.guest.until(f"grep -q copying /tmp/{name} || {{ cat /tmp/{name}; false; }}")
+
+    def sessions(self):
+        """Workers that have the memory open, beside the server itself."""
+        done = subprocess.run(["fuser", self.memory], capture_output=True, text=True)
+        found = []
+        for pid in done.stdout.split():
+            with open(f"/proc/{pid}/comm") as file:
+                found += ["cricket-worker" in file.read()]
+        return sum(found)
+
+    def end(self):
+        self.guest.kill()
+        status, log = self.server.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.unlink(self.memory)
+        assert status == 0, f"the server: {status}\n{log[-2000:]}"
+
+
+def found(bed):
+    bed.runs_over("shm")
+    bed.runs_over("shm", "build/cuda/reuse")
+
+
+def leftovers(bed):
+    for _ in range(SESSIONS):                   # each part of the memory
+        bed.runs_over("shm", COPIES + " fill")
+    for _ in range(2 * SESSIONS):
+        bed.runs_over("shm", COPIES + " look", says="^0 bytes of another program")
+
+
+def permission(bed):
+    as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups env"
+    bed.guest.must("cp -r bin /tmp/bin && cp build/cuda/vector_add /tmp && chmod 755 /tmp/bin")
+    bed.runs_over("tcp", before=as_nobody, says=r"resource2 cannot be opened.*chgrp flyt-users.*70-flyt-ivshmem\.rules")
+    bed.guest.must(f"chgrp 65534 {RESOURCE} && chmod 660 {RESOURCE}")
+    bed.runs_over("shm", before=as_nobody)
+
+
+def slow(bed):
+    bed.runs_over("tcp", before="FLYT_BAR_SPEED=1000000", says=r"MB/s, less than 1000000: it is uncached")
+
+
+def killed(bed):
+    bed.loops("killed")
+    bed.guest.must("pkill -9 vm_copies")
+    until(lambda: bed.sessions() == 0, "the worker has ended")
+    for _ in range(SESSIONS):
+        bed.runs_over("shm", COPIES + " look", says="^0 bytes of another program")
+
+
+def garbage(bed):
+    bed.loops("garbage")
+    bed.guest.must(GARBAGE + f"$(echo {RESOURCE})")
+    bed.guest.until("! pidof vm_copies && grep -q 'is lost' /tmp/garbage || { cat /tmp/garbage; false; }")
+    until(lambda: bed.sessions() == 0, "the worker has ended")
+    bed.runs_over("shm")
+
+
+def reset(bed):
+    bed.loops("reset")
+    bed.guest.reset()
+    print(f"# booted again in {bed.guest.seconds:.1f} s", flush=True)
+    until(lambda: bed.sessions() == 0, "the worker of the guest that was reset has ended")
+    bed.runs_over("shm")
+
+
+def snapshot(bed):
+    state = os.path.join(bed.folder, "state")
+    bed.guest.kill()
+    root = guest.small_root([COPIES, "build/cuda/vector_add"], bed.bin, bed.folder)
+    bed.guest = guest.Guest("memory", shared=(bed.memory, SIZE), root=root)
+    bed.loops("snapshot")
+    bed.guest.save(state)
+    bed.guest.kill()
+    until(lambda: bed.sessions() == 0, "the worker of the guest that has gone has ended")
+    bed.guest = guest.Guest("memory", shared=(bed.memory, SIZE), root=root, state=state)
+    bed.runs_over("shm")
+    bed.guest.until("! pidof vm_copies && grep -q 'GPU server .* is lost' /tmp/snapshot || { cat /tmp/snapshot; false; }")
+    bed.runs_over("shm")
+
+
+CASES = {"a program finds the device, and goes on through its memory": found,
+         "no program sees what an earlier one has left": leftovers,
+         "a user who may not open the device is told what to do, and uses the network": permission,
+         "a slow mapping is not used, and the program says so": slow,
+         "a program killed in mid-copy gives its part back, cleared for the next one": killed,
+         "garbage in all of the memory ends that program only": garbage,
+         "a guest that is reset in mid-copy is served again": reset,
+         "a program of a restored snapshot finds its session gone, and the next one is served": snapshot}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="bin")
+    bindir = os.path.abspath(parser.parse_args().bin)
+    why = guest.made()
+    if why:
+        print(f"1..0 # SKIP no virtual machine can be had: {why}")
+        sys.exit(77)
+    tap, bed = Tap(), Bed(bindir)
+    try:
+        for what, case in CASES.items():
+            tap.case(what, case, bed)
+    finally:
+        tap.case("the server ends with status 0", bed.end)
+    tap.end()
+
+
+if __name__ == "__main__":
+    main()
