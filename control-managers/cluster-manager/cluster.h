@@ -118,6 +118,7 @@ struct vm {
     struct session *session;
     char     machine[CTL_MAX_HOST + 1];     /* conn_peer_machine of its client manager's last connection; "" none */
     bool     named;                 /* its client manager is there and has said which programs run */
+    bool suspended;                 /* it is connected, and silent: a machine that is paused, for example */
     struct outbox events;
     struct loop_timer silence;      /* since its client manager went */
 };
@@ -328,6 +329,7 @@ void program_fill_answer(struct cluster *, struct program *, client_answer *, st
 void program_end(struct cluster *, struct program *, const char *why);
 void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
+void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew, client_handle_events;
 
 /* ---- nodes.c ---- */

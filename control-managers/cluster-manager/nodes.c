@@ -393,6 +393,7 @@ void node_tick(struct cluster *cluster)
     loop_timer_start(cluster->loop, &cluster->tick, TICK_MS, tick_due, cluster);
     if (!cluster->loaded)
         return;
+    client_tick(cluster);
     for (size_t i = 0; i < cluster->nodes.count; i++) {
         struct node *node = map_at(&cluster->nodes, i);
         double silent = (double)(now - node->heard) / 1000;

@@ -135,6 +135,7 @@ static struct vm *vm_of(struct conn *conn)
     if (vm) {
         vm->heard = loop_now(vm->cluster->loop);
         vm->last_heard = loop_time();
+        vm->suspended = false;
     }
     return vm;
 }
@@ -342,6 +343,36 @@ static void silence_over(struct loop_timer *timer, void *context)
     }
     if (still)
         client_silence_begin(cluster, vm);
+}
+
+/* A VM that is paused keeps its connections, and whatever network lies between may acknowledge for it. What its
+   programs hold stays for a while: it may go on. Afterwards it finds its sessions gone. */
+static void reclaim(struct cluster *cluster, struct vm *vm, double silent)
+{
+    char why[128];
+    snprintf(why, sizeof why, "VM %.40s has been silent for %.0f s", vm->row.name, silent);
+    for (struct server *server = vm->servers, *next; server; server = next) {
+        next = server->vm_next;
+        server_stop(cluster, server, CTL_LOST, why);
+    }
+    conn_close(vm->session->conn, "the VM is silent");
+}
+
+void client_tick(struct cluster *cluster)
+{
+    uint64_t now = loop_now(cluster->loop);
+    for (size_t i = 0; i < cluster->vms.count; i++) {
+        struct vm *vm = map_at(&cluster->vms, i);
+        double silent = (double)(now - vm->heard) / 1000;
+        struct event_about which = { .vm = vm->row.name };
+        if (!vm->session || silent < cluster->values->suspended)
+            continue;
+        if (!vm->suspended)
+            cluster_event(cluster, ADMIN_WARNING, "vm-suspended", &which, "it has been silent for %.0f s", silent);
+        vm->suspended = true;
+        if (silent >= cluster->values->reclaimed)
+            reclaim(cluster, vm, silent);
+    }
 }
 
 void client_silence_begin(struct cluster *cluster, struct vm *vm)

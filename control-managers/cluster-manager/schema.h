@@ -27,7 +27,7 @@ struct cluster_config {
     unsigned sharing;
     int64_t  ungrouped_programs, overtaking;
     /* silence */
-    double   suspect, lost, client_lost;
+    double suspect, lost, client_lost, suspended, reclaimed;
     double   start_seconds;
     /* security */
     char    *node_secret, *admin_secret, *tls_folder, *ticket_key;

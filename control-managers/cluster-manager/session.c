@@ -185,6 +185,7 @@ static ctl_code accept_client(struct session *session, const struct hello *hello
     if (vm->session)
         conn_close(vm->session->conn, "the VM's client manager has connected again");
     vm->session = session;
+    vm->heard = loop_now(cluster->loop);
     session->vm = vm;
     return CTL_OK;
 }

@@ -226,6 +226,7 @@ static int run(struct daemon *daemon)
     if (!failure)
         failure = node_open(node, error);
     if (!failure) {
+        regions_make(node);
         log_info("event=started node=%s gpus=%u", node->name, node->gpu_count);
         notify_send("READY=1");
         loop_run(node->loop);
@@ -234,6 +235,8 @@ static int run(struct daemon *daemon)
     }
     if (node->loop) {
         loop_timer_stop(&daemon->stop);
+        if (daemon->stopping && !node->servers)
+            regions_remove(node);
         node_close(node);
         loop_destroy(node->loop);
     }

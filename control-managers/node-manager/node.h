@@ -136,6 +136,11 @@ void server_forget_all(struct node *);          /* at the end: frees, leaves the
 bool node_servers_tls(const struct node *);
 int  server_make_process(struct server *, char *error);
 
+/* region.c: memory that virtual machines of this host share with their GPU servers */
+void regions_make(const struct node *);
+void regions_remove(const struct node *); /* those that no virtual machine has open */
+bool region_argument(const struct node *, const char *vm, char *out, size_t size); /* of --bar; false: there is none */
+
 /* files.c */
 void server_write_keys(struct server *);
 int  files_open(const struct server *, const char *name, int flags);    /* a descriptor; -1 and errno */

@@ -1,6 +1,7 @@
 /* schema.c: the keys of flyt-node-manager's configuration, and the rules between them. */
 #include "control-managers/node-manager/schema.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const gpu_kinds[] = { "auto", "nvidia", "software", NULL };
@@ -133,6 +134,23 @@ static const struct config_key keys[] = {
       .max = 3600,
       .reload = true,
       .help = "Seconds after which one that was asked to stop is killed." },
+    { .path = "virt-server.shared-memory",
+      .kind = CONFIG_STRINGS,
+      .offset = AT(shared_memory),
+      .initial = "",
+      .help = "Virtual machines of this host that share memory with it (ivshmem), each \"VM=SIZE\" or "
+              "\"VM=SIZE:PROGRAMS\", such as \"vm1=512M:8\": the file flyt-vm-VM is made for QEMU, and VM's GPU servers "
+              "use it." },
+    { .path = "virt-server.shared-memory-folder",
+      .kind = CONFIG_PATH,
+      .offset = AT(shared_memory_folder),
+      .initial = "/dev/shm",
+      .help = "Where these files lie; a file system in memory." },
+    { .path = "virt-server.shared-memory-group",
+      .kind = CONFIG_STRING,
+      .offset = AT(shared_memory_group),
+      .initial = "",
+      .help = "Group that may open them too, that of QEMU; only their owner unless given." },
     { .path = "mps.pipe-directory",
       .kind = CONFIG_PATH,
       .offset = AT(mps_directory),
@@ -151,12 +169,48 @@ static const struct config_key keys[] = {
     { .path = "tls.key", .kind = CONFIG_PATH, .offset = AT(tls_key), .initial = "", .help = "Its private key." },
 };
 
+/* 4 MiB is what the calls of one program need (cricket-rpc-server --bar). */
+enum { PROGRAMS_USUAL = 4, PROGRAMS_MOST = 256, LEAST_EACH = 4 << 20 };
+
+bool node_memory_read(const char *text, size_t *name, uint64_t *size, unsigned *programs)
+{
+    static const char units[] = "KMG";
+    const char *equal = strchr(text, '=');
+    char *end;
+    if (!equal || equal == text || equal[1] < '0' || equal[1] > '9' || memchr(text, '/', (size_t)(equal - text)))
+        return false;
+    unsigned long long value = strtoull(equal + 1, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    unsigned long count = PROGRAMS_USUAL;
+    end += unit != NULL;
+    if (*end == ':' && end[1] >= '0' && end[1] <= '9')
+        count = strtoul(end + 1, &end, 10);
+    *name = (size_t)(equal - text);
+    *size = value << shift;
+    *programs = (unsigned)count;
+    return !*end && count >= 1 && count <= PROGRAMS_MOST && value <= UINT64_MAX >> 24 >> shift &&
+           *size >= (uint64_t)count * LEAST_EACH;
+}
+
 static bool check(const void *values, struct config *config)
 {
     const struct node_config *c = values;
     bool good = true;
     if (strlen(c->name) > 40) {
         config_complain(config, "node.name", "the name is longer than 40 characters, and names of GPUs are made from it");
+        good = false;
+    }
+    for (size_t i = 0; i < c->shared_memory.count; i++) {
+        size_t name;
+        uint64_t size;
+        unsigned programs;
+        if (node_memory_read(c->shared_memory.items[i], &name, &size, &programs))
+            continue;
+        config_complain(config, "virt-server.shared-memory",
+                        "\"%s\" is not VM=SIZE or VM=SIZE:PROGRAMS, such as vm1=512M:8, with 4 MiB at least for each "
+                        "program",
+                        c->shared_memory.items[i]);
         good = false;
     }
     return config_check_tls(config, c->tls_ca, c->tls_certificate, c->tls_key) && good;

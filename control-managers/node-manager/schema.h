@@ -2,6 +2,8 @@
 #ifndef FLYT_NODE_SCHEMA_H
 #define FLYT_NODE_SCHEMA_H
 
+#include <stdint.h>
+
 #include "control-managers/common/config.h"
 
 enum node_gpu_kind { NODE_GPU_AUTO, NODE_GPU_NVIDIA, NODE_GPU_SOFTWARE };
@@ -28,10 +30,16 @@ struct node_config {
     int64_t  workers;
     int64_t  restarts;
     double   start_timeout, stop_timeout;
+    struct config_strings shared_memory;
+    char *shared_memory_folder, *shared_memory_group;
     char    *mps_directory;
     char    *tls_ca, *tls_certificate, *tls_key;
 };
 
 extern const struct config_schema node_schema;
+
+/* An item of virt-server.shared-memory, "VM=SIZE" or "VM=SIZE:PROGRAMS": the length of the VM's name, bytes, and how
+   many programs may share them. False: it is something else. */
+bool node_memory_read(const char *text, size_t *name, uint64_t *size, unsigned *programs);
 
 #endif

@@ -86,7 +86,7 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
 static void make_arguments(const struct server *server, const struct gpu *gpu, const char *folder, struct words *words)
 {
     const struct node_config *config = server->node->config;
-    char socket[NODE_PATH_SIZE];
+    char socket[NODE_PATH_SIZE], bar[NODE_PATH_SIZE + 16];
     add_word(words, "cricket-rpc-server");
     add_word(words, "--gpu");
     add_word(words, "%s", gpu->software ? "software" : "nvidia");
@@ -109,6 +109,10 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
         add_word(words, "--listen");
         add_word(words, strchr(config->listen, ':') && config->listen[0] != '[' ? "%s://[%s]:0" : "%s://%s:0",
                  node_servers_tls(server->node) ? "tls" : "tcp", config->listen);
+        if (region_argument(server->node, server->vm, bar, sizeof bar)) {
+            add_word(words, "--bar");
+            add_word(words, "%s", bar);
+        }
     }
     for (size_t i = 0; i < config->arguments.count; i++)
         add_word(words, "%s", config->arguments.items[i]);

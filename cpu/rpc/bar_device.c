@@ -1,9 +1,10 @@
 /*
  * bar_device.c: see bar_device.h.
  *
- * Why a mapping may be slow. The guest's kernel maps a device's memory uncached. Whether the processor obeys depends on the
- * host: KVM on Intel processors overrides it for memory that is really RAM, unless a device that does not keep caches coherent
- * is passed through to the guest; on AMD processors the guest's word counts. Uncached memory is read at some 50 MB/s.
+ * Why a mapping may be slow. The guest's kernel maps a device's memory uncached. Whether the processor obeys depends on
+ * the host: KVM on Intel processors overrides it for memory that is really RAM, unless a device that does not keep
+ * caches coherent is passed through to the guest; on AMD processors the guest's word counts. Uncached memory is read at
+ * some 50 MB/s.
  */
 #include "cpu/rpc/bar_device.h"
 
@@ -29,7 +30,8 @@ enum { IVSHMEM_VENDOR = 0x1af4, IVSHMEM_DEVICE = 0x1110 };
 /* Small, so that some pass is likely to be over before the system lets another process run. */
 enum { PIECE = 16 * 1024, PASSES = 64 };
 #define TIME_MOST (20 * CLOCK_NS_PER_MS)
-/* MB/s. Software emulation copies several times slower than the processor, and still far faster than uncached memory. */
+/* MB/s. Software emulation copies several times slower than the processor, and still far faster than uncached memory.
+   */
 enum { LEAST = 1000, LEAST_EMULATED = 200 };
 
 /* ---- finding ---- */
@@ -62,7 +64,8 @@ size_t bar_devices(char (*paths)[BAR_PATH_SIZE], size_t most)
     size_t count = 0;
     int found = scandir(DEVICES, &entries, is_ivshmem, alphasort);
     for (int i = 0; i < found; i++) {
-        if (count < most && (size_t)snprintf(paths[count], BAR_PATH_SIZE, DEVICES "/%s/resource2", entries[i]->d_name) < BAR_PATH_SIZE)
+        if (count < most &&
+            (size_t)snprintf(paths[count], BAR_PATH_SIZE, DEVICES "/%s/resource2", entries[i]->d_name) < BAR_PATH_SIZE)
             count++;
         free(entries[i]);
     }
@@ -123,8 +126,10 @@ int bar_check_speed(const void *memory, size_t size, const char *path, char *why
     unsigned least = least_speed(), speed = least ? read_speed(memory, size, least) : 0;
     if (speed >= least)
         return 0;
-    return rpc_explain(why, -EOPNOTSUPP,
-                       "%s is read at %u MB/s, less than %u: it is uncached. The kernel maps a device's memory so, and this machine's "
-                       "host does not override that (AMD processors, or a device passed through). docs/vm.md shows a form with "
-                       "ordinary memory", path, speed, least);
+    return rpc_explain(
+        why, -EOPNOTSUPP,
+        "%s is read at %u MB/s, less than %u: it is uncached. The kernel maps a device's memory so, and this machine's "
+        "host does not override that (AMD processors, or a device passed through). docs/vm.md shows a form with "
+        "ordinary memory",
+        path, speed, least);
 }

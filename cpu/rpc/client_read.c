@@ -246,9 +246,10 @@ static int read_replies(rpc_client *client, bool spin)
         return -EAGAIN;
     if (got <= 0)
         return give_up(client, got == 0 ? "the server closed the connection"
-                               : got == -ESTALE ? "the memory shared with the host belongs to another session now: this machine "
-                                                  "was restored from a snapshot, or its server has gone"
-                                                : strerror((int)-got));
+                               : got == -ESTALE
+                                   ? "the memory shared with the host belongs to another session now: this machine "
+                                     "was restored from a snapshot, or its server has gone"
+                                   : strerror((int)-got));
     client->statistics.bytes_received += (uint64_t)got;
     client->heard = true;
     struct rpc_record record;

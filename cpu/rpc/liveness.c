@@ -99,16 +99,14 @@ static int within(int least, int value, int most)
     return value < least ? least : value < most ? value : most;
 }
 
-void rpc_network_watch(int fd)
-{
-    rpc_network_watch_for(fd, rpc_silence_seconds());
-}
+void rpc_network_watch(int fd) { rpc_network_watch_for(fd, rpc_silence_seconds()); }
 
 void rpc_network_watch_for(int fd, int seconds)
 {
     /* After `idle` seconds without a word, and then every `interval`, the peer's machine is asked; in all that takes `seconds`. */
     int on = 1, probes = ATTEMPTS, interval = within(1, seconds / (ATTEMPTS + 2), KEEPALIVE_MOST_S),
-        idle = within(1, seconds - ATTEMPTS * interval, KEEPALIVE_MOST_S), again = within(AGAIN_LEAST_MS, seconds * 200, AGAIN_MOST_MS);
+        idle = within(1, seconds - ATTEMPTS * interval, KEEPALIVE_MOST_S),
+        again = within(AGAIN_LEAST_MS, seconds * 200, AGAIN_MOST_MS);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
@@ -121,10 +119,7 @@ void rpc_network_watch_for(int fd, int seconds)
     }
 }
 
-bool rpc_network_silent(int fd)
-{
-    return rpc_network_silent_for(fd, rpc_silence_seconds());
-}
+bool rpc_network_silent(int fd) { return rpc_network_silent_for(fd, rpc_silence_seconds()); }
 
 bool rpc_network_silent_for(int fd, int seconds)
 {

@@ -76,9 +76,9 @@ int rpc_channel_share(rpc_channel **channel, char *error);
 /* Whether this machine has an ivshmem device, that is, may share memory with the host that it runs on. */
 bool rpc_bar_present(void);
 /* For a client in a virtual machine: offers the server to go on through the file `path`, the memory of an ivshmem device
-   that the server's host shares with it (shm_bar.c), if nothing has been sent. NULL: the devices of this machine are tried.
-   0 and *error (not NULL) not empty: the connection goes on as it was, and why. 1: the same, because the server has no such
-   memory. On failure *channel is gone. Waits at most timeout_ms; a server answers when a worker is free. */
+   that the server's host shares with it (shm_bar.c), if nothing has been sent. NULL: the devices of this machine are
+   tried. 0 and *error (not NULL) not empty: the connection goes on as it was, and why. 1: the same, because the server
+   has no such memory. On failure *channel is gone. Waits at most timeout_ms; a server answers when a worker is free. */
 int rpc_channel_share_bar(rpc_channel **channel, const char *path, int timeout_ms, char *error);
 /* For a server, `bar` is FILE or FILE,SESSIONS. Check: it can be used, and its memory is there. Offered: the client's first bytes
    are that offer. Accept then takes fd over, also on failure; otherwise as rpc_channel_accept, and *error as above. */

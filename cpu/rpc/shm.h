@@ -49,8 +49,8 @@ struct shm_channel {
     unsigned         sleepers_in, sleepers_out;     /* threads in futex */
     struct shm_memory *memory;          /* NULL: none yet */
     struct ring_view view;
-    uint64_t         rang;              /* where the sides are apart, server: when it last rang the bell of shm_peer */
-    uint64_t         session;           /* where the sides are apart: what stands at SHM_SESSION_AT while the memory is ours */
+    uint64_t rang;    /* where the sides are apart, server: when it last rang the bell of shm_peer */
+    uint64_t session; /* where the sides are apart: what stands at SHM_SESSION_AT while the memory is ours */
 };
 
 static inline int shm_state(struct shm_channel *s)

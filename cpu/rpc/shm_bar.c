@@ -3,21 +3,23 @@
  * device, a file for the host and the device's BAR for the guest (a file of sysfs, or the same file in tests).
  *
  * The file is cut into as many equal slices as there may be sessions, on multiples of 2 MiB. Each holds what channel_shm.c
- * describes; what is left behind the rings is payload area. The worker that serves a session holds a lock on the first byte of
- * its slice, by an open file description of its own (F_OFD_SETLK): the lock ends with that process, however that ends. The
- * client holds none: the two kernels do not see each other's. The worker clears its slice first, because the earlier program
- * there may have left data.
+ * describes; what is left behind the rings is payload area. The worker that serves a session holds a lock on the first
+ * byte of its slice, by an open file description of its own (F_OFD_SETLK): the lock ends with that process, however
+ * that ends. The client holds none: the two kernels do not see each other's. The worker clears its slice first, because
+ * the earlier program there may have left data.
  *
- * Getting there. No descriptor can be passed, so the server says a place, and both must find out that they mean the same
- * memory: the server writes 16 random bytes there, and the client, which reads them, sends them back. All of it before anything
- * else is said on the connection, each record a call of SHM_PROGRAM or its answer:
+ * Getting there. No descriptor can be passed, so the server says a place, and both must find out that they mean the
+ * same memory: the server writes 16 random bytes there, and the client, which reads them, sends them back. All of it
+ * before anything else is said on the connection, each record a call of SHM_PROGRAM or its answer:
  *
  *   BAR_OFFER   ()          the place (hyper) and size (hyper) of a slice; size 0: none is free
- *   BAR_PROOF   (16 bytes, why)  1: through that memory from here on; 0: not the same bytes. A client that does not get at the
- *                           place, finds no rings there, or does not want that memory, sends zeros, and why (enum bar_why)
+ *   BAR_PROOF   (16 bytes, why)
+ *                           1: through that memory from here on; 0: not the same bytes. A client that does not get at
+ *                           the place, finds no rings there, or does not want that memory, sends zeros, and why (enum
+ *                           bar_why)
  *
- * The random bytes stay there for as long as the session. Each side looks at them now and then: other bytes mean that the slice
- * belongs to another session. That is so for a program in a machine that was restored from a snapshot.
+ * The random bytes stay there for as long as the session. Each side looks at them now and then: other bytes mean that
+ * the slice belongs to another session. That is so for a program in a machine that was restored from a snapshot.
  *
  * Otherwise, and where the server knows no such procedure (PROG_UNAVAIL, from server.c), the connection goes on as it is. The
  * client writes nothing into the memory before both have agreed. Memory is neither shrunk nor sealed here: who can cut
@@ -43,12 +45,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BAR_OFFER = 4, BAR_PROOF = 5 };        /* 2 and 3: of an earlier form */
+enum { BAR_OFFER = 4, BAR_PROOF = 5 }; /* 2 and 3: of an earlier form */
 enum { NONCE_SIZE = 16, NONCE_AT = SHM_SESSION_AT };
 /* Why a client sends no proof. Never renumbered. */
 enum bar_why { BAR_AGREED, BAR_OTHER, BAR_NO_PERMISSION, BAR_SLOW, BAR_WHYS };
-enum { CALL_WORDS = 11, WHY_AT = CALL_WORDS + NONCE_SIZE / 4, PROOF_WORDS = WHY_AT + 1, ANSWER_WORDS = 7, PLACE_WORDS = ANSWER_WORDS + 4, AGREED_WORDS = ANSWER_WORDS + 1,
-       ANSWER_MAX = PLACE_WORDS };
+enum {
+    CALL_WORDS = 11,
+    WHY_AT = CALL_WORDS + NONCE_SIZE / 4,
+    PROOF_WORDS = WHY_AT + 1,
+    ANSWER_WORDS = 7,
+    PLACE_WORDS = ANSWER_WORDS + 4,
+    AGREED_WORDS = ANSWER_WORDS + 1,
+    ANSWER_MAX = PLACE_WORDS
+};
 enum { SLICE_UNIT = 2 << 20, SESSIONS_DEFAULT = 4, SESSIONS_MOST = 256 };
 enum { PEEK_MS = 1 };
 enum { FREE_MS = 500, FREE_LOOK_MS = 5 };    /* a worker whose client has just gone has its slice for a moment more */
@@ -157,7 +166,7 @@ static rpc_channel *bar_decided(struct shm_channel *s, bool agreed, char *error)
 {
     if (!agreed) {
         bar_forget(s);
-        shm_set_state(s, SHM_PLAIN);        /* it stays a socket */
+        shm_set_state(s, SHM_PLAIN); /* it stays a socket */
         return &s->base;
     }
     shm_own(s);
@@ -178,9 +187,11 @@ static int bar_open(const char *path, uint64_t *size, char *error)
         return rpc_explain(error, -EINVAL, "%s reorders stores (write combining): take resource2 without _wc", path);
     int fd = fd_keep(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0 && errno == EACCES && strncmp(path, "/sys/", 5) == 0)
-        return rpc_explain(error, -EACCES,
-                           "%s cannot be opened: this user may not. As root: chgrp flyt-users %s && chmod 660 %s, or install "
-                           "70-flyt-ivshmem.rules for udev, which does that at each boot; then join the group flyt-users", path, path, path);
+        return rpc_explain(
+            error, -EACCES,
+            "%s cannot be opened: this user may not. As root: chgrp flyt-users %s && chmod 660 %s, or install "
+            "70-flyt-ivshmem.rules for udev, which does that at each boot; then join the group flyt-users",
+            path, path, path);
     if (fd < 0)
         return rpc_explain(error, -errno, "%s cannot be opened for reading and writing: %s", path, strerror(errno));
     if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0) {
@@ -217,7 +228,8 @@ static int client_map(struct shm_channel *s, const char *path, const uint32_t pl
 }
 
 /* The same with this machine's devices, in turn, where path is NULL. What stands in why is of the last one. */
-static int client_map_any(struct shm_channel *s, const char *path, const uint32_t place[4], uint8_t nonce[NONCE_SIZE], char *why)
+static int client_map_any(struct shm_channel *s, const char *path, const uint32_t place[4], uint8_t nonce[NONCE_SIZE],
+                          char *why)
 {
     char paths[BAR_DEVICES_MOST][BAR_PATH_SIZE];
     if (path)
@@ -256,7 +268,10 @@ static int client_agree(struct shm_channel *s, const char *path, int timeout_ms,
     if (!mapped)
         memset(nonce, 0, sizeof nonce);
     make_call(words, PROOF_WORDS, BAR_PROOF, nonce,
-              mapped ? BAR_AGREED : map == -EACCES ? BAR_NO_PERMISSION : map == -EOPNOTSUPP ? BAR_SLOW : BAR_OTHER);
+              mapped               ? BAR_AGREED
+              : map == -EACCES     ? BAR_NO_PERMISSION
+              : map == -EOPNOTSUPP ? BAR_SLOW
+                                   : BAR_OTHER);
     status = send_words(s->fd, words, PROOF_WORDS);
     if (status == 0)
         status = receive_answer(s->fd, &agreed, 1, deadline);
@@ -265,7 +280,8 @@ static int client_agree(struct shm_channel *s, const char *path, int timeout_ms,
     if (agreed && !mapped)
         return -EPROTO;
     if (!agreed && mapped)
-        rpc_explain(why, 0, "%s is not the memory that the server's --bar names", path ? path : "this machine's ivshmem device");
+        rpc_explain(why, 0, "%s is not the memory that the server's --bar names",
+                    path ? path : "this machine's ivshmem device");
     return agreed != 0;
 }
 
@@ -274,7 +290,7 @@ int rpc_channel_share_bar(rpc_channel **channel, const char *path, int timeout_m
     bool none = false;
     if (path) {
         uint64_t size;
-        int fd = bar_open(path, &size, error);      /* before anything is asked for */
+        int fd = bar_open(path, &size, error); /* before anything is asked for */
         if (fd < 0)
             return 0;
         close(fd);
@@ -370,15 +386,16 @@ static int64_t take_slice(int fd, unsigned sessions, uint64_t slice, unsigned fi
     return -1;
 }
 
-/* The bytes that an earlier program left in a part of the file. What was never written is skipped: it reads as zeros. */
+/* The bytes that an earlier program left in a part of the file. What was never written is skipped: it reads as zeros.
+   */
 static int clear_slice(int fd, uint64_t at, uint64_t size)
 {
     off_t end = (off_t)(at + size), data = (off_t)at, hole;
     for (; data < end; data = hole) {
         off_t next = lseek(fd, data, SEEK_DATA);
         if (next < 0 && errno == ENXIO)
-            return 0;                       /* no data up to the end */
-        data = next < 0 ? data : next;      /* a file system that knows no holes: all of it */
+            return 0;                  /* no data up to the end */
+        data = next < 0 ? data : next; /* a file system that knows no holes: all of it */
         hole = next < 0 ? end : lseek(fd, data, SEEK_HOLE);
         if (data >= end)
             return 0;
@@ -438,7 +455,8 @@ static bool same_bytes(const uint8_t *a, const uint8_t *b, size_t size)
 
 /* For the server's log. */
 static const char *const why_texts[BAR_WHYS] = {
-    [BAR_AGREED] = "the client's memory is other memory", [BAR_OTHER] = "the client's memory is other memory",
+    [BAR_AGREED] = "the client's memory is other memory",
+    [BAR_OTHER] = "the client's memory is other memory",
     [BAR_NO_PERMISSION] = "the program may not open its machine's ivshmem device",
     [BAR_SLOW] = "the memory is uncached in the client's machine",
 };

@@ -199,7 +199,9 @@ int main(int argc, char **argv)
     }
     log_set_name("cricket-rpc-server");
     if (!rpc_silence_valid())
-        log_warning("event=setting-ignored name=FLYT_SILENCE,FLYT_SUSPEND,FLYT_RECLAIM why=\"one is not a number of seconds from 1 to %d\"", RPC_SILENCE_MOST);
+        log_warning("event=setting-ignored name=FLYT_SILENCE,FLYT_SUSPEND,FLYT_RECLAIM why=\"one is not a number of "
+                    "seconds from 1 to %d\"",
+                    RPC_SILENCE_MOST);
     if (!ticket_key && (ticket_state || ticket_server))
         return usage("--ticket-state and --ticket-server go with --ticket-key");
     if (ticket_key && ticket_configure(ticket_key, ticket_state, ticket_server) != 0) {

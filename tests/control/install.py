@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tests/control/install.py BIN: make install, uninstall and deb, into folders of their own; units by systemd-analyze. Speaks TAP.
 
+shows: installation: what a VM needs alone, as make install-cpu-client and as a Debian package of its own
 shows: installation: install, again over changed configurations, uninstall, hardening of the units, the Debian package
 """
 import os
@@ -73,6 +74,29 @@ def the_managers_alone():
     need(not any("cricket" in name or "libcudart" in name for name in there), there)
     unit = open(os.path.join(root, "usr/local/lib/systemd/system/flyt-cluster-manager.service")).read()
     need("ExecStart=/usr/local/sbin/flyt-cluster-manager --config /etc/flyt/" in unit, unit)
+
+
+CLIENT_HAS = ("usr/bin/flyt-run", "usr/bin/flytctl", "usr/sbin/flyt-client-manager", "etc/flyt/client-manager.conf",
+              "usr/lib/udev/rules.d/70-flyt-ivshmem.rules", "usr/libexec/flyt/libflyt-client.so",
+              "usr/lib/systemd/system/flyt-client-manager.service", "usr/libexec/flyt/cudart/libcudart.so.13")
+CLIENT_LACKS = ("cluster-manager", "node-manager", "cricket-rpc-server", "softgpu", "flyt-server", "flyt-local")
+
+
+def the_client_alone():
+    root = os.path.join(work, "client")
+    install("CLIENT", root)
+    there = files(root)
+    need(all(name in there for name in CLIENT_HAS), there)
+    need(not any(word in name for word in CLIENT_LACKS for name in there), there)
+    if not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps"):
+        return "no dpkg-dev here"
+    package = run(os.path.join(PACKAGING, "make-deb"), BIN, work, "client").stdout.strip()
+    depends = run("dpkg-deb", "-f", package, "Depends").stdout
+    need(run("dpkg-deb", "-f", package, "Package").stdout.strip() == "flyt-client", package)
+    need("libtirpc3" in depends and not re.search("mongoc|sqlite|cuda|nvidia", depends), depends)
+    done = run("lintian", "--allow-root", package, expect=None) if shutil.which("lintian") else None
+    need(not done or not re.search(r"^[EW]: ", done.stdout, re.M), done and done.stdout)
+    return None
 
 
 def again_leaves_changed_configurations_alone():
@@ -187,7 +211,7 @@ def a_debian_package():
     need(done.returncode == 0 and not re.search(r"^[EW]: flyt:", done.stdout, re.M), done.stdout + done.stderr)
 
 
-TESTS = [everything_is_there_and_works, the_managers_alone, again_leaves_changed_configurations_alone, uninstall_takes_away_what_was_put, units, users_and_folders,
+TESTS = [everything_is_there_and_works, the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone, uninstall_takes_away_what_was_put, units, users_and_folders,
          first_start_makes_the_secret_once, log_rotation, a_debian_package]
 print(f"1..{len(TESTS)}")
 try:

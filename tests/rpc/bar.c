@@ -493,9 +493,12 @@ static void settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agree), cmocka_unit_test(disagree), cmocka_unit_test(all_taken), cmocka_unit_test(killed),
-        cmocka_unit_test(cleared), cmocka_unit_test(taken_away), cmocka_unit_test(slow), cmocka_unit_test(lying_servers),
-        cmocka_unit_test(lying_clients), cmocka_unit_test(other_beginnings), cmocka_unit_test(settings),
+        cmocka_unit_test(agree),         cmocka_unit_test(disagree),
+        cmocka_unit_test(all_taken),     cmocka_unit_test(killed),
+        cmocka_unit_test(cleared),       cmocka_unit_test(taken_away),
+        cmocka_unit_test(slow),          cmocka_unit_test(lying_servers),
+        cmocka_unit_test(lying_clients), cmocka_unit_test(other_beginnings),
+        cmocka_unit_test(settings),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, make_files, remove_files);

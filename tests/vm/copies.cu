@@ -119,8 +119,10 @@ static void measure(void)
     MUST(cudaMalloc((void **)&device, SIZE));
     MUST(cudaMallocHost((void **)&pinned, SIZE));
     double local = said("memcpy", SIZE, fastest_of_five([&] { memcpy(other, host, SIZE); }), 0);
-    said("to_device", SIZE, fastest_of_five([&] { MUST(cudaMemcpy(device, host, SIZE, cudaMemcpyHostToDevice)); }), local);
-    said("from_device", SIZE, fastest_of_five([&] { MUST(cudaMemcpy(host, device, SIZE, cudaMemcpyDeviceToHost)); }), local);
+    auto to_device = [&] { MUST(cudaMemcpy(device, host, SIZE, cudaMemcpyHostToDevice)); };
+    auto from_device = [&] { MUST(cudaMemcpy(host, device, SIZE, cudaMemcpyDeviceToHost)); };
+    said("to_device", SIZE, fastest_of_five(to_device), local);
+    said("from_device", SIZE, fastest_of_five(from_device), local);
     said("pinned_to_device", SIZE, fastest_of_five([&] {
              MUST(cudaMemcpyAsync(device, pinned, SIZE, cudaMemcpyHostToDevice));
              MUST(cudaDeviceSynchronize());

@@ -52,8 +52,9 @@ def small_root(programs, bindir, folder):
 
 
 class Guest:
-    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file if it is not there. root: what small_root
-    made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the host's files."""
+    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file if it is not there. root: what
+    small_root made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the
+    host's files."""
 
     def __init__(self, name, memory=192, shared=None, root=None, state=None):
         self.name, self.folder = name, tempfile.mkdtemp(prefix="flyt-vm.")
@@ -151,7 +152,7 @@ class Guest:
         assert status == 0, f"guest {self.name}: {command} ended with {status}:\n{text[-2000:]}"
         return text
 
-    def until(self, command, seconds=20):
+    def until(self, command, seconds=60):
         """Repeats a command until it succeeds."""
         end = time.monotonic() + seconds
         while True:

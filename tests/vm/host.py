@@ -1,4 +1,4 @@
-"""host.py: the host of the guests: a cluster manager, and a node manager with software GPUs, where guests reach them."""
+"""host.py: the host of the guests: a cluster manager and a node manager with software GPUs, where guests reach them."""
 import glob
 import json
 import os
@@ -30,16 +30,25 @@ def free_port():
 
 
 class Host:
-    """The folder lies among the sources, where guests see it too. node: further lines of its configuration."""
+    """The folder lies among the sources, where guests see it too. servers: further keys of the node manager's
+    virt-server; cluster: further lines of the cluster manager's configuration."""
 
-    def __init__(self, bindir, node="", environment=None):
+    def __init__(self, bindir, servers="", cluster=""):
         self.bin, self.daemons = bindir, {}
         self.folder = tempfile.mkdtemp(prefix="host.", dir=os.path.join(REPO, "build/vm"))
         self.run = tempfile.mkdtemp(prefix="flyt-host.")             # short names, for sockets
         self.ports = free_port(), free_port()
         self.environment = {**os.environ, "FLYT_LOG": "info", "FLYT_SOFTGPU_SMS": "4", "FLYT_SOFTGPU_MEMORY": "512M",
-                            "FLYT_SOFTGPU_DEVICES": "2", "FLYT_SOFTGPU_THREADS": "1", **(environment or {})}
+                            "FLYT_SOFTGPU_DEVICES": "2", "FLYT_SOFTGPU_THREADS": "1"}
         self.environment.pop("FLYT_SERVER", None)
+        try:
+            self.begin(bindir, servers, cluster)
+        except AssertionError as problem:
+            problem.args = (f"{problem}\n{self.logs()}",)
+            self.stop()
+            raise
+
+    def begin(self, bindir, servers, cluster):
         secret = self.write("node.secret", secrets.token_hex(32), 0o600)
         self.start("cluster-manager", self.write("cluster.conf", f'''
 vm-resource-db = {{ uri = "sqlite://{self.folder}/flyt.db"; }};
@@ -48,6 +57,7 @@ ipc = {{ frontend-socket = "{self.run}/cluster.sock"; }};
 virt-server-auto-deallocate = {{ enabled = true; grace-period = 2.0; }};
 security = {{ node-secret = "file:{secret}"; ticket-key = "{self.folder}/ticket.key"; tls = "off";
              tls-folder = "{self.folder}/tls"; }};
+{cluster}
 '''))
         until(lambda: self.try_ctl("status"), "the cluster manager answers")
         self.start("node-manager", self.write("node.conf", f'''
@@ -55,8 +65,7 @@ resource-manager = {{ address = "127.0.0.1"; port = {self.ports[0]}; }};
 node = {{ name = "host"; secret = "file:{secret}"; addresses = ["127.0.0.1"]; gpu = "software";
          state-directory = "{self.folder}/node"; }};
 virt-server = {{ program-path = "{bindir}/cricket-rpc-server"; listen-address = "127.0.0.1";
-                advertise-address = "{HOST}"; }};
-{node}
+                advertise-address = "{HOST}"; {servers} }};
 '''), "--stop-servers")
         until(lambda: self.ctl("status")["nodes_up"] == 1, "the node has joined")
 
@@ -75,7 +84,11 @@ virt-server = {{ program-path = "{bindir}/cricket-rpc-server"; listen-address = 
     def try_ctl(self, *words):
         flytctl = [os.path.join(self.bin, "flytctl"), "--json", "--manager", f"unix://{self.run}/cluster.sock"]
         done = subprocess.run([*flytctl, *words], capture_output=True, text=True, timeout=30)
-        return json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else None
+        if done.returncode or not done.stdout.strip():
+            return None
+        if words[0] == "events":                                     # a line for each
+            return [json.loads(line) for line in done.stdout.splitlines()]
+        return json.loads(done.stdout)
 
     def ctl(self, *words):
         answer = self.try_ctl(*words)
@@ -138,7 +151,7 @@ class Tap:
         begun = time.monotonic()
         try:
             function(*arguments)
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as problem:
+        except (AssertionError, OSError, ValueError, subprocess.TimeoutExpired) as problem:
             self.failed += 1
             print(f"not ok {self.number} - {what}")
             print("\n".join("# " + line for line in str(problem).splitlines()[-60:]), flush=True)

@@ -3,10 +3,10 @@ VM_PROGRAMS := $(addprefix build/cuda/,vector_add printing reuse numbers sticky 
 build/cuda/vm_copies: tests/vm/copies.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
-$(BUILD)/tests/vm_%: tests/vm/%.py tests/vm/guest.py tests/vm/host.py $(VM_PROGRAMS) | $(PROGRAMS)
+$(BUILD)/tests/vm_%: tests/vm/%.py tests/vm/guest.py tests/vm/host.py tests/vm/memory.py $(VM_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/vm/$*.py --bin %s "$$@"\n' $(BIN) > $@
 	@chmod +x $@
 ifeq ($(FLAVOUR),plain)
-TESTS += $(BUILD)/tests/vm_rpc@240 $(BUILD)/tests/vm_memory@300
+TESTS += $(BUILD)/tests/vm_rpc@240 $(BUILD)/tests/vm_memory@300 $(BUILD)/tests/vm_cluster@300
 endif

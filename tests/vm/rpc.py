@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # shows: virtual machine: a guest under QEMU runs programs, as they were built, on the host's GPU over its network
-# shows: virtual machine: a guest that is rebooted in the middle of a program is served again, and everything is given back
+# shows: virtual machine: a guest that is rebooted in the middle of a program is served again; all is given back
 """tests/vm/rpc.py: programs in a guest, over its network; TAP on stdout.
 
     rpc.py [--bin DIR]
@@ -65,9 +65,10 @@ def main():
         machine = guest.Guest("guest")
         print(f"# booted in {machine.seconds:.1f} s")
         tap.case("the guest's client manager reaches the cluster manager", host.join, machine, configuration)
+        what = "a guest that is rebooted while a program runs is served again"
+        tap.case(what, rebooted, host, machine, configuration)
         for program in PROGRAMS:
             tap.case(f"{program} runs in the guest, over its network", program_runs, host, machine, program)
-        tap.case("a guest that is rebooted in the middle of a program is served again", rebooted, host, machine, configuration)
         if tap.failed:
             print("\n".join("# " + line for line in host.logs().splitlines()), flush=True)
     finally:

@@ -88,8 +88,9 @@ static bool attach_held_up(void)
     return true;
 }
 
-/* Goes on through memory where there is any, before anything is said. Memory that was not asked for, and that the server does
-   not have, is no matter for a warning: the device may be there for other things, and the server on another host. */
+/* Goes on through memory where there is any, before anything is said. Memory that was not asked for, and that the
+   server does not have, is no matter for a warning: the device may be there for other things, and the server on another
+   host. */
 static int attach_memory(const char *uri, rpc_channel **channel, char *error)
 {
     const char *bar = env_get("FLYT_BAR");
