@@ -71,13 +71,14 @@ $(BUILD)/%.o: %.c | $(API_INCLUDED)
 
 include $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk control-managers/room.mk synthetic_benchmark/room.mk tests/room.mk tests/*/room.mk))
 
-.PHONY: all clean help demo check check-long gpu-check check-programs setup run-tests run-long-tests test-programs \
+.PHONY: all clean help demo demo-vm check check-long gpu-check check-programs setup run-tests run-long-tests test-programs \
         lint format compile_commands.json
 
 all: $(PROGRAMS)
 
 help:
 	@echo 'make demo            install what is missing, build, run a CUDA program through Flyt'
+	@echo 'make demo-vm         the same in a virtual machine without a GPU, under QEMU'
 	@echo 'make check           the same set-up, then all tests'
 	@echo 'make run-tests ONLY=TEXT   the tests whose command contains TEXT: softgpu, core_memory, ctl.py …'
 	@echo 'make lint            checks of scripts, Python and C, circles of files, long lines (part of make check)'
@@ -101,6 +102,11 @@ demo:
 	@tools/setup --for build
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@tools/demo
+
+demo-vm:
+	@tools/setup --for vm
+	@$(MAKE) --no-print-directory -j$(JOBS) all build/cuda/vector_add
+	@tools/demo-vm
 
 check:
 	@tools/setup --for check

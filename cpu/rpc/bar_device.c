@@ -129,7 +129,6 @@ int bar_check_speed(const void *memory, size_t size, const char *path, char *why
     return rpc_explain(
         why, -EOPNOTSUPP,
         "%s is read at %u MB/s, less than %u: it is uncached. The kernel maps a device's memory so, and this machine's "
-        "host does not override that (AMD processors, or a device passed through). docs/vm.md shows a form with "
-        "ordinary memory",
+        "host does not override that (AMD processors, or a device passed through). docs/vm.md says more",
         path, speed, least);
 }

@@ -50,7 +50,8 @@ class Bed:
         status, said = self.guest.run(self.command(program, before))
         over = re.search(r"received over (\S+)", said)
         good = status == 0 and over and over.group(1) == transport and re.search(says, said, re.M)
-        assert good, f"{program}: status {status}, not over {transport}, or no \"{says}\":\n{said[:1000]}\n{said[-500:]}"
+        wanted = f"status 0, over {transport}, \"{says}\""
+        assert good, f"{program}: status {status}, wanted {wanted}:\n{said[:1000]}\n{said[-500:]}"
 
     def loops(self, name):
         """Starts a program that copies for ever."""
@@ -60,11 +61,14 @@ class Bed:
     def sessions(self):
         """Workers that have the memory open, beside the server itself."""
         done = subprocess.run(["fuser", self.memory], capture_output=True, text=True)
-        found = []
+        found = 0
         for pid in done.stdout.split():
-            with open(f"/proc/{pid}/comm") as file:
-                found += ["cricket-worker" in file.read()]
-        return sum(found)
+            try:
+                with open(f"/proc/{pid}/comm") as file:
+                    found += "cricket-worker" in file.read()
+            except OSError:
+                pass                            # it has just ended
+        return found
 
     def end(self):
         self.guest.kill()
@@ -101,8 +105,7 @@ def slow(bed):
 def killed(bed):
     bed.loops("killed")
     bed.guest.must("pkill -9 vm_copies")
-    until(lambda: bed.sessions() == 0,
-          "the worker has ended")
+    until(lambda: bed.sessions() == 0, "the worker has ended")
     for _ in range(SESSIONS):
         bed.runs_over("shm", COPIES + " look", says="^0 bytes of another program")
 
@@ -111,21 +114,19 @@ def garbage(bed):
     bed.loops("garbage")
     bed.guest.must(GARBAGE + f"$(echo {RESOURCE})")
     bed.guest.until("! pidof vm_copies && grep -q 'is lost' /tmp/garbage || { cat /tmp/garbage; false; }")
-    until(lambda: bed.sessions() == 0,
-          "the worker has ended")
+    until(lambda: bed.sessions() == 0, "the worker has ended")
     bed.runs_over("shm")
 
 
 def reset(bed):
-    """A guest that has run little yet: QEMU boots the others slowly, because it keeps what it has translated of them."""
+    """A guest that has run little yet. QEMU boots others slowly, because it keeps what it has translated of them."""
     bed.guest.kill()
     bed.root = guest.small_root([COPIES, "build/cuda/vector_add"], bed.bin, bed.folder)
     bed.guest = guest.Guest("memory", shared=(bed.memory, SIZE), root=bed.root)
     bed.loops("reset")
     bed.guest.reset()
     print(f"# booted again in {bed.guest.seconds:.1f} s", flush=True)
-    until(lambda: bed.sessions() == 0,
-          "the worker of the guest that was reset has ended")
+    until(lambda: bed.sessions() == 0, "the worker of the guest that was reset has ended")
     bed.runs_over("shm")
 
 
@@ -134,8 +135,7 @@ def snapshot(bed):
     bed.loops("snapshot")
     bed.guest.save(state)
     bed.guest.kill()
-    until(lambda: bed.sessions() == 0,
-          "the worker of the guest that has gone has ended")
+    until(lambda: bed.sessions() == 0, "the worker of the guest that has gone has ended")
     bed.guest = guest.Guest("memory", shared=(bed.memory, SIZE), root=bed.root, state=state)
     bed.runs_over("shm")
     bed.guest.until("! pidof vm_copies && grep -q 'server .* is lost' /tmp/snapshot || { cat /tmp/snapshot; false; }")
