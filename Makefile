@@ -71,8 +71,8 @@ $(BUILD)/%.o: %.c | $(API_INCLUDED)
 
 include $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk control-managers/room.mk synthetic_benchmark/room.mk tests/room.mk tests/*/room.mk))
 
-.PHONY: all clean help demo demo-vm check check-long gpu-check check-programs setup run-tests run-long-tests test-programs \
-        lint format compile_commands.json
+.PHONY: all clean help demo demo-vm check check-long gpu-check check-programs setup run-tests run-long-tests \
+        test-programs lint format compile_commands.json
 
 all: $(PROGRAMS)
 
@@ -90,7 +90,8 @@ help:
 	@echo 'make guide-check     docs/setup.md, executed as it stands on machines in containers (as root)'
 	@echo 'make bench           figures of forwarding against their limits'
 	@echo 'make bench-softgpu   speed of the software GPU'
-	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only; install-cpu-client: what a VM needs'
+	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only'
+	@echo 'make install-cpu-client    what a VM needs'
 	@echo 'make deb | deb-client     Debian packages: everything, or what a VM needs'
 	@echo 'make all | clean     build into bin/ | empty it'
 

@@ -6,7 +6,8 @@ CPU_RPC_GENERATED := $(BUILD)/generated/cpu/rpc
 CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h $(CPU_RPC_GENERATED)/manager_prot.h
 CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,address.c bar_device.c block.c channel.c channel_pair.c \
                        channel_shm.c channel_socket.c client.c client_read.c client_stub.c lane.c listener.c \
-                       liveness.c program.c quick.c ring.c sender.c server.c shm_bar.c shm_offer.c tls_load.c) cpu/common/wire.c) \
+                       liveness.c program.c quick.c ring.c sender.c server.c shm_bar.c shm_offer.c tls_load.c) \
+                       cpu/common/wire.c) \
                      $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.o
 # TLS, for those who accept it, and as a library of its own for those who may want it: all else does without OpenSSL.
 CPU_RPC_TLS_OBJECTS := $(call objects,$(addprefix cpu/rpc/,channel_tls.c tls_context.c tls_identity.c))
