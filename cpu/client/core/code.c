@@ -153,8 +153,11 @@ static int module_ask(core_image *image, core_context *c, core_variable **variab
     args.symbols.symbols_val = list;
     args.symbols.symbols_len = count;
     int code = wire_call(FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &args, (xdrproc_t)xdr_module_load_result, &result);
-    if (code && !passing(code))
+    if (code && !passing(code)) {
         explain("a code image of this program", NULL, code, result.log.log_val, result.log.log_len);
+        free(image->log);
+        image->log = result.log.log_len ? strndup(result.log.log_val, result.log.log_len) : NULL;
+    }
     for (unsigned i = 0; i < count && !code && i < result.symbols.symbols_len; i++)
         place(variables[i], c, &result.symbols.symbols_val[i]);
     free(list);
@@ -203,6 +206,17 @@ static int module_load(core_image *image, core_context *c)
     return code;
 }
 
+/* The server keeps a module that it could not load, as it keeps others, until it is told to unload it. It makes none for a
+   context that has ended. */
+static void module_failed(flyt_id module, int code)
+{
+    if (code != CORE_INVALID_CONTEXT && code != CORE_CONTEXT_DESTROYED && !core_sticky()) {
+        module_args args = { .module = module };
+        wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
+    }
+    id_give(&module_ids, module);
+}
+
 static int image_load(core_image *image, core_context *c)
 {
     uint64_t generation = atomic_load(&c->generation);
@@ -223,7 +237,7 @@ static int image_load(core_image *image, core_context *c)
         load->module = id_take(&module_ids);
         code = module_load(image, c);
         if (code)
-            id_give(&module_ids, load->module);
+            module_failed(load->module, code);
     }
     load->tried = !passing(code);
     load->result = code;
@@ -271,7 +285,7 @@ static int function_get(core_function *f, const core_context *c, struct loaded_f
     function_get_args args = { .function = loaded->wire, .module = load_in(f->image, c)->module, .name = f->name.text };
     function_get_result result = { 0 };
     int code = wire_call(FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &args, (xdrproc_t)xdr_function_get_result, &result);
-    if (code && !passing(code))
+    if (code && !passing(code) && !(code == CORE_NOT_FOUND && f->sought))
         explain("the kernel", f->name.text, code, result.log.log_val, result.log.log_len);
     if (!code && !parameters_sane(&result))
         code = CORE_UNKNOWN;
@@ -327,17 +341,13 @@ static int function_load(core_function *f, core_context *c, struct loaded_functi
     atomic_store(&loaded->generation, load->generation);
     loaded->wire = id_take(&function_ids);
     loaded->result = function_get(f, c, loaded);
-    if (loaded->result)
-        id_give(&function_ids, loaded->wire);
     if (passing(loaded->result)) {
-        code = loaded->result;
+        code = loaded->result;    /* the id stays taken: the server knows the function by it while the module lives */
         free(loaded);
         return code;
     }
-    if (!loaded->result) {
-        loaded->next = load->functions;
-        load->functions = loaded;
-    }
+    loaded->next = load->functions;
+    load->functions = loaded;
     atomic_store_explicit(place, loaded, memory_order_release);
     *out = loaded;
     return loaded->result;
@@ -358,6 +368,37 @@ int code_function(core_context *c, core_function *f, struct loaded_function **ou
     pthread_mutex_lock(&f->image->load);
     int code = function_load(f, c, out);
     pthread_mutex_unlock(&f->image->load);
+    return code;
+}
+
+int core_image_load(core_context *c, core_image *image, char **log)
+{
+    CANCEL_DEFERRED;
+    int code = context_enter(c);
+    if (log)
+        *log = NULL;
+    if (code)
+        return code;
+    pthread_mutex_lock(&image->load);
+    code = image_load(image, c);
+    if (code && log && image->log)
+        *log = strdup(image->log);
+    pthread_mutex_unlock(&image->load);
+    return code;
+}
+
+int core_function_find(core_context *c, core_image *image, const char *name, core_function **out)
+{
+    CANCEL_DEFERRED;
+    struct loaded_function *loaded;
+    core_function *f;
+    int code = context_enter(c);
+    if (!code)
+        code = code_function_add(image, name, true, &f);
+    if (!code)
+        code = code_function(c, f, &loaded);
+    if (!code)
+        *out = f;
     return code;
 }
 
@@ -460,6 +501,8 @@ void core_image_remove(core_image *image)
         load_end(load);
     }
     bundle_free(&image->bundle);
+    free(image->log);
+    image->log = NULL;
     pthread_mutex_lock(&code_names);
     for (unsigned i = 0; i < image->functions.size; i++)
         for (struct name *n = image->functions.buckets[i]; n; n = n->next)

@@ -16,9 +16,11 @@ struct image_bundle {
     struct image_part *parts; unsigned count;               /* containers are padded to 8 on the wire */
     uint64_t size;                                          /* with the padding */
     uint8_t hash[FLYT_HASH_SIZE];
+    bool owned;                                             /* the parts' data are copies */
 };
 /* Finds out what `wrapper` is, and its hash. 0, 200 or 2; *why on failure. */
 int  bundle_make(const void *wrapper, struct image_bundle *, const char **why);
+int  bundle_copy(struct image_bundle *);                    /* makes its data its own: 0 or 2 */
 void bundle_free(struct image_bundle *);
 int  bundle_announce(const struct image_bundle *);          /* IMAGE, and the data if lacking */
 

@@ -26,6 +26,7 @@ struct function_table {
 struct core_function {
     struct name  name;
     core_image  *image;
+    bool         sought;                                    /* only core_function_find knows it: the image may lack it */
     _Atomic(struct function_table *) in;
 };
 
@@ -51,7 +52,8 @@ struct load {                                               /* an image in a con
 
 struct core_image {
     const void     *wrapper;
-    bool            removed;
+    atomic_bool     removed;
+    char           *log;                                    /* of the last module that could not be loaded; or NULL */
     struct name_table functions, variables;
     pthread_mutex_t load;
     struct image_bundle bundle;
@@ -59,6 +61,9 @@ struct core_image {
     struct load    *in;                                     /* a list, by context; they stay */
     core_image     *next;                                   /* all that ever were, for code_forget_context and leak checkers */
 };
+
+/* A function by name, made at the first call. sought: the image may lack it. */
+int code_function_add(core_image *, const char *name, bool sought, core_function **out);
 
 extern pthread_mutex_t code_names;                          /* of all images: registration is rare */
 extern core_image *code_images;                             /* the first of all that there ever were */

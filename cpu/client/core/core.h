@@ -65,6 +65,8 @@ CORE_API int core_device_count(int *count);
 CORE_API int core_driver_version(int *version);
 CORE_API const struct core_device *core_device(int device);                /* NULL: no such device */
 CORE_API int core_device_attribute(int device, int attribute, int *value); /* CUdevice_attribute; unknown: 1 */
+/* [domain]:[bus]:[device].[function], [domain]:[bus]:[device] or [bus]:[device].[function]. 1: not such a text; 101: none. */
+CORE_API int core_device_by_pci_bus_id(const char *text, int *device);
 
 /* ---- contexts (context.c, context_work.c, context_life.c) ------------------------------------------------------
  * What the driver API calls a context: streams, events, modules and memory belong to one. A device has one primary
@@ -129,7 +131,7 @@ struct core_range { enum core_memory_kind kind; core_context *context; int devic
    loaded modules count as device memory. */
 CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
 
-/* ---- copies and memset (copy.c) ----------------------------------------------------------------------------
+/* ---- copies and memset (copy.c, copy_box.c, route.c) ----------------------------------------------------------------------------
  * Directions are settled by the front end. The stream is a token; `blocking` says that the caller is a
  * synchronous function: it returns when native's would. Without it, pageable sources have been taken on return,
  * pinned ones need not; a device-to-host copy into pageable memory has arrived on return, into pinned memory it
@@ -149,6 +151,12 @@ CORE_API int core_copy_host(core_context *, core_stream, void *to, const void *f
 CORE_API int core_copy_box_in(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
 CORE_API int core_copy_box_out(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
 CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
+/* route.c: the two addresses say how the copy travels. 1: the stated direction contradicts them. The numbers are those of
+   cudaMemcpyKind. */
+enum core_direction { CORE_HOST_TO_HOST, CORE_HOST_TO_DEVICE, CORE_DEVICE_TO_HOST, CORE_DEVICE_TO_DEVICE, CORE_ANY_DIRECTION };
+CORE_API int core_copy_route(core_context *, core_stream, void *to, const void *from, size_t size, enum core_direction, bool blocking);
+CORE_API int core_copy_box_route(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
+                                 const struct core_extent *, enum core_direction, bool blocking);
 /* Elements of 1, 2 or 4 bytes; extent.width counts elements. */
 CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *, uint32_t value, unsigned element, bool blocking);
 
@@ -188,9 +196,18 @@ typedef struct core_variable core_variable;
 /* wrapper: magic 0x466243B1 (version 1 or 2), or a container, PTX text or cubin. Nothing is read from it before the
    first use; it must live until core_image_remove. Never fails for lack of a server. */
 CORE_API int core_image_add(const void *wrapper, core_image **);
+/* The same, but reads the image at once (200: it cannot be read) and keeps a copy of it. */
+CORE_API int core_image_add_copy(const void *wrapper, core_image **);
+/* Loads it into the context, which otherwise its first use does. *log: the compiler's words about a failure, which the caller
+   frees, or NULL; log may be NULL. Waits. */
+CORE_API int core_image_load(core_context *, core_image *, char **log);
 CORE_API void core_image_remove(core_image *);             /* also its functions and variables; unloads if connected */
 /* Same arguments, same object. The name is copied. */
 CORE_API int core_function_add(core_image *, const char *name, core_function **);
+/* The same for a name that the image may lack: 500, and nothing on stderr. Loads the image into the context. Waits. */
+CORE_API int core_function_find(core_context *, core_image *, const char *name, core_function **);
+/* Whether a program's handle is a function whose image was not removed: 0 or 400. Its image and its name; both may be NULL. */
+CORE_API int core_function_check(const core_function *, core_image **, const char **name);
 CORE_API int core_variable_add(core_image *, const char *name, size_t size, bool is_constant, core_variable **);
 
 struct core_parameter { uint32_t offset, size; };

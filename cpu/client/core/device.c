@@ -4,6 +4,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,17 +23,32 @@ static struct table {
 static int devices_count;
 
 /* What client and server cannot offer whatever the GPU can: CUdevice_attribute numbers of cuda.h. */
-static const struct { int attribute, value; } denied[] = {
-    { CAN_MAP_HOST, 0 },    /* CAN_MAP_HOST_MEMORY: but where pinned memory is shared */
-    { 83, 0 },    /* MANAGED_MEMORY */
-    { 88, 0 },    /* PAGEABLE_MEMORY_ACCESS */
-    { 89, 0 },    /* CONCURRENT_MANAGED_ACCESS */
-    { 91, 0 },    /* CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM */
-    { 92, 0 },    /* CAN_USE_STREAM_MEM_OPS (v1) */
-    { 93, 0 },    /* CAN_USE_64_BIT_STREAM_MEM_OPS (v1) */
-    { 94, 0 },    /* CAN_USE_STREAM_WAIT_VALUE_NOR (v1) */
-    { 100, 0 },   /* PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES */
-    { 101, 0 },   /* DIRECT_MANAGED_MEM_ACCESS_FROM_HOST */
+static const int denied[] = {
+    CAN_MAP_HOST, /* CAN_MAP_HOST_MEMORY: but where pinned memory is shared */
+    83,           /* MANAGED_MEMORY */
+    88,           /* PAGEABLE_MEMORY_ACCESS */
+    89,           /* CONCURRENT_MANAGED_ACCESS */
+    91,           /* CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM */
+    92, 93, 94,   /* CAN_USE_STREAM_MEM_OPS and its kin (v1) */
+    96,           /* COOPERATIVE_MULTI_DEVICE_LAUNCH */
+    98,           /* CAN_FLUSH_REMOTE_WRITES */
+    100,          /* PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES */
+    101,          /* DIRECT_MANAGED_MEM_ACCESS_FROM_HOST */
+    102,          /* VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+    103, 104, 105, /* HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED and its kin */
+    112,          /* SPARSE_CUDA_ARRAY_SUPPORTED */
+    114,          /* TIMELINE_SEMAPHORE_INTEROP_SUPPORTED */
+    115,          /* MEMORY_POOLS_SUPPORTED */
+    116,          /* GPU_DIRECT_RDMA_SUPPORTED */
+    119,          /* MEMPOOL_SUPPORTED_HANDLE_TYPES */
+    121,          /* DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED */
+    122, 123,     /* CAN_USE_64_BIT_STREAM_MEM_OPS, CAN_USE_STREAM_WAIT_VALUE_NOR */
+    124,          /* DMA_BUF_SUPPORTED */
+    125,          /* IPC_EVENT_SUPPORTED */
+    128,          /* HANDLE_TYPE_FABRIC_SUPPORTED */
+    129,          /* UNIFIED_FUNCTION_POINTERS */
+    132,          /* MULTICAST_SUPPORTED */
+    141, 142, 144, 145, 146, /* memory management at the host's NUMA nodes, and dma_buf of it */
 };
 
 /* ---- which devices, in which order ---- */
@@ -139,10 +155,10 @@ static void take_attributes(struct table *t, const flyt_device *from)
         t->known[a->name] = true;
     }
     for (unsigned i = 0; i < sizeof denied / sizeof denied[0]; i++) {
-        if (denied[i].attribute == CAN_MAP_HOST && host_space_any())
+        if (denied[i] == CAN_MAP_HOST && host_space_any())
             continue;
-        t->values[denied[i].attribute] = denied[i].value;
-        t->known[denied[i].attribute] = true;
+        t->values[denied[i]] = 0;
+        t->known[denied[i]] = true;
     }
 }
 
@@ -208,4 +224,43 @@ int core_device_attribute(int device, int attribute, int *value)
         return CORE_INVALID_VALUE;
     *value = devices[device].values[attribute];
     return CORE_OK;
+}
+
+/* ---- PCI bus ids ---- */
+
+struct pci_address {
+    unsigned domain, bus, device, function;
+};
+
+/* [domain]:[bus]:[device].[function], [domain]:[bus]:[device] or [bus]:[device].[function], hexadecimal. */
+static bool parse_pci_address(const char *text, struct pci_address *address)
+{
+    int end = 0;
+    *address = (struct pci_address){ 0, 0, 0, 0 };
+    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &address->domain, &address->bus, &address->device, &address->function,
+               &end) == 4 &&
+        !text[end])
+        return true;
+    *address = (struct pci_address){ 0, 0, 0, 0 };
+    if (sscanf(text, "%8x:%2x:%2x%n", &address->domain, &address->bus, &address->device, &end) == 3 && !text[end])
+        return true;
+    *address = (struct pci_address){ 0, 0, 0, 0 };
+    return sscanf(text, "%2x:%2x.%1x%n", &address->bus, &address->device, &address->function, &end) == 3 && !text[end];
+}
+
+int core_device_by_pci_bus_id(const char *text, int *device)
+{
+    struct pci_address wanted, has;
+    int code = core_attach();
+    if (code)
+        return code;
+    if (!parse_pci_address(text, &wanted))
+        return CORE_INVALID_VALUE;
+    for (int i = 0; i < devices_count; i++)
+        if (parse_pci_address(devices[i].device.public.pci_bus_id, &has) && has.domain == wanted.domain &&
+            has.bus == wanted.bus && has.device == wanted.device) {
+            *device = i;
+            return CORE_OK;
+        }
+    return CORE_INVALID_DEVICE;
 }

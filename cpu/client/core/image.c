@@ -93,8 +93,28 @@ int bundle_make(const void *image, struct image_bundle *bundle, const char **why
     return code;
 }
 
+int bundle_copy(struct image_bundle *bundle)
+{
+    unsigned copied = 0;
+    for (; copied < bundle->count; copied++) {
+        void *copy = malloc(bundle->parts[copied].size);
+        if (!copy)
+            break;
+        bundle->parts[copied].data = memcpy(copy, bundle->parts[copied].data, bundle->parts[copied].size);
+    }
+    bundle->owned = true;
+    if (copied == bundle->count)
+        return CORE_OK;
+    bundle->count = copied;
+    bundle_free(bundle);
+    return CORE_OUT_OF_MEMORY;
+}
+
 void bundle_free(struct image_bundle *bundle)
 {
+    for (unsigned i = 0; bundle->owned && i < bundle->count; i++)
+        free((void *)(uintptr_t)bundle->parts[i].data);
+    bundle->owned = false;
     free(bundle->parts);
     bundle->parts = NULL;
     bundle->count = 0;

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/common/log.h"
 #include "code_state.h"
+#include "registry.h"
 
 enum { BUCKETS_AT_FIRST = 16 };
 
@@ -83,24 +85,75 @@ int core_image_add(const void *wrapper, core_image **out)
     return CORE_OK;
 }
 
-int core_function_add(core_image *image, const char *name, core_function **out)
+int core_image_add_copy(const void *wrapper, core_image **out)
 {
     CANCEL_DEFERRED;
+    struct image_bundle bundle;
+    const char *why;
+    int code = bundle_make(wrapper, &bundle, &why);
+    if (code)
+        log_error("a code image that this program loads cannot be read: %s", why);
+    if (code || (code = bundle_copy(&bundle)))
+        return code;
+    if ((code = core_image_add(NULL, out))) {
+        bundle_free(&bundle);
+        return code;
+    }
+    (*out)->bundle = bundle;
+    (*out)->bundled = true;
+    return CORE_OK;
+}
+
+/* Of functions: those that programs may hand in. Written under code_names. */
+static struct registry handles;
+
+/* Under code_names. NULL: no memory. */
+static core_function *function_make(core_image *image, const char *name)
+{
+    core_function *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->image = image;
+    f->sought = true;
+    if (registry_set(&handles, f, f) && name_add(&image->functions, &f->name, name))
+        return f;
+    registry_set(&handles, f, NULL);
+    free(f->name.text);
+    free(f);
+    return NULL;
+}
+
+int code_function_add(core_image *image, const char *name, bool sought, core_function **out)
+{
     if (!image || !name || strlen(name) > FLYT_MAX_NAME)
         return CORE_INVALID_VALUE;
     pthread_mutex_lock(&code_names);
     core_function *f = (core_function *)name_find(&image->functions, name);
-    if (!f && (f = calloc(1, sizeof *f))) {
-        f->image = image;
-        if (!name_add(&image->functions, &f->name, name)) {
-            free(f->name.text);
-            free(f);
-            f = NULL;
-        }
-    }
+    if (!f)
+        f = function_make(image, name);
+    if (f)
+        f->sought = f->sought && sought;
     pthread_mutex_unlock(&code_names);
     *out = f;
     return f ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+int core_function_add(core_image *image, const char *name, core_function **out)
+{
+    CANCEL_DEFERRED;
+    return code_function_add(image, name, false, out);
+}
+
+int core_function_check(const core_function *handle, core_image **image, const char **name)
+{
+    const core_function *f = registry_find(&handles, handle);
+    if (!f || atomic_load_explicit(&f->image->removed, memory_order_relaxed))
+        return CORE_INVALID_HANDLE;
+    if (image)
+        *image = f->image;
+    if (name)
+        *name = f->name.text;
+    return CORE_OK;
 }
 
 int core_variable_add(core_image *image, const char *name, size_t size, bool is_constant, core_variable **out)

@@ -195,5 +195,5 @@ void core_unsupported(const char *name)
     }
     pthread_mutex_unlock(&lock);
     if (!known)
-        log_warning("%s is not supported by this version of Flyt; it returns cudaErrorNotSupported", name);
+        log_warning("%s is not supported by this version of Flyt; it returns error 801", name);
 }

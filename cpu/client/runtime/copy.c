@@ -1,65 +1,12 @@
-/*
- * copy.c: copies of linear memory, of chapter "Memory Management".
- *
- * The kind is the program's statement about the two pointers; with unified addressing the address says what is true.
- * So each copy is sent the way its addresses ask for, after a check that the statement does not contradict them: what
- * would read device memory through a host pointer is 1, as natively, and not a crash of the program.
- */
+/* copy.c: copies of linear memory, of chapter "Memory Management". */
 #include "cpu/client/runtime/runtime.h"
-
-enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE };
-
-static enum place place_of(const void *pointer)
-{
-    struct core_range range;
-    if (!core_address_lookup((uint64_t)(uintptr_t)pointer, &range) || range.kind == CORE_UNKNOWN_MEMORY)
-        return PLACE_PAGEABLE;
-    return range.kind == CORE_DEVICE_MEMORY ? PLACE_DEVICE : PLACE_PINNED;
-}
-
-/* Whether a pointer may stand where the kind says "host" or "device". Pinned memory is addressable from both sides. */
-static bool fits_host(enum place place) { return place != PLACE_DEVICE; }
-static bool fits_device(enum place place) { return place != PLACE_PAGEABLE; }
-
-/* The route of a copy, as one of the four explicit kinds. */
-static int route(const void *to, const void *from, int kind, cudaMemcpyKind *out)
-{
-    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
-        return cudaErrorInvalidMemcpyDirection;
-    if (!to || !from)
-        return cudaErrorInvalidValue;
-    enum place target = place_of(to), source = place_of(from);
-    bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
-    bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
-    if (kind != cudaMemcpyDefault) {
-        if (!(to_host ? fits_host(target) : fits_device(target)) ||
-            !(from_host ? fits_host(source) : fits_device(source)))
-            return cudaErrorInvalidValue;
-    }
-    bool target_on_device = target == PLACE_DEVICE, source_on_device = source == PLACE_DEVICE;
-    *out = target_on_device ? (source_on_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice)
-                            : (source_on_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost);
-    return cudaSuccess;
-}
 
 int runtime_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size, int kind,
                  bool blocking)
 {
-    cudaMemcpyKind way;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
-    if (size == 0)
-        return cudaSuccess;
-    int error = route(to, from, kind, &way);
-    if (error)
-        return error;
-    uint64_t target = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
-    switch (way) {
-    case cudaMemcpyHostToDevice: return core_copy_in(context, stream, target, from, size, blocking);
-    case cudaMemcpyDeviceToHost: return core_copy_out(context, stream, to, source, size, blocking);
-    case cudaMemcpyDeviceToDevice: return core_copy(context, stream, target, source, size, blocking);
-    default: return core_copy_host(context, stream, to, from, size, blocking);
-    }
+    return core_copy_route(context, stream, to, from, size, (enum core_direction)kind, blocking);
 }
 
 static int copy(void *to, const void *from, size_t size, int kind, core_stream stream, bool blocking)
@@ -95,41 +42,17 @@ static bool pitch_fits(size_t pitch, size_t width)
     return pitch >= width && pitch <= runtime_limits(runtime_current(), &space)->pitch;
 }
 
-/* Host to host moves one row after the other: the core's box copies have a device on one side at least. */
-static int copy_host_rows(core_context *context, core_stream stream, const struct core_box *to,
-                          const struct core_box *from, const struct core_extent *extent, bool blocking)
-{
-    for (size_t z = 0; z < extent->depth; z++)
-        for (size_t y = 0; y < extent->height; y++) {
-            uintptr_t target = (uintptr_t)(to->address + (z * to->height + y) * to->pitch);
-            uintptr_t source = (uintptr_t)(from->address + (z * from->height + y) * from->pitch);
-            int error = core_copy_host(context, stream, (void *)target, (const void *)source, extent->width, blocking);
-            if (error)
-                return error;
-        }
-    return cudaSuccess;
-}
-
 static int copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
                     const cudaExtent *extent, int kind, bool blocking)
 {
-    cudaMemcpyKind way;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
     if (!extent->width || !extent->height || !extent->depth)
         return cudaSuccess;
     if (!pitch_fits(to->pitch, extent->width) || !pitch_fits(from->pitch, extent->width))
         return cudaErrorInvalidPitchValue;
-    int error = route((void *)(uintptr_t)to->address, (const void *)(uintptr_t)from->address, kind, &way);
-    if (error)
-        return error;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
-    switch (way) {
-    case cudaMemcpyHostToDevice: return core_copy_box_in(context, stream, to, from, &size, blocking);
-    case cudaMemcpyDeviceToHost: return core_copy_box_out(context, stream, to, from, &size, blocking);
-    case cudaMemcpyDeviceToDevice: return core_copy_box(context, stream, to, from, &size, blocking);
-    default: return copy_host_rows(context, stream, to, from, &size, blocking);
-    }
+    return core_copy_box_route(context, stream, to, from, &size, (enum core_direction)kind, blocking);
 }
 
 static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,

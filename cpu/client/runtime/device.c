@@ -92,45 +92,12 @@ cudaError_t runtime_cudaSetDevice(int device) { return runtime_local(set_device(
 
 /* ---- attributes ---- */
 
-/* What the GPU can but this library cannot yet; a program that asks first then takes its other way. */
-static bool attribute_is_withheld(int attribute)
-{
-    switch (attribute) {
-    case cudaDevAttrManagedMemory:
-    case cudaDevAttrPageableMemoryAccess:
-    case cudaDevAttrConcurrentManagedAccess:
-    case cudaDevAttrCooperativeMultiDeviceLaunch:
-    case cudaDevAttrCanFlushRemoteWrites:
-    case cudaDevAttrGPUDirectRDMASupported:
-    case cudaDevAttrPageableMemoryAccessUsesHostPageTables:
-    case cudaDevAttrDirectManagedMemAccessFromHost:
-    case cudaDevAttrSparseCudaArraySupported:
-    case cudaDevAttrTimelineSemaphoreInteropSupported:
-    case cudaDevAttrMemoryPoolsSupported:
-    case cudaDevAttrMemoryPoolSupportedHandleTypes:
-    case cudaDevAttrDeferredMappingCudaArraySupported:
-    case cudaDevAttrIpcEventSupport:
-    case cudaDevAttrReserved129:
-    case cudaDevAttrHostNumaMemoryPoolsSupported:
-    case cudaDevAttrHostMemoryPoolsSupported: return true;
-    default: return false;
-    }
-}
-
-int runtime_attribute(int device, int attribute, int *value)
-{
-    int error = core_device_attribute(device, attribute, value);
-    if (!error && attribute_is_withheld(attribute))
-        *value = 0;
-    return error;
-}
-
 static int get_attribute(int *value, int attribute, int device)
 {
     int error = runtime_attach_device(device);
     if (error)
         return error;
-    return value ? runtime_attribute(device, attribute, value) : cudaErrorInvalidValue;
+    return value ? core_device_attribute(device, attribute, value) : cudaErrorInvalidValue;
 }
 
 cudaError_t runtime_cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
@@ -173,44 +140,12 @@ static int get_pci_bus_id(char *text, int size, int ordinal)
     return cudaSuccess;
 }
 
-struct pci_address {
-    unsigned domain, bus, device, function;
-};
-
-/* [domain]:[bus]:[device].[function], [domain]:[bus]:[device] or [bus]:[device].[function], hexadecimal. */
-static bool parse_pci_address(const char *text, struct pci_address *address)
-{
-    int end = 0;
-    *address = (struct pci_address){ 0, 0, 0, 0 };
-    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &address->domain, &address->bus, &address->device, &address->function,
-               &end) == 4 &&
-        !text[end])
-        return true;
-    *address = (struct pci_address){ 0, 0, 0, 0 };
-    if (sscanf(text, "%8x:%2x:%2x%n", &address->domain, &address->bus, &address->device, &end) == 3 && !text[end])
-        return true;
-    *address = (struct pci_address){ 0, 0, 0, 0 };
-    return sscanf(text, "%2x:%2x.%1x%n", &address->bus, &address->device, &address->function, &end) == 3 && !text[end];
-}
-
 static int get_by_pci_bus_id(int *found, const char *text)
 {
-    int count;
-    int error = runtime_attach(&count);
+    int error = runtime_attach(NULL);
     if (error)
         return error;
-    struct pci_address wanted, has;
-    if (!found || !text || !parse_pci_address(text, &wanted))
-        return cudaErrorInvalidValue;
-    for (int i = 0; i < count; i++) {
-        const struct core_device *device = core_device(i);
-        if (device && parse_pci_address(device->pci_bus_id, &has) && has.domain == wanted.domain &&
-            has.bus == wanted.bus && has.device == wanted.device) {
-            *found = i;
-            return cudaSuccess;
-        }
-    }
-    return cudaErrorInvalidDevice;
+    return found && text ? core_device_by_pci_bus_id(text, found) : cudaErrorInvalidValue;
 }
 
 cudaError_t runtime_cudaDeviceGetPCIBusId(char *text, int size, int device)

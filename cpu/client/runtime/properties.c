@@ -32,7 +32,7 @@ static int fill_properties(int ordinal, cudaDeviceProp *properties)
     for (size_t i = 0; i < sizeof property_table / sizeof property_table[0]; i++) {
         const struct property *row = &property_table[i];
         int value;
-        if (runtime_attribute(ordinal, row->attribute, &value))
+        if (core_device_attribute(ordinal, row->attribute, &value))
             value = 0; /* newer than the server's driver */
         char *member = (char *)properties + row->offset;
         size_t wide = (size_t)value;

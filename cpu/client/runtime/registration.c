@@ -13,7 +13,7 @@
  * (library.c) is the address of its record.
  */
 #include "cpu/client/runtime/runtime.h"
-#include "cpu/client/runtime/registry.h"
+#include "cpu/client/core/registry.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *
  * The runtime holds what NVIDIA's holds above the driver: per host thread the last error, the current device and
  * the configurations of pending `<<<>>>` launches (state.c); per process the kernels and variables that programs
- * registered, by host address (registry.c, registration.c). Everything else is the core's.
+ * registered, by host address (registration.c). Everything else is the core's.
  *
  * The exported functions are generated from cpu/api/runtime.api. Each calls its body, which is written by hand:
  *     cudaError_t runtime_cudaX(…) { return runtime_return(x(…)); }
@@ -100,7 +100,6 @@ enum { RUNTIME_MAX_DEVICES = 64 };       /* per-device tables; devices beyond it
 
 /* What the launch checks need, read once per device. */
 const struct runtime_limits *runtime_limits(int device, struct runtime_limits *space);
-int runtime_attribute(int device, int attribute, int *value);
 
 /* ---- registered code (registration.c) ---- */
 

@@ -7,13 +7,15 @@
  * old ones are kept, since a reader may be inside: their sum is bounded by the distinct addresses ever registered.
  * Writers hold the owner's lock.
  */
-#ifndef FLYT_RUNTIME_REGISTRY_H
-#define FLYT_RUNTIME_REGISTRY_H
+#ifndef FLYT_CLIENT_REGISTRY_H
+#define FLYT_CLIENT_REGISTRY_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cpu/client/core/core.h"
 
 struct registry_slot { _Atomic(const void *) key; _Atomic(void *) value; };
 struct registry_table { size_t mask, used; struct registry_table *older; struct registry_slot slots[]; };
@@ -40,6 +42,6 @@ static inline void *registry_find(struct registry *registry, const void *key) {
 }
 
 /* value NULL removes. false: no memory (never when removing). */
-bool registry_set(struct registry *, const void *key, void *value);
+CORE_API bool registry_set(struct registry *, const void *key, void *value);
 
 #endif
