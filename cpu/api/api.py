@@ -391,5 +391,9 @@ def runtime_types():
     return types(path_of("runtime_types.api"))
 
 
+def driver_types():
+    return types(path_of("driver_types.api"))
+
+
 def all_errors():
     return errors(path_of("errors.api"))

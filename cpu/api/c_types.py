@@ -52,15 +52,21 @@ def ordered(types, release):
     return order
 
 
-def error_enum(errors):
-    """The lines of the runtime's error codes."""
-    for name, code in {error.runtime: error.code for error in errors if error.runtime}.items():
-        yield f"    {name} = {code},"
-
-
 def runtime_types(types, errors, release):
     """C text with every type of the runtime API. An enum has the values of all releases."""
-    lines = ["typedef enum cudaError {", *error_enum(errors), "} cudaError_t;", ""]
+    names = {error.runtime: error.code for error in errors if error.runtime}
+    return all_types(types, "typedef enum cudaError", names, "cudaError_t", release)
+
+
+def driver_types(types, errors, release):
+    """C text with every described type of the driver API."""
+    names = {"CUDA_SUCCESS": 0, **{error.driver: error.code for error in errors if error.driver}}
+    return all_types(types, "typedef enum cudaError_enum", names, "CUresult", release)
+
+
+def all_types(types, head, codes, result, release):
+    """C text with the type of the result codes and the described types."""
+    lines = [f"{head} {{", *(f"    {name} = {code}," for name, code in codes.items()), f"}} {result};", ""]
     for enum in types.enums.values():
         if enum.versions.has(release):
             lines.append(f"typedef enum {enum.name} {{")

@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(api.HERE))
 PATH = os.path.join(ROOT, "docs/api-coverage.md")
 TESTED = (".cu", ".c", ".h", ".py")
 # Of several tests that call a function the first is named, in this order of folders.
-PREFERRED = ("runtime", "cuda", "softgpu", "server")
+PREFERRED = ("runtime", "cuda", "driver", "softgpu", "server")
 
 HEAD = """# CUDA functions: what works
 
@@ -45,8 +45,8 @@ DRIVER = """## CUDA Driver API
 
 `libcuda.so.1` of CUDA 13.0. Forms for the per-thread default stream are not listed.
 
-Flyt's `libcuda.so.1` has all these functions. Those that it does not implement return `CUDA_ERROR_NOT_INITIALIZED` (3),
-because its `cuInit` finds no device; the first call says so on stderr.
+Flyt's `libcuda.so.1` has all these functions. One that it does not implement returns `CUDA_ERROR_NOT_SUPPORTED` (801), and names
+itself once on stderr.
 
 - **since**: the CUDA version from which `cuGetProcAddress` gives this symbol.
 - **program**: whether Flyt's `libcuda.so.1` implements it for programs.

@@ -3,6 +3,8 @@
 import re
 
 import api
+import c_types
+import trace_c
 
 MADE = "/* Made by cpu/api/generate.py. */"
 OLDEST_HEADER = 11080  # of cuda.h; what came later is compiled only with headers that have it
@@ -44,8 +46,97 @@ def symbols(wanted=lambda function: True):
                 yield f"SYMBOL({name})"
 
 
-def unsupported():
-    return symbols(lambda function: function.kind == "unsupported")
+# ---- libcuda.so.1 for programs (cpu/client/driver) ----
+
+STREAM = "CUstream"
+RELEASE = (13, 0)
+
+
+def implemented(function):
+    return function.kind != "unsupported"
+
+
+def body(function):
+    """The prototype of what is written by hand. A function that has a form for the per-thread default stream, and no
+    parameter for a stream, gets the default stream of the form as its last one."""
+    made = function.prototype("driver_")
+    return f"{made[:-1]}, core_stream default_stream)" if default_stream(function) else made
+
+
+def default_stream(function):
+    return function.per_thread and not any(p.type == STREAM for p in function.parameters)
+
+
+def front_header():
+    """Types, and the prototypes of what is written by hand."""
+    yield MADE
+    yield "#ifndef FLYT_API_DRIVER_H"
+    yield "#define FLYT_API_DRIVER_H"
+    yield ""
+    yield "#include <stddef.h>"
+    yield "#include <stdint.h>"
+    yield ""
+    yield '#include "cpu/client/core/core.h"'
+    yield ""
+    yield c_types.driver_types(api.driver_types(), api.all_errors(), RELEASE)
+    for function in api.driver():
+        if implemented(function):
+            yield f"{body(function)};"
+    yield ""
+    yield "#endif"
+
+
+def call(function, ending):
+    """The C of the call of the body."""
+    arguments = [f"driver_per_thread({p.name})" if ending and p.type == STREAM else p.name for p in function.parameters]
+    if default_stream(function):
+        arguments.append("CORE_STREAM_PER_THREAD" if ending else "0")
+    return f"driver_{function.name}({', '.join(arguments)})"
+
+
+def front_entry(function, ending):
+    """One exported function."""
+    yield from trace_c.traced(function, ending, "driver_front", call(function, ending))
+    yield f"DRIVER_API {function.prototype('', ending)};"
+    yield f"DRIVER_API {function.prototype('', ending)}"
+    yield "{"
+    yield "    if (__builtin_expect(driver_traced, false))"
+    yield f"        return trace_{function.name}{ending}({', '.join(p.name for p in function.parameters)});"
+    yield f"    return {call(function, ending)};"
+    yield "}"
+    yield ""
+
+
+def unsupported_entry(name):
+    yield f"DRIVER_API CUresult {name}(void);"
+    yield f'DRIVER_API CUresult {name}(void) {{ return driver_unsupported("{name}"); }}'
+
+
+def endings(function):
+    return ("", f"_{function.per_thread}") if function.per_thread else ("",)
+
+
+def front():
+    """What libcuda.so.1 exports, and the table that cuGetProcAddress reads."""
+    yield MADE
+    yield '#include "cpu/client/driver/driver.h"'
+    yield ""
+    tables = trace_c.Tables(api.driver_types(), api.all_errors(), RELEASE, STREAM)
+    forms = [(function, ending) for function in api.driver() for ending in endings(function)]
+    for function, ending in forms:
+        if implemented(function):
+            tables.function(function, ending)
+    yield from tables.lines
+    yield ""
+    for function, ending in forms:
+        yield from front_entry(function, ending) if implemented(function) else unsupported_entry(function.name + ending)
+    yield ""
+    yield "const struct driver_entry driver_entries[] = {"
+    yield "#define ENTRY(name, version, per_thread, symbol) { name, version, per_thread, (void (*)(void))symbol },"
+    yield '#include "api/driver/entries.inc"'
+    yield "#undef ENTRY"
+    yield "};"
+    yield "const size_t driver_entry_count = sizeof driver_entries / sizeof driver_entries[0];"
 
 
 OURS = "flyt_libcuda"                           # cpu/common/driver_library.h
@@ -115,7 +206,8 @@ def null_device():
 MAKERS = {
     "errors.inc": errors,
     "symbols.inc": symbols,
-    "unsupported.inc": unsupported,
+    "driver.h": front_header,
+    "front.c": front,
     "exports.map": version_script,
     "entries.inc": entries,
     "soft_per_thread.inc": soft_per_thread,

@@ -72,6 +72,8 @@ class Tables:
             return self.enumeration(
                 name, text, [(error.runtime, error.code) for error in self.errors if error.runtime]
             )
+        if text == "CUresult":
+            return self.enumeration(name, text, [(error.driver, error.code) for error in self.errors if error.driver])
         if text in SCALARS:
             return self.add(name, SCALARS[text], f"sizeof({text})")
         if text in self.types.enums:
@@ -166,7 +168,7 @@ class Tables:
         if rows:
             self.lines.append(f"static const struct trace_parameter parameters_{name}[] = {{ {', '.join(rows)} }};")
         parameters = f"parameters_{name}" if rows else "NULL"
-        is_error = "true" if function.returns == "cudaError_t" else "false"
+        is_error = "true" if function.returns in ("cudaError_t", "CUresult") else "false"
         self.lines.append(
             f'static const struct trace_function function_{name} = {{ "{name}", {self.type(function.returns)}, '
             f"{parameters}, {len(rows)}, {is_error} }};"

@@ -1,13 +1,31 @@
-# cpu/client/driver: libcuda.so.1 for programs. It implements nothing yet and says so (refusal.c).
+# cpu/client/driver: libcuda.so.1 for programs, the Driver API on the client core.
 DRIVER_LIBRARY   := $(BIN)/cudart/libcuda.so.1
-DRIVER_OBJECTS   := $(call objects,cpu/client/driver/refusal.c $(addprefix cpu/common/,driver_names.c env.c log.c))
+DRIVER_SOURCES   := $(wildcard cpu/client/driver/*.c)
 DRIVER_GENERATED := $(BUILD)/generated/api/driver
+DRIVER_FRONT     := $(BUILD)/cpu/client/driver/front.o
+DRIVER_OWN       := $(call objects,$(DRIVER_SOURCES)) $(DRIVER_FRONT)
+DRIVER_OBJECTS   := $(DRIVER_OWN) $(call objects,$(addprefix cpu/common/,driver_names.c env.c log.c))
 PROGRAMS         += $(DRIVER_LIBRARY)
 
-$(BUILD)/cpu/client/driver/refusal.o: | $(DRIVER_GENERATED)/unsupported.inc
+# What NVIDIA's own runtime and libraries ask of a driver beyond the public API: docs/interoperability.md.
+INTEROP ?= yes
+$(if $(filter yes no,$(INTEROP)),,$(error INTEROP is yes or no, not "$(INTEROP)"))
+$(DRIVER_OWN): ALL_CFLAGS += -DFLYT_INTEROP=$(if $(filter yes,$(INTEROP)),1,0)
+$(DRIVER_OWN): | $(DRIVER_GENERATED)/driver.h
 
-# nodelete: a program that unloads it keeps addresses of its functions.
-$(DRIVER_LIBRARY): $(DRIVER_OBJECTS) $(DRIVER_GENERATED)/exports.map
+# A build with the other value of INTEROP compiles that file again.
+DRIVER_INTEROP := $(BUILD)/cpu/client/driver/interop-$(INTEROP)
+$(DRIVER_INTEROP):
+	@mkdir -p $(@D) && rm -f $(@D)/interop-* && touch $@
+$(BUILD)/cpu/client/driver/export_tables.o: $(DRIVER_INTEROP)
+
+$(DRIVER_FRONT): $(DRIVER_GENERATED)/front.c $(DRIVER_GENERATED)/driver.h $(DRIVER_GENERATED)/entries.inc
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Wno-unused-parameter -MMD -MP -c $< -o $@
+
+# nodelete: a program that unloads it keeps addresses of its functions, and the core's threads run host functions through it.
+$(DRIVER_LIBRARY): $(DRIVER_OBJECTS) $(DRIVER_GENERATED)/exports.map | $(BIN)/libflyt-client.so
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,libcuda.so.1 \
-	    -Wl,--version-script=$(DRIVER_GENERATED)/exports.map $(RUNTIME_LDFLAGS) $(ALL_LDFLAGS)
+	    -Wl,--version-script=$(DRIVER_GENERATED)/exports.map $(RUNTIME_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' \
+	    -Wl,--no-as-needed $(RUNTIME_CORE) $(ALL_LDFLAGS)

@@ -1,0 +1,249 @@
+/* copy.c: copies of linear memory, of chapter "Memory Management". */
+#include "cpu/client/driver/driver.h"
+
+static int copy(CUdeviceptr to, CUdeviceptr from, size_t size, enum core_direction direction, core_stream stream,
+                bool blocking)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    return error ? error : core_copy_route(context, stream, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size,
+                                           direction, blocking);
+}
+
+static CUdeviceptr host(const void *pointer) { return (CUdeviceptr)(uintptr_t)pointer; }
+
+CUresult driver_cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size, core_stream stream)
+{
+    return driver_waited(copy(to, from, size, CORE_ANY_DIRECTION, stream, true));
+}
+
+CUresult driver_cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size, core_stream stream)
+{
+    return driver_waited(copy(to, host(from), size, CORE_HOST_TO_DEVICE, stream, true));
+}
+
+CUresult driver_cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t size, core_stream stream)
+{
+    return driver_waited(copy(host(to), from, size, CORE_DEVICE_TO_HOST, stream, true));
+}
+
+CUresult driver_cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t size, core_stream stream)
+{
+    return driver_waited(copy(to, from, size, CORE_DEVICE_TO_DEVICE, stream, true));
+}
+
+CUresult driver_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+    return (CUresult)copy(to, from, size, CORE_ANY_DIRECTION, stream, false);
+}
+
+CUresult driver_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, CUstream stream)
+{
+    return (CUresult)copy(to, host(from), size, CORE_HOST_TO_DEVICE, stream, false);
+}
+
+CUresult driver_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, CUstream stream)
+{
+    return (CUresult)copy(host(to), from, size, CORE_DEVICE_TO_HOST, stream, false);
+}
+
+CUresult driver_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+    return (CUresult)copy(to, from, size, CORE_DEVICE_TO_DEVICE, stream, false);
+}
+
+/* ---- boxes: rows of rows ---- */
+
+/* One side of a box copy as the program describes it. */
+struct side {
+    CUmemorytype type;
+    const void *host;
+    CUdeviceptr device;
+    CUarray array;
+    size_t x, y, z, pitch, height;
+};
+
+struct shape {
+    size_t width, height, depth;
+    size_t most_pitch; /* 0: any */
+};
+
+static size_t greatest_pitch(core_context *context)
+{
+    struct core_context_info info;
+    int value = 0;
+    if (core_context_info(context, &info) ||
+        core_device_attribute(info.device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &value))
+        return 0;
+    return (size_t)value;
+}
+
+static bool add_product(size_t *sum, size_t a, size_t b)
+{
+    size_t product;
+    return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(*sum, product, sum);
+}
+
+/* Rows must not overlap. Where only one row, or one slice, is copied, no pitch, or no height, is needed. */
+static int side_box(const struct side *side, const struct shape *shape, struct core_box *box)
+{
+    size_t row, rows, offset = 0;
+    if (side->type == CU_MEMORYTYPE_ARRAY) {
+        if (!side->array)
+            return CUDA_ERROR_INVALID_HANDLE;
+        core_unsupported("a copy with a CUarray");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (side->type < CU_MEMORYTYPE_HOST || side->type > CU_MEMORYTYPE_UNIFIED ||
+        __builtin_add_overflow(side->x, shape->width, &row) || __builtin_add_overflow(side->y, shape->height, &rows))
+        return CUDA_ERROR_INVALID_VALUE;
+    size_t pitch = side->pitch, height = side->height;
+    if (!pitch && shape->height == 1 && shape->depth == 1)
+        pitch = row;
+    if (!height && shape->depth == 1)
+        height = rows;
+    if (pitch < row || height < rows || (shape->most_pitch && pitch > shape->most_pitch))
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t base = side->type == CU_MEMORYTYPE_HOST ? host(side->host) : side->device;
+    if (!base)
+        return CUDA_ERROR_INVALID_VALUE;
+    size_t lines = side->y;
+    if (!add_product(&lines, side->z, height) || !add_product(&offset, lines, pitch) ||
+        __builtin_add_overflow(offset, side->x, &offset))
+        return CUDA_ERROR_INVALID_VALUE;
+    *box = (struct core_box){ base + offset, pitch, height };
+    return CUDA_SUCCESS;
+}
+
+static enum core_direction direction_of(CUmemorytype to, CUmemorytype from)
+{
+    if (to == CU_MEMORYTYPE_UNIFIED || from == CU_MEMORYTYPE_UNIFIED)
+        return CORE_ANY_DIRECTION;
+    if (to == CU_MEMORYTYPE_HOST)
+        return from == CU_MEMORYTYPE_HOST ? CORE_HOST_TO_HOST : CORE_DEVICE_TO_HOST;
+    return from == CU_MEMORYTYPE_HOST ? CORE_HOST_TO_DEVICE : CORE_DEVICE_TO_DEVICE;
+}
+
+/* limited: the pitches must be those that the device allows. */
+static int copy_box(const struct side *to, const struct side *from, struct shape shape, bool limited,
+                    core_stream stream, bool blocking)
+{
+    core_context *context;
+    struct core_box target, source;
+    int error = driver_enter(&context);
+    if (error || !shape.width || !shape.height || !shape.depth)
+        return error;
+    shape.most_pitch = limited ? greatest_pitch(context) : 0;
+    if ((error = side_box(to, &shape, &target)) || (error = side_box(from, &shape, &source)))
+        return error;
+    const struct core_extent extent = { shape.width, shape.height, shape.depth };
+    return core_copy_box_route(context, stream, &target, &source, &extent, direction_of(to->type, from->type), blocking);
+}
+
+static int copy_2d(const CUDA_MEMCPY2D *c, bool limited, core_stream stream, bool blocking)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (error || !c)
+        return error ? error : CUDA_ERROR_INVALID_VALUE;
+    const struct side to = { .type = c->dstMemoryType, .host = c->dstHost, .device = c->dstDevice, .array = c->dstArray,
+                             .x = c->dstXInBytes, .y = c->dstY, .pitch = c->dstPitch },
+                      from = { .type = c->srcMemoryType, .host = c->srcHost, .device = c->srcDevice, .array = c->srcArray,
+                               .x = c->srcXInBytes, .y = c->srcY, .pitch = c->srcPitch };
+    return copy_box(&to, &from, (struct shape){ c->WidthInBytes, c->Height, 1, 0 }, limited, stream, blocking);
+}
+
+/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the same members but for the contexts. */
+#define SIDES_3D(c)                                                                                                  \
+    const struct side to = { .type = (c)->dstMemoryType, .host = (c)->dstHost, .device = (c)->dstDevice,             \
+                             .array = (c)->dstArray, .x = (c)->dstXInBytes, .y = (c)->dstY, .z = (c)->dstZ, .pitch = (c)->dstPitch,          \
+                             .height = (c)->dstHeight },                                                             \
+                      from = { .type = (c)->srcMemoryType, .host = (c)->srcHost, .device = (c)->srcDevice,           \
+                               .array = (c)->srcArray, .x = (c)->srcXInBytes, .y = (c)->srcY, .z = (c)->srcZ, .pitch = (c)->srcPitch,        \
+                               .height = (c)->srcHeight };                                                           \
+    const struct shape shape = { (c)->WidthInBytes, (c)->Height, (c)->Depth, 0 }
+
+static int copy_3d(const CUDA_MEMCPY3D *c, core_stream stream, bool blocking)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (error || !c || c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
+        return error ? error : CUDA_ERROR_INVALID_VALUE;
+    SIDES_3D(c);
+    return copy_box(&to, &from, shape, true, stream, blocking);
+}
+
+CUresult driver_cuMemcpy2D_v2(const CUDA_MEMCPY2D *c, core_stream stream)
+{
+    return driver_waited(copy_2d(c, true, stream, true));
+}
+
+CUresult driver_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *c, core_stream stream)
+{
+    return driver_waited(copy_2d(c, false, stream, true));
+}
+
+CUresult driver_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+    return (CUresult)copy_2d(c, true, stream, false);
+}
+
+CUresult driver_cuMemcpy3D_v2(const CUDA_MEMCPY3D *c, core_stream stream)
+{
+    return driver_waited(copy_3d(c, stream, true));
+}
+
+CUresult driver_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream stream)
+{
+    return (CUresult)copy_3d(c, stream, false);
+}
+
+/* ---- between contexts: addresses are unique in the process, so the contexts are only checked ---- */
+
+static int check_contexts(CUcontext first, CUcontext second)
+{
+    core_context *found;
+    int error = driver_context(first, &found); /* NULL: the current one */
+    return error ? error : driver_context(second, &found);
+}
+
+static int copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
+                     core_stream stream, bool blocking)
+{
+    int error = check_contexts(to_context, from_context);
+    return error ? error : copy(to, from, size, CORE_DEVICE_TO_DEVICE, stream, blocking);
+}
+
+static int copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, core_stream stream, bool blocking)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (error || !c || c->srcLOD || c->dstLOD)
+        return error ? error : CUDA_ERROR_INVALID_VALUE;
+    if ((error = check_contexts(c->dstContext, c->srcContext)))
+        return error;
+    SIDES_3D(c);
+    return copy_box(&to, &from, shape, true, stream, blocking);
+}
+
+CUresult driver_cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
+                             core_stream stream)
+{
+    return driver_waited(copy_peer(to, to_context, from, from_context, size, stream, true));
+}
+
+CUresult driver_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                                  size_t size, CUstream stream)
+{
+    return (CUresult)copy_peer(to, to_context, from, from_context, size, stream, false);
+}
+
+CUresult driver_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *c, core_stream stream)
+{
+    return driver_waited(copy_3d_peer(c, stream, true));
+}
+
+CUresult driver_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *c, CUstream stream)
+{
+    return (CUresult)copy_3d_peer(c, stream, false);
+}

@@ -1,0 +1,197 @@
+/* device.c: chapters "Device Management" and "Peer Context Memory Access": all from the snapshot that came at connect. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu/client/driver/driver.h"
+
+/* Every attribute that the header of this version names has an answer, 0 where the server's driver does not know it: the
+   runtimes give up at the first one that has none. */
+enum { ATTRIBUTE_FIRST = 1, ATTRIBUTE_LAST = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED };
+
+CUresult driver_cuDeviceGet(CUdevice *device, int ordinal)
+{
+    int error = driver_device(ordinal);
+    if (error == CUDA_ERROR_NOT_INITIALIZED || (!error && device)) {
+        if (!error)
+            *device = ordinal;
+        return driver_local(error);
+    }
+    return driver_local(device ? error : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult driver_cuDeviceGetCount(int *count)
+{
+    int error = driver_ready();
+    if (!error)
+        error = count ? core_device_count(count) : CUDA_ERROR_INVALID_VALUE;
+    return driver_local(error);
+}
+
+static int check(const void *out, CUdevice device)
+{
+    int error = driver_ready();
+    if (!error && !out)
+        error = CUDA_ERROR_INVALID_VALUE;
+    return error ? error : driver_device(device);
+}
+
+CUresult driver_cuDeviceGetName(char *name, int size, CUdevice device)
+{
+    int error = check(name, device);
+    if (!error && size <= 0)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        snprintf(name, (size_t)size, "%s", core_device(device)->name);
+    return driver_local(error);
+}
+
+CUresult driver_cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    int error = check(uuid, device);
+    if (!error)
+        memcpy(uuid->bytes, core_device(device)->uuid, sizeof uuid->bytes);
+    return driver_local(error);
+}
+
+/* They differ where the device is a MIG instance, which Flyt does not show. */
+CUresult driver_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) { return driver_cuDeviceGetUuid(uuid, device); }
+
+CUresult driver_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    int error = check(bytes, device);
+    if (!error)
+        *bytes = core_device(device)->total_memory;
+    return driver_local(error);
+}
+
+static int get_attribute(int *value, int attribute, CUdevice device)
+{
+    int error = check(value, device);
+    if (error)
+        return error;
+    if (attribute < ATTRIBUTE_FIRST || attribute > ATTRIBUTE_LAST)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (core_device_attribute(device, attribute, value))
+        *value = 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult driver_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    return driver_local(get_attribute(value, (int)attribute, device));
+}
+
+static int attribute_of(CUdevice device, int attribute)
+{
+    int value = 0;
+    get_attribute(&value, attribute, device);
+    return value;
+}
+
+CUresult driver_cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
+{
+    int error = check(major && minor ? major : NULL, device);
+    if (!error) {
+        *major = attribute_of(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+        *minor = attribute_of(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    }
+    return driver_local(error);
+}
+
+CUresult driver_cuDeviceGetProperties(CUdevprop *out, CUdevice device)
+{
+    int error = check(out, device);
+    if (error)
+        return driver_local(error);
+    *out = (CUdevprop){
+        .maxThreadsPerBlock = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+        .sharedMemPerBlock = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+        .totalConstantMemory = attribute_of(device, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
+        .SIMDWidth = attribute_of(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+        .memPitch = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_PITCH),
+        .regsPerBlock = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+        .clockRate = attribute_of(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+        .textureAlign = attribute_of(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT),
+    };
+    for (int i = 0; i < 3; i++) {
+        out->maxThreadsDim[i] = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
+        out->maxGridSize[i] = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
+    }
+    return driver_local(CUDA_SUCCESS);
+}
+
+/* ---- PCI bus ids ---- */
+
+CUresult driver_cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
+{
+    int error = check(text, device);
+    if (!error && (size <= 0 || strlen(core_device(device)->pci_bus_id) >= (size_t)size))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        strcpy(text, core_device(device)->pci_bus_id);
+    return driver_local(error);
+}
+
+CUresult driver_cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
+{
+    int error = driver_ready();
+    if (!error)
+        error = device && text ? core_device_by_pci_bus_id(text, device) : CUDA_ERROR_INVALID_VALUE;
+    return driver_local(error);
+}
+
+/* ---- peers: copies between devices work; kernels reach only the memory of their own device, so no access is offered ---- */
+
+static int check_peers(const void *out, CUdevice device, CUdevice peer)
+{
+    int error = check(out, device);
+    return error ? error : driver_device(peer);
+}
+
+CUresult driver_cuDeviceCanAccessPeer(int *answer, CUdevice device, CUdevice peer)
+{
+    int error = check_peers(answer, device, peer);
+    if (!error)
+        *answer = 0;
+    return driver_local(error);
+}
+
+CUresult driver_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice target)
+{
+    enum { FIRST = CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, LAST = CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED };
+    int error = check_peers(value, source, target);
+    if (!error && ((int)attribute < FIRST || (int)attribute > LAST))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error && source == target)
+        error = CUDA_ERROR_INVALID_DEVICE;
+    if (!error)
+        *value = 0;
+    return driver_local(error);
+}
+
+/* ctx: another context, and of another device. */
+static int check_peer_context(CUcontext peer)
+{
+    core_context *own;
+    struct core_context_info here, there;
+    int error = driver_enter(&own);
+    if (!error)
+        error = peer ? driver_context(peer, &peer) : CUDA_ERROR_INVALID_CONTEXT;
+    if (error || (error = core_context_info(own, &here)) || (error = core_context_info(peer, &there)))
+        return error;
+    return here.device == there.device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+    int error = check_peer_context(peer);
+    if (!error)
+        error = flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    return driver_local(error);
+}
+
+CUresult driver_cuCtxDisablePeerAccess(CUcontext peer)
+{
+    int error = check_peer_context(peer);
+    return driver_local(error ? error : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+}

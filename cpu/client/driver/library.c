@@ -1,0 +1,255 @@
+/*
+ * library.c: chapter "Library Management". A library is an image that belongs to no context: its code is loaded into a context
+ * when it is first used there. Its kernels are the core's functions, so a CUkernel may stand wherever a CUfunction may.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "cpu/client/core/registry.h"
+#include "cpu/client/driver/driver.h"
+
+struct driver_library {
+    core_image *image;
+    struct driver_library *next; /* of the spare records */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct registry handles, by_image;
+static struct driver_library *spare;
+
+/* ---- records ---- */
+
+static struct driver_library *record_make(core_image *image)
+{
+    pthread_mutex_lock(&lock);
+    struct driver_library *library = spare ? spare : calloc(1, sizeof *library);
+    bool kept = library && registry_set(&handles, library, library) && registry_set(&by_image, image, library);
+    if (kept) {
+        spare = library == spare ? library->next : spare;
+        *library = (struct driver_library){ .image = image };
+    } else if (library) {
+        registry_set(&handles, library, NULL);
+        if (library != spare)
+            free(library);
+    }
+    pthread_mutex_unlock(&lock);
+    return kept ? library : NULL;
+}
+
+/* The image behind the handle; NULL: it is no library. drop: it is none from here on. */
+static core_image *image_of(CUlibrary handle, bool drop)
+{
+    pthread_mutex_lock(&lock);
+    struct driver_library *library = registry_find(&handles, handle);
+    core_image *image = library ? library->image : NULL;
+    if (image && drop) {
+        registry_set(&handles, library, NULL);
+        registry_set(&by_image, image, NULL);
+        library->next = spare;
+        spare = library;
+    }
+    pthread_mutex_unlock(&lock);
+    return image;
+}
+
+static int find(CUlibrary handle, core_image **image)
+{
+    int error = driver_ready();
+    if (error)
+        return error;
+    *image = image_of(handle, false);
+    return *image ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* ---- loading ---- */
+
+/* *preserved: the program keeps the code as long as the library, so no copy is needed. */
+static int library_options(unsigned count, CUlibraryOption *options, void **values, bool *preserved)
+{
+    *preserved = false;
+    if (count && (!options || !values))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) {
+        if ((int)options[i] < 0 || options[i] > CU_LIBRARY_BINARY_IS_PRESERVED)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED)
+            *preserved = values[i] != NULL;
+    }
+    return CUDA_SUCCESS;
+}
+
+static int load(CUlibrary *out, const void *code, bool preserved)
+{
+    core_image *image;
+    int error = preserved ? core_image_add(code, &image) : core_image_add_copy(code, &image);
+    if (error)
+        return error;
+    struct driver_library *library = record_make(image);
+    if (!library) {
+        core_image_remove(image);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = library;
+    return CUDA_SUCCESS;
+}
+
+static int load_data(CUlibrary *out, const void *code, CUjit_option *jit, void **jit_values, unsigned jit_count,
+                     CUlibraryOption *options, void **values, unsigned count)
+{
+    bool preserved;
+    int error = driver_ready();
+    if (!error && (!out || !code))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = driver_jit_options(jit_count, jit, jit_values);
+    if (!error)
+        error = library_options(count, options, values, &preserved);
+    return error ? error : load(out, code, preserved);
+}
+
+static int load_file(CUlibrary *out, const char *path, CUjit_option *jit, void **jit_values, unsigned jit_count,
+                     CUlibraryOption *options, void **values, unsigned count)
+{
+    bool preserved;
+    void *code;
+    int error = driver_ready();
+    if (!error && (!out || !path))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = driver_jit_options(jit_count, jit, jit_values);
+    if (!error)
+        error = library_options(count, options, values, &preserved);
+    if (!error && preserved)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = driver_file_read(path, &code)))
+        return error;
+    error = load(out, code, false);
+    free(code);
+    return error;
+}
+
+static int unload(CUlibrary handle)
+{
+    int error = driver_ready();
+    if (error)
+        return error;
+    if (!image_of(handle, false))
+        return CUDA_ERROR_INVALID_HANDLE;
+    driver_modules_forget_library(handle); /* while the record is not another library's */
+    core_image *image = image_of(handle, true);
+    if (!image)
+        return CUDA_ERROR_INVALID_HANDLE;
+    core_image_remove(image);
+    return CUDA_SUCCESS;
+}
+
+CUresult driver_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
+                                  unsigned jit_count, CUlibraryOption *options, void **values, unsigned count)
+{
+    return driver_local(load_data(library, code, jit, jit_values, jit_count, options, values, count));
+}
+
+CUresult driver_cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit, void **jit_values,
+                                      unsigned jit_count, CUlibraryOption *options, void **values, unsigned count)
+{
+    return driver_local(load_file(library, path, jit, jit_values, jit_count, options, values, count));
+}
+
+CUresult driver_cuLibraryUnload(CUlibrary library) { return driver_waited(unload(library)); }
+
+/* ---- what is in a library ---- */
+
+/* Where no context is current, the first device's primary context lends itself for the question. */
+static int get_kernel(CUkernel *out, CUlibrary handle, const char *name)
+{
+    core_image *image;
+    core_context *context;
+    int error = driver_ready();
+    if (!error && (!out || !name))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = find(handle, &image)))
+        return error;
+    if (!*name)
+        return CUDA_ERROR_NOT_FOUND;
+    if ((error = driver_enter(&context)) != CUDA_ERROR_INVALID_CONTEXT)
+        return error ? error : core_function_find(context, image, name, out);
+    context = core_context_primary(0);
+    if ((error = core_context_retain(context)))
+        return error;
+    error = core_function_find(context, image, name, out);
+    core_context_release(context);
+    return error;
+}
+
+static int get_module(CUmodule *out, CUlibrary handle)
+{
+    core_image *image;
+    core_context *context;
+    int error = driver_enter(&context);
+    if (!error && !out)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = find(handle, &image)))
+        return error;
+    return driver_module_of_library(context, handle, image, out);
+}
+
+static int get_global(CUdeviceptr *address, size_t *size, CUlibrary handle, const char *name)
+{
+    core_image *image;
+    core_context *context;
+    int error = driver_enter(&context);
+    if (error || (error = find(handle, &image)))
+        return error;
+    return driver_symbol(context, image, name, address, size);
+}
+
+CUresult driver_cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+    return driver_waited(get_kernel(kernel, library, name));
+}
+
+CUresult driver_cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+    return driver_waited(get_module(module, library));
+}
+
+CUresult driver_cuLibraryGetGlobal(CUdeviceptr *address, size_t *size, CUlibrary library, const char *name)
+{
+    return driver_waited(get_global(address, size, library, name));
+}
+
+/* ---- kernels ---- */
+
+CUlibrary driver_library_of(const core_image *image) { return registry_find(&by_image, image); }
+
+static int get_library(CUlibrary *out, CUkernel kernel)
+{
+    core_image *image;
+    int error = driver_ready();
+    if (!error && !out)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = core_function_check(kernel, &image, NULL)))
+        return error;
+    CUlibrary library = driver_library_of(image);
+    if (!library)
+        return CUDA_ERROR_INVALID_HANDLE;
+    *out = library;
+    return CUDA_SUCCESS;
+}
+
+static int get_function(CUfunction *out, CUkernel kernel)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (!error && !out)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error && !(error = driver_function(&context, kernel)))
+        *out = kernel;
+    return error;
+}
+
+CUresult driver_cuKernelGetLibrary(CUlibrary *library, CUkernel kernel) { return driver_local(get_library(library, kernel)); }
+CUresult driver_cuKernelGetFunction(CUfunction *function, CUkernel kernel)
+{
+    return driver_local(get_function(function, kernel));
+}

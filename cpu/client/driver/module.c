@@ -1,0 +1,368 @@
+/*
+ * module.c: chapter "Module Management". A module is an image that was loaded into one context, or a library's part in a context.
+ *
+ * Records of modules are kept and used again, so a handle of a module that was unloaded is found out and never followed.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/client/core/registry.h"
+#include "cpu/client/driver/driver.h"
+
+struct driver_module {
+    core_context *context;
+    core_image *image;
+    struct driver_library *library; /* whose image it is; NULL: the module's own */
+    struct driver_module *next;     /* of those in use, or of the spare ones */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct registry handles, bound;
+static struct driver_module *modules, *spare;
+
+/* ---- records; under the lock ---- */
+
+static struct driver_module *record_make(core_context *context, core_image *image, struct driver_library *library)
+{
+    struct driver_module *module = spare ? spare : calloc(1, sizeof *module);
+    if (!module || !registry_set(&handles, module, module)) {
+        if (module != spare)
+            free(module);
+        return NULL;
+    }
+    if (module == spare)
+        spare = module->next;
+    *module = (struct driver_module){ context, image, library, modules };
+    modules = module;
+    return module;
+}
+
+/* The image of a module that had its own; NULL: a library's. */
+static core_image *record_drop(struct driver_module **at)
+{
+    struct driver_module *module = *at;
+    core_image *image = module->library ? NULL : module->image;
+    *at = module->next;
+    registry_set(&handles, module, NULL);
+    module->next = spare;
+    spare = module;
+    return image;
+}
+
+/* Drops the first record that is of the context, or of the library. false: there is none. */
+static bool forget_one(const core_context *context, const struct driver_library *library)
+{
+    core_image *image = NULL;
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (struct driver_module **at = &modules; *at && !found; at = *at ? &(*at)->next : at)
+        if (context ? (*at)->context == context : (*at)->library == library) {
+            image = record_drop(at);
+            found = true;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    if (image)
+        core_image_remove(image);
+    return found;
+}
+
+void driver_modules_forget_context(core_context *context)
+{
+    while (forget_one(context, NULL))
+        ;
+}
+
+void driver_modules_forget_library(struct driver_library *library)
+{
+    while (forget_one(NULL, library))
+        ;
+}
+
+CUmodule driver_module_of(const core_image *image, const core_context *context)
+{
+    pthread_mutex_lock(&lock);
+    struct driver_module *module = modules;
+    while (module && !(module->image == image && module->context == context))
+        module = module->next;
+    pthread_mutex_unlock(&lock);
+    return module;
+}
+
+int driver_module_of_library(core_context *context, struct driver_library *library, core_image *image, CUmodule *out)
+{
+    int error = core_image_load(context, image, NULL);
+    if (error)
+        return error;
+    CUmodule module = driver_module_of(image, context);
+    if (!module) {
+        pthread_mutex_lock(&lock);
+        module = record_make(context, image, library);
+        pthread_mutex_unlock(&lock);
+    }
+    *out = module;
+    return module ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* A copy of what stands behind the handle. */
+static int module_find(CUmodule handle, struct driver_module *out)
+{
+    int error = driver_ready();
+    if (error)
+        return error;
+    pthread_mutex_lock(&lock);
+    const struct driver_module *module = registry_find(&handles, handle);
+    if (module)
+        *out = *module;
+    pthread_mutex_unlock(&lock);
+    return module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* ---- functions of a module belong to its context; those of a library, and of the runtime, to none ---- */
+
+void driver_function_bind(core_function *function, core_context *context)
+{
+    pthread_mutex_lock(&lock);
+    registry_set(&bound, function, context);
+    pthread_mutex_unlock(&lock);
+}
+
+int driver_function(core_context **context, core_function *function)
+{
+    core_context *owner;
+    int error = core_function_check(function, NULL, NULL);
+    if (!error && (owner = registry_find(&bound, function)))
+        *context = owner;
+    return error;
+}
+
+/* ---- loading ---- */
+
+/* log: where the compiler's words about a failure go, which the caller frees; or NULL. */
+static int module_load(const void *image, CUmodule *out, char **log)
+{
+    core_context *context;
+    core_image *loaded;
+    int error = driver_enter(&context);
+    if (!error && (!out || !image))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = core_image_add_copy(image, &loaded)))
+        return error;
+    if (!(error = core_image_load(context, loaded, log))) {
+        pthread_mutex_lock(&lock);
+        CUmodule module = record_make(context, loaded, NULL);
+        pthread_mutex_unlock(&lock);
+        if (module) {
+            *out = module;
+            return CUDA_SUCCESS;
+        }
+        error = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    core_image_remove(loaded);
+    /* Another thread destroys the context: the server has ended it already. */
+    return error == CUDA_ERROR_INVALID_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED : error;
+}
+
+int driver_module_load(const void *image, CUmodule *out) { return module_load(image, out, NULL); }
+
+int driver_jit_options(unsigned count, const CUjit_option *options, void **values)
+{
+    enum { LAST = CU_JIT_SPLIT_COMPILE };
+    if (count && (!options || !values))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++)
+        if ((int)options[i] < 0 || (int)options[i] > LAST)
+            return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+/* Writes the log where the options `buffer` and `size` want it, and its length in place of the buffer's. */
+static void jit_log(unsigned count, const CUjit_option *options, void **values, CUjit_option buffer, CUjit_option size,
+                    const char *log)
+{
+    char *to = NULL;
+    void **room = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        if (options[i] == buffer)
+            to = values[i];
+        if (options[i] == size)
+            room = &values[i];
+    }
+    if (!room)
+        return;
+    size_t most = (uintptr_t)*room, length = strlen(log);
+    length = !to || !most ? 0 : length < most ? length : most - 1;
+    if (to && most) {
+        memcpy(to, log, length);
+        to[length] = '\0';
+    }
+    *room = (void *)length;
+}
+
+static int load_with_options(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)
+{
+    core_context *context;
+    char *log = NULL;
+    int error = driver_enter(&context);
+    if (!error)
+        error = driver_jit_options(count, options, values);
+    if (error)
+        return error;
+    error = module_load(image, module, &log);
+    jit_log(count, options, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
+    jit_log(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, log ? log : "");
+    free(log);
+    return error;
+}
+
+int driver_file_read(const char *path, void **out)
+{
+    enum { STEP = 1 << 20 };
+    char *content = NULL;
+    size_t size = 0, got = 0;
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    do {
+        char *more = realloc(content, size + STEP + 1);
+        if (!more) {
+            free(content);
+            fclose(file);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        content = more;
+        got = fread(content + size, 1, STEP, file);
+        size += got;
+    } while (got == STEP);
+    memset(content + size, 0, 1);
+    bool damaged = ferror(file);
+    fclose(file);
+    if (damaged || !size) {
+        free(content);
+        return damaged ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_IMAGE;
+    }
+    *out = content;
+    return CUDA_SUCCESS;
+}
+
+static int load_file(CUmodule *module, const char *path)
+{
+    core_context *context;
+    void *image;
+    int error = driver_enter(&context);
+    if (!error && (!module || !path))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = driver_file_read(path, &image)))
+        return error;
+    error = driver_module_load(image, module);
+    free(image);
+    return error;
+}
+
+static int unload(CUmodule handle)
+{
+    core_image *image = NULL;
+    int error = driver_ready();
+    if (error)
+        return error;
+    error = CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&lock);
+    for (struct driver_module **at = &modules; *at; at = &(*at)->next)
+        if (*at == handle && !(*at)->library) {
+            image = record_drop(at);
+            error = CUDA_SUCCESS;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    if (image)
+        core_image_remove(image);
+    return error;
+}
+
+CUresult driver_cuModuleLoad(CUmodule *module, const char *path) { return driver_waited(load_file(module, path)); }
+CUresult driver_cuModuleLoadData(CUmodule *module, const void *image)
+{
+    return driver_waited(driver_module_load(image, module));
+}
+
+CUresult driver_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
+                                   void **values)
+{
+    return driver_waited(load_with_options(module, image, count, options, values));
+}
+
+CUresult driver_cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+    return driver_waited(driver_module_load(image, module));
+}
+
+CUresult driver_cuModuleUnload(CUmodule module) { return driver_waited(unload(module)); }
+
+/* What NVIDIA's driver does since CUDA 12, unless the environment says otherwise. */
+CUresult driver_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    const char *text = getenv("CUDA_MODULE_LOADING");
+    int error = driver_ready();
+    if (!error && !mode)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        *mode = text && strcmp(text, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+    return driver_local(error);
+}
+
+/* ---- what is in a module ---- */
+
+static int get_function(CUfunction *out, CUmodule handle, const char *name)
+{
+    struct driver_module module;
+    core_function *function;
+    int error = driver_ready();
+    if (!error && (!out || !name))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = module_find(handle, &module)))
+        return error;
+    if (!*name)
+        return CUDA_ERROR_NOT_FOUND;
+    if ((error = core_function_find(module.context, module.image, name, &function)))
+        return error;
+    if (!module.library)
+        driver_function_bind(function, module.context);
+    *out = function;
+    return CUDA_SUCCESS;
+}
+
+int driver_symbol(core_context *context, core_image *image, const char *name, CUdeviceptr *address, size_t *size)
+{
+    core_variable *variable;
+    uint64_t found;
+    size_t bytes;
+    if (!name || (!address && !size))
+        return CUDA_ERROR_INVALID_VALUE;
+    int error = core_variable_add(image, name, 0, false, &variable);
+    if (!error)
+        error = core_variable_address(context, variable, &found, &bytes);
+    if (!error && address)
+        *address = found;
+    if (!error && size)
+        *size = bytes;
+    return error;
+}
+
+static int get_global(CUdeviceptr *address, size_t *size, CUmodule handle, const char *name)
+{
+    struct driver_module module;
+    int error = module_find(handle, &module);
+    return error ? error : driver_symbol(module.context, module.image, name, address, size);
+}
+
+CUresult driver_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    return driver_waited(get_function(function, module, name));
+}
+
+CUresult driver_cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *size, CUmodule module, const char *name)
+{
+    return driver_waited(get_global(address, size, module, name));
+}

@@ -1,0 +1,229 @@
+/*
+ * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not implemented: no stream ever
+ * captures, and the questions about it say so.
+ */
+#include <stdlib.h>
+
+#include "cpu/client/driver/driver.h"
+
+enum { STREAM_FLAGS_KNOWN = 1, WAIT_FLAGS_KNOWN = 1 };
+
+static int create(CUstream *stream, unsigned flags, int priority)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (error)
+        return error;
+    if (!stream || flags & ~(unsigned)STREAM_FLAGS_KNOWN)
+        return CUDA_ERROR_INVALID_VALUE;
+    return core_stream_create(context, flags, priority, stream);
+}
+
+/* Of any context, whether or not one is current. */
+static int destroy(CUstream stream)
+{
+    int error = driver_ready();
+    if (!error && core_in_host_function())
+        error = CUDA_ERROR_NOT_PERMITTED;
+    if (error)
+        return error;
+    return stream <= CORE_STREAM_PER_THREAD ? CUDA_ERROR_INVALID_HANDLE : core_stream_destroy(stream);
+}
+
+CUresult driver_cuStreamCreate(CUstream *stream, unsigned flags) { return (CUresult)create(stream, flags, 0); }
+CUresult driver_cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+    return (CUresult)create(stream, flags, priority);
+}
+
+CUresult driver_cuStreamDestroy_v2(CUstream stream) { return (CUresult)destroy(stream); }
+CUresult driver_cuStreamDestroy(CUstream stream) { return (CUresult)destroy(stream); }
+
+CUresult driver_cuStreamSynchronize(CUstream stream)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    return driver_waited(error ? error : core_stream_synchronize(context, stream));
+}
+
+CUresult driver_cuStreamQuery(CUstream stream)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    return driver_waited(error ? error : core_stream_query(context, stream));
+}
+
+CUresult driver_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (!error && !event)
+        error = CUDA_ERROR_INVALID_HANDLE;
+    if (!error && flags & ~(unsigned)WAIT_FLAGS_KNOWN)
+        error = CUDA_ERROR_INVALID_VALUE;
+    return (CUresult)(error ? error : core_stream_wait(context, stream, event, flags));
+}
+
+/* ---- what a stream is ---- */
+
+static int info(CUstream stream, const void *out, struct core_stream_info *filled)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (error)
+        return error;
+    return out ? core_stream_info(context, stream, filled) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult driver_cuStreamGetFlags(CUstream stream, unsigned *flags)
+{
+    struct core_stream_info filled;
+    int error = info(stream, flags, &filled);
+    if (!error)
+        *flags = filled.flags;
+    return driver_local(error);
+}
+
+CUresult driver_cuStreamGetPriority(CUstream stream, int *priority)
+{
+    struct core_stream_info filled;
+    int error = info(stream, priority, &filled);
+    if (!error)
+        *priority = filled.priority;
+    return driver_local(error);
+}
+
+CUresult driver_cuStreamGetId(CUstream stream, unsigned long long *id)
+{
+    struct core_stream_info filled;
+    int error = info(stream, id, &filled);
+    if (!error)
+        *id = filled.id;
+    return driver_local(error);
+}
+
+CUresult driver_cuStreamGetDevice(CUstream stream, CUdevice *device)
+{
+    struct core_stream_info filled;
+    int error = info(stream, device, &filled);
+    if (!error)
+        *device = filled.device;
+    return driver_local(error);
+}
+
+CUresult driver_cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+    struct core_stream_info filled;
+    int error = info(stream, context, &filled);
+    if (!error)
+        *context = filled.context;
+    return driver_local(error);
+}
+
+CUresult driver_cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green)
+{
+    struct core_stream_info filled;
+    int error = info(stream, context, &filled);
+    if (!error)
+        *context = filled.context;
+    if (!error && green)
+        *green = NULL; /* no stream belongs to a green context */
+    return driver_local(error);
+}
+
+/* ---- capture: status questions and the thread's mode ---- */
+
+static int capture_status(CUstream stream, CUstreamCaptureStatus *status)
+{
+    struct core_stream_info filled;
+    int error = info(stream, status, &filled);
+    if (!error)
+        *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return error;
+}
+
+CUresult driver_cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    return driver_local(capture_status(stream, status));
+}
+
+/* The further out-parameters of the later forms are optional and untouched while nothing is captured. */
+CUresult driver_cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id)
+{
+    (void)id;
+    return driver_local(capture_status(stream, status));
+}
+
+CUresult driver_cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                                          const CUgraphNode **dependencies, size_t *count)
+{
+    (void)id, (void)graph, (void)dependencies, (void)count;
+    return driver_local(capture_status(stream, status));
+}
+
+CUresult driver_cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                                          const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count)
+{
+    (void)id, (void)graph, (void)dependencies, (void)edges, (void)count;
+    return driver_local(capture_status(stream, status));
+}
+
+CUresult driver_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    static _Thread_local CUstreamCaptureMode own;
+    int error = driver_ready();
+    if (!error && (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error) {
+        CUstreamCaptureMode previous = own;
+        own = *mode;
+        *mode = previous;
+    }
+    return driver_local(error);
+}
+
+/* ---- host functions ---- */
+
+struct host_work {
+    CUstream stream;
+    CUstreamCallback callback; /* cuStreamAddCallback */
+    CUhostFn function;         /* cuLaunchHostFunc */
+    void *user;
+};
+
+static void run_host_work(void *data, int status)
+{
+    struct host_work work = *(struct host_work *)data;
+    free(data);
+    if (work.callback)
+        work.callback(work.stream, (CUresult)status, work.user);
+    else if (!status)
+        work.function(work.user);
+}
+
+static int add_host_work(struct host_work work, unsigned flags)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (error)
+        return error;
+    if (flags || (!work.callback && !work.function))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct host_work *kept = malloc(sizeof *kept);
+    if (!kept)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *kept = work;
+    if ((error = core_host_function(context, work.stream, run_host_work, kept, work.callback != NULL)))
+        free(kept);
+    return error;
+}
+
+CUresult driver_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user)
+{
+    return (CUresult)add_host_work((struct host_work){ .stream = stream, .function = function, .user = user }, 0);
+}
+
+CUresult driver_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user, unsigned flags)
+{
+    return (CUresult)add_host_work((struct host_work){ .stream = stream, .callback = callback, .user = user }, flags);
+}

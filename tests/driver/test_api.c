@@ -1,0 +1,311 @@
+/* shows: The Driver API for programs: initialisation, the stack of contexts, modules and libraries, both forms of kernel parameters, handles that have ended, addresses of functions */
+/* test_api.c: libcuda.so.1 of programs, on the software GPU inside this process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <cuda.h>
+#include <pthread.h>
+
+#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
+#define FAILS(code, call) assert_int_equal((call), (code))
+
+/* Headers declare only the newest form of each. */
+#undef cuCtxCreate_v2
+#undef cuGetProcAddress_v2
+CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice);
+CUresult cuGetProcAddress_v2(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+#undef cuMemAlloc_v2
+CUresult cuMemAlloc_v2(CUdeviceptr *, size_t);
+
+static const char ptx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .global .align 4 .u32 counter = 30;\n"
+    ".visible .entry add(.param .u64 out, .param .u32 n)\n{\n"
+    "    .reg .b64 %rd<2>; .reg .b32 %r<4>;\n"
+    "    ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [n]; ld.global.u32 %r2, [counter];\n"
+    "    add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3;\n    ret;\n}\n";
+
+static CUcontext primary;
+
+static int set_up(void **state)
+{
+    (void)state;
+    CUcontext none;
+    if (setenv("FLYT_SERVER", "local:software", 1) || cuCtxGetCurrent(&none) != CUDA_ERROR_NOT_INITIALIZED ||
+        cuMemFree(0) != CUDA_ERROR_NOT_INITIALIZED || cuInit(1) != CUDA_ERROR_INVALID_VALUE)
+        return -1;
+    return cuInit(0) || cuDevicePrimaryCtxRetain(&primary, 0) || cuCtxSetCurrent(primary) ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return cuDevicePrimaryCtxRelease(0) ? -1 : 0;
+}
+
+static unsigned read_word(CUdeviceptr from)
+{
+    unsigned word = 0;
+    OK(cuMemcpyDtoH(&word, from, sizeof word));
+    return word;
+}
+
+/* ---- contexts ---- */
+
+static void stack(void **state)
+{
+    (void)state;
+    CUcontext made, top;
+    CUdevice device = 7;
+    OK(cuCtxCreate_v2(&made, CU_CTX_SCHED_YIELD, 0));
+    OK(cuCtxGetCurrent(&top));
+    assert_ptr_equal(top, made);
+    OK(cuCtxPushCurrent(primary));
+    OK(cuCtxGetDevice(&device));
+    assert_int_equal(device, 0);
+    OK(cuCtxPopCurrent(&top));
+    assert_ptr_equal(top, primary);
+    OK(cuCtxPopCurrent(NULL));
+    OK(cuCtxGetCurrent(&top));
+    assert_ptr_equal(top, primary);
+    OK(cuCtxDestroy(made));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxSetCurrent(made));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxPushCurrent(NULL));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy((CUcontext)(uintptr_t)0x1234));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(primary));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxCreate_v2(&made, CU_CTX_SCHED_SPIN | CU_CTX_SCHED_YIELD, 0));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuCtxCreate_v2(&made, 0, 99));
+}
+
+static void *other_thread(void *context)
+{
+    CUcontext top = primary;
+    CUdeviceptr memory;
+    OK(cuCtxGetCurrent(&top));
+    assert_null(top);
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuMemAlloc_v2(&memory, 4));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxPopCurrent(&top));
+    OK(cuCtxSetCurrent(context));
+    OK(cuMemAlloc_v2(&memory, 4));
+    OK(cuCtxDestroy(context));
+    OK(cuCtxGetCurrent(&top));
+    assert_null(top);
+    return NULL;
+}
+
+static void each_thread_has_its_own(void **state)
+{
+    (void)state;
+    CUcontext made;
+    CUdeviceptr memory;
+    pthread_t thread;
+    OK(cuCtxCreate_v2(&made, 0, 0));
+    assert_int_equal(pthread_create(&thread, NULL, other_thread, made), 0);
+    pthread_join(thread, NULL);
+    FAILS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemAlloc_v2(&memory, 4)); /* the other thread has destroyed it */
+    OK(cuCtxPopCurrent(NULL));
+    OK(cuMemAlloc_v2(&memory, 4));
+    OK(cuMemFree(memory));
+}
+
+static void primary_contexts(void **state)
+{
+    (void)state;
+    CUcontext again;
+    unsigned flags;
+    int active;
+    OK(cuDevicePrimaryCtxRetain(&again, 0));
+    assert_ptr_equal(again, primary);
+    OK(cuDevicePrimaryCtxRelease(0));
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    assert_int_equal(active, 1);
+    OK(cuDevicePrimaryCtxRelease(0));
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    assert_int_equal(active, 0);
+    FAILS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxSynchronize());
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(0));
+    OK(cuCtxSetCurrent(primary)); /* may be made current before it is retained, as the runtime does it */
+    OK(cuDevicePrimaryCtxRetain(&again, 0));
+    OK(cuCtxSynchronize());
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxRetain(&again, 5));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxRetain(NULL, 0));
+}
+
+/* ---- code ---- */
+
+static void modules(void **state)
+{
+    (void)state;
+    CUmodule module;
+    CUfunction function;
+    CUdeviceptr out, counter;
+    size_t size;
+    unsigned n = 5;
+    OK(cuModuleLoadData(&module, ptx));
+    FAILS(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&function, module, "missing"));
+    OK(cuModuleGetFunction(&function, module, "add")); /* after a name that was not found */
+    FAILS(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&counter, &size, module, "missing"));
+    OK(cuModuleGetGlobal(&counter, &size, module, "counter"));
+    assert_int_equal(size, 4);
+    OK(cuMemAlloc(&out, 4));
+    void *parameters[] = { &out, &n };
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    assert_int_equal(read_word(out), 35);
+    OK(cuMemsetD32(counter, 100, 1));
+    struct { CUdeviceptr out; unsigned n; } packed = { out, 7 };
+    size_t length = sizeof packed;
+    void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &length, CU_LAUNCH_PARAM_END };
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra));
+    assert_int_equal(read_word(out), 107);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, extra));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel((CUfunction)(uintptr_t)0x40, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    OK(cuModuleUnload(module));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuModuleUnload(module));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuModuleGetFunction(&function, module, "add"));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    OK(cuMemFree(out));
+}
+
+/* The server keeps what could not be loaded under its number: the number must not come again. */
+static void images_that_cannot_be_loaded(void **state)
+{
+    (void)state;
+    static const char broken[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k() { add.u32 %r1, \n";
+    CUmodule module;
+    char log[512] = "";
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)sizeof log };
+    FAILS(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, broken));
+    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleUnload(module));
+    FAILS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&module, broken, 2, options, values));
+    assert_true(strlen(log) > 5);
+    assert_int_equal((size_t)values[1], strlen(log));
+    FAILS(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&module, "no code"));
+    FAILS(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&module, "/nonexistent/file.ptx"));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuModuleLoadData(&module, NULL));
+}
+
+static void a_function_has_a_context(void **state)
+{
+    (void)state;
+    CUcontext made;
+    CUmodule module;
+    CUfunction function;
+    CUstream stream;
+    CUdeviceptr out;
+    unsigned n = 1;
+    OK(cuCtxCreate_v2(&made, 0, 0));
+    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleGetFunction(&function, module, "add"));
+    OK(cuStreamCreate(&stream, 0));
+    OK(cuMemAlloc(&out, 4));
+    void *parameters[] = { &out, &n };
+    OK(cuCtxPushCurrent(primary));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+    OK(cuStreamSynchronize(stream));
+    OK(cuCtxPopCurrent(NULL));
+    assert_int_equal(read_word(out), 31);
+    OK(cuCtxDestroy(made));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuModuleUnload(module)); /* the module has ended with its context */
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+}
+
+static void memory_and_pointers(void **state)
+{
+    (void)state;
+    CUdeviceptr memory, base;
+    size_t size;
+    int ordinal = 9;
+    CUmemorytype type = (CUmemorytype)9;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemAlloc(&memory, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemAlloc(NULL, 4));
+    OK(cuMemAlloc(&memory, 1000));
+    OK(cuMemGetAddressRange(&base, &size, memory + 500));
+    assert_int_equal(base, memory);
+    assert_int_equal(size, 1000);
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory));
+    assert_int_equal(type, CU_MEMORYTYPE_DEVICE);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)&size));
+    CUpointer_attribute wanted[] = { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_MEMORY_TYPE };
+    void *values[] = { &ordinal, &type };
+    OK(cuPointerGetAttributes(2, wanted, values, (CUdeviceptr)(uintptr_t)&size));
+    assert_int_equal(ordinal, -2);
+    assert_int_equal(type, 0);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD(memory, &size, 2000)); /* more than there is */
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)&base, &size, 8));
+    OK(cuMemFree(memory));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemFree(memory));
+}
+
+static void streams_and_events(void **state)
+{
+    (void)state;
+    CUstream stream;
+    CUevent event;
+    unsigned long long id, other;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamGetId(stream, &id));
+    OK(cuStreamGetId(NULL, &other));
+    assert_true(id != other);
+    OK(cuEventCreate(&event, 0));
+    OK(cuEventRecord(event, stream));
+    OK(cuEventSynchronize(event));
+    OK(cuEventQuery(event));
+    OK(cuEventDestroy(event));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuEventQuery(event));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuEventDestroy(NULL));
+    OK(cuStreamDestroy(stream));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy(stream));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuStreamSynchronize(stream));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamCreate(&stream, 77));
+}
+
+/* ---- addresses of functions ---- */
+
+static void *entry(const char *name, int version, cuuint64_t flags)
+{
+    void *address = (void *)7;
+    CUdriverProcAddressQueryResult status = (CUdriverProcAddressQueryResult)7;
+    OK(cuGetProcAddress_v2(name, &address, version, flags, &status));
+    assert_int_equal(status, address ? 0 : status);
+    return address;
+}
+
+static void addresses(void **state)
+{
+    (void)state;
+    void *address;
+    assert_ptr_equal(entry("cuMemAlloc", 13000, 0), (void *)(uintptr_t)cuMemAlloc_v2);
+    assert_true(entry("cuMemAlloc", 2000, 0) != entry("cuMemAlloc", 3020, 0));
+    assert_true(entry("cuLaunchKernel", 7000, 2) != entry("cuLaunchKernel", 7000, 0));
+    assert_ptr_equal(entry("cuGetProcAddress", 12000, 0), (void *)(uintptr_t)cuGetProcAddress_v2);
+    assert_null(entry("cuMemAlloc_v2", 13000, 0));
+    assert_null(entry("", 0, 0));
+    assert_non_null(entry("cuGraphLaunch", 13000, 0));     /* not implemented, but there */
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuMemAlloc", &address, 13000, 4, NULL));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2(NULL, &address, 13000, 0, NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stack),
+        cmocka_unit_test(each_thread_has_its_own),
+        cmocka_unit_test(primary_contexts),
+        cmocka_unit_test(modules),
+        cmocka_unit_test(images_that_cannot_be_loaded),
+        cmocka_unit_test(a_function_has_a_context),
+        cmocka_unit_test(memory_and_pointers),
+        cmocka_unit_test(streams_and_events),
+        cmocka_unit_test(addresses),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
