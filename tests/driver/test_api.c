@@ -54,6 +54,29 @@ static unsigned read_word(CUdeviceptr from)
     return word;
 }
 
+/* ---- devices ---- */
+
+/* What the software GPU has, and what the protocol cannot carry: programs that ask first take their other way. */
+static void devices(void **state)
+{
+    (void)state;
+    static const int withheld[] = { CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+                                    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED };
+    int value = 7;
+    char name[8];
+    for (size_t i = 0; i < sizeof withheld / sizeof withheld[0]; i++) {
+        OK(cuDeviceGetAttribute(&value, (CUdevice_attribute)withheld[i], 0));
+        assert_int_equal(value, 0);
+    }
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+    assert_int_equal(value, 32);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(&value, (CUdevice_attribute)9999, 0));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 99));
+    OK(cuDeviceGetName(name, sizeof name, 0));
+    assert_string_equal(name, "Flyt so");
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGet(&value, -1));
+}
+
 /* ---- contexts ---- */
 
 static void stack(void **state)
@@ -296,6 +319,7 @@ static void addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices),
         cmocka_unit_test(stack),
         cmocka_unit_test(each_thread_has_its_own),
         cmocka_unit_test(primary_contexts),
