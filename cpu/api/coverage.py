@@ -45,8 +45,8 @@ DRIVER = """## CUDA Driver API
 
 `libcuda.so.1` of CUDA 13.0. Forms for the per-thread default stream are not listed.
 
-Flyt's `libcuda.so.1` has all these functions. One that it does not implement returns `CUDA_ERROR_NOT_SUPPORTED` (801), and names
-itself once on stderr.
+Flyt's `libcuda.so.1` has all these functions. One that it does not implement returns `CUDA_ERROR_NOT_SUPPORTED` (801),
+and names itself once on stderr.
 
 - **since**: the CUDA version from which `cuGetProcAddress` gives this symbol.
 - **program**: whether Flyt's `libcuda.so.1` implements it for programs.

@@ -3,7 +3,8 @@
 
 shows: first steps: programs with NVIDIA's static runtime print what the same programs print with Flyt's runtime; NVIDIA's shared runtime, programs of the driver API, scripts
 
-BUILD/static-NAME is built with nvcc -cudart static, SHARED/NAME with -cudart shared. Each is started by flyt-run, as a user would.
+BUILD/static-NAME is built with nvcc -cudart static, SHARED/NAME with -cudart shared. Each is started by flyt-run, as a
+user would.
 """
 import os
 import re
@@ -27,8 +28,8 @@ def case(function):
 
 
 def run(*command, cwd=None, **environment):
-    return subprocess.run([RUN, "--server", "local:software", *command], capture_output=True, text=True, errors="replace",
-                          timeout=100, cwd=cwd, env={**os.environ, **environment})
+    return subprocess.run([RUN, "--server", "local:software", *command], capture_output=True, text=True,
+                          errors="replace", timeout=100, cwd=cwd, env={**os.environ, **environment})
 
 
 def own(name):
@@ -74,7 +75,8 @@ def a_library_of_a_script():
     script = os.path.join(folder, "program.py")
     with open(script, "w") as file:
         file.write(f"#!{sys.executable}\nimport ctypes\nlibrary = ctypes.CDLL('libcuda.so.1')\n"
-                   "print(library.cuCtxSynchronize(), library.cuInit(1), library.cuInit(0), library.cuCtxSynchronize())\n")
+                   "print(library.cuCtxSynchronize(), library.cuInit(1), library.cuInit(0),"
+                   " library.cuCtxSynchronize())\n")
     os.chmod(script, 0o755)
     done = run("./program.py", cwd=folder)
     assert done.stdout == "3 1 0 201\n" and not done.stderr, done
@@ -84,7 +86,8 @@ def a_library_of_a_script():
 def what_is_not_implemented_names_itself_once():
     done = run(sys.executable, "-c", "import ctypes; l = ctypes.CDLL('libcuda.so.1')\n"
                "print(l.cuInit(0), l.cuGraphCreate(None, 0), l.cuGraphCreate(None, 0))")
-    assert done.stdout == "0 801 801\n" and len(messages(done)) == 1 and "cuGraphCreate is not supported" in done.stderr, done
+    assert done.stdout == "0 801 801\n" and len(messages(done)) == 1, done
+    assert "cuGraphCreate is not supported" in done.stderr, done
 
 
 @case
@@ -101,13 +104,14 @@ def trace():
     assert re.search(r"cuInit\(Flags=0(x0)?\) = CUDA_SUCCESS", done.stderr), done.stderr
     assert re.search(r"cuMemAlloc_v2\(.*\) = CUDA_ERROR_INVALID_CONTEXT", done.stderr), done.stderr
     done = run(own("static-vector_add"), FLYT_TRACE="1")
-    assert re.search(r"cuLaunchKernel\(f=\S*add\S*, ", done.stderr) or "cuLaunchKernel(f=" in done.stderr, done.stderr[-2000:]
+    assert "cuLaunchKernel(f=" in done.stderr, done.stderr[-2000:]
 
 
 @case
 def no_server():
     done = subprocess.run([own("direct")], capture_output=True, text=True, timeout=100,
-                          env={**os.environ, "FLYT_SERVER": f"unix://{folder}/none.sock", "LD_LIBRARY_PATH": f"{BIN}/cudart"})
+                          env={**os.environ, "FLYT_SERVER": f"unix://{folder}/none.sock",
+                               "LD_LIBRARY_PATH": f"{BIN}/cudart"})
     assert "init 802\n" in done.stdout and "count 3 -1\n" in done.stdout and len(messages(done)) == 1, done
 
 
@@ -121,7 +125,8 @@ def main():
             print(f"ok {number} - {name} # SKIP {reason}", flush=True)
         except Exception as problem:  # a failed test is reported, whatever it was
             failed += 1
-            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ", flush=True)
+            words = f"{type(problem).__name__}: {problem}".splitlines()
+            print(f"not ok {number} - {name}", *words, sep="\n# ", flush=True)
     print(f"1..{len(cases)}")
     return failed != 0
 

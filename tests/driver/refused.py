@@ -111,6 +111,7 @@ def programs_that_are_none():
     one_line(done, r"/nonexistent/program: No such file or directory")
     with open(os.path.join(folder, "program.py"), "w") as file:
         file.write("#!/bin/sh\n")
+    os.chmod(os.path.join(folder, "program.py"), 0o755)
     done = run("program.py", cwd=folder)
     assert done.returncode == 127
     one_line(done, r"not found in PATH; .* say \./program\.py")

@@ -181,12 +181,14 @@ static void modules(void **state)
     OK(cuMemsetD32(counter, 100, 1));
     struct { CUdeviceptr out; unsigned n; } packed = { out, 7 };
     size_t length = sizeof packed;
-    void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &length, CU_LAUNCH_PARAM_END };
+    void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &length,
+   CU_LAUNCH_PARAM_END };
     OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra));
     assert_int_equal(read_word(out), 107);
     FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, extra));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
-    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel((CUfunction)(uintptr_t)0x40, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel((CUfunction)(uintptr_t)0x40, 1, 1, 1, 1, 1, 1, 0, NULL, parameters,
+   NULL));
     OK(cuModuleUnload(module));
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuModuleUnload(module));
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuModuleGetFunction(&function, module, "add"));
@@ -254,8 +256,12 @@ static void memory_and_pointers(void **state)
     assert_int_equal(base, memory);
     assert_int_equal(size, 1000);
     OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory));
+    unsigned managed = ~0u; /* the whole word is written: NVIDIA's runtime does not clear it */
+    OK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, memory));
+    assert_int_equal(managed, 0);
     assert_int_equal(type, CU_MEMORYTYPE_DEVICE);
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)&size));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+   (CUdeviceptr)(uintptr_t)&size));
     CUpointer_attribute wanted[] = { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_MEMORY_TYPE };
     void *values[] = { &ordinal, &type };
     OK(cuPointerGetAttributes(2, wanted, values, (CUdeviceptr)(uintptr_t)&size));

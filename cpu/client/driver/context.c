@@ -1,5 +1,6 @@
 /*
- * context.c: chapters "Primary Context Management" and "Context Management"; the stack of current contexts is in current.c.
+ * context.c: chapters "Primary Context Management" and "Context Management"; the stack of current contexts is in
+ * current.c.
  */
 #include "cpu/client/driver/driver.h"
 

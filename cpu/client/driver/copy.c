@@ -6,8 +6,9 @@ static int copy(CUdeviceptr to, CUdeviceptr from, size_t size, enum core_directi
 {
     core_context *context;
     int error = driver_enter(&context);
-    return error ? error : core_copy_route(context, stream, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size,
-                                           direction, blocking);
+    return error ? error
+                 : core_copy_route(context, stream, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size,
+                                   direction, blocking);
 }
 
 static CUdeviceptr host(const void *pointer) { return (CUdeviceptr)(uintptr_t)pointer; }
@@ -72,8 +73,7 @@ static size_t greatest_pitch(core_context *context)
 {
     struct core_context_info info;
     int value = 0;
-    if (core_context_info(context, &info) ||
-        core_device_attribute(info.device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &value))
+    if (core_context_info(context, &info) || core_device_attribute(info.device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &value))
         return 0;
     return (size_t)value;
 }
@@ -137,7 +137,8 @@ static int copy_box(const struct side *to, const struct side *from, struct shape
     if ((error = side_box(to, &shape, &target)) || (error = side_box(from, &shape, &source)))
         return error;
     const struct core_extent extent = { shape.width, shape.height, shape.depth };
-    return core_copy_box_route(context, stream, &target, &source, &extent, direction_of(to->type, from->type), blocking);
+    return core_copy_box_route(context, stream, &target, &source, &extent, direction_of(to->type, from->type),
+                               blocking);
 }
 
 static int copy_2d(const CUDA_MEMCPY2D *c, bool limited, core_stream stream, bool blocking)
@@ -146,21 +147,43 @@ static int copy_2d(const CUDA_MEMCPY2D *c, bool limited, core_stream stream, boo
     int error = driver_enter(&context);
     if (error || !c)
         return error ? error : CUDA_ERROR_INVALID_VALUE;
-    const struct side to = { .type = c->dstMemoryType, .host = c->dstHost, .device = c->dstDevice, .array = c->dstArray,
-                             .x = c->dstXInBytes, .y = c->dstY, .pitch = c->dstPitch },
-                      from = { .type = c->srcMemoryType, .host = c->srcHost, .device = c->srcDevice, .array = c->srcArray,
-                               .x = c->srcXInBytes, .y = c->srcY, .pitch = c->srcPitch };
+    const struct side to = { .type = c->dstMemoryType,
+                             .host = c->dstHost,
+                             .device = c->dstDevice,
+                             .array = c->dstArray,
+                             .x = c->dstXInBytes,
+                             .y = c->dstY,
+                             .pitch = c->dstPitch },
+                      from = { .type = c->srcMemoryType,
+                               .host = c->srcHost,
+                               .device = c->srcDevice,
+                               .array = c->srcArray,
+                               .x = c->srcXInBytes,
+                               .y = c->srcY,
+                               .pitch = c->srcPitch };
     return copy_box(&to, &from, (struct shape){ c->WidthInBytes, c->Height, 1, 0 }, limited, stream, blocking);
 }
 
 /* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the same members but for the contexts. */
-#define SIDES_3D(c)                                                                                                  \
-    const struct side to = { .type = (c)->dstMemoryType, .host = (c)->dstHost, .device = (c)->dstDevice,             \
-                             .array = (c)->dstArray, .x = (c)->dstXInBytes, .y = (c)->dstY, .z = (c)->dstZ, .pitch = (c)->dstPitch,          \
-                             .height = (c)->dstHeight },                                                             \
-                      from = { .type = (c)->srcMemoryType, .host = (c)->srcHost, .device = (c)->srcDevice,           \
-                               .array = (c)->srcArray, .x = (c)->srcXInBytes, .y = (c)->srcY, .z = (c)->srcZ, .pitch = (c)->srcPitch,        \
-                               .height = (c)->srcHeight };                                                           \
+#define SIDES_3D(c)                                        \
+    const struct side to = { .type = (c)->dstMemoryType,   \
+                             .host = (c)->dstHost,         \
+                             .device = (c)->dstDevice,     \
+                             .array = (c)->dstArray,       \
+                             .x = (c)->dstXInBytes,        \
+                             .y = (c)->dstY,               \
+                             .z = (c)->dstZ,               \
+                             .pitch = (c)->dstPitch,       \
+                             .height = (c)->dstHeight },   \
+                      from = { .type = (c)->srcMemoryType, \
+                               .host = (c)->srcHost,       \
+                               .device = (c)->srcDevice,   \
+                               .array = (c)->srcArray,     \
+                               .x = (c)->srcXInBytes,      \
+                               .y = (c)->srcY,             \
+                               .z = (c)->srcZ,             \
+                               .pitch = (c)->srcPitch,     \
+                               .height = (c)->srcHeight }; \
     const struct shape shape = { (c)->WidthInBytes, (c)->Height, (c)->Depth, 0 }
 
 static int copy_3d(const CUDA_MEMCPY3D *c, core_stream stream, bool blocking)
@@ -226,8 +249,8 @@ static int copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, core_stream stream, bool bl
     return copy_box(&to, &from, shape, true, stream, blocking);
 }
 
-CUresult driver_cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
-                             core_stream stream)
+CUresult driver_cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                             size_t size, core_stream stream)
 {
     return driver_waited(copy_peer(to, to_context, from, from_context, size, stream, true));
 }

@@ -1,6 +1,6 @@
 /*
- * current.c: the stack of contexts of each thread. The top one is current. A context that has ended stays on the stacks of
- * other threads; their calls give 709 until they make another one current, as natively.
+ * current.c: the stack of contexts of each thread. The top one is current. A context that has ended stays on the
+ * stacks of other threads; their calls give 709 until they make another one current, as natively.
  */
 #include <pthread.h>
 #include <stdlib.h>

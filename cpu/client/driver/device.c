@@ -1,11 +1,12 @@
-/* device.c: chapters "Device Management" and "Peer Context Memory Access": all from the snapshot that came at connect. */
+/* device.c: chapters "Device Management" and "Peer Context Memory Access": all from the snapshot that came at connect.
+   */
 #include <stdio.h>
 #include <string.h>
 
 #include "cpu/client/driver/driver.h"
 
-/* Every attribute that the header of this version names has an answer, 0 where the server's driver does not know it: the
-   runtimes give up at the first one that has none. */
+/* Every attribute that the header of this version names has an answer, 0 where the server's driver does not know it:
+   the runtimes give up at the first one that has none. */
 enum { ATTRIBUTE_FIRST = 1, ATTRIBUTE_LAST = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED };
 
 CUresult driver_cuDeviceGet(CUdevice *device, int ordinal)
@@ -140,7 +141,8 @@ CUresult driver_cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
     return driver_local(error);
 }
 
-/* ---- peers: copies between devices work; kernels reach only the memory of their own device, so no access is offered ---- */
+/* ---- peers: copies between devices work; kernels reach only the memory of their own device, so no access is offered
+   ---- */
 
 static int check_peers(const void *out, CUdevice device, CUdevice peer)
 {
@@ -158,7 +160,10 @@ CUresult driver_cuDeviceCanAccessPeer(int *answer, CUdevice device, CUdevice pee
 
 CUresult driver_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice target)
 {
-    enum { FIRST = CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, LAST = CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED };
+    enum {
+        FIRST = CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK,
+        LAST = CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED
+    };
     int error = check_peers(value, source, target);
     if (!error && ((int)attribute < FIRST || (int)attribute > LAST))
         error = CUDA_ERROR_INVALID_VALUE;

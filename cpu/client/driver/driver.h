@@ -1,16 +1,18 @@
 /*
  * driver.h: what the chapters of the Driver API share.
  *
- * libcuda.so.1 for programs is a second front end on the client core. The core owns sessions, contexts, memory, streams and
- * code; here are the stack of current contexts of each thread, the handles of modules and libraries, and what the API checks.
+ * libcuda.so.1 for programs is a second front end on the client core. The core owns sessions, contexts, memory,
+ * streams and code; here are the stack of current contexts of each thread, the handles of modules and libraries, and
+ * what the API checks.
  *
  * The exported functions are generated from cpu/api/driver.api. Each calls its body, which is written by hand:
  *     CUresult driver_cuX(…) { return driver_waited(x(…)); }
  * Where x() begins with driver_enter() (the current context), driver_ready() (after cuInit) or driver_device().
- * driver_waited() also delivers what earlier asynchronous work left behind; driver_local() counts a call that needed no server.
+ * driver_waited() also delivers what earlier asynchronous work left behind; driver_local() counts a call that needed
+ * no server.
  *
- * Handles: a CUcontext is the core's context, a CUstream and a CUevent are its tokens. CUfunction and CUkernel are both the
- * core's function, so either may stand where the other is expected, as natively.
+ * Handles: a CUcontext is the core's context, a CUstream and a CUevent are its tokens. CUfunction and CUkernel are
+ * both the core's function, so either may stand where the other is expected, as natively.
  */
 #ifndef FLYT_DRIVER_DRIVER_H
 #define FLYT_DRIVER_DRIVER_H
@@ -39,9 +41,10 @@ int driver_initialise(void);
 /* Of the calling thread; NULL: none. It may have ended meanwhile. */
 extern _Thread_local core_context *driver_current __attribute__((tls_model("initial-exec"), visibility("hidden")));
 int driver_enter_slow(core_context **);
-/* The same, also in a host function. It may make a context current and ask about it; every other call there gives 800. */
+/* The same, also in a host function. It may make a context current and ask about it; every other call there gives 800.
+   */
 core_context *driver_thread_context(void);
-void driver_hold(core_context *);      /* makes it current in a host function */
+void driver_hold(core_context *); /* makes it current in a host function */
 
 /* The thread's current context, usable: 3, 201 (there is none), 709 (it has ended), 800 (a host function calls), or the
    process's sticky error. */
@@ -54,8 +57,8 @@ static inline int driver_enter(core_context **context)
     return driver_enter_slow(context);
 }
 
-/* Whether a handle that the program passes is a context that can be used: 201. NULL stands for the current one. For questions:
-   what waits for the context must look at core_in_host_function. */
+/* Whether a handle that the program passes is a context that can be used: 201. NULL stands for the current one. For
+   questions: what waits for the context must look at core_in_host_function. */
 int driver_context(CUcontext, core_context **);
 /* The same, but accepts a primary context that nobody retains, which may be made current. NULL: 201. */
 int driver_context_known(CUcontext);
@@ -76,7 +79,10 @@ static inline core_stream driver_per_thread(core_stream stream) { return stream 
 struct driver_storage;
 
 /* Made at the first use, and kept: contexts come again at the same address. */
-struct driver_context { unsigned cache, bank; struct driver_storage *storage; };
+struct driver_context {
+    unsigned cache, bank;
+    struct driver_storage *storage;
+};
 struct driver_context *driver_context_state(core_context *);
 /* Before a context ends, and after it has: what belongs to it here is dropped. */
 void driver_context_ended(core_context *);
@@ -86,7 +92,7 @@ int driver_context_id(core_context *, unsigned long long *);
 /* Context-local storage (storage.c), for the private tables of NVIDIA's driver. */
 typedef void (*driver_storage_end)(CUcontext, void *key, void *value);
 int driver_storage_put(core_context *, void *key, void *value, driver_storage_end);
-int driver_storage_get(core_context *, void *key, void **value);       /* 400: none */
+int driver_storage_get(core_context *, void *key, void **value); /* 400: none */
 int driver_storage_remove(core_context *, void *key);
 void driver_storage_drop(core_context *);
 
@@ -94,13 +100,13 @@ void driver_storage_drop(core_context *);
 
 /* A function that the program passes: 400. *context, the current one, becomes the function's own where it has one. */
 int driver_function(core_context **context, core_function *);
-void driver_function_bind(core_function *, core_context *);            /* it belongs to a module of this context */
+void driver_function_bind(core_function *, core_context *); /* it belongs to a module of this context */
 int driver_module_load(const void *image, CUmodule *);
 int driver_module_of_library(core_context *, struct driver_library *, core_image *, CUmodule *);
 void driver_modules_forget_context(core_context *);
 void driver_modules_forget_library(struct driver_library *);
 CUmodule driver_module_of(const core_image *, const core_context *);
-CUlibrary driver_library_of(const core_image *);                       /* NULL: it is a module's own */
+CUlibrary driver_library_of(const core_image *); /* NULL: it is a module's own */
 int driver_symbol(core_context *, core_image *, const char *name, CUdeviceptr *, size_t *);
 /* The whole file, with a NUL behind it; the caller frees it. 1, 2 or 301. */
 int driver_file_read(const char *path, void **);

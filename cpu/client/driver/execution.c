@@ -1,6 +1,6 @@
 /*
- * execution.c: launches, of chapter "Execution Control". (The rest of the chapter is in function.c.) What native checks at a
- * launch is the core's to check. Nothing on this path allocates.
+ * execution.c: launches, of chapter "Execution Control". (The rest of the chapter is in function.c.) What native
+ * checks at a launch is the core's to check. Nothing on this path allocates.
  */
 #include <string.h>
 
@@ -53,8 +53,10 @@ CUresult driver_cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
                                unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **parameters,
                                void **extra)
 {
-    return (CUresult)send(&(struct core_launch){ .function = function, .grid = { grid_x, grid_y, grid_z },
-                                                 .block = { block_x, block_y, block_z }, .shared = shared,
+    return (CUresult)send(&(struct core_launch){ .function = function,
+                                                 .grid = { grid_x, grid_y, grid_z },
+                                                 .block = { block_x, block_y, block_z },
+                                                 .shared = shared,
                                                  .stream = stream },
                           parameters, extra);
 }
@@ -63,9 +65,12 @@ CUresult driver_cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, 
                                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                           CUstream stream, void **parameters)
 {
-    return (CUresult)send(&(struct core_launch){ .function = function, .grid = { grid_x, grid_y, grid_z },
-                                                 .block = { block_x, block_y, block_z }, .shared = shared,
-                                                 .stream = stream, .cooperative = true },
+    return (CUresult)send(&(struct core_launch){ .function = function,
+                                                 .grid = { grid_x, grid_y, grid_z },
+                                                 .block = { block_x, block_y, block_z },
+                                                 .shared = shared,
+                                                 .stream = stream,
+                                                 .cooperative = true },
                           parameters, NULL);
 }
 

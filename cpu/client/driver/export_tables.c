@@ -1,12 +1,15 @@
 /*
- * export_tables.c: what NVIDIA's own CUDA runtime and libraries ask of a driver beyond the public API: tables of functions that
- * cuGetExportTable gives out by a UUID, and a value by which the runtime knows that the driver answers it.
+ * export_tables.c: what NVIDIA's own CUDA runtime and libraries ask of a driver beyond the public API: tables of
+ * functions that cuGetExportTable gives out by a UUID, and a value by which the runtime knows that the driver answers
+ * it.
  *
- * Everything private is in this file, so that a build can leave it out (make INTEROP=no). docs/interoperability.md says why it is
- * here, and what works without it. The meaning of tables and slots was found by observation. All of it is answered in the process.
+ * Everything private is in this file, so that a build can leave it out (make INTEROP=no). docs/interoperability.md
+ * says why it is here, and what works without it. The meaning of tables and slots was found by observation. All of it
+ * is answered in the process.
  *
- * A slot whose meaning is not known gets a function that returns 801, so that a library of the future ends with an error and not
- * with a jump to nowhere. A table that is not known is refused, as NVIDIA's driver refuses those of other versions.
+ * A slot whose meaning is not known gets a function that returns 801, so that a library of the future ends with an
+ * error and not with a jump to nowhere. A table that is not known is refused, as NVIDIA's driver refuses those of
+ * other versions.
  */
 #include "cpu/client/driver/driver.h"
 
@@ -33,7 +36,8 @@ static int unknown_slot(const char *table)
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-#define UNKNOWN(table) static int unknown_##table(void) { return unknown_slot(#table); }
+#define UNKNOWN(table) \
+    static int unknown_##table(void) { return unknown_slot(#table); }
 UNKNOWN(runtime)
 UNKNOWN(current)
 UNKNOWN(check)
@@ -62,9 +66,18 @@ static int succeed(void) { return CUDA_SUCCESS; }
 enum { RUNTIME_SLOTS = 13 };
 static const slot runtime_table[RUNTIME_SLOTS] = {
     [0] = SLOT(sizeof(slot) * RUNTIME_SLOTS),
-    [1] = SLOT(load_module), [2] = SLOT(primary_of), [3] = SLOT(unknown_runtime), [4] = SLOT(unknown_runtime),
-    [5] = SLOT(unknown_runtime), [6] = SLOT(load_module), [7] = SLOT(forget_image), [8] = SLOT(load_module_of),
-    [9] = SLOT(unknown_runtime), [10] = SLOT(unknown_runtime), [11] = SLOT(unknown_runtime), [12] = SLOT(succeed),
+    [1] = SLOT(load_module),
+    [2] = SLOT(primary_of),
+    [3] = SLOT(unknown_runtime),
+    [4] = SLOT(unknown_runtime),
+    [5] = SLOT(unknown_runtime),
+    [6] = SLOT(load_module),
+    [7] = SLOT(forget_image),
+    [8] = SLOT(load_module_of),
+    [9] = SLOT(unknown_runtime),
+    [10] = SLOT(unknown_runtime),
+    [11] = SLOT(unknown_runtime),
+    [12] = SLOT(succeed),
 };
 
 /* ---- switches of a profiler: two arrays that stay 0. Their lengths are checked ---- */
@@ -87,8 +100,12 @@ static void other_profiler_switches(void **array, size_t *count)
 enum { HOOKS_SLOTS = 7 };
 static const slot hooks_table[HOOKS_SLOTS] = {
     [0] = SLOT(sizeof(slot) * HOOKS_SLOTS),
-    [1] = SLOT(succeed), [2] = SLOT(profiler_switches), [3] = SLOT(succeed),
-    [4] = SLOT(succeed), [5] = SLOT(succeed), [6] = SLOT(other_profiler_switches),
+    [1] = SLOT(succeed),
+    [2] = SLOT(profiler_switches),
+    [3] = SLOT(succeed),
+    [4] = SLOT(succeed),
+    [5] = SLOT(succeed),
+    [6] = SLOT(other_profiler_switches),
 };
 
 /* ---- the current context, NULL and no error where there is none ---- */
@@ -105,7 +122,9 @@ static int current_context(CUcontext *out)
 
 enum { CURRENT_SLOTS = 3 };
 static const slot current_table[CURRENT_SLOTS] = {
-    [0] = SLOT(sizeof(slot) * CURRENT_SLOTS), [1] = SLOT(unknown_current), [2] = SLOT(current_context),
+    [0] = SLOT(sizeof(slot) * CURRENT_SLOTS),
+    [1] = SLOT(unknown_current),
+    [2] = SLOT(current_context),
 };
 
 /* ---- context-local storage. NULL is the current context, which need not exist yet ---- */
@@ -153,7 +172,10 @@ static uint32_t checks_on(void) { return 0; }
 
 enum { CHECK_SLOTS = 15 };
 static const slot check_table[CHECK_SLOTS] = {
-    [0] = SLOT(sizeof(slot) * CHECK_SLOTS), [1] = SLOT(unknown_check), [2] = SLOT(context_check), [3] = SLOT(checks_on),
+    [0] = SLOT(sizeof(slot) * CHECK_SLOTS),
+    [1] = SLOT(unknown_check),
+    [2] = SLOT(context_check),
+    [3] = SLOT(checks_on),
     [4 ... CHECK_SLOTS - 1] = SLOT(unknown_check),
 };
 
@@ -161,26 +183,25 @@ static const slot check_table[CHECK_SLOTS] = {
 
 enum { BLOCK = 16, ROUNDS = 18 };
 
-struct md2 { uint8_t state[3 * BLOCK], sum[BLOCK], rest[BLOCK]; size_t filled; };
+struct md2 {
+    uint8_t state[3 * BLOCK], sum[BLOCK], rest[BLOCK];
+    size_t filled;
+};
 
 /* RFC 1319, section 3.2: a permutation made from the digits of pi. */
 static const uint8_t pi_digits[256] = {
-    41, 46, 67, 201, 162, 216, 124, 1, 61, 54, 84, 161, 236, 240, 6, 19,
-    98, 167, 5, 243, 192, 199, 115, 140, 152, 147, 43, 217, 188, 76, 130, 202,
-    30, 155, 87, 60, 253, 212, 224, 22, 103, 66, 111, 24, 138, 23, 229, 18,
-    190, 78, 196, 214, 218, 158, 222, 73, 160, 251, 245, 142, 187, 47, 238, 122,
-    169, 104, 121, 145, 21, 178, 7, 63, 148, 194, 16, 137, 11, 34, 95, 33,
-    128, 127, 93, 154, 90, 144, 50, 39, 53, 62, 204, 231, 191, 247, 151, 3,
-    255, 25, 48, 179, 72, 165, 181, 209, 215, 94, 146, 42, 172, 86, 170, 198,
-    79, 184, 56, 210, 150, 164, 125, 182, 118, 252, 107, 226, 156, 116, 4, 241,
-    69, 157, 112, 89, 100, 113, 135, 32, 134, 91, 207, 101, 230, 45, 168, 2,
-    27, 96, 37, 173, 174, 176, 185, 246, 28, 70, 97, 105, 52, 64, 126, 15,
-    85, 71, 163, 35, 221, 81, 175, 58, 195, 92, 249, 206, 186, 197, 234, 38,
-    44, 83, 13, 110, 133, 40, 132, 9, 211, 223, 205, 244, 65, 129, 77, 82,
-    106, 220, 55, 200, 108, 193, 171, 250, 36, 225, 123, 8, 12, 189, 177, 74,
-    120, 136, 149, 139, 227, 99, 232, 109, 233, 203, 213, 254, 59, 0, 29, 57,
-    242, 239, 183, 14, 102, 88, 208, 228, 166, 119, 114, 248, 235, 117, 75, 10,
-    49, 68, 80, 180, 143, 237, 31, 26, 219, 153, 141, 51, 159, 17, 131, 20,
+    41,  46,  67,  201, 162, 216, 124, 1,   61,  54,  84,  161, 236, 240, 6,   19,  98,  167, 5,   243, 192, 199,
+    115, 140, 152, 147, 43,  217, 188, 76,  130, 202, 30,  155, 87,  60,  253, 212, 224, 22,  103, 66,  111, 24,
+    138, 23,  229, 18,  190, 78,  196, 214, 218, 158, 222, 73,  160, 251, 245, 142, 187, 47,  238, 122, 169, 104,
+    121, 145, 21,  178, 7,   63,  148, 194, 16,  137, 11,  34,  95,  33,  128, 127, 93,  154, 90,  144, 50,  39,
+    53,  62,  204, 231, 191, 247, 151, 3,   255, 25,  48,  179, 72,  165, 181, 209, 215, 94,  146, 42,  172, 86,
+    170, 198, 79,  184, 56,  210, 150, 164, 125, 182, 118, 252, 107, 226, 156, 116, 4,   241, 69,  157, 112, 89,
+    100, 113, 135, 32,  134, 91,  207, 101, 230, 45,  168, 2,   27,  96,  37,  173, 174, 176, 185, 246, 28,  70,
+    97,  105, 52,  64,  126, 15,  85,  71,  163, 35,  221, 81,  175, 58,  195, 92,  249, 206, 186, 197, 234, 38,
+    44,  83,  13,  110, 133, 40,  132, 9,   211, 223, 205, 244, 65,  129, 77,  82,  106, 220, 55,  200, 108, 193,
+    171, 250, 36,  225, 123, 8,   12,  189, 177, 74,  120, 136, 149, 139, 227, 99,  232, 109, 233, 203, 213, 254,
+    59,  0,   29,  57,  242, 239, 183, 14,  102, 88,  208, 228, 166, 119, 114, 248, 235, 117, 75,  10,  49,  68,
+    80,  180, 143, 237, 31,  26,  219, 153, 141, 51,  159, 17,  131, 20,
 };
 
 static void md2_block(struct md2 *md, const uint8_t block[BLOCK])
@@ -276,7 +297,8 @@ static int integrity(uint32_t version, uint64_t seconds, uint64_t out[2])
         return CUDA_SUCCESS;
     }
     const uint32_t numbers[] = { (uint32_t)driver, version, (uint32_t)getpid(), (uint32_t)pthread_self() };
-    const uint64_t places[] = { (uintptr_t)runtime_table, (uintptr_t)integrity_table, (uintptr_t)integrity_table[1], seconds };
+    const uint64_t places[] = { (uintptr_t)runtime_table, (uintptr_t)integrity_table, (uintptr_t)integrity_table[1],
+                                seconds };
     struct md2 md = hmac_begin(INNER_PAD);
     md2_add(&md, numbers, sizeof numbers);
     md2_add(&md, places, sizeof places);
@@ -288,7 +310,9 @@ static int integrity(uint32_t version, uint64_t seconds, uint64_t out[2])
 
 enum { INTEGRITY_SLOTS = 3 };
 static const slot integrity_table[INTEGRITY_SLOTS] = {
-    [0] = SLOT(sizeof(slot) * INTEGRITY_SLOTS), [1] = SLOT(integrity), [2] = SLOT(succeed),
+    [0] = SLOT(sizeof(slot) * INTEGRITY_SLOTS),
+    [1] = SLOT(integrity),
+    [2] = SLOT(succeed),
 };
 
 /* ---- contexts and streams by number, for cuBLAS and cuFFT ---- */
@@ -332,39 +356,57 @@ static int stream_number(CUcontext context, const void *object, uint64_t *id)
 enum { CONTEXT_SLOTS = 95 };
 static const slot context_table[CONTEXT_SLOTS] = {
     [0] = SLOT(sizeof(slot) * CONTEXT_SLOTS),
-    [1 ... 3] = SLOT(unknown_context), [4] = SLOT(context_number), [5 ... 38] = SLOT(unknown_context),
-    [39] = SLOT(stream_number), [40 ... 50] = SLOT(unknown_context), [51] = SLOT(stream_object),
+    [1 ... 3] = SLOT(unknown_context),
+    [4] = SLOT(context_number),
+    [5 ... 38] = SLOT(unknown_context),
+    [39] = SLOT(stream_number),
+    [40 ... 50] = SLOT(unknown_context),
+    [51] = SLOT(stream_object),
     [52 ... CONTEXT_SLOTS - 1] = SLOT(unknown_context),
 };
 
 /* cuFFT asks for the functions of a module here, which is not implemented; it then returns an error. */
 enum { MODULE_SLOTS = 92 };
 static const slot module_table[MODULE_SLOTS] = {
-    [0] = SLOT(sizeof(slot) * MODULE_SLOTS), [1 ... MODULE_SLOTS - 1] = SLOT(unknown_module),
+    [0] = SLOT(sizeof(slot) * MODULE_SLOTS),
+    [1 ... MODULE_SLOTS - 1] = SLOT(unknown_module),
 };
 
-/* cuBLASLt asks for something unknown, takes 801 for an answer, and goes on. It does not look whether the table is there. */
+/* cuBLASLt asks for something unknown, takes 801 for an answer, and goes on. It does not look whether the table is
+   there. */
 static int no_answer(void) { return CUDA_ERROR_NOT_SUPPORTED; }
 
 enum { HEURISTICS_SLOTS = 16 };
 static const slot heuristics_table[HEURISTICS_SLOTS] = {
-    [0] = SLOT(sizeof(slot) * HEURISTICS_SLOTS), [1 ... 3] = SLOT(unknown_heuristics), [4] = SLOT(no_answer),
+    [0] = SLOT(sizeof(slot) * HEURISTICS_SLOTS),
+    [1 ... 3] = SLOT(unknown_heuristics),
+    [4] = SLOT(no_answer),
     [5 ... HEURISTICS_SLOTS - 1] = SLOT(unknown_heuristics),
 };
 
 /* ---- which tables there are ---- */
 
 /* table NULL: it is known, and refused without a word. Its users then do without it. */
-static const struct { uint8_t id[16]; const void *table; } tables[] = {
-    { { 0x6B, 0xD5, 0xFB, 0x6C, 0x5B, 0xF4, 0xE7, 0x4A, 0x89, 0x87, 0xD9, 0x39, 0x12, 0xFD, 0x9D, 0xF9 }, runtime_table },
+static const struct {
+    uint8_t id[16];
+    const void *table;
+} tables[] = {
+    { { 0x6B, 0xD5, 0xFB, 0x6C, 0x5B, 0xF4, 0xE7, 0x4A, 0x89, 0x87, 0xD9, 0x39, 0x12, 0xFD, 0x9D, 0xF9 },
+      runtime_table },
     { { 0xA0, 0x94, 0x79, 0x8C, 0x2E, 0x74, 0x2E, 0x74, 0x93, 0xF2, 0x08, 0x00, 0x20, 0x0C, 0x0A, 0x66 }, hooks_table },
-    { { 0x42, 0xD8, 0x5A, 0x81, 0x23, 0xF6, 0xCB, 0x47, 0x82, 0x98, 0xF6, 0xE7, 0x8A, 0x3A, 0xEC, 0xDC }, current_table },
-    { { 0xC6, 0x93, 0x33, 0x6E, 0x11, 0x21, 0xDF, 0x11, 0xA8, 0xC3, 0x68, 0xF3, 0x55, 0xD8, 0x95, 0x93 }, storage_table },
+    { { 0x42, 0xD8, 0x5A, 0x81, 0x23, 0xF6, 0xCB, 0x47, 0x82, 0x98, 0xF6, 0xE7, 0x8A, 0x3A, 0xEC, 0xDC },
+      current_table },
+    { { 0xC6, 0x93, 0x33, 0x6E, 0x11, 0x21, 0xDF, 0x11, 0xA8, 0xC3, 0x68, 0xF3, 0x55, 0xD8, 0x95, 0x93 },
+      storage_table },
     { { 0x26, 0x3E, 0x88, 0x60, 0x7C, 0xD2, 0x61, 0x43, 0x92, 0xF6, 0xBB, 0xD5, 0x00, 0x6D, 0xFA, 0x7E }, check_table },
-    { { 0xD4, 0x08, 0x20, 0x55, 0xBD, 0xE6, 0x70, 0x4B, 0x8D, 0x34, 0xBA, 0x12, 0x3C, 0x66, 0xE1, 0xF2 }, integrity_table },
-    { { 0x21, 0x31, 0x8C, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8C, 0xA6, 0x41, 0xFF, 0x73, 0x24, 0xC8, 0xF2 }, context_table },
-    { { 0x6E, 0x16, 0x3F, 0xBE, 0xB9, 0x58, 0x44, 0x4D, 0x83, 0x5C, 0xE1, 0x82, 0xAF, 0xF1, 0x99, 0x1E }, module_table },
-    { { 0x17, 0x34, 0xDC, 0x26, 0x80, 0x0D, 0x47, 0x45, 0x87, 0x26, 0xC0, 0xF1, 0xE7, 0xDD, 0x8B, 0xCA }, heuristics_table },
+    { { 0xD4, 0x08, 0x20, 0x55, 0xBD, 0xE6, 0x70, 0x4B, 0x8D, 0x34, 0xBA, 0x12, 0x3C, 0x66, 0xE1, 0xF2 },
+      integrity_table },
+    { { 0x21, 0x31, 0x8C, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8C, 0xA6, 0x41, 0xFF, 0x73, 0x24, 0xC8, 0xF2 },
+      context_table },
+    { { 0x6E, 0x16, 0x3F, 0xBE, 0xB9, 0x58, 0x44, 0x4D, 0x83, 0x5C, 0xE1, 0x82, 0xAF, 0xF1, 0x99, 0x1E },
+      module_table },
+    { { 0x17, 0x34, 0xDC, 0x26, 0x80, 0x0D, 0x47, 0x45, 0x87, 0x26, 0xC0, 0xF1, 0xE7, 0xDD, 0x8B, 0xCA },
+      heuristics_table },
     { { 0xF8, 0xCF, 0xF9, 0x51, 0x21, 0x46, 0x8B, 0x4E, 0xB9, 0xE2, 0xFB, 0x46, 0x9E, 0x7C, 0x0D, 0xD9 }, NULL },
     { { 0xDA, 0x91, 0x51, 0xD3, 0x3A, 0xE6, 0xCC, 0x41, 0xA5, 0xC0, 0x4F, 0x26, 0xD5, 0x33, 0xE3, 0x28 }, NULL },
 };
@@ -378,8 +420,10 @@ static void tell_unknown(const uint8_t id[16])
         return;
     for (int i = 0; i < 16; i++)
         snprintf(text + 2 * i, 3, "%02X", id[i]);
-    log_warning("a library of this program asks NVIDIA's driver for the private table %s, which Flyt does not know. The library may"
-                " report an error. Further such tables are refused without a message", text);
+    log_warning("a library of this program asks NVIDIA's driver for the private table %s, which Flyt does not know. "
+                "The library may"
+                " report an error. Further such tables are refused without a message",
+                text);
 }
 
 const void *driver_export_table(const CUuuid *id)
@@ -402,8 +446,9 @@ const void *driver_export_table(const CUuuid *id)
     static atomic_flag told = ATOMIC_FLAG_INIT;
     (void)id;
     if (!atomic_flag_test_and_set(&told))
-        log_error("this libcuda.so.1 was built without support for NVIDIA's own CUDA runtime and libraries (make INTEROP=no)."
-                  " Link the program with nvcc -cudart shared, or install a build that has it");
+        log_error(
+            "this libcuda.so.1 was built without support for NVIDIA's own CUDA runtime and libraries (make INTEROP=no)."
+            " Link the program with nvcc -cudart shared, or install a build that has it");
     return NULL;
 }
 

@@ -1,17 +1,20 @@
-/* function.c: what functions and kernels are and how they may run, of chapters "Execution Control" and "Library Management". */
+/* function.c: what functions and kernels are and how they may run, of chapters "Execution Control" and "Library
+   Management". */
 #include "cpu/client/driver/driver.h"
 
 /* The attributes that can be set. */
-enum { SETTABLE_FIRST = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-       SETTABLE_LAST = CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE };
+enum {
+    SETTABLE_FIRST = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+    SETTABLE_LAST = CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+};
 
 static int attribute_value(const struct core_function_info *info, int attribute, int *value)
 {
     const int values[] = {
-        info->max_threads,         info->shared_bytes,   info->const_bytes,   info->local_bytes,
-        info->registers,           info->ptx_version,    info->binary_version, info->cache_mode_ca,
-        info->max_dynamic_shared,  info->preferred_carveout, info->cluster_must_be_set, info->cluster_width,
-        info->cluster_height,      info->cluster_depth,  info->non_portable_cluster, 0, /* the default policy */
+        info->max_threads,        info->shared_bytes,       info->const_bytes,          info->local_bytes,
+        info->registers,          info->ptx_version,        info->binary_version,       info->cache_mode_ca,
+        info->max_dynamic_shared, info->preferred_carveout, info->cluster_must_be_set,  info->cluster_width,
+        info->cluster_height,     info->cluster_depth,      info->non_portable_cluster, 0, /* the default policy */
     };
     if (attribute < 0 || attribute >= (int)(sizeof values / sizeof values[0]))
         return CUDA_ERROR_INVALID_VALUE;

@@ -12,7 +12,8 @@ const char flyt_libcuda[] = "Flyt's libcuda.so.1, for programs";
 
 CUresult driver_cuInit(unsigned flags) { return driver_local(flags ? CUDA_ERROR_INVALID_VALUE : driver_initialise()); }
 
-/* The server's. Without a server it is this library's: the runtimes ask before cuInit, which then says what is wrong. */
+/* The server's. Without a server it is this library's: the runtimes ask before cuInit, which then says what is wrong.
+   */
 CUresult driver_cuDriverGetVersion(int *version)
 {
     if (!version)
@@ -46,8 +47,8 @@ static int find(const char *symbol, void **function, int version, uint64_t flags
 {
     if (!symbol || !function || flags >= FLAGS_END)
         return CUDA_ERROR_INVALID_VALUE;
-    *function = (void *)(uintptr_t)driver_entry_find(driver_entries, driver_entry_count, symbol, version, flags,
-                                                     status);
+    *function =
+        (void *)(uintptr_t)driver_entry_find(driver_entries, driver_entry_count, symbol, version, flags, status);
     return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /*
- * library.c: chapter "Library Management". A library is an image that belongs to no context: its code is loaded into a context
- * when it is first used there. Its kernels are the core's functions, so a CUkernel may stand wherever a CUfunction may.
+ * library.c: chapter "Library Management". A library is an image that belongs to no context: its code is loaded into a
+ * context when it is first used there. Its kernels are the core's functions, so a CUkernel may stand wherever a
+ * CUfunction may.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -248,7 +249,10 @@ static int get_function(CUfunction *out, CUkernel kernel)
     return error;
 }
 
-CUresult driver_cuKernelGetLibrary(CUlibrary *library, CUkernel kernel) { return driver_local(get_library(library, kernel)); }
+CUresult driver_cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
+{
+    return driver_local(get_library(library, kernel));
+}
 CUresult driver_cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 {
     return driver_local(get_function(function, kernel));

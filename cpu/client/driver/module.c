@@ -1,7 +1,9 @@
 /*
- * module.c: chapter "Module Management". A module is an image that was loaded into one context, or a library's part in a context.
+ * module.c: chapter "Module Management". A module is an image that was loaded into one context, or a library's part in
+ * a context.
  *
- * Records of modules are kept and used again, so a handle of a module that was unloaded is found out and never followed.
+ * Records of modules are kept and used again, so a handle of a module that was unloaded is found out and never
+ * followed.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -50,7 +50,7 @@ static int potential_block(int *grid, int *block, CUfunction function, CUoccupan
         return error;
     most = info->max_threads < most ? info->max_threads : most;
     most = limit && limit < most ? limit : most;
-    size_t (*shared_of)(int) = (size_t (*)(int))(uintptr_t)size_of;
+    size_t (*shared_of)(int) = (size_t(*)(int))(uintptr_t)size_of;
     for (int size = (most + warp - 1) / warp * warp; size > 0; size -= warp) {
         int tried = size < most ? size : most, blocks;
         error = core_occupancy_blocks(context, function, tried, shared_of ? shared_of(tried) : shared, flags, &blocks);
@@ -65,7 +65,8 @@ static int potential_block(int *grid, int *block, CUfunction function, CUoccupan
     return best ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult driver_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_size, size_t shared)
+CUresult driver_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_size,
+                                                            size_t shared)
 {
     return driver_waited(max_blocks(blocks, function, block_size, shared, 0));
 }

@@ -65,9 +65,12 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         *size = sizeof value->number;
         value->number = range->size;
         return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: /* one byte each */
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: /* whole words: NVIDIA's runtime leaves the upper bytes as they were */
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        *size = sizeof value->type;
+        value->type = 0;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* one byte each */
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         *size = sizeof value->flag;
@@ -153,7 +156,8 @@ CUresult driver_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
     return driver_local(get_one(data, (int)attribute, address));
 }
 
-CUresult driver_cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **data, CUdeviceptr address)
+CUresult driver_cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **data,
+                                       CUdeviceptr address)
 {
     return driver_local(get_several(count, attributes, data, address));
 }

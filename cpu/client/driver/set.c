@@ -17,24 +17,24 @@ static int set(CUdeviceptr to, size_t pitch, uint32_t value, unsigned element, s
     return core_set(context, stream, &box, &(struct core_extent){ width, height, 1 }, value, element, blocking);
 }
 
-#define MEMSETS(bits, type)                                                                                          \
-    CUresult driver_cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count, core_stream stream)               \
-    {                                                                                                                \
-        return driver_waited(set(to, 0, value, bits / 8, count, 1, stream, true));                                   \
-    }                                                                                                                \
-    CUresult driver_cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream)                \
-    {                                                                                                                \
-        return (CUresult)set(to, 0, value, bits / 8, count, 1, stream, false);                                       \
-    }                                                                                                                \
-    CUresult driver_cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height,    \
-                                           core_stream stream)                                                       \
-    {                                                                                                                \
-        return driver_waited(set(to, pitch, value, bits / 8, width, height, stream, true));                          \
-    }                                                                                                                \
-    CUresult driver_cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height,  \
-                                             CUstream stream)                                                        \
-    {                                                                                                                \
-        return (CUresult)set(to, pitch, value, bits / 8, width, height, stream, false);                              \
+#define MEMSETS(bits, type)                                                                                         \
+    CUresult driver_cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count, core_stream stream)              \
+    {                                                                                                               \
+        return driver_waited(set(to, 0, value, bits / 8, count, 1, stream, true));                                  \
+    }                                                                                                               \
+    CUresult driver_cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream)               \
+    {                                                                                                               \
+        return (CUresult)set(to, 0, value, bits / 8, count, 1, stream, false);                                      \
+    }                                                                                                               \
+    CUresult driver_cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height,   \
+                                           core_stream stream)                                                      \
+    {                                                                                                               \
+        return driver_waited(set(to, pitch, value, bits / 8, width, height, stream, true));                         \
+    }                                                                                                               \
+    CUresult driver_cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, \
+                                             CUstream stream)                                                       \
+    {                                                                                                               \
+        return (CUresult)set(to, pitch, value, bits / 8, width, height, stream, false);                             \
     }
 
 MEMSETS(8, unsigned char)

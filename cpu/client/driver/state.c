@@ -12,7 +12,7 @@ bool driver_launches_block;
 int driver_ready(void)
 {
     return atomic_load_explicit(&initialised, memory_order_acquire) && !core_forked() ? CUDA_SUCCESS
-                                                                                       : CUDA_ERROR_NOT_INITIALIZED;
+                                                                                      : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 int driver_initialise(void)
@@ -51,7 +51,8 @@ CUresult driver_unsupported(const char *name)
 
 _Thread_local core_context *driver_current;
 
-/* What a host function has made current. Its other calls find no current context, and so their way to the answer 800. */
+/* What a host function has made current. Its other calls find no current context, and so their way to the answer 800.
+   */
 static _Thread_local core_context *held;
 
 void driver_hold(core_context *context) { held = context; }

@@ -1,5 +1,6 @@
 /*
- * storage.c: what is kept here for a context, above all context-local storage: values that libraries keep with a context, by key. Read once per call of NVIDIA's runtime.
+ * storage.c: what is kept here for a context, above all context-local storage: values that libraries keep with a
+ * context, by key. Read once per call of NVIDIA's runtime.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not implemented: no stream ever
- * captures, and the questions about it say so.
+ * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not implemented: no stream
+ * ever captures, and the questions about it say so.
  */
 #include <stdlib.h>
 
@@ -154,15 +154,16 @@ CUresult driver_cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *s
     return driver_local(capture_status(stream, status));
 }
 
-CUresult driver_cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                          const CUgraphNode **dependencies, size_t *count)
+CUresult driver_cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                          CUgraph *graph, const CUgraphNode **dependencies, size_t *count)
 {
     (void)id, (void)graph, (void)dependencies, (void)count;
     return driver_local(capture_status(stream, status));
 }
 
-CUresult driver_cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                          const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count)
+CUresult driver_cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                          CUgraph *graph, const CUgraphNode **dependencies,
+                                          const CUgraphEdgeData **edges, size_t *count)
 {
     (void)id, (void)graph, (void)dependencies, (void)edges, (void)count;
     return driver_local(capture_status(stream, status));
