@@ -1,5 +1,5 @@
-# Programs that reach Flyt's libcuda.so.1, and what the user of a program sees that Flyt cannot serve. Not in the sanitizer
-# builds: the programs are not instrumented.
+# Programs that reach Flyt's libcuda.so.1, and what the user of a program sees that Flyt cannot serve. Not in the
+# sanitizer builds: the programs are not instrumented.
 ifeq ($(SANITIZE),)
 TESTS_DRIVER          := $(BUILD)/tests/driver
 TESTS_DRIVER_STATIC   := vector_add calls devices memory occupancy pinned printing threads
@@ -26,13 +26,14 @@ $(TESTS_DRIVER)/alone $(TESTS_DRIVER)/quiet $(TESTS_DRIVER)/musl:
 
 # The driver API's own rules: contexts, modules, launches, handles that have ended.
 $(TESTS_DRIVER)/test_api: $(BUILD)/tests/driver/test_api.o | $(DRIVER_LIBRARY)
-	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) -Wl,-rpath-link=$(BIN) \
-	    -lcmocka -lpthread
+	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
+	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread
 
 $(TESTS_DRIVER)-refused: tests/driver/refused.py $(TESTS_DRIVER_PROGRAMS) | $(PROGRAMS)
 	@printf '#!/bin/sh\nexec tests/driver/refused.py %s\n' '$(BIN) $(TESTS_DRIVER)' > $@
 	@chmod +x $@
-TESTS_DRIVER_COMPARED := $(addprefix $(TESTS_DRIVER)/static-,$(TESTS_DRIVER_STATIC)) $(addprefix build/cuda/,$(TESTS_DRIVER_STATIC))
+TESTS_DRIVER_COMPARED := $(addprefix $(TESTS_DRIVER)/static-,$(TESTS_DRIVER_STATIC)) \
+                         $(addprefix build/cuda/,$(TESTS_DRIVER_STATIC))
 $(TESTS_DRIVER)-programs: tests/driver/programs.py $(TESTS_DRIVER)/direct $(TESTS_DRIVER_COMPARED) | $(PROGRAMS)
 	@printf '#!/bin/sh\nexec tests/driver/programs.py %s\n' \
 	    '$(BIN) $(TESTS_DRIVER) $(CUDA_HOME) build/cuda $(TESTS_DRIVER_STATIC)' > $@

@@ -23,7 +23,8 @@ $(DRIVER_FRONT): $(DRIVER_GENERATED)/front.c $(DRIVER_GENERATED)/driver.h $(DRIV
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Wno-unused-parameter -MMD -MP -c $< -o $@
 
-# nodelete: a program that unloads it keeps addresses of its functions, and the core's threads run host functions through it.
+# nodelete: a program that unloads it keeps addresses of its functions, and the core's threads run host functions
+# through it.
 $(DRIVER_LIBRARY): $(DRIVER_OBJECTS) $(DRIVER_GENERATED)/exports.map | $(BIN)/libflyt-client.so
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,libcuda.so.1 \
