@@ -2,7 +2,7 @@
 # sanitizer builds: the programs are not instrumented.
 ifeq ($(SANITIZE),)
 TESTS_DRIVER          := $(BUILD)/tests/driver
-TESTS_DRIVER_STATIC   := vector_add calls devices memory occupancy pinned printing threads
+TESTS_DRIVER_STATIC   := vector_add calls devices memory numbers occupancy pinned threads
 TESTS_DRIVER_PROGRAMS := $(addprefix $(TESTS_DRIVER)/,linked rpath direct alone quiet musl)
 TESTS_DRIVER_NVCC      = $(NVCC) -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
 
