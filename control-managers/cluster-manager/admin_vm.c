@@ -79,17 +79,32 @@ static void merge(const struct db_vm *wanted, unsigned set, struct db_vm *row)
         row->wait = wanted->wait;
 }
 
+/* A little more than a GPU server of the software GPU needs before a program has anything (4 MiB). */
+enum { LITTLE_MIB = 16 };
+
+static void warn(char *remark, const char *why)
+{
+    size_t at = strlen(remark);
+    snprintf(remark + at, CTL_MAX_TEXT + 1 - at, "%swarning: %s", at ? "; " : "", why);
+}
+
 /* An entitlement that no GPU can hold is allowed, because a larger one may come; but it is said. */
 static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char *remark)
 {
     struct place_request request = server_request_of(cluster, row);
     struct place_result place;
-    char why[CTL_MAX_TEXT / 2];
+    char why[CTL_MAX_TEXT / 2], text[CTL_MAX_TEXT];
+    if (request.memory >> 20 < LITTLE_MIB) {
+        snprintf(text, sizeof text, "%llu MiB for a GPU server is very little: one of the software GPU needs 4 MiB before "
+                 "its first program, and on NVIDIA's GPUs each program needs some hundred MiB to begin",
+                 (unsigned long long)(request.memory >> 20));
+        warn(remark, text);
+    }
     if (place_choose(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_NEVER)
         return;
-    size_t at = strlen(remark);
     place_explain(&cluster->pool, &request, PLACE_NEVER, why, sizeof why);
-    snprintf(remark + at, CTL_MAX_TEXT + 1 - at, "%swarning: no program of it can run now: %s", at ? "; " : "", why);
+    snprintf(text, sizeof text, "no program of it can run now: %s", why);
+    warn(remark, text);
 }
 
 /* ---- adding ---- */

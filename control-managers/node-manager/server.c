@@ -220,6 +220,9 @@ static void look(struct loop_timer *timer, void *context)
 
 /* ---- ending ---- */
 
+/* With less, no server is sure to begin. */
+#define LITTLE_MEMORY ((uint64_t)16 << 20)
+
 /* How its process ended, as a sentence; reaps it. */
 static void describe_end(struct server *server, char *out, size_t size)
 {
@@ -233,6 +236,11 @@ static void describe_end(struct server *server, char *out, size_t size)
         snprintf(out, size, "it was ended by signal %d (%s)%s%s", WTERMSIG(status), strsignal(WTERMSIG(status)), more, words);
     else
         snprintf(out, size, "it ended with status %d%s%s", WEXITSTATUS(status), more, words);
+    size_t at = strlen(out);
+    /* Its last words may be those of another of its processes: a limit that leaves nothing is a cause anyway. */
+    if (strstr(words, "OUT_OF_MEMORY") || (server->fresh && server->memory < LITTLE_MEMORY))
+        snprintf(out + at, size - at, ". Its VM may use %llu MiB: is that too little (flytctl vm set %s --memory SIZE)?",
+                 (unsigned long long)(server->memory >> 20), server->vm);
 }
 
 /* It crashed: again, unless that was tried too often. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/control/operator.py BIN [TEST...]: what an operator meets when something is wrong with the daemons. Speaks TAP.
+"""tests/control/operator.py BIN PROGRAM [TEST...]: what an operator meets when something is wrong with the daemons. Speaks TAP.
 
 shows: Operators: the cluster manager tells systemd when it is ready and why it waits, a reload takes everything over or says why not, refused peers and reloads are events
 """
@@ -441,6 +441,25 @@ def a_secret_is_not_overwritten():
     add("b", "--force")
 
 
+def very_little_memory_is_warned_of():
+    """And a program that fails for that reason hears of the limit."""
+    write("little.secret", "the nodes' secret, long enough")
+    shutil.copy(f"{work}/little.secret", f"{work}/node-own.secret")
+    cluster = Cluster("little", security=f'node-secret = "file:{work}/little.secret";')
+    cluster.ready()
+    said = cluster.ctl("vm", "add", "vm1", "--sms", "1", "--memory", "1", "--sharing", "any", "--secret-file", f"{work}/vm.secret", "--force")
+    need("warning: 1 MiB for a GPU server is very little" in said, said)
+    need("very little" not in cluster.ctl("vm", "set", "vm1", "--memory", "64"), "a warning without a reason")
+    need("very little" in cluster.ctl("vm", "set", "vm1", "--memory", "3"), "no warning")
+    node_daemon("little-node", cluster.node_port)
+    vm = vm_daemon("little-vm", cluster.client_port)
+    wait_until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], "no node")
+    wait_until(lambda: os.path.exists(f"{work}/little-vm.client"), vm.said)
+    done = subprocess.run([f"{BIN}/flyt-run", sys.argv[2]], capture_output=True, text=True, timeout=60,
+                          env={**environment, "FLYT_MANAGER": f"{work}/little-vm.client", "FLYT_WAIT": "20"})
+    need("Its VM may use 3 MiB: is that too little (flytctl vm set vm1 --memory SIZE)?" in done.stderr, done)
+
+
 TESTS = [
     ready_means_that_it_serves,
     status_waits_until_it_serves,
@@ -459,8 +478,9 @@ TESTS = [
     a_group_that_is_given_twice_is_named,
     advice_takes_nothing_from_the_daemon,
     a_secret_is_not_overwritten,
+    very_little_memory_is_warned_of,
 ]
-chosen = sys.argv[2:]
+chosen = sys.argv[3:]
 TESTS = [test for test in TESTS if not chosen or test.__name__ in chosen]
 failures = 0
 write("flytctl.conf", "")
