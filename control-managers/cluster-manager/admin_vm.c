@@ -95,8 +95,8 @@ static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char 
     struct place_result place;
     char why[CTL_MAX_TEXT / 2], text[CTL_MAX_TEXT];
     if (request.memory >> 20 < LITTLE_MIB) {
-        snprintf(text, sizeof text, "%llu MiB for a GPU server is very little: one of the software GPU needs 4 MiB before "
-                 "its first program, and on NVIDIA's GPUs each program needs some hundred MiB to begin",
+        snprintf(text, sizeof text, "%llu MiB for a GPU server is very little: one of the software GPU needs 4 MiB"
+                 " before its first program, and on NVIDIA's GPUs each program needs some hundred MiB to begin",
                  (unsigned long long)(request.memory >> 20));
         warn(remark, text);
     }

@@ -239,7 +239,8 @@ static void describe_end(struct server *server, char *out, size_t size)
     size_t at = strlen(out);
     /* Its last words may be those of another of its processes: a limit that leaves nothing is a cause anyway. */
     if (strstr(words, "OUT_OF_MEMORY") || (server->fresh && server->memory < LITTLE_MEMORY))
-        snprintf(out + at, size - at, ". Its VM may use %llu MiB: is that too little (flytctl vm set %s --memory SIZE)?",
+        snprintf(out + at, size - at,
+                 ". Its VM may use %llu MiB: is that too little (flytctl vm set %s --memory SIZE)?",
                  (unsigned long long)(server->memory >> 20), server->vm);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/control/operator.py BIN PROGRAM [TEST...]: what an operator meets when something is wrong with the daemons. Speaks TAP.
+"""tests/control/operator.py BIN PROGRAM [TEST...]: what an operator meets when something is wrong. Speaks TAP.
 
 shows: Operators: the cluster manager tells systemd when it is ready and why it waits, a reload takes everything over or says why not, refused peers and reloads are events
 """
@@ -447,7 +447,8 @@ def very_little_memory_is_warned_of():
     shutil.copy(f"{work}/little.secret", f"{work}/node-own.secret")
     cluster = Cluster("little", security=f'node-secret = "file:{work}/little.secret";')
     cluster.ready()
-    said = cluster.ctl("vm", "add", "vm1", "--sms", "1", "--memory", "1", "--sharing", "any", "--secret-file", f"{work}/vm.secret", "--force")
+    entitled = ("--sms", "1", "--memory", "1", "--sharing", "any")
+    said = cluster.ctl("vm", "add", "vm1", *entitled, "--secret-file", f"{work}/vm.secret", "--force")
     need("warning: 1 MiB for a GPU server is very little" in said, said)
     need("very little" not in cluster.ctl("vm", "set", "vm1", "--memory", "64"), "a warning without a reason")
     need("very little" in cluster.ctl("vm", "set", "vm1", "--memory", "3"), "no warning")
