@@ -208,7 +208,7 @@ const char *const protocol_event_kinds[] = {
     "order-failed",    "peer-refused",    "program-ended",  "program-killed",   "program-refused",
     "reload-refused",  "reloaded",        "server-ended",   "server-lost",      "server-placed",
     "server-restarted", "server-running", "server-stopping", "vm-added",        "vm-changed",
-    "vm-removed",      NULL,
+    "vm-removed",      "vm-suspended",    NULL,
 };
 
 /* Length of the well-formed UTF-8 sequence at `at`, 0 if there is none (overlong forms and surrogates included). */
