@@ -216,7 +216,8 @@ def an_address_that_makes_no_sense_ends_it_at_once():
         shutil.copy(f"{work}/senseless.conf", f"{work}/senseless-cluster-manager.conf")
         said = check(f"{work}/senseless-cluster-manager.conf", BAD_CONFIG)
         need(what in said and "word" not in said, said)
-    for uri in ("sqlite:///a/b", "sqlite:/a/b", "sqlite::memory:", "mongodb://h/f", "mongodb+srv://u:p@h/", "mongodb://a:1,b:2/f?x=y"):
+    for uri in ("sqlite:///a/b", "sqlite:/a/b", "sqlite::memory:", "mongodb://h/f", "mongodb+srv://u:p@h/",
+                "mongodb://a:1,b:2/f?x=y"):
         check(write("good-cluster-manager.conf", f'vm-resource-db = {{ uri = "{uri}"; }};\n'), 0)
     # What only MongoDB's driver sees.
     cluster = Cluster("driver", "mongodb://127.0.0.1:99999999/flyt")
@@ -410,7 +411,7 @@ def advice_takes_nothing_from_the_daemon():
     os.chmod(work, 0o755)
     os.makedirs(f"{work}/theirs", 0o700)
     write("theirs/node.secret", "a secret that is long enough")
-    text = f'node = {{ secret = "file:{work}/theirs/node.secret"; state-directory = "{work}/theirs"; gpu = "software"; }};\n'
+    text = f'node = {{ secret = "file:{work}/theirs/node.secret"; state-directory = "{work}/theirs"; }};\n'
     said = checked("c-node-manager.conf", text, "cannot", expect=0, user=65534)
     need("chown" not in said and "chgrp" not in said and "chmod" not in said, said)
     # And root, who runs the daemon of another user by hand, is told to run it as that user.
