@@ -16,7 +16,7 @@
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"
 
-enum { SILENCE = 2, STREAM = 64, OTHER = 65, LAUNCHES = 200000, SPIN = 7, ADD = 8 };
+enum { SILENCE = 2, STREAM = 64, OTHER = 65, LAUNCHES = 400000, SPIN = 7, ADD = 8 };
 
 static const char *const one_spare[] = { "--workers", "1", NULL };
 

@@ -16,13 +16,16 @@ from host import Host, Tap, until
 PROGRAMS = ("vector_add", "printing", "reuse", "numbers", "sticky", "errors")
 
 
-def workers(bindir):
-    """Processes of GPU servers of this folder."""
+def workers(host):
+    """Processes of the host's GPU servers: others run the same program at the same time."""
     found = []
     for path in glob.glob("/proc/[0-9]*"):
         try:
-            if os.readlink(path + "/exe") == os.path.join(bindir, "cricket-rpc-server"):
-                found.append(path)
+            if os.readlink(path + "/exe") != os.path.join(host.bin, "cricket-rpc-server"):
+                continue
+            with open(path + "/environ", "rb") as environ, open(path + "/cmdline", "rb") as words:
+                if os.fsencode(host.folder) in environ.read() + words.read():
+                    found.append(path)
         except OSError:
             pass
     return found
@@ -41,13 +44,14 @@ def program_runs(host, machine, program):
 def rebooted(host, machine, configuration):
     machine.must(f"FLYT_MANAGER=/run/flyt.sock {host.bin}/flyt-run build/cuda/forever >/tmp/forever 2>&1 &")
     machine.until("grep -q running /tmp/forever || { cat /tmp/forever; false; }")
+    assert workers(host), "a program runs, and no worker process is found"
     machine.reset()
     print(f"# booted again in {machine.seconds:.1f} s", flush=True)
     host.join(machine, configuration)
     said = run(host, machine, "vector_add")
     assert "100000 elements added, 0 wrong" in said, said
     until(lambda: not host.ctl("server", "list"), "the cluster has everything back")
-    assert not workers(host.bin), "worker processes are left"
+    assert not workers(host), "worker processes are left"
 
 
 def main():
