@@ -39,7 +39,7 @@ class Bed:
         self.host.join(self.guests[vm], self.configurations[vm])
 
     def command(self, program):
-        return f"FLYT_STATS=1 FLYT_MANAGER=/run/flyt.sock {self.host.bin}/flyt-run {program}"
+        return f"FLYT_BAR_SPEED=0 FLYT_STATS=1 FLYT_MANAGER=/run/flyt.sock {self.host.bin}/flyt-run {program}"
 
     def runs(self, vm, program="build/cuda/vector_add"):
         said = self.guests[vm].must(self.command(program))
