@@ -158,9 +158,11 @@ int core_attach(void)
     if (now == STATE_NEW) {
         atomic_store(&state, STATE_ATTACHING);
         failure = session_top.attach();
+        pthread_mutex_lock(&loss_lock);       /* so a loss is told here, or by session_lost, and never by neither */
         if (!failure && (failure = atomic_load(&core_session.sticky)))
             log_error("the GPU server %s went away during the handshake: %s", core_session.uri, loss_reason);
         atomic_store_explicit(&state, failure ? STATE_FAILED : STATE_READY, memory_order_release);
+        pthread_mutex_unlock(&loss_lock);
     }
     pthread_mutex_unlock(&attach_lock);
     return failure;
