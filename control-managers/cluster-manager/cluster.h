@@ -14,7 +14,8 @@
  *
  * The files form layers. A file calls only files of its own or a lower layer, and no two files call each other:
  *
- *   calls    session.c (who may call what), nodes.c, programs.c, admin*.c, changes.c, load.c (what the DB holds), main.c
+ *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, admin*.c, changes.c,
+ *            load.c (reads the DB), main.c
  *   rules    seek.c (a server for a program), retry.c (for those in the queue), idle.c, servers.c, keys.c, push.c
  *   model    state.c, queue.c, entitlement.c, place.c
  *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer

@@ -1,5 +1,5 @@
 /*
- * load.c: what is read from the resource DB. Everything is loaded when the DB is first there; until then nobody is served.
+ * load.c: reads the resource DB. The cluster manager reads all of it once, and serves no peer before that.
  * Later only entitlements are loaded again, because others may change them (db.h).
  */
 #include "control-managers/cluster-manager/cluster.h"
@@ -158,7 +158,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     if (error) {
         log_error("event=db-not-read why=\"%s\": tried again in %d s", why, RELOAD_MS / 1000);
         snprintf(cluster->db_text, sizeof cluster->db_text, "%s", why);
-        tell_ready(cluster, "the resource DB cannot be read, and nobody is served: %s", why);
+        tell_ready(cluster, "the manager serves no peer until it can read the resource DB: %s", why);
         loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, load_again, cluster);
         return;
     }

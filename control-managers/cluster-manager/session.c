@@ -113,7 +113,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
     }
     if (certificate_names(conn, args->role, args->name))
         return HELLO_TRUSTED;
-    /* Who has a certificate is the one that it names, whatever secrets he knows. */
+    /* A peer with a certificate has the name in it, whatever secrets the peer knows. */
     if (conn_peer_certificate(conn)) {
         snprintf(text, CTL_MAX_TEXT,
                  "its certificate names %.128s, not %s:%s: `flytctl ca issue DIR %s %s` makes the right one",

@@ -3,10 +3,10 @@
  * virt-server.shared-memory names. QEMU makes an ivshmem device of it (docs/vm.md), cricket-rpc-server gets it by
  * --bar.
  *
- * The file is there before the VM boots: it is made when the node manager starts. A file that QEMU has already made is
- * taken over. The file goes when the node manager ends with its servers, unless somebody has it open: the kernel grants
- * a write lease only on a file that nobody else has open (fcntl(2), F_SETLEASE). A VM that is still running keeps its
- * file so, and the next node manager finds it.
+ * The node manager makes the file when it starts, so the file is there before the VM boots. It uses a file that QEMU
+ * has already made. When the node manager ends with its servers, it removes the file, unless another process has it open:
+ * the kernel grants a write lease only on a file that no other process has open (fcntl(2), F_SETLEASE). So a VM that is
+ * still running keeps its file, and the next node manager finds it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -19,7 +19,7 @@ enum kind {
     KINDS
 };
 
-/* What a move of the session to another GPU does with an object. */
+/* What a move of the session to another GPU does with an object. Moving is planned: no code reads this yet. */
 enum movement {
     MOVE_NOTHING,                         /* the target makes its own */
     MOVE_REBUILT,                         /* made again: its name or address is the client's */

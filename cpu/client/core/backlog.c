@@ -14,9 +14,9 @@
  * many KiB.
  *
  * Blocks come back when the stream's completed number shows that their units are done: places (a number, and the
- * units up to there) are noted now and then. Mostly that number is heard anyhow. Else the answer to a STREAM_SYNC
- * tells it, which is sent when a stream has many blocks, so that it need not wait, and when somebody is refused a
- * block.
+ * units up to there) are noted now and then. Replies mostly carry that number anyhow. Otherwise this file
+ * asks for it with a STREAM_SYNC: when a stream has many blocks, so that no thread has to wait yet, and when a thread
+ * has been refused a block.
  *
  * This file only keeps the books. What it needs of the streams, and how they are asked, send.c tells it (struct
  * backlog_streams).
@@ -112,7 +112,7 @@ void backlog_answered(struct stream *s, bool good)
 {
     struct backlog *b = &s->backlog;
     pthread_mutex_lock(&pool.lock);
-    if (!good) {                              /* the stream, or the connection, is of no use any more: nobody is held up for it */
+    if (!good) {                              /* the stream or the connection has failed: no thread waits for it */
         b->count = 0;
         b->confirmed.spent = atomic_load(&b->spent);
     }

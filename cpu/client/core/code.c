@@ -122,7 +122,7 @@ static struct load *load_in(const core_image *image, const core_context *c)
     return load;
 }
 
-/* Where the variable is in the context. NULL: nobody has asked. */
+/* The variable's place in the context; NULL if no call has looked it up yet. */
 static struct placed *placed_in(const core_variable *v, const core_context *c)
 {
     struct placed *p = v->in;

@@ -17,7 +17,7 @@ enum kind {
     KINDS
 };
 
-/* What a move of the session to another GPU does with an object. */
+/* What a move of the session to another GPU does with an object. Moving is planned: no code reads this yet. */
 enum movement {
     MOVE_NOTHING,                     /* the client keeps it as it is, or gets a new one when it needs one */
     MOVE_REBUILT,                     /* made again from what the session knows: names and addresses are the client's */
