@@ -116,11 +116,25 @@ class Box:
         def up():
             if self.process.poll() is not None:
                 raise Unusable(f"systemd-nspawn boots nothing here: {self.last_words()}")
-            if not self.leader:
-                with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as children:
-                    self.leader = int((children.read().split() or [0])[0])
+            self.leader = self.init()
             return self.leader and self.run("systemctl is-system-running --wait", None) in ("running", "degraded")
-        until(up, f"{self.name} boots: {self.last_words()}", seconds)
+        try:
+            until(up, f"{self.name} boots", seconds)
+        except AssertionError as late:
+            raise AssertionError(f"{late}: {self.last_words()}") from late
+
+    def init(self):
+        """The machine's process 1; None before there is one. systemd-nspawn's first child only makes it, and ends."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as children:
+            for child in children.read().split():
+                try:
+                    with open(f"/proc/{child}/status") as status:
+                        numbers = re.search(r"^NSpid:(.*)", status.read(), re.M).group(1).split()
+                except FileNotFoundError:
+                    continue                                    # it has just ended
+                if len(numbers) > 1 and numbers[-1] == "1":
+                    return int(child)
+        return None
 
     def last_words(self):
         with open(self.console, errors="replace") as console:
