@@ -1,6 +1,6 @@
 /*
- * benchB: a program that runs until SIGINT (or for ROUNDS rounds): clear, launch, synchronise (timed), copy back, add up,
- * sleep a second. It shows a share being changed, or a program being moved, under a program that runs.
+ * benchB: a program that runs until SIGINT (or for ROUNDS rounds): clear, launch, synchronise (timed), copy back, add
+ * up, sleep a second. It shows a share being changed, or a program being moved, under a program that runs.
  *
  *     benchB THREADS ITERATIONS [ROUNDS [SLEEP_MS]]
  */

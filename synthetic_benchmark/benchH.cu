@@ -20,9 +20,9 @@ int main(int argc, char **argv)
     MUST(cudaDeviceSynchronize());
     workload_download(&w);
     printf("time_us %.3f\nattributes_us %.3f\n", workload_us(began), attributes_us);
-    printf("registers %d\nshared_bytes %zu\nconstant_bytes %zu\nlocal_bytes %zu\nmax_threads %d\nptx %d\nbinary %d\n", attributes.numRegs,
-           attributes.sharedSizeBytes, attributes.constSizeBytes, attributes.localSizeBytes, attributes.maxThreadsPerBlock,
-           attributes.ptxVersion, attributes.binaryVersion);
+    printf("registers %d\nshared_bytes %zu\nconstant_bytes %zu\nlocal_bytes %zu\nmax_threads %d\nptx %d\nbinary %d\n",
+           attributes.numRegs, attributes.sharedSizeBytes, attributes.constSizeBytes, attributes.localSizeBytes,
+           attributes.maxThreadsPerBlock, attributes.ptxVersion, attributes.binaryVersion);
     workload_check(&w);
     return 0;
 }

@@ -3,7 +3,8 @@
 
 int main(int argc, char **argv)
 {
-    size_t total = (argc > 1 ? workload_number(argv[1]) : 512) << 20, piece = (argc > 2 ? workload_number(argv[2]) : 4) << 20;
+    size_t total = (argc > 1 ? workload_number(argv[1]) : 512) << 20, piece = (argc > 2 ? workload_number(argv[2]) : 4)
+                                                                              << 20;
     size_t count = piece ? total / piece : 0;
     if (argc > 3 || count == 0) {
         fprintf(stderr, "usage: benchMem [TOTAL_MB [PIECE_MB]]\n");

@@ -24,7 +24,10 @@
 
 __global__ void three(int *out, int a, int b) { if (out) *out = a + b; }
 
-static long number(int argc, char **argv, int at, long otherwise) { return at < argc ? strtol(argv[at], NULL, 10) : otherwise; }
+static long number(int argc, char **argv, int at, long otherwise)
+{
+    return at < argc ? strtol(argv[at], NULL, 10) : otherwise;
+}
 
 /* The kernel is known to the device, and nothing is under way. */
 static void warm(int *device)
@@ -111,7 +114,8 @@ static void properties(long n)
     uint64_t began = bench_now();
     for (long i = 0; i < n; i++)
         MUST(cudaGetDeviceProperties(&found, 0));
-    printf("per_second %.1f\nmultiprocessors %d\n", (double)n * 1e9 / (double)(bench_now() - began), found.multiProcessorCount);
+    printf("per_second %.1f\nmultiprocessors %d\n", (double)n * 1e9 / (double)(bench_now() - began),
+           found.multiProcessorCount);
 }
 
 /* cudaMemcpy, then a synchronise: the bytes have arrived when the clock is read. */
@@ -245,9 +249,9 @@ static void beside(size_t bytes, int *device)
         uint64_t *times = w.times + first;
         qsort(times, count, sizeof *times, bench_compare);
         medians[with] = (double)times[count / 2] / 1e3;
-        printf("%s_p50_us %.3f\n%s_p99_us %.3f\n%s_max_us %.3f\n%s_count %zu\n", with ? "beside" : "alone", medians[with],
-               with ? "beside" : "alone", (double)times[count * 99 / 100] / 1e3, with ? "beside" : "alone",
-               (double)times[count - 1] / 1e3, with ? "beside" : "alone", count);
+        printf("%s_p50_us %.3f\n%s_p99_us %.3f\n%s_max_us %.3f\n%s_count %zu\n", with ? "beside" : "alone",
+               medians[with], with ? "beside" : "alone", (double)times[count * 99 / 100] / 1e3,
+               with ? "beside" : "alone", (double)times[count - 1] / 1e3, with ? "beside" : "alone", count);
         if (with)
             printf("copy_gbs %.4f\n", (double)bytes / (double)took);
         free(w.times);
@@ -317,7 +321,9 @@ int main(int argc, char **argv)
     else if (strcmp(what, "memory") == 0)
         memory(number(argc, argv, 2, 1000000), number(argc, argv, 3, 11000000), device);
     else {
-        fprintf(stderr, "usage: calls rtt|launches|caller|malloc|properties|copy|check|start|threads|beside|busy|memory … (see calls.cu)\n");
+        fprintf(stderr,
+                "usage: calls rtt|launches|caller|malloc|properties|copy|check|start|threads|beside|busy|memory … (see "
+                "calls.cu)\n");
         return 2;
     }
     return 0;

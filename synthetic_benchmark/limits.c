@@ -11,8 +11,9 @@
  *   pipe BYTES             BYTES through chunks of shared memory, one process copies in, the other out: gbs
  *
  * The two ends are processes on CPUs A and B (default: the first two that this process may use; equal where there is
- * one): for line, tcp and unix one on each, for the others wherever the kernel puts them. The waiting policies are those of the transports: "spin" asks again and again, "block" sleeps in the kernel.
- * Each measurement repeats until N ms have passed (default 200). One line `key value` for each figure on stdout.
+ * one): for line, tcp and unix one on each, for the others wherever the kernel puts them. The waiting policies are
+ * those of the transports: "spin" asks again and again, "block" sleeps in the kernel. Each measurement repeats until N
+ * ms have passed (default 200). One line `key value` for each figure on stdout.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -248,7 +249,8 @@ static int measure_socket(const char *family, const char *policy)
     char message[MESSAGE] = { 0 };
     unsigned count = 0;
     for (uint64_t end = now() + budget_ns, t = now(); t < end && count < SAMPLES; count++) {
-        if (move_all(pair[0], message, MESSAGE, 1, 0) || move_all(pair[0], message, MESSAGE, 0, e.block ? 0 : MSG_DONTWAIT))
+        if (move_all(pair[0], message, MESSAGE, 1, 0) ||
+            move_all(pair[0], message, MESSAGE, 0, e.block ? 0 : MSG_DONTWAIT))
             return fail("ping-pong");
         uint64_t after = now();
         samples[count] = after - t;
@@ -306,7 +308,8 @@ static int measure_stream(int lanes, size_t bytes)
             int moved = 0;
             for (int i = 0; i < lanes && left; i++) {
                 size_t piece = left < PIECE ? left : PIECE;
-                ssize_t n = send(e.fd[0][i], source + (bytes - left), piece, MSG_NOSIGNAL | (lanes == 1 ? 0 : MSG_DONTWAIT));
+                ssize_t n =
+                    send(e.fd[0][i], source + (bytes - left), piece, MSG_NOSIGNAL | (lanes == 1 ? 0 : MSG_DONTWAIT));
                 if (n > 0)
                     left -= (size_t)n, moved = 1;
                 else if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -437,7 +440,8 @@ int main(int argc, char **argv)
         return measure_pipe(strtoull(first, NULL, 10));
     if (strcmp(what, "stream") == 0 && i + 2 < argc)
         return measure_stream(atoi(first), strtoull(argv[i + 2], NULL, 10));
-    fprintf(stderr, "usage: limits [--cpus A,B] [--ms N] memcpy BYTES | line spin|futex | tcp spin|block | unix spin|block | "
-                    "stream CONNECTIONS BYTES | pipe BYTES\n");
+    fprintf(stderr,
+            "usage: limits [--cpus A,B] [--ms N] memcpy BYTES | line spin|futex | tcp spin|block | unix spin|block | "
+            "stream CONNECTIONS BYTES | pipe BYTES\n");
     return 2;
 }

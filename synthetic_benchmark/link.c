@@ -4,10 +4,11 @@
  *
  *     bench_link PORT BYTES_PER_SECOND [DELAY_US]    prints `port N` and serves until its stdin ends
  *
- * As a switch does it: each connection has a small queue each way; the queues take turns, a quantum at a time (deficit round
- * robin), and a byte leaves when the link is free for it. A full queue is not read, so TCP holds the sender up; nothing is
- * dropped. With a delay every byte also arrives so much later, over every fourth connection; over those between them two,
- * three and four times as much, as if they took different ways. One thread, epoll, a timer for the link.
+ * As a switch does it: each connection has a small queue each way; the queues take turns, a quantum at a time (deficit
+ * round robin), and a byte leaves when the link is free for it. A full queue is not read, so TCP holds the sender up;
+ * nothing is dropped. With a delay every byte also arrives so much later, over every fourth connection; over those
+ * between them two, three and four times as much, as if they took different ways. One thread, epoll, a timer for the
+ * link.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +74,8 @@ static void tune(int fd)
 static void watch(struct connection *c, int end)
 {
     /* The end's number in the lowest bit of the pointer. */
-    struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.u64 = (uint64_t)(uintptr_t)c | (uint64_t)end };
+    struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                 .data.u64 = (uint64_t)(uintptr_t)c | (uint64_t)end };
     epoll_ctl(relay.epoll, EPOLL_CTL_ADD, c->ends[end], &event);
 }
 
@@ -84,7 +86,8 @@ static void take_connection(void)
     int near = accept4(relay.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct connection *c = near < 0 ? NULL : calloc(1, sizeof *c);
     int far = c ? socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)relay.target), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)relay.target),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     if (far < 0) {
         if (near >= 0)
             close(near);

@@ -22,7 +22,8 @@ static inline void rounds_look(const unsigned char *held, size_t bytes)
 }
 
 /* rounds 0: until SIGINT or SIGTERM. held: bytes of further memory. Returns the exit status. */
-static inline int rounds_run(size_t threads, unsigned long iterations, size_t held, unsigned long rounds, unsigned long sleep_ms)
+static inline int rounds_run(size_t threads, unsigned long iterations, size_t held, unsigned long rounds,
+                             unsigned long sleep_ms)
 {
     struct workload w;
     unsigned char *filler = NULL;

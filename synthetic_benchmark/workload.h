@@ -2,9 +2,9 @@
  * workload.h: what the programs benchB … benchR share: a kernel whose length is chosen (`iterations` squared steps in
  * each thread, 32 threads in a block), the three arrays of a pass, and a common start of several processes.
  *
- * The names, arguments and order of steps of these programs are those of the earlier Flyt's synthetic benchmarks, so that
- * figures can be put side by side. New here: microseconds instead of milliseconds, and every program checks what the
- * device computed. Sizes are decimal.
+ * The names, arguments and order of steps of these programs are those of the earlier Flyt's synthetic benchmarks, so
+ * that figures can be put side by side. New here: microseconds instead of milliseconds, and every program checks what
+ * the device computed. Sizes are decimal.
  */
 #ifndef FLYT_BENCH_WORKLOAD_H
 #define FLYT_BENCH_WORKLOAD_H
@@ -67,7 +67,8 @@ static inline void workload_upload(struct workload *w)
 
 static inline void workload_launch(struct workload *w, cudaStream_t stream)
 {
-    workload_kernel<<<(unsigned)(w->threads / WORKLOAD_BLOCK), WORKLOAD_BLOCK, 0, stream>>>(w->iterations, w->device[1], w->device[2]);
+    workload_kernel<<<(unsigned)(w->threads / WORKLOAD_BLOCK), WORKLOAD_BLOCK, 0, stream>>>(w->iterations, w->device[1],
+                                                                                            w->device[2]);
     MUST(cudaGetLastError());
     w->launches++;
 }

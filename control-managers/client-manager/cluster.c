@@ -1,6 +1,6 @@
 /*
- * cluster.c: the connection to the cluster manager. After each (re)connection the programs that run are named, those that
- * still wait ask again (the same key, so the same place in line), ends that could not be told are told, and one
+ * cluster.c: the connection to the cluster manager. After each (re)connection the programs that run are named, those
+ * that still wait ask again (the same key, so the same place in line), ends that could not be told are told, and one
  * CLIENT_EVENTS call is kept outstanding.
  */
 #include <errno.h>
@@ -18,7 +18,8 @@ static void ask_events(struct manager *);
 
 static void fill_program(const struct program *program, ctl_program *out)
 {
-    *out = (ctl_program){ .key = program->key, .pid = program->pid, .uid = program->uid, .executable = (char *)(uintptr_t)program->executable };
+    *out = (ctl_program){ .key = program->key, .pid = program->pid, .uid = program->uid,
+                          .executable = (char *)(uintptr_t)program->executable };
 }
 
 /* ---- requests ---- */
@@ -50,7 +51,9 @@ static int call_about(struct program *program, uint32_t procedure, const void *a
     if (!asked)
         return -ENOMEM;
     *asked = (struct asked){ program->manager, program->key };
-    int failure = program->manager->registered ? link_call(program->manager->link, procedure, args, CALL_MS, answered, asked, error) : -ENOTCONN;
+    int failure = program->manager->registered
+                      ? link_call(program->manager->link, procedure, args, CALL_MS, answered, asked, error)
+                      : -ENOTCONN;
     if (failure)
         free(asked);
     return failure;
@@ -100,7 +103,8 @@ void cluster_tell_ends(struct manager *manager)
     if (!told)
         return;
     told->manager = manager;
-    for (const struct program *program = manager->programs; program && told->count < CTL_MAX_PROGRAMS; program = program->next)
+    for (const struct program *program = manager->programs; program && told->count < CTL_MAX_PROGRAMS;
+         program = program->next)
         if (program->ended)
             told->keys[told->count++] = program->key;
     client_ended_args args = { .keys = { told->count, told->keys } };
@@ -119,15 +123,16 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
         return;
     switch (kind) {
     case CLIENT_EVENT_LOST:
-        log_warning("event=server-lost program=%llu pid=%u server=%llu why=\"%s\"", (unsigned long long)program->key, program->pid,
-                    (unsigned long long)notice->server, notice->why.text);
+        log_warning("event=server-lost program=%llu pid=%u server=%llu why=\"%s\"", (unsigned long long)program->key,
+                    program->pid, (unsigned long long)notice->server, notice->why.text);
         program->server = 0;
         program_tell(program, notice->why.code > CTL_WAITING ? notice->why.code : CTL_LOST, notice->why.text, 0);
         break;
     case CLIENT_EVENT_SUSPECT:
     case CLIENT_EVENT_BACK:
-        log_warning("event=server-%s program=%llu pid=%u server=%llu why=\"%s\"", kind == CLIENT_EVENT_BACK ? "back" : "suspect",
-                    (unsigned long long)program->key, program->pid, (unsigned long long)notice->server, notice->why.text);
+        log_warning("event=server-%s program=%llu pid=%u server=%llu why=\"%s\"",
+                    kind == CLIENT_EVENT_BACK ? "back" : "suspect", (unsigned long long)program->key, program->pid,
+                    (unsigned long long)notice->server, notice->why.text);
         break;
     case CLIENT_EVENT_END:
         program_terminate(program, notice->why.text);
@@ -215,7 +220,8 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
         manager->acknowledged = 0;
     manager_incarnation = peer->incarnation;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
-    for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS; program = program->next) {
+    for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
+         program = program->next) {
         program->sent = false;
         if (program->ended || program->state == PROGRAM_REFUSED)
             continue;
@@ -251,7 +257,9 @@ int cluster_open(struct manager *manager, char *error)
     char uri[CTL_MAX_URI + 1];
     const char *uris[] = { uri, NULL };
     const struct manager_config *config = manager->config;
-    snprintf(uri, sizeof uri, strchr(config->manager_address, ':') && config->manager_address[0] != '[' ? "tcp://[%.256s]:%d" : "tcp://%.256s:%d",
+    snprintf(uri, sizeof uri,
+             strchr(config->manager_address, ':') && config->manager_address[0] != '[' ? "tcp://[%.256s]:%d"
+                                                                                       : "tcp://%.256s:%d",
              config->manager_address, (int)config->manager_port);
     snprintf(manager->where, sizeof manager->where, "%.256s:%d", config->manager_address, (int)config->manager_port);
     snprintf(manager->why_away, sizeof manager->why_away, "there is no connection yet");

@@ -1,7 +1,8 @@
 /*
  * main.c: the command line of flyt-client-manager.
  *
- * SIGTERM and SIGINT end it and leave programs alone; the next one knows them again. SIGHUP reads the configuration and the certificates again.
+ * SIGTERM and SIGINT end it and leave programs alone; the next one knows them again. SIGHUP reads the configuration and
+ * the certificates again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -147,7 +148,8 @@ static int run(struct daemon *daemon)
     struct manager *manager = &daemon->manager;
     manager->config = config_values(daemon->config);
     manager->loop = loop_create();
-    int failure = manager->loop ? prepare(daemon, error) : explain(error, -ENOMEM, "no memory or descriptors for an event loop");
+    int failure =
+        manager->loop ? prepare(daemon, error) : explain(error, -ENOMEM, "no memory or descriptors for an event loop");
     if (!failure)
         failure = daemon_signals(manager->loop, on_stop, on_reload, daemon, error);
     if (!failure) {

@@ -2,11 +2,11 @@
  * programs.c: the programs of this VM.
  *
  * A program connects, says HELLO, attaches, and keeps its connection; when that ends, the program has ended, or has
- * executed another one, and what it held is given back. Who it is we know from the kernel (the socket's credentials), not from
- * what it says. Programs of before our restart have no connection; their process is watched instead.
+ * executed another one, and what it held is given back. Who it is we know from the kernel (the socket's credentials),
+ * not from what it says. Programs of before our restart have no connection; their process is watched instead.
  *
- * A program has at most one call with us. PROGRAM_ATTACH and PROGRAM_WAIT are answered when there is something to say, at
- * the latest after CTL_BEAT_SECONDS, so a program always knows that we are there.
+ * A program has at most one call with us. PROGRAM_ATTACH and PROGRAM_WAIT are answered when there is something to say,
+ * at the latest after CTL_BEAT_SECONDS, so a program always knows that we are there.
  */
 #include <errno.h>
 #include <grp.h>
@@ -74,7 +74,8 @@ static void set_answer(struct program *program, const program_answer *answer)
 {
     program_answer copy;
     if (!protocol_copy((xdrproc_t)xdr_program_answer, &copy, sizeof copy, answer)) {
-        log_error("event=answer-lost program=%llu why=\"no memory, or an answer that breaks the protocol\"", (unsigned long long)program->key);
+        log_error("event=answer-lost program=%llu why=\"no memory, or an answer that breaks the protocol\"",
+                  (unsigned long long)program->key);
         return;
     }
     protocol_free((xdrproc_t)xdr_program_answer, &program->answer);
@@ -135,18 +136,19 @@ void program_answered(struct program *program, const client_answer *given)
         program->state = PROGRAM_RUNNING;
         program->server = given->grant.server;
         if (first) {
-            log_info("event=program-granted program=%llu pid=%u server=%llu node=%s sms=%u memory=%llu", (unsigned long long)program->key,
-                     program->pid, (unsigned long long)program->server, given->grant.node, given->grant.sms,
-                     (unsigned long long)given->grant.memory);
+            log_info("event=program-granted program=%llu pid=%u server=%llu node=%s sms=%u memory=%llu",
+                     (unsigned long long)program->key, program->pid, (unsigned long long)program->server,
+                     given->grant.node, given->grant.sms, (unsigned long long)given->grant.memory);
             state_save(program->manager);
         }
     } else if (given->status.code == CTL_WAITING) {
-        log_info("event=program-waiting program=%llu pid=%u position=%u why=\"%s\"", (unsigned long long)program->key, program->pid,
-                 given->position, given->status.text);
+        log_info("event=program-waiting program=%llu pid=%u position=%u why=\"%s\"", (unsigned long long)program->key,
+                 program->pid, given->position, given->status.text);
         if (program->state == PROGRAM_RUNNING)
             return;                     /* its ticket comes */
     } else {
-        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, given->status.text);
+        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
+                    program->pid, given->status.text);
         program->state = PROGRAM_REFUSED;
     }
     set_answer(program, &answer);
@@ -250,8 +252,8 @@ void program_gone(struct program *program)
 {
     if (program->ended)
         return;
-    log_info("event=program-ended program=%llu pid=%u server=%llu executable=%s", (unsigned long long)program->key, program->pid,
-             (unsigned long long)program->server, program->executable);
+    log_info("event=program-ended program=%llu pid=%u server=%llu executable=%s", (unsigned long long)program->key,
+             program->pid, (unsigned long long)program->server, program->executable);
     program->ended = true;
     program->conn = NULL;
     program->waiting = NULL;
@@ -268,7 +270,8 @@ static void process_ended(void *context) { program_gone(context); }
 void program_watch(struct program *program)
 {
     if (process_watch(program->manager->loop, &program->process, process_ended, program) != 0)
-        log_debug("event=end-not-watched program=%llu why=\"the kernel does not report it\"", (unsigned long long)program->key);
+        log_debug("event=end-not-watched program=%llu why=\"the kernel does not report it\"",
+                  (unsigned long long)program->key);
 }
 
 static void look(struct loop_timer *timer, void *context)
@@ -292,10 +295,12 @@ static void kill_late(struct loop_timer *timer, void *context)
 
 void program_terminate(struct program *program, const char *why)
 {
-    log_warning("event=program-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, why);
+    log_warning("event=program-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
+                program->pid, why);
     int failure = process_signal(&program->process, SIGTERM);
     if (failure)
-        log_error("event=program-not-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key, program->pid, strerror(-failure));
+        log_error("event=program-not-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
+                  program->pid, strerror(-failure));
     else
         loop_timer_start(program->manager->loop, &program->kill, KILL_MS, kill_late, program);
 }
@@ -334,7 +339,8 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
     if (allowed)
         return HELLO_TRUSTED;
     log_warning("event=denied pid=%d uid=%u why=\"not in ipc.users\"", (int)pid, (unsigned)uid);
-    explain(text, 0, "user %u may not use this VM's GPUs (ipc.users in the client manager's configuration)", (unsigned)uid);
+    explain(text, 0, "user %u may not use this VM's GPUs (ipc.users in the client manager's configuration)",
+            (unsigned)uid);
     return HELLO_REFUSED;
 }
 
@@ -348,10 +354,17 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
     return CTL_OK;
 }
 
-static const struct hello_policy policy = { .software = MANAGER_SOFTWARE, .of = hello_of, .identify = identify, .accepted = accepted };
+static const struct hello_policy policy = { .software = MANAGER_SOFTWARE, .of = hello_of, .identify = identify,
+                                            .accepted = accepted };
 
-static void handle_hello(struct conn *conn, struct call *call, void *args) { hello_handle_hello(&policy, conn, call, args); }
-static void handle_auth(struct conn *conn, struct call *call, void *args) { hello_handle_auth(&policy, conn, call, args); }
+static void handle_hello(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_hello(&policy, conn, call, args);
+}
+static void handle_auth(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_auth(&policy, conn, call, args);
+}
 static void handle_prove(struct conn *conn, struct call *call, void *args)
 {
     hello_handle_prove(&policy, conn, call, args);
@@ -382,7 +395,8 @@ static struct program *create(struct manager *manager, struct conn *conn, const 
     snprintf(program->executable, sizeof program->executable, "%s", args->executable);
     protocol_text_clean(program->executable);
     if (process_open(pid, 0, &program->process) != 0)
-        log_info("event=process-unseen program=%llu: after a restart it will be taken for ended", (unsigned long long)program->key);
+        log_info("event=process-unseen program=%llu: after a restart it will be taken for ended",
+                 (unsigned long long)program->key);
     if (program->wait == CLIENT_WAIT_DEFAULT && manager->config->wait == MANAGER_WAIT_FAIL)
         program->wait = CLIENT_WAIT_NO;
     if (program->wait == CLIENT_WAIT_DEFAULT && manager->config->wait == MANAGER_WAIT_IN_LINE)
@@ -410,8 +424,8 @@ static void handle_attach(struct conn *conn, struct call *call, void *object)
         return;
     }
     visitor->program = program;
-    log_info("event=program-started program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key, program->pid, program->uid,
-             program->executable);
+    log_info("event=program-started program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key,
+             program->pid, program->uid, program->executable);
     state_save(manager);
     snprintf(text, sizeof text,
              "the cluster manager at %s was asked and has not answered yet. Is it stopped or overloaded?",
@@ -433,7 +447,8 @@ static void handle_wait(struct conn *conn, struct call *call, void *object)
         return;
     }
     if (args->renew && program->state == PROGRAM_RUNNING) {
-        const program_answer asking = { .status = { CTL_WAITING, (char *)(uintptr_t)"a new ticket is being asked for" } };
+        const program_answer asking = { .status = { CTL_WAITING,
+                                                    (char *)(uintptr_t) "a new ticket is being asked for" } };
         set_answer(program, &asking);
         program->news = false;
         if (cluster_renew(program) != 0)
@@ -474,7 +489,8 @@ static const struct conn_method methods[] = {
     [PROGRAM_ATTACH] = { 1u << CTL_ROLE_PROGRAM, handle_attach },
     [PROGRAM_WAIT] = { 1u << CTL_ROLE_PROGRAM, handle_wait },
 };
-static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods, .opened = opened, .closed = closed };
+static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
+                                             .opened = opened, .closed = closed };
 
 int programs_listen(struct manager *manager, char *error)
 {
@@ -488,7 +504,11 @@ int programs_listen(struct manager *manager, char *error)
         group = entry->gr_gid;
     }
     snprintf(uri, sizeof uri, "unix://%.300s", config->socket);
-    const struct loop_listen_options options = { .uri = uri, .mode = (unsigned)strtoul(config->mode, NULL, 8), .group = group,
-                                                 .max_connections = MAX_CONNECTIONS, .service = &service, .context = manager };
+    const struct loop_listen_options options = { .uri = uri,
+                                                 .mode = (unsigned)strtoul(config->mode, NULL, 8),
+                                                 .group = group,
+                                                 .max_connections = MAX_CONNECTIONS,
+                                                 .service = &service,
+                                                 .context = manager };
     return loop_listen(manager->loop, &options, &manager->listener, error);
 }

@@ -120,6 +120,9 @@ static bool check(const void *values, struct config *config)
 }
 
 const struct config_schema manager_schema = {
-    .daemon = "flyt-client-manager", .keys = keys, .count = sizeof keys / sizeof *keys, .size = sizeof(struct manager_config),
+    .daemon = "flyt-client-manager",
+    .keys = keys,
+    .count = sizeof keys / sizeof *keys,
+    .size = sizeof(struct manager_config),
     .check = check,
 };

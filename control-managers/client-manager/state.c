@@ -1,7 +1,7 @@
 /*
  * state.c: STATE/programs: a line for each program that has a GPU server: key, id, server, pid, its start time, user,
- * executable. Written whole and renamed into place whenever something in it changes. The first line has the boot id (process ids
- * mean nothing after it changes) and the next key.
+ * executable. Written whole and renamed into place whenever something in it changes. The first line has the boot id
+ * (process ids mean nothing after it changes) and the next key.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +34,9 @@ void state_save(struct manager *manager)
     fprintf(out, "1 %s %llu\n", process_boot(), (unsigned long long)manager->next_key);
     for (const struct program *program = manager->programs; program; program = program->next)
         if (program->process.pid > 0 && program->state != PROGRAM_REFUSED)
-            fprintf(out, "%llu %llu %llu %d %llu %u %s\n", (unsigned long long)program->key, (unsigned long long)program->id,
-                    (unsigned long long)program->server, (int)program->process.pid, (unsigned long long)program->process.started,
-                    program->uid, program->executable);
+            fprintf(out, "%llu %llu %llu %d %llu %u %s\n", (unsigned long long)program->key,
+                    (unsigned long long)program->id, (unsigned long long)program->server, (int)program->process.pid,
+                    (unsigned long long)program->process.started, program->uid, program->executable);
     bool bad = ferror(out) != 0;
     if (fclose(out) != 0 || bad || rename(temporary, path) != 0)
         log_error("event=state-unsaved path=%s why=\"%s\"", path, strerror(errno));
@@ -53,7 +53,8 @@ static void take_line(struct manager *manager, char *line, bool same_boot)
     struct program *program = calloc(1, sizeof *program);
     if (!program)
         return;
-    *program = (struct program){ .manager = manager, .next = manager->programs, .key = key, .id = id, .server = server, .uid = uid,
+    *program = (struct program){ .manager = manager, .next = manager->programs, .key = key, .id = id, .server = server,
+                                 .uid = uid,
                                  .pid = (uint32_t)pid, .process = PROCESS_NONE, .state = PROGRAM_RUNNING };
     snprintf(program->executable, sizeof program->executable, "%s", at ? line + at : "");
     manager->programs = program;
@@ -62,7 +63,8 @@ static void take_line(struct manager *manager, char *line, bool same_boot)
         program->ended = true;
     else
         program_watch(program);
-    log_info("event=program-%s key=%llu pid=%d server=%llu", program->ended ? "ended-meanwhile" : "known-again", key, pid, server);
+    log_info("event=program-%s key=%llu pid=%d server=%llu", program->ended ? "ended-meanwhile" : "known-again", key,
+             pid, server);
 }
 
 void state_load(struct manager *manager)

@@ -25,11 +25,20 @@ void admin_fill_status(struct cluster *cluster, admin_status_result *out)
     *away = '\0';
     bool db_up = !store_db_away(cluster, away, sizeof away);
     *out = (admin_status_result){
-        .software = (char *)CLUSTER_SOFTWARE, .cluster = cluster->name, .started = cluster->started, .db_kind = cluster->db_kind,
-        .db_up = db_up, .db_text = away, .policy = (char *)place_policies[cluster->values->policy].name,
-        .tls = cluster->tls != NULL, .nodes = (u_int)cluster->nodes.count, .vms = (u_int)cluster->vms.count,
-        .servers = (u_int)cluster->servers.count, .programs = (u_int)cluster->programs.count,
-        .waiting = (u_int)cluster->queue_length, .last_event = cluster->events.next - 1,
+        .software = (char *)CLUSTER_SOFTWARE,
+        .cluster = cluster->name,
+        .started = cluster->started,
+        .db_kind = cluster->db_kind,
+        .db_up = db_up,
+        .db_text = away,
+        .policy = (char *)place_policies[cluster->values->policy].name,
+        .tls = cluster->tls != NULL,
+        .nodes = (u_int)cluster->nodes.count,
+        .vms = (u_int)cluster->vms.count,
+        .servers = (u_int)cluster->servers.count,
+        .programs = (u_int)cluster->programs.count,
+        .waiting = (u_int)cluster->queue_length,
+        .last_event = cluster->events.next - 1,
     };
     for (size_t i = 0; i < cluster->nodes.count; i++) {
         const struct node *node = map_at(&cluster->nodes, i);
@@ -86,7 +95,8 @@ static void fill_node(struct cluster *cluster, struct node *node, admin_node *ou
         struct gpu *gpu = node->gpus[i];
         const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
         gpus[i] = (admin_gpu){
-            .gpu = { .id = gpu->id, .product = gpu->product, .index = gpu->index, .sms = gpu->sms, .clock_mhz = gpu->clock_mhz,
+            .gpu = { .id = gpu->id, .product = gpu->product, .index = gpu->index, .sms = gpu->sms,
+                     .clock_mhz = gpu->clock_mhz,
                      .memory = gpu->memory, .sharing = gpu->offered, .sm_limits = gpu->sm_limits, .state = gpu->state,
                      .text = gpu->text },
             .used_sms = slot->used_sms, .used_memory = slot->used_memory, .servers = slot->users,
@@ -146,7 +156,8 @@ static ctl_code prepare_remove(struct cluster *cluster, struct change *change, c
     if (!node)
         return explain(text, CTL_NOT_FOUND, "there is no node '%s'", change->name);
     if (node->session && !change->force)
-        return explain(text, CTL_BUSY, "node %s is connected: stop its node manager first, or use --force", node->row.name);
+        return explain(text, CTL_BUSY, "node %s is connected: stop its node manager first, or use --force",
+                       node->row.name);
     if (node->server_count && !change->force)
         return explain(text, CTL_BUSY, "node %s has %zu servers: drain it and wait, or use --force, and they are lost",
                        node->row.name, node->server_count);
@@ -178,8 +189,9 @@ static ctl_code prepare_drain(struct cluster *cluster, struct change *change, ch
     change->row.row.node.drained = change->drain;
     change->puts = node->puts;
     if (change->drain && node->server_count)
-        snprintf(change->remark, sizeof change->remark, "nothing new is placed there; %zu server%s on until the programs have ended",
-                 node->server_count, node->server_count == 1 ? " goes" : "s go");
+        snprintf(change->remark, sizeof change->remark,
+                 "nothing new is placed there; %zu server%s on until the programs have ended", node->server_count,
+                 node->server_count == 1 ? " goes" : "s go");
     return CTL_OK;
 }
 
@@ -194,8 +206,8 @@ static void carry_out_drain(struct cluster *cluster, struct change *change)
     if (node->puts != change->puts)
         store_put_node(cluster, node);          /* its row was written meanwhile, as it was before */
     node_set_schedulable(cluster, node);
-    cluster_event(cluster, ADMIN_INFO, change->drain ? "node-drained" : "node-undrained", &which, "by %s; it has %zu servers", change->by,
-                  node->server_count);
+    cluster_event(cluster, ADMIN_INFO, change->drain ? "node-drained" : "node-undrained", &which,
+                  "by %s; it has %zu servers", change->by, node->server_count);
     queue_retry(cluster);
 }
 
@@ -213,7 +225,8 @@ void admin_handle_node(struct conn *conn, struct call *call, void *object)
     const admin_node_args *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
     const struct node *node = map_get(&cluster->nodes, args->name);
-    struct change change = { .kind = args->action == ADMIN_NODE_REMOVE ? &remove_kind : &drain_kind, .force = args->force,
+    struct change change = { .kind = args->action == ADMIN_NODE_REMOVE ? &remove_kind : &drain_kind,
+                             .force = args->force,
                              .drain = args->action == ADMIN_NODE_DRAIN };
     char text[CTL_MAX_TEXT + 1] = "";
     snprintf(change.name, sizeof change.name, "%s", args->name);
@@ -301,13 +314,27 @@ static void fill_server(struct server *server, admin_server *out, struct server_
     for (size_t i = 0; i < server->address_count; i++)
         addresses->uris[i] = server->addresses[i];
     *out = (admin_server){
-        .id = server->row.id, .vm = server->row.vm, .node = server->row.node, .gpu = server->row.gpu, .sharing = server->row.sharing,
-        .sms = server->row.sms, .memory = server->row.memory, .prog = server->row.program, .created = server->row.created,
-        .programs = (u_int)server->program_count, .silent = !server->node->registered,
-        .report = { .id = server->row.id, .state = server->stopping ? CTL_SERVER_STOPPING : server->state,
-                    .addresses = { (u_int)server->address_count, addresses->uris }, .granted_sms = server->granted_sms,
-                    .memory_limit = server->memory_limit, .memory_used = server->memory_used, .workers = server->workers,
-                    .pid = server->pid, .restarts = server->restarts, .status = { server->code, server->text } },
+        .id = server->row.id,
+        .vm = server->row.vm,
+        .node = server->row.node,
+        .gpu = server->row.gpu,
+        .sharing = server->row.sharing,
+        .sms = server->row.sms,
+        .memory = server->row.memory,
+        .prog = server->row.program,
+        .created = server->row.created,
+        .programs = (u_int)server->program_count,
+        .silent = !server->node->registered,
+        .report = { .id = server->row.id,
+                    .state = server->stopping ? CTL_SERVER_STOPPING : server->state,
+                    .addresses = { (u_int)server->address_count, addresses->uris },
+                    .granted_sms = server->granted_sms,
+                    .memory_limit = server->memory_limit,
+                    .memory_used = server->memory_used,
+                    .workers = server->workers,
+                    .pid = server->pid,
+                    .restarts = server->restarts,
+                    .status = { server->code, server->text } },
     };
 }
 
@@ -349,8 +376,8 @@ void admin_handle_servers(struct conn *conn, struct call *call, void *object)
     admin_server servers[CTL_MAX_PAGE];
     char text[CTL_MAX_TEXT + 1] = "";
     admin_servers_result result = { .status = { CTL_OK, text }, .servers = { 0, servers } };
-    result.servers.servers_len = (u_int)fill_servers(session_of(conn)->cluster, args->after, args->vm, args->node, servers,
-                                                     addresses, &result.more);
+    result.servers.servers_len = (u_int)fill_servers(session_of(conn)->cluster, args->after, args->vm, args->node,
+                                                     servers, addresses, &result.more);
     if (!result.servers.servers_len)
         result.status.code = check_filter(session_of(conn)->cluster, args->vm, args->node, text);
     call_reply(call, &result);
@@ -397,7 +424,8 @@ void admin_handle_programs(struct conn *conn, struct call *call, void *object)
         }
         programs[result.programs.programs_len++] = (admin_program){
             .id = program->id, .vm = program->vm->row.name,
-            .prog = { .key = program->key, .pid = program->pid, .uid = program->uid, .executable = program->executable },
+            .prog = { .key = program->key, .pid = program->pid, .uid = program->uid,
+                      .executable = program->executable },
             .state = program->state, .position = program->queued ? program->position : 0,
             .server = program->server ? program->server->row.id : 0, .since = program->since,
         };
@@ -420,13 +448,15 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
     }
     struct event_about which = { .vm = program->vm->row.name, .program = program->id };
     bool away = !program->vm->session;
-    cluster_event(cluster, ADMIN_INFO, "program-killed", &which, "%.200s (pid %u) by %s", program->executable, program->pid, who(conn));
+    cluster_event(cluster, ADMIN_INFO, "program-killed", &which, "%.200s (pid %u) by %s", program->executable,
+                  program->pid, who(conn));
     snprintf(text, sizeof text, "ended by %s", who(conn));
     if (!program->server) {
         program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
         program_refuse(cluster, program, CTL_DENIED, text);
     } else {
-        struct message message = { .kind = NODE_ORDER_END_PROGRAM, .server = program->server->row.id, .program = program->id,
+        struct message message = { .kind = NODE_ORDER_END_PROGRAM, .server = program->server->row.id,
+                                   .program = program->id,
                                  .code = CTL_DENIED };
         snprintf(message.text, sizeof message.text, "%.500s", text);
         if (program->server->ordered)
@@ -435,7 +465,8 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
     }
     *text = '\0';
     if (away)
-        snprintf(text, sizeof text, "its client manager is not connected: only its use of the GPU is ended, its process is not");
+        snprintf(text, sizeof text,
+                 "its client manager is not connected: only its use of the GPU is ended, its process is not");
     reply_plain(call, CTL_OK, text);
 }
 
@@ -444,8 +475,9 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
 void admin_handle_change(struct conn *conn, struct call *call, void *object)
 {
     (void)conn, (void)object;
-    reply_plain(call, CTL_NOT_SUPPORTED, (char *)"changing the SMs and the memory of a running server is not implemented: "
-                "`flytctl vm set` changes what its VM's next server has");
+    reply_plain(call, CTL_NOT_SUPPORTED,
+                (char *)"changing the SMs and the memory of a running server is not implemented: "
+                        "`flytctl vm set` changes what its VM's next server has");
 }
 
 void admin_handle_migrate(struct conn *conn, struct call *call, void *object)
@@ -467,8 +499,15 @@ static void answer_events(struct session *session)
         if (event->number <= session->after)
             continue;
         events[result.events.events_len++] = (admin_event){
-            .number = event->number, .time = event->time, .severity = (admin_severity)event->severity, .kind = event->kind,
-            .vm = event->vm, .node = event->node, .server = event->server, .prog = event->program, .text = event->text,
+            .number = event->number,
+            .time = event->time,
+            .severity = (admin_severity)event->severity,
+            .kind = event->kind,
+            .vm = event->vm,
+            .node = event->node,
+            .server = event->server,
+            .prog = event->program,
+            .text = event->text,
         };
         result.last = event->number;
     }

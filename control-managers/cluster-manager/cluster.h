@@ -8,9 +8,9 @@
  *   program  of a VM, waiting for a server or using one
  *
  * One thread. Everything is changed by handlers of calls, timers and answers of the DB. Each of them leaves the figures
- * balanced: what place.h has taken from a GPU is the sum over its servers. A server is ordered from its node only when its
- * row is durable, and a grant is given only for a server that its node reported running; so nothing runs that a restarted
- * manager would not know.
+ * balanced: what place.h has taken from a GPU is the sum over its servers. A server is ordered from its node only when
+ * its row is durable, and a grant is given only for a server that its node reported running; so nothing runs that a
+ * restarted manager would not know.
  *
  * The files form layers. A file calls only files of its own or a lower layer, and no two files call each other:
  *
@@ -275,7 +275,8 @@ struct place_request server_request_of(struct cluster *, const struct db_vm *); 
 bool server_within_entitlement(const struct vm *, const struct place_request *);
 
 /* ---- servers.c ---- */
-/* A new one at this place: it is ordered from its node when its row is durable. NULL: no memory, or the DB refuses it. */
+/* A new one at this place: it is ordered from its node when its row is durable. NULL: no memory, or the DB refuses
+ * it. */
 struct server *server_place(struct cluster *, struct program *, const struct place_result *);
 /* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
 bool program_lacks_db(struct cluster *, const struct program *, char *text);
@@ -293,8 +294,8 @@ void servers_tell_db(struct cluster *);
 /* Finds or makes a server for the program (CTL_OK: it runs, CTL_WAITING: it starts); or puts the program into the queue
    (CTL_WAITING); or tells why not. */
 ctl_code server_seek(struct cluster *, struct program *, client_wait, unsigned wait_ms, char *text);
-/* One try to find or make a server, without waiting. CTL_OK, CTL_WAITING: it has one; CTL_BUSY, CTL_NO_ROOM and others with
-   a text (CTL_MAX_TEXT + 1): not now, not ever. */
+/* One try to find or make a server, without waiting. CTL_OK, CTL_WAITING: it has one; CTL_BUSY, CTL_NO_ROOM and others
+   with a text (CTL_MAX_TEXT + 1): not now, not ever. */
 ctl_code server_try(struct cluster *, struct program *, char *text);
 bool server_is_shared(const struct program *);      /* its VM's server takes it in, without more room */
 bool cluster_settling(struct cluster *);            /* soon after a start the nodes are not back yet */
@@ -302,7 +303,8 @@ bool cluster_settling(struct cluster *);            /* soon after a start the no
 /* ---- idle.c ---- */
 /* This VM's idle servers end. */
 void idle_own_give_way(const struct vm *, const char *why);
-/* Idle servers end on one GPU, as many as have to, so that the request fits there. false: nothing of that kind helps. */
+/* Idle servers end on one GPU, as many as have to, so that the request fits there. false: nothing of that kind
+ * helps. */
 bool idle_give_way(struct cluster *, const struct place_request *);
 
 /* ---- queue.c: programs that wait for a GPU ---- */
@@ -325,13 +327,18 @@ void program_notify(struct cluster *, struct program *, client_event_kind, ctl_c
 void program_refuse(struct cluster *, struct program *, ctl_code, const char *text);       /* and destroys it */
 
 /* ---- programs.c ---- */
-struct answer_buffers { uint8_t ticket[TICKET_MAX_SIZE]; ctl_uri addresses[CTL_MAX_ADDRESSES]; char text[CTL_MAX_TEXT + 1]; };
+struct answer_buffers {
+    uint8_t ticket[TICKET_MAX_SIZE];
+    ctl_uri addresses[CTL_MAX_ADDRESSES];
+    char text[CTL_MAX_TEXT + 1];
+};
 void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
 void program_end(struct cluster *, struct program *, const char *why);
 void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
-extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew, client_handle_events;
+extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
+    client_handle_events;
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);
@@ -357,8 +364,8 @@ void admin_fill_status(struct cluster *, admin_status_result *);
 
 /* ---- events.c ---- */
 struct event_about { const char *vm, *node; uint64_t server, program; };
-void cluster_event(struct cluster *, admin_severity, const char *kind, const struct event_about *, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+void cluster_event(struct cluster *, admin_severity, const char *kind, const struct event_about *, const char *format,
+                   ...) __attribute__((format(printf, 5, 6)));
 /* A peer was refused: an event, unless the same was one lately. hello: as far as it has said who it is; may be NULL. */
 void refusal_note(struct cluster *, const struct conn *, const struct hello *, const char *why);
 

@@ -34,7 +34,8 @@ struct place_request server_request(struct cluster *cluster, const struct progra
     return request;
 }
 
-/* The VM's servers together stay within its entitlement, those that are being stopped included unless nobody used them. */
+/* The VM's servers together stay within its entitlement, those that are being stopped included unless nobody used
+ * them. */
 bool server_within_entitlement(const struct vm *vm, const struct place_request *request)
 {
     uint64_t sms = request->sms, memory = request->memory;

@@ -1,11 +1,12 @@
 /*
  * keys.c: the key that signs tickets, and its change.
  *
- * Nodes accept the newest key and those before it for as long as a ticket of theirs may be valid. A change is: a new key,
- * the old one's public half into FILE.old with the time until which it counts, the new one into FILE; then all nodes
- * are told (NODE_ORDER_KEYS). A node that has not taken that yet gets tickets of the key before, which lives on in
- * memory until silence.lost has passed: whoever is silent for longer is lost anyway. When an old key's time is over, nodes are
- * told so. A crash at any point leaves FILE with one of the two keys, and FILE.old with all that may still be needed.
+ * Nodes accept the newest key and those before it for as long as a ticket of theirs may be valid. A change is: a new
+ * key, the old one's public half into FILE.old with the time until which it counts, the new one into FILE; then all
+ * nodes are told (NODE_ORDER_KEYS). A node that has not taken that yet gets tickets of the key before, which lives on
+ * in memory until silence.lost has passed: whoever is silent for longer is lost anyway. When an old key's time is over,
+ * nodes are told so. A crash at any point leaves FILE with one of the two keys, and FILE.old with all that may still be
+ * needed.
  */
 #include "control-managers/cluster-manager/cluster.h"
 
@@ -31,7 +32,8 @@ static int old_path(const struct cluster *cluster, char *path, size_t size, char
 static bool read_line(const char *line, struct old_key *key)
 {
     long long until;
-    if (strspn(line, "0123456789abcdef") != 2 * TICKET_KEY_SIZE || sscanf(line + 2 * TICKET_KEY_SIZE, " %lld", &until) != 1)
+    if (strspn(line, "0123456789abcdef") != 2 * TICKET_KEY_SIZE ||
+        sscanf(line + 2 * TICKET_KEY_SIZE, " %lld", &until) != 1)
         return false;
     for (size_t i = 0; i < TICKET_KEY_SIZE; i++) {
         unsigned byte;
@@ -157,7 +159,8 @@ static int make_new(struct cluster *cluster, struct ticket_signer **fresh, char 
 {
     char path[4096], temporary[4096];
     int failure = old_path(cluster, path, sizeof path, error);
-    if (failure == 0 && snprintf(temporary, sizeof temporary, "%s.new", cluster->values->ticket_key) >= (int)sizeof temporary)
+    if (failure == 0 &&
+        snprintf(temporary, sizeof temporary, "%s.new", cluster->values->ticket_key) >= (int)sizeof temporary)
         failure = explain(error, -ENAMETOOLONG, "%s is too long", cluster->values->ticket_key);
     if (failure)
         return failure;
@@ -166,7 +169,8 @@ static int make_new(struct cluster *cluster, struct ticket_signer **fresh, char 
     if (failure == 0)
         failure = write_old(cluster, path, error);
     if (failure == 0 && rename(temporary, cluster->values->ticket_key) < 0)
-        failure = explain(error, -errno, "renaming %s to %s: %s", temporary, cluster->values->ticket_key, strerror(errno));
+        failure =
+            explain(error, -errno, "renaming %s to %s: %s", temporary, cluster->values->ticket_key, strerror(errno));
     if (failure) {
         unlink(temporary);
         ticket_signer_close(*fresh);
@@ -197,8 +201,9 @@ ctl_code keys_rotate(struct cluster *cluster, const char *by, char *text)
     ticket_signer_key(fresh, cluster->ticket_key);
     for (size_t i = 0; i < cluster->nodes.count; i++)
         ((struct node *)map_at(&cluster->nodes, i))->has_key = false;
-    cluster_event(cluster, ADMIN_INFO, "key-changed", NULL, "tickets are signed with a new key, by order of %s; the old one counts for %.0f s",
-                  by, values->lost + values->ticket_seconds + 1);
+    cluster_event(cluster, ADMIN_INFO, "key-changed", NULL,
+                  "tickets are signed with a new key, by order of %s; the old one counts for %.0f s", by,
+                  values->lost + values->ticket_seconds + 1);
     tell_nodes(cluster);
     retire(cluster);                            /* sets the timer */
     snprintf(text, CTL_MAX_TEXT, "tickets are signed with a new key; those of the old one count for %.0f s",

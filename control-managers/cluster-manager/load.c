@@ -104,7 +104,8 @@ static void take_server(struct cluster *cluster, const struct db_server *row)
         node_create(cluster, row->node);
     server = server_create(cluster, row);
     if (!server) {
-        log_error("event=server-not-adopted server=%llu node=%s gpu=%s: no memory", (unsigned long long)row->id, row->node, row->gpu);
+        log_error("event=server-not-adopted server=%llu node=%s gpu=%s: no memory", (unsigned long long)row->id,
+                  row->node, row->gpu);
         return;
     }
     server->durable = server->ordered = server->adopted = true;
@@ -122,8 +123,8 @@ static void take_event(struct cluster *cluster, const struct db_event *row)
         ring->events[ring->count++] = *row;
 }
 
-/* Whoever starts this daemon is told when it serves, and also when it has to wait: for a DB that is away, or for another
-   cluster manager. `systemctl start` would wait with it otherwise, and `systemctl status` shows the text. */
+/* Whoever starts this daemon is told when it serves, and also when it has to wait: for a DB that is away, or for
+   another cluster manager. `systemctl start` would wait with it otherwise, and `systemctl status` shows the text. */
 static void tell_ready(struct cluster *cluster, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void tell_ready(struct cluster *cluster, const char *format, ...)
 {
@@ -192,14 +193,15 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     if (!*cluster->name) {
         uint8_t random[8];
         RAND_bytes(random, sizeof random);
-        snprintf(cluster->name, sizeof cluster->name, "flyt-%02x%02x%02x%02x%02x%02x%02x%02x", random[0], random[1], random[2],
-                 random[3], random[4], random[5], random[6], random[7]);
+        snprintf(cluster->name, sizeof cluster->name, "flyt-%02x%02x%02x%02x%02x%02x%02x%02x", random[0], random[1],
+                 random[2], random[3], random[4], random[5], random[6], random[7]);
         store_put_meta(cluster, "cluster", cluster->name);
     }
     for (size_t i = 0; i < cluster->vms.count; i++)
         client_silence_begin(cluster, map_at(&cluster->vms, i));
-    cluster_event(cluster, ADMIN_INFO, "manager-started", NULL, "%s of cluster %s: %zu VMs, %zu nodes, %zu servers to adopt",
-                  CLUSTER_SOFTWARE, cluster->name, cluster->vms.count, cluster->nodes.count, cluster->servers.count);
+    cluster_event(cluster, ADMIN_INFO, "manager-started", NULL,
+                  "%s of cluster %s: %zu VMs, %zu nodes, %zu servers to adopt", CLUSTER_SOFTWARE, cluster->name,
+                  cluster->vms.count, cluster->nodes.count, cluster->servers.count);
     tell_ready(cluster, "serving");
     loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
 }
@@ -220,7 +222,8 @@ static void db_state(void *context, enum db_state state, const char *text)
     servers_tell_db(cluster);
     if (cluster->loaded && up != was_up) {
         cluster_event(cluster, up ? ADMIN_INFO : ADMIN_ERROR, up ? "db-back" : "db-away", NULL, "%s", text);
-        tell_ready(cluster, "%s%s", up ? "serving" : "the resource DB is away, and nothing can be changed: ", up ? "" : text);
+        tell_ready(cluster, "%s%s",
+                   up ? "serving" : "the resource DB is away, and nothing can be changed: ", up ? "" : text);
     } else if (news && state == DB_AWAY) {
         log_error("event=db-away text=\"%s\": it is tried again", text);
         tell_ready(cluster, "waiting for the resource DB, and serving nobody: %s", text);
@@ -244,7 +247,9 @@ static int make_uri(const struct cluster_config *values, char *uri, size_t size,
     char password[SECRET_MAX_SIZE + 1] = "";
     struct secret secret;
     if (!*values->db_host)
-        return snprintf(uri, size, "%s", values->db_uri) < (int)size ? 0 : explain(error, -ENAMETOOLONG, "vm-resource-db.uri is too long");
+        return snprintf(uri, size, "%s", values->db_uri) < (int)size
+                   ? 0
+                   : explain(error, -ENAMETOOLONG, "vm-resource-db.uri is too long");
     if (*values->db_password) {
         int failure = secret_resolve(values->db_password, false, &secret, error);
         if (failure)
@@ -252,7 +257,8 @@ static int make_uri(const struct cluster_config *values, char *uri, size_t size,
         snprintf(password, sizeof password, "%.*s", (int)secret.size, (const char *)secret.bytes);
         secret_wipe(&secret);
     }
-    int failure = db_uri_mongo(values->db_host, (unsigned)values->db_port, values->db_user, password, values->db_name, uri, size, error);
+    int failure = db_uri_mongo(values->db_host, (unsigned)values->db_port, values->db_user, password, values->db_name,
+                               uri, size, error);
     OPENSSL_cleanse(password, sizeof password);
     return failure;
 }

@@ -69,8 +69,8 @@ static int listen_at(struct cluster *cluster, enum endpoint endpoint, const char
     if (endpoint == ENDPOINT_LOCAL && *cluster->values->socket_group) {
         struct group *group = getgrnam(cluster->values->socket_group);
         if (!group)
-            return explain(error, -EINVAL, "%s: there is no group '%s'", config_where(cluster->config, "ipc.frontend-group"),
-                           cluster->values->socket_group);
+            return explain(error, -EINVAL, "%s: there is no group '%s'",
+                           config_where(cluster->config, "ipc.frontend-group"), cluster->values->socket_group);
         options.mode = 0660;
         options.group = group->gr_gid;
     }
@@ -119,7 +119,8 @@ static void fresh_free(struct fresh *fresh)
     secret_wipe(&fresh->admin);
 }
 
-/* Whether there is a secret at all, and where, takes a restart: what is read is what the running configuration names. */
+/* Whether there is a secret at all, and where, takes a restart: what is read is what the running configuration
+ * names. */
 static bool fresh_read(struct cluster *cluster, struct fresh *fresh, char *text, size_t size)
 {
     const struct cluster_config *values = cluster->values;
@@ -225,7 +226,8 @@ static int start(struct cluster *cluster, char *error)
     if (failure)
         return failure;
     if (!cluster->has_node_secret && !cluster->tls)
-        log_warning("event=no-node-secret: no node can join; set security.node-secret, or make certificates with flytctl ca");
+        log_warning(
+            "event=no-node-secret: no node can join; set security.node-secret, or make certificates with flytctl ca");
     cluster->events.capacity = (size_t)values->events_kept;
     cluster->events.events = calloc(cluster->events.capacity, sizeof *cluster->events.events);
     if (!cluster->events.events)
@@ -266,7 +268,8 @@ static void free_everything(struct cluster *cluster)
     loop_timer_stop(&cluster->retry_queue);
     loop_timer_stop(&cluster->ready_late);
     loop_destroy(cluster->loop);
-    struct map *maps[] = { &cluster->vms, &cluster->vm_addresses, &cluster->nodes, &cluster->node_addresses, &cluster->gpus,
+    struct map *maps[] = { &cluster->vms, &cluster->vm_addresses, &cluster->nodes, &cluster->node_addresses,
+                           &cluster->gpus,
                            &cluster->servers, &cluster->programs };
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
         map_free(maps[i]);

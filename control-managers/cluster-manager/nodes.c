@@ -109,7 +109,8 @@ static struct node *heard(struct conn *conn)
         struct event_about which = about(node);
         node->state = ADMIN_NODE_UP;
         node_set_schedulable(cluster, node);
-        cluster_event(cluster, ADMIN_INFO, "node-back", &which, "node %s speaks again, on the same connection", node->row.name);
+        cluster_event(cluster, ADMIN_INFO, "node-back", &which, "node %s speaks again, on the same connection",
+                      node->row.name);
         tell_back(cluster, node);
         queue_retry(cluster);
     }
@@ -290,8 +291,8 @@ static void order_done(struct cluster *cluster, struct node *node, const node_or
         return;
     /* Which order? It may be acknowledged already: the server's own report tells of failed starts too. */
     struct event_about which = about(node);
-    cluster_event(cluster, ADMIN_WARNING, "order-failed", &which, "order %llu: %s: %.600s", (unsigned long long)done->number,
-                  protocol_code_name(done->status.code), done->status.text);
+    cluster_event(cluster, ADMIN_WARNING, "order-failed", &which, "order %llu: %s: %.600s",
+                  (unsigned long long)done->number, protocol_code_name(done->status.code), done->status.text);
 }
 
 static void gpu_report(struct cluster *cluster, struct node *node, const ctl_gpu *report)
@@ -352,8 +353,8 @@ static void suspect(struct cluster *cluster, struct node *node)
     node->state = ADMIN_NODE_SUSPECT;
     node_set_schedulable(cluster, node);
     snprintf(text, sizeof text, "node %s has been silent for %g s", node->row.name, cluster->values->suspect);
-    cluster_event(cluster, ADMIN_WARNING, "node-suspect", &which, "%s: nothing is placed there, its %zu servers are kept", text,
-                  node->server_count);
+    cluster_event(cluster, ADMIN_WARNING, "node-suspect", &which,
+                  "%s: nothing is placed there, its %zu servers are kept", text, node->server_count);
     tell_tenants(cluster, node, text);
 }
 

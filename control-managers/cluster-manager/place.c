@@ -7,7 +7,8 @@
 #include "control-managers/common/protocol.h"
 
 /* In this order: a fault stays in one worker, and the GPU is shared, before it does not, or is not. */
-static const unsigned preference[] = { CTL_SHARING_MIG, CTL_SHARING_TIME_SLICE, CTL_SHARING_MPS, CTL_SHARING_EXCLUSIVE };
+static const unsigned preference[] = { CTL_SHARING_MIG, CTL_SHARING_TIME_SLICE, CTL_SHARING_MPS,
+                                       CTL_SHARING_EXCLUSIVE };
 enum { KINDS = sizeof preference / sizeof preference[0] };
 
 /* ---- policies ---- */
@@ -43,7 +44,8 @@ static bool one_server_only(unsigned sharing)
 }
 
 /* Could it go there if the GPU were empty? Fills the amounts. 0: no. */
-static unsigned kinds_if_empty(const struct place_gpu *gpu, const struct place_request *request, struct place_result *result)
+static unsigned kinds_if_empty(const struct place_gpu *gpu, const struct place_request *request,
+                               struct place_result *result)
 {
     unsigned kinds = gpu->offered & request->accepted;
     result->sms = request->sms ? request->sms : gpu->sms;
@@ -135,8 +137,8 @@ bool place_could_hold(const struct place_pool *pool, size_t at, const struct pla
     return kinds_if_empty(&pool->gpus[at], request, &result) != 0;
 }
 
-bool place_fits_without(const struct place_pool *pool, size_t at, const struct place_request *request, uint32_t servers, uint32_t sms,
-                        uint64_t memory)
+bool place_fits_without(const struct place_pool *pool, size_t at, const struct place_request *request, uint32_t servers,
+                        uint32_t sms, uint64_t memory)
 {
     struct place_gpu gpu = pool->gpus[at];
     struct place_result result;
@@ -155,7 +157,9 @@ static double missing(const struct place_gpu *gpu, unsigned kinds, const struct 
     if (gpu->users && (one_server_only(gpu->sharing) || !(gpu->sharing & kinds)))
         return 1 + (double)gpu->used_sms / gpu->sms;
     double sms = ((double)gpu->used_sms + result->sms - gpu->sms) / gpu->sms;
-    double memory = gpu->memory ? ((double)gpu->used_memory + (double)result->memory - (double)gpu->memory) / (double)gpu->memory : 0;
+    double memory =
+        gpu->memory ? ((double)gpu->used_memory + (double)result->memory - (double)gpu->memory) / (double)gpu->memory
+                    : 0;
     return sms > memory ? sms : memory;
 }
 
@@ -208,11 +212,15 @@ void place_explain(const struct place_pool *pool, const struct place_request *re
     if (verdict == PLACE_NO_GPUS || count == 0)
         snprintf(text, size, "no node with a GPU has joined this cluster");
     else if (verdict == PLACE_BUSY)
-        snprintf(text, size, "%u SMs and %llu MiB (%s) are free on none of %u GPUs at present, %u of them in service, %u kept for "
-                 "programs that wait longer", request->sms, (unsigned long long)(request->memory >> 20), accepted, count, up, kept);
+        snprintf(text, size,
+                 "%u SMs and %llu MiB (%s) are free on none of %u GPUs at present, %u of them in service, %u kept for "
+                 "programs that wait longer",
+                 request->sms, (unsigned long long)(request->memory >> 20), accepted, count, up, kept);
     else
-        snprintf(text, size, "none of %u GPUs could ever hold %u SMs and %llu MiB (%s): the largest have %u SMs and %llu MiB, "
-                 "they offer %s, and %s", count, request->sms, (unsigned long long)(request->memory >> 20), accepted, sms,
+        snprintf(text, size,
+                 "none of %u GPUs could ever hold %u SMs and %llu MiB (%s): the largest have %u SMs and %llu MiB, "
+                 "they offer %s, and %s",
+                 count, request->sms, (unsigned long long)(request->memory >> 20), accepted, sms,
                  (unsigned long long)(memory >> 20), offered,
                  limits ? "some can hold a limit of SMs" : "none can hold a limit of SMs: ask for all SMs of a GPU");
 }

@@ -48,16 +48,19 @@ enum place_verdict {
 };
 
 /* policy: index into place_policies. Takes nothing yet. */
-enum place_verdict place_choose(const struct place_pool *, int policy, const struct place_request *, struct place_result *);
+enum place_verdict place_choose(const struct place_pool *, int policy, const struct place_request *,
+                                struct place_result *);
 /* Could this GPU hold it if it were empty? */
 bool place_could_hold(const struct place_pool *, size_t gpu, const struct place_request *);
 /* Would it fit there now if so many servers with these sums were gone? */
-bool place_fits_without(const struct place_pool *, size_t gpu, const struct place_request *, uint32_t servers, uint32_t sms, uint64_t memory);
-/* Keeps a GPU for the asker: of those that could hold it and are kept for nobody the one where least has to become free.
-   (size_t)-1: there is none. */
+bool place_fits_without(const struct place_pool *, size_t gpu, const struct place_request *, uint32_t servers,
+                        uint32_t sms, uint64_t memory);
+/* Keeps a GPU for the asker: of those that could hold it and are kept for nobody the one where least has to become
+   free. (size_t)-1: there is none. */
 size_t place_keep(struct place_pool *, const struct place_request *);
 /* Why PLACE_NEVER or PLACE_BUSY, for people. */
-void place_explain(const struct place_pool *, const struct place_request *, enum place_verdict, char *text, size_t size);
+void place_explain(const struct place_pool *, const struct place_request *, enum place_verdict, char *text,
+                   size_t size);
 
 /* Books what place_choose found, or (adoption) what exists whatever it is. */
 void place_take(struct place_pool *, size_t gpu, unsigned sharing, uint32_t sms, uint64_t memory);

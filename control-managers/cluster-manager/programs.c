@@ -21,10 +21,12 @@ static struct event_about about(const struct program *program)
 
 /* ---- answers ---- */
 
-static ctl_code fill_grant(struct cluster *cluster, struct program *program, ctl_grant *grant, struct answer_buffers *buffers)
+static ctl_code fill_grant(struct cluster *cluster, struct program *program, ctl_grant *grant,
+                           struct answer_buffers *buffers)
 {
     struct server *server = program->server;
-    struct ticket ticket = { .server = server->row.id, .program = program->id, .sms = server->row.sms, .memory = server->row.memory,
+    struct ticket ticket = { .server = server->row.id, .program = program->id, .sms = server->row.sms,
+                             .memory = server->row.memory,
                              .issued = loop_time() };
     size_t size = sizeof buffers->ticket;
     ticket.expires = ticket.issued + (int64_t)(cluster->values->ticket_seconds * 1e6);
@@ -62,7 +64,8 @@ static void describe_start(struct cluster *cluster, const struct server *server,
              server->row.node, away ? "is away: " : "does not answer", why);
 }
 
-void program_fill_answer(struct cluster *cluster, struct program *program, client_answer *answer, struct answer_buffers *buffers)
+void program_fill_answer(struct cluster *cluster, struct program *program, client_answer *answer,
+                         struct answer_buffers *buffers)
 {
     buffers->text[0] = '\0';
     *answer = (client_answer){ .key = program->key, .prog = program->id };
@@ -104,20 +107,23 @@ static void fill_event(struct cluster *cluster, struct vm *vm, struct message *m
         if (program && message->code == CTL_OK)
             program_fill_answer(cluster, program, &event->body.client_event_body_u.answer, buffers);
         else if (message->code != CTL_OK)
-            refusal(message->key, message->program, message->code, message->text, &event->body.client_event_body_u.answer);
+            refusal(message->key, message->program, message->code, message->text,
+                    &event->body.client_event_body_u.answer);
         else
             refusal(message->key, message->program, CTL_NOT_FOUND, (char *)"the program has ended",
                     &event->body.client_event_body_u.answer);
         return;
     }
-    event->body.client_event_body_u.lost = (client_notice){ message->key, message->server, { message->code, message->text } };
+    event->body.client_event_body_u.lost = (client_notice){ message->key, message->server,
+                                                            { message->code, message->text } };
 }
 
 static void answer_events(struct session *session)
 {
     client_event events[CTL_MAX_ORDERS];
     client_events_result result = { .events = { 0, events } };
-    struct answer_buffers *buffers = session->vm && session->vm->events.first ? calloc(CTL_MAX_ORDERS, sizeof *buffers) : NULL;
+    struct answer_buffers *buffers =
+        session->vm && session->vm->events.first ? calloc(CTL_MAX_ORDERS, sizeof *buffers) : NULL;
     memset(events, 0, sizeof events);
     if (buffers)
         for (struct message *message = session->vm->events.first; message && result.events.events_len < CTL_MAX_ORDERS;
@@ -160,7 +166,8 @@ void program_end(struct cluster *cluster, struct program *program, const char *w
 {
     struct server *server = program->server;
     struct event_about which = about(program);
-    cluster_event(cluster, ADMIN_INFO, "program-ended", &which, "%.200s (pid %u): %s", program->executable, program->pid, why);
+    cluster_event(cluster, ADMIN_INFO, "program-ended", &which, "%.200s (pid %u): %s", program->executable,
+                  program->pid, why);
     program_destroy(cluster, program);
     if (server)
         server_check_idle(cluster, server);
@@ -200,7 +207,8 @@ void client_handle_request(struct conn *conn, struct call *call, void *object)
     struct cluster *cluster = vm->cluster;
     struct program *program = map_get_id(&vm->by_key, args->prog.key);
     if (!program && vm->program_count >= CTL_MAX_PROGRAMS) {
-        snprintf(buffers.text, sizeof buffers.text, "VM %s runs %d programs, more are not served", vm->row.name, CTL_MAX_PROGRAMS);
+        snprintf(buffers.text, sizeof buffers.text, "VM %s runs %d programs, more are not served", vm->row.name,
+                 CTL_MAX_PROGRAMS);
         code = CTL_NO_ROOM;
     } else if (!program) {
         program = program_create(cluster, vm, &args->prog, 0);
@@ -215,7 +223,8 @@ void client_handle_request(struct conn *conn, struct call *call, void *object)
     refusal(args->prog.key, program ? program->id : 0, code, buffers.text, &answer);
     call_reply(call, &answer);
     struct event_about which = { .vm = vm->row.name };
-    cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", args->prog.executable, buffers.text);
+    cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", args->prog.executable,
+                  buffers.text);
     if (program)
         program_destroy(cluster, program);
 }
@@ -378,7 +387,8 @@ void client_tick(struct cluster *cluster)
 void client_silence_begin(struct cluster *cluster, struct vm *vm)
 {
     if (vm->programs || vm->servers)
-        loop_timer_start(cluster->loop, &vm->silence, (uint64_t)(cluster->values->client_lost * 1000), silence_over, vm);
+        loop_timer_start(cluster->loop, &vm->silence, (uint64_t)(cluster->values->client_lost * 1000), silence_over,
+                         vm);
 }
 
 void client_session_gone(struct cluster *cluster, struct vm *vm)
@@ -389,7 +399,7 @@ void client_session_gone(struct cluster *cluster, struct vm *vm)
     if (cluster->stopping)
         return;
     if (vm->programs || vm->servers)
-        cluster_event(cluster, ADMIN_WARNING, "client-away", &which, "its client manager is not connected; %zu programs go on",
-                      vm->program_count);
+        cluster_event(cluster, ADMIN_WARNING, "client-away", &which,
+                      "its client manager is not connected; %zu programs go on", vm->program_count);
     client_silence_begin(cluster, vm);
 }

@@ -34,7 +34,8 @@ static struct event_about about(const struct program *program)
                                  .server = program->server ? program->server->row.id : 0, .program = program->id };
 }
 
-void program_notify(struct cluster *cluster, struct program *program, client_event_kind kind, ctl_code code, const char *text)
+void program_notify(struct cluster *cluster, struct program *program, client_event_kind kind, ctl_code code,
+                    const char *text)
 {
     struct vm *vm = program->vm;
     if (!vm->session)

@@ -1,11 +1,11 @@
 /*
  * queue.c: programs that wait for a GPU, first come first served, as far as they fit.
  *
- * One that does not fit does not hold up those behind that do, but not for ever: the first in the queue that lacks room is
- * overtaken placement.overtaking times, counting only those who took room that could have been its own. Then a GPU is
- * kept for it: of those that could hold it the one where least has to become free. Nobody else gets a server there until
- * it has its own, or does not wait any more, or that GPU is out of service (another is kept then). So a large request
- * waits for those before it, for so many others, and for the end of what runs on one GPU.
+ * One that does not fit does not hold up those behind that do, but not for ever: the first in the queue that lacks room
+ * is overtaken placement.overtaking times, counting only those who took room that could have been its own. Then a GPU
+ * is kept for it: of those that could hold it the one where least has to become free. Nobody else gets a server there
+ * until it has its own, or does not wait any more, or that GPU is out of service (another is kept then). So a large
+ * request waits for those before it, for so many others, and for the end of what runs on one GPU.
  */
 #include "control-managers/cluster-manager/cluster.h"
 
@@ -105,6 +105,7 @@ void queue_keep_for_overtaken(struct cluster *cluster)
         return;
     const struct gpu *gpu = cluster->pool.gpus[first->kept].owner;
     struct event_about which = { .vm = first->vm->row.name, .node = gpu->node->row.name, .program = first->id };
-    cluster_event(cluster, ADMIN_INFO, "gpu-kept", &which, "GPU %s is kept for it: it waits for %u SMs and %llu MiB, and was overtaken %u times",
-                  gpu->id, request.sms, (unsigned long long)(request.memory >> 20), first->overtaken);
+    cluster_event(cluster, ADMIN_INFO, "gpu-kept", &which,
+                  "GPU %s is kept for it: it waits for %u SMs and %llu MiB, and was overtaken %u times", gpu->id,
+                  request.sms, (unsigned long long)(request.memory >> 20), first->overtaken);
 }

@@ -12,7 +12,8 @@ struct shape { uint32_t sms; uint64_t memory; unsigned accepted; };
 static bool hopeless(const struct shape *failed, size_t count, const struct place_request *request)
 {
     for (size_t i = 0; i < count; i++)
-        if (request->sms >= failed[i].sms && request->memory >= failed[i].memory && !(request->accepted & ~failed[i].accepted))
+        if (request->sms >= failed[i].sms && request->memory >= failed[i].memory &&
+            !(request->accepted & ~failed[i].accepted))
             return true;
     return false;
 }

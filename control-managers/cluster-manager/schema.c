@@ -87,12 +87,15 @@ static bool check_db_uri(const char *uri, struct config *config)
     const char *slashes = strstr(uri, "://"), *rest = slashes ? slashes + 3 : sqlite ? uri + 7 : uri;
     size_t host = strcspn(rest, "/?");
     if (!sqlite && strncmp(uri, "mongodb://", 10) && strncmp(uri, "mongodb+srv://", 14))
-        config_complain(config, "vm-resource-db.uri", "vm-resource-db.uri begins with neither sqlite:// nor mongodb://");
+        config_complain(config, "vm-resource-db.uri",
+                        "vm-resource-db.uri begins with neither sqlite:// nor mongodb://");
     else if (sqlite && *rest != '/' && strcmp(rest, ":memory:"))
-        config_complain(config, "vm-resource-db.uri", "vm-resource-db.uri: after sqlite:// an absolute path is expected, with"
+        config_complain(config, "vm-resource-db.uri",
+                        "vm-resource-db.uri: after sqlite:// an absolute path is expected, with"
                         " three slashes in all, as in sqlite:///var/lib/flyt/cluster/flyt.db");
     else if (!sqlite && (host == 0 || rest[host - 1] == '@'))
-        config_complain(config, "vm-resource-db.uri", "vm-resource-db.uri names no host, as in mongodb://10.0.0.9:27017/flyt");
+        config_complain(config, "vm-resource-db.uri",
+                        "vm-resource-db.uri names no host, as in mongodb://10.0.0.9:27017/flyt");
     else
         return true;
     return false;

@@ -20,7 +20,8 @@ static struct server *shared_server(const struct vm *vm)
 /* A server with other limits was started before the entitlement changed. */
 static bool has_limits(const struct server *server, const struct place_request *request)
 {
-    return server->row.sms == request->sms && server->row.memory == request->memory && server->row.sharing & request->accepted;
+    return server->row.sms == request->sms && server->row.memory == request->memory &&
+           server->row.sharing & request->accepted;
 }
 
 bool server_is_shared(const struct program *program)
@@ -37,8 +38,8 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
     if ((!server || !server->durable) && program_lacks_db(cluster, program, text))
         return CTL_DB_AWAY;
     if (!vm->row.sms || !vm->row.memory_mib)
-        return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)", vm->row.name,
-                       vm->row.name);
+        return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)",
+                       vm->row.name, vm->row.name);
     struct place_request request = server_request(cluster, program);
     if (server && server_is_idle(server) && !has_limits(server, &request)) {
         idle_own_give_way(vm, "what its VM is entitled to has changed");

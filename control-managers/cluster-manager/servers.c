@@ -104,7 +104,8 @@ static void became_durable(void *context, int error, const char *why)
         node_send_order(cluster, server->node, &message);
         if (server->late)
             tell_db(cluster, server, false);
-        loop_timer_start(cluster->loop, &server->timer, (uint64_t)(cluster->values->start_seconds * 1000), start_overdue, server);
+        loop_timer_start(cluster->loop, &server->timer, (uint64_t)(cluster->values->start_seconds * 1000),
+                         start_overdue, server);
     }
 }
 
@@ -112,8 +113,13 @@ struct server *server_place(struct cluster *cluster, struct program *program, co
 {
     struct gpu *gpu = cluster->pool.gpus[place->gpu].owner;
     struct vm *vm = program->vm;
-    struct db_server row = { .id = cluster_new_id(cluster), .sharing = place->sharing, .sms = place->sms, .memory = place->memory,
-                             .program = vm->row.grouping ? 0 : program->id, .state = CTL_SERVER_STARTING, .created = loop_time() };
+    struct db_server row = { .id = cluster_new_id(cluster),
+                             .sharing = place->sharing,
+                             .sms = place->sms,
+                             .memory = place->memory,
+                             .program = vm->row.grouping ? 0 : program->id,
+                             .state = CTL_SERVER_STARTING,
+                             .created = loop_time() };
     snprintf(row.vm, sizeof row.vm, "%s", vm->row.name);
     snprintf(row.node, sizeof row.node, "%s", gpu->node->row.name);
     snprintf(row.gpu, sizeof row.gpu, "%s", gpu->id);
@@ -194,7 +200,8 @@ void server_stop(struct cluster *cluster, struct server *server, ctl_code code, 
 {
     if (server->stopping)
         return;
-    struct message message = { .kind = NODE_ORDER_STOP, .server = server->row.id, .code = code, .grace_ms = STOP_GRACE_MS };
+    struct message message = { .kind = NODE_ORDER_STOP, .server = server->row.id, .code = code,
+                               .grace_ms = STOP_GRACE_MS };
     snprintf(message.text, sizeof message.text, "%.500s", why);
     struct event_about which = about(server);
     server->stopping = true;
@@ -234,7 +241,8 @@ void server_check_idle(struct cluster *cluster, struct server *server)
         grace_over(&server->timer, server);
     else if (server->row.program || cluster->values->deallocate)
         loop_timer_start(cluster->loop, &server->timer,
-                         server->row.program ? ADOPTED_IDLE_MS : (uint64_t)(cluster->values->grace * 1000), grace_over, server);
+                         server->row.program ? ADOPTED_IDLE_MS : (uint64_t)(cluster->values->grace * 1000), grace_over,
+                         server);
 }
 
 /* ---- reports ---- */
@@ -243,7 +251,8 @@ static void take_report(struct server *server, const ctl_server_report *report)
 {
     server->address_count = 0;
     for (u_int i = 0; i < report->addresses.addresses_len; i++)
-        snprintf(server->addresses[server->address_count++], sizeof server->addresses[0], "%s", report->addresses.addresses_val[i]);
+        snprintf(server->addresses[server->address_count++], sizeof server->addresses[0], "%s",
+                 report->addresses.addresses_val[i]);
     server->granted_sms = report->granted_sms;
     server->memory_limit = report->memory_limit;
     server->memory_used = report->memory_used;
@@ -259,7 +268,8 @@ static void now_running(struct cluster *cluster, struct server *server)
     if (server->row.state != CTL_SERVER_RUNNING) {
         server->row.state = CTL_SERVER_RUNNING;
         store_put_server(cluster, server, NULL, NULL);
-        cluster_event(cluster, ADMIN_INFO, "server-running", &which, "at %s", server->address_count ? server->addresses[0] : "no address");
+        cluster_event(cluster, ADMIN_INFO, "server-running", &which, "at %s",
+                      server->address_count ? server->addresses[0] : "no address");
     }
     for (struct program *program = server->programs; program; program = program->server_next) {
         program->state = ADMIN_PROGRAM_RUNNING;
@@ -290,25 +300,29 @@ void server_update(struct cluster *cluster, struct server *server, const ctl_ser
     char text[CTL_MAX_TEXT + 1];
     take_report(server, report);
     if (report->restarts > server->restarts)
-        cluster_event(cluster, ADMIN_WARNING, "server-restarted", &which, "it crashed and was started again (%u times)", report->restarts);
+        cluster_event(cluster, ADMIN_WARNING, "server-restarted", &which, "it crashed and was started again (%u times)",
+                      report->restarts);
     server->restarts = report->restarts;
     switch (report->state) {
     case CTL_SERVER_RUNNING:
         if (!server->stopping && server->state != CTL_SERVER_RUNNING)
             now_running(cluster, server);
-        else if (!server->stopping && server->adopted && !server->program_count && !loop_timer_running(&server->timer) &&
-                 server->vm && server->vm->session)
+        else if (!server->stopping && server->adopted && !server->program_count &&
+                 !loop_timer_running(&server->timer) && server->vm && server->vm->session)
             server_check_idle(cluster, server);
         break;
     case CTL_SERVER_ENDED:
     case CTL_SERVER_FAILED:
-        snprintf(text, sizeof text, "%s", *report->status.text ? report->status.text : report->state == CTL_SERVER_FAILED
-                                             ? "the GPU server failed" : "the GPU server ended");
+        snprintf(text, sizeof text, "%s",
+                 *report->status.text                 ? report->status.text
+                 : report->state == CTL_SERVER_FAILED ? "the GPU server failed"
+                                                      : "the GPU server ended");
         server_gone(cluster, server, report->status.code ? report->status.code : CTL_LOST, text);
         break;
     case CTL_SERVER_STARTING:
         if (!server->stopping && server->state == CTL_SERVER_RUNNING)
-            starts_again(cluster, server, *report->status.text ? report->status.text : "the GPU server is started again");
+            starts_again(cluster, server,
+                         *report->status.text ? report->status.text : "the GPU server is started again");
         break;
     default:
         break;

@@ -1,9 +1,9 @@
 /*
- * session.c: connections at all endpoints: who they are, and what they may call. The table of calls at its end is the only
- * thing that knows all handlers; nothing but main.c needs this file. See waiting.c for the one call that waits.
+ * session.c: connections at all endpoints: who they are, and what they may call. The table of calls at its end is the
+ * only thing that knows all handlers; nothing but main.c needs this file. See waiting.c for the one call that waits.
  *
- * Endpoints: node managers come to one port, client managers and remote administrators to another, local administrators to
- * a unix socket. A role is admitted at its own endpoint only.
+ * Endpoints: node managers come to one port, client managers and remote administrators to another, local administrators
+ * to a unix socket. A role is admitted at its own endpoint only.
  */
 #include "control-managers/cluster-manager/changes.h"
 

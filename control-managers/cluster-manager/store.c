@@ -19,21 +19,27 @@ static void failed_for_good(void *context, int error, const char *why)
     struct cluster *cluster = context;
     (void)cluster;
     if (error && error != -ECANCELED)
-        log_error("event=db-write-failed why=\"%s\": the resource DB and this manager may disagree until it is started again", why);
+        log_error(
+            "event=db-write-failed why=\"%s\": the resource DB and this manager may disagree until it is started again",
+            why);
 }
 
-static void apply(struct cluster *cluster, const struct db_change *change, void (*done)(void *, int, const char *), void *context)
+static void apply(struct cluster *cluster, const struct db_change *change, void (*done)(void *, int, const char *),
+                  void *context)
 {
-    int failure = db_worker_apply(cluster->db, change, 1, done ? done : failed_for_good, done ? context : cluster, NULL);
+    int failure =
+        db_worker_apply(cluster->db, change, 1, done ? done : failed_for_good, done ? context : cluster, NULL);
     if (failure)
-        log_error("event=db-write-refused: %zu changes wait for the resource DB, no more are kept", db_worker_waiting(cluster->db));
+        log_error("event=db-write-refused: %zu changes wait for the resource DB, no more are kept",
+                  db_worker_waiting(cluster->db));
     if (failure && done)
         done(context, failure, "too much waits for the resource DB already");
 }
 
 /* ---- writing ---- */
 
-void store_put_server(struct cluster *cluster, const struct server *server, void (*done)(void *, int, const char *), void *context)
+void store_put_server(struct cluster *cluster, const struct server *server, void (*done)(void *, int, const char *),
+                      void *context)
 {
     struct db_change change = { .action = DB_PUT, .kind = DB_SERVER };
     change.row.server = server->row;

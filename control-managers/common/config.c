@@ -49,7 +49,8 @@ static __attribute__((format(printf, 3, 0))) void complain_at(struct config *con
     grown[config->problems_size] = '\0';
 }
 
-static __attribute__((format(printf, 3, 4))) void complain_line(struct config *config, int line, const char *format, ...)
+static __attribute__((format(printf, 3, 4))) void complain_line(struct config *config, int line, const char *format,
+                                                                ...)
 {
     va_list list;
     va_start(list, format);
@@ -89,7 +90,8 @@ const char *config_where(struct config *config, const char *path)
     if (index >= 0 && config->lines[index])
         snprintf(config->where, sizeof config->where, "%s:%d", config->file, config->lines[index]);
     else
-        snprintf(config->where, sizeof config->where, "%s (%s is not given)", *config->file ? config->file : "built-in", path);
+        snprintf(config->where, sizeof config->where, "%s (%s is not given)", *config->file ? config->file : "built-in",
+                 path);
     return config->where;
 }
 
@@ -404,7 +406,8 @@ static void find_unknown(struct config *config, const config_setting_t *group, c
         config_setting_t *setting = config_setting_get_elem(group, (unsigned)i);
         char path[MAX_PATH];
         int line = (int)config_setting_source_line(setting);
-        if (snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", config_setting_name(setting)) >= (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", config_setting_name(setting)) >=
+            (int)sizeof path)
             complain_line(config, line, "a key is longer than %d characters", MAX_PATH - 1);
         else if (is_group(config->schema, path) && config_setting_is_group(setting))
             find_unknown(config, setting, path);
@@ -536,7 +539,8 @@ const void *config_values(const struct config *config)
 
 static bool is_string(enum config_kind kind)
 {
-    return kind == CONFIG_STRING || kind == CONFIG_PATH || kind == CONFIG_URI || kind == CONFIG_SECRET || kind == CONFIG_NAME;
+    return kind == CONFIG_STRING || kind == CONFIG_PATH || kind == CONFIG_URI || kind == CONFIG_SECRET ||
+           kind == CONFIG_NAME;
 }
 
 void config_free(struct config *config)

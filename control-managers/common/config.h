@@ -38,7 +38,8 @@ struct config_key {
     const char        *initial;         /* as it would be written, without quotes; NULL: it must be given */
     double             min, max;        /* of numbers; both 0: any */
     const char *const *choices;         /* NULL-terminated */
-    const char        *when_true, *when_false;  /* of a choice that was a boolean in older files: what true and false mean */
+    /* of a choice that was a boolean in older files: what true and false mean */
+    const char        *when_true, *when_false;
     bool               reload;          /* can change on SIGHUP; others are reported as needing a restart */
     const char        *help;            /* one sentence */
 };
@@ -52,8 +53,8 @@ struct config_schema {
     size_t                   size;      /* of the struct */
     /* Rules between keys; may be NULL. Reports by config_complain, returns false then. */
     bool                   (*check)(const void *values, struct config *);
-    /* Groups and keys of existing installations that would have no effect: refused, saying why. May be NULL; ends with a
-       NULL path. */
+    /* Groups and keys of existing installations that would have no effect: refused, saying why. May be NULL; ends with
+       a NULL path. */
     const struct config_absent { const char *path, *why; } *absent;
 };
 

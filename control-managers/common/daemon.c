@@ -28,7 +28,8 @@ static struct config *load(const struct daemon_about *about, const char *path)
     char *problems;
     struct config *config = config_load(about->schema, path, &problems);
     if (!config)
-        fprintf(stderr, "%s%s", problems ? problems : "no memory", problems && problems[strlen(problems) - 1] == '\n' ? "" : "\n");
+        fprintf(stderr, "%s%s", problems ? problems : "no memory",
+                problems && problems[strlen(problems) - 1] == '\n' ? "" : "\n");
     free(problems);
     return config;
 }
@@ -49,7 +50,8 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
     bool check = false;
     int option;
     if (fd_open_standard() != 0) {
-        fprintf(stderr, "%s: /dev/null cannot be opened in place of a closed stdin, stdout or stderr: %s\n", about->name, strerror(errno));
+        fprintf(stderr, "%s: /dev/null cannot be opened in place of a closed stdin, stdout or stderr: %s\n",
+                about->name, strerror(errno));
         return DAEMON_CANNOT;
     }
     *path = access(about->default_config, F_OK) == 0 ? about->default_config : NULL;
@@ -134,7 +136,8 @@ int daemon_signals(struct loop *loop, void (*end)(int, void *), void (*reload)(i
 
 /* ---- reloading ---- */
 
-void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now, struct link *link)
+void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now,
+                      struct link *link)
 {
     char error[EXPLAIN_SIZE] = "";
     struct tls_context *fresh;
@@ -165,7 +168,8 @@ void daemon_secret_renew(const char *source, struct secret *now, struct link *li
         return;
     }
     if (!now->size) {
-        log_warning("event=secret-not-taken why=\"there was none when this daemon started\": it counts from a restart on");
+        log_warning(
+            "event=secret-not-taken why=\"there was none when this daemon started\": it counts from a restart on");
     } else if (fresh.size != now->size || memcmp(fresh.bytes, now->bytes, fresh.size) != 0) {
         *now = fresh;
         link_set_secret(link, now);

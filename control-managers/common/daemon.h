@@ -51,7 +51,8 @@ void daemon_certificate_age(const struct tls_context *, const char *path);
 
 /* For SIGHUP: reads the files again; *now and the link's are replaced, for connections from then on. If that cannot
    be, it is logged, and the old ones stay. */
-void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now, struct link *);
+void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now,
+                      struct link *);
 
 /* For SIGHUP: reads the secret again where it is in a file; *now and the link's are replaced, and a link that is not up
    is tried at once. If that cannot be, it is logged, and the old one stays. Nothing where there was none. */

@@ -79,8 +79,8 @@ static bool append_encoded(char *buffer, size_t size, const char *text)
     return true;
 }
 
-int db_uri_mongo(const char *host, unsigned port, const char *user, const char *password, const char *dbname, char *buffer,
-                 size_t size, char *error)
+int db_uri_mongo(const char *host, unsigned port, const char *user, const char *password, const char *dbname,
+                 char *buffer, size_t size, char *error)
 {
     snprintf(buffer, size, "mongodb://");
     bool fits = true;
@@ -97,7 +97,11 @@ int db_uri_mongo(const char *host, unsigned port, const char *user, const char *
     size_t at = strlen(buffer);
     bool brackets = strchr(host, ':') && *host != '[';
     int written = snprintf(buffer + at, size - at, "%s%s%s:%u/", brackets ? "[" : "", host, brackets ? "]" : "", port);
-    fits = fits && written > 0 && (size_t)written < size - at && append_encoded(buffer, size, dbname && *dbname ? dbname : "flyt");
-    return fits ? 0 : explain(error, -ENAMETOOLONG, "the address of MongoDB on %s, with user, password and database name, is longer than %zu characters",
-                              host, size);
+    fits = fits && written > 0 && (size_t)written < size - at &&
+           append_encoded(buffer, size, dbname && *dbname ? dbname : "flyt");
+    return fits ? 0
+                : explain(error, -ENAMETOOLONG,
+                          "the address of MongoDB on %s, with user, password and database name, is longer than %zu "
+                          "characters",
+                          host, size);
 }

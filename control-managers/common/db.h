@@ -11,8 +11,8 @@
  *   { vm_ip, host_ip, compute_units, memory (MB) }
  * and may be changed there by others at any time, so DB_VM rows are loaded again now and then. A document without
  * `name` is the VM of the name that its vm_ip makes. Our further fields are optional there: name, sharing, grouping,
- * wait, stored. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events, flyt_meta.
- * What is written must leave fields that we do not know untouched.
+ * wait, stored. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events,
+ * flyt_meta. What is written must leave fields that we do not know untouched.
  *
  * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes). With three of them the caller repeats the call:
  *   -EAGAIN       the database cannot be reached at present; nothing was applied

@@ -5,9 +5,18 @@
 #include <string.h>
 
 #define SIZE_OF(type, member) sizeof(((struct type *)0)->member)
-#define TEXT(type, member, column, field)   { column, field, DB_FIELD_TEXT, offsetof(struct type, member), SIZE_OF(type, member), 0 }
-#define NUMBER(type, member, column, field) { column, field, DB_FIELD_NUMBER, offsetof(struct type, member), SIZE_OF(type, member), 0 }
-#define FLAG(type, member, column, field)   { column, field, DB_FIELD_BOOL, offsetof(struct type, member), SIZE_OF(type, member), 0 }
+#define TEXT(type, member, column, field)                                                     \
+    {                                                                                         \
+        column, field, DB_FIELD_TEXT, offsetof(struct type, member), SIZE_OF(type, member), 0 \
+    }
+#define NUMBER(type, member, column, field)                                                     \
+    {                                                                                           \
+        column, field, DB_FIELD_NUMBER, offsetof(struct type, member), SIZE_OF(type, member), 0 \
+    }
+#define FLAG(type, member, column, field)                                                     \
+    {                                                                                         \
+        column, field, DB_FIELD_BOOL, offsetof(struct type, member), SIZE_OF(type, member), 0 \
+    }
 #define BYTES(type, member, has, column)                                                                              \
     { column, column, DB_FIELD_BYTES, offsetof(struct type, member), SIZE_OF(type, member), offsetof(struct type, has) }
 
@@ -138,7 +147,8 @@ bool db_row_equal(const struct db_table *table, const union db_row *a, const uni
             equal = strcmp(db_field_text(field, a), db_field_text(field, b)) == 0;
         else if (field->type == DB_FIELD_BYTES)
             equal = *db_field_flag(field, a) == *db_field_flag(field, b) &&
-                    (!*db_field_flag(field, a) || memcmp(db_field_text(field, a), db_field_text(field, b), field->size) == 0);
+                    (!*db_field_flag(field, a) ||
+                     memcmp(db_field_text(field, a), db_field_text(field, b), field->size) == 0);
         else
             equal = db_field_number(field, a) == db_field_number(field, b);
         if (!equal)
@@ -153,17 +163,18 @@ int db_changes_check(const struct db_change *changes, size_t count, char *error)
         const struct db_change *change = &changes[i];
         int index = db_table_index(change->kind);
         if (index < 0)
-            return explain(error, -EINVAL, "change %zu of a batch for the resource DB: there is no kind %d of row", i, (int)change->kind);
+            return explain(error, -EINVAL, "change %zu of a batch for the resource DB: there is no kind %d of row", i,
+                           (int)change->kind);
         bool allowed = change->action == DB_PUT || change->action == DB_DELETE ||
                        (change->action == DB_INSERT && change->kind == DB_VM) ||
                        (change->action == DB_TRIM && change->kind == DB_EVENT);
         if (!allowed)
-            return explain(error, -EINVAL, "change %zu of a batch for the resource DB: action %d does not exist for %s", i,
-                           (int)change->action, db_tables[index].name);
+            return explain(error, -EINVAL, "change %zu of a batch for the resource DB: action %d does not exist for %s",
+                           i, (int)change->action, db_tables[index].name);
         const struct db_field *key = &db_tables[index].fields[0];
         if (key->type == DB_FIELD_TEXT ? !*db_field_text(key, &change->row) : db_field_number(key, &change->row) < 0)
-            return explain(error, -EINVAL, "change %zu of a batch for the resource DB: a row of %s without a valid key", i,
-                           db_tables[index].name);
+            return explain(error, -EINVAL, "change %zu of a batch for the resource DB: a row of %s without a valid key",
+                           i, db_tables[index].name);
     }
     return 0;
 }

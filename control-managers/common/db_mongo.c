@@ -28,7 +28,14 @@
 #include "cpu/common/log.h"
 
 /* Of one operation, milliseconds. Longer ones in the URI are cut: see DB_CALL_SECONDS. */
-enum { SELECT_MS = 3000, CONNECT_MS = 2000, SOCKET_MS = 4000, WRITE_MS = 3000, MAX_JOURNAL = 15 << 20, MONGO_WHERE_SIZE = 512 };
+enum {
+    SELECT_MS = 3000,
+    CONNECT_MS = 2000,
+    SOCKET_MS = 4000,
+    WRITE_MS = 3000,
+    MAX_JOURNAL = 15 << 20,
+    MONGO_WHERE_SIZE = 512
+};
 
 struct mongo_db {
     struct db        db;

@@ -143,11 +143,13 @@ static int insert(struct mongo_lease *lease, mongoc_collection_t *leases, bson_e
     return done ? 0 : failure->code == 11000 ? -EAGAIN : FAILED;      /* another was faster */
 }
 
-static int take_over(struct mongo_lease *lease, mongoc_collection_t *leases, const struct holder *from, bson_error_t *failure)
+static int take_over(struct mongo_lease *lease, mongoc_collection_t *leases, const struct holder *from,
+                     bson_error_t *failure)
 {
     bson_t *ours = our_document(lease);
-    int code = change(leases, BCON_NEW("_id", BCON_UTF8(lease_id), "token", BCON_UTF8(from->token), "beat", BCON_INT64(from->beat)),
-                      BCON_NEW("$set", BCON_DOCUMENT(ours)), failure);
+    int code = change(
+        leases, BCON_NEW("_id", BCON_UTF8(lease_id), "token", BCON_UTF8(from->token), "beat", BCON_INT64(from->beat)),
+        BCON_NEW("$set", BCON_DOCUMENT(ours)), failure);
     bson_destroy(ours);
     return code;
 }
@@ -171,8 +173,9 @@ static int whose(const struct holder *holder, bool there, int code, char *text)
     if (there)
         return explain(text, code, "the cluster manager on %s (pid %lld) %s", holder->host, (long long)holder->pid,
                        code == -ESTALE ? "has taken it over" : "uses it; this one takes over when that one has ended");
-    return explain(text, code, code == -ESTALE ? "somebody has removed the document of flyt_lease that made it this manager's"
-                                               : "another cluster manager has just taken it");
+    return explain(text, code,
+                   code == -ESTALE ? "somebody has removed the document of flyt_lease that made it this manager's"
+                                   : "another cluster manager has just taken it");
 }
 
 static int renew(struct mongo_lease *lease, mongoc_collection_t *leases, bson_error_t *failure, char *text)

@@ -1,11 +1,12 @@
 /*
- * db_mongo_lease.h: one manager at a time on one MongoDB: two that do not know of each other would hand out the same GPU.
+ * db_mongo_lease.h: one manager at a time on one MongoDB: two that do not know of each other would hand out the same
+ * GPU.
  *
- * The document { _id: "manager" } of flyt_lease says who it is: a token that nobody else has, a beat that grows while it
- * lives, and words for people. Clocks of machines are never compared: another manager takes over once it has watched the
- * same beat for LEASE_SECONDS, or at once where it sees that the holder's process is no more (same machine). Each step is
- * one update that matches what was seen, so of two that try one wins. A holder that finds another's token has lost it
- * for good: it must end, and may begin anew.
+ * The document { _id: "manager" } of flyt_lease says who it is: a token that nobody else has, a beat that grows while
+ * it lives, and words for people. Clocks of machines are never compared: another manager takes over once it has watched
+ * the same beat for LEASE_SECONDS, or at once where it sees that the holder's process is no more (same machine). Each
+ * step is one update that matches what was seen, so of two that try one wins. A holder that finds another's token has
+ * lost it for good: it must end, and may begin anew.
  */
 #ifndef FLYT_CONTROL_DB_MONGO_LEASE_H
 #define FLYT_CONTROL_DB_MONGO_LEASE_H

@@ -70,7 +70,8 @@ bool mongo_row_read(const struct db_table *table, const bson_t *document, union 
         bson_iter_t iter;
         bool there = bson_iter_init_find(&iter, document, field->mongo) && !BSON_ITER_HOLDS_NULL(&iter);
         if (there ? !read_field(&iter, field, row) : !may_be_missing(table, field)) {
-            explain(problem, 0, "its field %s %s", field->mongo, there ? "has the wrong type, or is out of range" : "is missing");
+            explain(problem, 0, "its field %s %s", field->mongo,
+                    there ? "has the wrong type, or is out of range" : "is missing");
             return false;
         }
     }
@@ -117,7 +118,8 @@ static void append_number(bson_t *document, const char *key, const struct db_tab
         bson_append_int64(document, key, -1, number);
 }
 
-static void append_field(bson_t *document, const struct db_table *table, const struct db_field *field, const union db_row *row)
+static void append_field(bson_t *document, const struct db_table *table, const struct db_field *field,
+                         const union db_row *row)
 {
     switch (field->type) {
     case DB_FIELD_TEXT:
@@ -127,7 +129,8 @@ static void append_field(bson_t *document, const struct db_table *table, const s
         bson_append_bool(document, field->mongo, -1, db_field_number(field, row) != 0);
         break;
     case DB_FIELD_BYTES:
-        bson_append_binary(document, field->mongo, -1, BSON_SUBTYPE_BINARY, (const uint8_t *)db_field_text(field, row), (uint32_t)field->size);
+        bson_append_binary(document, field->mongo, -1, BSON_SUBTYPE_BINARY, (const uint8_t *)db_field_text(field, row),
+                           (uint32_t)field->size);
         break;
     case DB_FIELD_NUMBER:
         append_number(document, field->mongo, table, db_field_number(field, row));

@@ -281,11 +281,15 @@ static int check_file(struct sqlite_db *sqlite, char *error)
     if (in_memory(sqlite))
         return 0;
     if (stat(sqlite->path, &there) < 0)
-        return explain(error, -EAGAIN, "resource DB %s: the file is not there any more (%s): put it back, or start the cluster "
-                       "manager again to begin with what is there then", sqlite->path, strerror(errno));
+        return explain(error, -EAGAIN,
+                       "resource DB %s: the file is not there any more (%s): put it back, or start the cluster "
+                       "manager again to begin with what is there then",
+                       sqlite->path, strerror(errno));
     if (there.st_dev != sqlite->device || there.st_ino != sqlite->inode)
-        return explain(error, -EAGAIN, "resource DB %s: another file has taken its place: start the cluster manager again to use "
-                       "that one", sqlite->path);
+        return explain(error, -EAGAIN,
+                       "resource DB %s: another file has taken its place: start the cluster manager again to use "
+                       "that one",
+                       sqlite->path);
     return 0;
 }
 
@@ -477,6 +481,11 @@ static int sqlite_keep(struct db *db, char *error)
 }
 
 const struct db_operations db_sqlite = {
-    .kind = "sqlite", .check = sqlite_check, .open = sqlite_open, .close = sqlite_close, .load = sqlite_load, .apply = sqlite_apply,
+    .kind = "sqlite",
+    .check = sqlite_check,
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .load = sqlite_load,
+    .apply = sqlite_apply,
     .keep = sqlite_keep,
 };

@@ -7,7 +7,8 @@
 #include "cpu/common/log.h"
 
 /* Answers HELLO with a refusal, and ends the connection. */
-static void refuse_hello(struct conn *conn, struct call *call, const struct hello_policy *policy, ctl_code code, char *text)
+static void refuse_hello(struct conn *conn, struct call *call, const struct hello_policy *policy, ctl_code code,
+                         char *text)
 {
     ctl_hello_result result = { .status = { code, text }, .major = CTL_MAJOR, .minor = CTL_MINOR,
                                 .software = (char *)policy->software, .incarnation = policy->incarnation };
@@ -34,16 +35,20 @@ static ctl_code check_hello(const ctl_hello_args *args, const struct hello *hell
     if (hello->said)
         return explain(text, CTL_INVALID, "HELLO was said already on this connection");
     if (!protocol_version_fits(args->role, args->major, args->minor))
-        return explain(text, CTL_VERSION, "this side speaks version %d.%d of the control protocol, the peer (%s) %u.%u: "
-                       "install the same release on both", CTL_MAJOR, CTL_MINOR, args->software, args->major, args->minor);
+        return explain(text, CTL_VERSION,
+                       "this side speaks version %d.%d of the control protocol, the peer (%s) %u.%u: "
+                       "install the same release on both",
+                       CTL_MAJOR, CTL_MINOR, args->software, args->major, args->minor);
     if (args->role < CTL_ROLE_NODE || args->role > CTL_ROLE_SERVER)
         return explain(text, CTL_INVALID, "there is no role %d", (int)args->role);
     if (!protocol_name_valid(args->name))
-        return explain(text, CTL_INVALID, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", args->name, CTL_MAX_NAME);
+        return explain(text, CTL_INVALID, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", args->name,
+                       CTL_MAX_NAME);
     return CTL_OK;
 }
 
-void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, struct call *call, const ctl_hello_args *args)
+void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, struct call *call,
+                        const ctl_hello_args *args)
 {
     struct hello *hello = policy->of(conn);
     char text[CTL_MAX_TEXT + 1] = "";
@@ -64,8 +69,9 @@ void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, st
         refuse_hello(conn, call, policy, CTL_INTERNAL, text);
         return;
     }
-    hello->transcript_size = secret_transcript((const uint8_t *)args->nonce, (const uint8_t *)result.nonce,
-                                               (uint32_t)args->role, args->name, hello->transcript, sizeof hello->transcript);
+    hello->transcript_size =
+        secret_transcript((const uint8_t *)args->nonce, (const uint8_t *)result.nonce, (uint32_t)args->role, args->name,
+                          hello->transcript, sizeof hello->transcript);
     switch (policy->identify(conn, args, hello->stored, text)) {
     case HELLO_NOT_YET:
         refuse_hello(conn, call, policy, CTL_DB_AWAY, text);
@@ -96,7 +102,8 @@ static ctl_code check_proof(const struct hello_policy *policy, struct conn *conn
     if (!hello->said || !hello->wants_proof || hello->done)
         code = explain(text, CTL_INVALID, "a proof was not asked for");
     else if (!secret_verify(hello->stored, hello->transcript, hello->transcript_size, (const uint8_t *)args->proof))
-        code = explain(text, CTL_DENIED, "there is no %s '%s' with this secret", protocol_role_name(hello->role), hello->name);
+        code = explain(text, CTL_DENIED, "there is no %s '%s' with this secret", protocol_role_name(hello->role),
+                       hello->name);
     else
         code = accept_peer(policy, conn, hello, text);
     hello->wants_proof = false;                 /* one try a connection */

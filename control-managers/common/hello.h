@@ -39,7 +39,8 @@ struct hello_policy {
     struct hello *(*of)(struct conn *);
     /* Who is it, and how has it to prove that? A name that does not exist is answered with HELLO_PROVE and random
        bytes, so that strangers learn no names. text: CTL_MAX_TEXT + 1 bytes. */
-    enum hello_verdict (*identify)(struct conn *, const ctl_hello_args *, uint8_t stored[SECRET_STORED_SIZE], char *text);
+    enum hello_verdict (*identify)(struct conn *, const ctl_hello_args *, uint8_t stored[SECRET_STORED_SIZE],
+                                   char *text);
     /* Authenticated; the answer is sent after this. Anything but CTL_OK refuses after all (text as above). */
     ctl_code (*accepted)(struct conn *, const struct hello *, char *text);
 };

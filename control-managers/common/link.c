@@ -251,7 +251,8 @@ static void connected(struct conn *conn, int error, const char *why)
         lost(link, error, why);
         return;
     }
-    link->hello = (ctl_hello_args){ .major = CTL_MAJOR, .minor = CTL_MINOR, .role = link->options.role, .name = link->name,
+    link->hello = (ctl_hello_args){ .major = CTL_MAJOR, .minor = CTL_MINOR, .role = link->options.role,
+                                    .name = link->name,
                                     .software = link->software, .incarnation = link->options.incarnation };
     RAND_bytes((uint8_t *)link->hello.nonce, sizeof link->hello.nonce);
     error = conn_call(conn, CTL_HELLO, &link->hello, CTL_CALL_SECONDS * 1000, hello_done, link, text);
@@ -358,8 +359,8 @@ void link_set_secret(struct link *link, const struct secret *secret)
     link->secret = *secret;
 }
 
-int link_call(struct link *link, uint32_t procedure, const void *args, unsigned deadline_ms, conn_done *done, void *context,
-              char *error)
+int link_call(struct link *link, uint32_t procedure, const void *args, unsigned deadline_ms, conn_done *done,
+              void *context, char *error)
 {
     if (!link->up)
         return explain(error, -ENOTCONN, "not connected%s%s", *link->why ? ": " : "", link->why);
@@ -405,7 +406,8 @@ static void waited_done(void *context, int error, const char *why, void *result)
     }
 }
 
-int link_call_wait(struct link *link, uint32_t procedure, const void *args, unsigned deadline_ms, void *result, char *error)
+int link_call_wait(struct link *link, uint32_t procedure, const void *args, unsigned deadline_ms, void *result,
+                   char *error)
 {
     struct waited waited = { .procedure = procedure, .result = result, .text = error };
     int failure = link_call(link, procedure, args, deadline_ms, waited_done, &waited, error);

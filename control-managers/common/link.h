@@ -53,6 +53,7 @@ int link_call(struct link *, uint32_t procedure, const void *args, unsigned dead
 int link_wait_up(struct link *, unsigned timeout_ms, char *error);
 /* Calls and runs the loop until the answer is there. *result (result_size of the procedure's) is to be freed with
    protocol_free. 0, or negative errno and *error. */
-int link_call_wait(struct link *, uint32_t procedure, const void *args, unsigned deadline_ms, void *result, char *error);
+int link_call_wait(struct link *, uint32_t procedure, const void *args, unsigned deadline_ms, void *result,
+                   char *error);
 
 #endif

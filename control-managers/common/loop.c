@@ -14,9 +14,9 @@
 
 enum { LATE_MS = 1000 };
 
-/* The clock stands still while a timer is overdue by more than LATE_MS: then this process did not run (it was stopped, its
-   machine suspended or overloaded), and what came meanwhile has not been read. Without that, everybody else would be
-   taken for silent, and every call for unanswered, the moment it runs again. */
+/* The clock stands still while a timer is overdue by more than LATE_MS: then this process did not run (it was stopped,
+   its machine suspended or overloaded), and what came meanwhile has not been read. Without that, everybody else would
+   be taken for silent, and every call for unanswered, the moment it runs again. */
 uint64_t loop_now(struct loop *loop)
 {
     uint64_t now = uv_hrtime() / 1000000 - loop->slept;

@@ -225,7 +225,8 @@ int conn_send(struct conn *conn, const void *record, size_t size)
     if (conn->closing || conn->doomed)
         return -ECONNRESET;
     if (conn->out.size + conn->sending.size + size > CONN_MAX_OUTPUT) {
-        conn_doom(conn, -ENOBUFS, "the peer is too slow: %zu bytes wait to be sent to it", conn->out.size + conn->sending.size);
+        conn_doom(conn, -ENOBUFS, "the peer is too slow: %zu bytes wait to be sent to it",
+                  conn->out.size + conn->sending.size);
         return -ENOBUFS;
     }
     int failure = 0;

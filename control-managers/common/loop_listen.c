@@ -126,7 +126,8 @@ static void on_connection(uv_stream_t *stream, int status)
     }
     if (listener->count >= listener->max) {
         if (!listener->waiting)
-            log_warning("event=connections-full listener=%s count=%zu: further ones wait", listener->uri, listener->count);
+            log_warning("event=connections-full listener=%s count=%zu: further ones wait", listener->uri,
+                        listener->count);
         listener->waiting = true;
         return;
     }

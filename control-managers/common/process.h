@@ -29,8 +29,8 @@ int  process_open(pid_t, uint64_t started, struct process *);
 bool process_alive(const struct process *);
 /* To that very process. 0 or -errno. */
 int  process_signal(const struct process *, int number);
-/* ended(context) is called once, in the loop, when it has ended (it is not reaped by this). -ENOSYS where the kernel cannot
-   tell; then ask process_alive now and then. */
+/* ended(context) is called once, in the loop, when it has ended (it is not reaped by this). -ENOSYS where the kernel
+   cannot tell; then ask process_alive now and then. */
 int  process_watch(struct loop *, struct process *, void (*ended)(void *), void *context);
 void process_close(struct process *);   /* no callback comes any more; the process is left alone */
 

@@ -87,7 +87,8 @@ static int fill(SSL_CTX *ssl, const struct tls_files *files, char *error)
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ssl, 0);            /* no resumption: connections live long */
-    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_mode(ssl,
+                     SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     return check_dates(ssl, files->certificate, error);
 }
 

@@ -385,7 +385,8 @@ static void check_gpus(struct check *check, const struct node_config *node)
         say(check, PROBLEM, "node.gpu", "there is no NVIDIA driver on this machine (libnvidia-ml.so.1); \"auto\" or "
             "\"software\" takes the software GPU");
     else if (!nvml && !(node->sharing & of_software))
-        say(check, PROBLEM, "node.sharing", "the software GPU, which this machine uses, offers exclusive, time-slice and "
+        say(check, PROBLEM, "node.sharing",
+            "the software GPU, which this machine uses, offers exclusive, time-slice and "
             "mps only");
     if (nvml)
         dlclose(nvml);

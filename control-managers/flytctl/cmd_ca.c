@@ -1,9 +1,11 @@
 /*
- * cmd_ca.c: a small certificate authority, so that it is easy to be secure: one folder with ca.key, which stays where it
- * is, and ca.crt, which everybody gets; a key and a certificate for each machine, whose common name is ROLE:NAME (tls.h).
+ * cmd_ca.c: a small certificate authority, so that it is easy to be secure: one folder with ca.key, which stays where
+ * it is, and ca.crt, which everybody gets; a key and a certificate for each machine, whose common name is ROLE:NAME
+ * (tls.h).
  *
- * Keys are ECDSA on P-256. A certificate's extended key usage follows from its role: those of the cluster manager and of
- * GPU servers serve connections, those of nodes, VMs and administrators call. No side accepts them the other way round.
+ * Keys are ECDSA on P-256. A certificate's extended key usage follows from its role: those of the cluster manager and
+ * of GPU servers serve connections, those of nodes, VMs and administrators call. No side accepts them the other way
+ * round.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -151,7 +153,8 @@ static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key,
     X509_NAME *name = certificate ? X509_get_subject_name(certificate) : NULL;
     X509 *by = issuer ? issuer : certificate;
     bool made = certificate && X509_set_version(certificate, 2) && set_serial(certificate) &&
-                X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) && X509_time_adj_ex(X509_getm_notAfter(certificate), (int)days, 0, NULL) &&
+                X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) &&
+                X509_time_adj_ex(X509_getm_notAfter(certificate), (int)days, 0, NULL) &&
                 X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1, -1, 0) &&
                 X509_set_issuer_name(certificate, X509_get_subject_name(by)) && X509_set_pubkey(certificate, key) &&
                 add_extension(certificate, by, NID_subject_key_identifier, "hash") &&
@@ -188,7 +191,9 @@ int command_ca_create(struct flytctl *ctl)
     if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         return complain(ctl, EXIT_FAILED, "cannot make %s: %s", folder, strerror(errno));
     if (access(key_path, F_OK) == 0 || access(certificate_path, F_OK) == 0)
-        return complain(ctl, EXIT_EXISTS, "there is an authority in %s already; a new one would make all its certificates worthless", folder);
+        return complain(ctl, EXIT_EXISTS,
+                        "there is an authority in %s already; a new one would make all its certificates worthless",
+                        folder);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "", "") : NULL;
     int code = certificate ? write_key(ctl, key_path, key, READ_BY_OWNER)
@@ -211,7 +216,8 @@ static bool alternative_names(struct flytctl *ctl, char *text, size_t size)
         const char *host = option_at(ctl, "host", i);
         bool is_ip = protocol_address_valid(host);
         size_t at = strlen(text), length = strlen(host);
-        if (length == 0 || length > 253 || (!is_ip && strspn(host, "0123456789.") == length) || (!is_ip && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != length) ||
+        if (length == 0 || length > 253 || (!is_ip && strspn(host, "0123456789.") == length) ||
+            (!is_ip && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != length) ||
             at + length + 8 > size) {
             complain(ctl, EXIT_USAGE, "--host: '%s' is neither an address nor a host's name", host);
             return false;
@@ -239,7 +245,8 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
     const char *role = ctl->argv[1], *name = ctl->argv[2], *usage = NULL;
     for (size_t i = 0; i < COUNT(roles); i++)
         usage = strcmp(roles[i].role, role) == 0 ? roles[i].usage : usage;
-    *issue = (struct issue){ .folder = ctl->argv[0], .out = option(ctl, "out") ? option(ctl, "out") : ctl->argv[0], .days = 825 };
+    *issue = (struct issue){ .folder = ctl->argv[0], .out = option(ctl, "out") ? option(ctl, "out") : ctl->argv[0],
+                             .days = 825 };
     /* The cluster manager looks for cluster.crt, whatever the cluster is called. */
     issue->base = strcmp(role, "cluster") == 0 ? "cluster" : name;
     issue->usage = usage;
@@ -252,13 +259,15 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
                  "--host is for those who are connected to: the roles cluster and server. Role server is for a"
                  " GPU server that is started by hand");
     else if (!protocol_name_valid(name) || strlen(issue->common_name) > MAX_COMMON_NAME)
-        complain(ctl, EXIT_USAGE, "'%s' is no name that fits a certificate (with its role at most %d characters)", name, MAX_COMMON_NAME);
+        complain(ctl, EXIT_USAGE, "'%s' is no name that fits a certificate (with its role at most %d characters)", name,
+                 MAX_COMMON_NAME);
     else if (strcmp(issue->base, "ca") == 0)
         complain(ctl, EXIT_USAGE, "a certificate called ca would replace the authority's");
     else if (strlen(issue->folder) > 1000 || strlen(issue->out) > 1000)
         complain(ctl, EXIT_USAGE, "the folder's path is too long");
     else
-        return alternative_names(ctl, issue->hosts, sizeof issue->hosts) && option_number(ctl, "days", 1, MOST_DAYS, &issue->days);
+        return alternative_names(ctl, issue->hosts, sizeof issue->hosts) &&
+               option_number(ctl, "days", 1, MOST_DAYS, &issue->days);
     return false;
 }
 
@@ -283,7 +292,9 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
     if (code == EXIT_FINE && access(ca_copy, F_OK) < 0)
         code = write_certificate(ctl, ca_copy, ca);
     if (code == EXIT_FINE)
-        report(ctl, json_pack("{s:s, s:o, s:o, s:o}", "name", issue->common_name, "certificate", json_text(path), "key", json_text(key_path), "ca", json_text(ca_copy)),
+        report(ctl,
+               json_pack("{s:s, s:o, s:o, s:o}", "name", issue->common_name, "certificate", json_text(path), "key",
+                         json_text(key_path), "ca", json_text(ca_copy)),
                "%s: %s, %s and %s belong on its machine", issue->common_name, path, key_path, ca_copy);
     X509_free(certificate);
     EVP_PKEY_free(key);
@@ -335,9 +346,11 @@ int command_ca_show(struct flytctl *ctl)
         X509_NAME_get_text_by_NID(X509_get_issuer_name(certificate), NID_commonName, issuer, sizeof issuer);
         time_text(X509_get0_notBefore(certificate), from, sizeof from);
         time_text(X509_get0_notAfter(certificate), until, sizeof until);
-        bool valid = X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 && X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
-        json_array_append_new(rows, json_pack("{s:o, s:o, s:o, s:s, s:s, s:b}", "file", json_text(ctl->argv[i]), "name", json_text(name), "issuer",
-                                              json_text(issuer), "from", from, "until", until, "valid", valid));
+        bool valid = X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 &&
+                     X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
+        json_array_append_new(rows, json_pack("{s:o, s:o, s:o, s:s, s:s, s:b}", "file", json_text(ctl->argv[i]), "name",
+                                              json_text(name), "issuer", json_text(issuer), "from", from, "until",
+                                              until, "valid", valid));
         X509_free(certificate);
     }
     return print_rows(ctl, rows, columns, COUNT(columns), "");

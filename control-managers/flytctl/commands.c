@@ -3,7 +3,8 @@
 
 const struct option_row global_options[] = {
     { "manager", 'M', "URI", "the cluster manager: unix:///path or tcp://host:port ($FLYT_CLUSTER)", false },
-    { "secret", 'S', "SOURCE", "the administrator's secret, for tcp: file:/path or env:NAME ($FLYT_CLUSTER_SECRET)", false },
+    { "secret", 'S', "SOURCE", "the administrator's secret, for tcp: file:/path or env:NAME ($FLYT_CLUSTER_SECRET)",
+      false },
     { "tls", 'T', "DIR", "folder with ca.crt, NAME.crt and NAME.key, for tcp ($FLYT_CLUSTER_TLS)", false },
     { "as", 'A', "NAME", "name of the administrator (the login name), NAME of --tls", false },
     { "settings", 0, "FILE", "where the options above stand otherwise (/etc/flyt/flytctl.conf)", false },
@@ -51,7 +52,8 @@ const struct command commands[] = {
     { "node", "drain", "NAME...", 1, -1, "node", "Places nothing new on a node; what runs goes on", NULL,
       command_node_drain },
     { "node", "undrain", "NAME...", 1, -1, "node", "Uses a drained node again", NULL, command_node_undrain },
-    { "node", "remove", "NAME...", 1, -1, "node", "Forgets a node and its secret; one with a certificate or the shared secret comes back by itself",
+    { "node", "remove", "NAME...", 1, -1, "node",
+      "Forgets a node and its secret; one with a certificate or the shared secret comes back by itself",
       force_options, command_node_remove },
 
     { "server", "list", "", 0, 0, "", "Lists GPU servers", filter_options, command_server_list },

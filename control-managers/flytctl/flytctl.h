@@ -3,8 +3,8 @@
  *
  * A command is a row of a table (struct command): its words, its arguments, its options, its function. Parsing, help,
  * completion and the test of the manual work from that table. A command asks the cluster manager (ask), makes JSON of
- * the answer, and prints that JSON: as it is with --json, else as a table (columns name the JSON's keys). So both show the
- * same, and nothing can be seen in one only.
+ * the answer, and prints that JSON: as it is with --json, else as a table (columns name the JSON's keys). So both show
+ * the same, and nothing can be seen in one only.
  *
  * Exit codes are part of the interface, see enum exit_code and the manual.
  */
@@ -46,7 +46,7 @@ struct command {
     const char *name;
     const char *arguments;              /* "NAME..." for the help; "" for none */
     int         min, max;               /* how many; max -1: any number */
-    const char *complete;               /* what its arguments are, for complete.c: "vm", "node", ":file", ":dir,role," … */
+    const char *complete; /* what its arguments are, for complete.c: "vm", "node", ":file", ":dir,role," … */
     const char *help;                   /* one sentence */
     const struct option_row *options;   /* ended by a NULL name; NULL for none */
     int       (*run)(struct flytctl *);
@@ -71,7 +71,7 @@ struct flytctl {
     char        manager_uri[CTL_MAX_URI + 1];
     struct loop_timer tell;             /* says that it still waits */
     struct flytctl_config *settings;
-    char        look[256];              /* what shows whether the change that is asked for was made; "": it is no change */
+    char look[256]; /* what shows whether the change that is asked for was made; "": it is no change */
 };
 
 extern const struct command commands[];         /* ended by a NULL name */
@@ -79,9 +79,11 @@ extern const struct option_row global_options[];
 
 /* ---- options.c ---- */
 
-/* Fills command, arguments, options. EXIT_FINE: run it; -1: nothing to be done (help, version were printed); else exit. */
+/* Fills command, arguments, options. EXIT_FINE: run it; -1: nothing to be done (help, version were printed); else
+ * exit. */
 int         options_parse(struct flytctl *, int argc, char **argv);
-/* The row of a command's words, of an option's name (length bytes) or letter ('\0': by its name); NULL: there is none. */
+/* The row of a command's words, of an option's name (length bytes) or letter ('\0': by its name); NULL: there is
+ * none. */
 const struct command *command_find(const char *first, const char *second);
 const struct option_row *option_find(const struct option_row *, const char *name, size_t length, char letter);
 /* If this is one of the options that say how to reach the cluster manager: takes its value. */
@@ -106,8 +108,8 @@ bool        parse_id(struct flytctl *, const char *text, uint64_t *id);
 /* Connects at the first call. EXIT_FINE or complained. */
 int  session_open(struct flytctl *);
 void session_close(struct flytctl *);
-/* Calls; *result is to be freed by protocol_free if EXIT_FINE is returned. All results but those of listings begin with a
-   ctl_status, and so do they: it is looked at, and what is not CTL_OK is complained of. */
+/* Calls; *result is to be freed by protocol_free if EXIT_FINE is returned. All results but those of listings begin with
+   a ctl_status, and so do they: it is looked at, and what is not CTL_OK is complained of. */
 int  ask(struct flytctl *, uint32_t procedure, const void *args, void *result);
 /* The same, but status codes other than CTL_OK are the caller's to look at: EXIT_FINE is returned for them too. */
 int  ask_raw(struct flytctl *, uint32_t procedure, const void *args, void *result);
@@ -118,7 +120,8 @@ void look_with(struct flytctl *, const char *format, ...) __attribute__((format(
    what: added, changed. */
 int ask_for_secret(struct flytctl *, uint32_t procedure, const void *args, const char *noun, const char *what,
                    const char *name);
-int  ask_plain(struct flytctl *, uint32_t procedure, const void *args, const char *done, ...) __attribute__((format(printf, 4, 5)));
+int ask_plain(struct flytctl *, uint32_t procedure, const void *args, const char *done, ...)
+    __attribute__((format(printf, 4, 5)));
 int  exit_of_code(ctl_code);
 
 /* ---- output.c ---- */
@@ -126,14 +129,25 @@ int  exit_of_code(ctl_code);
 /* On stderr, and with --json as an object on stdout. Returns code. */
 int  complain(struct flytctl *, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same with further members of the object, which are taken over (may be NULL). */
-int  complain_more(struct flytctl *, int code, json_t *members, const char *format, ...) __attribute__((format(printf, 4, 5)));
+int complain_more(struct flytctl *, int code, json_t *members, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 int  complain_status(struct flytctl *, const ctl_status *);
 /* What went well: a line, or { "ok": true, "message": … } with further members, which are taken over (may be NULL). */
 void report(struct flytctl *, json_t *members, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-enum column_kind { COLUMN_TEXT, COLUMN_END, COLUMN_NUMBER, COLUMN_SIZE, COLUMN_AGO, COLUMN_YES, COLUMN_PART, COLUMN_PART_SIZE, COLUMN_LIST };
-/* key2: of the whole, for COLUMN_PART. rank: 0: always shown; else, where there is no room, those with higher ranks go first.
-   COLUMN_END is a text of which the end is kept if it has to be cut. */
+enum column_kind {
+    COLUMN_TEXT,
+    COLUMN_END,
+    COLUMN_NUMBER,
+    COLUMN_SIZE,
+    COLUMN_AGO,
+    COLUMN_YES,
+    COLUMN_PART,
+    COLUMN_PART_SIZE,
+    COLUMN_LIST
+};
+/* key2: of the whole, for COLUMN_PART. rank: 0: always shown; else, where there is no room, those with higher ranks go
+   first. COLUMN_END is a text of which the end is kept if it has to be cut. */
 struct column { const char *title, *key; enum column_kind kind; const char *key2; int rank; };
 /* An array of objects. Takes it over. */
 int  print_rows(struct flytctl *, json_t *rows, const struct column *, size_t columns, const char *when_empty);
@@ -141,8 +155,8 @@ int  print_rows(struct flytctl *, json_t *rows, const struct column *, size_t co
 int  print_object(struct flytctl *, json_t *object, const struct column *, size_t columns);
 /* Just the table, from rows that stay the caller's. */
 void print_table(const struct flytctl *, const json_t *rows, const struct column *, size_t columns);
-/* Words, `gap` blanks behind the `at` columns that the line has, further lines from column `indent` on; within the terminal,
-   or within `wide` columns. */
+/* Words, `gap` blanks behind the `at` columns that the line has, further lines from column `indent` on; within the
+   terminal, or within `wide` columns. */
 void print_text(const struct flytctl *, const char *text, int at, int gap, int indent);
 void print_wrapped(const char *text, int at, int gap, int indent, int wide);
 /* Padded to `pad` columns; cut where the line would not fit the terminal. Returns how many columns it took. */
@@ -174,17 +188,19 @@ int     list_programs(struct flytctl *, const char *vm, const char *node, json_t
 /* ---- commands ---- */
 
 extern const struct option_row node_add_options[], vm_add_options[], vm_set_options[], vm_import_options[],
-    force_options[], filter_options[], status_options[], events_options[], top_options[], change_options[], migrate_options[],
-    migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[], ca_issue_options[];
+    force_options[], filter_options[], status_options[], events_options[], top_options[], change_options[],
+    migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[],
+    ca_issue_options[];
 
-int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *), command_vm_list(struct flytctl *),
-    command_vm_show(struct flytctl *), command_vm_import(struct flytctl *), command_vm_export(struct flytctl *);
+int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *),
+    command_vm_list(struct flytctl *), command_vm_show(struct flytctl *), command_vm_import(struct flytctl *),
+    command_vm_export(struct flytctl *);
 int command_node_list(struct flytctl *), command_node_show(struct flytctl *), command_node_add(struct flytctl *),
     command_node_drain(struct flytctl *), command_node_undrain(struct flytctl *), command_node_remove(struct flytctl *);
-int command_server_list(struct flytctl *), command_server_stop(struct flytctl *), command_program_list(struct flytctl *),
-    command_program_kill(struct flytctl *);
-int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *), command_reload(struct flytctl *),
-     command_key_rotate(struct flytctl *);
+int command_server_list(struct flytctl *), command_server_stop(struct flytctl *),
+    command_program_list(struct flytctl *), command_program_kill(struct flytctl *);
+int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *),
+    command_reload(struct flytctl *), command_key_rotate(struct flytctl *);
 int command_change(struct flytctl *), command_migrate(struct flytctl *), command_grouping(struct flytctl *);
 int command_config_check(struct flytctl *), command_config_keys(struct flytctl *);
 int command_ca_create(struct flytctl *), command_ca_issue(struct flytctl *), command_ca_show(struct flytctl *);

@@ -197,7 +197,8 @@ json_t *row_event(const admin_event *event)
     json_t *row = json_object();
     add(row, "number", json_u64(event->number));
     add(row, "time", json_time(event->time));
-    add(row, "severity", json_text((unsigned)event->severity < COUNT(severities) ? severities[event->severity] : "unknown"));
+    add(row, "severity",
+        json_text((unsigned)event->severity < COUNT(severities) ? severities[event->severity] : "unknown"));
     add(row, "kind", json_text(event->kind));
     add(row, "vm", json_text(event->vm));
     add(row, "node", json_text(event->node));
@@ -261,7 +262,8 @@ int list_vms(struct flytctl *ctl, const char *only, json_t **rows)
 
 int list_servers(struct flytctl *ctl, const char *vm, const char *node, json_t **rows)
 {
-    admin_numbered_page page = { .after = 0, .vm = vm ? (char *)(uintptr_t)vm : nothing, .node = node ? (char *)(uintptr_t)node : nothing };
+    admin_numbered_page page = { .after = 0, .vm = vm ? (char *)(uintptr_t)vm : nothing,
+                                 .node = node ? (char *)(uintptr_t)node : nothing };
     unsigned more;
     *rows = json_array();
     do {
@@ -284,7 +286,8 @@ int list_servers(struct flytctl *ctl, const char *vm, const char *node, json_t *
 
 int list_programs(struct flytctl *ctl, const char *vm, const char *node, json_t **rows)
 {
-    admin_numbered_page page = { .after = 0, .vm = vm ? (char *)(uintptr_t)vm : nothing, .node = node ? (char *)(uintptr_t)node : nothing };
+    admin_numbered_page page = { .after = 0, .vm = vm ? (char *)(uintptr_t)vm : nothing,
+                                 .node = node ? (char *)(uintptr_t)node : nothing };
     unsigned more;
     *rows = json_array();
     do {

@@ -125,7 +125,8 @@ static const char *advice(const struct target *target, int error)
                "ipc.frontend-group of its "
                "configuration";
     if (error == -ETIMEDOUT)
-        return ". Somebody listens there and says nothing: is flyt-cluster-manager stopped or overloaded? Nothing was asked "
+        return ". Somebody listens there and says nothing: is flyt-cluster-manager stopped or overloaded? Nothing was "
+               "asked "
                "for yet";
     if (error == -ENOENT || error == -ECONNREFUSED)
         return ". Is flyt-cluster-manager running there? --manager, $FLYT_CLUSTER and /etc/flyt/flytctl.conf say where "
@@ -141,8 +142,10 @@ enum { TELL_MS = 2000 };
 static void tell_waiting(struct loop_timer *timer, void *context)
 {
     (void)timer;
-    fprintf(stderr, "flytctl: waiting for the cluster manager at %s, which has not answered yet (--timeout SECONDS limits"
-            " the wait)\n", (const char *)context);
+    fprintf(stderr,
+            "flytctl: waiting for the cluster manager at %s, which has not answered yet (--timeout SECONDS limits"
+            " the wait)\n",
+            (const char *)context);
 }
 
 /* Milliseconds as seconds, for a message. */

@@ -2,9 +2,10 @@
  * card.c: faults that take a whole software GPU (FLYT_SOFTGPU_FAULT_DOMAIN=gpu), the stand-in for what a fatal fault
  * does to the clients of NVIDIA MPS.
  *
- * The processes on a card share a small file in /dev/shm that holds the code of the first fault, and each holds a shared lock on
- * it. We look a few times a second. When a fault stands, every server on the card is ended, and the tenants are told;
- * when the lock can be had exclusively, all have gone: the code is cleared, and the card is ready again.
+ * The processes on a card share a small file in /dev/shm that holds the code of the first fault, and each holds a
+ * shared lock on it. We look a few times a second. When a fault stands, every server on the card is ended, and the
+ * tenants are told; when the lock can be had exclusively, all have gone: the code is cleared, and the card is ready
+ * again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,11 +84,16 @@ static void card_fault(struct node *node, struct gpu *gpu, int code)
     for (struct server *server = node->servers; server; server = server->next)
         servers += strcmp(server->gpu, gpu->id) == 0;
     gpu->state = CTL_GPU_FAULTY;
-    snprintf(gpu->text, sizeof gpu->text, "a fault (CUDA error %d) took the whole GPU; the servers on it are being ended", code);
+    snprintf(gpu->text, sizeof gpu->text,
+             "a fault (CUDA error %d) took the whole GPU; the servers on it are being ended", code);
     log_warning("event=gpu-fault gpu=%s code=%d servers=%u", gpu->id, code, servers);
     node_report_gpu(node, gpu);
-    snprintf(text, sizeof text, servers > 1 ? "a fault (CUDA error %d) of a program on GPU %s, which several tenants share, ended the work of "
-             "all of them; start the program again" : "a fault (CUDA error %d) took GPU %s; start the program again", code, gpu->id);
+    snprintf(text, sizeof text,
+             servers > 1
+                 ? "a fault (CUDA error %d) of a program on GPU %s, which several tenants share, ended the work of "
+                   "all of them; start the program again"
+                 : "a fault (CUDA error %d) took GPU %s; start the program again",
+             code, gpu->id);
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->next;
         if (strcmp(server->gpu, gpu->id) == 0)

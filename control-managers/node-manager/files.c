@@ -1,7 +1,7 @@
 /*
- * files.c: the files in a GPU server's folder, beside its state (state.c): the keys of tickets that it accepts, what it says
- * on its output, and its log. A server tells its addresses on its output, a file, so that the next node manager can read
- * them too.
+ * files.c: the files in a GPU server's folder, beside its state (state.c): the keys of tickets that it accepts, what it
+ * says on its output, and its log. A server tells its addresses on its output, a file, so that the next node manager
+ * can read them too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,8 @@ void server_write_keys(struct server *server)
     for (size_t i = 0; i < node->keys_size; i++)
         size += (size_t)snprintf(text + size, sizeof text - size, "%02x%s", node->keys[i], i % 32 == 31 ? "\n" : "");
     if (own_write(server, "keys", text, size, error) != 0)
-        log_error("event=keys-unwritten server=%llu why=\"%s\": it accepts the tickets of old keys only", (unsigned long long)server->id, error);
+        log_error("event=keys-unwritten server=%llu why=\"%s\": it accepts the tickets of old keys only",
+                  (unsigned long long)server->id, error);
 }
 
 /* ---- what it says ---- */
@@ -88,10 +89,12 @@ static bool add_address(struct server *server, const char *uri)
     } else {
         /* Behind the port of tls:// is the fingerprint of the certificate that this server has made for itself. */
         const char *port = strrchr(uri, ':');
-        int length = snprintf(out, sizeof server->addresses[0], strchr(node->advertise, ':') ? "%.6s[%s]%s" : "%.6s%s%s", uri,
-                              node->advertise, port ? port : "");
+        int length =
+            snprintf(out, sizeof server->addresses[0], strchr(node->advertise, ':') ? "%.6s[%s]%s" : "%.6s%s%s", uri,
+                     node->advertise, port ? port : "");
         if (length >= (int)sizeof server->addresses[0]) {
-            log_error("event=address-long server=%llu why=\"%s is too long a name for an address\": set virt-server.advertise-address",
+            log_error("event=address-long server=%llu why=\"%s is too long a name for an address\": set "
+                      "virt-server.advertise-address",
                       (unsigned long long)server->id, node->advertise);
             return false;
         }
@@ -100,7 +103,8 @@ static bool add_address(struct server *server, const char *uri)
     return true;
 }
 
-/* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is ready. */
+/* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is
+ * ready. */
 bool files_read_addresses(struct server *server)
 {
     static const char said[] = "listening on ";

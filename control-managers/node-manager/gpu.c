@@ -20,8 +20,10 @@ static bool nothing_offered(const struct node *node, char *error)
     }
     if (!ready || kinds & node->config->sharing)
         return false;
-    explain(error, 0, "node.sharing allows %s, and the GPUs of this machine offer %s only%s%.600s: nothing could run here",
-            protocol_sharing_text(node->config->sharing, allowed), protocol_sharing_text(kinds, offered), *why ? "; " : "", why);
+    explain(error, 0,
+            "node.sharing allows %s, and the GPUs of this machine offer %s only%s%.600s: nothing could run here",
+            protocol_sharing_text(node->config->sharing, allowed), protocol_sharing_text(kinds, offered),
+            *why ? "; " : "", why);
     return true;
 }
 
@@ -33,8 +35,11 @@ int gpu_discover(struct node *node, char *error)
         if (found < 0 && kind == NODE_GPU_NVIDIA) {
             char why[EXPLAIN_SIZE];
             snprintf(why, sizeof why, "%s", error);
-            return explain(error, found, "node.gpu is \"nvidia\", and no NVIDIA driver answers on this machine (%.600s): install it, or set "
-                           "node.gpu to \"software\" or \"auto\"", why);
+            return explain(
+                error, found,
+                "node.gpu is \"nvidia\", and no NVIDIA driver answers on this machine (%.600s): install it, or set "
+                "node.gpu to \"software\" or \"auto\"",
+                why);
         }
         if (found < 0)
             log_info("event=no-nvidia-gpu why=\"%s\": the software GPU is used", error);
@@ -42,7 +47,9 @@ int gpu_discover(struct node *node, char *error)
     if (found <= 0 && kind != NODE_GPU_NVIDIA)
         found = gpu_software_discover(node, error);
     if (found == 0)
-        found = explain(error, -ENODEV, "the NVIDIA driver of this machine finds no GPU: see nvidia-smi, or set node.gpu to \"software\"");
+        found =
+            explain(error, -ENODEV,
+                    "the NVIDIA driver of this machine finds no GPU: see nvidia-smi, or set node.gpu to \"software\"");
     if (found > 0 && nothing_offered(node, error))
         return -ENOTSUP;
     for (unsigned i = 0; i < node->gpu_count; i++) {
@@ -50,8 +57,8 @@ int gpu_discover(struct node *node, char *error)
         char kinds[PROTOCOL_SHARING_SIZE];
         gpu->sharing &= node->config->sharing;
         log_info("event=gpu id=%s product=\"%s\" sms=%u memory=%llu sharing=%s%s%s%s", gpu->id, gpu->product, gpu->sms,
-                 (unsigned long long)gpu->memory, protocol_sharing_text(gpu->sharing, kinds), gpu->text[0] ? " text=\"" : "", gpu->text,
-                 gpu->text[0] ? "\"" : "");
+                 (unsigned long long)gpu->memory, protocol_sharing_text(gpu->sharing, kinds),
+                 gpu->text[0] ? " text=\"" : "", gpu->text, gpu->text[0] ? "\"" : "");
     }
     return found < 0 ? found : 0;
 }
@@ -67,11 +74,12 @@ ctl_code gpu_check(const struct gpu *gpu, const ctl_server_spec *spec, const str
         return explain(text, CTL_NOT_SUPPORTED, "GPU %s does not offer the sharing %s%s%s", gpu->id,
                        protocol_sharing_text(spec->sharing, kinds), gpu->text[0] ? ": " : "", gpu->text);
     if (spec->sms > gpu->sms || spec->memory > gpu->memory)
-        return explain(text, CTL_NO_ROOM, "GPU %s has %u SMs and %llu MiB; %u SMs and %llu MiB were asked for", gpu->id, gpu->sms,
-                       (unsigned long long)(gpu->memory >> 20), spec->sms, (unsigned long long)(spec->memory >> 20));
+        return explain(text, CTL_NO_ROOM, "GPU %s has %u SMs and %llu MiB; %u SMs and %llu MiB were asked for", gpu->id,
+                       gpu->sms, (unsigned long long)(gpu->memory >> 20), spec->sms,
+                       (unsigned long long)(spec->memory >> 20));
     if (spec->sms && spec->sms < gpu->sms && !gpu->sm_limits)
-        return explain(text, CTL_NOT_SUPPORTED, "a limit of %u of %u SMs cannot be held on GPU %s: %s", spec->sms, gpu->sms, gpu->id,
-                       gpu->text[0] ? gpu->text : "its driver offers no way to");
+        return explain(text, CTL_NOT_SUPPORTED, "a limit of %u of %u SMs cannot be held on GPU %s: %s", spec->sms,
+                       gpu->sms, gpu->id, gpu->text[0] ? gpu->text : "its driver offers no way to");
     /* The state of MPS may have changed since it was looked at. */
     if (!gpu->software && spec->sharing == CTL_SHARING_MPS && !mps_ready(config->mps_directory, text))
         return CTL_NOT_SUPPORTED;
@@ -88,6 +96,14 @@ struct gpu *node_gpu(struct node *node, const char *id)
 
 void node_gpu_fill(struct gpu *gpu, ctl_gpu *out)
 {
-    *out = (ctl_gpu){ .id = gpu->id, .product = gpu->product, .index = gpu->index, .sms = gpu->sms, .clock_mhz = gpu->clock_mhz,
-                      .memory = gpu->memory, .sharing = gpu->sharing, .sm_limits = gpu->sm_limits, .state = gpu->state, .text = gpu->text };
+    *out = (ctl_gpu){ .id = gpu->id,
+                      .product = gpu->product,
+                      .index = gpu->index,
+                      .sms = gpu->sms,
+                      .clock_mhz = gpu->clock_mhz,
+                      .memory = gpu->memory,
+                      .sharing = gpu->sharing,
+                      .sm_limits = gpu->sm_limits,
+                      .state = gpu->state,
+                      .text = gpu->text };
 }

@@ -1,7 +1,7 @@
 /*
- * gpu_nvidia.c: NVIDIA GPUs, through NVML, which is opened with dlopen so that this program runs without it too. NVML does
- * not tell the number of multiprocessors: the CUDA driver does, asked in a child process, so that the daemon itself never
- * holds a context (which would cost memory of the device and end with the driver's first fatal error).
+ * gpu_nvidia.c: NVIDIA GPUs, through NVML, which is opened with dlopen so that this program runs without it too. NVML
+ * does not tell the number of multiprocessors: the CUDA driver does, asked in a child process, so that the daemon
+ * itself never holds a context (which would cost memory of the device and end with the driver's first fatal error).
  *
  * Types and values of NVML are declared here, as its documentation gives them; its header is not needed to build.
  */
@@ -71,7 +71,8 @@ static void cuda_child(int out)
 {
     enum { ATTRIBUTE_MULTIPROCESSOR_COUNT = 16 };
     void *library = driver_library_open(NULL, 0);
-    int (*init)(unsigned), (*count)(int *), (*get)(int *, int), (*attribute)(int *, int, int), (*uuid)(unsigned char *, int);
+    int (*init)(unsigned), (*count)(int *), (*get)(int *, int), (*attribute)(int *, int, int),
+        (*uuid)(unsigned char *, int);
     if (!library)
         _exit(1);
     *(void **)&init = dlsym(library, "cuInit");
@@ -91,7 +92,8 @@ static void cuda_child(int out)
             continue;
         size_t at = (size_t)snprintf(answer.uuid, sizeof answer.uuid, "GPU-");
         for (int b = 0; b < 16; b++)
-            at += (size_t)snprintf(answer.uuid + at, sizeof answer.uuid - at, "%s%02x", b == 4 || b == 6 || b == 8 || b == 10 ? "-" : "", bytes[b]);
+            at += (size_t)snprintf(answer.uuid + at, sizeof answer.uuid - at, "%s%02x",
+                                   b == 4 || b == 6 || b == 8 || b == 10 ? "-" : "", bytes[b]);
         if (write(out, &answer, sizeof answer) != sizeof answer)
             _exit(1);
     }
@@ -138,7 +140,8 @@ static void offer(struct node *node, const struct nvml *nvml, nvml_device device
     if (nvml->mig_mode && nvml->mig_mode(device, &mig, &pending) == NVML_SUCCESS && mig) {
         gpu->sharing = 0;
         gpu->state = CTL_GPU_FAULTY;
-        snprintf(gpu->text, sizeof gpu->text, "it is in MIG mode, whose instances this version does not place on: nvidia-smi -mig 0");
+        snprintf(gpu->text, sizeof gpu->text,
+                 "it is in MIG mode, whose instances this version does not place on: nvidia-smi -mig 0");
         return;
     }
     if (mps_ready(node->config->mps_directory, why)) {
@@ -186,7 +189,8 @@ int gpu_nvidia_discover(struct node *node, char *error)
     for (unsigned i = 0; i < node->gpu_count; i++)
         if (!node->gpus[i].sms && node->gpus[i].state == CTL_GPU_READY) {
             node->gpus[i].state = CTL_GPU_FAULTY;
-            snprintf(node->gpus[i].text, sizeof node->gpus[i].text, "the CUDA driver (libcuda.so.1) does not answer for it");
+            snprintf(node->gpus[i].text, sizeof node->gpus[i].text,
+                     "the CUDA driver (libcuda.so.1) does not answer for it");
         }
     return (int)node->gpu_count;
 }

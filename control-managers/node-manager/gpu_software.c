@@ -1,8 +1,8 @@
 /*
- * gpu_software.c: software GPUs: FLYT_SOFTGPU_DEVICES of them with FLYT_SOFTGPU_SMS multiprocessors and FLYT_SOFTGPU_MEMORY
- * bytes each, as the software GPU itself reads these. Each server gets one device of the size of its tenant's slice,
- * so its limits hold for every kind of sharing. FLYT_SOFTGPU_FAULT_DOMAIN=gpu makes them behave as under MPS: then they
- * offer no kind of sharing that would keep a fault in one worker, but exclusive.
+ * gpu_software.c: software GPUs: FLYT_SOFTGPU_DEVICES of them with FLYT_SOFTGPU_SMS multiprocessors and
+ * FLYT_SOFTGPU_MEMORY bytes each, as the software GPU itself reads these. Each server gets one device of the size of
+ * its tenant's slice, so its limits hold for every kind of sharing. FLYT_SOFTGPU_FAULT_DOMAIN=gpu makes them behave as
+ * under MPS: then they offer no kind of sharing that would keep a fault in one worker, but exclusive.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,8 @@ static int number(const char *name, unsigned standard, unsigned least, unsigned 
     return 0;
 }
 
-/* Cards of two clusters on one machine, whose nodes may have the same names, are told apart by the state folder (FNV-1a). */
+/* Cards of two clusters on one machine, whose nodes may have the same names, are told apart by the state folder
+ * (FNV-1a). */
 static unsigned state_mark(const struct node *node)
 {
     uint32_t hash = 2166136261u;
@@ -41,7 +42,8 @@ int gpu_software_discover(struct node *node, char *error)
     unsigned devices, sms;
     uint64_t memory = UINT64_C(4) << 30;
     const char *size = getenv("FLYT_SOFTGPU_MEMORY"), *domain = getenv("FLYT_SOFTGPU_FAULT_DOMAIN");
-    if (number("FLYT_SOFTGPU_DEVICES", 1, 0, 16, &devices, error) || number("FLYT_SOFTGPU_SMS", 4, 1, 1024, &sms, error))
+    if (number("FLYT_SOFTGPU_DEVICES", 1, 0, 16, &devices, error) ||
+        number("FLYT_SOFTGPU_SMS", 4, 1, 1024, &sms, error))
         return -EINVAL;
     if (size && *size && (config_parse_size(size, &memory) != 0 || memory < 4 << 20))
         return explain(error, -EINVAL, "FLYT_SOFTGPU_MEMORY=%s is not a size such as 2G", size);
@@ -53,8 +55,14 @@ int gpu_software_discover(struct node *node, char *error)
     bool whole = domain && strcmp(domain, "gpu") == 0;
     for (unsigned i = 0; i < devices && node->gpu_count < CTL_MAX_GPUS; i++) {
         struct gpu *gpu = &node->gpus[node->gpu_count++];
-        *gpu = (struct gpu){ .software = true, .index = i, .sms = sms, .memory = memory, .sm_limits = 1, .clock_mhz = 1000,
-                             .sharing = CTL_SHARING_EXCLUSIVE | CTL_SHARING_MPS | (whole ? 0 : CTL_SHARING_TIME_SLICE) };
+        *gpu =
+            (struct gpu){ .software = true,
+                          .index = i,
+                          .sms = sms,
+                          .memory = memory,
+                          .sm_limits = 1,
+                          .clock_mhz = 1000,
+                          .sharing = CTL_SHARING_EXCLUSIVE | CTL_SHARING_MPS | (whole ? 0 : CTL_SHARING_TIME_SLICE) };
         snprintf(gpu->id, sizeof gpu->id, "soft-%.40s-%u", node->name, i);
         snprintf(gpu->product, sizeof gpu->product, "Flyt software GPU");
         snprintf(gpu->card, sizeof gpu->card, "%.40s-%u-%08x", node->name, i, state_mark(node));
@@ -62,7 +70,8 @@ int gpu_software_discover(struct node *node, char *error)
             if (strchr(".:", *at))
                 *at = '_';
         if (whole)
-            snprintf(gpu->text, sizeof gpu->text, "a fault ends the work of all tenants (FLYT_SOFTGPU_FAULT_DOMAIN=gpu)");
+            snprintf(gpu->text, sizeof gpu->text,
+                     "a fault ends the work of all tenants (FLYT_SOFTGPU_FAULT_DOMAIN=gpu)");
     }
     return (int)devices;
 }

@@ -1,7 +1,7 @@
 /*
- * launch.c: makes the process of a GPU server. It is a child of ours in namespaces of its own, with nothing open but its
- * output and log, no capabilities, no new privileges and a seccomp filter, and it is in no process group
- * of ours, so that neither a terminal nor a service manager that stops us stops it.
+ * launch.c: makes the process of a GPU server. It is a child of ours in namespaces of its own, with nothing open but
+ * its output and log, no capabilities, no new privileges and a seccomp filter, and it is in no process group of ours,
+ * so that neither a terminal nor a service manager that stops us stops it.
  *
  * Tenants are kept apart by: a process-id namespace with a /proc of its own (other tenants' processes have no
  * name there: no signal, no ptrace, no /proc/PID/mem), a mount namespace in which the others' folders are not there, an
@@ -32,8 +32,11 @@
 /* What could not be done; bits of the probe's exit status. */
 enum { LACKS_FOLDERS = 1, LACKS_PROC = 2, LACKS_CAPABILITIES = 4, LACKS_FILTER = 8, LACKS_IDENTITY = 16 };
 static const char *const lacks_text[] = {
-    "a server's folder is visible to other tenants' servers", "/proc shows other tenants' processes", "capabilities are kept",
-    "there is no seccomp filter", "there is no user namespace",
+    "a server's folder is visible to other tenants' servers",
+    "/proc shows other tenants' processes",
+    "capabilities are kept",
+    "there is no seccomp filter",
+    "there is no user namespace",
 };
 
 static unsigned long space_flags;       /* of clone; 0: no namespaces */
@@ -76,7 +79,8 @@ static int enter_user_namespace(uid_t uid, gid_t gid)
     return geteuid() == uid && stat("/", &st) == 0 ? 0 : LACKS_IDENTITY;
 }
 
-/* The folder of all servers is covered by an empty one, in which only our own folder, held on to as ".", is put back. */
+/* The folder of all servers is covered by an empty one, in which only our own folder, held on to as ".", is put
+ * back. */
 static int hide_folders(const char *own, const char *above, const char *all)
 {
     bool hidden = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && chdir(own) == 0 &&
@@ -183,13 +187,16 @@ int launch_probe(const char *scratch, enum node_sandbox wanted, char *error)
     }
     probed = true;
     if (!space_flags)
-        log_warning("event=sandbox-incomplete what=\"this kernel gives us no namespaces: GPU servers of all tenants can see each "
+        log_warning("event=sandbox-incomplete what=\"this kernel gives us no namespaces: GPU servers of all tenants "
+                    "can see each "
                     "other's processes and files\"");
     if (lacks > 0)
         say_lacks(lacks);
     if (wanted == NODE_SANDBOX_REQUIRED && (lacks || !space_flags))
-        return explain(error, -EPERM, "node.sandbox is \"required\", and this kernel or user cannot have all of it (see the log); run as "
-                       "root, or set \"best-effort\"");
+        return explain(
+            error, -EPERM,
+            "node.sandbox is \"required\", and this kernel or user cannot have all of it (see the log); run as "
+            "root, or set \"best-effort\"");
     if (!lacks && space_flags)
         log_info("event=sandbox what=\"process, mount, IPC and host name namespaces%s, no capabilities, seccomp\"",
                  space_flags & CLONE_NEWUSER ? " in a user namespace" : "");
@@ -233,8 +240,8 @@ int launch_process(const struct launch *launch, struct process *out, char *error
     *out = PROCESS_NONE;
     if (launch->sandbox != NODE_SANDBOX_OFF && !probed)
         return explain(error, -EINVAL, "the sandbox was not probed");
-    /* A signal for the child that came before it has let go of our handlers would be told to our own loop, through the pipe
-       that both have: a server that is stopped at once would stop this manager. */
+    /* A signal for the child that came before it has let go of our handlers would be told to our own loop, through the
+       pipe that both have: a server that is stopped at once would stop this manager. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);

@@ -71,7 +71,8 @@ static void find_addresses(struct node *node)
         if ((family != AF_INET && family != AF_INET6) || at->ifa_flags & IFF_LOOPBACK)
             continue;
         char *out = node->addresses[node->address_count];
-        if (getnameinfo(at->ifa_addr, size, out, sizeof node->addresses[0], NULL, 0, NI_NUMERICHOST) == 0 && !strchr(out, '%'))
+        if (getnameinfo(at->ifa_addr, size, out, sizeof node->addresses[0], NULL, 0, NI_NUMERICHOST) == 0 &&
+            !strchr(out, '%'))
             node->address_count++;
     }
     freeifaddrs(all);
@@ -95,7 +96,8 @@ static void find_advertise(struct node *node)
     if (getaddrinfo(config->manager_address, "1", &hints, &found) != 0)
         return;
     int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 && getsockname(fd, (struct sockaddr *)&own, &size) == 0)
+    if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+        getsockname(fd, (struct sockaddr *)&own, &size) == 0)
         getnameinfo((struct sockaddr *)&own, size, node->advertise, sizeof node->advertise, NULL, 0, NI_NUMERICHOST);
     if (fd >= 0)
         close(fd);
@@ -114,7 +116,8 @@ static int find_program(struct node *node, char *error)
             snprintf(slash + 1, 31, "cricket-rpc-server");
     }
     if (access(node->program, X_OK) != 0)
-        return explain(error, -errno, "the GPU server %s: %s; set virt-server.program-path", node->program, strerror(errno));
+        return explain(error, -errno, "the GPU server %s: %s; set virt-server.program-path", node->program,
+                       strerror(errno));
     return 0;
 }
 
@@ -123,7 +126,8 @@ static int take_lock(struct daemon *daemon, char *error)
 {
     const char *state = daemon->node.config->state;
     int failure = state_make_folder(state, 0711, error);
-    if (!failure && snprintf(daemon->node.servers_path, sizeof daemon->node.servers_path, "%s/servers", state) >= NODE_PATH_SIZE)
+    if (!failure &&
+        snprintf(daemon->node.servers_path, sizeof daemon->node.servers_path, "%s/servers", state) >= NODE_PATH_SIZE)
         failure = explain(error, -ENAMETOOLONG, "%s is too long", state);
     if (!failure)
         failure = daemon_lock(&about, state, "node.state-directory", &daemon->lock, error);
@@ -220,7 +224,8 @@ static int run(struct daemon *daemon)
     struct node *node = &daemon->node;
     node->config = config_values(daemon->config);
     node->loop = loop_create();
-    int failure = node->loop ? prepare(daemon, error) : explain(error, -ENOMEM, "no memory or descriptors for an event loop");
+    int failure =
+        node->loop ? prepare(daemon, error) : explain(error, -ENOMEM, "no memory or descriptors for an event loop");
     if (!failure)
         failure = daemon_signals(node->loop, on_stop, on_reload, daemon, error);
     if (!failure)

@@ -17,11 +17,13 @@ bool mps_ready(const char *directory, char *text)
     uint64_t started;
     snprintf(path, sizeof path, "%s/control", directory);
     if (stat(path, &st) != 0) {
-        explain(text, 0, "MPS does not run (%s: %s): start it with mps/start_mps.sh, or take other kinds of sharing", path, strerror(errno));
+        explain(text, 0, "MPS does not run (%s: %s): start it with mps/start_mps.sh, or take other kinds of sharing",
+                path, strerror(errno));
         return false;
     }
     if (st.st_uid != geteuid()) {
-        explain(text, 0, "MPS at %s belongs to user %u, GPU servers run as %u, and MPS serves one user: start it as that user",
+        explain(text, 0,
+                "MPS at %s belongs to user %u, GPU servers run as %u, and MPS serves one user: start it as that user",
                 directory, (unsigned)st.st_uid, (unsigned)geteuid());
         return false;
     }
@@ -31,7 +33,8 @@ bool mps_ready(const char *directory, char *text)
     if (fd >= 0)
         close(fd);
     if (size <= 0 || process_start_time((pid_t)strtol(digits, NULL, 10), &started) != 0) {
-        explain(text, 0, "the MPS control daemon of %s has ended (%s): start it again with mps/start_mps.sh", directory, path);
+        explain(text, 0, "the MPS control daemon of %s has ended (%s): start it again with mps/start_mps.sh", directory,
+                path);
         return false;
     }
     return true;

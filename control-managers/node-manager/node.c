@@ -49,8 +49,8 @@ static void take_start(struct node *node, uint64_t number, const ctl_server_spec
     }
     ctl_code code = gpu_check(node_gpu(node, spec->gpu), spec, node->config, text);
     if (code == CTL_OK && (!spec->memory || !spec->id || !protocol_name_valid(spec->vm)))
-        code = explain(text, CTL_INVALID, "server %llu of VM '%s' with %llu bytes makes no sense", (unsigned long long)spec->id, spec->vm,
-                       (unsigned long long)spec->memory);
+        code = explain(text, CTL_INVALID, "server %llu of VM '%s' with %llu bytes makes no sense",
+                       (unsigned long long)spec->id, spec->vm, (unsigned long long)spec->memory);
     if (code == CTL_OK && server_create(node, spec, number, text) != 0)
         code = CTL_INTERNAL;
     if (code == CTL_OK)
@@ -58,7 +58,8 @@ static void take_start(struct node *node, uint64_t number, const ctl_server_spec
     log_warning("event=server-refused server=%llu vm=%s why=\"%s\"", (unsigned long long)spec->id, spec->vm, text);
     node_report_order(node, number, code, text);
     node_report_body body = { .kind = NODE_REPORT_SERVER };
-    body.node_report_body_u.server = (ctl_server_report){ .id = spec->id, .state = CTL_SERVER_FAILED, .status = { code, text } };
+    body.node_report_body_u.server = (ctl_server_report){ .id = spec->id, .state = CTL_SERVER_FAILED,
+                                                          .status = { code, text } };
     reports_add(node, &body);
 }
 
@@ -95,7 +96,8 @@ static void take_limit(struct node *node, uint64_t number, const node_limit *lim
     else if (server->sms == limit->sms && server->memory == limit->memory)
         node_report_order(node, number, CTL_OK, "");
     else
-        node_report_order(node, number, CTL_NOT_SUPPORTED, "this version cannot change the limits of a server that runs");
+        node_report_order(node, number, CTL_NOT_SUPPORTED,
+                          "this version cannot change the limits of a server that runs");
 }
 
 static void take_end_program(struct node *node, uint64_t number, const node_end_program *end)
@@ -127,7 +129,8 @@ static void take_order(struct node *node, const node_order *order)
         take_end_program(node, order->number, &body->node_order_body_u.end_program);
         break;
     case NODE_ORDER_KEYS:
-        take_keys(node, order->number, body->node_order_body_u.ticket_key.ticket_key_val, body->node_order_body_u.ticket_key.ticket_key_len);
+        take_keys(node, order->number, body->node_order_body_u.ticket_key.ticket_key_val,
+                  body->node_order_body_u.ticket_key.ticket_key_len);
         break;
     }
 }
@@ -196,11 +199,13 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     for (unsigned i = 0; i < node->address_count; i++)
         addresses[i] = node->addresses[i];
     ctl_server_report *servers = calloc(CTL_MAX_NODE_SERVERS, sizeof *servers);
-    for (struct server *server = node->servers; servers && server && count < CTL_MAX_NODE_SERVERS; server = server->next) {
+    for (struct server *server = node->servers; servers && server && count < CTL_MAX_NODE_SERVERS;
+         server = server->next) {
         workers_look(server);
         server_fill(server, &servers[count++]);
     }
-    node_register_args args = { .host = node->host, .tls = node_servers_tls(node), .addresses = { node->address_count, addresses }, .gpus = { node->gpu_count, gpus },
+    node_register_args args = { .host = node->host, .tls = node_servers_tls(node),
+                                .addresses = { node->address_count, addresses }, .gpus = { node->gpu_count, gpus },
                                 .servers = { count, servers } };
     if (!servers || link_call(link, NODE_REGISTER, &args, CALL_MS, registered, node, error) != 0)
         log_error("event=not-registered why=\"%s\"", servers ? error : "no memory");
@@ -223,7 +228,9 @@ int node_open(struct node *node, char *error)
     char uri[CTL_MAX_URI + 1];
     const char *uris[] = { uri, NULL };
     const struct node_config *config = node->config;
-    snprintf(uri, sizeof uri, strchr(config->manager_address, ':') && config->manager_address[0] != '[' ? "tcp://[%.256s]:%d" : "tcp://%.256s:%d",
+    snprintf(uri, sizeof uri,
+             strchr(config->manager_address, ':') && config->manager_address[0] != '[' ? "tcp://[%.256s]:%d"
+                                                                                       : "tcp://%.256s:%d",
              config->manager_address, (int)config->manager_port);
     node->reports_end = &node->reports;
     state_load(node);
@@ -231,9 +238,16 @@ int node_open(struct node *node, char *error)
         next = server->next;
         server_adopt(server);
     }
-    const struct link_options options = { .uris = uris, .tls = node->tls, .role = CTL_ROLE_NODE, .name = node->name,
-                                          .software = NODE_SOFTWARE, .incarnation = node->incarnation,
-                                          .secret = *config->secret ? &node->secret : NULL, .context = node, .up = up, .down = down };
+    const struct link_options options = { .uris = uris,
+                                          .tls = node->tls,
+                                          .role = CTL_ROLE_NODE,
+                                          .name = node->name,
+                                          .software = NODE_SOFTWARE,
+                                          .incarnation = node->incarnation,
+                                          .secret = *config->secret ? &node->secret : NULL,
+                                          .context = node,
+                                          .up = up,
+                                          .down = down };
     int failure = link_open(node->loop, &options, &node->link, error);
     if (failure)
         return failure;

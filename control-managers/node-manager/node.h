@@ -13,8 +13,8 @@
  *   workers.c  who of its worker processes serves which program
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
  *
- * All of it runs in the loop's thread. A struct server is there from the order to start it until its end was reported; its
- * folder STATE/servers/<id> as long.
+ * All of it runs in the loop's thread. A struct server is there from the order to start it until its end was reported;
+ * its folder STATE/servers/<id> as long.
  */
 #ifndef FLYT_NODE_NODE_H
 #define FLYT_NODE_NODE_H
@@ -146,13 +146,15 @@ void server_write_keys(struct server *);
 int  files_open(const struct server *, const char *name, int flags);    /* a descriptor; -1 and errno */
 /* The last line of its log, for messages. */
 void files_last_words(const struct server *, char *out, size_t size);
-/* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is ready. */
+/* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is
+ * ready. */
 bool files_read_addresses(struct server *);
 
 /* state.c */
 int  state_save(const struct server *, char *error);
 void state_load(struct node *);                 /* fills node->servers with what lies in the state folder */
-/* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that has no loop. */
+/* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that
+ * has no loop. */
 void state_end_servers(struct node *);
 int  state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]);     /* -ENAMETOOLONG */
 int  state_make_folder(const char *path, mode_t, char *error);
@@ -204,7 +206,8 @@ struct launch {
 int  launch_probe(const char *scratch, enum node_sandbox, char *error);
 int  launch_process(const struct launch *, struct process *, char *error);
 
-/* seccomp.c: from then on this process and its children may not look into others, nor change the system. 0 or -errno. */
+/* seccomp.c: from then on this process and its children may not look into others, nor change the system. 0 or
+ * -errno. */
 int  seccomp_restrict(void);
 
 #endif

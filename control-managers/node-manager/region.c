@@ -4,9 +4,9 @@
  * --bar.
  *
  * The node manager makes the file when it starts, so the file is there before the VM boots. It uses a file that QEMU
- * has already made. When the node manager ends with its servers, it removes the file, unless another process has it open:
- * the kernel grants a write lease only on a file that no other process has open (fcntl(2), F_SETLEASE). So a VM that is
- * still running keeps its file, and the next node manager finds it.
+ * has already made. When the node manager ends with its servers, it removes the file, unless another process has it
+ * open: the kernel grants a write lease only on a file that no other process has open (fcntl(2), F_SETLEASE). So a VM
+ * that is still running keeps its file, and the next node manager finds it.
  */
 #include <errno.h>
 #include <fcntl.h>

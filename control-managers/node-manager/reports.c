@@ -1,6 +1,7 @@
 /*
- * reports.c: what the cluster manager is told without having asked. Reports wait in a queue until it has taken them, over
- * reconnections too. When the queue is full, the oldest is dropped: registering says the state of everything anyway.
+ * reports.c: what the cluster manager is told without having asked. Reports wait in a queue until it has taken them,
+ * over reconnections too. When the queue is full, the oldest is dropped: registering says the state of everything
+ * anyway.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +14,15 @@ enum { CALL_MS = CTL_CALL_SECONDS * 1000 };
 
 void server_fill(struct server *server, ctl_server_report *out)
 {
-    *out = (ctl_server_report){ .id = server->id, .state = server->state, .granted_sms = server->shown_sms, .memory_limit = server->memory,
-                                .memory_used = server->used, .workers = server->workers, .pid = (u_int)(server->process.pid > 0 ? server->process.pid : 0),
-                                .restarts = server->restarts, .status = { server->why, server->why_text } };
+    *out = (ctl_server_report){ .id = server->id,
+                                .state = server->state,
+                                .granted_sms = server->shown_sms,
+                                .memory_limit = server->memory,
+                                .memory_used = server->used,
+                                .workers = server->workers,
+                                .pid = (u_int)(server->process.pid > 0 ? server->process.pid : 0),
+                                .restarts = server->restarts,
+                                .status = { server->why, server->why_text } };
     if (!server->address_count)
         return;
     out->addresses.addresses_val = calloc(server->address_count, sizeof(ctl_uri));

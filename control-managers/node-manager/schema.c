@@ -138,9 +138,10 @@ static const struct config_key keys[] = {
       .kind = CONFIG_STRINGS,
       .offset = AT(shared_memory),
       .initial = "",
-      .help = "Virtual machines of this host that share memory with it (ivshmem), each \"VM=SIZE\" or "
-              "\"VM=SIZE:PROGRAMS\", such as \"vm1=512M:8\": the file flyt-vm-VM is made for QEMU, and VM's GPU servers "
-              "use it." },
+      .help =
+          "Virtual machines of this host that share memory with it (ivshmem), each \"VM=SIZE\" or "
+          "\"VM=SIZE:PROGRAMS\", such as \"vm1=512M:8\": the file flyt-vm-VM is made for QEMU, and VM's GPU servers "
+          "use it." },
     { .path = "virt-server.shared-memory-folder",
       .kind = CONFIG_PATH,
       .offset = AT(shared_memory_folder),
@@ -198,7 +199,8 @@ static bool check(const void *values, struct config *config)
     const struct node_config *c = values;
     bool good = true;
     if (strlen(c->name) > 40) {
-        config_complain(config, "node.name", "the name is longer than 40 characters, and names of GPUs are made from it");
+        config_complain(config, "node.name",
+                        "the name is longer than 40 characters, and names of GPUs are made from it");
         good = false;
     }
     for (size_t i = 0; i < c->shared_memory.count; i++) {
@@ -222,6 +224,10 @@ static const struct config_absent absent[] = {
 };
 
 const struct config_schema node_schema = {
-    .daemon = "flyt-node-manager", .keys = keys, .count = sizeof keys / sizeof *keys, .size = sizeof(struct node_config),
-    .check = check, .absent = absent,
+    .daemon = "flyt-node-manager",
+    .keys = keys,
+    .count = sizeof keys / sizeof *keys,
+    .size = sizeof(struct node_config),
+    .check = check,
+    .absent = absent,
 };

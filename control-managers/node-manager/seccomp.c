@@ -1,7 +1,7 @@
 /*
- * seccomp.c: system calls that a GPU server has no need of, and with which it could look into other tenants' processes or
- * change the machine: they fail with EPERM. A list of what is forbidden, not of what is allowed: drivers
- * and libraries of NVIDIA call what they like, and change.
+ * seccomp.c: system calls that a GPU server has no need of, and with which it could look into other tenants' processes
+ * or change the machine: they fail with EPERM. A list of what is forbidden, not of what is allowed: drivers and
+ * libraries of NVIDIA call what they like, and change.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -25,7 +25,8 @@
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (value))
 #define FORBID(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), ANSWER(SECCOMP_RET_ERRNO | EPERM)
 
-#define NEW_NAMESPACES (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+#define NEW_NAMESPACES \
+    (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 #if defined __SANITIZE_ADDRESS__
 #define LOOKS_INTO_ITSELF 1             /* LeakSanitizer attaches to its own threads */
@@ -44,26 +45,59 @@ int seccomp_restrict(void)
         ANSWER(SECCOMP_RET_KILL_PROCESS),
         LOAD(nr),
 #if defined __x86_64__
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1),          /* the x32 numbers of the same calls */
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1), /* the x32 numbers of the same calls */
         ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
-        FORBID(iopl), FORBID(ioperm),
+        FORBID(iopl),
+        FORBID(ioperm),
 #endif
 #ifndef LOOKS_INTO_ITSELF
         FORBID(ptrace),
 #endif
-        FORBID(process_vm_readv), FORBID(process_vm_writev), FORBID(kcmp), FORBID(pidfd_getfd),
-        FORBID(bpf), FORBID(perf_event_open), FORBID(userfaultfd),
-        FORBID(mount), FORBID(umount2), FORBID(pivot_root), FORBID(move_mount), FORBID(open_tree), FORBID(fsopen),
-        FORBID(fsconfig), FORBID(fsmount), FORBID(mount_setattr), FORBID(unshare), FORBID(setns), FORBID(chroot),
-        FORBID(add_key), FORBID(keyctl), FORBID(request_key), FORBID(open_by_handle_at), FORBID(acct), FORBID(quotactl),
-        FORBID(init_module), FORBID(finit_module), FORBID(delete_module), FORBID(kexec_load), FORBID(kexec_file_load),
-        FORBID(reboot), FORBID(swapon), FORBID(swapoff), FORBID(settimeofday), FORBID(clock_settime), FORBID(sethostname),
-        FORBID(setdomainname), FORBID(syslog),
+        FORBID(process_vm_readv),
+        FORBID(process_vm_writev),
+        FORBID(kcmp),
+        FORBID(pidfd_getfd),
+        FORBID(bpf),
+        FORBID(perf_event_open),
+        FORBID(userfaultfd),
+        FORBID(mount),
+        FORBID(umount2),
+        FORBID(pivot_root),
+        FORBID(move_mount),
+        FORBID(open_tree),
+        FORBID(fsopen),
+        FORBID(fsconfig),
+        FORBID(fsmount),
+        FORBID(mount_setattr),
+        FORBID(unshare),
+        FORBID(setns),
+        FORBID(chroot),
+        FORBID(add_key),
+        FORBID(keyctl),
+        FORBID(request_key),
+        FORBID(open_by_handle_at),
+        FORBID(acct),
+        FORBID(quotactl),
+        FORBID(init_module),
+        FORBID(finit_module),
+        FORBID(delete_module),
+        FORBID(kexec_load),
+        FORBID(kexec_file_load),
+        FORBID(reboot),
+        FORBID(swapon),
+        FORBID(swapoff),
+        FORBID(settimeofday),
+        FORBID(clock_settime),
+        FORBID(sethostname),
+        FORBID(setdomainname),
+        FORBID(syslog),
         /* Flags of clone3 are in memory, out of a filter's sight; libraries fall back to clone. */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1), ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+        ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
         LOAD(args[0]),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1), ANSWER(SECCOMP_RET_ERRNO | EPERM),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1),
+        ANSWER(SECCOMP_RET_ERRNO | EPERM),
         ANSWER(SECCOMP_RET_ALLOW),
     };
     static const struct sock_fprog program = { .len = sizeof filter / sizeof *filter, .filter = filter };

@@ -4,8 +4,8 @@
  *   STARTING --ready--> RUNNING --crash--> STARTING (after a pause) … --too often--> FAILED
  *       \--cannot start--> FAILED     \--order, fault--> STOPPING --gone--> ENDED
  *
- * What starts again keeps its id and slice; its ports may be others, and are reported. ENDED and FAILED are reported, and then
- * nothing of the server is left here. Its process's end is known by pidfd, or by asking now and then.
+ * What starts again keeps its id and slice; its ports may be others, and are reported. ENDED and FAILED are reported,
+ * and then nothing of the server is left here. Its process's end is known by pidfd, or by asking now and then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,8 @@ static void save(struct server *server)
 {
     char error[EXPLAIN_SIZE];
     if (state_save(server, error) != 0)
-        log_error("event=state-unsaved server=%llu why=\"%s\": it will not be taken over after a restart", (unsigned long long)server->id, error);
+        log_error("event=state-unsaved server=%llu why=\"%s\": it will not be taken over after a restart",
+                  (unsigned long long)server->id, error);
 }
 
 /* ---- starting ---- */
@@ -74,8 +75,9 @@ static void finish(struct server *server, ctl_server_state state)
     server->workers = 0;
     server->used = 0;
     server->address_count = 0;
-    log_message(state == CTL_SERVER_FAILED ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "event=server-%s server=%llu vm=%s gpu=%s why=\"%s\"",
-                state == CTL_SERVER_FAILED ? "failed" : "ended", (unsigned long long)server->id, server->vm, server->gpu, server->why_text);
+    log_message(state == CTL_SERVER_FAILED ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
+                "event=server-%s server=%llu vm=%s gpu=%s why=\"%s\"", state == CTL_SERVER_FAILED ? "failed" : "ended",
+                (unsigned long long)server->id, server->vm, server->gpu, server->why_text);
     if (server->start_order)
         node_report_order(node, server->start_order, server->why ? server->why : CTL_INTERNAL, server->why_text);
     node_report_server(node, server);
@@ -114,14 +116,15 @@ static void begin(struct server *server)
         failure = server_make_process(server, error);
     }
     if (failure) {
-        set_why(server, CTL_INTERNAL, "GPU server %llu cannot be started: %.900s", (unsigned long long)server->id, error);
+        set_why(server, CTL_INTERNAL, "GPU server %llu cannot be started: %.900s", (unsigned long long)server->id,
+                error);
         finish(server, CTL_SERVER_FAILED);
         return;
     }
     server->child = true;
     save(server);
-    log_info("event=server-starting server=%llu vm=%s gpu=%s sms=%u memory=%llu pid=%d", (unsigned long long)server->id, server->vm,
-             server->gpu, server->sms, (unsigned long long)server->memory, (int)server->process.pid);
+    log_info("event=server-starting server=%llu vm=%s gpu=%s sms=%u memory=%llu pid=%d", (unsigned long long)server->id,
+             server->vm, server->gpu, server->sms, (unsigned long long)server->memory, (int)server->process.pid);
     hold(server);
     loop_timer_start(node->loop, &server->timer, LOOK_MS, look, server);
 }
@@ -138,8 +141,15 @@ int server_create(struct node *node, const ctl_server_spec *spec, uint64_t order
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         return explain(error, -ENOMEM, "no memory for another server");
-    *server = (struct server){ .node = node, .id = spec->id, .program = spec->prog, .memory = spec->memory, .sharing = spec->sharing,
-                               .sms = spec->sms, .same_host = spec->same_host != 0, .process = PROCESS_NONE, .fresh = true,
+    *server = (struct server){ .node = node,
+                               .id = spec->id,
+                               .program = spec->prog,
+                               .memory = spec->memory,
+                               .sharing = spec->sharing,
+                               .sms = spec->sms,
+                               .same_host = spec->same_host != 0,
+                               .process = PROCESS_NONE,
+                               .fresh = true,
                                .start_order = order };
     snprintf(server->vm, sizeof server->vm, "%s", spec->vm);
     snprintf(server->gpu, sizeof server->gpu, "%s", spec->gpu);
@@ -166,7 +176,8 @@ static void ready(struct server *server)
     server->fresh = false;
     server->ready_since = loop_now(node->loop);
     save(server);
-    log_info("event=server-running server=%llu vm=%s address=%s", (unsigned long long)server->id, server->vm, server->addresses[0]);
+    log_info("event=server-running server=%llu vm=%s address=%s", (unsigned long long)server->id, server->vm,
+             server->addresses[0]);
     node_report_server(node, server);
     if (server->start_order)
         node_report_order(node, server->start_order, CTL_OK, "");
@@ -181,7 +192,8 @@ static bool limit_holds(struct server *server)
     if (!server->sms || server->shown_sms <= server->sms)
         return true;
     if (!server->killed)
-        set_why(server, CTL_NOT_SUPPORTED, "GPU server %llu was to have %u SMs, but its driver shows %u: the limit cannot be held on GPU %s",
+        set_why(server, CTL_NOT_SUPPORTED,
+                "GPU server %llu was to have %u SMs, but its driver shows %u: the limit cannot be held on GPU %s",
                 (unsigned long long)server->id, server->sms, server->shown_sms, server->gpu);
     server->killed = true;
     process_signal(&server->process, SIGKILL);
@@ -233,7 +245,8 @@ static void describe_end(struct server *server, char *out, size_t size)
     if (!server->child || waitpid(server->process.pid, &status, WNOHANG) != server->process.pid)
         snprintf(out, size, "it has ended%s%s", more, words);
     else if (WIFSIGNALED(status))
-        snprintf(out, size, "it was ended by signal %d (%s)%s%s", WTERMSIG(status), strsignal(WTERMSIG(status)), more, words);
+        snprintf(out, size, "it was ended by signal %d (%s)%s%s", WTERMSIG(status), strsignal(WTERMSIG(status)), more,
+                 words);
     else
         snprintf(out, size, "it ended with status %d%s%s", WEXITSTATUS(status), more, words);
     size_t at = strlen(out);
@@ -252,7 +265,8 @@ static void crashed(struct server *server, const char *how)
         server->restarts = 0;
     server->ready_since = 0;
     if (server->fresh || server->restarts >= (unsigned)node->config->restarts) {
-        set_why(server, CTL_INTERNAL, server->fresh ? "GPU server %llu could not be started: %s" : "GPU server %llu crashed too often: %s",
+        set_why(server, CTL_INTERNAL,
+                server->fresh ? "GPU server %llu could not be started: %s" : "GPU server %llu crashed too often: %s",
                 (unsigned long long)server->id, how);
         finish(server, CTL_SERVER_FAILED);
         return;
@@ -263,7 +277,8 @@ static void crashed(struct server *server, const char *how)
     server->workers = 0;
     server->used = 0;
     set_why(server, CTL_LOST, "GPU server %llu crashed and is started again: %s", (unsigned long long)server->id, how);
-    log_warning("event=server-crashed server=%llu vm=%s restarts=%u why=\"%s\"", (unsigned long long)server->id, server->vm, server->restarts, how);
+    log_warning("event=server-crashed server=%llu vm=%s restarts=%u why=\"%s\"", (unsigned long long)server->id,
+                server->vm, server->restarts, how);
     server->address_count = 0;
     node_report_server(node, server);
     server->why = CTL_OK;
@@ -297,7 +312,8 @@ static void stop_late(struct loop_timer *timer, void *context)
         return;
     }
     if (!server->killed)
-        log_warning("event=server-killed server=%llu vm=%s why=\"it did not stop when asked to\"", (unsigned long long)server->id, server->vm);
+        log_warning("event=server-killed server=%llu vm=%s why=\"it did not stop when asked to\"",
+                    (unsigned long long)server->id, server->vm);
     server->killed = true;
     process_signal(&server->process, SIGKILL);
     loop_timer_start(server->node->loop, timer, ALIVE_MS, stop_late, server);
@@ -336,8 +352,8 @@ void server_adopt(struct server *server)
 {
     struct node *node = server->node;
     bool alive = server->process.pid > 0;
-    log_info("event=server-%s server=%llu vm=%s pid=%d", alive ? "adopted" : "found-dead", (unsigned long long)server->id, server->vm,
-             (int)server->process.pid);
+    log_info("event=server-%s server=%llu vm=%s pid=%d", alive ? "adopted" : "found-dead",
+             (unsigned long long)server->id, server->vm, (int)server->process.pid);
     if (!alive && server->state == CTL_SERVER_STOPPING) {
         set_why(server, CTL_OK, "it was ordered to stop");
         finish(server, CTL_SERVER_ENDED);

@@ -42,9 +42,11 @@ static void free_words(struct words *words)
 /* What of our own environment a server gets: nothing that could hold a secret or lead it elsewhere. */
 static bool inherited(const char *variable)
 {
-    static const char *const prefixes[] = { "PATH=", "LANG=", "LC_", "TZ=", "LD_LIBRARY_PATH=", "FLYT_SOFTGPU_", "FLYT_LOG=", "FLYT_PERF=", "FLYT_SILENCE=",
+    static const char *const prefixes[] = { "PATH=", "LANG=", "LC_", "TZ=", "LD_LIBRARY_PATH=", "FLYT_SOFTGPU_",
+                                            "FLYT_LOG=", "FLYT_PERF=", "FLYT_SILENCE=",
         "CUDA_", "NVIDIA_", "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", NULL };
-    static const char *const ours[] = { "FLYT_SOFTGPU_SMS=", "FLYT_SOFTGPU_MEMORY=", "FLYT_SOFTGPU_DEVICES=", "FLYT_SOFTGPU_CARD=",
+    static const char *const ours[] = { "FLYT_SOFTGPU_SMS=", "FLYT_SOFTGPU_MEMORY=", "FLYT_SOFTGPU_DEVICES=",
+                                        "FLYT_SOFTGPU_CARD=",
         "CUDA_VISIBLE_DEVICES=", "CUDA_MPS_", NULL };
     for (int i = 0; ours[i]; i++)
         if (strncmp(variable, ours[i], strlen(ours[i])) == 0)
@@ -55,7 +57,8 @@ static bool inherited(const char *variable)
     return false;
 }
 
-static void make_environment(const struct server *server, const struct gpu *gpu, const char *folder, struct words *words)
+static void make_environment(const struct server *server, const struct gpu *gpu, const char *folder,
+                             struct words *words)
 {
     for (char **variable = environ; *variable; variable++)
         if (inherited(*variable))
@@ -79,7 +82,8 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
     add_word(words, "CUDA_MPS_PIPE_DIRECTORY=%s", server->node->config->mps_directory);
     add_word(words, "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1");
     /* Rounded down: what was asked for is an upper bound. */
-    add_word(words, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%.2f", gpu->sms ? (double)(10000ull * sms / gpu->sms) / 100 : 100.0);
+    add_word(words, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%.2f",
+             gpu->sms ? (double)(10000ull * sms / gpu->sms) / 100 : 100.0);
     add_word(words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=%lluM", (unsigned long long)(server->memory >> 20));
 }
 

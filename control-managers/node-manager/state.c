@@ -1,7 +1,7 @@
 /*
- * state.c: what lies on disk about a server, STATE/servers/<id>/state: lines of a key and a value, written whole and renamed
- * into place whenever something in it changes. A node manager that starts takes over every server that it finds there.
- * Process ids count only within the same run of the machine (its boot id).
+ * state.c: what lies on disk about a server, STATE/servers/<id>/state: lines of a key and a value, written whole and
+ * renamed into place whenever something in it changes. A node manager that starts takes over every server that it finds
+ * there. Process ids count only within the same run of the machine (its boot id).
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * workers.c: the worker processes of a server, each of which serves one program. A worker that has accepted a ticket leaves
- * a file programs/<program>.<pid> in its server's folder; the process id is that of the server's own namespace, so
- * the process is found among the server's children by the ids that /proc shows for every namespace.
+ * workers.c: the worker processes of a server, each of which serves one program. A worker that has accepted a ticket
+ * leaves a file programs/<program>.<pid> in its server's folder; the process id is that of the server's own namespace,
+ * so the process is found among the server's children by the ids that /proc shows for every namespace.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -131,4 +131,7 @@ void workers_look(struct server *server)
     server->workers = programs_visit(server, 0, false, &server->used);
 }
 
-unsigned workers_end(const struct server *server, uint64_t program) { return programs_visit(server, program, true, NULL); }
+unsigned workers_end(const struct server *server, uint64_t program)
+{
+    return programs_visit(server, program, true, NULL);
+}

@@ -14,7 +14,8 @@
 
 /* As the program holds it in .nvFatBinSegment. */
 struct fatbin_wrapper {
-    uint32_t    magic, version;       /* 1: plain; 2: linked, and extra is the NULL-terminated array of prelinked containers */
+    /* 1: plain; 2: linked, and extra is the NULL-terminated array of prelinked containers */
+    uint32_t    magic, version;
     const void *container;
     const void *extra;
 };

@@ -18,10 +18,10 @@ struct timespec clock_timespec(uint64_t ns);
 int clock_poll_timeout(uint64_t deadline);
 
 /*
- * Counts only time in which this process could run. Somebody looks about every `interval`. Where two looks lie further apart
- * than two intervals, the process was stopped (by a signal, a debugger, the machine's sleep) or starved of processors; that
- * counts as one interval, however long it took. Start with `looked` as now and `ns` as 0; callers see to it that one thread
- * at a time looks. Gives ns.
+ * Counts only time in which this process could run. Somebody looks about every `interval`. Where two looks lie further
+ * apart than two intervals, the process was stopped (by a signal, a debugger, the machine's sleep) or starved of
+ * processors; that counts as one interval, however long it took. Start with `looked` as now and `ns` as 0; callers see
+ * to it that one thread at a time looks. Gives ns.
  */
 struct clock_run { uint64_t looked, ns; };
 uint64_t clock_run_look(struct clock_run *, uint64_t now, uint64_t interval);

@@ -1,10 +1,11 @@
 /*
  * env.h: settings of Flyt in the environment.
  *
- * A program may clear its environment before its first CUDA call. So a list of all FLYT_* variables is kept when the library
- * is loaded (or the program begins). What the program itself sets later, before Flyt looks, counts instead.
+ * A program may clear its environment before its first CUDA call. So a list of all FLYT_* variables is kept when the
+ * library is loaded (or the program begins). What the program itself sets later, before Flyt looks, counts instead.
  *
- * Variables of CUDA's (CUDA_VISIBLE_DEVICES …) are not kept: NVIDIA's driver reads them when it is initialised, and so do we.
+ * Variables of CUDA's (CUDA_VISIBLE_DEVICES …) are not kept: NVIDIA's driver reads them when it is initialised, and so
+ * do we.
  */
 #ifndef FLYT_COMMON_ENV_H
 #define FLYT_COMMON_ENV_H
@@ -18,7 +19,8 @@ const char *env_get(const char *name);
 /* "NAME=value" …, ended by NULL. The list lives as long as the process. */
 const char *const *env_kept(void);
 
-/* Exported by each library of Flyt's: from here on its kept list is this one, which must live as long as the process. */
+/* Exported by each library of Flyt's: from here on its kept list is this one, which must live as long as the
+ * process. */
 #define ENV_ADOPT "flyt_environment"
 typedef void env_adopt_function(const char *const *kept);
 env_adopt_function flyt_environment;

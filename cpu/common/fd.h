@@ -9,14 +9,16 @@
 
 enum { FD_FIRST = 3 };                        /* the first number that no program takes for stdin, stdout or stderr */
 
-/* Takes over fd, which was just opened, and gives the same file under a number of FD_FIRST or above, close-on-exec. fd below 0 (it
-   could not be opened) is given back, with errno unchanged. -1 and errno: no number is free, and fd is closed. */
+/* Takes over fd, which was just opened, and gives the same file under a number of FD_FIRST or above, close-on-exec. fd
+   below 0 (it could not be opened) is given back, with errno unchanged. -1 and errno: no number is free, and fd is
+   closed. */
 int fd_keep(int fd);
 
 /* The same for a pair, as socketpair makes it. 0; or -1 and errno: both are closed. */
 int fd_keep_pair(int fds[2]);
 
-/* For a program of ours, before it opens anything: opens /dev/null as each of 0, 1 and 2 that is closed. 0; or -1 and errno. */
+/* For a program of ours, before it opens anything: opens /dev/null as each of 0, 1 and 2 that is closed. 0; or -1 and
+ * errno. */
 int fd_open_standard(void);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* So many gaps that are long enough are looked at for one where the unit fits, before the longer ones that fit in any case. */
+/* So many gaps that are long enough are looked at for one where the unit fits, before the longer ones that fit in any
+ * case. */
 enum { TRIES = 8 };
 
 struct gap { struct tree_node by_address, by_size; };       /* keys: address; size */
@@ -70,7 +71,8 @@ static bool cut(struct gaps *gaps, struct gap *gap, uint64_t base, uint64_t size
 bool gaps_take_at(struct gaps *gaps, uint64_t base, uint64_t size)
 {
     struct gap *gap = at_address(tree_at_or_below(&gaps->by_address, base, 0));
-    return gap && base - base_of(gap) < size_of(gap) && size <= size_of(gap) - (base - base_of(gap)) && cut(gaps, gap, base, size);
+    return gap && base - base_of(gap) < size_of(gap) && size <= size_of(gap) - (base - base_of(gap)) &&
+           cut(gaps, gap, base, size);
 }
 
 /* Where it fits into the gap. False: nowhere. */

@@ -16,8 +16,8 @@ struct gaps { struct tree by_address, by_size; };
 bool gaps_give(struct gaps *, uint64_t base, uint64_t size);
 /* Takes exactly this range. False: not all of it is free, or no memory. */
 bool gaps_take_at(struct gaps *, uint64_t base, uint64_t size);
-/* Takes `size` bytes from about the smallest gap that holds them, at its lowest (highest, with `top`) address that is a multiple
-   of `unit` away from `origin`. unit: a power of two. The address; 0: there is no such gap, or no memory. */
+/* Takes `size` bytes from about the smallest gap that holds them, at its lowest (highest, with `top`) address that is a
+   multiple of `unit` away from `origin`. unit: a power of two. The address; 0: there is no such gap, or no memory. */
 uint64_t gaps_take(struct gaps *, uint64_t size, uint64_t unit, uint64_t origin, bool top);
 
 #endif

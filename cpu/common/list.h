@@ -1,8 +1,8 @@
 /*
  * list.h: an intrusive list with two ends. Every operation takes O(1) steps and no memory.
  *
- * The caller embeds a `struct list` for every list that an object may be in, and protects the list. Zero bytes are an empty
- * list, and a member of none.
+ * The caller embeds a `struct list` for every list that an object may be in, and protects the list. Zero bytes are an
+ * empty list, and a member of none.
  */
 #ifndef FLYT_COMMON_LIST_H
 #define FLYT_COMMON_LIST_H

@@ -5,8 +5,9 @@
  *     {
  *         FLYT_ASSERT_HELD(&ring->lock);
  *
- * With FLYT_DEBUG_LOCKS (sanitizer builds, `make FLYT_DEBUG_LOCKS=1`, the lock tests of `make check`) a thread that comes
- * here without the mutex ends the process with a message. Otherwise nothing is left of it but that its argument is a mutex.
+ * With FLYT_DEBUG_LOCKS (sanitizer builds, `make FLYT_DEBUG_LOCKS=1`, the lock tests of `make check`) a thread that
+ * comes here without the mutex ends the process with a message. Otherwise nothing is left of it but that its argument
+ * is a mutex.
  *
  * The owner is what glibc notes in every mutex while it is held, also across pthread_cond_wait. A thread reads the
  * owner of a mutex that it holds itself, so there is no race unless the answer is "not held" anyway.

@@ -4,7 +4,8 @@
  *
  * In the daemons and the GPU server TEXT is an event and its values, and what follows from it where that helps:
  *     event=worker-ended worker=12094 signal=11 why="Segmentation fault": its client has lost its session
- * In a library inside a program, TEXT is a sentence for the program's user. docs/architecture.md, "Logs", has the rules.
+ * In a library inside a program, TEXT is a sentence for the program's user. docs/architecture.md, "Logs", has the
+ * rules.
  */
 #ifndef FLYT_COMMON_LOG_H
 #define FLYT_COMMON_LOG_H
@@ -15,13 +16,13 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_set_name(const char *name);              /* static string; default "flyt" */
-/* function is called before each message is written, by the thread that writes it. NULL: none. For whoever else writes to
-   stderr, and may have a line there that is not ended. */
+/* function is called before each message is written, by the thread that writes it. NULL: none. For whoever else writes
+   to stderr, and may have a line there that is not ended. */
 void log_set_before(void (*function)(void));
 void log_set_fd(int fd);                          /* default 2 */
 bool log_enabled(enum log_level);
-/* The text as a value between quotes: control characters become spaces, " becomes '; cut to size. Returns out. For texts that
-   a peer or a compiler wrote. */
+/* The text as a value between quotes: control characters become spaces, " becomes '; cut to size. Returns out. For
+   texts that a peer or a compiler wrote. */
 const char *log_text(char *out, size_t size, const char *text);
 void log_message(enum log_level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -17,8 +17,8 @@
 
 #include <emmintrin.h>
 
-/* A line is written whole, by four stores without others between them. AHEAD: so far in front of the loads the source is asked
-   for; the processor's own prefetching stops at the end of each page. */
+/* A line is written whole, by four stores without others between them. AHEAD: so far in front of the loads the source
+   is asked for; the processor's own prefetching stops at the end of each page. */
 enum { LINE = 64, AHEAD = 1024 };
 
 void past_cache_copy(void *target, const void *source, size_t size)

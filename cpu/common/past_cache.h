@@ -1,11 +1,12 @@
 /*
  * past_cache.h: copies whose target is too large to stay in a cache.
  *
- * An ordinary store reads its line from memory before it writes it. Where the target will have left the caches before anybody
- * looks at it, that is a third of all traffic for nothing, and it drives out what others have there. So from PAST_CACHE_LEAST
- * bytes on a copy is faster with stores that go past the caches, also if the target is read directly afterwards; below, its
- * target is still in the last cache then, and ordinary stores are better (docs/measurements). The C library has such stores too,
- * but reckons with all of the processor's last cache, which in a virtual machine is mostly other people's.
+ * An ordinary store reads its line from memory before it writes it. Where the target will have left the caches before
+ * anybody looks at it, that is a third of all traffic for nothing, and it drives out what others have there. So from
+ * PAST_CACHE_LEAST bytes on a copy is faster with stores that go past the caches, also if the target is read directly
+ * afterwards; below, its target is still in the last cache then, and ordinary stores are better (docs/measurements).
+ * The C library has such stores too, but reckons with all of the processor's last cache, which in a virtual machine is
+ * mostly other people's.
  *
  * Who copies in pieces decides by the size of the whole.
  */

@@ -30,9 +30,10 @@ int secret_check_fd(int fd, const char *path, char *error)
     if (!S_ISREG(status.st_mode))
         return explain(error, -EPERM, "%s holds a secret and must be a regular file", path);
     if (status.st_uid != geteuid() && geteuid() == 0)
-        return explain(error, -EPERM, "%s holds a secret and belongs to user %u, not to root, who reads it now: is this to "
-                       "run as that user (setpriv --reuid=%u --regid=%u --init-groups …)?", path, status.st_uid,
-                       status.st_uid, status.st_gid);
+        return explain(error, -EPERM,
+                       "%s holds a secret and belongs to user %u, not to root, who reads it now: is this to "
+                       "run as that user (setpriv --reuid=%u --regid=%u --init-groups …)?",
+                       path, status.st_uid, status.st_uid, status.st_gid);
     if (status.st_uid != geteuid() && status.st_uid != 0)
         return explain(error, -EPERM, "%s holds a secret and belongs to user %u: it must belong to user %u or to root "
                        "(chown %u '%s')", path, status.st_uid, geteuid(), geteuid(), path);
@@ -57,7 +58,8 @@ static int read_all(int fd, const char *path, struct secret *secret, char *error
         if (got == 0)
             return 0;
         if (full)
-            return explain(error, -EINVAL, "%s is longer than the %d bytes that a secret may have", path, SECRET_MAX_SIZE);
+            return explain(error, -EINVAL, "%s is longer than the %d bytes that a secret may have", path,
+                           SECRET_MAX_SIZE);
         secret->size += (size_t)got;
     }
 }
@@ -99,7 +101,8 @@ int secret_resolve(const char *source, bool literal_allowed, struct secret *secr
     if (strncmp(source, "env:", 4) == 0) {
         const char *value = getenv(source + 4);
         if (!value)
-            return explain(error, -ENOENT, "the environment has no variable %s, which was to hold a secret", source + 4);
+            return explain(error, -ENOENT, "the environment has no variable %s, which was to hold a secret",
+                           source + 4);
         return take(value, source, secret, error);
     }
     if (!literal_allowed)

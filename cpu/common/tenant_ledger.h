@@ -1,9 +1,10 @@
 /*
- * tenant_ledger.h: the file in which the worker processes of one GPU server keep the tenant's books (cpu/server/tenant.c
- * writes it, flyt-node-manager reads it). The listener makes it anew when it starts; zeros are an empty one.
+ * tenant_ledger.h: the file in which the worker processes of one GPU server keep the tenant's books
+ * (cpu/server/tenant.c writes it, flyt-node-manager reads it). The listener makes it anew when it starts; zeros are an
+ * empty one.
  *
- * A slot belongs to the process whose id stands in it, as seen in the server's own process-id namespace. Everything but the
- * two words that are waited for (futexes) changes under flock(2) on the file.
+ * A slot belongs to the process whose id stands in it, as seen in the server's own process-id namespace. Everything but
+ * the two words that are waited for (futexes) changes under flock(2) on the file.
  */
 #ifndef FLYT_COMMON_TENANT_LEDGER_H
 #define FLYT_COMMON_TENANT_LEDGER_H
@@ -15,7 +16,8 @@ enum { LEDGER_SLOTS = 4096 };
 
 struct ledger_slot {
     int64_t  pid;                     /* 0: free */
-    uint64_t bytes;                   /* all that its program's session holds: credit, modules, contexts with stacks … */
+    /* all that its program's session holds: credit, modules, contexts with stacks … */
+    uint64_t bytes;
     uint64_t credit;                  /* the part that MAP made, of which the client may hold some unused */
     uint64_t idle;                    /* what it said it holds unused, when it was last asked */
     uint64_t wanted;                  /* asked for and not yet passed on to the client */
@@ -31,6 +33,7 @@ struct ledger {
     uint32_t unused[14];
     struct ledger_slot slots[LEDGER_SLOTS];
 };
-_Static_assert(sizeof(struct ledger_slot) == 64 && sizeof(struct ledger) == 64 * (LEDGER_SLOTS + 1), "read by other programs");
+_Static_assert(sizeof(struct ledger_slot) == 64 && sizeof(struct ledger) == 64 * (LEDGER_SLOTS + 1),
+               "read by other programs");
 
 #endif

@@ -45,8 +45,10 @@ static int read_key(const char *path, EVP_PKEY **key, char *error)
         return 0;
     EVP_PKEY_free(*key);
     *key = NULL;
-    return explain(error, -EINVAL, "%s holds no Ed25519 private key in PEM form: mend it, or move it away and a new one "
-                   "is made (tickets signed with the old one are refused then)", path);
+    return explain(error, -EINVAL,
+                   "%s holds no Ed25519 private key in PEM form: mend it, or move it away and a new one "
+                   "is made (tickets signed with the old one are refused then)",
+                   path);
 }
 
 static int make_key(const char *path, EVP_PKEY **key, char *error)

@@ -14,7 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TICKET_KEY_SIZE = 32, TICKET_NAME_SIZE = 65, TICKET_MAX_SIZE = 1024, TICKET_NONCE_SIZE = 16, TICKET_MAX_KEYS = 8 };
+enum {
+    TICKET_KEY_SIZE = 32,
+    TICKET_NAME_SIZE = 65,
+    TICKET_MAX_SIZE = 1024,
+    TICKET_NONCE_SIZE = 16,
+    TICKET_MAX_KEYS = 8
+};
 
 struct ticket {
     char     tenant[TICKET_NAME_SIZE];          /* VM */

@@ -1,7 +1,8 @@
 /*
  * tree.h: an intrusive search tree, ordered by (key, tie). Every operation takes O(log n) steps and no memory.
  *
- * The caller embeds a tree_node, sets key and tie, and protects the tree. No two nodes of a tree have the same key and tie.
+ * The caller embeds a tree_node, sets key and tie, and protects the tree. No two nodes of a tree have the same key and
+ * tie.
  */
 #ifndef FLYT_COMMON_TREE_H
 #define FLYT_COMMON_TREE_H

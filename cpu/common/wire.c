@@ -31,8 +31,8 @@ bool_t rpc_wire_put_call(XDR *xdr, uint32_t xid, uint32_t program, uint32_t vers
     return put_words(xdr, words, RPC_WIRE_CALL_WORDS);
 }
 
-void rpc_wire_call_room(uint8_t room[RPC_WIRE_CALL_ROOM], uint32_t xid, uint32_t program, uint32_t version, uint32_t procedure,
-                        size_t size)
+void rpc_wire_call_room(uint8_t room[RPC_WIRE_CALL_ROOM], uint32_t xid, uint32_t program, uint32_t version,
+                        uint32_t procedure, size_t size)
 {
     const uint32_t words[] = {
         htonl((uint32_t)(RPC_WIRE_CALL_WORDS * 4 + size) | RPC_MARK_LAST), htonl(xid), htonl(CALL), htonl(RPC_VERSION),
@@ -99,8 +99,14 @@ static bool get_usual_call(const uint8_t *bytes, size_t size, struct rpc_wire_ca
     if (words[1] != htonl(CALL) || words[2] != htonl(RPC_VERSION) || (words[6] | words[7] | words[8] | words[9]) != 0)
         return false;
     *call = (struct rpc_wire_call){
-        .xid = ntohl(words[0]), .rpc_version = RPC_VERSION, .program = ntohl(words[3]), .version = ntohl(words[4]),
-        .procedure = ntohl(words[5]), .flavor = AUTH_NONE, .body = bytes + sizeof words, .body_size = size - sizeof words,
+        .xid = ntohl(words[0]),
+        .rpc_version = RPC_VERSION,
+        .program = ntohl(words[3]),
+        .version = ntohl(words[4]),
+        .procedure = ntohl(words[5]),
+        .flavor = AUTH_NONE,
+        .body = bytes + sizeof words,
+        .body_size = size - sizeof words,
     };
     return true;
 }

@@ -69,7 +69,8 @@ static int parse_unix(const char *uri, const char *path, struct rpc_address *add
     const char *query = strchr(path, '?');
     size_t length = query ? (size_t)(query - path) : strlen(path);
     if (path[0] != '/' || length < 2)
-        return rpc_explain(error, -EINVAL, "%s: such an address has an absolute path, as in unix:///run/flyt/server.sock", uri);
+        return rpc_explain(error, -EINVAL,
+                           "%s: such an address has an absolute path, as in unix:///run/flyt/server.sock", uri);
     if (length >= sizeof address->path)
         return rpc_explain(error, -EINVAL, "%s: the path is longer than the %zu bytes that a socket may have", uri,
                            sizeof address->path - 1);
@@ -88,15 +89,20 @@ static int parse_identity(const char *uri, const char *query, struct rpc_address
         size_t length = strcspn(query, "&");
         const char *value = strchr(query, '=');
         size_t size = value && value < query + length ? (size_t)(query + length - ++value) : 0;
-        if (strncmp(query, "sha256=", 7) == 0 && size == sizeof address->pin - 1 && strspn(value, "0123456789abcdefABCDEF") >= size) {
+        if (strncmp(query, "sha256=", 7) == 0 && size == sizeof address->pin - 1 &&
+            strspn(value, "0123456789abcdefABCDEF") >= size) {
             for (size_t i = 0; i < size; i++)
                 address->pin[i] = (char)(value[i] >= 'A' && value[i] <= 'F' ? value[i] - 'A' + 'a' : value[i]);
-        } else if (strncmp(query, "name=", 5) == 0 && size > 0 && size < sizeof address->name && strspn(value, name_characters) >= size) {
+        } else if (strncmp(query, "name=", 5) == 0 && size > 0 && size < sizeof address->name &&
+                   strspn(value, name_characters) >= size) {
             memcpy(address->name, value, size);
             address->name[size] = 0;
         } else {
-            return rpc_explain(error, -EINVAL, "%s: behind the port may stand ?sha256= with the 64 digits that the server prints, or ?name= "
-                               "with the name in its certificate", uri);
+            return rpc_explain(
+                error, -EINVAL,
+                "%s: behind the port may stand ?sha256= with the 64 digits that the server prints, or ?name= "
+                "with the name in its certificate",
+                uri);
         }
         if (!query[length])
             return 0;
@@ -152,7 +158,8 @@ int rpc_address_parse(const char *uri, struct rpc_address *address, char *error)
         address->kind = RPC_ADDRESS_TLS;
         return parse_tcp(uri, uri + 6, address, error);
     }
-    return rpc_explain(error, -EINVAL, "%s: not an address; tls://host:port, tcp://host:port, unix:///path and shm:///path are", uri);
+    return rpc_explain(error, -EINVAL,
+                       "%s: not an address; tls://host:port, tcp://host:port, unix:///path and shm:///path are", uri);
 }
 
 /* Waits until a connection in progress is there. 0 or -errno. */
@@ -307,7 +314,8 @@ static int connect_saying(const char *uri, int timeout_ms, int total_ms, const u
         return rpc_explain(error, -EINVAL, "%s: there are no lanes over shared memory", uri);
     uint64_t now = clock_now(), end = now + (uint64_t)(total_ms > 0 ? total_ms : 0) * CLOCK_NS_PER_MS,
              deadline = now + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * CLOCK_NS_PER_MS;
-    const struct rpc_tls_files files = { setting("FLYT_TLS_CA"), setting("FLYT_TLS_CERTIFICATE"), setting("FLYT_TLS_KEY") };
+    const struct rpc_tls_files files = { setting("FLYT_TLS_CA"), setting("FLYT_TLS_CERTIFICATE"),
+                                         setting("FLYT_TLS_KEY") };
     if (address.kind == RPC_ADDRESS_TLS && (status = rpc_tls_check_client(uri, &address, &files, error)) < 0)
         return status;
     bool tcp = address.kind == RPC_ADDRESS_TCP || address.kind == RPC_ADDRESS_TLS;
@@ -338,7 +346,8 @@ int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, rp
     return connect_saying(uri, timeout_ms, total_ms, NULL, out, error);
 }
 
-int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out, char *error)
+int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out,
+                     char *error)
 {
     return connect_saying(uri, timeout_ms, timeout_ms + RPC_HANDSHAKE_MS, hello, out, error);
 }

@@ -29,7 +29,8 @@ struct rpc_block *rpc_block_reference(struct rpc_block *);
 void              rpc_block_release(struct rpc_block *);     /* NULL is allowed */
 
 struct rpc_record {
-    struct rpc_block *block;        /* the holder's reference; NULL: the bytes are the inbox's, until its next rpc_inbox_room */
+    /* the holder's reference; NULL: the bytes are the inbox's, until its next rpc_inbox_room */
+    struct rpc_block *block;
     const uint8_t    *bytes;
     size_t            size;
 };

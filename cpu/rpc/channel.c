@@ -8,18 +8,18 @@
 #include <stdio.h>
 
 /*
- * SPIN_NS: who has waited so long in vain sleeps. LOOKS: so often one looks into memory before one asks for the time and for
- * the peer's place: some microseconds, in which a peer on another processor answers a short call. LOOKS_TOGETHER: the same where
- * it was on this one, in case it no longer is.
+ * SPIN_NS: who has waited so long in vain sleeps. LOOKS: so often one looks into memory before one asks for the time
+ * and for the peer's place: some microseconds, in which a peer on another processor answers a short call.
+ * LOOKS_TOGETHER: the same where it was on this one, in case it no longer is.
  */
 enum { SPIN_NS = 30 * 1000, SPIN_SKIP_MAX = 6, LOOKS = 128, LOOKS_TOGETHER = 16 };
 /* TOGETHER_MAX: a server that found its peer on its own processor for so many waits in a row moves away. */
 enum { TOGETHER_MAX = 4 };
 /*
- * For sockets. ASKS_MAX system calls before one gives way; ASKS_MIN when somebody else was here, since a peer on this processor
- * cannot answer until we do. SWITCH_NS: giving way to nobody takes a third of it. SHARED_MAX: so often one gives way to the peer
- * before one sleeps instead, or moves away. LONG_NS: whoever was here had more to do than to answer, and for the next CROWDED
- * times one asks and then sleeps.
+ * For sockets. ASKS_MAX system calls before one gives way; ASKS_MIN when somebody else was here, since a peer on this
+ * processor cannot answer until we do. SWITCH_NS: giving way to nobody takes a third of it. SHARED_MAX: so often one
+ * gives way to the peer before one sleeps instead, or moves away. LONG_NS: whoever was here had more to do than to
+ * answer, and for the next CROWDED times one asks and then sleeps.
  */
 enum { ASKS_MAX = 32, ASKS_MIN = 1, SHARED_MAX = 16, CROWDED = 16, SWITCH_NS = 900, LONG_NS = 50 * 1000 };
 
@@ -58,7 +58,8 @@ int rpc_explain(char *error, int status, const char *format, ...)
 void rpc_spin_init(struct rpc_spin *spin)
 {
     cpu_set_t cpus;
-    *spin = (struct rpc_spin){ .on = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1, .asks = ASKS_MAX };
+    *spin = (struct rpc_spin){ .on = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1,
+                               .asks = ASKS_MAX };
 }
 
 unsigned rpc_channel_here(void)
@@ -76,7 +77,8 @@ static bool move_away(void)
         return false;
     others = all;
     CPU_CLR(here, &others);
-    return CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0 && sched_setaffinity(0, sizeof all, &all) == 0;
+    return CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0 &&
+           sched_setaffinity(0, sizeof all, &all) == 0;
 }
 
 /* As receive; afterwards it is not tried for a while if it was in vain. */

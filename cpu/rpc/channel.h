@@ -31,11 +31,12 @@ struct rpc_channel_operations {
     int     (*poll)(rpc_channel *, int events, int timeout_ms, bool wakeable);
     /* Only where asking is no system call (`direct`). Asks so often whether receive would give anything, or the end. */
     bool    (*look)(rpc_channel *, unsigned looks);
-    /* Likewise. Tells the peer where we wait, and gives where the peer waited last: processors of one kernel, 0: not known. */
+    /* Likewise. Tells the peer where we wait, and gives where the peer waited last: processors of one kernel, 0: not
+     * known. */
     unsigned (*place)(rpc_channel *, unsigned here);
-    /* Is the peer still there, as far as the system knows? Reads nothing, waits for nothing. 0; -ECONNRESET: it has ended, though
-       what it sent before may be unread; -ETIMEDOUT: its machine has not answered for rpc_silence_seconds (liveness.h);
-       -EHOSTDOWN: not yet for so long that it counts as gone, but it is suspended. */
+    /* Is the peer still there, as far as the system knows? Reads nothing, waits for nothing. 0; -ECONNRESET: it has
+       ended, though what it sent before may be unread; -ETIMEDOUT: its machine has not answered for rpc_silence_seconds
+       (liveness.h); -EHOSTDOWN: not yet for so long that it counts as gone, but it is suspended. */
     int     (*peer)(rpc_channel *);
     void    (*wake)(rpc_channel *);
     void    (*shutdown)(rpc_channel *);
@@ -47,13 +48,26 @@ struct rpc_channel_operations {
 struct rpc_channel {
     const struct rpc_channel_operations *operations;
     const char *_Atomic                  transport;     /* settled with the first bytes received, at the latest */
-    atomic_bool                          direct;        /* sending and asking are no system calls: batches gain nothing */
+    /* sending and asking are no system calls: batches gain nothing */
+    atomic_bool                          direct;
 };
 
-static inline ssize_t rpc_channel_send(rpc_channel *c, const struct iovec *v, int count) { return c->operations->send(c, v, count); }
-static inline ssize_t rpc_channel_receive(rpc_channel *c, struct rpc_inbox *inbox) { return c->operations->receive(c, inbox); }
-static inline ssize_t rpc_channel_receive_into(rpc_channel *c, const struct iovec *v, int count) { return c->operations->receive_into(c, v, count); }
-static inline int rpc_channel_poll(rpc_channel *c, int events, int timeout_ms, bool wakeable) { return c->operations->poll(c, events, timeout_ms, wakeable); }
+static inline ssize_t rpc_channel_send(rpc_channel *c, const struct iovec *v, int count)
+{
+    return c->operations->send(c, v, count);
+}
+static inline ssize_t rpc_channel_receive(rpc_channel *c, struct rpc_inbox *inbox)
+{
+    return c->operations->receive(c, inbox);
+}
+static inline ssize_t rpc_channel_receive_into(rpc_channel *c, const struct iovec *v, int count)
+{
+    return c->operations->receive_into(c, v, count);
+}
+static inline int rpc_channel_poll(rpc_channel *c, int events, int timeout_ms, bool wakeable)
+{
+    return c->operations->poll(c, events, timeout_ms, wakeable);
+}
 static inline int rpc_channel_peer(rpc_channel *c) { return c->operations->peer(c); }
 static inline void rpc_channel_wake(rpc_channel *c) { c->operations->wake(c); }
 
@@ -77,14 +91,15 @@ int rpc_channel_shared(int socket, int memory, size_t size, bool server, rpc_cha
  *
  * Two ends that spin need two processors at the same time.
  *
- * Through memory each says where it waits. Who finds the peer on its own processor sleeps at once, which lets the peer run, and
- * who is woken is put on an idle processor if there is one; where there is none, a server moves away after a few times. Otherwise
- * nobody gives way: who has little to do and sleeps as soon as the peer has been away for SPIN_NS is preferred by the
- * scheduler when it wakes, and both meet again with most of their slices before them. Giving way (sched_yield) costs up to a
- * slice of one's share (Linux 6.18), for each time.
+ * Through memory each says where it waits. Who finds the peer on its own processor sleeps at once, which lets the peer
+ * run, and who is woken is put on an idle processor if there is one; where there is none, a server moves away after a
+ * few times. Otherwise nobody gives way: who has little to do and sleeps as soon as the peer has been away for SPIN_NS
+ * is preferred by the scheduler when it wakes, and both meet again with most of their slices before them. Giving way
+ * (sched_yield) costs up to a slice of one's share (Linux 6.18), for each time.
  *
- * Through sockets nobody knows. Between its asks one gives way. If that takes long, somebody else has run here. Perhaps the peer
- * itself: then now and then the thread sleeps, or moves. Perhaps somebody with much to do: then sleeping is better too.
+ * Through sockets nobody knows. Between its asks one gives way. If that takes long, somebody else has run here. Perhaps
+ * the peer itself: then now and then the thread sleeps, or moves. Perhaps somebody with much to do: then sleeping is
+ * better too.
  */
 struct rpc_spin {
     bool     on;

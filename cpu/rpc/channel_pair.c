@@ -1,6 +1,7 @@
 /*
- * channel_pair.c: two channels joined inside one process. They are the two ends of shared memory (channel_shm.c) that have
- * nothing left to agree on; so who runs the server in his own process, to develop without a GPU, runs what others run.
+ * channel_pair.c: two channels joined inside one process. They are the two ends of shared memory (channel_shm.c) that
+ * have nothing left to agree on; so who runs the server in his own process, to develop without a GPU, runs what others
+ * run.
  */
 #include "cpu/rpc/shm.h"
 

@@ -17,20 +17,22 @@
  * the payload area, and keeps the descriptor, so that the users of the channel can map that where they need it
  * (rpc_channel_shared_memory).
  *
- * Near. A short message that crosses to a reader who waits for it costs the way of the cache lines it stands on. So where
- * the reader has read all before it, up to RING_NEAR bytes stand in the tail's own line instead of the ring (the positions count
- * them all the same): who waits for the tail has them with it. The reader says how far it has come (`beside`) in the line of
- * its own tail, with each write of its own: so a conversation of calls and answers is near, and of a burst the first. What
- * stands there is written over only when all of it has been read; so it is always the first of what is unread, if it is unread.
+ * Near. A short message that crosses to a reader who waits for it costs the way of the cache lines it stands on. So
+ * where the reader has read all before it, up to RING_NEAR bytes stand in the tail's own line instead of the ring (the
+ * positions count them all the same): who waits for the tail has them with it. The reader says how far it has come
+ * (`beside`) in the line of its own tail, with each write of its own: so a conversation of calls and answers is near,
+ * and of a burst the first. What stands there is written over only when all of it has been read; so it is always the
+ * first of what is unread, if it is unread.
  *
  * Waiting. Who finds nothing to do asks again and again for a moment (rpc_channel_receive_spinning), then sets a bit in
  * its side's sleep word, looks at the ring once more, and sleeps; who moves a position then looks at the other's
- * sleep word (who moves a head, once in each sixteenth of the ring: a writer sleeps until a quarter is free, and before all is
- * read such a place comes at which it is). All four are seq_cst, so in their one order either the sleeper's second look sees the move, or the
- * mover sees the bit: no wake-up is lost. The mover takes all bits (exchange) and wakes whom they name:
+ * sleep word (who moves a head, once in each sixteenth of the ring: a writer sleeps until a quarter is free, and before
+ * all is read such a place comes at which it is). All four are seq_cst, so in their one order either the sleeper's
+ * second look sees the move, or the mover sees the bit: no wake-up is lost. The mover takes all bits (exchange) and
+ * wakes whom they name:
  *   FUTEX   threads that wait for something in flight. They wake up by themselves every FUTEX_MS, to see whether the
- *           peer has gone. Where the two sides may be on two kernels (rpc_channel_shared), which no futex joins, they look again
- *           after naps of 2 us to 1 ms instead.
+ *           peer has gone. Where the two sides may be on two kernels (rpc_channel_shared), which no futex joins, they
+ *           look again after naps of 2 us to 1 ms instead.
  *   BELL    the one thread of a side that may sleep for hours (the client's attender, the server's reader): it polls
  *           the socket, on which the mover sends a byte. It sees the peer's end in the same poll.
  * While the peer is awake its word is 0, and sending is a copy without any system call.
@@ -171,7 +173,8 @@ static ssize_t shm_receive(rpc_channel *channel, struct rpc_inbox *inbox)
         return -ESTALE;
     /* acquire, and before the ring is read: what the peer wrote before its end is not overlooked */
     bool ended = atomic_load_explicit(&s->ended, memory_order_acquire);
-    if (s->view.in.tail_seen == atomic_load_explicit(&s->view.in.head, memory_order_relaxed) && !ring_readable(&s->view))
+    if (s->view.in.tail_seen == atomic_load_explicit(&s->view.in.head, memory_order_relaxed) &&
+        !ring_readable(&s->view))
         return ended ? 0 : -EAGAIN;
     size_t room;
     uint8_t *into = rpc_inbox_room(inbox, &room);
@@ -430,8 +433,16 @@ void shm_own(struct shm_channel *s)
 }
 
 static const struct rpc_channel_operations shm_operations = {
-    .send = shm_send, .receive = shm_receive, .poll = shm_poll, .look = shm_look, .place = shm_place, .peer = shm_peer, .wake = shm_wake,
-    .shutdown = shm_shutdown, .destroy = shm_destroy, .abandon = shm_abandon,
+    .send = shm_send,
+    .receive = shm_receive,
+    .poll = shm_poll,
+    .look = shm_look,
+    .place = shm_place,
+    .peer = shm_peer,
+    .wake = shm_wake,
+    .shutdown = shm_shutdown,
+    .destroy = shm_destroy,
+    .abandon = shm_abandon,
 };
 
 struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side)
@@ -519,7 +530,10 @@ bool rpc_channel_shared_memory(rpc_channel *channel, struct rpc_shared_memory *o
     *out = (struct rpc_shared_memory){ .fd = -1 };
     if (channel->operations != &shm_operations || shm_state(s) != SHM_RINGS)
         return false;
-    *out = (struct rpc_shared_memory){ .numbers = s->view.numbers, .number_count = s->view.number_count, .fd = s->memory_fd,
-                                       .payload = s->memory_at + s->view.payload, .payload_size = s->view.payload_size };
+    *out = (struct rpc_shared_memory){ .numbers = s->view.numbers,
+                                       .number_count = s->view.number_count,
+                                       .fd = s->memory_fd,
+                                       .payload = s->memory_at + s->view.payload,
+                                       .payload_size = s->view.payload_size };
     return true;
 }

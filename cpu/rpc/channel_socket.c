@@ -35,8 +35,9 @@ static ssize_t socket_send(rpc_channel *channel, const struct iovec *vector, int
     struct msghdr message = { .msg_iov = (struct iovec *)vector, .msg_iovlen = (size_t)count };
     for (;;) {
         /* one piece, as most are: the kernel need not fetch and check a list */
-        ssize_t sent = count == 1 ? send(of(channel)->fd, vector->iov_base, vector->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
-                                  : sendmsg(of(channel)->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = count == 1
+                           ? send(of(channel)->fd, vector->iov_base, vector->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                           : sendmsg(of(channel)->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent >= 0)
             return sent;
         if (errno == EINTR)
@@ -143,8 +144,16 @@ static void socket_destroy(rpc_channel *channel)
 }
 
 static const struct rpc_channel_operations socket_operations = {
-    .send = socket_send, .receive = socket_receive, .receive_into = socket_receive_into, .descriptor = rpc_channel_socket, .poll = socket_poll, .peer = socket_peer, .wake = socket_wake,
-    .shutdown = socket_shutdown, .destroy = socket_destroy, .abandon = socket_abandon,
+    .send = socket_send,
+    .receive = socket_receive,
+    .receive_into = socket_receive_into,
+    .descriptor = rpc_channel_socket,
+    .poll = socket_poll,
+    .peer = socket_peer,
+    .wake = socket_wake,
+    .shutdown = socket_shutdown,
+    .destroy = socket_destroy,
+    .abandon = socket_abandon,
 };
 
 int rpc_channel_from_fd(int fd, rpc_channel **out, char *error)

@@ -1,16 +1,18 @@
 /*
  * channel_tls.c: the channel. It stands on a socket's channel, which waits, wakes and ends for it.
  *
- * One SSL object serves both directions, so one lock does (`lock`): who sends and who receives take turns, never for longer
- * than it takes to encrypt or decrypt some ten kilobytes. No call under the lock blocks.
+ * One SSL object serves both directions, so one lock does (`lock`): who sends and who receives take turns, never for
+ * longer than it takes to encrypt or decrypt some ten kilobytes. No call under the lock blocks.
  *
- * Sending. Up to TLS_CHUNK bytes are encrypted into `out` and sent with one system call. What of it the socket does not take
- * stays there, and the plain bytes it stands for are `owed`: encrypted, but not reported as taken. The sender comes
- * again with the same bytes, as it does after every -EAGAIN, and when `out` is empty those are reported. So whoever was told
- * that bytes are taken knows that they are in the socket, and nothing waits here without somebody who comes again.
+ * Sending. Up to TLS_CHUNK bytes are encrypted into `out` and sent with one system call. What of it the socket does not
+ * take stays there, and the plain bytes it stands for are `owed`: encrypted, but not reported as taken. The sender
+ * comes again with the same bytes, as it does after every -EAGAIN, and when `out` is empty those are reported. So
+ * whoever was told that bytes are taken knows that they are in the socket, and nothing waits here without somebody who
+ * comes again.
  *
- * Receiving. Several records are fetched at once (`in`); `more` says that some of them may still be here, where poll() of the
- * socket would not see them. It is cleared only when OpenSSL found too little, which means that `in` is empty too.
+ * Receiving. Several records are fetched at once (`in`); `more` says that some of them may still be here, where poll()
+ * of the socket would not see them. It is cleared only when OpenSSL found too little, which means that `in` is empty
+ * too.
  *
  * Ends. destroy sends close_notify, if there is room; abandon, in the child of a fork, closes descriptors and touches
  * nothing else: the session goes on in the parent.
@@ -388,8 +390,16 @@ static void tls_destroy(rpc_channel *channel)
 }
 
 static const struct rpc_channel_operations tls_operations = {
-    .send = tls_send, .receive = tls_receive, .receive_into = tls_receive_into, .descriptor = tls_descriptor, .poll = tls_poll,
-    .peer = tls_peer, .wake = tls_wake, .shutdown = tls_shutdown, .destroy = tls_destroy, .abandon = tls_abandon,
+    .send = tls_send,
+    .receive = tls_receive,
+    .receive_into = tls_receive_into,
+    .descriptor = tls_descriptor,
+    .poll = tls_poll,
+    .peer = tls_peer,
+    .wake = tls_wake,
+    .shutdown = tls_shutdown,
+    .destroy = tls_destroy,
+    .abandon = tls_abandon,
 };
 
 void rpc_channel_tls_set_update(rpc_channel *channel, uint64_t bytes)
@@ -505,8 +515,8 @@ static int handshake(struct tls_channel *c, uint64_t deadline)
     }
 }
 
-int rpc_channel_tls_connect(int fd, const struct rpc_address *address, const struct rpc_tls_files *files, uint64_t deadline,
-                            rpc_channel **out, char *error)
+int rpc_channel_tls_connect(int fd, const struct rpc_address *address, const struct rpc_tls_files *files,
+                            uint64_t deadline, rpc_channel **out, char *error)
 {
     struct tls_wanted wanted = { .pin = address->pin, .name = address->name, .host = address->host };
     struct tls_channel *c = NULL;
@@ -533,11 +543,16 @@ int rpc_channel_tls_connect(int fd, const struct rpc_address *address, const str
     if (wanted.status)
         status = rpc_explain(error, wanted.status, "the server is not trusted: %s", wanted.problem);
     else if (status == -ETIMEDOUT)
-        rpc_explain(error, status, "the server did not answer the TLS handshake in time (is it overloaded, or does it listen on tcp://?)");
+        rpc_explain(
+            error, status,
+            "the server did not answer the TLS handshake in time (is it overloaded, or does it listen on tcp://?)");
     else if (status == -ECONNRESET || status == -EPIPE)
-        rpc_explain(error, status, "the server ended the connection during the TLS handshake; does it listen on tls://? Its log says why");
+        rpc_explain(
+            error, status,
+            "the server ended the connection during the TLS handshake; does it listen on tls://? Its log says why");
     else if (status == -EPROTO)
-        rpc_explain(error, status, "the server does not speak TLS 1.3 as expected (%s); does it listen on tls://?", tls_reason());
+        rpc_explain(error, status, "the server does not speak TLS 1.3 as expected (%s); does it listen on tls://?",
+                    tls_reason());
     else
         rpc_explain(error, status, "TLS handshake: %s (%s)", strerror(-status), tls_reason());
     ERR_clear_error();
@@ -555,17 +570,23 @@ static int explain_client(const struct tls_channel *c, int status, char *error)
     if (status == -ECONNRESET || status == -EPIPE)
         return rpc_explain(error, -EPROTO, "it ended the connection during the TLS handshake");
     if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-        return rpc_explain(error, -EPROTO, "it shows no certificate, and --tls-ca wants one: give it FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY");
+        return rpc_explain(
+            error, -EPROTO,
+            "it shows no certificate, and --tls-ca wants one: give it FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY");
     if (verified != X509_V_OK)
-        return rpc_explain(error, -EPROTO, "its certificate is not accepted: %s (is it made by the authority of --tls-ca?)",
+        return rpc_explain(error, -EPROTO,
+                           "its certificate is not accepted: %s (is it made by the authority of --tls-ca?)",
                            X509_verify_cert_error_string(verified));
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED)
-        return rpc_explain(error, -EPROTO, "it does not trust this server's certificate (%s): its FLYT_TLS_CA, the name, the dates or "
-                           "the fingerprint in its address do not fit", tls_reason());
+        return rpc_explain(error, -EPROTO,
+                           "it does not trust this server's certificate (%s): its FLYT_TLS_CA, the name, the dates or "
+                           "the fingerprint in its address do not fit",
+                           tls_reason());
     return rpc_explain(error, -EPROTO, "it does not speak TLS 1.3 as expected (%s)", tls_reason());
 }
 
-int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *identity, int timeout_ms, rpc_channel **out, char *error)
+int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *identity, int timeout_ms, rpc_channel **out,
+                           char *error)
 {
     SSL_CTX *context = NULL;
     prepare();

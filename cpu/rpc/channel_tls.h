@@ -5,8 +5,8 @@
  * (tls://host:port?sha256=…), or by an authority (CA) that made it and the name in it. The client needs none: it
  * proves itself by its ticket, unless the server names an authority for clients too.
  *
- * Who links channel_tls.o, tls_context.o and tls_identity.o needs libssl. Others, above all the library that is loaded into
- * every CUDA program, get at it through libflyt-tls.so, and only when an address says tls:// (tls_load.c).
+ * Who links channel_tls.o, tls_context.o and tls_identity.o needs libssl. Others, above all the library that is loaded
+ * into every CUDA program, get at it through libflyt-tls.so, and only when an address says tls:// (tls_load.c).
  */
 #ifndef FLYT_RPC_CHANNEL_TLS_H
 #define FLYT_RPC_CHANNEL_TLS_H
@@ -16,10 +16,11 @@
 
 /* ---- clients ---- */
 
-/* Of the address, its kind aside, pin and name count. Takes over fd, connected, also when it fails (-EPROTO: the peer does
-   not speak TLS, or refuses; -EKEYREJECTED: it is not whom we want; -EKEYEXPIRED; -ETIMEDOUT). Waits until `deadline`. */
-typedef int rpc_tls_connect_function(int fd, const struct rpc_address *, const struct rpc_tls_files *, uint64_t deadline,
-                                     rpc_channel **out, char *error);
+/* Of the address, its kind aside, pin and name count. Takes over fd, connected, also when it fails (-EPROTO: the peer
+   does not speak TLS, or refuses; -EKEYREJECTED: it is not whom we want; -EKEYEXPIRED; -ETIMEDOUT). Waits until
+   `deadline`. */
+typedef int rpc_tls_connect_function(int fd, const struct rpc_address *, const struct rpc_tls_files *,
+                                     uint64_t deadline, rpc_channel **out, char *error);
 __attribute__((visibility("default"))) rpc_tls_connect_function rpc_channel_tls_connect;      /* needs libssl */
 rpc_tls_connect_function rpc_tls_load_connect;         /* the same, wherever it is */
 
@@ -38,9 +39,11 @@ struct rpc_tls_identity {
     char  fingerprint[RPC_PIN_SIZE];            /* SHA-256 of the certificate, hexadecimal */
 };
 
-/* Reads the files and sees that they fit together, are valid now, and the key is protected. ca NULL: clients need none. */
+/* Reads the files and sees that they fit together, are valid now, and the key is protected. ca NULL: clients need
+ * none. */
 int  rpc_tls_identity_read(const struct rpc_tls_files *, struct rpc_tls_identity *, char *error);
-/* A key of its own that no file ever holds, and a certificate of it signed by itself: good for who knows its fingerprint. */
+/* A key of its own that no file ever holds, and a certificate of it signed by itself: good for who knows its
+ * fingerprint. */
 int  rpc_tls_identity_make(struct rpc_tls_identity *, char *error);
 /* Clients must have a certificate of the authority in this file. */
 int  rpc_tls_identity_add_ca(struct rpc_tls_identity *, const char *path, char *error);
@@ -54,7 +57,8 @@ void rpc_tls_wipe(void *bytes, size_t size);
 /* What takes time at the first use, done in advance. */
 void rpc_tls_prepare(void);
 
-/* Takes over fd, also when it fails, and answers the handshake on it: -EPROTO (*error says what the peer did), -ETIMEDOUT. When it returns, the channel holds the keys of this connection only, not the identity's. */
+/* Takes over fd, also when it fails, and answers the handshake on it: -EPROTO (*error says what the peer did),
+ * -ETIMEDOUT. When it returns, the channel holds the keys of this connection only, not the identity's. */
 int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *, int timeout_ms, rpc_channel **out, char *error);
 
 /* Whether the first byte that came over fd, without taking it, is that of a TLS handshake. An RPC record's never is:

@@ -101,7 +101,8 @@ static enum clnt_stat encode(rpc_client *client, struct rpc_call *call, bool *ga
     if (rpc_sender_begin(&client->sender, &encoding, !rpc_client_inside_done(client)) < 0)
         return RPC_CANTENCODEARGS;
     call->xid = next_xid(client);
-    if (!rpc_wire_put_call(&encoding.xdr, call->xid, client->program->program, client->program->version, call->procedure) ||
+    if (!rpc_wire_put_call(&encoding.xdr, call->xid, client->program->program, client->program->version,
+                           call->procedure) ||
         (call->encode && !call->encode(&encoding.xdr, call->args))) {
         rpc_sender_cancel(&client->sender, &encoding);
         return RPC_CANTENCODEARGS;
@@ -185,9 +186,11 @@ static void take_place(struct rpc_place *place)
         place->taken(place);
 }
 
-_Static_assert((int)RPC_CALL_ROOM == (int)RPC_WIRE_CALL_ROOM, "the room that callers leave is that of a mark and a head");
+_Static_assert((int)RPC_CALL_ROOM == (int)RPC_WIRE_CALL_ROOM,
+               "the room that callers leave is that of a mark and a head");
 
-enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *place)
+enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, uint8_t *record, size_t size,
+                                       struct rpc_place *place)
 {
     if (class_of(client->program, procedure) != RPC_CLASS_ASYNC)
         return RPC_PROCUNAVAIL;
@@ -202,7 +205,8 @@ enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, u
         status = RPC_CANTSEND;
     } else {
         take_place(place);
-        rpc_wire_call_room(record, next_xid(client), client->program->program, client->program->version, procedure, size);
+        rpc_wire_call_room(record, next_xid(client), client->program->program, client->program->version, procedure,
+                           size);
         if (rpc_sender_put(&client->sender, record, RPC_CALL_ROOM + size, !inside_done) < 0) {
             status = RPC_CANTENCODEARGS;
         } else {

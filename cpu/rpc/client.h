@@ -70,7 +70,8 @@ struct rpc_client {
     uint64_t                  role_serial;  /* counts how often the role was taken */
     struct rpc_inbox          inbox;        /* the reader's */
     struct rpc_spin           spin;         /* the reader's */
-    struct clock_run          quiet;        /* so long nothing was heard though something was due, and we could have heard it */
+    /* so long nothing was heard though something was due, and we could have heard it */
+    struct clock_run          quiet;
     bool                      heard;        /* something was heard since, at a time that nobody has looked up yet */
     uint64_t                  last_sent;    /* ns */
     atomic_bool               is_lost, is_silent;

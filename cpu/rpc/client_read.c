@@ -17,7 +17,8 @@
 
 enum {
     REST_NS  = 1000 * 1000,     /* how long the attender leaves the field to threads that wait */
-    DECODE_LOCKED = 512,        /* decoding a reply of so many bytes takes less than giving the lock up and taking it again */
+    /* decoding a reply of so many bytes takes less than giving the lock up and taking it again */
+    DECODE_LOCKED = 512,
     RETRY_MS = 2                /* a writer looks so often whether it should read, while another thread reads */
 };
 
@@ -127,9 +128,10 @@ void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
 }
 
 /*
- * The server is due to say something while a call is in flight or bytes are being sent; it beats while it has nothing else to say
- * (rpc_server_beat, EVENTS). Its silence counts only while this process could have heard it: see clock_run. So a write that the
- * server's backlog holds up may take as long as it likes, and a program that was stopped for an hour goes on.
+ * The server is due to say something while a call is in flight or bytes are being sent; it beats while it has nothing
+ * else to say (rpc_server_beat, EVENTS). Its silence counts only while this process could have heard it: see clock_run.
+ * So a write that the server's backlog holds up may take as long as it likes, and a program that was stopped for an
+ * hour goes on.
  */
 
 /* The time is looked up by the thread that is about to sleep, not with each reply. */
@@ -160,7 +162,8 @@ static void check_silence(rpc_client *client)
     const uint64_t most = (uint64_t)client->dead_seconds * CLOCK_NS_PER_SECOND;
     pthread_mutex_lock(&client->lock);
     note_heard(client);
-    bool dead = is_due(client) && clock_run_look(&client->quiet, clock_now(), rpc_silence_look(client->dead_seconds)) >= most;
+    bool dead =
+        is_due(client) && clock_run_look(&client->quiet, clock_now(), rpc_silence_look(client->dead_seconds)) >= most;
     /* What has come and was not read is no silence: who has the reading role may be held up, or stopped. */
     if (dead && rpc_channel_poll(client->channel, POLLIN, 0, false) != 0) {
         rpc_client_quiet_begins(client);
@@ -261,7 +264,8 @@ static int read_replies(rpc_client *client, bool spin)
             return failure;
     }
     if (status < 0)
-        return give_up(client, status == -EMSGSIZE ? "the server announced a reply that is too long" : "no memory for a reply");
+        return give_up(client,
+                       status == -EMSGSIZE ? "the server announced a reply that is too long" : "no memory for a reply");
     /* A completion sends what was held back, and what done functions added. */
     int failure = rpc_sender_pending(&client->sender) > 0 ? rpc_client_send(client) : 0;
     if (failure < 0) {
@@ -397,8 +401,10 @@ static void rest(rpc_client *client, struct rpc_attender *attender)
     uint64_t serial = client->role_serial;
     attender->state = RPC_ATTENDER_RESTING;
     int timeout = pthread_cond_timedwait(&attender->wake, &client->lock, &until);
-    /* Its call may have been completed, or a batch left to it, between the end of the time and now: nobody says so twice. */
-    if (timeout == ETIMEDOUT && client->reading && client->role_serial == serial && !attender->call->complete && !client->kicked) {
+    /* Its call may have been completed, or a batch left to it, between the end of the time and now: nobody says so
+     * twice. */
+    if (timeout == ETIMEDOUT && client->reading && client->role_serial == serial && !attender->call->complete &&
+        !client->kicked) {
         attender->state = RPC_ATTENDER_SLEEPING;
         pthread_cond_wait(&attender->wake, &client->lock);
     }

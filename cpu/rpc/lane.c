@@ -66,7 +66,11 @@ static int wait_for(rpc_channel *channel, int events, uint64_t deadline)
 {
     int look_ms = (int)(rpc_silence_look(rpc_silence_seconds()) / CLOCK_NS_PER_MS);
     for (;;) {
-        int ready = rpc_channel_poll(channel, events, deadline ? clock_poll_timeout(deadline) : events & POLLOUT ? look_ms : -1, false);
+        int ready = rpc_channel_poll(channel, events,
+                                     deadline           ? clock_poll_timeout(deadline)
+                                     : events & POLLOUT ? look_ms
+                                                        : -1,
+                                     false);
         if (ready != 0)
             return ready < 0 ? ready : 0;
         if (deadline || rpc_channel_peer(channel) == -ETIMEDOUT)

@@ -21,12 +21,13 @@ bool rpc_lane_get_hello(const uint8_t hello[RPC_LANE_HEAD], uint64_t *session, u
 bool rpc_lane_begins(const uint8_t *bytes, size_t count);
 extern const char rpc_lane_magic[RPC_LANE_MAGIC];
 
-/* Moves all of it, waiting as long as the channel lives, or until `deadline` (clock_now; 0: none): -ETIMEDOUT. Receiving
-   gives -ENODATA for an end before the first byte, -ECONNRESET for one within. */
+/* Moves all of it, waiting as long as the channel lives, or until `deadline` (clock_now; 0: none): -ETIMEDOUT.
+   Receiving gives -ENODATA for an end before the first byte, -ECONNRESET for one within. */
 int rpc_lane_send(rpc_channel *, const struct iovec *, int count, uint64_t deadline);
 int rpc_lane_receive(rpc_channel *, void *to, size_t size, uint64_t deadline);
 
 /* As rpc_channel_connect, to the same kinds of address but shm://, saying `hello` before anything else. */
-int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out, char *error);
+int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out,
+                     char *error);
 
 #endif

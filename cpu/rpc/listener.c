@@ -98,7 +98,8 @@ static int listen_unix(const struct rpc_address *address, struct rpc_listener *l
     listener->fd = fd;
     listener->lock = lock;
     memcpy(listener->path, address->path, sizeof listener->path);
-    snprintf(listener->uri, sizeof listener->uri, "%s://%s", address->kind == RPC_ADDRESS_SHM ? "shm" : "unix", address->path);
+    snprintf(listener->uri, sizeof listener->uri, "%s://%s", address->kind == RPC_ADDRESS_SHM ? "shm" : "unix",
+             address->path);
     return 0;
 }
 

@@ -1,9 +1,9 @@
 /*
  * liveness.h: when a peer counts as dead. docs/liveness.md has the rule, all times, and what follows for whom.
  *
- * Two questions are kept apart. Does the peer's machine answer? The system knows: it sends what was not acknowledged again, and
- * asks an idle or full peer now and then, whatever the program there does. Does the peer itself live? A server says so (beats); a
- * client need not: it may be stopped for as long as it likes.
+ * Two questions are kept apart. Does the peer's machine answer? The system knows: it sends what was not acknowledged
+ * again, and asks an idle or full peer now and then, whatever the program there does. Does the peer itself live? A
+ * server says so (beats); a client need not: it may be stopped for as long as it likes.
  */
 #ifndef FLYT_RPC_LIVENESS_H
 #define FLYT_RPC_LIVENESS_H
@@ -28,12 +28,13 @@ enum { RPC_SUSPEND_USUAL = 30, RPC_RECLAIM_USUAL = 600 };
 int rpc_suspend_seconds(void);
 int rpc_reclaim_seconds(void);
 
-/* Sets what a TCP socket needs so that the system finds out by itself whether the peer's machine answers: in rpc_silence_seconds
-   while nothing is under way, in a longer time otherwise; then see rpc_network_silent. Not for other sockets. */
+/* Sets what a TCP socket needs so that the system finds out by itself whether the peer's machine answers: in
+   rpc_silence_seconds while nothing is under way, in a longer time otherwise; then see rpc_network_silent. Not for
+   other sockets. */
 void rpc_network_watch(int fd);
 void rpc_network_watch_for(int fd, int seconds);
-/* Something is under way on this TCP socket that the peer's machine has to answer, was sent several times, and nothing has come
-   back for rpc_silence_seconds. False for other sockets. */
+/* Something is under way on this TCP socket that the peer's machine has to answer, was sent several times, and nothing
+   has come back for rpc_silence_seconds. False for other sockets. */
 bool rpc_network_silent(int fd);
 bool rpc_network_silent_for(int fd, int seconds);
 

@@ -69,8 +69,9 @@ _Static_assert(QUICK_LAUNCH_PARAMETERS == LAUNCH_WORDS * WORD, "the words stand 
 size_t quick_launch_put(const launch_args *args, uint8_t *at)
 {
     const uint32_t size = args->params.params_len, words[LAUNCH_WORDS] = {
-        htonl(args->function), htonl(args->stream), htonl(args->grid.x), htonl(args->grid.y), htonl(args->grid.z),
-        htonl(args->block.x), htonl(args->block.y), htonl(args->block.z), htonl(args->shared), htonl(args->flags), htonl(size),
+        htonl(args->function), htonl(args->stream),  htonl(args->grid.x),  htonl(args->grid.y),
+        htonl(args->grid.z),   htonl(args->block.x), htonl(args->block.y), htonl(args->block.z),
+        htonl(args->shared),   htonl(args->flags),   htonl(size),
     };
     memcpy(at, words, sizeof words);
     uint8_t *behind = at + QUICK_LAUNCH_PARAMETERS + size;

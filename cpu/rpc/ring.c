@@ -18,13 +18,19 @@ enum {
 };
 _Static_assert(sizeof(struct ring_header) <= COMMANDS_AT, "the header stands before the control words");
 _Static_assert(offsetof(struct ring_control, near) + RING_NEAR == RING_LINE, "near ends with the tail's line");
-_Static_assert(sizeof(struct ring_control) == 2 * RING_LINE && sizeof(struct ring_sleep) == RING_LINE, "lines of their own");
+_Static_assert(sizeof(struct ring_control) == 2 * RING_LINE && sizeof(struct ring_sleep) == RING_LINE,
+               "lines of their own");
 _Static_assert((int)CONTROL_END <= (int)RING_HEAD, "the control words stand before the rings");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock inside the process is no use here");
 
 /* The payload begins where a huge page would. Nothing lies between: only what is touched costs memory. */
-enum { NUMBERS_AT = RING_HEAD + RING_COUNT * RING_SIZE, NUMBERS_END = NUMBERS_AT + RING_NUMBERS * 8, PAYLOAD_AT = 4 << 20 };
-_Static_assert((int)PAYLOAD_AT >= (int)NUMBERS_END && (int)PAYLOAD_AT % (int)RING_HEAD == 0, "whole pages behind the rest");
+enum {
+    NUMBERS_AT = RING_HEAD + RING_COUNT * RING_SIZE,
+    NUMBERS_END = NUMBERS_AT + RING_NUMBERS * 8,
+    PAYLOAD_AT = 4 << 20
+};
+_Static_assert((int)PAYLOAD_AT >= (int)NUMBERS_END && (int)PAYLOAD_AT % (int)RING_HEAD == 0,
+               "whole pages behind the rest");
 
 size_t ring_memory_size(size_t payload)
 {
@@ -66,7 +72,8 @@ int ring_attach(void *memory, size_t mapped, size_t size, enum ring_side side, s
     for (int i = 0; i < RING_COUNT; i++)
         good = good && place_fits(&header.rings[i], mapped) &&
                fits(header.sleep[i], sizeof(struct ring_sleep), mapped, RING_LINE);
-    good = good && header.number_count <= RING_NUMBERS && fits(header.numbers, header.number_count * 8, mapped, RING_LINE) &&
+    good = good && header.number_count <= RING_NUMBERS &&
+           fits(header.numbers, header.number_count * 8, mapped, RING_LINE) &&
            fits(header.payload, header.payload_size, header.total, RING_HEAD) && header.payload_size % RING_HEAD == 0;
     if (!good)
         return -EPROTO;
@@ -108,7 +115,8 @@ static void copy_in(struct ring_writer *out, uint64_t tail, const uint8_t *from,
 
 enum { BESIDE_SIZE = 32, BESIDE_BEGIN = 40 };          /* shifts in ring_control.beside */
 #define BEGIN_BITS UINT64_C(0xFFFFFF)
-_Static_assert(RING_NEAR < 256 && (int)RING_SIZE + (int)CHUNK < (int)BEGIN_BITS, "what `beside` says cannot be of an earlier round");
+_Static_assert(RING_NEAR < 256 && (int)RING_SIZE + (int)CHUNK < (int)BEGIN_BITS,
+               "what `beside` says cannot be of an earlier round");
 
 /* Shows the tail to the other side, and how far we have read its ring. */
 static void show_tail(struct ring_view *view, uint64_t tail)
@@ -117,7 +125,8 @@ static void show_tail(struct ring_view *view, uint64_t tail)
     /* What stood near is read by now, or the ring would be over-full; said before its position's bits come again. */
     if (out->near_size > 0 && tail - out->near_begin > out->size)
         out->near_size = 0;
-    /* acquire, then release: what the reading thread of ours has read it has done with, before the other side writes there again */
+    /* acquire, then release: what the reading thread of ours has read it has done with, before the other side writes
+     * there again */
     uint64_t taken = atomic_load_explicit(&view->in.head, memory_order_acquire);
     uint64_t beside = (uint32_t)taken | (uint64_t)out->near_size << BESIDE_SIZE | out->near_begin << BESIDE_BEGIN;
     atomic_store_explicit(&out->control->beside, beside, memory_order_release);
@@ -128,8 +137,8 @@ static void show_tail(struct ring_view *view, uint64_t tail)
     atomic_store_explicit(&out->control->tail, tail, memory_order_seq_cst);
 }
 
-/* May the next bytes go beside the tail? Only if the reader has read all before: then nothing there is still to be read. It
-   says so with each write of its own; a lie costs it its own bytes. */
+/* May the next bytes go beside the tail? Only if the reader has read all before: then nothing there is still to be
+   read. It says so with each write of its own; a lie costs it its own bytes. */
 static bool near_free(struct ring_view *view, uint64_t tail)
 {
     /* acquire: the reader has finished reading them, before we write over them */
@@ -261,8 +270,8 @@ ssize_t ring_read(struct ring_view *view, void *buffer, size_t size, void (*move
             atomic_store_explicit(&in->control->head, head, memory_order_release);
             continue;
         }
-        /* seq_cst for the sleep word, as in show_tail. A writer sleeps until there is a ROOM_SHARE of room; before all that it
-           has written is read, a place like this comes at which there is. */
+        /* seq_cst for the sleep word, as in show_tail. A writer sleeps until there is a ROOM_SHARE of room; before all
+           that it has written is read, a place like this comes at which there is. */
         atomic_store_explicit(&in->control->head, head, memory_order_seq_cst);
         /* tail_seen is at most what was written, so this is never less than the room that there is */
         if (in->size - (in->tail_seen - head) >= in->size / ROOM_SHARE)

@@ -45,17 +45,18 @@ struct ring_header {
 struct ring_control {
     /* the writer's */
     _Alignas(RING_LINE) _Atomic uint64_t tail;
-    /* Lowest 32 bits: of the position up to which the writer of this ring has read the other one, a hint. Next 8: so many
-       bytes of the stream, from the position whose lowest bits are the highest 24 of these, stand in `near` and not in the ring. */
+    /* Lowest 32 bits: of the position up to which the writer of this ring has read the other one, a hint. Next 8: so
+       many bytes of the stream, from the position whose lowest bits are the highest 24 of these, stand in `near` and
+       not in the ring. */
     _Atomic uint64_t beside;
     uint8_t          near[RING_NEAR];
     /* the reader's */
     _Alignas(RING_LINE) _Atomic uint64_t head;
 };
 
-/* Which sleepers of this side there are. Set by that side, taken (exchanged for 0) by the other, which wakes them. Beside it, since
-   the other side has this line at hand and it changes rarely: where this side's reader waited last, 1 + the processor's number; 0:
-   not known. A hint. */
+/* Which sleepers of this side there are. Set by that side, taken (exchanged for 0) by the other, which wakes them.
+   Beside it, since the other side has this line at hand and it changes rarely: where this side's reader waited last, 1
+   + the processor's number; 0: not known. A hint. */
 enum { RING_FUTEX_IN = 1, RING_BELL_IN = 2, RING_FUTEX_OUT = 4 };
 struct ring_sleep {
     _Alignas(RING_LINE) _Atomic uint32_t word;

@@ -52,9 +52,10 @@ typedef struct rpc_channel rpc_channel;
 /* Certificates in files (PEM); any may be NULL. */
 struct rpc_tls_files { const char *ca, *certificate, *key; };
 
-/* Connects to tcp://host:port (IPv4, [IPv6], names), tls://host:port?sha256=… (or with the authority in FLYT_TLS_CA, and a
-   certificate of our own in FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY where the server wants one), unix:///path, shm:///path (a unix socket, then shared memory or
-   nothing: else the first use fails with -EPROTONOSUPPORT). local: is refused here (see
+/* Connects to tcp://host:port (IPv4, [IPv6], names), tls://host:port?sha256=… (or with the authority in FLYT_TLS_CA,
+   and a certificate of our own in FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY where the server wants one), unix:///path,
+   shm:///path (a unix socket, then shared memory or nothing: else the first use fails with -EPROTONOSUPPORT). local: is
+   refused here (see
    rpc_channel_pair). Waits at most timeout_ms for the connection, and over TLS RPC_HANDSHAKE_MS longer: a server that
    is there answers when a worker is free for the connection. */
 enum { RPC_HANDSHAKE_MS = 30000 };
@@ -75,13 +76,15 @@ int rpc_channel_share(rpc_channel **channel, char *error);
 
 /* Whether this machine has an ivshmem device, that is, may share memory with the host that it runs on. */
 bool rpc_bar_present(void);
-/* For a client in a virtual machine: offers the server to go on through the file `path`, the memory of an ivshmem device
-   that the server's host shares with it (shm_bar.c), if nothing has been sent. NULL: the devices of this machine are
-   tried. 0 and *error (not NULL) not empty: the connection goes on as it was, and why. 1: the same, because the server
-   has no such memory. On failure *channel is gone. Waits at most timeout_ms; a server answers when a worker is free. */
+/* For a client in a virtual machine: offers the server to go on through the file `path`, the memory of an ivshmem
+   device that the server's host shares with it (shm_bar.c), if nothing has been sent. NULL: the devices of this machine
+   are tried. 0 and *error (not NULL) not empty: the connection goes on as it was, and why. 1: the same, because the
+   server has no such memory. On failure *channel is gone. Waits at most timeout_ms; a server answers when a worker is
+   free. */
 int rpc_channel_share_bar(rpc_channel **channel, const char *path, int timeout_ms, char *error);
-/* For a server, `bar` is FILE or FILE,SESSIONS. Check: it can be used, and its memory is there. Offered: the client's first bytes
-   are that offer. Accept then takes fd over, also on failure; otherwise as rpc_channel_accept, and *error as above. */
+/* For a server, `bar` is FILE or FILE,SESSIONS. Check: it can be used, and its memory is there. Offered: the client's
+   first bytes are that offer. Accept then takes fd over, also on failure; otherwise as rpc_channel_accept, and *error
+   as above. */
 int  rpc_bar_check(const char *bar, char *error);
 bool rpc_bar_offered(int fd, int timeout_ms);
 int  rpc_bar_accept(int fd, const char *bar, size_t payload, int timeout_ms, rpc_channel **out, char *error);
@@ -93,7 +96,8 @@ struct rpc_shared_memory {
     int               fd;
     uint64_t          payload, payload_size;    /* place of the payload area in fd, whole pages; size 0: none */
 };
-/* False (and fd -1): the channel is not over shared memory. The transport is settled once an answer or a call has come. */
+/* False (and fd -1): the channel is not over shared memory. The transport is settled once an answer or a call has
+ * come. */
 bool rpc_channel_shared_memory(rpc_channel *, struct rpc_shared_memory *);
 
 /* Two channels joined inside this process through memory: out[0] is for a client, out[1] for a server. */
@@ -111,8 +115,9 @@ void rpc_channel_abandon(rpc_channel *);
 
 typedef struct rpc_listener rpc_listener;
 
-/* Listens on tcp://host:port or tls://host:port (port 0: any; who accepts makes it TLS, channel_tls.h), unix:///path or shm:///path (the same socket; a stale socket file of a dead server is
-   replaced; a live one is -EADDRINUSE; mode 0600 unless ?mode=0660 follows the path). */
+/* Listens on tcp://host:port or tls://host:port (port 0: any; who accepts makes it TLS, channel_tls.h), unix:///path or
+   shm:///path (the same socket; a stale socket file of a dead server is replaced; a live one is -EADDRINUSE; mode 0600
+   unless ?mode=0660 follows the path). */
 int  rpc_listener_open(const char *uri, rpc_listener **out, char *error);
 int  rpc_listener_fd(const rpc_listener *);            /* for poll */
 int  rpc_listener_accept(rpc_listener *);              /* a connected fd, close-on-exec, tuned; or -errno */
@@ -124,9 +129,9 @@ void rpc_listener_close(rpc_listener *);               /* removes the socket fil
 typedef struct rpc_client rpc_client;
 
 /* One call in flight. Whoever submits it owns it, and it must live until it is complete. */
-/* `taken` runs in the submitting thread while the call is put into the sequence, under the client's lock: of two calls the one that
-   travels first is told first. It must not block or use the client. It does not run for a call that is refused because the
-   connection is lost. */
+/* `taken` runs in the submitting thread while the call is put into the sequence, under the client's lock: of two calls
+   the one that travels first is told first. It must not block or use the client. It does not run for a call that is
+   refused because the connection is lost. */
 struct rpc_place { void (*taken)(struct rpc_place *); };
 
 struct rpc_call {
@@ -154,7 +159,8 @@ struct rpc_client_statistics {
 
 /* Takes over the channel, also when it fails. lost() runs once when the connection is found dead
    (in any thread, no lock held): the reason is a sentence. dead_seconds: nothing received for so long
-   while a call is outstanding or bytes are being sent, and this process ran all the time: the connection counts as dead; 0: never. */
+   while a call is outstanding or bytes are being sent, and this process ran all the time: the connection counts as
+   dead; 0: never. */
 int rpc_client_create(rpc_channel *, const struct rpc_program *, int dead_seconds,
                       void (*lost)(void *context, const char *reason), void *context,
                       rpc_client **out, char *error);
@@ -171,10 +177,12 @@ CLIENT *rpc_client_stub(rpc_client *);
    else: it was not sent, is complete with that status, and done does not run. */
 enum clnt_stat rpc_client_submit(rpc_client *, struct rpc_call *);
 
-/* The same for an ASYNC call whose arguments stand there as they travel: `record` is RPC_CALL_ROOM bytes, which are written to,
-   and `size` bytes of arguments, whole words. What is sent most need not pass through XDR. place may be NULL. */
+/* The same for an ASYNC call whose arguments stand there as they travel: `record` is RPC_CALL_ROOM bytes, which are
+   written to, and `size` bytes of arguments, whole words. What is sent most need not pass through XDR. place may be
+   NULL. */
 enum { RPC_CALL_ROOM = 44 };
-enum clnt_stat rpc_client_submit_ready(rpc_client *, uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *place);
+enum clnt_stat rpc_client_submit_ready(rpc_client *, uint32_t procedure, uint8_t *record, size_t size,
+                                       struct rpc_place *place);
 
 /* Waits for a submitted SYNC call; reads the connection meanwhile and completes the others' calls. */
 enum clnt_stat rpc_client_wait(rpc_client *, struct rpc_call *);
@@ -210,9 +218,10 @@ int rpc_server_create(rpc_channel *, const struct rpc_program *, rpc_server **ou
 /* On by default; set before the first call: see rpc_client_set_spinning. */
 void rpc_server_set_spinning(rpc_server *, bool);
 
-/* Next call, in the order sent; *out is the server's own and is good until this is called again. Blocks at most timeout_ms (-1: for ever). *out NULL and 0 on timeout;
-   -ECONNRESET when the peer is gone; -EPROTO when it does not speak the protocol (the caller ends the
-   session). A record over max_record is -EMSGSIZE before memory is taken for it. */
+/* Next call, in the order sent; *out is the server's own and is good until this is called again. Blocks at most
+   timeout_ms (-1: for ever). *out NULL and 0 on timeout; -ECONNRESET when the peer is gone; -EPROTO when it does not
+   speak the protocol (the caller ends the session). A record over max_record is -EMSGSIZE before memory is taken for
+   it. */
 int rpc_server_next(rpc_server *, int timeout_ms, rpc_request **out, char *error);
 
 /* The same, of what has been received already: never blocks, *out NULL and 0 when there is no whole call. */
@@ -245,9 +254,9 @@ int rpc_request_arguments(rpc_request *, xdrproc_t, void *args);
 int rpc_server_reply(rpc_server *, uint32_t xid, xdrproc_t, void *result);
 int rpc_server_reject(rpc_server *, uint32_t xid, enum accept_stat);     /* PROC_UNAVAIL, GARBAGE_ARGS … */
 
-/* Says that the server lives, with an answer to no call (RPC_BEAT_XID), if nothing is on its way and nothing has been sent for
-   `interval` ns. To be called much more often than that, by one thread. Never waits. A client that does not know of it ends the
-   connection. */
+/* Says that the server lives, with an answer to no call (RPC_BEAT_XID), if nothing is on its way and nothing has been
+   sent for `interval` ns. To be called much more often than that, by one thread. Never waits. A client that does not
+   know of it ends the connection. */
 enum { RPC_BEAT_XID = 0 };
 void rpc_server_beat(rpc_server *, uint64_t interval);
 /* See rpc_channel_peer: 0, -ECONNRESET or -ETIMEDOUT. Never waits. */

@@ -13,7 +13,8 @@ enum {
     BATCH_KEEP  = 1024 * 1024,      /* a larger buffer is given back after use */
     BATCH_MAX   = 256 * 1024,       /* more waiting bytes than this, and submitters wait */
     GATHER_MIN  = 32 * 1024,        /* copying less than this is cheaper than an early system call */
-    DIRECT_MAX  = 4 * 1024,         /* copying less than this into memory takes less than others may have to wait for the lock */
+    /* copying less than this into memory takes less than others may have to wait for the lock */
+    DIRECT_MAX  = 4 * 1024,
     VECTOR_MAX  = 64                /* pieces per system call */
 };
 

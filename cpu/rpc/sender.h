@@ -67,8 +67,8 @@ int  rpc_sender_begin(struct rpc_sender *, struct rpc_encoding *, bool may_gathe
 int  rpc_sender_end(struct rpc_sender *, struct rpc_encoding *);        /* 0, or -EMSGSIZE (then cancelled) */
 void rpc_sender_cancel(struct rpc_sender *, struct rpc_encoding *);
 
-/* Adds a whole record, mark and all; where the batch is empty and sending is only a copy of a few bytes, it is sent instead of
-   added, if `now` allows. 0, or -ENOMEM or -EMSGSIZE: nothing of it was sent. */
+/* Adds a whole record, mark and all; where the batch is empty and sending is only a copy of a few bytes, it is sent
+   instead of added, if `now` allows. 0, or -ENOMEM or -EMSGSIZE: nothing of it was sent. */
 int  rpc_sender_put(struct rpc_sender *, const uint8_t *record, size_t size, bool now);
 
 /* Sends the batch, and what is added meanwhile, unless another thread is writing: that one will send it. 0 or the
@@ -77,8 +77,8 @@ int  rpc_sender_write(struct rpc_sender *);
 /* The same, but at most `batches` of them: for threads with something better to do. They see to it that somebody
    sends what rpc_sender_pending then tells of, unless another thread is writing by then. */
 int  rpc_sender_write_some(struct rpc_sender *, unsigned batches);
-/* Sends of the batch what the channel takes at once, if nobody is writing; never waits. What is left over stays in the batch, for
-   the next writer; the caller sees to it that there will be one. */
+/* Sends of the batch what the channel takes at once, if nobody is writing; never waits. What is left over stays in the
+   batch, for the next writer; the caller sees to it that there will be one. */
 void rpc_sender_try(struct rpc_sender *);
 /* Returns when all that was encoded before this call is written. */
 int  rpc_sender_write_through(struct rpc_sender *);

@@ -31,7 +31,8 @@ struct rpc_server {
     struct rpc_request        taken;        /* likewise: the call that was given last */
     pthread_mutex_t           lock;
     struct rpc_sender         sender;
-    uint64_t                  said, said_at;    /* rpc_server_beat: bytes sent when it last looked, and when that last grew */
+    /* rpc_server_beat: bytes sent when it last looked, and when that last grew */
+    uint64_t                  said, said_at;
 };
 
 /* rpc_sender's `blocked`: the client reads its replies, also while it sends, so waiting is enough. */
@@ -174,7 +175,8 @@ void rpc_server_beat(rpc_server *server, uint64_t interval)
         server->said = sender->bytes;
         server->said_at = now;
     }
-    bool due = now - server->said_at >= interval && !sender->writing && sender->error == 0 && rpc_sender_pending(sender) == 0;
+    bool due =
+        now - server->said_at >= interval && !sender->writing && sender->error == 0 && rpc_sender_pending(sender) == 0;
     if (due && rpc_sender_begin(sender, &encoding, false) == 0) {
         if (!rpc_wire_put_accepted(&encoding.xdr, RPC_BEAT_XID, SUCCESS))
             rpc_sender_cancel(sender, &encoding);
@@ -282,8 +284,8 @@ int rpc_server_next(rpc_server *server, int timeout_ms, rpc_request **out, char 
             continue;
         if (status != -EAGAIN)
             return status;
-        int ready = rpc_channel_poll(server->channel, POLLIN, timeout_ms > 0 ? clock_poll_timeout(deadline) : timeout_ms,
-                                     false);
+        int ready = rpc_channel_poll(server->channel, POLLIN,
+                                     timeout_ms > 0 ? clock_poll_timeout(deadline) : timeout_ms, false);
         if (ready == 0)
             return 0;
         if (ready < 0)

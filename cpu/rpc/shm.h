@@ -1,7 +1,7 @@
 /*
- * shm.h: what the files of the shared-memory channel have in common: shm_offer.c and shm_bar.c, which bring client and server
- * to the same memory, channel_pair.c, which does it inside one process, and channel_shm.c, which is the channel from then on.
- * Nobody else sees it.
+ * shm.h: what the files of the shared-memory channel have in common: shm_offer.c and shm_bar.c, which bring client and
+ * server to the same memory, channel_pair.c, which does it inside one process, and channel_shm.c, which is the channel
+ * from then on. Nobody else sees it.
  */
 #ifndef FLYT_RPC_SHM_H
 #define FLYT_RPC_SHM_H
@@ -24,8 +24,8 @@ enum shm_state {
     SHM_BROKEN              /* the peer broke the rules, or its memory cannot be used */
 };
 
-/* What is mapped: all but the payload area. The two ends inside one process have one of these together, so that who watches
-   memory accesses (ThreadSanitizer) sees one memory. */
+/* What is mapped: all but the payload area. The two ends inside one process have one of these together, so that who
+   watches memory accesses (ThreadSanitizer) sees one memory. */
 struct shm_memory { void *at; size_t size; atomic_uint users; };
 
 struct shm_channel {
@@ -72,7 +72,8 @@ static inline void shm_set_state(struct shm_channel *s, enum shm_state state)
 struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side);
 /* Server: sealed memory with the rings laid out, of *size bytes; 0, or -errno: there is none. */
 int shm_make_memory(struct shm_channel *, size_t *size);
-/* Maps the memory behind s->memory_fd at s->memory_at, which is of `size` bytes; the server lays it out. 0, or -errno. */
+/* Maps the memory behind s->memory_fd at s->memory_at, which is of `size` bytes; the server lays it out. 0, or
+ * -errno. */
 int shm_use_memory(struct shm_channel *, size_t size);
 void shm_memory_release(struct shm_memory *);       /* NULL: nothing */
 /* Notes that the memory is this session's; shm_is_own: whether it still is. */
@@ -86,8 +87,8 @@ static inline bool shm_is_own(const struct shm_channel *s)
 
 /* Client: asks the server to go on through memory. 0, or -errno. */
 int shm_offer(struct shm_channel *);
-/* Takes what has come of the offer (server) or of its answer (client). The lock is held. 0: the state is decided; -EAGAIN; or
-   -errno: it is SHM_BROKEN, or will be found so. */
+/* Takes what has come of the offer (server) or of its answer (client). The lock is held. 0: the state is decided;
+   -EAGAIN; or -errno: it is SHM_BROKEN, or will be found so. */
 int shm_hear(struct shm_channel *);
 
 #endif

@@ -2,11 +2,11 @@
  * shm_bar.c: how a client in a virtual machine and a server on its host come to the same memory: that of an ivshmem
  * device, a file for the host and the device's BAR for the guest (a file of sysfs, or the same file in tests).
  *
- * The file is cut into as many equal slices as there may be sessions, on multiples of 2 MiB. Each holds what channel_shm.c
- * describes; what is left behind the rings is payload area. The worker that serves a session holds a lock on the first
- * byte of its slice, by an open file description of its own (F_OFD_SETLK): the lock ends with that process, however
- * that ends. The client holds none: the two kernels do not see each other's. The worker clears its slice first, because
- * the earlier program there may have left data.
+ * The file is cut into as many equal slices as there may be sessions, on multiples of 2 MiB. Each holds what
+ * channel_shm.c describes; what is left behind the rings is payload area. The worker that serves a session holds a lock
+ * on the first byte of its slice, by an open file description of its own (F_OFD_SETLK): the lock ends with that
+ * process, however that ends. The client holds none: the two kernels do not see each other's. The worker clears its
+ * slice first, because the earlier program there may have left data.
  *
  * Getting there. No descriptor can be passed, so the server says a place, and both must find out that they mean the
  * same memory: the server writes 16 random bytes there, and the client, which reads them, sends them back. All of it
@@ -21,10 +21,10 @@
  * The random bytes stay there for as long as the session. Each side looks at them now and then: other bytes mean that
  * the slice belongs to another session. That is so for a program in a machine that was restored from a snapshot.
  *
- * Otherwise, and where the server knows no such procedure (PROG_UNAVAIL, from server.c), the connection goes on as it is. The
- * client writes nothing into the memory before both have agreed. Memory is neither shrunk nor sealed here: who can cut
- * the file can end both sides (a guest cannot cut a BAR). Who can open it can read and change what all sessions in
- * it say: they belong to one virtual machine.
+ * Otherwise, and where the server knows no such procedure (PROG_UNAVAIL, from server.c), the connection goes on as it
+ * is. The client writes nothing into the memory before both have agreed. Memory is neither shrunk nor sealed here: who
+ * can cut the file can end both sides (a guest cannot cut a BAR). Who can open it can read and change what all sessions
+ * in it say: they belong to one virtual machine.
  */
 #include "cpu/rpc/shm.h"
 
@@ -66,7 +66,8 @@ enum { FREE_MS = 500, FREE_LOOK_MS = 5 };    /* a worker whose client has just g
 
 static void make_call(uint32_t *words, size_t count, uint32_t procedure, const uint8_t *nonce, enum bar_why why)
 {
-    const uint32_t head[CALL_WORDS] = { RPC_MARK_LAST | (uint32_t)(count * 4 - RPC_MARK_SIZE), 0 /* xid */, CALL, RPC_MSG_VERSION, SHM_PROGRAM,
+    const uint32_t head[CALL_WORDS] = { RPC_MARK_LAST | (uint32_t)(count * 4 - RPC_MARK_SIZE), 0 /* xid */, CALL,
+                                        RPC_MSG_VERSION, SHM_PROGRAM,
                                         SHM_PROGRAM_VERSION, procedure, AUTH_NONE, 0, AUTH_NONE, 0 };
     for (size_t i = 0; i < CALL_WORDS; i++)
         words[i] = htonl(head[i]);
@@ -106,8 +107,8 @@ static int receive_words(int fd, uint32_t *words, size_t count, uint64_t deadlin
     return 0;
 }
 
-/* The words behind the head of an answer with SUCCESS. 0; 1: an answer of another kind, as from who does not know the procedure; or
-   -errno. */
+/* The words behind the head of an answer with SUCCESS. 0; 1: an answer of another kind, as from who does not know the
+   procedure; or -errno. */
 static int receive_answer(int fd, uint32_t *results, size_t count, uint64_t deadline)
 {
     uint32_t words[ANSWER_MAX];
@@ -133,7 +134,8 @@ static int receive_answer(int fd, uint32_t *results, size_t count, uint64_t dead
 
 static int send_answer(int fd, const uint32_t *results, size_t count)
 {
-    uint32_t words[ANSWER_MAX] = { RPC_MARK_LAST | (uint32_t)((ANSWER_WORDS + count) * 4 - RPC_MARK_SIZE), 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0, SUCCESS };
+    uint32_t words[ANSWER_MAX] = { RPC_MARK_LAST | (uint32_t)((ANSWER_WORDS + count) * 4 - RPC_MARK_SIZE), 0, REPLY,
+                                   MSG_ACCEPTED, AUTH_NONE, 0, SUCCESS };
     memcpy(words + ANSWER_WORDS, results, count * 4);
     for (size_t i = 0; i < ANSWER_WORDS + count; i++)
         words[i] = htonl(words[i]);
@@ -199,7 +201,8 @@ static int bar_open(const char *path, uint64_t *size, char *error)
         return fd;
     }
     close(fd);
-    return rpc_explain(error, -EINVAL, "%s is %s", path, S_ISREG(is.st_mode) ? "empty" : "neither a file in memory nor the resource of a device");
+    return rpc_explain(error, -EINVAL, "%s is %s", path,
+                       S_ISREG(is.st_mode) ? "empty" : "neither a file in memory nor the resource of a device");
 }
 
 /* ---- client ---- */
@@ -211,18 +214,23 @@ bool rpc_bar_present(void)
 }
 
 /* Maps what the server named, if it can be, and reads the bytes there. 0; or -errno, and why. */
-static int client_map(struct shm_channel *s, const char *path, const uint32_t place[4], uint8_t nonce[NONCE_SIZE], char *why)
+static int client_map(struct shm_channel *s, const char *path, const uint32_t place[4], uint8_t nonce[NONCE_SIZE],
+                      char *why)
 {
     uint64_t offset = (uint64_t)place[0] << 32 | place[1], size = (uint64_t)place[2] << 32 | place[3], all = 0;
     s->memory_fd = bar_open(path, &all, why);
     if (s->memory_fd < 0)
         return s->memory_fd;
     if (offset > all || size > all - offset || offset % RING_HEAD || all > INT64_MAX / 2)
-        return rpc_explain(why, -ENXIO, "the server names a place behind the end of %s: it is not the memory that its --bar names", path);
+        return rpc_explain(why, -ENXIO,
+                           "the server names a place behind the end of %s: it is not the memory that its --bar names",
+                           path);
     s->memory_at = offset;
     int status = shm_use_memory(s, (size_t)size);
     if (status < 0)
-        return rpc_explain(why, status, status == -EPROTO ? "%s is not the memory that the server's --bar names" : "%s cannot be mapped", path);
+        return rpc_explain(
+            why, status,
+            status == -EPROTO ? "%s is not the memory that the server's --bar names" : "%s cannot be mapped", path);
     memcpy(nonce, (const uint8_t *)s->memory->at + NONCE_AT, NONCE_SIZE);
     return bar_check_speed((const uint8_t *)s->memory->at + RING_HEAD, s->memory->size - RING_HEAD, path, why);
 }
@@ -322,7 +330,8 @@ static int server_open(const char *text, unsigned *sessions, uint64_t *slice, ch
     if (comma) {
         count = strtoul(comma + 1, &end, 10);
         if (comma[1] < '0' || comma[1] > '9' || *end || count < 1 || count > SESSIONS_MOST)
-            return rpc_explain(error, -EINVAL, "\"%s\" is no number of sessions from 1 to %d", comma + 1, SESSIONS_MOST);
+            return rpc_explain(error, -EINVAL, "\"%s\" is no number of sessions from 1 to %d", comma + 1,
+                               SESSIONS_MOST);
     }
     if (!length || length >= sizeof path)
         return rpc_explain(error, -EINVAL, "it is FILE or FILE,SESSIONS");
@@ -336,8 +345,8 @@ static int server_open(const char *text, unsigned *sessions, uint64_t *slice, ch
     if (*slice >= ring_memory_size(0) && all <= INT64_MAX / 2)
         return fd;
     close(fd);
-    return rpc_explain(error, -EINVAL, "%s has %llu bytes: %lu sessions need %llu at least", path, (unsigned long long)all, count,
-                       (unsigned long long)count * ring_memory_size(0));
+    return rpc_explain(error, -EINVAL, "%s has %llu bytes: %lu sessions need %llu at least", path,
+                       (unsigned long long)all, count, (unsigned long long)count * ring_memory_size(0));
 }
 
 int rpc_bar_check(const char *text, char *error)
@@ -373,8 +382,8 @@ bool rpc_bar_offered(int fd, int timeout_ms)
     }
 }
 
-/* A free slice, locked by this descriptor. The one that was free last is not the first to be taken: who used it may still be
-   about to notice that its server has gone. -1: none. */
+/* A free slice, locked by this descriptor. The one that was free last is not the first to be taken: who used it may
+   still be about to notice that its server has gone. -1: none. */
 static int64_t take_slice(int fd, unsigned sessions, uint64_t slice, unsigned first)
 {
     for (unsigned i = 0; i < sessions; i++) {
@@ -410,7 +419,8 @@ static int clear_slice(int fd, uint64_t at, uint64_t size)
 }
 
 /* Lays the rings out in a slice. Its size; 0: there is none, and why. */
-static uint64_t server_slice(struct shm_channel *s, const char *text, size_t payload, uint8_t nonce[NONCE_SIZE], char *why)
+static uint64_t server_slice(struct shm_channel *s, const char *text, size_t payload, uint8_t nonce[NONCE_SIZE],
+                             char *why)
 {
     unsigned sessions, first;
     uint64_t slice, size;

@@ -1,9 +1,11 @@
 /*
- * shm_offer.c: how client and server on one machine come to the same memory. (A virtual machine and its host: shm_bar.c.)
+ * shm_offer.c: how client and server on one machine come to the same memory. (A virtual machine and its host:
+ * shm_bar.c.)
  *
  * Who makes the memory. The server, which does not trust the client: a memfd sealed against shrinking, so that no
  * access can fault, and against growing, so that what it costs is known. A file that stands for a device's BAR cannot
- * be sealed: nobody but who made it may be able to cut it (a guest cannot cut a BAR); see rpc_channel_shared, shm_bar.c.
+ * be sealed: nobody but who made it may be able to cut it (a guest cannot cut a BAR); see rpc_channel_shared,
+ * shm_bar.c.
  *
  * Getting there. The client's first record is a call of program SHM_PROGRAM, and nothing else is sent until its answer
  * has come. A server that knows it answers with SUCCESS, the memory's size, and the descriptor (SCM_RIGHTS); from then
@@ -80,7 +82,8 @@ int shm_make_memory(struct shm_channel *s, size_t *size)
     if (s->memory_fd < 0)
         return -errno;
     int status = 0;
-    if (ftruncate(s->memory_fd, (off_t)*size) != 0 || fcntl(s->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    if (ftruncate(s->memory_fd, (off_t)*size) != 0 ||
+        fcntl(s->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         status = -errno;
     if (status == 0)
         status = shm_use_memory(s, *size);
@@ -122,8 +125,17 @@ static uint32_t word_at(const uint8_t *at)
 static void make_offer(uint8_t offer[OFFER_SIZE])
 {
     const uint32_t words[OFFER_SIZE / 4] = {
-        RPC_MARK_LAST | (OFFER_SIZE - RPC_MARK_SIZE), 0 /* xid */, CALL, RPC_MSG_VERSION, SHM_PROGRAM, SHM_PROGRAM_VERSION,
-        OFFER_PROCEDURE, AUTH_NONE, 0, AUTH_NONE, 0,
+        RPC_MARK_LAST | (OFFER_SIZE - RPC_MARK_SIZE),
+        0 /* xid */,
+        CALL,
+        RPC_MSG_VERSION,
+        SHM_PROGRAM,
+        SHM_PROGRAM_VERSION,
+        OFFER_PROCEDURE,
+        AUTH_NONE,
+        0,
+        AUTH_NONE,
+        0,
     };
     for (size_t i = 0; i < OFFER_SIZE / 4; i++)
         put_word(offer + 4 * i, words[i]);
@@ -172,7 +184,8 @@ static int hear_offer(struct shm_channel *s)
             return -EAGAIN;
         s->early_size += got > 0 ? (size_t)got : 0;
         if (got <= 0 || memcmp(s->early, offer, s->early_size) != 0) {
-            shm_set_state(s, SHM_PLAIN);            /* the bytes are given to the inbox first; an end or error comes again */
+            /* the bytes are given to the inbox first; an end or error comes again */
+            shm_set_state(s, SHM_PLAIN);
             return 0;
         }
     }
@@ -210,7 +223,8 @@ static int receive_early(struct shm_channel *s, size_t size)
     while (s->early_size < size) {
         union { struct cmsghdr header; char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))]; } control;
         struct iovec data = { s->early + s->early_size, size - s->early_size };
-        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+                                  .msg_controllen = sizeof control };
         ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (got < 0 && errno == EINTR)
             continue;

@@ -1,10 +1,11 @@
 /*
- * tls_context.c: whom one trusts. A context lives no longer than one handshake: nothing is shared between connections, and
- * a server's key goes with it.
+ * tls_context.c: whom one trusts. A context lives no longer than one handshake: nothing is shared between connections,
+ * and a server's key goes with it.
  *
- * A fingerprint in the address is the whole identity: neither dates nor names nor authorities are looked at then. Otherwise
- * the certificate has to be made by the authority, be valid now, and name the host of the address: as alternative
- * name, or as the common name node:HOST, which is what `flytctl ca` writes. name= in the address replaces the host.
+ * A fingerprint in the address is the whole identity: neither dates nor names nor authorities are looked at then.
+ * Otherwise the certificate has to be made by the authority, be valid now, and name the host of the address: as
+ * alternative name, or as the common name node:HOST, which is what `flytctl ca` writes. name= in the address replaces
+ * the host.
  */
 #include "cpu/rpc/tls_context.h"
 
@@ -101,7 +102,8 @@ static int check_server(X509_STORE_CTX *store, void *context)
             X509_STORE_CTX_set_error(store, X509_V_OK);
             return 1;
         }
-        snprintf(wanted->problem, sizeof wanted->problem, "its certificate is not the one whose fingerprint the address gives: "
+        snprintf(wanted->problem, sizeof wanted->problem,
+                 "its certificate is not the one whose fingerprint the address gives: "
                  "was the server started again since the address was read, or is somebody between?");
         return refuse(store, wanted, X509_V_ERR_CERT_REJECTED, -EKEYREJECTED);
     }
@@ -109,20 +111,26 @@ static int check_server(X509_STORE_CTX *store, void *context)
         int code = X509_STORE_CTX_get_error(store);
         bool late = code == X509_V_ERR_CERT_HAS_EXPIRED, early = code == X509_V_ERR_CERT_NOT_YET_VALID;
         if (late)
-            snprintf(wanted->problem, sizeof wanted->problem, "its certificate (%.60s) or its authority's has expired: make a new one "
-                     "(`flytctl ca issue … --force`) and give it to the server", name);
+            snprintf(wanted->problem, sizeof wanted->problem,
+                     "its certificate (%.60s) or its authority's has expired: make a new one "
+                     "(`flytctl ca issue … --force`) and give it to the server",
+                     name);
         else if (early)
-            snprintf(wanted->problem, sizeof wanted->problem, "its certificate (%.60s) is not valid yet: are the clocks right?", name);
+            snprintf(wanted->problem, sizeof wanted->problem,
+                     "its certificate (%.60s) is not valid yet: are the clocks right?", name);
         else
-            snprintf(wanted->problem, sizeof wanted->problem, "its certificate (%.60s) was not made by the authority in FLYT_TLS_CA (%s): "
-                     "is that file of this cluster?", name, X509_verify_cert_error_string(code));
+            snprintf(wanted->problem, sizeof wanted->problem,
+                     "its certificate (%.60s) was not made by the authority in FLYT_TLS_CA (%s): "
+                     "is that file of this cluster?",
+                     name, X509_verify_cert_error_string(code));
         return refuse(store, wanted, code, late || early ? -EKEYEXPIRED : -EKEYREJECTED);
     }
     if (named(certificate, wanted))
         return 1;
-    snprintf(wanted->problem, sizeof wanted->problem, "its certificate is for %.60s, not for %.60s: name the host as the certificate does, "
-             "add it there (`flytctl ca issue … --host`), or put ?name=%.60s behind the address", *name ? name : "somebody else",
-             *wanted->name ? wanted->name : wanted->host, *name ? name : "…");
+    snprintf(wanted->problem, sizeof wanted->problem,
+             "its certificate is for %.60s, not for %.60s: name the host as the certificate does, "
+             "add it there (`flytctl ca issue … --host`), or put ?name=%.60s behind the address",
+             *name ? name : "somebody else", *wanted->name ? wanted->name : wanted->host, *name ? name : "…");
     return refuse(store, wanted, X509_V_ERR_HOSTNAME_MISMATCH, -EKEYREJECTED);
 }
 
@@ -137,9 +145,11 @@ int tls_client_context(const struct rpc_tls_files *files, struct tls_wanted *wan
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_cert_verify_callback(context, check_server, wanted);
     if (!*wanted->pin && SSL_CTX_load_verify_locations(context, files->ca, NULL) != 1)
-        status = rpc_explain(error, -EINVAL, "reading the authority's certificate %s (FLYT_TLS_CA): %s", files->ca, tls_reason());
+        status = rpc_explain(error, -EINVAL, "reading the authority's certificate %s (FLYT_TLS_CA): %s", files->ca,
+                             tls_reason());
     else if (files->certificate && SSL_CTX_use_certificate_chain_file(context, files->certificate) != 1)
-        status = rpc_explain(error, -EINVAL, "reading the certificate %s (FLYT_TLS_CERTIFICATE): %s", files->certificate, tls_reason());
+        status = rpc_explain(error, -EINVAL, "reading the certificate %s (FLYT_TLS_CERTIFICATE): %s",
+                             files->certificate, tls_reason());
     else if (files->certificate && SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) != 1)
         status = rpc_explain(error, -EINVAL, "reading the key %s (FLYT_TLS_KEY): %s", files->key, tls_reason());
     else if (files->certificate && SSL_CTX_check_private_key(context) != 1)
@@ -176,7 +186,8 @@ int tls_server_key(SSL *ssl, const struct rpc_tls_identity *identity, char *erro
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
     int status = 0;
     if (!key)
-        status = rpc_explain(error, -EINVAL, "there is no private key in it (PEM without a password is expected): %s", tls_reason());
+        status = rpc_explain(error, -EINVAL, "there is no private key in it (PEM without a password is expected): %s",
+                             tls_reason());
     else if (SSL_use_PrivateKey(ssl, key) != 1 || SSL_check_private_key(ssl) != 1)
         status = rpc_explain(error, -EINVAL, "the key is not the certificate's (%s)", tls_reason());
     EVP_PKEY_free(key);
@@ -211,7 +222,8 @@ int tls_server_context(const struct rpc_tls_identity *identity, SSL_CTX **out, c
     if (!use_chain(context, identity->certificate))
         status = rpc_explain(error, -EINVAL, "there is no certificate in it (PEM is expected): %s", tls_reason());
     else if (identity->ca && !use_authority(context, identity->ca))
-        status = rpc_explain(error, -EINVAL, "there is no certificate of an authority in it (PEM is expected): %s", tls_reason());
+        status = rpc_explain(error, -EINVAL, "there is no certificate of an authority in it (PEM is expected): %s",
+                             tls_reason());
     if (identity->ca)
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     if (status < 0)

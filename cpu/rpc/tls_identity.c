@@ -35,7 +35,8 @@ void rpc_tls_identity_wipe(struct rpc_tls_identity *identity)
     *identity = (struct rpc_tls_identity){ 0 };
 }
 
-/* The text of a file; NULL with *error. `secret`: nobody but its owner, who is this user or root, may read it; a group may. */
+/* The text of a file; NULL with *error. `secret`: nobody but its owner, who is this user or root, may read it; a group
+ * may. */
 static char *text_read(const char *path, bool secret, char *error)
 {
     struct stat st;
@@ -79,7 +80,8 @@ static int identity_check(struct rpc_tls_identity *identity, const char *path, c
     else if (!tls_fingerprint(leaf, identity->fingerprint))
         status = rpc_explain(error, -ENOMEM, "%s: no memory", path);
     else if (X509_cmp_current_time(X509_get0_notAfter(leaf)) < 0)
-        status = rpc_explain(error, -EKEYEXPIRED, "the certificate %s has expired: make a new one (`flytctl ca issue … --force`)", path);
+        status = rpc_explain(error, -EKEYEXPIRED,
+                             "the certificate %s has expired: make a new one (`flytctl ca issue … --force`)", path);
     else if (X509_cmp_current_time(X509_get0_notBefore(leaf)) > 0)
         status = rpc_explain(error, -EKEYEXPIRED, "the certificate %s is not valid yet: is the clock right?", path);
     SSL_free(ssl);
@@ -101,7 +103,8 @@ int rpc_tls_identity_read(const struct rpc_tls_files *files, struct rpc_tls_iden
 {
     struct rpc_tls_identity identity = { 0 };
     int status = -EINVAL;
-    if ((identity.certificate = text_read(files->certificate, false, error)) && (identity.key = text_read(files->key, true, error)))
+    if ((identity.certificate = text_read(files->certificate, false, error)) &&
+        (identity.key = text_read(files->key, true, error)))
         status = identity_check(&identity, files->certificate, error);
     if (status == 0 && files->ca)
         status = rpc_tls_identity_add_ca(&identity, files->ca, error);
@@ -126,12 +129,13 @@ static X509 *self_signed(EVP_PKEY *key)
     X509 *certificate = X509_new();
     X509_NAME *name = certificate ? X509_get_subject_name(certificate) : NULL;
     /* "No well-defined expiration date", RFC 5280, section 4.1.2.5: the fingerprint is what counts. */
-    bool made = certificate && X509_set_version(certificate, 2) && ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1) &&
-                X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) &&
-                ASN1_TIME_set_string(X509_getm_notAfter(certificate), "99991231235959Z") &&
-                X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)"flyt server", -1, -1, 0) &&
-                X509_set_issuer_name(certificate, name) && X509_set_pubkey(certificate, key) &&
-                X509_sign(certificate, key, EVP_sha256());
+    bool made =
+        certificate && X509_set_version(certificate, 2) && ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1) &&
+        X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) &&
+        ASN1_TIME_set_string(X509_getm_notAfter(certificate), "99991231235959Z") &&
+        X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)"flyt server", -1, -1, 0) &&
+        X509_set_issuer_name(certificate, name) && X509_set_pubkey(certificate, key) &&
+        X509_sign(certificate, key, EVP_sha256());
     if (made)
         return certificate;
     X509_free(certificate);
@@ -145,7 +149,8 @@ int rpc_tls_identity_make(struct rpc_tls_identity *out, char *error)
     X509 *certificate = key ? self_signed(key) : NULL;
     BIO *of_key = BIO_new(BIO_s_secmem()), *of_certificate = BIO_new(BIO_s_mem());
     int status = 0;
-    if (certificate && of_key && of_certificate && PEM_write_bio_PKCS8PrivateKey(of_key, key, NULL, NULL, 0, NULL, NULL) == 1 &&
+    if (certificate && of_key && of_certificate &&
+        PEM_write_bio_PKCS8PrivateKey(of_key, key, NULL, NULL, 0, NULL, NULL) == 1 &&
         PEM_write_bio_X509(of_certificate, certificate) == 1) {
         identity.key = pem_text(of_key);
         identity.certificate = pem_text(of_certificate);
@@ -168,7 +173,8 @@ int rpc_tls_identity_make(struct rpc_tls_identity *out, char *error)
 
 char *rpc_tls_identity_pack(const struct rpc_tls_identity *identity, size_t *size)
 {
-    size_t one = strlen(identity->certificate) + 1, two = strlen(identity->key) + 1, three = (identity->ca ? strlen(identity->ca) : 0) + 1;
+    size_t one = strlen(identity->certificate) + 1, two = strlen(identity->key) + 1,
+           three = (identity->ca ? strlen(identity->ca) : 0) + 1;
     char *bytes = one + two + three <= RPC_TLS_PEM_MAX ? malloc(one + two + three) : NULL;
     if (!bytes)
         return NULL;
@@ -190,7 +196,8 @@ int rpc_tls_identity_unpack(const char *bytes, size_t size, struct rpc_tls_ident
             parts[found] = bytes + i + 1;
     if (found != 3)
         return -EINVAL;
-    *out = (struct rpc_tls_identity){ .certificate = strdup(parts[0]), .key = strdup(parts[1]), .ca = *parts[2] ? strdup(parts[2]) : NULL };
+    *out = (struct rpc_tls_identity){ .certificate = strdup(parts[0]), .key = strdup(parts[1]),
+                                      .ca = *parts[2] ? strdup(parts[2]) : NULL };
     if (out->certificate && out->key && (out->ca || !*parts[2]))
         return 0;
     rpc_tls_identity_wipe(out);

@@ -1,7 +1,7 @@
 /*
  * tls_load.c: the way to TLS for those who may never need it. A program that links channel_tls.o uses that; any other
- * loads libflyt-tls.so at its first tls:// address. So OpenSSL is not brought into every CUDA program, which may have its
- * own, and a Flyt without TLS runs where there is no OpenSSL.
+ * loads libflyt-tls.so at its first tls:// address. So OpenSSL is not brought into every CUDA program, which may have
+ * its own, and a Flyt without TLS runs where there is no OpenSSL.
  */
 #include "cpu/rpc/channel.h"
 #include "cpu/rpc/channel_tls.h"
@@ -36,12 +36,13 @@ static rpc_tls_connect_function *load(char *error)
     if (library)
         *(void **)&connect = dlsym(library, "rpc_channel_tls_connect");
     if (!connect)
-        rpc_explain(error, 0, "TLS is not to be had here: %s (libflyt-tls.so of Flyt and OpenSSL 3 are needed)", dlerror());
+        rpc_explain(error, 0, "TLS is not to be had here: %s (libflyt-tls.so of Flyt and OpenSSL 3 are needed)",
+                    dlerror());
     return connect;
 }
 
-int rpc_tls_load_connect(int fd, const struct rpc_address *address, const struct rpc_tls_files *files, uint64_t deadline,
-                         rpc_channel **out, char *error)
+int rpc_tls_load_connect(int fd, const struct rpc_address *address, const struct rpc_tls_files *files,
+                         uint64_t deadline, rpc_channel **out, char *error)
 {
     rpc_tls_connect_function *connect = rpc_channel_tls_connect ? rpc_channel_tls_connect : load(error);
     if (connect)
@@ -50,12 +51,17 @@ int rpc_tls_load_connect(int fd, const struct rpc_address *address, const struct
     return -ELIBACC;
 }
 
-int rpc_tls_check_client(const char *uri, const struct rpc_address *address, const struct rpc_tls_files *files, char *error)
+int rpc_tls_check_client(const char *uri, const struct rpc_address *address, const struct rpc_tls_files *files,
+                         char *error)
 {
     if (!*address->pin && !files->ca)
-        return rpc_explain(error, -EINVAL, "%s: nothing says how to know the server: use the address that the server prints, which ends in "
-                           "?sha256=…, or name the authority of its certificate with FLYT_TLS_CA=FILE", uri);
+        return rpc_explain(
+            error, -EINVAL,
+            "%s: nothing says how to know the server: use the address that the server prints, which ends in "
+            "?sha256=…, or name the authority of its certificate with FLYT_TLS_CA=FILE",
+            uri);
     if (!files->certificate != !files->key)
-        return rpc_explain(error, -EINVAL, "%s: FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY belong together: give both or none", uri);
+        return rpc_explain(error, -EINVAL,
+                           "%s: FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY belong together: give both or none", uri);
     return 0;
 }

@@ -1,10 +1,10 @@
 /*
  * charge.c: see charge.h.
  *
- * Where the driver counts for this process only (the software GPU, the null device), what is not free and not credit is ours,
- * so that device->charged always follows an absolute number. NVIDIA's driver counts for the whole device: there the
- * difference across one operation is taken, and a context's own share is not known. (What others do in that moment is
- * counted too ◊; the driver's own limit is the backstop.)
+ * Where the driver counts for this process only (the software GPU, the null device), what is not free and not credit is
+ * ours, so that device->charged always follows an absolute number. NVIDIA's driver counts for the whole device: there
+ * the difference across one operation is taken, and a context's own share is not known. (What others do in that moment
+ * is counted too ◊; the driver's own limit is the backstop.)
  */
 #include "cpu/server/charge.h"
 
@@ -48,7 +48,8 @@ static CUresult charge_settle(struct session *session, struct charge *charge, bo
 {
     struct context *context = charge->context;
     charge_lock(session);
-    uint64_t now = charge_measure(session, context->device, charge->before), given = charge->before > now ? charge->before - now : 0;
+    uint64_t now = charge_measure(session, context->device, charge->before),
+             given = charge->before > now ? charge->before - now : 0;
     given = given < context->charged ? given : context->charged;
     context->charged -= given;
     context->device->charged -= given;

@@ -1,7 +1,7 @@
 /*
- * charge.h: device memory that is not the client's credit and whose size shows only when it has been taken: contexts with
- * their stacks and heaps, modules. It is measured as what the driver lacks afterwards, and charged to the tenant; see
- * charge.c.
+ * charge.h: device memory that is not the client's credit and whose size shows only when it has been taken: contexts
+ * with their stacks and heaps, modules. It is measured as what the driver lacks afterwards, and charged to the tenant;
+ * see charge.c.
  */
 #ifndef FLYT_SERVER_CHARGE_H
 #define FLYT_SERVER_CHARGE_H
@@ -20,9 +20,9 @@ void charge_unlock(struct session *);
 bool charge_private(const struct session *);
 struct charge { struct context *context; uint64_t before; };
 struct charge charge_begin(struct session *, struct context *);
-/* What was taken is charged, what was given back is released. CUDA_ERROR_OUT_OF_MEMORY: the tenant has not that much left:
-   the caller undoes it, and calls charge_end again. Without session.lock: it may wait for credit that this or other
-   programs do not use. */
+/* What was taken is charged, what was given back is released. CUDA_ERROR_OUT_OF_MEMORY: the tenant has not that much
+   left: the caller undoes it, and calls charge_end again. Without session.lock: it may wait for credit that this or
+   other programs do not use. */
 CUresult charge_end(struct session *, struct charge *);
 void charge_finish(struct session *);
 /* The context has just been made: what it takes. */

@@ -93,7 +93,8 @@ void serve_module_unload(struct session *session, struct call *call)
         module_forget(session, module);
 }
 
-void module_look_up(struct session *session, struct module *module, const module_load_args *args, module_load_result *result)
+void module_look_up(struct session *session, struct module *module, const module_load_args *args,
+                    module_load_result *result)
 {
     u_int count = args->symbols.symbols_len;
     result->symbols.symbols_val = calloc(count ? count : 1, sizeof(flyt_symbol));
@@ -104,7 +105,8 @@ void module_look_up(struct session *session, struct module *module, const module
         flyt_symbol *symbol = &result->symbols.symbols_val[i];
         CUdeviceptr address = 0;
         size_t size = 0;
-        symbol->result = (int)session->gpu->ModuleGetGlobal(&address, &size, module->handle, args->symbols.symbols_val[i]);
+        symbol->result =
+            (int)session->gpu->ModuleGetGlobal(&address, &size, module->handle, args->symbols.symbols_val[i]);
         symbol->address = address;
         symbol->size = size;
     }
@@ -299,11 +301,12 @@ void serve_occupancy(struct session *session, struct call *call)
     memset(&result, 0, sizeof result);
     CUresult r = function_use(session, args->function, &function);
     if (r == CUDA_SUCCESS && args->kind == FLYT_OCCUPANCY_BLOCKS) {
-        r = session->gpu->OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function->handle, args->block_size,
-                                                                             args->shared, args->flags);
+        r = session->gpu->OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            &blocks, function->handle, args->block_size, args->shared, args->flags);
         result.value = blocks > 0 ? (uint64_t)blocks : 0;
     } else if (r == CUDA_SUCCESS) {
-        r = session->gpu->OccupancyAvailableDynamicSMemPerBlock(&shared, function->handle, args->blocks, args->block_size);
+        r = session->gpu->OccupancyAvailableDynamicSMemPerBlock(&shared, function->handle, args->blocks,
+                                                                args->block_size);
         result.value = shared;
     }
     session_reply(session, call->xid, (xdrproc_t)xdr_occupancy_result, &result, r, false);

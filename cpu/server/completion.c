@@ -4,15 +4,16 @@
  * A marker is an event recorded in a stream behind operation `number`. When the driver says that it is complete, the
  * stream's done number rises, staging memory used up to there is free, and waiters for numbers up to there are
  * finished. Markers of a stream are kept in order of number and only the first is asked about. The streams that have
- * markers stand in two lines, those that somebody waits for and the others; completion_poll looks at some of both, however many
- * there are, and puts them at the end. Anybody may poll. The thread goes round all of them without a pause while the
- * youngest wait is young, so that a short kernel is answered quickly; then it hands the first marker of each stream to a
- * thread that sleeps in the driver (long_wait.c). Where there are more streams than such threads, it looks at intervals in
- * proportion to how long the youngest wait has lasted (1/8, at most 1 ms). It also answers the client's EVENTS in time (events.c).
+ * markers stand in two lines, those that somebody waits for and the others; completion_poll looks at some of both,
+ * however many there are, and puts them at the end. Anybody may poll. The thread goes round all of them without a pause
+ * while the youngest wait is young, so that a short kernel is answered quickly; then it hands the first marker of each
+ * stream to a thread that sleeps in the driver (long_wait.c). Where there are more streams than such threads, it looks
+ * at intervals in proportion to how long the youngest wait has lasted (1/8, at most 1 ms). It also answers the client's
+ * EVENTS in time (events.c).
  *
  * What is told is told in order: the bytes of a copy leave before the news that a host function behind it is due, and
- * before the answer to a synchronisation. So waiters of a stream are kept by number, and from looking at the device until the
- * answers have been sent a thread holds `telling`.
+ * before the answer to a synchronisation. So waiters of a stream are kept by number, and from looking at the device
+ * until the answers have been sent a thread holds `telling`.
  */
 #include "cpu/server/session.h"
 
@@ -122,8 +123,8 @@ static void marker_remove(struct stream *stream, struct marker *marker)
     marker->waiter = NULL;
 }
 
-CUresult completion_mark(struct session *session, struct stream *stream, CUevent event, struct record *record, uint64_t number,
-                         uint64_t *serial)
+CUresult completion_mark(struct session *session, struct stream *stream, CUevent event, struct record *record,
+                         uint64_t number, uint64_t *serial)
 {
     struct marker *marker = malloc(sizeof *marker);
     if (!marker)
@@ -206,8 +207,10 @@ void completion_wait(struct session *session, struct stream *stream, struct wait
     struct harvest harvest = { .last = &harvest.waiters };
     pthread_mutex_lock(&session->completion.telling);
     pthread_mutex_lock(&session->completion.lock);
-    struct tree_node *place = waiter->behind ? tree_at_or_above(&stream->markers, waiter->number, waiter->behind) : NULL;
-    struct marker *behind = place && place->key == waiter->number && place->tie == waiter->behind ? MARKER(place) : NULL;
+    struct tree_node *place =
+        waiter->behind ? tree_at_or_above(&stream->markers, waiter->number, waiter->behind) : NULL;
+    struct marker *behind =
+        place && place->key == waiter->number && place->tie == waiter->behind ? MARKER(place) : NULL;
     waiter->node = (struct tree_node){ .key = waiter->number, .tie = ++session->completion.serial };
     stream->waiting++;
     if (behind)
@@ -276,7 +279,8 @@ static bool completion_ask(struct session *session, struct stream *stream, struc
             return true;
         if (somebody_speaks(stream, marker->node.key))
             session->gpu->EventSynchronize(marker->event);      /* complete: this only makes the driver print */
-        ledger_note(session, r);                      /* before it counts as done: a waiter that comes now must learn it too */
+        /* before it counts as done: a waiter that comes now must learn it too */
+        ledger_note(session, r);
         marker_remove(stream, marker);
         completion_reach(session, stream, marker->node.key, r, harvest);
         if (marker->record) {
@@ -354,7 +358,8 @@ struct stream *completion_progressed(struct session *session)
     return stream;
 }
 
-static void completion_abort_stream(struct session *session, struct stream *stream, CUresult code, struct harvest *harvest)
+static void completion_abort_stream(struct session *session, struct stream *stream, CUresult code,
+                                    struct harvest *harvest)
 {
     FLYT_ASSERT_HELD(&session->completion.lock);
     for (struct marker *marker; (marker = marker_first(stream));) {
@@ -439,7 +444,8 @@ static void completion_round(struct session *session)
     bool more = true;
     for (unsigned looked = 0; more && looked <= streams; looked += COMPLETION_LOOKS) {
         more = completion_poll(session, NULL);
-        atomic_store_explicit(&completion->turns, atomic_load_explicit(&completion->turns, memory_order_relaxed) + 1, memory_order_relaxed);
+        atomic_store_explicit(&completion->turns, atomic_load_explicit(&completion->turns, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
     }
 }
 

@@ -126,7 +126,8 @@ static bool copy_in_enter(struct session *session, struct call *call, uint32_t s
 }
 
 /* The bytes in staging memory. CUDA_SUCCESS, OPERATION_LATER, or an error. */
-static int copy_in_slot(struct session *session, struct call *call, const uint8_t *bytes, uint64_t size, struct slot **slot, bool *scarce)
+static int copy_in_slot(struct session *session, struct call *call, const uint8_t *bytes, uint64_t size,
+                        struct slot **slot, bool *scarce)
 {
     if (!bytes) {
         if (!(*slot = lanes_claim(session, call->transfer, size, scarce)))
@@ -183,7 +184,8 @@ void serve_copy_in(struct session *session, struct call *call)
 }
 
 /* Describes one end of a box copy, on the device or in host memory. */
-static void box_source(const struct session *session, CUDA_MEMCPY3D *copy, const flyt_box *box, const flyt_extent *extent)
+static void box_source(const struct session *session, CUDA_MEMCPY3D *copy, const flyt_box *box,
+                       const flyt_extent *extent)
 {
     bool host = host_memory_here(session, box->address);
     copy->srcMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -193,7 +195,8 @@ static void box_source(const struct session *session, CUDA_MEMCPY3D *copy, const
     copy->srcHeight = box->height < extent->height ? extent->height : box->height;
 }
 
-static void box_target(const struct session *session, CUDA_MEMCPY3D *copy, const flyt_box *box, const flyt_extent *extent)
+static void box_target(const struct session *session, CUDA_MEMCPY3D *copy, const flyt_box *box,
+                       const flyt_extent *extent)
 {
     bool host = host_memory_here(session, box->address);
     copy->dstMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -232,7 +235,8 @@ static int copy_box_in_issue(struct session *session, struct call *call)
     call->stream->issued = call->number;
     return r;
 }
-static const struct operation copy_box_in_operation = { .issue = copy_box_in_issue, .numbered = true, .own_number = true };
+static const struct operation copy_box_in_operation = { .issue = copy_box_in_issue, .numbered = true,
+                                                        .own_number = true };
 
 void serve_copy_box_in(struct session *session, struct call *call)
 {
@@ -254,7 +258,14 @@ void serve_copy_box_in(struct session *session, struct call *call)
 
 /* ---- from the device ---- */
 
-struct copy_out_waiter { struct waiter waiter; struct stream *stream; struct slot *slot; uint64_t size; uint32_t xid; flyt_via via; };
+struct copy_out_waiter {
+    struct waiter waiter;
+    struct stream *stream;
+    struct slot *slot;
+    uint64_t size;
+    uint32_t xid;
+    flyt_via via;
+};
 
 static void copy_out_finish(struct session *session, struct waiter *waiter)
 {
@@ -282,7 +293,8 @@ static void copy_out_finish(struct session *session, struct waiter *waiter)
 }
 
 /* Issues the copy into a slot and arranges for the answer. copy: from the device, its host end filled in here. */
-static int copy_out_start(struct session *session, struct call *call, uint64_t size, CUdeviceptr from, CUDA_MEMCPY3D *box, const flyt_via *via)
+static int copy_out_start(struct session *session, struct call *call, uint64_t size, CUdeviceptr from,
+                          CUDA_MEMCPY3D *box, const flyt_via *via)
 {
     struct stream *stream = call->stream;
     struct slot *slot = NULL;
@@ -333,7 +345,8 @@ static bool via_known(struct session *session, const flyt_via *via)
 
 static int copy_out_issue(struct session *session, struct call *call)
 {
-    return copy_out_start(session, call, call->args.copy_out.size, call->args.copy_out.from, NULL, &call->args.copy_out.via);
+    return copy_out_start(session, call, call->args.copy_out.size, call->args.copy_out.from, NULL,
+                          &call->args.copy_out.via);
 }
 static const struct operation copy_out_operation = { .issue = copy_out_issue, .numbered = true, .own_number = true };
 
@@ -342,7 +355,8 @@ void serve_copy_out(struct session *session, struct call *call)
     const copy_out_args *args = &call->args.copy_out;
     if (!stream_enter(session, call, args->stream))
         return;
-    if (args->size > FLYT_MAX_INLINE || !via_known(session, &args->via) || !memory_known(session, args->from, args->size))
+    if (args->size > FLYT_MAX_INLINE || !via_known(session, &args->via) ||
+        !memory_known(session, args->from, args->size))
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
     else
         stream_submit(session, call, &copy_out_operation);
@@ -358,7 +372,8 @@ static int copy_box_out_issue(struct session *session, struct call *call)
     box_extent(&copy, &args->extent);
     return copy_out_start(session, call, size, 0, &copy, &args->via);
 }
-static const struct operation copy_box_out_operation = { .issue = copy_box_out_issue, .numbered = true, .own_number = true };
+static const struct operation copy_box_out_operation = { .issue = copy_box_out_issue, .numbered = true,
+                                                         .own_number = true };
 
 void serve_copy_box_out(struct session *session, struct call *call)
 {
@@ -366,7 +381,8 @@ void serve_copy_box_out(struct session *session, struct call *call)
     uint64_t size;
     if (!stream_enter(session, call, args->stream))
         return;
-    CUresult r = extent_packed(&args->extent, &size) && via_known(session, &args->via) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult r =
+        extent_packed(&args->extent, &size) && via_known(session, &args->via) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !extent_empty(&args->extent))
         r = box_check(session, &args->from, &args->extent);
     if (r != CUDA_SUCCESS)
@@ -378,7 +394,8 @@ void serve_copy_box_out(struct session *session, struct call *call)
 /* ---- on the device, and between it and host memory that the client shares ---- */
 
 /* Memory of two devices: the driver wants to know the contexts, since neither device may map the other's memory. */
-static bool copy_crosses(struct session *session, uint64_t to, uint64_t from, CUcontext *to_context, CUcontext *from_context)
+static bool copy_crosses(struct session *session, uint64_t to, uint64_t from, CUcontext *to_context,
+                         CUcontext *from_context)
 {
     const struct context *target = memory_context(session, to), *source = memory_context(session, from);
     if (!target || !source || target->device == source->device)
@@ -397,7 +414,8 @@ static CUresult copy_line(struct session *session, const copy_args *args, CUstre
     if (!args->size)
         return CUDA_SUCCESS;
     if (to_host && from_host) {
-        CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = source, .dstMemoryType = CU_MEMORYTYPE_HOST,
+        CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = source,
+                               .dstMemoryType = CU_MEMORYTYPE_HOST,
                                .dstHost = target, .WidthInBytes = args->size, .Height = 1, .Depth = 1 };
         return gpu->Memcpy3DAsync(&copy, stream);
     }
@@ -431,13 +449,15 @@ static CUresult copy_mark(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream;
     if (session->gpu->StreamWriteValue32 &&
-        session->gpu->StreamWriteValue32(stream->handle, call->args.copy.mark, 1, CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
+        session->gpu->StreamWriteValue32(stream->handle, call->args.copy.mark, 1, CU_STREAM_WRITE_VALUE_DEFAULT) ==
+            CUDA_SUCCESS)
         return CUDA_SUCCESS;
     CUresult r = stream_mark(session, stream);
     struct copy_mark_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;
     if (!out)
         return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
-    *out = (struct copy_mark_waiter){ .waiter = { .number = call->number, .finish = copy_mark_finish }, .stream = stream,
+    *out = (struct copy_mark_waiter){ .waiter = { .number = call->number, .finish = copy_mark_finish },
+                                      .stream = stream,
                                       .mark = call->args.copy.mark };
     stream_hold(stream);
     completion_wait(session, stream, &out->waiter);
@@ -504,7 +524,8 @@ static int copy_waited_issue(struct session *session, struct call *call)
     completion_wait(session, stream, &out->waiter);
     return CUDA_SUCCESS;
 }
-static const struct operation copy_waited_operation = { .issue = copy_waited_issue, .numbered = true, .own_number = true };
+static const struct operation copy_waited_operation = { .issue = copy_waited_issue, .numbered = true,
+                                                        .own_number = true };
 
 void serve_copy_waited(struct session *session, struct call *call)
 {
@@ -529,9 +550,18 @@ static int copy_box_issue(struct session *session, struct call *call)
     CUcontext to, from;
     if (copy_crosses(session, args->to.address, args->from.address, &to, &from) && session->gpu->Memcpy3DPeerAsync) {
         CUDA_MEMCPY3D_PEER peer = {
-            .srcMemoryType = copy.srcMemoryType, .srcDevice = copy.srcDevice, .srcContext = from, .srcPitch = copy.srcPitch,
-            .srcHeight = copy.srcHeight, .dstMemoryType = copy.dstMemoryType, .dstDevice = copy.dstDevice, .dstContext = to,
-            .dstPitch = copy.dstPitch, .dstHeight = copy.dstHeight, .WidthInBytes = copy.WidthInBytes, .Height = copy.Height,
+            .srcMemoryType = copy.srcMemoryType,
+            .srcDevice = copy.srcDevice,
+            .srcContext = from,
+            .srcPitch = copy.srcPitch,
+            .srcHeight = copy.srcHeight,
+            .dstMemoryType = copy.dstMemoryType,
+            .dstDevice = copy.dstDevice,
+            .dstContext = to,
+            .dstPitch = copy.dstPitch,
+            .dstHeight = copy.dstHeight,
+            .WidthInBytes = copy.WidthInBytes,
+            .Height = copy.Height,
             .Depth = copy.Depth,
         };
         return (int)session->gpu->Memcpy3DPeerAsync(&peer, call->stream->handle);
@@ -592,7 +622,8 @@ static int set_issue(struct session *session, struct call *call)
         return (int)set_rows(session->gpu, args, args->to.address, extent->height * extent->depth, stream);
     CUresult r = CUDA_SUCCESS;
     for (uint64_t z = 0; z < extent->depth && r == CUDA_SUCCESS; z++)
-        r = set_rows(session->gpu, args, args->to.address + z * args->to.height * args->to.pitch, extent->height, stream);
+        r = set_rows(session->gpu, args, args->to.address + z * args->to.height * args->to.pitch, extent->height,
+                     stream);
     return (int)r;
 }
 static const struct operation set_operation = { .issue = set_issue, .numbered = true };

@@ -1,11 +1,11 @@
 /*
  * deferred.c: which streams with deferred calls are worth a try. See stream.c on why a call is deferred.
  *
- * A stream whose first deferred call may have become possible is in `ready`. Else it is where whoever gives it what it lacks
- * will find it (call->wants): at the recording of an event, at a function that is being loaded, where staging memory or room
- * on lanes is given out (in turn, as long as there is some), or in `starved`, which is tried with every kick. Whatever it
- * waits for, it is ready when something of its own has completed (completion.progressed). The order between the legacy stream
- * and the blocking ones needs no list: context->heads tells who is next.
+ * A stream whose first deferred call may have become possible is in `ready`. Else it is where whoever gives it what it
+ * lacks will find it (call->wants): at the recording of an event, at a function that is being loaded, where staging
+ * memory or room on lanes is given out (in turn, as long as there is some), or in `starved`, which is tried with every
+ * kick. Whatever it waits for, it is ready when something of its own has completed (completion.progressed). The order
+ * between the legacy stream and the blocking ones needs no list: context->heads tells who is next.
  */
 #include "cpu/server/session.h"
 

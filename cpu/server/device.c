@@ -1,6 +1,6 @@
 /*
- * device.c: the devices as the driver shows them, and the snapshot of them that HELLO sends. What a session makes on a device
- * hangs from its contexts (context.h).
+ * device.c: the devices as the driver shows them, and the snapshot of them that HELLO sends. What a session makes on a
+ * device hangs from its contexts (context.h).
  */
 #include "cpu/server/session.h"
 

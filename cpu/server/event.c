@@ -38,7 +38,9 @@ void serve_event_create(struct session *session, struct call *call)
     const event_create_args *args = &call->args.event_create;
     const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
     struct context *context = context_find(session, args->context);
-    CUresult r = !context ? CUDA_ERROR_INVALID_CONTEXT : (args->flags & ~known) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    CUresult r = !context                 ? CUDA_ERROR_INVALID_CONTEXT
+                 : (args->flags & ~known) ? CUDA_ERROR_INVALID_VALUE
+                                          : CUDA_SUCCESS;
     struct event *event = NULL;
     if (r == CUDA_SUCCESS) {
         event = calloc(1, sizeof *event);

@@ -66,7 +66,8 @@ static void events_answer(struct session *session)
         events->recall_bytes = 0;
     }
     if (*events->lost && result.events.events_len < FLYT_MAX_EVENTS)
-        said[result.events.events_len++] = (flyt_event){ .kind = FLYT_EVENT_LOST, .flyt_event_u = { .why = events->lost } };
+        said[result.events.events_len++] = (flyt_event){ .kind = FLYT_EVENT_LOST,
+                                                         .flyt_event_u = { .why = events->lost } };
     result.events.events_val = said;
     events->outstanding = false;
     session_say(session, events->xid, &result);

@@ -1,7 +1,7 @@
 /*
- * executor.c: the thread that serves queued calls in order, and gives deferred operations to the driver when their turn has
- * come. Operations deferred in streams are bounded like the queue: while there are too many, the executor takes
- * no further call and only issues what becomes possible.
+ * executor.c: the thread that serves queued calls in order, and gives deferred operations to the driver when their turn
+ * has come. Operations deferred in streams are bounded like the queue: while there are too many, the executor takes no
+ * further call and only issues what becomes possible.
  */
 #include "cpu/server/session.h"
 

@@ -3,13 +3,13 @@
  *
  * A latched error goes with the first reply after it and is gone. A sticky one goes with every reply. A stream's
  * completed number goes once per change, never in a reply that leaves an error behind. All under ledger.lock, so that
- * any thread may answer; `news` says whether there is anything to tell, so that most replies need no lock. Who answers has
- * seen what happened before its call by whatever orders the two.
+ * any thread may answer; `news` says whether there is anything to tell, so that most replies need no lock. Who answers
+ * has seen what happened before its call by whatever orders the two.
  *
  * Over shared memory the completed numbers of the first ids are also published there, for clients that look instead of
- * asking; and only while no error is waiting to be told, because a client that finds its work ended asks no more. When the
- * client has forgotten a stream, its word becomes 0 for the next one of that id: `dead` is set before ledger_forget, so
- * nothing is published after it.
+ * asking; and only while no error is waiting to be told, because a client that finds its work ended asks no more. When
+ * the client has forgotten a stream, its word becomes 0 for the next one of that id: `dead` is set before
+ * ledger_forget, so nothing is published after it.
  */
 #include "cpu/server/session.h"
 
@@ -43,7 +43,8 @@ static void ledger_news(struct ledger *ledger)
 {
     FLYT_ASSERT_HELD(&ledger->lock);
     /* release, with the acquire in reply_send: whoever sees it takes the lock and finds what it speaks of */
-    atomic_store_explicit(&ledger->news, ledger->latched || ledger->sticky || list_first(&ledger->dirty), memory_order_release);
+    atomic_store_explicit(&ledger->news, ledger->latched || ledger->sticky || list_first(&ledger->dirty),
+                          memory_order_release);
 }
 
 void ledger_note(struct session *session, CUresult code)
@@ -161,7 +162,8 @@ static unsigned head_fill(struct ledger *ledger, flyt_head *head, bool latched, 
     return count;
 }
 
-static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code, bool speaks, bool latched)
+static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code,
+                       bool speaks, bool latched)
 {
     struct ledger *ledger = &session->ledger;
     flyt_head *head = result;

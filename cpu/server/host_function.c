@@ -119,7 +119,8 @@ static int host_function_issue(struct session *session, struct call *call)
     /* Behind what is before it: that may be in other streams only, between the legacy stream and the blocking ones. */
     uint64_t behind = 0;
     if (r == CUDA_SUCCESS)
-        r = stream->flags & CU_STREAM_NON_BLOCKING ? stream_mark(session, stream) : stream_mark_again(session, stream, &behind);
+        r = stream->flags & CU_STREAM_NON_BLOCKING ? stream_mark(session, stream)
+                                                   : stream_mark_again(session, stream, &behind);
     if (r != CUDA_SUCCESS) {
         free(function);
         events_due(session, call->args.host_function.id, (int)r);
@@ -143,8 +144,9 @@ static int host_function_issue(struct session *session, struct call *call)
         events_due(session, call->args.host_function.id, (int)r);
         return (int)r;
     }
-    r = function->callback ? gpu->LaunchHostFunc(stream->handle, wait_in_callback, function)
-                           : gpu->StreamWaitValue32(stream->handle, stream->gate_address, function->ticket, CU_STREAM_WAIT_VALUE_GEQ);
+    r = function->callback
+            ? gpu->LaunchHostFunc(stream->handle, wait_in_callback, function)
+            : gpu->StreamWaitValue32(stream->handle, stream->gate_address, function->ticket, CU_STREAM_WAIT_VALUE_GEQ);
     if (r != CUDA_SUCCESS) {                              /* the client is told all the same, with the reason */
         pthread_mutex_lock(&all->lock);
         function->passed = true;

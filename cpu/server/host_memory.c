@@ -2,9 +2,10 @@
  * host_memory.c: host memory that client, worker and device share.
  *
  * The host window lies directly behind the window of device addresses. Between processes it is the payload area of the
- * channel's shared memory, mapped at that address by both; in one process the server only reserves the addresses, and the
- * client maps what it uses. The client owns the window and says what is in use (HOST_ADD); that is given to the driver as page-locked, and `at` knows for every granule which
- * range it belongs to. The client may write any of it at any time: nothing is believed for standing there.
+ * channel's shared memory, mapped at that address by both; in one process the server only reserves the addresses, and
+ * the client maps what it uses. The client owns the window and says what is in use (HOST_ADD); that is given to the
+ * driver as page-locked, and `at` knows for every granule which range it belongs to. The client may write any of it at
+ * any time: nothing is believed for standing there.
  *
  * A range is registered through one context, and known to all (portable). When that context ends, another one takes the
  * range over, or the next that is made; until then nothing can be given to a device anyway.
@@ -44,13 +45,14 @@ static void *window_map(struct session *session, uint64_t at, uint64_t *size)
         *size = 0;
         return NULL;
     }
-    void *memory = mmap((void *)(uintptr_t)at, *size, session->in_process ? PROT_NONE : PROT_READ | PROT_WRITE, flags, shared.fd,
-                        (off_t)shared.payload);
+    void *memory = mmap((void *)(uintptr_t)at, *size, session->in_process ? PROT_NONE : PROT_READ | PROT_WRITE, flags,
+                        shared.fd, (off_t)shared.payload);
     if (memory != MAP_FAILED && (uint64_t)(uintptr_t)memory == at)
         return memory;
-    log_info("event=host-memory-refused session=%llu mib=%llu address=0x%llx why=\"%s\": copies pass through the connection",
-             (unsigned long long)session->id, (unsigned long long)(*size >> 20), (unsigned long long)at,
-             memory == MAP_FAILED ? strerror(errno) : "an old kernel gave another address");
+    log_info(
+        "event=host-memory-refused session=%llu mib=%llu address=0x%llx why=\"%s\": copies pass through the connection",
+        (unsigned long long)session->id, (unsigned long long)(*size >> 20), (unsigned long long)at,
+        memory == MAP_FAILED ? strerror(errno) : "an old kernel gave another address");
     if (memory != MAP_FAILED)
         munmap(memory, *size);
     *size = 0;
@@ -125,13 +127,15 @@ static CUresult range_register(struct session *session, struct host_range *range
     CUdeviceptr seen = 0;
     CUresult r = context_use(session, context);
     if (r == CUDA_SUCCESS)
-        r = session->gpu->MemHostRegister(memory, range->size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        r = session->gpu->MemHostRegister(memory, range->size,
+                                          CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (r != CUDA_SUCCESS)
         return r;
     r = session->gpu->MemHostGetDevicePointer(&seen, memory, 0);
     if (r != CUDA_SUCCESS || seen != range->address) {
         session->gpu->MemHostUnregister(memory);
-        return r ? r : CUDA_ERROR_NOT_SUPPORTED;  /* a device that sees it elsewhere: one address is the point of it all */
+        /* a device that sees it elsewhere: one address is the point of it all */
+        return r ? r : CUDA_ERROR_NOT_SUPPORTED;
     }
     range->context = context;
     return CUDA_SUCCESS;
@@ -169,7 +173,8 @@ static void ranges_take_over(struct session *session, struct context *context)
         CUresult r = range_register(session, range, context);
         if (r == CUDA_SUCCESS)
             continue;
-        log_warning("event=host-memory-lost session=%llu bytes=%llu error=%d: its context has ended; copies from and to it fail",
+        log_warning("event=host-memory-lost session=%llu bytes=%llu error=%d: its context has ended; copies from and "
+                    "to it fail",
                     (unsigned long long)session->id, (unsigned long long)range->size, (int)r);
         range_drop(&session->host, range);
     }
@@ -213,8 +218,8 @@ static bool host_granules(const struct host_memory *host, const host_args *args,
     return true;
 }
 
-/* In one process the client has mapped the memory. The server does not rely on that: it writes marks there, and an address
-   without access would end the program. */
+/* In one process the client has mapped the memory. The server does not rely on that: it writes marks there, and an
+   address without access would end the program. */
 static bool range_usable(const struct session *session, const host_args *args)
 {
     return !session->in_process || mprotect((void *)(uintptr_t)args->address, args->size, PROT_READ | PROT_WRITE) == 0;
@@ -226,7 +231,9 @@ void serve_host_add(struct session *session, struct call *call)
     struct host_memory *host = &session->host;
     struct context *context = context_other(session, NULL);
     uint64_t first = 0, count = 0;
-    CUresult r = !host_granules(host, args, &first, &count) ? CUDA_ERROR_INVALID_VALUE : context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = !host_granules(host, args, &first, &count) ? CUDA_ERROR_INVALID_VALUE
+                 : context                                  ? CUDA_SUCCESS
+                                                            : CUDA_ERROR_INVALID_CONTEXT;
     for (uint64_t i = 0; i < count && r == CUDA_SUCCESS; i++)
         if (host->at[first + i])
             r = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -278,8 +285,8 @@ static bool context_works(struct session *session, struct context *context, bool
     return false;
 }
 
-/* No operation is waiting or under way in any stream. Asked without waiting: the driver would wait for kernels here, and
-   with it everybody who wants the session's lock, perhaps the copy that such a kernel waits for. */
+/* No operation is waiting or under way in any stream. Asked without waiting: the driver would wait for kernels here,
+   and with it everybody who wants the session's lock, perhaps the copy that such a kernel waits for. */
 static bool session_idle(struct session *session)
 {
     completion_settle(session);                   /* who still has to be told has been told */
@@ -297,7 +304,8 @@ void serve_host_remove(struct session *session, struct call *call)
     struct host_memory *host = &session->host;
     uint64_t first, count;
     struct host_range *range = host_granules(host, args, &first, &count) ? host->at[first] : NULL;
-    CUresult r = range && range->address == args->address && range->size == args->size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult r =
+        range && range->address == args->address && range->size == args->size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !session_idle(session))
         r = CUDA_ERROR_NOT_READY;
     if (r == CUDA_SUCCESS)

@@ -1,11 +1,19 @@
-/* lane_state.h: what lanes.c (lanes come and go), lanes_in.c (to the device) and lanes_out.c (from the device) share. */
+/* lane_state.h: what lanes.c (lanes come and go), lanes_in.c (to the device) and lanes_out.c (from the device)
+ * share. */
 #ifndef FLYT_SERVER_LANE_STATE_H
 #define FLYT_SERVER_LANE_STATE_H
 
 #include "cpu/rpc/lane.h"
 #include "cpu/server/lanes.h"
 
-enum { LANE_CHUNK = 512 * 1024, LANE_WINDOW = 32, LANE_WRITING = 16, LANE_DISCARDED = 256, LANE_GREETING_MS = 5000, LANE_FAREWELL_MS = 500 };
+enum {
+    LANE_CHUNK = 512 * 1024,
+    LANE_WINDOW = 32,
+    LANE_WRITING = 16,
+    LANE_DISCARDED = 256,
+    LANE_GREETING_MS = 5000,
+    LANE_FAREWELL_MS = 500
+};
 
 enum lane_state { LANE_CLOSED, LANE_ASKED, LANE_OPEN };
 
@@ -60,13 +68,15 @@ struct lanes {
     _Atomic unsigned jobs;                /* written by lock holders only */
 };
 
-/* A lane ended as it should not: the client is told why, and given a moment to hear it and to end the session itself. */
+/* A lane ended as it should not: the client is told why, and given a moment to hear it and to end the session
+ * itself. */
 void lane_broke(struct lanes *, uint32_t number, const char *why);
 
 /* ---- lanes_in.c ---- */
 
 void arrivals_init(struct lanes *);
-/* One record of lane `number`. 0, or -errno; -ENODATA: the lane was closed between two. *why: what the client did wrong. */
+/* One record of lane `number`. 0, or -errno; -ENODATA: the lane was closed between two. *why: what the client did
+ * wrong. */
 int  lanes_read(struct lanes *, uint32_t number, rpc_channel *, const char **why);
 
 /* ---- lanes_out.c ---- */

@@ -1,13 +1,14 @@
 /*
  * lanes.c: the session's lanes (cpu_rpc_prot.x says what travels on them).
  *
- * A connection that says it is a lane of this session gets a thread. The thread reads the hello and the key; if that is the
- * one that was told to the client for this lane, and not used yet, the connection becomes the lane, and the thread its reader.
- * Until then it has LANE_GREETING_MS; there are at most FLYT_MAX_LANES such connections, and only while a key is out.
+ * A connection that says it is a lane of this session gets a thread. The thread reads the hello and the key; if that is
+ * the one that was told to the client for this lane, and not used yet, the connection becomes the lane, and the thread
+ * its reader. Until then it has LANE_GREETING_MS; there are at most FLYT_MAX_LANES such connections, and only while a
+ * key is out.
  *
- * What comes on a lane is read by its reader (lanes_in.c), what goes out is written by a thread of its own (lanes_out.c). The
- * slots for what comes are plain memory registered with the driver, not memory of a context, so that a reader can write into one
- * while the device is being reset.
+ * What comes on a lane is read by its reader (lanes_in.c), what goes out is written by a thread of its own
+ * (lanes_out.c). The slots for what comes are plain memory registered with the driver, not memory of a context, so that
+ * a reader can write into one while the device is being reset.
  *
  * Lock: lanes.lock, a leaf. Keys are compared in constant time and wiped when used.
  */
@@ -30,7 +31,8 @@ struct lanes *lanes_create(struct session *session, lanes_open_function *open)
     struct lanes *lanes = calloc(1, sizeof *lanes);
     if (!lanes)
         return NULL;
-    void *memory = mmap(NULL, (size_t)LANE_WINDOW * LANE_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(NULL, (size_t)LANE_WINDOW * LANE_CHUNK, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         free(lanes);
         return NULL;
@@ -64,12 +66,14 @@ void lanes_destroy(struct session *session)
 
 /* ---- the memory ---- */
 
-/* What fails here makes copies slower (the driver copies from pageable memory, and may wait for the stream), not wrong. */
+/* What fails here makes copies slower (the driver copies from pageable memory, and may wait for the stream), not
+ * wrong. */
 void lanes_context_here(struct session *session, struct context *context)
 {
     struct lanes *lanes = session->lanes;
     if (lanes && !lanes->registered && session->gpu->MemHostRegister && context_use(session, context) == CUDA_SUCCESS &&
-        session->gpu->MemHostRegister(lanes->memory, (size_t)LANE_WINDOW * LANE_CHUNK, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS)
+        session->gpu->MemHostRegister(lanes->memory, (size_t)LANE_WINDOW * LANE_CHUNK, CU_MEMHOSTREGISTER_PORTABLE) ==
+            CUDA_SUCCESS)
         lanes->registered = context;
 }
 
@@ -151,8 +155,9 @@ static uint32_t visitor_greet(struct lanes *lanes, struct visitor *visitor, cons
     rpc_channel *channel;
     *why = "what it said first is not what a lane says";
     /* All of it has come: the listener has seen it. */
-    if (recv(visitor->fd, hello, sizeof hello, MSG_DONTWAIT) != sizeof hello || !rpc_lane_get_hello(hello, &session, &number) ||
-        session != lanes->session->id || number < 1 || number > FLYT_MAX_LANES) {
+    if (recv(visitor->fd, hello, sizeof hello, MSG_DONTWAIT) != sizeof hello ||
+        !rpc_lane_get_hello(hello, &session, &number) || session != lanes->session->id || number < 1 ||
+        number > FLYT_MAX_LANES) {
         lanes->open(-1, visitor->context, NULL, NULL);
         return 0;
     }
@@ -165,7 +170,8 @@ static uint32_t visitor_greet(struct lanes *lanes, struct visitor *visitor, cons
     bool stop = lanes->stop;
     pthread_mutex_unlock(&lanes->lock);
     *why = "it is not of the same kind as the session's own connection";
-    if (strcmp(rpc_channel_transport(channel), rpc_server_transport(lanes->session->server)) != 0 || !channel->operations->receive_into)
+    if (strcmp(rpc_channel_transport(channel), rpc_server_transport(lanes->session->server)) != 0 ||
+        !channel->operations->receive_into)
         return 0;
     *why = "it sent no key in time";
     if (stop || rpc_lane_receive(channel, key, sizeof key, deadline) != 0)
@@ -223,7 +229,10 @@ static void visitor_read(struct lanes *lanes, uint32_t number, rpc_channel *chan
             break;
     pthread_mutex_unlock(&lanes->lock);
     if ((status != -ENODATA || pending) && status != -ECANCELED)
-        lane_broke(lanes, number, why ? why : status == -ENODATA ? "it was closed with bytes under way" : strerror(-status));
+        lane_broke(lanes, number,
+                   why                  ? why
+                   : status == -ENODATA ? "it was closed with bytes under way"
+                                        : strerror(-status));
 }
 
 static void *visitor_main(void *context)

@@ -6,8 +6,8 @@
 
 /* Before HELLO; NULL: no memory, there are none then. */
 struct lanes *lanes_create(struct session *, lanes_open_function *);
-/* A connection that says it is one of this session's lanes, unread. Takes it over; context is for the lanes_open_function. Any
-   thread, one at a time. */
+/* A connection that says it is one of this session's lanes, unread. Takes it over; context is for the
+   lanes_open_function. Any thread, one at a time. */
 void lanes_accept(struct session *, int fd, void *context);
 /* Every lane ends; threads blocked in them return. Any thread, repeatedly. */
 void lanes_shutdown(struct session *);

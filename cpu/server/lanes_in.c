@@ -1,11 +1,11 @@
 /*
  * lanes_in.c: bytes of copies to the device that come on lanes; see the head of lanes.c.
  *
- * The reader of a lane puts each transfer's bytes into a slot of staging memory of the session's own (LANE_WINDOW slots), from
- * where the device copies them, so a byte is moved once by the server. Bytes and calls
- * come in any order: `arrivals` knows what has come, lanes_claim hands it to the copy, and a copy that comes first holds its stream
- * (OPERATION_LATER) until the reader kicks the executor. A reader that finds no slot waits: a client that keeps to
- * the window never makes it wait, another one only holds up itself.
+ * The reader of a lane puts each transfer's bytes into a slot of staging memory of the session's own (LANE_WINDOW
+ * slots), from where the device copies them, so a byte is moved once by the server. Bytes and calls
+ * come in any order: `arrivals` knows what has come, lanes_claim hands it to the copy, and a copy that comes first
+ * holds its stream (OPERATION_LATER) until the reader kicks the executor. A reader that finds no slot waits: a client
+ * that keeps to the window never makes it wait, another one only holds up itself.
  */
 #include "cpu/server/lane_state.h"
 
@@ -53,7 +53,8 @@ static void arrival_give(struct session *session, struct slot *slot)
 void arrivals_init(struct lanes *lanes)
 {
     for (unsigned i = 0; i < LANE_WINDOW; i++) {
-        lanes->arrivals[i].slot = (struct slot){ .memory = lanes->memory + (size_t)i * LANE_CHUNK, .size = LANE_CHUNK, .give = arrival_give,
+        lanes->arrivals[i].slot = (struct slot){ .memory = lanes->memory + (size_t)i * LANE_CHUNK, .size = LANE_CHUNK,
+                                                 .give = arrival_give,
                                                  .next = lanes->unused };
         lanes->unused = &lanes->arrivals[i].slot;
         lanes->unused_count++;
@@ -114,7 +115,8 @@ void lanes_discard(struct session *session, uint32_t transfer, uint64_t size)
 static bool arrival_overlaps(const struct arrival *arrival, const struct rpc_lane_record *record)
 {
     for (unsigned i = 0; i < arrival->receiving; i++)
-        if (arrival->records[i].offset < record->offset + record->length && record->offset < arrival->records[i].offset + arrival->records[i].length)
+        if (arrival->records[i].offset < record->offset + record->length &&
+            record->offset < arrival->records[i].offset + arrival->records[i].length)
             return true;
     return false;
 }
@@ -169,7 +171,8 @@ int lanes_read(struct lanes *lanes, uint32_t number, rpc_channel *channel, const
     if (status < 0)
         return status;
     rpc_lane_get(head, &record);
-    if (record.lane != number || !record.transfer || record.length > LANE_CHUNK || record.offset > LANE_CHUNK - record.length) {
+    if (record.lane != number || !record.transfer || record.length > LANE_CHUNK ||
+        record.offset > LANE_CHUNK - record.length) {
         *why = "what it says on a lane is no record";
         return -EPROTO;
     }

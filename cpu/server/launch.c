@@ -64,7 +64,8 @@ static int launch_issue(struct session *session, struct call *call)
     if (args->attributes.attributes_len || args->flags)
         return (int)launch_extended(session, call, extra);
     return (int)session->gpu->LaunchKernel(function->handle, args->grid.x, args->grid.y, args->grid.z, args->block.x,
-                                           args->block.y, args->block.z, args->shared, call->stream->handle, NULL, extra);
+                                           args->block.y, args->block.z, args->shared, call->stream->handle, NULL,
+                                           extra);
 }
 static const struct operation launch_operation = { .issue = launch_issue, .numbered = true };
 

@@ -1,14 +1,14 @@
 /*
  * listener.c: listens, keeps some workers ready, hands each connection to one of them.
  *
- * One thread, one poll loop; it never takes a client's bytes, it only looks at the first: a lane of a session goes to the
- * worker that has the session. Any other connection waits here until its first byte has come
- * (then it gets a worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have passed: so a peer
- * that says nothing costs a descriptor for a while, never a worker.
+ * One thread, one poll loop; it never takes a client's bytes, it only looks at the first: a lane of a session goes to
+ * the worker that has the session. Any other connection waits here until its first byte has come (then it gets a
+ * worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have passed: so a peer that says nothing costs a
+ * descriptor for a while, never a worker.
  *
- * A worker is this program again with --worker. It says that it is ready, or why it is not, over a socket pair, gets one
- * connection over it, and ends with that. Workers that fail at the start are tried again at growing intervals; if the
- * very first one fails, the server gives up, since nothing will be better by itself.
+ * A worker is this program again with --worker. It says that it is ready, or why it is not, over a socket pair, gets
+ * one connection over it, and ends with that. Workers that fail at the start are tried again at growing intervals; if
+ * the very first one fails, the server gives up, since nothing will be better by itself.
  */
 #include "cpu/server/listener.h"
 
@@ -84,7 +84,8 @@ struct listener {
 /* In the child, between fork and exec. */
 static void worker_exec(const struct listener *l, int socket, pid_t parent)
 {
-    char *arguments[12] = { (char *)(uintptr_t)"cricket-rpc-server", (char *)(uintptr_t)"--worker", (char *)(uintptr_t)"--gpu",
+    char *arguments[12] = { (char *)(uintptr_t)"cricket-rpc-server", (char *)(uintptr_t)"--worker",
+                            (char *)(uintptr_t)"--gpu",
                            (char *)(uintptr_t)l->options->gpu };
     int count = 4;
     sigset_t none;
@@ -190,7 +191,8 @@ static void listener_announce(struct listener *l, int multiprocessors)
     /* A certificate that nobody signed is known by its fingerprint only. */
     for (int i = 0; i < l->open_count; i++) {
         bool pinned = listens_tls(l->open[i]) && !l->options->tls_files.certificate;
-        printf("listening on %s%s%s\n", rpc_listener_uri(l->open[i]), pinned ? "?sha256=" : "", pinned ? l->fingerprint : "");
+        printf("listening on %s%s%s\n", rpc_listener_uri(l->open[i]), pinned ? "?sha256=" : "",
+               pinned ? l->fingerprint : "");
     }
     fflush(stdout);
 }
@@ -233,7 +235,8 @@ static void listener_reap(struct listener *l)
         if (WIFSIGNALED(status) && l->stopping)
             log_info("event=worker-stopped worker=%d", (int)pid);
         else if (WIFSIGNALED(status))
-            log_warning("event=worker-ended worker=%d signal=%d why=\"%s\"%s", (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)),
+            log_warning("event=worker-ended worker=%d signal=%d why=\"%s\"%s", (int)pid, WTERMSIG(status),
+                        strsignal(WTERMSIG(status)),
                         worker->state == WORKER_BUSY ? ": its client has lost its session" : "");
         else
             log_info("event=worker-ended worker=%d status=%d", (int)pid, WEXITSTATUS(status));
@@ -261,13 +264,16 @@ static void listener_accept(struct listener *l, rpc_listener *from)
         /* The connection stays in the kernel's queue, and poll would return at once, again and again. */
         l->accept_after = clock_now() + LISTENER_PAUSE_NS;
         if (!l->accept_failed)
-            log_warning("event=accept-failed address=%s why=\"%s\": tried again every %llu ms, and not said again until it works",
-                        rpc_listener_uri(from), strerror(-fd), (unsigned long long)(LISTENER_PAUSE_NS / CLOCK_NS_PER_MS));
+            log_warning("event=accept-failed address=%s why=\"%s\": tried again every %llu ms, and not said again "
+                        "until it works",
+                        rpc_listener_uri(from), strerror(-fd),
+                        (unsigned long long)(LISTENER_PAUSE_NS / CLOCK_NS_PER_MS));
         l->accept_failed = true;
         return;
     }
     l->accept_failed = false;
-    l->waiting[l->waiting_count++] = (struct waiting){ .fd = fd, .tls = listens_tls(from), .deadline = clock_now() + LISTENER_SILENCE_NS };
+    l->waiting[l->waiting_count++] = (struct waiting){ .fd = fd, .tls = listens_tls(from),
+                                                       .deadline = clock_now() + LISTENER_SILENCE_NS };
 }
 
 static void listener_drop(struct listener *l, int i)
@@ -282,7 +288,8 @@ static int listener_hand_over(const struct listener *l, struct worker *worker, i
     char how = tls ? WORKER_TLS : WORKER_PLAIN;
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
     struct iovec data[2] = { { &how, 1 }, { l->identity, tls ? l->identity_size : 0 } };
-    struct msghdr message = { .msg_iov = data, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control };
+    struct msghdr message = { .msg_iov = data, .msg_iovlen = 2, .msg_control = &control,
+                              .msg_controllen = sizeof control };
     memset(&control, 0, sizeof control);
     struct cmsghdr *part = CMSG_FIRSTHDR(&message);
     part->cmsg_level = SOL_SOCKET;
@@ -294,8 +301,8 @@ static int listener_hand_over(const struct listener *l, struct worker *worker, i
 
 /* ---- lanes ---- */
 
-/* A connection whose first bytes say that it is a lane of a session goes to the worker that has the session: its process
-   id is the upper half of the session's number. */
+/* A connection whose first bytes say that it is a lane of a session goes to the worker that has the session: its
+   process id is the upper half of the session's number. */
 static void listener_give_lane(struct listener *l, int i, const uint8_t *hello)
 {
     uint64_t session;
@@ -308,7 +315,8 @@ static void listener_give_lane(struct listener *l, int i, const uint8_t *hello)
             owner = &l->workers[w];
     setsockopt(l->waiting[i].fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
     if (!owner)
-        log_info("event=lane-refused session=%llu why=\"there is no such session\"", sound ? (unsigned long long)session : 0);
+        log_info("event=lane-refused session=%llu why=\"there is no such session\"",
+                 sound ? (unsigned long long)session : 0);
     else if (listener_hand_over(l, owner, l->waiting[i].fd, l->waiting[i].tls) != 0)
         log_info("event=lane-refused worker=%d why=\"the worker does not take it\"", (int)owner->pid);
     listener_drop(l, i);
@@ -366,7 +374,8 @@ static bool listener_look(struct listener *l, int i, short events, uint64_t now)
         }
         if (first == FIRST_CALL)
             waiting->spoke = true;
-        else if (n == 0 || (n > 0 && events & (POLLHUP | POLLERR | POLLRDHUP)) || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        else if (n == 0 || (n > 0 && events & (POLLHUP | POLLERR | POLLRDHUP)) ||
+                 (n < 0 && errno != EAGAIN && errno != EINTR)) {
             listener_drop(l, i);
             return false;
         }
@@ -388,7 +397,8 @@ static int listener_identify(struct listener *l)
     char error[RPC_ERROR_SIZE];
     size_t size;
     const struct rpc_tls_files *files = &l->options->tls_files;
-    int status = files->certificate ? rpc_tls_identity_read(files, &identity, error) : rpc_tls_identity_make(&identity, error);
+    int status =
+        files->certificate ? rpc_tls_identity_read(files, &identity, error) : rpc_tls_identity_make(&identity, error);
     if (status == 0 && !files->certificate && files->ca)
         status = rpc_tls_identity_add_ca(&identity, files->ca, error);
     if (status < 0) {
@@ -431,7 +441,8 @@ static void listener_signal(struct listener *l)
 static uint64_t listener_deadline(const struct listener *l)
 {
     uint64_t deadline = l->accept_after ? l->accept_after : UINT64_MAX;
-    if (l->start_after && listener_count(l, WORKER_IDLE) + listener_count(l, WORKER_STARTING) < l->options->spares && l->start_after < deadline)
+    if (l->start_after && listener_count(l, WORKER_IDLE) + listener_count(l, WORKER_STARTING) < l->options->spares &&
+        l->start_after < deadline)
         deadline = l->start_after;
     for (int i = 0; i < l->waiting_count; i++)
         if (!l->waiting[i].spoke && l->waiting[i].deadline < deadline)
@@ -450,9 +461,11 @@ static void listener_turn(struct listener *l)
     for (int i = 0; i < l->open_count; i++)
         polled[n++] = (struct pollfd){ .fd = room ? rpc_listener_fd(l->open[i]) : -1, .events = POLLIN };
     for (int i = 0; i < workers; i++)
-        polled[n++] = (struct pollfd){ .fd = l->workers[i].state == WORKER_STARTING ? l->workers[i].socket : -1, .events = POLLIN };
+        polled[n++] = (struct pollfd){ .fd = l->workers[i].state == WORKER_STARTING ? l->workers[i].socket : -1,
+                                       .events = POLLIN };
     for (int i = 0; i < waiting; i++)
-        polled[n++] = (struct pollfd){ .fd = l->waiting[i].spoke ? -1 : l->waiting[i].fd, .events = POLLIN | POLLRDHUP };
+        polled[n++] = (struct pollfd){ .fd = l->waiting[i].spoke ? -1 : l->waiting[i].fd,
+                                       .events = POLLIN | POLLRDHUP };
     uint64_t deadline = listener_deadline(l);
     if (poll(polled, (nfds_t)n, deadline == UINT64_MAX ? -1 : clock_poll_timeout(deadline)) < 0)
         return;
@@ -549,13 +562,15 @@ int listener_main(const struct listener_options *options)
         goto out;
 #ifndef LISTENER_SANITIZED
     if (options->tls)
-        prctl(PR_SET_DUMPABLE, 0);                        /* a worker, of the same user, cannot open our memory, where the key is */
+        /* a worker, of the same user, cannot open our memory, where the key is */
+        prctl(PR_SET_DUMPABLE, 0);
 #endif
     if (listener_open_all(l) < 0)
         goto out;
     l->cache = image_cache_create();
     if (!l->cache)
-        log_warning("event=no-image-cache why=\"no directory can be made in $TMPDIR or /tmp\": each client sends its own images");
+        log_warning("event=no-image-cache why=\"no directory can be made in $TMPDIR or /tmp\": each client sends its "
+                    "own images");
     tenant_reset(l->cache ? image_cache_path(l->cache) : NULL);
     listener_keep_spares(l);
     while (!l->stopping)

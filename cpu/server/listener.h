@@ -25,15 +25,17 @@ struct listener_options {
    3 there is no GPU of that kind. */
 int listener_main(const struct listener_options *);
 
-/* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection and how it came:
-   one byte, and behind WORKER_TLS what rpc_tls_identity_pack makes. */
+/* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection and how it
+   came: one byte, and behind WORKER_TLS what rpc_tls_identity_pack makes. */
 enum { WORKER_PLAIN = 'p', WORKER_TLS = 't' };
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2 };
-struct worker_message { int word, multiprocessors; char text[512]; };      /* multiprocessors: as the driver shows them */
+/* multiprocessors: as the driver shows them */
+struct worker_message { int word, multiprocessors; char text[512]; };
 enum { WORKER_SOCKET = 3 };               /* the worker's end */
 
-/* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it; host_memory:
-   bytes that it may share with a client on this machine; bar: memory of virtual machines on it (FILE[,SESSIONS]), or NULL. Returns the exit code. */
+/* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it;
+   host_memory: bytes that it may share with a client on this machine; bar: memory of virtual machines on it
+   (FILE[,SESSIONS]), or NULL. Returns the exit code. */
 int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar);
 
 #endif

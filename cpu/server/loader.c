@@ -1,6 +1,6 @@
 /*
- * loader.c: the thread that loads modules, looks functions up and unloads modules, in the order asked for (loader_queue.c).
- * The driver works without session.lock; results enter the tables, and calls are answered, with it.
+ * loader.c: the thread that loads modules, looks functions up and unloads modules, in the order asked for
+ * (loader_queue.c). The driver works without session.lock; results enter the tables, and calls are answered, with it.
  */
 #include "cpu/server/charge.h"
 #include "cpu/server/code.h"
@@ -67,7 +67,8 @@ static void loader_load_job(struct session *session, struct job *job)
     }
     for (u_int i = 0; i < result.symbols.symbols_len && !module->unloaded; i++)
         if (result.symbols.symbols_val[i].result == CUDA_SUCCESS)
-            memory_symbol_add(session, result.symbols.symbols_val[i].address, result.symbols.symbols_val[i].size, module);
+            memory_symbol_add(session, result.symbols.symbols_val[i].address, result.symbols.symbols_val[i].size,
+                              module);
     session_reply(session, job->call->xid, (xdrproc_t)xdr_module_load_result, &result, r, false);
     module_drop(session, module);
     pthread_mutex_unlock(&session->lock);
@@ -93,8 +94,9 @@ static void loader_get_job(struct session *session, struct job *job)
         if (r != CUDA_SUCCESS && session->gpu->last_log)
             session->gpu->last_log(log, sizeof log);
         if (r != CUDA_SUCCESS)
-            log_info("event=function-refused session=%llu error=%d function=\"%s\" why=\"%s\"", (unsigned long long)session->id, (int)r,
-                 log_text((char[256]){ 0 }, 256, function->name), log_text((char[512]){ 0 }, 512, log));
+            log_info("event=function-refused session=%llu error=%d function=\"%s\" why=\"%s\"",
+                     (unsigned long long)session->id, (int)r, log_text((char[256]){ 0 }, 256, function->name),
+                     log_text((char[512]){ 0 }, 512, log));
     }
     pthread_mutex_lock(&session->lock);
     if (function->state == CODE_LOADING) {

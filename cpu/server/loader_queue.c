@@ -41,7 +41,8 @@ void loader_get(struct session *session, struct call *call, struct function *fun
 {
     struct module *module = function->module;
     struct call *kept = call_keep(call);
-    struct job job = { .kind = JOB_GET, .context = module->context, .call = kept, .module = module, .function = function };
+    struct job job = { .kind = JOB_GET, .context = module->context, .call = kept, .module = module,
+                       .function = function };
     if (kept && loader_push(session, job) == 0)
         return;
     call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);

@@ -1,13 +1,14 @@
 /*
- * long_wait.c: threads that sleep in the driver until a marker is complete, so that the end of a long kernel is known at
- * once and costs nothing before.
+ * long_wait.c: threads that sleep in the driver until a marker is complete, so that the end of a long kernel is known
+ * at once and costs nothing before.
  *
- * completion.c hands over the first marker of a stream when it has looked for a while. A thread waits for the event (which
- * was made with CU_EVENT_BLOCKING_SYNC, so the driver sleeps too) and then polls as anybody may. There are at most
- * COMPLETION_LONG_WAITS of them, started when first needed; streams beyond that are looked at by the completion thread.
+ * completion.c hands over the first marker of a stream when it has looked for a while. A thread waits for the event
+ * (which was made with CU_EVENT_BLOCKING_SYNC, so the driver sleeps too) and then polls as anybody may. There are at
+ * most COMPLETION_LONG_WAITS of them, started when first needed; streams beyond that are looked at by the completion
+ * thread.
  *
- * While a thread is in the driver with an event, nobody records or destroys it: a client's record is held, and a spare event
- * that becomes free meanwhile is `left` to the thread. A context goes only after long_waits_end.
+ * While a thread is in the driver with an event, nobody records or destroys it: a client's record is held, and a spare
+ * event that becomes free meanwhile is `left` to the thread. A context goes only after long_waits_end.
  */
 #include "cpu/server/session.h"
 
@@ -30,7 +31,8 @@ static void long_wait_attend(struct long_wait *wait)
     CUevent left = wait->left ? wait->event : NULL;
     bool stop = completion->stop;
     if (!stop)
-        record_drop(record);                              /* before long_waits_end lets the context end: it may destroy the event */
+        /* before long_waits_end lets the context end: it may destroy the event */
+        record_drop(record);
     wait->event = NULL;
     wait->record = NULL;
     wait->stream = NULL;
@@ -129,7 +131,8 @@ void long_waits_stop(struct session *session)
         if (!wait->started)
             continue;
         pthread_mutex_lock(&completion->lock);
-        bool stuck = session->abandoned && wait->event;   /* behind a kernel without end: the thread stays with the session */
+        /* behind a kernel without end: the thread stays with the session */
+        bool stuck = session->abandoned && wait->event;
         pthread_cond_signal(&wait->wake);
         pthread_mutex_unlock(&completion->lock);
         if (stuck) {

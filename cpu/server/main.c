@@ -15,9 +15,25 @@
 #include "cpu/server/session.h"
 #include "cpu/server/ticket.h"
 
-enum { OPTION_LISTEN = 256, OPTION_GPU, OPTION_WORKERS, OPTION_VERSION, OPTION_WORKER, OPTION_CACHE, OPTION_TICKET_KEY,
-       OPTION_TICKET_STATE, OPTION_TICKET_SERVER, OPTION_SHOW_DEVICE, OPTION_TLS, OPTION_TLS_CERTIFICATE, OPTION_TLS_KEY, OPTION_TLS_CA, OPTION_PLAIN_TCP,
-       OPTION_HOST_MEMORY, OPTION_BAR };
+enum {
+    OPTION_LISTEN = 256,
+    OPTION_GPU,
+    OPTION_WORKERS,
+    OPTION_VERSION,
+    OPTION_WORKER,
+    OPTION_CACHE,
+    OPTION_TICKET_KEY,
+    OPTION_TICKET_STATE,
+    OPTION_TICKET_SERVER,
+    OPTION_SHOW_DEVICE,
+    OPTION_TLS,
+    OPTION_TLS_CERTIFICATE,
+    OPTION_TLS_KEY,
+    OPTION_TLS_CA,
+    OPTION_PLAIN_TCP,
+    OPTION_HOST_MEMORY,
+    OPTION_BAR
+};
 
 static const char help[] =
     "Usage: cricket-rpc-server --listen URI [--listen URI ...] [options]\n"
@@ -48,7 +64,8 @@ static const char help[] =
     "  --help            print this\n"
     "\n"
     "Messages go to stderr; FLYT_LOG=error|warning|info|debug says how many.\n"
-    "SIGTERM and SIGINT stop it and its workers; SIGHUP reads the certificate again. Exit status: 0 stopped, 1 cannot listen or run,\n"
+    "SIGTERM and SIGINT stop it and its workers; SIGHUP reads the certificate again. Exit status: 0 stopped, 1 cannot "
+    "listen or run,\n"
     "2 wrong usage, 3 no GPU of that kind.\n";
 
 static int usage(const char *what)
@@ -116,7 +133,8 @@ int main(int argc, char **argv)
             tcp |= strncmp(optarg, "tcp://", 6) == 0;
             break;
         case OPTION_GPU:
-            if (strcmp(optarg, "auto") && strcmp(optarg, "nvidia") && strcmp(optarg, "software") && strcmp(optarg, "null"))
+            if (strcmp(optarg, "auto") && strcmp(optarg, "nvidia") && strcmp(optarg, "software") &&
+                strcmp(optarg, "null"))
                 return usage("--gpu is auto, nvidia, software or null");
             listener.gpu = optarg;
             break;
@@ -189,9 +207,11 @@ int main(int argc, char **argv)
     if ((files->certificate || files->ca) && !listener.tls)
         return usage("certificates are for tls://HOST:PORT, and no --listen has such an address");
     if (listener.tls && tcp && !listener.plain_tcp)
-        return usage("tcp:// beside tls:// would leave the way open that TLS is to close; --plain-tcp says that it is meant");
+        return usage(
+            "tcp:// beside tls:// would leave the way open that TLS is to close; --plain-tcp says that it is meant");
     if (listener.bar && !tcp)
-        return usage("--bar is for clients at tcp://HOST:PORT, and no --listen has such an address (what goes through it is not encrypted)");
+        return usage("--bar is for clients at tcp://HOST:PORT, and no --listen has such an address (what goes through "
+                     "it is not encrypted)");
     char why[RPC_ERROR_SIZE], said[RPC_ERROR_SIZE + 16];
     if (listener.bar && rpc_bar_check(listener.bar, why) < 0) {
         snprintf(said, sizeof said, "--bar: %s", why);

@@ -3,8 +3,8 @@
  *
  * The window is reserved with the driver before it is offered, and looked at: the address asked for is only a hint.
  * The client then reserves the same numbers in its own process; what it cannot have it refuses (WINDOW), and the next
- * candidate is offered. MAP creates one handle for each piece and maps all of it; UNMAP takes whole pieces back. `at` knows
- * for every granule what lies there, so that an address from the client is checked in O(1) per granule.
+ * candidate is offered. MAP creates one handle for each piece and maps all of it; UNMAP takes whole pieces back. `at`
+ * knows for every granule what lies there, so that an address from the client is checked in O(1) per granule.
  */
 #include "cpu/server/session.h"
 
@@ -35,7 +35,10 @@ static const uint64_t window_hints[] = {
 };
 static const uint64_t window_sizes[] = { UINT64_C(1) << 40, UINT64_C(1) << 38, UINT64_C(1) << 36, UINT64_C(1) << 34 };
 
-enum { WINDOW_HINTS = sizeof window_hints / sizeof *window_hints, WINDOW_SIZES = sizeof window_sizes / sizeof *window_sizes };
+enum {
+    WINDOW_HINTS = sizeof window_hints / sizeof *window_hints,
+    WINDOW_SIZES = sizeof window_sizes / sizeof *window_sizes
+};
 
 static CUmemAllocationProp memory_properties(const struct device *device)
 {
@@ -136,7 +139,8 @@ void serve_window(struct session *session, struct call *call)
 /* ---- mapping ---- */
 
 /* [address, address + size) as granules of the window. False: not in it, or not aligned. */
-static bool window_granules(const struct window *window, uint64_t address, uint64_t size, uint64_t *first, uint64_t *count)
+static bool window_granules(const struct window *window, uint64_t address, uint64_t size, uint64_t *first,
+                            uint64_t *count)
 {
     uint64_t offset = address - window->base;
     if (!size || offset >= window->size || size > window->size - offset ||
@@ -192,8 +196,8 @@ static CUresult pieces_end(struct session *session, struct context *context, uin
     return r;
 }
 
-static CUresult pieces_make_charged(struct session *session, struct context *context, uint64_t address, uint64_t size, uint64_t unit,
-                                    uint64_t *made)
+static CUresult pieces_make_charged(struct session *session, struct context *context, uint64_t address, uint64_t size,
+                                    uint64_t unit, uint64_t *made)
 {
     struct window *window = &session->window;
     CUmemAllocationProp properties = memory_properties(context->device);
@@ -220,7 +224,8 @@ static CUresult pieces_make_charged(struct session *session, struct context *con
 }
 
 /* All of it, or nothing. */
-static CUresult pieces_make(struct session *session, struct context *context, uint64_t address, uint64_t size, uint64_t unit)
+static CUresult pieces_make(struct session *session, struct context *context, uint64_t address, uint64_t size,
+                            uint64_t unit)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct window *window = &session->window;
@@ -261,7 +266,8 @@ static void map_blocking(struct session *session, struct call *call)
     do {
         pthread_mutex_lock(&session->lock);
         struct context *context = context_find(session, args->context);
-        r = context ? pieces_make(session, context, args->address, args->least, args->piece) : CUDA_ERROR_INVALID_CONTEXT;
+        r = context ? pieces_make(session, context, args->address, args->least, args->piece)
+                    : CUDA_ERROR_INVALID_CONTEXT;
         if (r == CUDA_SUCCESS)
             map_reply(session, call, args->least, r);
         pthread_mutex_unlock(&session->lock);
@@ -291,7 +297,8 @@ void serve_map(struct session *session, struct call *call)
         size = args->least;
         r = pieces_make(session, context, args->address, size, args->piece);
     }
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && args->recall && charge_shared(session) && call_serve_blocking(session, call, map_blocking))
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && args->recall && charge_shared(session) &&
+        call_serve_blocking(session, call, map_blocking))
         return;
     map_reply(session, call, size, r);
 }
@@ -305,7 +312,8 @@ static struct context *pieces_find(const struct window *window, const unmap_args
     struct context *context = window->at[first] ? window->at[first]->context : NULL;
     for (uint64_t at = args->address; context && at < args->address + args->size;) {
         const struct mapping *piece = window->at[(at - window->base) / window->granularity];
-        if (!piece || piece->address != at || piece->context != context || piece->size > args->address + args->size - at)
+        if (!piece || piece->address != at || piece->context != context ||
+            piece->size > args->address + args->size - at)
             return NULL;
         at += piece->size;
     }

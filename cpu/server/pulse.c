@@ -1,17 +1,18 @@
 /*
- * pulse.c: the thread by which the client knows that the server lives, and the server that the client's machine is there.
- * docs/liveness.md has the rule and its times.
+ * pulse.c: the thread by which the client knows that the server lives, and the server that the client's machine is
+ * there. docs/liveness.md has the rule and its times.
  *
- * It beats (rpc_server_beat) whatever the other threads do: while the reader waits for room, while the device computes, while the driver
- * takes its time. It asks for a higher priority than theirs, and gets it where the system allows that, so that kernels of the software
- * GPU cannot keep it from the processor.
+ * It beats (rpc_server_beat) whatever the other threads do: while the reader waits for room, while the device computes,
+ * while the driver takes its time. It asks for a higher priority than theirs, and gets it where the system allows that,
+ * so that kernels of the software GPU cannot keep it from the processor.
  *
- * It falls silent while one of them is stuck in our own code, since a client that waits for an answer that never comes had better be
- * told. Stuck is who has been dealing with the same thing for STUCK parts of the silence that a client bears, and was neither in the
- * driver nor held up by a client that does not take what is sent to it. Time in which this process did not run does not count.
+ * It falls silent while one of them is stuck in our own code, since a client that waits for an answer that never comes
+ * had better be told. Stuck is who has been dealing with the same thing for STUCK parts of the silence that a client
+ * bears, and was neither in the driver nor held up by a client that does not take what is sent to it. Time in which
+ * this process did not run does not count.
  *
- * It ends the session when the client's machine has not answered for that silence, and when the client has closed the connection and the
- * reader does not see it, as it waits for room. A client that is only stopped is left alone.
+ * It ends the session when the client's machine has not answered for that silence, and when the client has closed the
+ * connection and the reader does not see it, as it waits for room. A client that is only stopped is left alone.
  */
 #include "cpu/server/session.h"
 
@@ -70,7 +71,8 @@ static void note_stuck(struct session *session, const char *who)
     if ((who != NULL) == atomic_exchange(&session->pulse.stuck, who != NULL))
         return;
     if (who)
-        log_error("event=session-stuck session=%llu program=%s why=\"%s for %d seconds\": this is an error in Flyt; the client will take "
+        log_error("event=session-stuck session=%llu program=%s why=\"%s for %d seconds\": this is an error in Flyt; "
+                  "the client will take "
                   "the server for dead",
                   (unsigned long long)session->id, session->client, who, rpc_silence_seconds() * STUCK / STUCK_OF);
     else
@@ -103,7 +105,8 @@ static void *pulse_main(void *context)
     struct pulse *pulse = &session->pulse;
     const uint64_t interval = rpc_beat_interval(), tick = interval / TICKS;
     struct watch watch = { .run = { .looked = clock_now() } };
-    setpriority(PRIO_PROCESS, (id_t)gettid(), PRIORITY);   /* of this thread; refused to ordinary users, who do without */
+    /* of this thread; refused to ordinary users, who do without */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), PRIORITY);
     pthread_mutex_lock(&pulse->lock);
     while (!pulse->stop) {
         struct timespec until = clock_timespec(clock_now() + tick);

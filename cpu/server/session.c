@@ -66,7 +66,8 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         session_destroy(session);
         return r;
     }
-    if (!named || events_start(session) != 0 || host_functions_start(session) != 0 || devices_create(session, error) != 0) {
+    if (!named || events_start(session) != 0 || host_functions_start(session) != 0 ||
+        devices_create(session, error) != 0) {
         if (!error[0])
             snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
         session_destroy(session);
@@ -144,10 +145,13 @@ void serve_hello(struct session *session, struct call *call)
         return;
     }
     const char *program = strrchr(args->executable, '/');
-    snprintf(session->client, sizeof session->client, "%.100s:%.100s[%u]", args->host, program ? program + 1 : args->executable, args->pid);
+    snprintf(session->client, sizeof session->client, "%.100s:%.100s[%u]", args->host,
+             program ? program + 1 : args->executable, args->pid);
     name_clean(session->client);
     if (args->major != FLYT_PROTOCOL_MAJOR) {
-        snprintf(text, FLYT_MAX_SHORT, "the server speaks version %d of the protocol, the client version %u: install the same release of Flyt on both sides",
+        snprintf(text, FLYT_MAX_SHORT,
+                 "the server speaks version %d of the protocol, the client version %u: install the same release of "
+                 "Flyt on both sides",
                  FLYT_PROTOCOL_MAJOR, args->major);
         hello_refuse(session, call, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, text);
         return;
@@ -183,8 +187,8 @@ void serve_hello(struct session *session, struct call *call)
     session->beats = args->capabilities & FLYT_CAP_BEATS;
     session->greeted = true;
     ledger_share(session);
-    log_info("event=session-began session=%llu program=%s transport=%s", (unsigned long long)session->id, session->client,
-             rpc_server_transport(session->server));
+    log_info("event=session-began session=%llu program=%s transport=%s", (unsigned long long)session->id,
+             session->client, rpc_server_transport(session->server));
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, CUDA_SUCCESS, false);
 }
 
@@ -196,9 +200,10 @@ static bool reader_may(struct session *session, const struct procedure *procedur
     return procedure && procedure->quick && executor_idle(session) && !atomic_load(&session->executor.deferred_calls);
 }
 
-/* Serves the call here and now if nothing is before it, and with it those behind it that have come already and that nobody
-   waits for: *next is the first that is none of them, or NULL. 1: not served; 0; or -errno. */
-static int reader_serves(struct session *session, const struct procedure *procedure, rpc_request *request, rpc_request **next, char *error)
+/* Serves the call here and now if nothing is before it, and with it those behind it that have come already and that
+   nobody waits for: *next is the first that is none of them, or NULL. 1: not served; 0; or -errno. */
+static int reader_serves(struct session *session, const struct procedure *procedure, rpc_request *request,
+                         rpc_request **next, char *error)
 {
     int r = 0;
     *next = NULL;
@@ -229,7 +234,8 @@ static int reader_serves(struct session *session, const struct procedure *proced
         for (bool look = awaited || !watched; look;) {
             look = completion_poll(session, NULL) && awaited && clock_now() < until;
             if (look)
-                sched_yield();                        /* the device's own threads, where it has any, may want this processor */
+                /* the device's own threads, where it has any, may want this processor */
+                sched_yield();
         }
         completion_wake(session);
     }
@@ -306,7 +312,8 @@ static void session_close(struct session *session)
     completion_stop(session);
     pulse_stop(session);
     if (session->abandoned) {
-        log_warning("event=session-stays session=%llu why=\"a kernel without end runs until the process ends\"", (unsigned long long)session->id);
+        log_warning("event=session-stays session=%llu why=\"a kernel without end runs until the process ends\"",
+                    (unsigned long long)session->id);
         return;
     }
     executor_free(session);
@@ -320,12 +327,14 @@ void session_run(struct session *session)
 {
     char error[RPC_ERROR_SIZE] = "";
     int r = 0;
-    if (executor_start(session) != 0 || completion_start(session) != 0 || loader_start(session) != 0 || pulse_start(session) != 0)
+    if (executor_start(session) != 0 || completion_start(session) != 0 || loader_start(session) != 0 ||
+        pulse_start(session) != 0)
         session_end(session, "threads cannot be started");
     rpc_request *request = NULL;
     while (!atomic_load(&session->ended) && r == 0) {
         if (!request)
-            r = rpc_server_next(session->server, atomic_load(&session->greeted) ? -1 : SESSION_GREETING_MS, &request, error);
+            r = rpc_server_next(session->server, atomic_load(&session->greeted) ? -1 : SESSION_GREETING_MS, &request,
+                                error);
         if (r == 0 && request) {
             reader_turns(session);
             r = reader_take(session, request, &request, error);

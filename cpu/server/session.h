@@ -20,7 +20,8 @@
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   ledger.speak      while a reply that carries printed text is put together and sent
  *   measuring, books  (charge.c) also taken without session.lock
- *   staging.lock, gates_lock, lanes.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock, pulse.lock: leaves,
+ *   staging.lock, gates_lock, lanes.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock, pulse.lock:
+ *   leaves,
  *                    never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
  * cannot keep a host function from being told or released. The pulse takes none of the others, so nothing can keep it

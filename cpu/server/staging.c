@@ -1,7 +1,7 @@
 /*
  * staging.c: pinned memory through which the bytes of copies pass, in slots of two sizes. Made with the
- * context, one set per context: page-locked memory made later could wait for kernels. A slot given to COPY_IN belongs to its stream
- * until the copy is complete
+ * context, one set per context: page-locked memory made later could wait for kernels. A slot given to COPY_IN belongs
+ * to its stream until the copy is complete
  * (completion.c gives it back); one given to COPY_OUT until its reply has been sent.
  *
  * A stream that is held (by a host function, say) may keep any number of slots for any time. So that it cannot stop
@@ -15,7 +15,12 @@
 
 #include "cpu/common/lock.h"
 
-enum { STAGING_SMALL_SIZE = 16384, STAGING_SMALL_COUNT = 256, STAGING_LARGE_SIZE = FLYT_MAX_INLINE, STAGING_LARGE_COUNT = 16 };
+enum {
+    STAGING_SMALL_SIZE = 16384,
+    STAGING_SMALL_COUNT = 256,
+    STAGING_LARGE_SIZE = FLYT_MAX_INLINE,
+    STAGING_LARGE_COUNT = 16
+};
 
 int staging_start(struct context *context)
 {
@@ -40,7 +45,8 @@ static CUresult staging_make(struct session *session, struct context *context, s
     }
     class->memory = memory;
     for (unsigned i = 0; i < class->count; i++) {
-        class->slots[i] = (struct slot){ .context = context, .memory = class->memory + i * class->size, .size = class->size,
+        class->slots[i] = (struct slot){ .context = context, .memory = class->memory + i * class->size,
+                                         .size = class->size,
                                          .large = class->size == STAGING_LARGE_SIZE, .next = class->unused };
         class->unused = &class->slots[i];
     }
@@ -83,7 +89,8 @@ CUresult staging_extra(struct session *session, struct context *context, size_t 
     struct staging_class *class = class_of(context, size);
     void *memory = NULL;
     struct slot *slot = calloc(1, sizeof *slot);
-    CUresult r = slot ? session->gpu->MemHostAlloc(&memory, class->size, CU_MEMHOSTALLOC_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r =
+        slot ? session->gpu->MemHostAlloc(&memory, class->size, CU_MEMHOSTALLOC_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
     if (r != CUDA_SUCCESS) {
         free(slot);
         return r;

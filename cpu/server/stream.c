@@ -11,9 +11,9 @@
  * in the session's sequence (order) keeps that: a legacy operation passes only when no earlier operation of a
  * blocking stream waits, and the other way round.
  *
- * So that no call costs more where there are many streams, each context keeps a list of those that may have work. A stream
- * is entered when a call comes; whether its work is over is looked at when somebody asks, and for two others whenever one is
- * entered.
+ * So that no call costs more where there are many streams, each context keeps a list of those that may have work. A
+ * stream is entered when a call comes; whether its work is over is looked at when somebody asks, and for two others
+ * whenever one is entered.
  *
  * A synchronisation records its event when it is asked for. In the legacy stream an event recorded so late would hold
  * up other streams and wait for them; so a marker is set there before a blocking stream is given more work.
@@ -161,7 +161,8 @@ static bool stream_ready(struct session *session, struct call *call)
         if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP)
             return false;
     }
-    if (stream->dead && !stream->handle)      /* what stands behind STREAM_DESTROY asks for the stream's end, and this list is not looked at again */
+    /* what stands behind STREAM_DESTROY asks for the stream's end, and this list is not looked at again */
+    if (stream->dead && !stream->handle)
         return true;
     if (deferred_before(stream, call->order))
         return false;
@@ -259,7 +260,8 @@ static void stream_defer(struct session *session, struct call *call)
 }
 
 /* Not in line: the way of every operation stays short. */
-static __attribute__((noinline, cold)) struct stream *stream_enter_none(struct session *session, struct call *call, uint32_t id)
+static __attribute__((noinline, cold)) struct stream *stream_enter_none(struct session *session, struct call *call,
+                                                                        uint32_t id)
 {
     if (id < FLYT_MAX_CONTEXTS)
         session->legacy_received[id]++;
@@ -267,7 +269,8 @@ static __attribute__((noinline, cold)) struct stream *stream_enter_none(struct s
     return NULL;
 }
 
-/* The call needs no reference to the stream: STREAM_DESTROY gives the last one back, and its turn comes after this call's. */
+/* The call needs no reference to the stream: STREAM_DESTROY gives the last one back, and its turn comes after this
+ * call's. */
 struct stream *stream_enter(struct session *session, struct call *call, uint32_t id)
 {
     FLYT_ASSERT_HELD(&session->lock);
@@ -405,8 +408,8 @@ static bool others_busy(struct session *session, const struct stream *legacy)
     return first && (first != legacy || stream_busy(session, legacy->context, true, legacy));
 }
 
-/* For a client that looks where completed numbers are published: the end must be noticed without it. No marker is put into
-   a legacy stream that has blocking streams to wait for. */
+/* For a client that looks where completed numbers are published: the end must be noticed without it. No marker is put
+   into a legacy stream that has blocking streams to wait for. */
 static void stream_watch(struct session *session, struct stream *stream)
 {
     if (!session->ledger.numbers || stream->marked >= stream->issued)

@@ -55,7 +55,8 @@ static void group_wait(struct session *session, struct group *group, struct stre
 static int group_issue(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream;
-    if (stream->dead && !stream->handle) {      /* STREAM_DESTROY went before and set a marker; no handle would be the legacy stream */
+    /* STREAM_DESTROY went before and set a marker; no handle would be the legacy stream */
+    if (stream->dead && !stream->handle) {
         if (atomic_load(&stream->done) < stream->issued && stream->marked == stream->issued)
             group_wait(session, call->group, stream);
         else
@@ -87,8 +88,8 @@ static const struct operation group_operation = { .issue = group_issue, .dropped
 
 /* A part for each stream of the context that may have work: all, or the blocking ones. The call is answered by the
    last part. 1 + parts are pending until the end of this function. */
-static void group_start(struct session *session, struct context *context, uint32_t xid, const struct procedure *procedure,
-                        bool only_blocking)
+static void group_start(struct session *session, struct context *context, uint32_t xid,
+                        const struct procedure *procedure, bool only_blocking)
 {
     struct group *group = calloc(1, sizeof *group);
     if (!group) {
@@ -101,7 +102,8 @@ static void group_start(struct session *session, struct context *context, uint32
         struct stream *next;
         for (struct stream *stream = stream_busy(session, context, blocking, NULL); stream; stream = next) {
             next = stream_busy(session, context, blocking, stream);
-            struct call part = { .procedure = procedure, .xid = xid, .group = group, .stream = stream, .order = ++session->order };
+            struct call part = { .procedure = procedure, .xid = xid, .group = group, .stream = stream,
+                                 .order = ++session->order };
             stream_hold(stream);
             atomic_fetch_add(&group->pending, 1);
             stream_submit(session, &part, &group_operation);
@@ -121,7 +123,8 @@ void serve_context_sync(struct session *session, struct call *call)
     bool busy = stream_busy(session, context, false, NULL) || stream_busy(session, context, true, NULL);
     if (!busy && atomic_load(&session->completion.watching) == 0) {
         completion_settle(session);
-        session_reply_plain(session, call->xid, session->gpu->CtxSynchronize(), true);      /* idle: prints, and reports */
+        /* idle: prints, and reports */
+        session_reply_plain(session, call->xid, session->gpu->CtxSynchronize(), true);
         return;
     }
     group_start(session, context, call->xid, call->procedure, false);

@@ -2,14 +2,15 @@
  * tenant.c: the books of a tenant: what the workers of this server hold together, in the file $FLYT_TENANT_LEDGER
  * (cpu/common/tenant_ledger.h), and at most $FLYT_TENANT_MEMORY bytes of it.
  *
- * A worker's slot goes when the listener has reaped it; a dead one that the listener could not see (it was itself killed)
- * is found by its process id when the next one counts. So the sum is what live workers hold, however the others ended.
+ * A worker's slot goes when the listener has reaped it; a dead one that the listener could not see (it was itself
+ * killed) is found by its process id when the next one counts. So the sum is what live workers hold, however the others
+ * ended.
  *
- * Recall. Clients hold credit: memory that was mapped for them and that they do not use. Who lacks memory raises `asked` in
- * the slots of the others; a thread in each worker waits for that word and passes the question on to its client, which
- * unmaps what it does not need and answers (RECALLED, in order behind its UNMAPs). Whoever lacks memory tries again at each
- * change, until all have answered or its patience ends. Who has not answered by then is waited for half as long the next time,
- * until it has.
+ * Recall. Clients hold credit: memory that was mapped for them and that they do not use. Who lacks memory raises
+ * `asked` in the slots of the others; a thread in each worker waits for that word and passes the question on to its
+ * client, which unmaps what it does not need and answers (RECALLED, in order behind its UNMAPs). Whoever lacks memory
+ * tries again at each change, until all have answered or its patience ends. Who has not answered by then is waited for
+ * half as long the next time, until it has.
  */
 #include "cpu/server/tenant.h"
 
@@ -88,7 +89,8 @@ static uint32_t ledger_high(void)
     return ledger->high < LEDGER_SLOTS ? ledger->high : LEDGER_SLOTS;
 }
 
-/* Of all that live; frees the slots of the others. *idle, when not NULL: what others than we are known to hold unused. */
+/* Of all that live; frees the slots of the others. *idle, when not NULL: what others than we are known to hold
+ * unused. */
 static uint64_t ledger_sum(uint64_t *idle)
 {
     uint64_t sum = 0, unused = 0;
@@ -154,7 +156,8 @@ void tenant_reset(const char *directory)
     }
     int r = ledger_open(path, O_TRUNC);
     if (r != 0)
-        log_warning("event=no-usage-file path=%s why=\"%s\": the use of device memory is not recorded", path, strerror(-r));
+        log_warning("event=no-usage-file path=%s why=\"%s\": the use of device memory is not recorded", path,
+                    strerror(-r));
 }
 
 void tenant_forget(pid_t worker)
@@ -177,7 +180,8 @@ int tenant_open(void)
     bool limited = bytes && *bytes;
     if (!path || !*path) {
         if (limited)
-            log_error("event=cannot-serve why=\"FLYT_TENANT_MEMORY is set and FLYT_TENANT_LEDGER is not\": the limit cannot be kept");
+            log_error("event=cannot-serve why=\"FLYT_TENANT_MEMORY is set and FLYT_TENANT_LEDGER is not\": the limit "
+                      "cannot be kept");
         return limited ? -1 : 0;
     }
     if (limited)
@@ -309,7 +313,8 @@ static bool tenant_awaited(const struct tenant_try *try)
     ledger_sum(NULL);                                     /* who has died answers no more */
     for (uint32_t i = 0; i < ledger_high(); i++) {
         const struct ledger_slot *slot = &ledger->slots[i];
-        awaited |= slot_asked(slot, try->own) && slot->answered != atomic_load(&slot->asked) && waited < try->patience >> slot->deaf;
+        awaited |= slot_asked(slot, try->own) && slot->answered != atomic_load(&slot->asked) &&
+                   waited < try->patience >> slot->deaf;
     }
     ledger_unlock();
     return awaited;

@@ -1,6 +1,6 @@
 /*
- * tenant.h: what all programs of a tenant hold of device memory together, its limit, and how unused credit of one becomes
- * memory of another; see tenant.c. Without a ledger (local:) these let everything pass.
+ * tenant.h: what all programs of a tenant hold of device memory together, its limit, and how unused credit of one
+ * becomes memory of another; see tenant.c. Without a ledger (local:) these let everything pass.
  */
 #ifndef FLYT_SERVER_TENANT_H
 #define FLYT_SERVER_TENANT_H
@@ -18,7 +18,8 @@ void tenant_forget(pid_t worker);                 /* it has ended */
 
 /* ---- for a worker ---- */
 
-/* Before its first session. -1: there is a limit and its ledger cannot be used (said in the log): nothing may be served. */
+/* Before its first session. -1: there is a limit and its ledger cannot be used (said in the log): nothing may be
+ * served. */
 int  tenant_open(void);
 
 /* Credit: what MAP makes, part of which the client may hold unused. Fixed: all else. */
@@ -27,16 +28,16 @@ enum tenant_kind { TENANT_CREDIT, TENANT_FIXED };
    that much left. */
 bool tenant_charge(enum tenant_kind, uint64_t bytes);
 void tenant_release(enum tenant_kind, uint64_t bytes);
-/* The same, asking the other programs, and our own client if told so, for what they hold unused, and waiting for them up
-   to TENANT_PATIENCE_NS. Our own answers only while nobody holds session.lock. */
+/* The same, asking the other programs, and our own client if told so, for what they hold unused, and waiting for them
+   up to TENANT_PATIENCE_NS. Our own answers only while nobody holds session.lock. */
 bool tenant_charge_waiting(enum tenant_kind, uint64_t bytes, bool own);
 /* There will be plenty left besides: credit may be given ahead of need. */
 bool tenant_roomy(uint64_t bytes);
 
 /* The limit in bytes, UINT64_MAX: none. */
 uint64_t tenant_limit(void);
-/* What is left of it, where what other programs hold unused, as far as is known, counts as left; and that, too (0 unless there is
-   a limit, or `share`: they share the device's memory). */
+/* What is left of it, where what other programs hold unused, as far as is known, counts as left; and that, too (0
+   unless there is a limit, or `share`: they share the device's memory). */
 uint64_t tenant_left(bool share, uint64_t *idle);
 
 /* ---- recall ---- */

@@ -118,7 +118,8 @@ static void program_note(const char *state, uint64_t program)
 
 int ticket_check(const void *bytes, size_t size, char *refusal)
 {
-    const char *path = getenv("FLYT_TICKET_KEYS"), *state = getenv("FLYT_TICKET_STATE"), *number = getenv("FLYT_TICKET_SERVER");
+    const char *path = getenv("FLYT_TICKET_KEYS"), *state = getenv("FLYT_TICKET_STATE"),
+               *number = getenv("FLYT_TICKET_SERVER");
     uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
     char error[TICKET_ERROR] = "";
     struct ticket ticket;
@@ -126,27 +127,32 @@ int ticket_check(const void *bytes, size_t size, char *refusal)
     if (!path)
         return 0;
     if (!size) {
-        snprintf(refusal, TICKET_REFUSAL_SIZE, "this server belongs to a cluster and wants a ticket: start the program on a VM "
+        snprintf(refusal, TICKET_REFUSAL_SIZE,
+                 "this server belongs to a cluster and wants a ticket: start the program on a VM "
                  "whose flyt-client-manager runs, without FLYT_SERVER");
         return -1;
     }
     int count = keys_read(path, keys);
     if (count <= 0) {
         snprintf(refusal, TICKET_REFUSAL_SIZE, "the server has no key to check tickets with");
-        log_error("event=no-ticket-key path=%s why=\"%s\": every client is refused", path, count < 0 ? strerror(-count) : "no key in it");
+        log_error("event=no-ticket-key path=%s why=\"%s\": every client is refused", path,
+                  count < 0 ? strerror(-count) : "no key in it");
         return -1;
     }
     clock_gettime(CLOCK_REALTIME, &time);
     int64_t now = (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
     uint64_t server = number ? strtoull(number, NULL, 10) : 0;
-    if (ticket_verify((const uint8_t (*)[TICKET_KEY_SIZE])keys, (size_t)count, bytes, size, now, server, &ticket, error) != 0) {
+    if (ticket_verify((const uint8_t(*)[TICKET_KEY_SIZE])keys, (size_t)count, bytes, size, now, server, &ticket,
+                      error) != 0) {
         snprintf(refusal, TICKET_REFUSAL_SIZE, "the ticket is not accepted: %.200s", error);
         return -1;
     }
     int used = state ? nonce_use(state, &ticket, now) : 0;
     if (used) {
-        snprintf(refusal, TICKET_REFUSAL_SIZE, used == -EEXIST ? "the ticket has been used already; each is good for one connection"
-                 : "the server cannot remember that the ticket was used: %s", strerror(-used));
+        snprintf(refusal, TICKET_REFUSAL_SIZE,
+                 used == -EEXIST ? "the ticket has been used already; each is good for one connection"
+                                 : "the server cannot remember that the ticket was used: %s",
+                 strerror(-used));
         return -1;
     }
     if (state)

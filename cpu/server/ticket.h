@@ -1,6 +1,6 @@
 /*
- * ticket.h: who may use this server. A server of a cluster (--ticket-key) serves only clients whose HELLO carries a ticket
- * that the cluster manager signed for it; see ticket.c.
+ * ticket.h: who may use this server. A server of a cluster (--ticket-key) serves only clients whose HELLO carries a
+ * ticket that the cluster manager signed for it; see ticket.c.
  */
 #ifndef FLYT_SERVER_TICKET_H
 #define FLYT_SERVER_TICKET_H

@@ -65,7 +65,8 @@ static int worker_receive(struct rpc_tls_identity *identity)
     static char bytes[1 + RPC_TLS_PEM_MAX];
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
     struct iovec data = { .iov_base = bytes, .iov_len = sizeof bytes };
-    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+                              .msg_controllen = sizeof control };
     ssize_t n;
     do
         n = recvmsg(WORKER_SOCKET, &message, MSG_CMSG_CLOEXEC);
@@ -89,13 +90,15 @@ static int worker_refuse_plain(const void *ticket, size_t size, char *refusal)
 {
     (void)ticket;
     (void)size;
-    snprintf(refusal, TICKET_REFUSAL_SIZE, "this address of the server is for TLS: write tls:// in place of tcp://, as the server "
+    snprintf(refusal, TICKET_REFUSAL_SIZE,
+             "this address of the server is for TLS: write tls:// in place of tcp://, as the server "
              "prints its address");
     return -1;
 }
 
 /* Takes over fd. identity: of a connection to a tls:// address; it is not needed afterwards. */
-static int worker_open(int fd, struct rpc_tls_identity *identity, size_t host_memory, const char *bar, struct session_options *options, rpc_channel **out)
+static int worker_open(int fd, struct rpc_tls_identity *identity, size_t host_memory, const char *bar,
+                       struct session_options *options, rpc_channel **out)
 {
     char error[RPC_ERROR_SIZE] = "";
     bool wanted = identity->key != NULL, spoken = rpc_tls_spoken(fd);
@@ -109,12 +112,14 @@ static int worker_open(int fd, struct rpc_tls_identity *identity, size_t host_me
     }
     rpc_tls_identity_wipe(identity);
     if (spoken) {
-        log_warning("event=client-refused why=\"it speaks TLS to a plain address\": it has to use tcp://, or this server --listen tls://");
+        log_warning("event=client-refused why=\"it speaks TLS to a plain address\": it has to use tcp://, or this "
+                    "server --listen tls://");
         close(fd);
         return -EPROTO;
     }
     if (wanted) {
-        log_warning("event=client-refused why=\"it does not speak TLS, but this address is tls://\": it has to use tls://");
+        log_warning(
+            "event=client-refused why=\"it does not speak TLS, but this address is tls://\": it has to use tls://");
         options->admit = worker_refuse_plain;
     }
     if (bar && !wanted && rpc_bar_offered(fd, WORKER_HANDSHAKE_MS)) {
@@ -140,7 +145,8 @@ static int worker_lane_open(int fd, void *context, rpc_channel **out, char *erro
     struct rpc_tls_identity *identity = context;
     int status = -EINVAL;
     if (fd >= 0)
-        status = identity->key ? rpc_channel_tls_accept(fd, identity, WORKER_HANDSHAKE_MS, out, error) : rpc_channel_from_fd(fd, out, error);
+        status = identity->key ? rpc_channel_tls_accept(fd, identity, WORKER_HANDSHAKE_MS, out, error)
+                               : rpc_channel_from_fd(fd, out, error);
     rpc_tls_identity_wipe(identity);
     free(identity);
     return status;
@@ -214,9 +220,11 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     }
     pthread_t watch;
     if (pthread_create(&watch, NULL, worker_watch, session) != 0)
-        log_warning("event=no-lanes why=\"no thread can be started\": large copies share the connection with the calls");
+        log_warning(
+            "event=no-lanes why=\"no thread can be started\": large copies share the connection with the calls");
     if (tenant_listen(events_recall, session) != 0)
-        log_warning("event=no-recall why=\"no thread can be started\": unused memory of this program cannot be taken back");
+        log_warning(
+            "event=no-recall why=\"no thread can be started\": unused memory of this program cannot be taken back");
     session_run(session);
     worker_tell_counts(options.gpu);
     /* Threads may be inside the driver, a kernel may run for an hour: nothing is waited for. */

@@ -31,7 +31,8 @@ struct sg_rows {
     uint32_t   *carry;                /* CC.CF of each lane: bit i; read and written by add.cc, addc … */
     uint32_t   *p, *q;                /* destination predicates of setp (p|q; q may be NULL), testp */
     uint32_t    in;                   /* source predicate: setp's c, selp's c */
-    uint64_t    immediate;            /* lop3's table and the like, folded at decode: the operand immediate_source, else sg_alu.immediate */
+    /* lop3's table and the like, folded at decode: the operand immediate_source, else sg_alu.immediate */
+    uint64_t    immediate;
 };
 typedef void sg_alu_function(const struct sg_rows *);
 
@@ -44,7 +45,8 @@ struct sg_alu {
     uint32_t      source_count;       /* operands after the destination(s) that are rows */
     enum sg_cell  source[SG_MAX_SOURCES];
     enum ptx_type source_type[SG_MAX_SOURCES];   /* how to turn an immediate operand into a row */
-    int           predicate_source;   /* index among all operands of the one that goes to `in`, -1: none (not a row then) */
+    /* index among all operands of the one that goes to `in`, -1: none (not a row then) */
+    int           predicate_source;
     int           immediate_source;   /* index among all operands of the one that goes to `immediate`, -1: none */
     uint64_t      immediate;          /* what goes to sg_rows.immediate when immediate_source is -1 */
     bool          reads_carry, writes_carry;

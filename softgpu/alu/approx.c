@@ -66,7 +66,14 @@ APPROX(tanh, SG_APPROX_TANH)
 
 #define BOTH(name) { name##_0, name##_1 }
 const struct sg_approx_table SG_CLONE(sg_approx_table) = {
-    .f32 = { [SG_APPROX_DIV] = BOTH(div), [SG_APPROX_DIV_FULL] = BOTH(div_full), [SG_APPROX_RCP] = BOTH(rcp), [SG_APPROX_SQRT] = BOTH(sqrt),
-             [SG_APPROX_RSQRT] = BOTH(rsqrt), [SG_APPROX_SIN] = BOTH(sin), [SG_APPROX_COS] = BOTH(cos), [SG_APPROX_LG2] = BOTH(lg2),
-             [SG_APPROX_EX2] = BOTH(ex2), [SG_APPROX_TANH] = BOTH(tanh) },
+    .f32 = { [SG_APPROX_DIV] = BOTH(div),
+             [SG_APPROX_DIV_FULL] = BOTH(div_full),
+             [SG_APPROX_RCP] = BOTH(rcp),
+             [SG_APPROX_SQRT] = BOTH(sqrt),
+             [SG_APPROX_RSQRT] = BOTH(rsqrt),
+             [SG_APPROX_SIN] = BOTH(sin),
+             [SG_APPROX_COS] = BOTH(cos),
+             [SG_APPROX_LG2] = BOTH(lg2),
+             [SG_APPROX_EX2] = BOTH(ex2),
+             [SG_APPROX_TANH] = BOTH(tanh) },
 };

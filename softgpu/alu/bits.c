@@ -248,7 +248,8 @@ static const uint16_t prmt_modes[SG_PRMT_COUNT][4] = {
     [SG_PRMT_ECR] = { 0x0000, 0x1110, 0x2210, 0x3210 }, [SG_PRMT_RC16] = { 0x1010, 0x3232, 0x1010, 0x3232 },
 };
 ROW3(prmt_index, uint32_t, uint32_t, uint32_t, uint32_t, prmt_lane(a, b, c))
-#define PRMT_ROW(name, MODE) ROW3(name, uint32_t, uint32_t, uint32_t, uint32_t, prmt_lane(a, b, prmt_modes[MODE][c & 3]))
+#define PRMT_ROW(name, MODE) \
+    ROW3(name, uint32_t, uint32_t, uint32_t, uint32_t, prmt_lane(a, b, prmt_modes[MODE][c & 3]))
 PRMT_ROW(prmt_f4e, SG_PRMT_F4E)
 PRMT_ROW(prmt_b4e, SG_PRMT_B4E)
 PRMT_ROW(prmt_rc8, SG_PRMT_RC8)

@@ -2,9 +2,9 @@
  * compare.c: rows of comparison and selection. PTX ISA, "Comparison and Selection Instructions" and
  * "Half Precision Comparison Instructions".
  *
- * Each comparison of each type is a function of two rows that gives 32 bits (compare_fn). setp of the common types has a
- * row function for each; set, and the 16-bit floats (compared as f32, which holds them exactly), find the
- * comparison by its number in the immediate.
+ * Each comparison of each type is a function of two rows that gives 32 bits (compare_fn). setp of the common types has
+ * a row function for each; set, and the 16-bit floats (compared as f32, which holds them exactly), find the comparison
+ * by its number in the immediate.
  */
 #include "softgpu/alu/small_float.h"
 
@@ -65,8 +65,14 @@ static compare_fn *const f64s[SG_COMPARE_COUNT] = FLOAT_TABLE(f64);
 
 /* ---- the immediate ---- */
 
-static inline enum sg_combine immediate_combine(const struct sg_rows *r) { return (enum sg_combine)(r->immediate >> 32 & 15); }
-static inline unsigned immediate_compare(const struct sg_rows *r) { return (unsigned)(r->immediate >> 36 & 255) % SG_COMPARE_COUNT; }
+static inline enum sg_combine immediate_combine(const struct sg_rows *r)
+{
+    return (enum sg_combine)(r->immediate >> 32 & 15);
+}
+static inline unsigned immediate_compare(const struct sg_rows *r)
+{
+    return (unsigned)(r->immediate >> 36 & 255) % SG_COMPARE_COUNT;
+}
 static inline bool immediate_ftz(const struct sg_rows *r) { return r->immediate >> 44 & 1; }
 
 static inline uint32_t combine(const struct sg_rows *r, uint32_t mask)
@@ -90,8 +96,9 @@ static inline void setp_store(const struct sg_rows *r, uint32_t mask)
 
 #define SETP(name) static void setp_##name(const struct sg_rows *r) { setp_store(r, name(r->s[0], r->s[1])); }
 #define SETP_ORDER(N) SETP(eq_##N) SETP(ne_##N) SETP(lt_##N) SETP(le_##N) SETP(gt_##N) SETP(ge_##N)
-#define SETP_FLOAT(N) SETP_ORDER(N) SETP(equ_##N) SETP(neu_##N) SETP(ltu_##N) SETP(leu_##N) SETP(gtu_##N) SETP(geu_##N) \
-                      SETP(num_##N) SETP(nan_##N)
+#define SETP_FLOAT(N) \
+    SETP_ORDER(N)     \
+    SETP(equ_##N) SETP(neu_##N) SETP(ltu_##N) SETP(leu_##N) SETP(gtu_##N) SETP(geu_##N) SETP(num_##N) SETP(nan_##N)
 SETP_ORDER(u16)
 SETP_ORDER(s16)
 SETP_ORDER(u32)
@@ -141,15 +148,21 @@ static inline void set_store(const struct sg_rows *r, uint32_t mask)
     const uint32_t value = (uint32_t)r->immediate, truth = combine(r, mask);
     SG_FOR_LANES(i) d[i] = truth >> i & 1 ? value : 0;
 }
-#define SET_INT(N, index) \
-    static void set_##N(const struct sg_rows *r) { set_store(r, orders[index][immediate_compare(r) % SG_ORDER_COUNT](r->s[0], r->s[1])); }
+#define SET_INT(N, index)                                                                     \
+    static void set_##N(const struct sg_rows *r)                                              \
+    {                                                                                         \
+        set_store(r, orders[index][immediate_compare(r) % SG_ORDER_COUNT](r->s[0], r->s[1])); \
+    }
 SET_INT(u16, SG_U16)
 SET_INT(s16, SG_S16)
 SET_INT(u32, SG_U32)
 SET_INT(s32, SG_S32)
 SET_INT(u64, SG_U64)
 SET_INT(s64, SG_S64)
-static void set_f32(const struct sg_rows *r)  { set_store(r, f32s[immediate_ftz(r)][immediate_compare(r)](r->s[0], r->s[1])); }
+static void set_f32(const struct sg_rows *r)
+{
+    set_store(r, f32s[immediate_ftz(r)][immediate_compare(r)](r->s[0], r->s[1]));
+}
 static void set_f64(const struct sg_rows *r)  { set_store(r, f64s[immediate_compare(r)](r->s[0], r->s[1])); }
 static void set_f16(const struct sg_rows *r)  { set_store(r, compare_halves(r, FORMAT_F16, 0)); }
 static void set_bf16(const struct sg_rows *r) { set_store(r, compare_halves(r, FORMAT_BF16, 0)); }
@@ -190,12 +203,21 @@ static void slct_64_f32(const struct sg_rows *r) { (immediate_ftz(r) ? slct_64_f
 #define INT_TYPES(name) { [SG_U16] = name##_u16, [SG_S16] = name##_s16, [SG_U32] = name##_u32, [SG_S32] = name##_s32, \
                           [SG_U64] = name##_u64, [SG_S64] = name##_s64 }
 #define BOTH(name, plain, ftz) { setp_##name##_##plain, setp_##name##_##ftz }
-#define SETP_FLOATS(plain, ftz)                                                                                      \
-    { BOTH(eq, plain, ftz), BOTH(ne, plain, ftz), BOTH(lt, plain, ftz), BOTH(le, plain, ftz), BOTH(gt, plain, ftz),  \
-      BOTH(ge, plain, ftz), BOTH(equ, plain, ftz), BOTH(neu, plain, ftz), BOTH(ltu, plain, ftz), BOTH(leu, plain, ftz), \
-      BOTH(gtu, plain, ftz), BOTH(geu, plain, ftz), BOTH(num, plain, ftz), BOTH(nan, plain, ftz) }
-#define SAME14(f) { { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, \
-                    { f, f }, { f, f }, { f, f }, { f, f } }
+#define SETP_FLOATS(plain, ftz)                                                                                       \
+    {                                                                                                                 \
+        BOTH(eq, plain, ftz), BOTH(ne, plain, ftz), BOTH(lt, plain, ftz), BOTH(le, plain, ftz), BOTH(gt, plain, ftz), \
+            BOTH(ge, plain, ftz), BOTH(equ, plain, ftz), BOTH(neu, plain, ftz), BOTH(ltu, plain, ftz),                \
+            BOTH(leu, plain, ftz), BOTH(gtu, plain, ftz), BOTH(geu, plain, ftz), BOTH(num, plain, ftz),               \
+            BOTH(nan, plain, ftz)                                                                                     \
+    }
+#define SAME14(f)                                                                                                     \
+    {                                                                                                                 \
+        { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, { f, f }, \
+            { f, f }, { f, f },                                                                                       \
+        {                                                                                                             \
+            f, f                                                                                                      \
+        }                                                                                                             \
+    }
 
 const struct sg_compare_table SG_CLONE(sg_compare_table) = {
     .setp_int = { [SG_EQ] = INT_TYPES(setp_eq), [SG_NE] = INT_TYPES(setp_ne), [SG_LT] = INT_TYPES(setp_lt),

@@ -10,7 +10,8 @@
 /* What follows the conversion, on the pattern of the result; sat and relu make NaN +0 and NaN, as PTX has it. */
 SG_INLINE uint32_t finish(uint32_t x, uint32_t sign, uint32_t one, uint32_t infinity, uint64_t flags)
 {
-    const bool negative = (x & sign) != 0, nan = (x & (sign - 1)) > infinity, sat = (flags & SG_CVT_SAT) != 0, relu = (flags & SG_CVT_RELU) != 0;
+    const bool negative = (x & sign) != 0, nan = (x & (sign - 1)) > infinity, sat = (flags & SG_CVT_SAT) != 0,
+               relu = (flags & SG_CVT_RELU) != 0;
     x = pick32((relu & negative & !nan) | (sat & (nan | negative)), 0, x);
     return pick32(sat & (x > one), one, x);
 }
@@ -123,7 +124,8 @@ CVT(f64_f64, uint64_t, uint64_t, SMALL_RN, finish_f64(bits_double(a), flags))
 /* Whole numbers of the same type. f16 and bf16 hold every whole number that rounding in f32 can give them. */
 SG_INLINE uint32_t integral_half(uint32_t a, struct small_float f, enum sg_round mode, uint64_t flags)
 {
-    return to_half(float_bits(integral_f32(small_to_f32(a & 0xffff, f), mode)), f, SMALL_RN, flags & ~(uint64_t)SG_CVT_FTZ);
+    return to_half(float_bits(integral_f32(small_to_f32(a & 0xffff, f), mode)), f, SMALL_RN,
+                   flags & ~(uint64_t)SG_CVT_FTZ);
 }
 SG_INLINE uint32_t integral_single(uint32_t a, enum sg_round mode, uint64_t flags)
 {
@@ -153,10 +155,10 @@ CVT_MODES(integral_f64, uint64_t, uint64_t, finish_f64(integral_f64(bits_double(
         else                                                                                      \
             SG_FOR_LANES(i) d[i] = name##_##MODE##_lane(a[i], b[i], MODE, flags);                 \
     }
-#define PAIR_MODES(name, FORMAT)                                                                                             \
-    CVT_PAIR(name, SMALL_RN, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))                        \
-    CVT_PAIR(name, SMALL_RZ, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))                        \
-    CVT_PAIR(name, SMALL_RM, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))                        \
+#define PAIR_MODES(name, FORMAT)                                                                      \
+    CVT_PAIR(name, SMALL_RN, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags)) \
+    CVT_PAIR(name, SMALL_RZ, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags)) \
+    CVT_PAIR(name, SMALL_RM, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags)) \
     CVT_PAIR(name, SMALL_RP, to_half(a, FORMAT, mode, flags) << 16 | to_half(b, FORMAT, mode, flags))
 PAIR_MODES(f16x2_f32, FORMAT_F16)
 PAIR_MODES(bf16x2_f32, FORMAT_BF16)
@@ -167,13 +169,14 @@ SG_INLINE uint32_t small_of(uint32_t from, struct small_float f, uint64_t flags)
     const bool negative = from >> 31 && (from & 0x7fffffff) <= 0x7f800000;
     return flags & SG_CVT_RELU && negative ? 0 : small_from_f32(from, f, SMALL_RN, true);
 }
-#define SMALL_PAIR(name, FORMAT, SHIFT)                                                                                      \
-    CVT_PAIR(name##_f32, SMALL_RN, small_of(a, FORMAT, flags) << SHIFT | small_of(b, FORMAT, flags))                         \
-    CVT(name##_f16x2, uint32_t, uint32_t, SMALL_RN,                                                                          \
-        small_of(half_bits(a >> 16, FORMAT_F16), FORMAT, flags) << SHIFT | small_of(half_bits(a, FORMAT_F16), FORMAT, flags)) \
-    CVT(f16x2_##name, uint32_t, uint32_t, SMALL_RN,                                                                          \
-        to_half(float_bits(small_to_f32(a >> SHIFT & 0xff, FORMAT)), FORMAT_F16, SMALL_RN, flags) << 16 |                    \
-        to_half(float_bits(small_to_f32(a & ((1u << SHIFT) - 1), FORMAT)), FORMAT_F16, SMALL_RN, flags))
+#define SMALL_PAIR(name, FORMAT, SHIFT)                                                                   \
+    CVT_PAIR(name##_f32, SMALL_RN, small_of(a, FORMAT, flags) << SHIFT | small_of(b, FORMAT, flags))      \
+    CVT(name##_f16x2, uint32_t, uint32_t, SMALL_RN,                                                       \
+        small_of(half_bits(a >> 16, FORMAT_F16), FORMAT, flags) << SHIFT |                                \
+            small_of(half_bits(a, FORMAT_F16), FORMAT, flags))                                            \
+    CVT(f16x2_##name, uint32_t, uint32_t, SMALL_RN,                                                       \
+        to_half(float_bits(small_to_f32(a >> SHIFT & 0xff, FORMAT)), FORMAT_F16, SMALL_RN, flags) << 16 | \
+            to_half(float_bits(small_to_f32(a & ((1u << SHIFT) - 1), FORMAT)), FORMAT_F16, SMALL_RN, flags))
 SMALL_PAIR(e4m3, FORMAT_E4M3, 8)
 SMALL_PAIR(e5m2, FORMAT_E5M2, 8)
 SMALL_PAIR(e2m1, FORMAT_E2M1, 4)
@@ -199,19 +202,28 @@ CVT(bf16x2_ue8m0, uint32_t, uint32_t, SMALL_RN, bf16_of_ue8m0(a >> 8 & 255) << 1
 
 #define MODES(name) { name##_SMALL_RN, name##_SMALL_RZ, name##_SMALL_RM, name##_SMALL_RP }
 #define EXACT(name) { name##_SMALL_RN }
-#define SMALLS(before, after) { before##e4m3##after##_SMALL_RN, before##e5m2##after##_SMALL_RN, before##e2m1##after##_SMALL_RN, \
-                                before##e2m3##after##_SMALL_RN, before##e3m2##after##_SMALL_RN }
+#define SMALLS(before, after)                                                                           \
+    {                                                                                                   \
+        before##e4m3##after##_SMALL_RN, before##e5m2##after##_SMALL_RN, before##e2m1##after##_SMALL_RN, \
+            before##e2m3##after##_SMALL_RN, before##e3m2##after##_SMALL_RN                              \
+    }
 const struct sg_convert_float_table SG_CLONE(sg_convert_float_table) = {
     .row = {
-        [SG_CVT_F16] = { [SG_CVT_F16] = EXACT(f16_f16), [SG_CVT_BF16] = MODES(f16_bf16), [SG_CVT_F32] = MODES(f16_f32), [SG_CVT_F64] = MODES(f16_f64) },
-        [SG_CVT_BF16] = { [SG_CVT_F16] = MODES(bf16_f16), [SG_CVT_BF16] = EXACT(bf16_bf16), [SG_CVT_F32] = MODES(bf16_f32), [SG_CVT_F64] = MODES(bf16_f64) },
-        [SG_CVT_F32] = { [SG_CVT_F16] = EXACT(f32_f16), [SG_CVT_BF16] = EXACT(f32_bf16), [SG_CVT_F32] = EXACT(f32_f32), [SG_CVT_F64] = MODES(f32_f64) },
-        [SG_CVT_F64] = { [SG_CVT_F16] = EXACT(f64_f16), [SG_CVT_BF16] = EXACT(f64_bf16), [SG_CVT_F32] = EXACT(f64_f32), [SG_CVT_F64] = EXACT(f64_f64) },
-        [SG_CVT_TF32] = { [SG_CVT_F32] = { tf32_f32_SMALL_RN, tf32_f32_SMALL_RZ, tf32_f32_SMALL_RM, tf32_f32_SMALL_RP, tf32_f32_SMALL_RNA } },
+        [SG_CVT_F16] = { [SG_CVT_F16] = EXACT(f16_f16), [SG_CVT_BF16] = MODES(f16_bf16), [SG_CVT_F32] = MODES(f16_f32),
+                         [SG_CVT_F64] = MODES(f16_f64) },
+        [SG_CVT_BF16] = { [SG_CVT_F16] = MODES(bf16_f16), [SG_CVT_BF16] = EXACT(bf16_bf16),
+                          [SG_CVT_F32] = MODES(bf16_f32), [SG_CVT_F64] = MODES(bf16_f64) },
+        [SG_CVT_F32] = { [SG_CVT_F16] = EXACT(f32_f16), [SG_CVT_BF16] = EXACT(f32_bf16), [SG_CVT_F32] = EXACT(f32_f32),
+                         [SG_CVT_F64] = MODES(f32_f64) },
+        [SG_CVT_F64] = { [SG_CVT_F16] = EXACT(f64_f16), [SG_CVT_BF16] = EXACT(f64_bf16), [SG_CVT_F32] = EXACT(f64_f32),
+                         [SG_CVT_F64] = EXACT(f64_f64) },
+        [SG_CVT_TF32] = { [SG_CVT_F32] = { tf32_f32_SMALL_RN, tf32_f32_SMALL_RZ, tf32_f32_SMALL_RM, tf32_f32_SMALL_RP,
+                                           tf32_f32_SMALL_RNA } },
     },
     .integral = { MODES(integral_f16), MODES(integral_bf16), MODES(integral_f32), MODES(integral_f64) },
     .pair = { MODES(f16x2_f32), MODES(bf16x2_f32) },
     .small_from_f32 = SMALLS(, _f32), .small_from_f16x2 = SMALLS(, _f16x2), .small_to_f16x2 = SMALLS(f16x2_, ),
-    .ue8m0_from_f32 = { ue8m0_f32_SMALL_RZ, ue8m0_f32_SMALL_RP }, .ue8m0_from_bf16x2 = { ue8m0_bf16x2_SMALL_RZ, ue8m0_bf16x2_SMALL_RP },
+    .ue8m0_from_f32 = { ue8m0_f32_SMALL_RZ, ue8m0_f32_SMALL_RP }, .ue8m0_from_bf16x2 = { ue8m0_bf16x2_SMALL_RZ,
+                                                                                         ue8m0_bf16x2_SMALL_RP },
     .ue8m0_to_bf16x2 = bf16x2_ue8m0_SMALL_RN,
 };

@@ -53,10 +53,10 @@ static void pack_3(const struct sg_rows *r) { pack_rows(r, true); }
 /* ---- integers to floats ---- */
 
 /*
- * To f32, and to nearest in f64, is C's conversion in the mode that is set; only 0 has to be looked after, since compilers
- * make some conversions of differences, which are -0 when rounding down. All else goes by magnitude: an
- * integer above 2^53 is shifted to below that, with the lost bits gathered in the last (round to odd), so that
- * it is exact in double and then rounds once more to whatever is narrower; f64 is rounded on the integer.
+ * To f32, and to nearest in f64, is C's conversion in the mode that is set; only 0 has to be looked after, since
+ * compilers make some conversions of differences, which are -0 when rounding down. All else goes by magnitude: an
+ * integer above 2^53 is shifted to below that, with the lost bits gathered in the last (round to odd), so that it is
+ * exact in double and then rounds once more to whatever is narrower; f64 is rounded on the integer.
  */
 SG_INLINE uint32_t narrow_magnitude(uint64_t magnitude, bool negative, struct small_float f, enum sg_round mode)
 {
@@ -97,12 +97,15 @@ SG_INLINE uint64_t saturate_f64(uint64_t x)  { return x >> 63 ? 0 : x > 0x3ff000
             d[i] = saturate_##TO(d[i]);                                                                              \
     }
 #define MAGNITUDE(NEGATIVE) ((NEGATIVE) ? 0 - (uint64_t)a : (uint64_t)a)
-#define TO_FLOAT(FROM, A, T, NEGATIVE, MODE)                                                                         \
+#define TO_FLOAT(FROM, A, T, NEGATIVE, MODE)                                                                          \
     TO_ROW(f16, uint32_t, FROM, A, T, MODE, SG_RN, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_F16, MODE)) \
-    TO_ROW(bf16, uint32_t, FROM, A, T, MODE, SG_RN, narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_BF16, MODE)) \
-    TO_ROW(f32, uint32_t, FROM, A, T, MODE, MODE, MODE == SG_RM ? pick32(a != 0, float_bits((float)a), 0) : float_bits((float)a)) \
-    TO_ROW(f64, uint64_t, FROM, A, T, MODE, SG_RN,                                                                   \
-           MODE == SG_RN || sizeof(T) < 8 ? double_bits((double)a) : double_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, MODE))
+    TO_ROW(bf16, uint32_t, FROM, A, T, MODE, SG_RN,                                                                   \
+           narrow_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, FORMAT_BF16, MODE))                                        \
+    TO_ROW(f32, uint32_t, FROM, A, T, MODE, MODE,                                                                     \
+           MODE == SG_RM ? pick32(a != 0, float_bits((float)a), 0) : float_bits((float)a))                            \
+    TO_ROW(f64, uint64_t, FROM, A, T, MODE, SG_RN,                                                                    \
+           MODE == SG_RN || sizeof(T) < 8 ? double_bits((double)a)                                                    \
+                                          : double_magnitude(MAGNITUDE(NEGATIVE), NEGATIVE, MODE))
 #define TO_FLOAT_ALL(FROM, A, T, NEGATIVE)                                                                           \
     TO_FLOAT(FROM, A, T, NEGATIVE, SG_RN) TO_FLOAT(FROM, A, T, NEGATIVE, SG_RZ)                                      \
     TO_FLOAT(FROM, A, T, NEGATIVE, SG_RM) TO_FLOAT(FROM, A, T, NEGATIVE, SG_RP)
@@ -115,11 +118,16 @@ TO_FLOAT_ALL(s32, uint32_t, int32_t, (a < 0))
 TO_FLOAT_ALL(u64, uint64_t, uint64_t, false)
 TO_FLOAT_ALL(s64, uint64_t, int64_t, (a < 0))
 #define MODES(TO, FROM) { TO##_##FROM##_SG_RN, TO##_##FROM##_SG_RZ, TO##_##FROM##_SG_RM, TO##_##FROM##_SG_RP }
-#define FROM_ALL(TO) { MODES(TO, u8), MODES(TO, s8), MODES(TO, u16), MODES(TO, s16), MODES(TO, u32), MODES(TO, s32), MODES(TO, u64), MODES(TO, s64) }
+#define FROM_ALL(TO)                                                                                                  \
+    {                                                                                                                 \
+        MODES(TO, u8), MODES(TO, s8), MODES(TO, u16), MODES(TO, s16), MODES(TO, u32), MODES(TO, s32), MODES(TO, u64), \
+            MODES(TO, s64)                                                                                            \
+    }
 
 const struct sg_convert_int_table SG_CLONE(sg_convert_int_table) = {
     .saturate = { SATURATE_TO(u8), SATURATE_TO(s8), SATURATE_TO(u16), SATURATE_TO(s16),
                   SATURATE_TO(u32), SATURATE_TO(s32), SATURATE_TO(u64), SATURATE_TO(s64) },
-    .to_float = { [SG_CVT_F16] = FROM_ALL(f16), [SG_CVT_BF16] = FROM_ALL(bf16), [SG_CVT_F32] = FROM_ALL(f32), [SG_CVT_F64] = FROM_ALL(f64) },
+    .to_float = { [SG_CVT_F16] = FROM_ALL(f16), [SG_CVT_BF16] = FROM_ALL(bf16), [SG_CVT_F32] = FROM_ALL(f32),
+                  [SG_CVT_F64] = FROM_ALL(f64) },
     .pack = { pack_2, pack_3 },
 };

@@ -77,7 +77,8 @@ ROW_FROM(f32, uint32_t, f32, 0, 0, 0)
 ROW_FROM(f64, uint64_t, f64, NAN_8, NAN_16, NAN_32)
 
 #define MODES(TO, FROM) { TO##_##FROM##_SG_RN, TO##_##FROM##_SG_RZ, TO##_##FROM##_SG_RM, TO##_##FROM##_SG_RP }
-#define FROM_ALL(TO) { [SG_CVT_F16] = MODES(TO, f16), [SG_CVT_BF16] = MODES(TO, bf16), [SG_CVT_F32] = MODES(TO, f32), [SG_CVT_F64] = MODES(TO, f64) }
+#define FROM_ALL(TO) { [SG_CVT_F16] = MODES(TO, f16), [SG_CVT_BF16] = MODES(TO, bf16), [SG_CVT_F32] = MODES(TO, f32), \
+                       [SG_CVT_F64] = MODES(TO, f64) }
 const struct sg_to_int_table SG_CLONE(sg_to_int_table) = {
     .row = { [SG_U8] = FROM_ALL(u8), [SG_S8] = FROM_ALL(s8), [SG_U16] = FROM_ALL(u16), [SG_S16] = FROM_ALL(s16),
              [SG_U32] = FROM_ALL(u32), [SG_S32] = FROM_ALL(s32), [SG_U64] = FROM_ALL(u64), [SG_S64] = FROM_ALL(s64) },

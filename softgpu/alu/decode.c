@@ -83,7 +83,8 @@ int sg_alu_find(const struct ptx_instruction *instruction, struct sg_alu *alu, c
     return sg_alu_find_for(sg_cpu_level(), instruction, alu, why, why_size);
 }
 
-int sg_alu_find_for(enum sg_cpu level, const struct ptx_instruction *instruction, struct sg_alu *alu, char *why, size_t why_size)
+int sg_alu_find_for(enum sg_cpu level, const struct ptx_instruction *instruction, struct sg_alu *alu, char *why,
+                    size_t why_size)
 {
     struct sg_decode d = { .instruction = instruction, .alu = alu, .level = level, .why = why, .why_size = why_size };
     const struct opcode *opcode = NULL;
@@ -114,7 +115,8 @@ sg_alu_function *sg_alu_resize(enum ptx_type from, enum ptx_type to)
         [PTX_F16] = 1 + SG_U16, [PTX_BF16] = 1 + SG_U16, [PTX_F16X2] = 1 + SG_U32, [PTX_BF16X2] = 1 + SG_U32,
         [PTX_F32] = 1 + SG_U32, [PTX_F32X2] = 1 + SG_U64, [PTX_F64] = 1 + SG_U64,
     };
-    const int a = (unsigned)from < PTX_TYPE_COUNT ? kinds[from] - 1 : -1, b = (unsigned)to < PTX_TYPE_COUNT ? kinds[to] - 1 : -1;
+    const int a = (unsigned)from < PTX_TYPE_COUNT ? kinds[from] - 1 : -1,
+              b = (unsigned)to < PTX_TYPE_COUNT ? kinds[to] - 1 : -1;
     if (a < 0 || b < 0 || a / 2 == b / 2)
         return NULL;
     return bits_tables[sg_cpu_level()]->resize[b / 2][a];

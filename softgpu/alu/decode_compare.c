@@ -50,7 +50,9 @@ static int decode_comparison(struct sg_decode *d)
     const int integer = sg_type_int(t, true), kind = float_kind(t);
     const bool bits = t == SG_T_b16 || t == SG_T_b32 || t == SG_T_b64;
     const bool is_unsigned = t == SG_T_u16 || t == SG_T_u32 || t == SG_T_u64;
-    sg_words orders = kind >= 0 ? W_FLOAT_ORDERS : bits ? W(eq) | W(ne) : W_ORDERS | (is_unsigned ? W_UNSIGNED_ORDERS : 0);
+    sg_words orders = kind >= 0 ? W_FLOAT_ORDERS
+                      : bits    ? W(eq) | W(ne)
+                                : W_ORDERS | (is_unsigned ? W_UNSIGNED_ORDERS : 0);
     const bool may_flush = kind == SG_F32 || kind == SG_F16 || kind == SG_F16X2;
     if (integer < SG_U16 && kind < 0)
         return sg_fail(d, "no %s of %s", d->instruction->opcode, sg_type_text(t));
@@ -70,8 +72,10 @@ static int decode_comparison(struct sg_decode *d)
     d->alu->immediate = SG_COMPARE_IMMEDIATE(set ? truth_of(d->type[0]) : 0, combine, compare, ftz);
     if (!set)
         return sg_choose(d, kind < 0 ? table->setp_int[compare][integer] : table->setp_float[kind][compare][ftz]);
-    const bool pair = kind == SG_F16X2 || kind == SG_BF16X2, to_pair = d->type[0] == SG_T_f16x2 || d->type[0] == SG_T_bf16x2;
-    if (!truth_of(d->type[0]) || (to_pair && !pair) || (pair && !to_pair && sg_type_bits(d->type[0]) != 32) || (pair && d->type[0] == SG_T_f32))
+    const bool pair = kind == SG_F16X2 || kind == SG_BF16X2,
+               to_pair = d->type[0] == SG_T_f16x2 || d->type[0] == SG_T_bf16x2;
+    if (!truth_of(d->type[0]) || (to_pair && !pair) || (pair && !to_pair && sg_type_bits(d->type[0]) != 32) ||
+        (pair && d->type[0] == SG_T_f32))
         return sg_fail(d, "no set of %s from %s", sg_type_text(d->type[0]), sg_type_text(t));
     return sg_choose(d, kind < 0 ? table->set_int[integer] : table->set_float[kind]);
 }

@@ -37,22 +37,24 @@ static int no_conversion(struct sg_decode *d)
 
 static void set_flags(struct sg_decode *d)
 {
-    d->alu->immediate = (sg_has(d, W(ftz)) ? SG_CVT_FTZ : 0) | (sg_has(d, W(sat)) ? SG_CVT_SAT : 0) | (sg_has(d, W(relu)) ? SG_CVT_RELU : 0) |
-                        (sg_has(d, W(satfinite)) ? SG_CVT_SATFINITE : 0);
+    d->alu->immediate = (sg_has(d, W(ftz)) ? SG_CVT_FTZ : 0) | (sg_has(d, W(sat)) ? SG_CVT_SAT : 0) |
+                        (sg_has(d, W(relu)) ? SG_CVT_RELU : 0) | (sg_has(d, W(satfinite)) ? SG_CVT_SATFINITE : 0);
 }
 
 static int decode_int_to_int(struct sg_decode *d, int to, int from)
 {
     if (sg_allow(d, W(sat), 2, 2))
         return -1;
-    return sg_choose(d, sg_has(d, W(sat)) ? int_tables[d->level]->saturate[to][from] : bits_tables[d->level]->resize[to / 2][from]);
+    return sg_choose(d, sg_has(d, W(sat)) ? int_tables[d->level]->saturate[to][from]
+                                          : bits_tables[d->level]->resize[to / 2][from]);
 }
 
 static int decode_to_float(struct sg_decode *d, int to, int from)
 {
     if (to == SG_CVT_TF32)
         return no_conversion(d);
-    if (sg_allow(d, W_ROUNDS | W(sat) | (to == SG_CVT_F32 ? W(ftz) : 0), 2, 2) || sg_need_one(d, W_ROUNDS, "rounding (.rn, .rz, .rm, .rp)"))
+    if (sg_allow(d, W_ROUNDS | W(sat) | (to == SG_CVT_F32 ? W(ftz) : 0), 2, 2) ||
+        sg_need_one(d, W_ROUNDS, "rounding (.rn, .rz, .rm, .rp)"))
         return -1;
     return sg_choose(d, int_tables[d->level]->to_float[to][from][sg_rounding(d)]);
 }
@@ -69,19 +71,27 @@ static int decode_to_int(struct sg_decode *d, int to, int from)
 
 static int decode_float_to_float(struct sg_decode *d, int to, int from)
 {
-    const bool half = to == SG_CVT_F16 || to == SG_CVT_BF16, narrows = to == SG_CVT_TF32 || sg_type_bits(d->type[0]) < sg_type_bits(d->type[1]) ||
-                      (half && to != from && sg_type_bits(d->type[0]) == sg_type_bits(d->type[1]));
+    const bool half = to == SG_CVT_F16 || to == SG_CVT_BF16,
+               narrows = to == SG_CVT_TF32 || sg_type_bits(d->type[0]) < sg_type_bits(d->type[1]) ||
+                         (half && to != from && sg_type_bits(d->type[0]) == sg_type_bits(d->type[1]));
     const bool integral = to == from && sg_has(d, W_INTEGRAL_ROUNDS);
-    const sg_words rounds = to == SG_CVT_TF32 ? W(rn) | W(rz) | W(rna) : narrows ? W_ROUNDS : to == from ? W_INTEGRAL_ROUNDS : 0;
+    const sg_words rounds = to == SG_CVT_TF32 ? W(rn) | W(rz) | W(rna)
+                            : narrows         ? W_ROUNDS
+                            : to == from      ? W_INTEGRAL_ROUNDS
+                                              : 0;
     const sg_words flushes = to == SG_CVT_F32 || from == SG_CVT_F32 ? W(ftz) : 0;
     if (from == SG_CVT_TF32 || (to == SG_CVT_TF32 && from != SG_CVT_F32))
         return no_conversion(d);
-    if (sg_allow(d, rounds | (to == SG_CVT_TF32 ? 0 : flushes | W(sat)) | (half || to == SG_CVT_TF32 ? W(relu) | W(satfinite) : 0), 2, 2) ||
+    if (sg_allow(d,
+                 rounds | (to == SG_CVT_TF32 ? 0 : flushes | W(sat)) |
+                     (half || to == SG_CVT_TF32 ? W(relu) | W(satfinite) : 0),
+                 2, 2) ||
         (narrows ? sg_need_one(d, rounds, "rounding") : sg_at_most_one(d, rounds, "rounding")) ||
         sg_at_most_one(d, W(sat) | W(relu), ".sat or .relu"))
         return -1;
     const struct sg_convert_float_table *table = float_tables[d->level];
-    return sg_choose(d, integral ? table->integral[to][sg_rounding(d)] : table->row[to][from][sg_has(d, W(rna)) ? SG_CVT_RNA : sg_rounding(d)]);
+    return sg_choose(d, integral ? table->integral[to][sg_rounding(d)]
+                                 : table->row[to][from][sg_has(d, W(rna)) ? SG_CVT_RNA : sg_rounding(d)]);
 }
 
 /* f16x2, bf16x2 and the small formats: from two f32 (a above b), from a pair, to a pair */
@@ -152,7 +162,8 @@ int sg_decode_convert(struct sg_decode *d)
     if (d->type_count != 2)
         return sg_fail(d, "cvt takes two types, not %u", d->type_count);
     const enum sg_type to = d->type[0], from = d->type[1];
-    const int to_int = sg_type_int(to, false), from_int = sg_type_int(from, false), to_float = float_of(to), from_float = float_of(from);
+    const int to_int = sg_type_int(to, false), from_int = sg_type_int(from, false), to_float = float_of(to),
+              from_float = float_of(from);
     set_flags(d);
     if ((to_int < 0 && to_float < 0) || (from_int < 0 && from_float < 0))
         return decode_pairs(d);

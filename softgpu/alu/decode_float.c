@@ -17,7 +17,8 @@ static int decode_mixed(struct sg_decode *d, enum sg_float_operation operation)
     const enum sg_type from = d->type[1];
     if (sg_allow(d, W_ROUNDS | W(sat), 2, 2) || sg_at_most_one(d, W_ROUNDS, "rounding"))
         return -1;
-    if ((from != SG_T_f16 && from != SG_T_bf16) || d->operation == SG_OP_MAD || (d->operation == SG_OP_FMA && !sg_has(d, W_ROUNDS)))
+    if ((from != SG_T_f16 && from != SG_T_bf16) || d->operation == SG_OP_MAD ||
+        (d->operation == SG_OP_FMA && !sg_has(d, W_ROUNDS)))
         return sg_choose(d, NULL);
     if (operation == SG_FLOAT_FMA)
         sg_shape(d, SG_T_f32, from, from, SG_T_f32, SG_T_none);
@@ -32,8 +33,10 @@ static int decode_sum(struct sg_decode *d)
 {
     const enum sg_type t = d->type[0];
     const bool fused = d->operation == SG_OP_FMA || d->operation == SG_OP_MAD;
-    const enum sg_float_operation operation = d->operation == SG_OP_ADD ? SG_FLOAT_ADD : d->operation == SG_OP_SUB ? SG_FLOAT_SUB :
-                                              d->operation == SG_OP_MUL ? SG_FLOAT_MUL : SG_FLOAT_FMA;
+    const enum sg_float_operation operation = d->operation == SG_OP_ADD   ? SG_FLOAT_ADD
+                                              : d->operation == SG_OP_SUB ? SG_FLOAT_SUB
+                                              : d->operation == SG_OP_MUL ? SG_FLOAT_MUL
+                                                                          : SG_FLOAT_FMA;
     if (t == SG_T_f32 && d->type_count == 2)
         return decode_mixed(d, operation);
     if (sg_allow(d, W_ROUNDS | (t == SG_T_f64 ? 0 : W(ftz)) | (t == SG_T_f32 ? W(sat) : 0), 1, 1) ||
@@ -61,8 +64,9 @@ static int decode_extremum(struct sg_decode *d)
         return sg_fail(d, "%s with .xorsign needs .abs, and the other way round", d->instruction->opcode);
     const bool three = t == SG_T_f32 && d->instruction->operand_count == 4;
     sg_shape(d, t, t, t, three ? t : SG_T_none, SG_T_none);
-    return sg_choose(d, t == SG_T_f64 ? double_tables[d->level]->extremum[which] :
-                        float_tables[d->level]->f32_extremum[which][sg_has(d, W(ftz))][sg_has(d, W(NaN))][sg_has(d, W(xorsign))][three]);
+    return sg_choose(d, t == SG_T_f64 ? double_tables[d->level]->extremum[which]
+                                      : float_tables[d->level]->f32_extremum[which][sg_has(d, W(ftz))][sg_has(
+                                            d, W(NaN))][sg_has(d, W(xorsign))][three]);
 }
 
 static int decode_sign(struct sg_decode *d)
@@ -100,13 +104,16 @@ static int decode_quotient(struct sg_decode *d)
     const struct sg_double_table *f64 = double_tables[d->level];
     const enum sg_type t = d->type[0];
     const bool exact = d->operation == SG_OP_DIV || d->operation == SG_OP_RCP || d->operation == SG_OP_SQRT;
-    const sg_words ways = W(approx) | (exact ? W_ROUNDS : 0) | (d->operation == SG_OP_DIV && t == SG_T_f32 ? W(full) : 0);
+    const sg_words ways =
+        W(approx) | (exact ? W_ROUNDS : 0) | (d->operation == SG_OP_DIV && t == SG_T_f32 ? W(full) : 0);
     const bool ftz = sg_has(d, W(ftz));
     const enum sg_round mode = sg_rounding(d);
     if (d->type_count != 1 || (t != SG_T_f32 && t != SG_T_f64))
         return d->type_count == 1 ? no_such_type(d) : sg_fail(d, "%s has one type", d->instruction->opcode);
-    const bool f64_approx = t == SG_T_f64 && sg_has(d, W(approx)) && (d->operation == SG_OP_RCP || d->operation == SG_OP_RSQRT);
-    if (sg_allow(d, ways | (t == SG_T_f32 || f64_approx ? W(ftz) : 0), 1, 1) || sg_at_most_one(d, ways, "way of rounding"))
+    const bool f64_approx =
+        t == SG_T_f64 && sg_has(d, W(approx)) && (d->operation == SG_OP_RCP || d->operation == SG_OP_RSQRT);
+    if (sg_allow(d, ways | (t == SG_T_f32 || f64_approx ? W(ftz) : 0), 1, 1) ||
+        sg_at_most_one(d, ways, "way of rounding"))
         return -1;
     /* PTX 1.x wrote div.f32 and the like with neither; they are the fast ones, and of f64 the exact ones to nearest */
     const bool approximate = sg_has(d, W(approx) | W(full)) || (t == SG_T_f32 && !sg_has(d, W_ROUNDS));
@@ -116,10 +123,13 @@ static int decode_quotient(struct sg_decode *d)
         return sg_choose(d, approx_tables[d->level]->f32[approx_of(d->operation, full)][ftz]);
     }
     if (t == SG_T_f32)
-        return sg_choose(d, d->operation == SG_OP_DIV ? f32->f32_div[mode][ftz] : d->operation == SG_OP_RCP ? f32->f32_rcp[mode][ftz]
-                                                                                : f32->f32_sqrt[mode][ftz]);
+        return sg_choose(d, d->operation == SG_OP_DIV   ? f32->f32_div[mode][ftz]
+                            : d->operation == SG_OP_RCP ? f32->f32_rcp[mode][ftz]
+                                                        : f32->f32_sqrt[mode][ftz]);
     if (approximate || d->operation == SG_OP_RSQRT)
-        return sg_choose(d, d->operation == SG_OP_RCP ? f64->rcp_approx[ftz] : d->operation == SG_OP_RSQRT ? f64->rsqrt_approx[ftz] : NULL);
+        return sg_choose(d, d->operation == SG_OP_RCP     ? f64->rcp_approx[ftz]
+                            : d->operation == SG_OP_RSQRT ? f64->rsqrt_approx[ftz]
+                                                          : NULL);
     return sg_choose(d, d->operation == SG_OP_DIV ? f64->div[mode] : d->operation == SG_OP_RCP ? f64->rcp[mode] :
                         d->operation == SG_OP_SQRT ? f64->sqrt[mode] : NULL);
 }
@@ -132,8 +142,12 @@ static int decode_testp(struct sg_decode *d)
         return -1;
     if (t != SG_T_f32 && t != SG_T_f64)
         return no_such_type(d);
-    const enum sg_testp test = sg_has(d, W(finite)) ? SG_FINITE : sg_has(d, W(infinite)) ? SG_INFINITE : sg_has(d, W(number)) ? SG_NUMBER :
-                               sg_has(d, W(notanumber)) ? SG_NOTANUMBER : sg_has(d, W(normal)) ? SG_NORMAL : SG_SUBNORMAL;
+    const enum sg_testp test = sg_has(d, W(finite))       ? SG_FINITE
+                               : sg_has(d, W(infinite))   ? SG_INFINITE
+                               : sg_has(d, W(number))     ? SG_NUMBER
+                               : sg_has(d, W(notanumber)) ? SG_NOTANUMBER
+                               : sg_has(d, W(normal))     ? SG_NORMAL
+                                                          : SG_SUBNORMAL;
     sg_shape(d, SG_T_pred, t, SG_T_none);
     return sg_choose(d, t == SG_T_f32 ? float_tables[d->level]->f32_testp[test] : double_tables[d->level]->testp[test]);
 }

@@ -6,18 +6,23 @@ static const struct sg_bits_table *const bits_tables[] = SG_CLONE_ADDRESSES(sg_b
 
 static enum sg_type twice(enum sg_type t)
 {
-    return t == SG_T_u16 ? SG_T_u32 : t == SG_T_s16 ? SG_T_s32 : t == SG_T_u32 ? SG_T_u64 : t == SG_T_s32 ? SG_T_s64 : SG_T_none;
+    return t == SG_T_u16   ? SG_T_u32
+           : t == SG_T_s16 ? SG_T_s32
+           : t == SG_T_u32 ? SG_T_u64
+           : t == SG_T_s32 ? SG_T_s64
+                           : SG_T_none;
 }
 
 /* u16x2 and s16x2 */
 static int decode_pair(struct sg_decode *d)
 {
-    static const signed char operations[] = { [SG_OP_ADD] = SG_PAIR_ADD, [SG_OP_SUB] = SG_PAIR_SUB, [SG_OP_MIN] = SG_PAIR_MIN,
+    static const signed char operations[] = { [SG_OP_ADD] = SG_PAIR_ADD, [SG_OP_SUB] = SG_PAIR_SUB,
+                                              [SG_OP_MIN] = SG_PAIR_MIN,
                                               [SG_OP_MAX] = SG_PAIR_MAX, [SG_OP_NEG] = SG_PAIR_NEG };
     const enum sg_type t = d->type[0];
     const bool is_signed = t == SG_T_s16x2, relu = sg_has(d, W(relu));
-    if (d->operation != SG_OP_ADD && d->operation != SG_OP_SUB && d->operation != SG_OP_MIN && d->operation != SG_OP_MAX &&
-        d->operation != SG_OP_NEG)
+    if (d->operation != SG_OP_ADD && d->operation != SG_OP_SUB && d->operation != SG_OP_MIN &&
+        d->operation != SG_OP_MAX && d->operation != SG_OP_NEG)
         return sg_fail(d, "no %s of %s", d->instruction->opcode, sg_type_text(t));
     if (sg_allow(d, d->operation == SG_OP_MIN || d->operation == SG_OP_MAX ? W(relu) : 0, 1, 1))
         return -1;
@@ -71,8 +76,9 @@ int sg_decode_integer(struct sg_decode *d)
         sources = 3;
         parts = W(lo) | W(hi) | W(wide);
         allowed = W(cc) | (sg_has(d, W(hi)) ? W(sat) : 0);
-        operation = cc  ? choose_part(d, SG_INTEGER_MAD_LO_CC, SG_INTEGER_MAD_HI_CC, -1) :
-                    sat ? SG_INTEGER_MAD_HI_SAT : choose_part(d, SG_INTEGER_MAD_LO, SG_INTEGER_MAD_HI, SG_INTEGER_MAD_WIDE);
+        operation = cc    ? choose_part(d, SG_INTEGER_MAD_LO_CC, SG_INTEGER_MAD_HI_CC, -1)
+                    : sat ? SG_INTEGER_MAD_HI_SAT
+                          : choose_part(d, SG_INTEGER_MAD_LO, SG_INTEGER_MAD_HI, SG_INTEGER_MAD_WIDE);
         break;
     case SG_OP_MADC:
         sources = 3;
@@ -108,7 +114,8 @@ int sg_decode_integer(struct sg_decode *d)
         return sg_fail(d, "no %s of %s", d->instruction->opcode, sg_type_text(t));
     d->alu->reads_carry = d->operation == SG_OP_ADDC || d->operation == SG_OP_SUBC || d->operation == SG_OP_MADC;
     d->alu->writes_carry = cc;
-    sg_shape(d, wide ? twice(t) : t, t, sources > 1 ? t : SG_T_none, sources > 2 ? wide ? twice(t) : t : SG_T_none, SG_T_none);
+    sg_shape(d, wide ? twice(t) : t, t, sources > 1 ? t : SG_T_none, sources > 2 ? wide ? twice(t) : t : SG_T_none,
+             SG_T_none);
     return sg_choose(d, integer_tables[d->level]->row[operation][kind]);
 }
 
@@ -157,7 +164,9 @@ static int decode_lop3(struct sg_decode *d)
         return -1;
     if (d->type[0] != SG_T_b32)
         return sg_fail(d, "no lop3 of %s: b32", sg_type_text(d->type[0]));
-    const enum sg_lop3_predicate predicate = sg_has(d, W(or)) ? SG_LOP3_OR : sg_has(d, W(and)) ? SG_LOP3_AND : SG_LOP3_PLAIN;
+    const enum sg_lop3_predicate predicate = sg_has(d, W(or))    ? SG_LOP3_OR
+                                             : sg_has(d, W(and)) ? SG_LOP3_AND
+                                                                 : SG_LOP3_PLAIN;
     sg_shape(d, SG_T_b32, SG_T_b32, SG_T_b32, SG_T_b32, SG_T_none);
     d->alu->immediate_source = 4;
     if (predicate != SG_LOP3_PLAIN) {
@@ -185,9 +194,13 @@ static int decode_prmt(struct sg_decode *d)
         return -1;
     if (d->type[0] != SG_T_b32)
         return sg_fail(d, "no prmt of %s: b32", sg_type_text(d->type[0]));
-    const enum sg_prmt mode = sg_has(d, W(f4e)) ? SG_PRMT_F4E : sg_has(d, W(b4e)) ? SG_PRMT_B4E : sg_has(d, W(rc8)) ? SG_PRMT_RC8 :
-                              sg_has(d, W(ecl)) ? SG_PRMT_ECL : sg_has(d, W(ecr)) ? SG_PRMT_ECR :
-                              sg_has(d, W(rc16)) ? SG_PRMT_RC16 : SG_PRMT_INDEX;
+    const enum sg_prmt mode = sg_has(d, W(f4e))    ? SG_PRMT_F4E
+                              : sg_has(d, W(b4e))  ? SG_PRMT_B4E
+                              : sg_has(d, W(rc8))  ? SG_PRMT_RC8
+                              : sg_has(d, W(ecl))  ? SG_PRMT_ECL
+                              : sg_has(d, W(ecr))  ? SG_PRMT_ECR
+                              : sg_has(d, W(rc16)) ? SG_PRMT_RC16
+                                                   : SG_PRMT_INDEX;
     sg_shape(d, SG_T_b32, SG_T_b32, SG_T_b32, SG_T_b32, SG_T_none);
     return sg_choose(d, bits_tables[d->level]->prmt[mode]);
 }
@@ -200,7 +213,8 @@ static int decode_field(struct sg_decode *d)
     const bool by_sign = d->operation == SG_OP_BFIND || d->operation == SG_OP_BFE, s = is_signed(t);
     if (sg_allow(d, d->operation == SG_OP_BFIND ? W(shiftamt) : 0, 1, 1))
         return -1;
-    const bool fits = by_sign ? t == SG_T_u32 || t == SG_T_s32 || t == SG_T_u64 || t == SG_T_s64 : t == SG_T_b32 || t == SG_T_b64;
+    const bool fits =
+        by_sign ? t == SG_T_u32 || t == SG_T_s32 || t == SG_T_u64 || t == SG_T_s64 : t == SG_T_b32 || t == SG_T_b64;
     if (!fits)
         return sg_fail(d, "no %s of %s", d->instruction->opcode, sg_type_text(t));
     const unsigned wide = sg_type_bits(t) == 64;

@@ -19,9 +19,11 @@ static int part_of(struct sg_decode *d, unsigned operand, unsigned *part)
     if (o->component < PTX_BYTE_0)
         *part = SG_PART_WHOLE;
     else if (o->component < PTX_HALF_0 + 2)
-        *part = o->component >= PTX_HALF_0 ? SG_PART_H0 + (unsigned)(o->component - PTX_HALF_0) : SG_PART_B0 + (unsigned)(o->component - PTX_BYTE_0);
+        *part = o->component >= PTX_HALF_0 ? SG_PART_H0 + (unsigned)(o->component - PTX_HALF_0)
+                                           : SG_PART_B0 + (unsigned)(o->component - PTX_BYTE_0);
     else
-        return sg_fail(d, "%s takes one byte or half of operand %u, not .%s", d->instruction->opcode, operand, o->text ? o->text : "?");
+        return sg_fail(d, "%s takes one byte or half of operand %u, not .%s", d->instruction->opcode, operand,
+                       o->text ? o->text : "?");
     return 0;
 }
 
@@ -30,9 +32,13 @@ static int digits_of(struct sg_decode *d, unsigned operand, unsigned elements, c
 {
     static const char *const single[] = { "b0", "b1", "b2", "b3", "h0", "h1" };
     const struct ptx_operand *o = &d->instruction->operands[operand];
-    const char *text = o->component < PTX_BYTE_0 ? NULL : o->component < PTX_HALF_0 + 2 ? single[o->component - PTX_BYTE_0] : o->text;
+    const char *text = o->component < PTX_BYTE_0       ? NULL
+                       : o->component < PTX_HALF_0 + 2 ? single[o->component - PTX_BYTE_0]
+                                                       : o->text;
     *digits = text ? text + 1 : NULL;
-    return !text || text[0] == (elements == 4 ? 'b' : 'h') ? 0 : sg_fail(d, "%s takes no .%s", d->instruction->opcode, text);
+    return !text || text[0] == (elements == 4 ? 'b' : 'h')
+               ? 0
+               : sg_fail(d, "%s takes no .%s", d->instruction->opcode, text);
 }
 
 /* "7654", highest element first, of the 2 * elements in b:a */
@@ -71,7 +77,8 @@ static int mask_of(struct sg_decode *d, unsigned elements, unsigned *mask)
 
 static int compare_of(struct sg_decode *d, unsigned *compare)
 {
-    static const struct { sg_words word; enum sg_compare compare; } names[] = { { W(eq), SG_EQ }, { W(ne), SG_NE }, { W(lt), SG_LT }, { W(le), SG_LE },
+    static const struct { sg_words word; enum sg_compare compare; } names[] = { { W(eq), SG_EQ }, { W(ne), SG_NE },
+                                                                                { W(lt), SG_LT }, { W(le), SG_LE },
                                                                                 { W(gt), SG_GT }, { W(ge), SG_GE } };
     if (sg_need_one(d, W_ORDERS, "comparison"))
         return -1;
@@ -96,11 +103,13 @@ static int types_of(struct sg_decode *d, bool set, struct sg_video *v)
 static int decode_scalar(struct sg_decode *d, enum sg_video_operation operation)
 {
     const bool set = operation == SG_VSET, shift = operation == SG_VSHL || operation == SG_VSHR;
-    const sg_words seconds = W(add) | W(min) | W(max), modes = shift ? W(clamp) | W(wrap) : 0, orders = set ? W_ORDERS : 0;
+    const sg_words seconds = W(add) | W(min) | W(max), modes = shift ? W(clamp) | W(wrap) : 0,
+                   orders = set ? W_ORDERS : 0;
     const unsigned types = set ? 2 : 3;
     struct sg_video v = { 0 };
-    if (sg_allow(d, seconds | modes | orders | (set ? 0 : W(sat)), types, types) || sg_at_most_one(d, seconds, "second operation") ||
-        (shift && sg_need_one(d, modes, "mode (.clamp or .wrap)")) || (set && compare_of(d, &v.compare)) || types_of(d, set, &v))
+    if (sg_allow(d, seconds | modes | orders | (set ? 0 : W(sat)), types, types) ||
+        sg_at_most_one(d, seconds, "second operation") || (shift && sg_need_one(d, modes, "mode (.clamp or .wrap)")) ||
+        (set && compare_of(d, &v.compare)) || types_of(d, set, &v))
         return -1;
     if (d->instruction->operand_count < 3)
         return sg_fail(d, "%s takes at least two operands after its destination", d->instruction->opcode);
@@ -110,10 +119,14 @@ static int decode_scalar(struct sg_decode *d, enum sg_video_operation operation)
         return -1;
     v.sat = sg_has(d, W(sat));
     v.wrap = sg_has(d, W(wrap));
-    v.second = sg_has(d, W(add)) ? SG_VIDEO_ADD : sg_has(d, W(min)) ? SG_VIDEO_MIN : sg_has(d, W(max)) ? SG_VIDEO_MAX : SG_VIDEO_MERGE;
+    v.second = sg_has(d, W(add))   ? SG_VIDEO_ADD
+               : sg_has(d, W(min)) ? SG_VIDEO_MIN
+               : sg_has(d, W(max)) ? SG_VIDEO_MAX
+                                   : SG_VIDEO_MERGE;
     v.has_c = v.second != SG_VIDEO_MERGE || v.d != SG_PART_WHOLE;
     if (v.second != SG_VIDEO_MERGE && v.d != SG_PART_WHOLE)
-        return sg_fail(d, "%s writes a part of its destination or has a second operation, not both", d->instruction->opcode);
+        return sg_fail(d, "%s writes a part of its destination or has a second operation, not both",
+                       d->instruction->opcode);
     const enum sg_type to = v.d_signed ? SG_T_s32 : SG_T_u32;
     sg_shape(d, to, SG_T_b32, SG_T_b32, v.has_c ? to : SG_T_none, SG_T_none);
     d->alu->immediate = sg_video_pack(&v);
@@ -124,7 +137,8 @@ static int decode_scalar(struct sg_decode *d, enum sg_video_operation operation)
 static int decode_vmad(struct sg_decode *d)
 {
     struct sg_video v = { 0 };
-    if (sg_allow(d, W(po) | W(sat) | W(shr7) | W(shr15), 3, 3) || sg_at_most_one(d, W(shr7) | W(shr15), "scale") || types_of(d, false, &v))
+    if (sg_allow(d, W(po) | W(sat) | W(shr7) | W(shr15), 3, 3) || sg_at_most_one(d, W(shr7) | W(shr15), "scale") ||
+        types_of(d, false, &v))
         return -1;
     if (d->instruction->operand_count != 4)
         return sg_fail(d, "vmad takes three operands after its destination");
@@ -150,12 +164,13 @@ static int decode_simd(struct sg_decode *d, enum sg_video_operation operation, u
     const bool set = operation == SG_VSET;
     const unsigned types = set ? 2 : 3;
     struct sg_video v = { 0 };
-    if (sg_allow(d, W(add) | (set ? W_ORDERS : W(sat)), types, types) || (set && compare_of(d, &v.compare)) || types_of(d, set, &v) ||
-        sg_at_most_one(d, W(add) | W(sat), ".add or .sat"))
+    if (sg_allow(d, W(add) | (set ? W_ORDERS : W(sat)), types, types) || (set && compare_of(d, &v.compare)) ||
+        types_of(d, set, &v) || sg_at_most_one(d, W(add) | W(sat), ".add or .sat"))
         return -1;
     if (d->instruction->operand_count != 4)
         return sg_fail(d, "%s takes three operands after its destination", d->instruction->opcode);
-    if (mask_of(d, elements, &v.d) || elements_of(d, 1, elements, 0, &v.a) || elements_of(d, 2, elements, elements, &v.b))
+    if (mask_of(d, elements, &v.d) || elements_of(d, 1, elements, 0, &v.a) ||
+        elements_of(d, 2, elements, elements, &v.b))
         return -1;
     v.sat = sg_has(d, W(sat));
     v.second = sg_has(d, W(add)) ? SG_VIDEO_ADD : SG_VIDEO_MERGE;

@@ -32,13 +32,17 @@ SG_INLINE void quotient_rows(const struct sg_rows *r, enum quotient operation, e
     rounding_restore(mode, before);
 }
 
-SG_INLINE uint64_t flush64(uint64_t x, bool ftz) { return !ftz || (x & 0x7ff0000000000000) ? x : x & 0x8000000000000000; }
+SG_INLINE uint64_t flush64(uint64_t x, bool ftz)
+{
+    return !ftz || (x & 0x7ff0000000000000) ? x : x & 0x8000000000000000;
+}
 
 /* rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 look at the upper 32 bits of the operand and leave the lower 32 of
    the result 0: that is their definition. rsqrt.approx.f64 without .ftz is accurate and takes subnormals. */
 #define UPPER 0xffffffff00000000u
 ROW1(rcp_approx, uint64_t, uint64_t, flush64(double_bits(1.0 / bits_double(flush64(a & UPPER, true))), true) & UPPER)
-ROW1(rsqrt_approx_ftz, uint64_t, uint64_t, double_bits(1.0 / __builtin_sqrt(bits_double(flush64(a & UPPER, true)))) & UPPER)
+ROW1(rsqrt_approx_ftz, uint64_t, uint64_t,
+     double_bits(1.0 / __builtin_sqrt(bits_double(flush64(a & UPPER, true)))) & UPPER)
 ROW1(rsqrt_approx, uint64_t, uint64_t, double_bits(1.0 / __builtin_sqrt(bits_double(a))))
 
 ROW1(f64_neg, uint64_t, uint64_t, a ^ 0x8000000000000000)

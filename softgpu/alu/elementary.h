@@ -32,7 +32,8 @@ SG_INLINE double elementary_log2(double x)
     const uint64_t exponent = ((bits - 0x3fe6a09e667f3bcd) + ((uint64_t)1024 << 52)) >> 52;
     const double m = bits_double(bits - ((exponent - 1024) << 52));
     const double f = (m - 1.0) / (m + 1.0), g = f * f;
-    const double p = f * (1.0 + g * (1.0 / 3 + g * (1.0 / 5 + g * (1.0 / 7 + g * (1.0 / 9 + g * (1.0 / 11 + g * (1.0 / 13)))))));
+    const double p =
+        f * (1.0 + g * (1.0 / 3 + g * (1.0 / 5 + g * (1.0 / 7 + g * (1.0 / 9 + g * (1.0 / 11 + g * (1.0 / 13)))))));
     return (double)((int32_t)exponent - 1024) + p * 0x1.71547652b82fep+1;                  /* 2 / ln 2 */
 }
 
@@ -49,9 +50,11 @@ SG_INLINE float elementary_sine(float value, unsigned quadrant)
 {
     const double x = value, shifted = x * 0x1.45f306dc9c883p-1 + TO_INTEGER, turns = shifted - TO_INTEGER;  /* 2 / pi */
     const double r = (x - turns * 0x1.921fb544p+0) - turns * 0x1.0b4611a626331p-34, g = r * r;
-    const double sine = r * (1.0 + g * (-1.0 / 6 + g * (1.0 / 120 + g * (-1.0 / 5040 + g * (1.0 / 362880 + g * (-1.0 / 39916800))))));
-    const double cosine = 1.0 + g * (-1.0 / 2 + g * (1.0 / 24 + g * (-1.0 / 720 + g * (1.0 / 40320 + g * (-1.0 / 3628800 +
-                          g * (1.0 / 479001600))))));
+    const double sine =
+        r * (1.0 + g * (-1.0 / 6 + g * (1.0 / 120 + g * (-1.0 / 5040 + g * (1.0 / 362880 + g * (-1.0 / 39916800))))));
+    const double cosine =
+        1.0 + g * (-1.0 / 2 + g * (1.0 / 24 + g * (-1.0 / 720 +
+                                                   g * (1.0 / 40320 + g * (-1.0 / 3628800 + g * (1.0 / 479001600))))));
     const uint64_t n = double_bits(shifted) + quadrant;
     const double y = n & 1 ? cosine : sine;
     return (float)(n & 2 ? -y : y);

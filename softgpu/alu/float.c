@@ -16,14 +16,16 @@ SG_INLINE float lane_f32(enum sg_float_operation operation, float a, float b, fl
     }
 }
 
-SG_INLINE void f32_rows(const struct sg_rows *r, enum sg_float_operation operation, enum sg_round mode, bool ftz, bool sat)
+SG_INLINE void f32_rows(const struct sg_rows *r, enum sg_float_operation operation, enum sg_round mode, bool ftz,
+                        bool sat)
 {
     uint32_t *d = ROW_OF(uint32_t, r->d);
     const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, 1);
     const uint32_t *c = SOURCE(uint32_t, operation == SG_FLOAT_FMA ? 2 : 1);
     const uint32_t before = rounding_set(mode);
     SG_FOR_LANES(i)
-        d[i] = store_f32(lane_f32(operation, load_f32(a[i], ftz), load_f32(b[i], ftz), load_f32(c[i], ftz), mode), ftz, sat);
+    d[i] =
+        store_f32(lane_f32(operation, load_f32(a[i], ftz), load_f32(b[i], ftz), load_f32(c[i], ftz), mode), ftz, sat);
     rounding_restore(mode, before);
 }
 
@@ -34,9 +36,10 @@ SG_INLINE void f32x2_rows(const struct sg_rows *r, enum sg_float_operation opera
     const uint64_t *c = SOURCE(uint64_t, operation == SG_FLOAT_FMA ? 2 : 1);
     const uint32_t before = rounding_set(mode);
     SG_FOR_LANES(i) {
-        const float low = lane_f32(operation, load_f32((uint32_t)a[i], ftz), load_f32((uint32_t)b[i], ftz), load_f32((uint32_t)c[i], ftz), mode);
-        const float high = lane_f32(operation, load_f32((uint32_t)(a[i] >> 32), ftz), load_f32((uint32_t)(b[i] >> 32), ftz),
-                                    load_f32((uint32_t)(c[i] >> 32), ftz), mode);
+        const float low = lane_f32(operation, load_f32((uint32_t)a[i], ftz), load_f32((uint32_t)b[i], ftz),
+                                   load_f32((uint32_t)c[i], ftz), mode);
+        const float high = lane_f32(operation, load_f32((uint32_t)(a[i] >> 32), ftz),
+                                    load_f32((uint32_t)(b[i] >> 32), ftz), load_f32((uint32_t)(c[i] >> 32), ftz), mode);
         d[i] = (uint64_t)store_f32(high, ftz, false) << 32 | store_f32(low, ftz, false);
     }
     rounding_restore(mode, before);
@@ -68,7 +71,8 @@ SG_INLINE uint32_t extremum32(uint32_t a, uint32_t b, enum sg_extremum which, bo
     return (is_nan32(a) && is_nan32(b)) || (nan && (is_nan32(a) || is_nan32(b))) ? NAN_F32 : x;
 }
 
-SG_INLINE void extremum_rows(const struct sg_rows *r, enum sg_extremum which, bool ftz, bool nan, bool xorsign, bool three)
+SG_INLINE void extremum_rows(const struct sg_rows *r, enum sg_extremum which, bool ftz, bool nan, bool xorsign,
+                             bool three)
 {
     uint32_t *d = ROW_OF(uint32_t, r->d);
     const uint32_t *s0 = SOURCE(uint32_t, 0), *s1 = SOURCE(uint32_t, 1), *s2 = SOURCE(uint32_t, three ? 2 : 1);
@@ -113,7 +117,10 @@ F32_ALL(add, SG_FLOAT_ADD)
 F32_ALL(sub, SG_FLOAT_SUB)
 F32_ALL(mul, SG_FLOAT_MUL)
 F32_ALL(fma, SG_FLOAT_FMA)
-#define F32_OF(mode, name) { { name##_##mode##_0_0, name##_##mode##_0_1 }, { name##_##mode##_1_0, name##_##mode##_1_1 } }
+#define F32_OF(mode, name)                                                                         \
+    {                                                                                              \
+        { name##_##mode##_0_0, name##_##mode##_0_1 }, { name##_##mode##_1_0, name##_##mode##_1_1 } \
+    }
 
 #define PAIR(mode, name, op, ftz) \
     static void name##_##mode##_##ftz(const struct sg_rows *r) { f32x2_rows(r, op, mode, ftz); }
@@ -136,9 +143,11 @@ QUOTIENT_ALL(sqrt, SQRT)
     {                                                                                   \
         extremum_rows(r, op, ftz, nan, xorsign, three);                                 \
     }
-#define EXTREMUM_2(name, op, ftz, nan, xorsign) EXTREMUM(name, op, ftz, nan, xorsign, 0) EXTREMUM(name, op, ftz, nan, xorsign, 1)
+#define EXTREMUM_2(name, op, ftz, nan, xorsign) \
+    EXTREMUM(name, op, ftz, nan, xorsign, 0) EXTREMUM(name, op, ftz, nan, xorsign, 1)
 #define EXTREMUM_4(name, op, ftz, nan) EXTREMUM_2(name, op, ftz, nan, 0) EXTREMUM_2(name, op, ftz, nan, 1)
-#define EXTREMUM_ALL(name, op) EXTREMUM_4(name, op, 0, 0) EXTREMUM_4(name, op, 0, 1) EXTREMUM_4(name, op, 1, 0) EXTREMUM_4(name, op, 1, 1)
+#define EXTREMUM_ALL(name, op) \
+    EXTREMUM_4(name, op, 0, 0) EXTREMUM_4(name, op, 0, 1) EXTREMUM_4(name, op, 1, 0) EXTREMUM_4(name, op, 1, 1)
 EXTREMUM_ALL(min, SG_MIN)
 EXTREMUM_ALL(max, SG_MAX)
 #define EXTREMA(name) { { { { name##_0000, name##_0001 }, { name##_0010, name##_0011 } },  \
@@ -181,7 +190,8 @@ MIXED(fma, SG_FLOAT_FMA)
 
 const struct sg_float_table SG_CLONE(sg_float_table) = {
     .f32 = F32_ROWS,
-    .mixed = { [SG_FLOAT_ADD] = { add_f16, add_bf16 }, [SG_FLOAT_SUB] = { sub_f16, sub_bf16 }, [SG_FLOAT_FMA] = { fma_f16, fma_bf16 } },
+    .mixed = { [SG_FLOAT_ADD] = { add_f16, add_bf16 }, [SG_FLOAT_SUB] = { sub_f16, sub_bf16 },
+               [SG_FLOAT_FMA] = { fma_f16, fma_bf16 } },
     .f32_div = MODE_TABLE(FTZ_OF, div), .f32_rcp = MODE_TABLE(FTZ_OF, rcp), .f32_sqrt = MODE_TABLE(FTZ_OF, sqrt),
     .f32_neg = { f32_neg_0, f32_neg_1 }, .f32_abs = { f32_abs_0, f32_abs_1 },
     .f32_extremum = { [SG_MIN] = EXTREMA(min), [SG_MAX] = EXTREMA(max) },

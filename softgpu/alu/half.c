@@ -2,10 +2,10 @@
  * half.c: rows of f16, bf16 and their pairs. PTX ISA, "Half Precision Floating Point Instructions".
  *
  * A sum of two f16 or bf16, and a product of two f16, rounded to f32 and then to the format is the same as rounded
- * once (24 bits are at least 2n + 2, and what is subnormal is exact). fma has three operands: its product is exact in f32
- * and its sum is rounded to odd, which may round once more. Products of bf16 can leave the range of f32: a row
- * with such a lane goes through double. The modifiers are flags in the immediate, the same for all lanes; rows
- * without any take a way of their own (plain_row).
+ * once (24 bits are at least 2n + 2, and what is subnormal is exact). fma has three operands: its product is exact in
+ * f32 and its sum is rounded to odd, which may round once more. Products of bf16 can leave the range of f32: a row with
+ * such a lane goes through double. The modifiers are flags in the immediate, the same for all lanes; rows without any
+ * take a way of their own (plain_row).
  */
 #include "softgpu/alu/small_float.h"
 #include "softgpu/alu/elementary.h"
@@ -39,9 +39,11 @@ SG_INLINE uint32_t half_extremum(uint32_t a, uint32_t b, struct small_float f, b
 }
 
 /* One value: a, b and c have 16 bits */
-SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_float f, uint32_t a, uint32_t b, uint32_t c, uint64_t flags)
+SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_float f, uint32_t a, uint32_t b, uint32_t c,
+                             uint64_t flags)
 {
-    const bool ftz = (flags & SG_HALF_FTZ) != 0, relu = (flags & SG_HALF_RELU) != 0, sat = (flags & SG_HALF_SAT) != 0, wide = f.exponent_bits == 8;
+    const bool ftz = (flags & SG_HALF_FTZ) != 0, relu = (flags & SG_HALF_RELU) != 0, sat = (flags & SG_HALF_SAT) != 0,
+               wide = f.exponent_bits == 8;
     a = flush_small(a, f, ftz);
     b = flush_small(b, f, ftz);
     c = flush_small(c, f, ftz);
@@ -55,7 +57,8 @@ SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_floa
     case SG_HALF_ADD:  d = small_from_f32(float_bits(x + y), f, SMALL_RN, false); break;
     case SG_HALF_SUB:  d = small_from_f32(float_bits(x - y), f, SMALL_RN, false); break;
     case SG_HALF_MUL:
-        d = wide ? small_from_f64(double_bits((double)x * y), f, SMALL_RN, false) : small_from_f32(float_bits(x * y), f, SMALL_RN, false);
+        d = wide ? small_from_f64(double_bits((double)x * y), f, SMALL_RN, false)
+                 : small_from_f32(float_bits(x * y), f, SMALL_RN, false);
         break;
     case SG_HALF_FMA:
         d = small_from_f64(double_bits(sum_odd_f64((double)x * y, small_to_f32(c, f))), f, SMALL_RN, false);
@@ -71,7 +74,8 @@ SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_floa
 }
 
 /* Half `at` of the registers, without modifiers. True, and d, unless a product of bf16 is out of the range of f32. */
-SG_INLINE bool plain_row(uint32_t *d, enum sg_half_operation operation, struct small_float f, const uint32_t *a, const uint32_t *b, const uint32_t *c, unsigned at)
+SG_INLINE bool plain_row(uint32_t *d, enum sg_half_operation operation, struct small_float f, const uint32_t *a,
+                         const uint32_t *b, const uint32_t *c, unsigned at)
 {
     const bool product = operation == SG_HALF_MUL || operation == SG_HALF_FMA;
     ROW_ARRAY(float, result);
@@ -80,7 +84,8 @@ SG_INLINE bool plain_row(uint32_t *d, enum sg_half_operation operation, struct s
         const float x = small_to_f32(a[i] >> at & 0xffff, f), y = small_to_f32(b[i] >> at & 0xffff, f);
         const float p = x * y, size = __builtin_fabsf(p);
         /* NaN is not outside, infinity is; 0 is only where a factor is */
-        outside |= (uint32_t)(size > 0x1p120f) | ((uint32_t)(size < 0x1p-100f) & (uint32_t)(x != 0) & (uint32_t)(y != 0));
+        outside |=
+            (uint32_t)(size > 0x1p120f) | ((uint32_t)(size < 0x1p-100f) & (uint32_t)(x != 0) & (uint32_t)(y != 0));
         result[i] = operation == SG_HALF_ADD ? x + y : operation == SG_HALF_SUB ? x - y : operation == SG_HALF_MUL ? p :
                     operation == SG_HALF_FMA ? sum_odd_f32(p, small_to_f32(c[i] >> at & 0xffff, f)) :
                     operation == SG_HALF_EX2 ? (float)elementary_ex2(x) : elementary_tanh(x);
@@ -94,7 +99,8 @@ SG_INLINE bool plain_row(uint32_t *d, enum sg_half_operation operation, struct s
     return true;
 }
 
-SG_INLINE uint32_t half_register(enum sg_half_operation operation, struct small_float f, bool pair, uint32_t a, uint32_t b, uint32_t c, uint64_t flags)
+SG_INLINE uint32_t half_register(enum sg_half_operation operation, struct small_float f, bool pair, uint32_t a,
+                                 uint32_t b, uint32_t c, uint64_t flags)
 {
     const uint32_t low = half_lane(operation, f, a & 0xffff, b & 0xffff, c & 0xffff, flags);
     return pair ? low | half_lane(operation, f, a >> 16, b >> 16, c >> 16, flags) << 16 : low;
@@ -102,14 +108,18 @@ SG_INLINE uint32_t half_register(enum sg_half_operation operation, struct small_
 
 SG_INLINE void half_rows(const struct sg_rows *r, enum sg_half_operation operation, struct small_float f, bool pair)
 {
-    const bool unary = operation == SG_HALF_NEG || operation == SG_HALF_ABS || operation == SG_HALF_EX2 || operation == SG_HALF_TANH;
-    const bool bitwise = operation == SG_HALF_NEG || operation == SG_HALF_ABS || operation == SG_HALF_MIN || operation == SG_HALF_MAX;
+    const bool unary =
+        operation == SG_HALF_NEG || operation == SG_HALF_ABS || operation == SG_HALF_EX2 || operation == SG_HALF_TANH;
+    const bool bitwise =
+        operation == SG_HALF_NEG || operation == SG_HALF_ABS || operation == SG_HALF_MIN || operation == SG_HALF_MAX;
     uint32_t *d = ROW_OF(uint32_t, r->d);
-    const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, unary ? 0 : 1), *c = SOURCE(uint32_t, operation == SG_HALF_FMA ? 2 : 0);
+    const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, unary ? 0 : 1),
+                   *c = SOURCE(uint32_t, operation == SG_HALF_FMA ? 2 : 0);
     const uint64_t flags = r->immediate;
     ROW_ARRAY(uint32_t, low);
     ROW_ARRAY(uint32_t, high);
-    if (!bitwise && !flags && plain_row(low, operation, f, a, b, c, 0) && (!pair || plain_row(high, operation, f, a, b, c, 16)))
+    if (!bitwise && !flags && plain_row(low, operation, f, a, b, c, 0) &&
+        (!pair || plain_row(high, operation, f, a, b, c, 16)))
         SG_FOR_LANES(i) d[i] = pair ? low[i] | high[i] << 16 : low[i];
     else if (!flags)                                  /* vectorises better without them */
         SG_FOR_LANES(i) d[i] = half_register(operation, f, pair, a[i], b[i], c[i], 0);
@@ -135,7 +145,14 @@ ROWS(tanh, SG_HALF_TANH)
 
 #define KINDS(name) { name##_f16, name##_bf16, name##_f16x2, name##_bf16x2 }
 const struct sg_half_table SG_CLONE(sg_half_table) = {
-    .row = { [SG_HALF_ADD] = KINDS(add), [SG_HALF_SUB] = KINDS(sub), [SG_HALF_MUL] = KINDS(mul), [SG_HALF_FMA] = KINDS(fma),
-             [SG_HALF_NEG] = KINDS(neg), [SG_HALF_ABS] = KINDS(abs), [SG_HALF_MIN] = KINDS(min), [SG_HALF_MAX] = KINDS(max),
-             [SG_HALF_EX2] = KINDS(ex2), [SG_HALF_TANH] = KINDS(tanh) },
+    .row = { [SG_HALF_ADD] = KINDS(add),
+             [SG_HALF_SUB] = KINDS(sub),
+             [SG_HALF_MUL] = KINDS(mul),
+             [SG_HALF_FMA] = KINDS(fma),
+             [SG_HALF_NEG] = KINDS(neg),
+             [SG_HALF_ABS] = KINDS(abs),
+             [SG_HALF_MIN] = KINDS(min),
+             [SG_HALF_MAX] = KINDS(max),
+             [SG_HALF_EX2] = KINDS(ex2),
+             [SG_HALF_TANH] = KINDS(tanh) },
 };

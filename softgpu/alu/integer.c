@@ -24,7 +24,10 @@ static inline uint32_t quotient_s32(int32_t a, int32_t b)
     return b ? q : UINT32_MAX;
 }
 static inline uint32_t remainder_u32(uint32_t a, uint32_t b) { return b ? a - quotient_u32(a, b) * b : UINT32_MAX; }
-static inline uint32_t remainder_s32(int32_t a, int32_t b)   { return b ? (uint32_t)a - quotient_s32(a, b) * (uint32_t)b : UINT32_MAX; }
+static inline uint32_t remainder_s32(int32_t a, int32_t b)
+{
+    return b ? (uint32_t)a - quotient_s32(a, b) * (uint32_t)b : UINT32_MAX;
+}
 static inline uint16_t quotient_u16(uint16_t a, uint16_t b) { return (uint16_t)quotient_u32(a, b); }
 static inline uint16_t quotient_s16(int16_t a, int16_t b)   { return (uint16_t)quotient_s32(a, b); }
 static inline uint16_t remainder_u16(uint16_t a, uint16_t b) { return (uint16_t)remainder_u32(a, b); }
@@ -43,17 +46,17 @@ static inline uint64_t remainder_s64(int64_t a, int64_t b)
 typedef unsigned __int128 u128;
 typedef __int128 s128;
 
-#define INTEGER_ROWS(N, CELL, WCELL, T, NARROW, U, W, UW, BITS)                                                       \
-    ROW2(add_##N, CELL, CELL, CELL, (NARROW)((U)a + (U)b))                                                            \
-    ROW2(sub_##N, CELL, CELL, CELL, (NARROW)((U)a - (U)b))                                                            \
-    ROW2(mul_lo_##N, CELL, CELL, CELL, (NARROW)((U)a * (U)b))                                                         \
-    ROW2(mul_hi_##N, CELL, CELL, CELL, (NARROW)((UW)((UW)(W)(T)a * (UW)(W)(T)b) >> BITS))                             \
-    ROW3(mad_lo_##N, CELL, CELL, CELL, CELL, (NARROW)((U)a * (U)b + (U)c))                                            \
-    ROW3(mad_hi_##N, CELL, CELL, CELL, CELL, (NARROW)(((UW)((UW)(W)(T)a * (UW)(W)(T)b) >> BITS) + (UW)c))             \
-    ROW3(sad_##N, CELL, CELL, CELL, CELL, (NARROW)((U)c + ((T)a < (T)b ? (U)b - (U)a : (U)a - (U)b)))                 \
-    ROW2(div_##N, CELL, CELL, CELL, quotient_##N((T)a, (T)b))                                                              \
-    ROW2(rem_##N, CELL, CELL, CELL, remainder_##N((T)a, (T)b))                                                              \
-    ROW2(min_##N, CELL, CELL, CELL, (NARROW)((T)a < (T)b ? (T)a : (T)b))                                              \
+#define INTEGER_ROWS(N, CELL, WCELL, T, NARROW, U, W, UW, BITS)                                           \
+    ROW2(add_##N, CELL, CELL, CELL, (NARROW)((U)a + (U)b))                                                \
+    ROW2(sub_##N, CELL, CELL, CELL, (NARROW)((U)a - (U)b))                                                \
+    ROW2(mul_lo_##N, CELL, CELL, CELL, (NARROW)((U)a * (U)b))                                             \
+    ROW2(mul_hi_##N, CELL, CELL, CELL, (NARROW)((UW)((UW)(W)(T)a * (UW)(W)(T)b) >> BITS))                 \
+    ROW3(mad_lo_##N, CELL, CELL, CELL, CELL, (NARROW)((U)a * (U)b + (U)c))                                \
+    ROW3(mad_hi_##N, CELL, CELL, CELL, CELL, (NARROW)(((UW)((UW)(W)(T)a * (UW)(W)(T)b) >> BITS) + (UW)c)) \
+    ROW3(sad_##N, CELL, CELL, CELL, CELL, (NARROW)((U)c + ((T)a < (T)b ? (U)b - (U)a : (U)a - (U)b)))     \
+    ROW2(div_##N, CELL, CELL, CELL, quotient_##N((T)a, (T)b))                                             \
+    ROW2(rem_##N, CELL, CELL, CELL, remainder_##N((T)a, (T)b))                                            \
+    ROW2(min_##N, CELL, CELL, CELL, (NARROW)((T)a < (T)b ? (T)a : (T)b))                                  \
     ROW2(max_##N, CELL, CELL, CELL, (NARROW)((T)a > (T)b ? (T)a : (T)b))
 #define SIGNED_ROWS(N, CELL, T, NARROW, U)                                                                            \
     ROW1(abs_##N, CELL, CELL, (NARROW)((T)a < 0 ? 0 - (U)a : (U)a))                                                   \
@@ -135,19 +138,19 @@ ROW3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, uint32_t,
 #define PACK_uint64_t pack_lanes64
 /* in cells, not bool, which would not vectorise */
 #define CARRY_OF_SUM(CELL, a) ((CELL)(x < (a)) | ((CELL)(x == (a)) & in))
-#define CARRY_ROWS(N, CELL)                                                                                           \
-    CARRY_ROW(add_cc_##N, CELL, 2, 0, 1, a + b, x < a)                                                                \
-    CARRY_ROW(addc_##N, CELL, 2, 1, 0, a + b + in, 0)                                                                 \
-    CARRY_ROW(addc_cc_##N, CELL, 2, 1, 1, a + b + in, CARRY_OF_SUM(CELL, a))                                                \
-    CARRY_ROW(sub_cc_##N, CELL, 2, 0, 1, a - b, a >= b)                                                               \
-    CARRY_ROW(subc_##N, CELL, 2, 1, 0, a + ~b + in, 0)                                                                \
+#define CARRY_ROWS(N, CELL)                                                  \
+    CARRY_ROW(add_cc_##N, CELL, 2, 0, 1, a + b, x < a)                       \
+    CARRY_ROW(addc_##N, CELL, 2, 1, 0, a + b + in, 0)                        \
+    CARRY_ROW(addc_cc_##N, CELL, 2, 1, 1, a + b + in, CARRY_OF_SUM(CELL, a)) \
+    CARRY_ROW(sub_cc_##N, CELL, 2, 0, 1, a - b, a >= b)                      \
+    CARRY_ROW(subc_##N, CELL, 2, 1, 0, a + ~b + in, 0)                       \
     CARRY_ROW(subc_cc_##N, CELL, 2, 1, 1, a + ~b + in, (CELL)(a > b) | ((CELL)(a == b) & in))
-#define MAD_CARRY_ROWS(N, CELL, LO, HI)                                                                               \
-    CARRY_ROW(mad_lo_cc_##N, CELL, 3, 0, 1, LO + c, x < c)                                                            \
-    CARRY_ROW(mad_hi_cc_##N, CELL, 3, 0, 1, HI + c, x < c)                                                            \
-    CARRY_ROW(madc_lo_##N, CELL, 3, 1, 0, LO + c + in, 0)                                                             \
-    CARRY_ROW(madc_lo_cc_##N, CELL, 3, 1, 1, LO + c + in, CARRY_OF_SUM(CELL, c))                                            \
-    CARRY_ROW(madc_hi_##N, CELL, 3, 1, 0, HI + c + in, 0)                                                             \
+#define MAD_CARRY_ROWS(N, CELL, LO, HI)                                          \
+    CARRY_ROW(mad_lo_cc_##N, CELL, 3, 0, 1, LO + c, x < c)                       \
+    CARRY_ROW(mad_hi_cc_##N, CELL, 3, 0, 1, HI + c, x < c)                       \
+    CARRY_ROW(madc_lo_##N, CELL, 3, 1, 0, LO + c + in, 0)                        \
+    CARRY_ROW(madc_lo_cc_##N, CELL, 3, 1, 1, LO + c + in, CARRY_OF_SUM(CELL, c)) \
+    CARRY_ROW(madc_hi_##N, CELL, 3, 1, 0, HI + c + in, 0)                        \
     CARRY_ROW(madc_hi_cc_##N, CELL, 3, 1, 1, HI + c + in, CARRY_OF_SUM(CELL, c))
 CARRY_ROWS(u32, uint32_t)
 CARRY_ROWS(u64, uint64_t)

@@ -20,7 +20,8 @@
 SG_INLINE uint32_t rounding_set(enum sg_round mode)
 {
 #ifdef __x86_64__
-    static const uint32_t bits[SG_ROUND_COUNT] = { [SG_RN] = 0x0000, [SG_RM] = 0x2000, [SG_RP] = 0x4000, [SG_RZ] = 0x6000 };
+    static const uint32_t bits[SG_ROUND_COUNT] = { [SG_RN] = 0x0000, [SG_RM] = 0x2000, [SG_RP] = 0x4000,
+                                                   [SG_RZ] = 0x6000 };
     if (mode == SG_RN)
         return 0;
     const uint32_t before = _mm_getcsr();

@@ -44,7 +44,8 @@ SG_INLINE uint32_t small_sign(struct small_float f) { return 1u << (f.exponent_b
 SG_INLINE float small_to_f32(uint32_t x, struct small_float f)
 {
     const unsigned up = 23 - f.fraction_bits, bias = (1u << (f.exponent_bits - 1)) - 1;
-    const uint32_t magnitude = x & (small_sign(f) - 1), sign = (x & small_sign(f)) << (31 - f.exponent_bits - f.fraction_bits);
+    const uint32_t magnitude = x & (small_sign(f) - 1), sign = (x & small_sign(f))
+                                                               << (31 - f.exponent_bits - f.fraction_bits);
     if (f.exponent_bits == 8)                             /* f32 with fewer bits */
         return bits_float(pick32(magnitude << up > 0x7f800000, NAN_F32, sign | magnitude << up));
     const uint32_t normal = (magnitude << up) + ((127 - bias) << 23);
@@ -64,26 +65,26 @@ SG_INLINE float small_to_f32(uint32_t x, struct small_float f)
  * The result is rounded as if the exponent had no upper end; the caller sees to overflow. The significand is
  * shifted right to where f's last bit is, further for f's subnormals; carries run into the exponent by themselves.
  */
-#define SMALL_ROUND(NAME, U, S, PICK, FRACTION, EXPONENT)                                                           \
-    SG_INLINE U small_round_##NAME(U magnitude, bool negative, struct small_float f, int mode)                      \
-    {                                                                                                               \
-        const S bias = (1 << (EXPONENT - 1)) - 1, least = 2 - (1 << (f.exponent_bits - 1));                         \
-        const S field = (S)(magnitude >> FRACTION), normal = field != 0, exponent = field + 1 - normal - bias;      \
-        const U significand = (magnitude & (((U)1 << FRACTION) - 1)) | (U)normal << FRACTION;                       \
-        const S below = least - exponent, above = -below, drop = FRACTION - (S)f.fraction_bits;                     \
-        const S wanted = drop + (S)PICK(below > 0, (U)below, 0);                                                    \
-        const S shift = (S)PICK(wanted > FRACTION + 2, FRACTION + 2, (U)wanted);      /* further off is all the same */ \
-        const U half = (U)1 << (shift - 1), rest = significand & (2 * half - 1), kept = significand >> shift;       \
-        bool up = false;                                                                                            \
-        switch (mode) {                                                                                             \
-        case SMALL_RN:  up = rest + (kept & 1) > half; break;         /* above half, or half and odd */                \
-        case SMALL_RNA: up = rest >= half; break;                                                                   \
-        case SMALL_RM:  up = negative & (rest != 0); break;                                                          \
-        case SMALL_RP:  up = !negative & (rest != 0); break;                                                        \
-        default: break;                                                                                             \
-        }                                                                                                           \
-        const U base = PICK(above > 0, (U)above, 0) << f.fraction_bits;                                             \
-        return base + kept + up;                                                                                    \
+#define SMALL_ROUND(NAME, U, S, PICK, FRACTION, EXPONENT)                                                          \
+    SG_INLINE U small_round_##NAME(U magnitude, bool negative, struct small_float f, int mode)                     \
+    {                                                                                                              \
+        const S bias = (1 << (EXPONENT - 1)) - 1, least = 2 - (1 << (f.exponent_bits - 1));                        \
+        const S field = (S)(magnitude >> FRACTION), normal = field != 0, exponent = field + 1 - normal - bias;     \
+        const U significand = (magnitude & (((U)1 << FRACTION) - 1)) | (U)normal << FRACTION;                      \
+        const S below = least - exponent, above = -below, drop = FRACTION - (S)f.fraction_bits;                    \
+        const S wanted = drop + (S)PICK(below > 0, (U)below, 0);                                                   \
+        const S shift = (S)PICK(wanted > FRACTION + 2, FRACTION + 2, (U)wanted); /* further off is all the same */ \
+        const U half = (U)1 << (shift - 1), rest = significand & (2 * half - 1), kept = significand >> shift;      \
+        bool up = false;                                                                                           \
+        switch (mode) {                                                                                            \
+        case SMALL_RN: up = rest + (kept & 1) > half; break; /* above half, or half and odd */                     \
+        case SMALL_RNA: up = rest >= half; break;                                                                  \
+        case SMALL_RM: up = negative & (rest != 0); break;                                                         \
+        case SMALL_RP: up = !negative & (rest != 0); break;                                                        \
+        default: break;                                                                                            \
+        }                                                                                                          \
+        const U base = PICK(above > 0, (U)above, 0) << f.fraction_bits;                                            \
+        return base + kept + up;                                                                                   \
     }
 SMALL_ROUND(f32, uint32_t, int32_t, pick32, 23, 8)
 SMALL_ROUND(f64, uint64_t, int64_t, pick64, 52, 11)
@@ -118,20 +119,26 @@ SG_INLINE void narrow_row_f16(uint32_t *d, const float *x, int mode)
 #define NARROW(imm) _mm512_cvtps_ph(v, (imm) | _MM_FROUND_NO_EXC)
     for (unsigned i = 0; i < SG_LANES; i += 16) {
         const __m512 v = _mm512_loadu_ps(x + i);
-        const __m256i h = mode == SMALL_RN ? NARROW(_MM_FROUND_TO_NEAREST_INT) : mode == SMALL_RM ? NARROW(_MM_FROUND_TO_NEG_INF) :
-                          mode == SMALL_RP ? NARROW(_MM_FROUND_TO_POS_INF) : NARROW(_MM_FROUND_TO_ZERO);
+        const __m256i h = mode == SMALL_RN   ? NARROW(_MM_FROUND_TO_NEAREST_INT)
+                          : mode == SMALL_RM ? NARROW(_MM_FROUND_TO_NEG_INF)
+                          : mode == SMALL_RP ? NARROW(_MM_FROUND_TO_POS_INF)
+                                             : NARROW(_MM_FROUND_TO_ZERO);
         const __m512i wide = _mm512_cvtepu16_epi32(h);
-        _mm512_storeu_si512(d + i, _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), wide, _mm512_set1_epi32(0x7fff)));
+        _mm512_storeu_si512(
+            d + i, _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), wide, _mm512_set1_epi32(0x7fff)));
     }
 #undef NARROW
 #elif defined __F16C__ && defined __AVX2__
 #define NARROW(imm) _mm256_cvtps_ph(v, imm)
     for (unsigned i = 0; i < SG_LANES; i += 8) {
         const __m256 v = _mm256_loadu_ps(x + i);
-        const __m128i h = mode == SMALL_RN ? NARROW(_MM_FROUND_TO_NEAREST_INT) : mode == SMALL_RM ? NARROW(_MM_FROUND_TO_NEG_INF) :
-                          mode == SMALL_RP ? NARROW(_MM_FROUND_TO_POS_INF) : NARROW(_MM_FROUND_TO_ZERO);
+        const __m128i h = mode == SMALL_RN   ? NARROW(_MM_FROUND_TO_NEAREST_INT)
+                          : mode == SMALL_RM ? NARROW(_MM_FROUND_TO_NEG_INF)
+                          : mode == SMALL_RP ? NARROW(_MM_FROUND_TO_POS_INF)
+                                             : NARROW(_MM_FROUND_TO_ZERO);
         const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-        _mm256_storeu_si256((__m256i *)(d + i), _mm256_blendv_epi8(_mm256_cvtepu16_epi32(h), _mm256_set1_epi32(0x7fff), nan));
+        _mm256_storeu_si256((__m256i *)(d + i),
+                            _mm256_blendv_epi8(_mm256_cvtepu16_epi32(h), _mm256_set1_epi32(0x7fff), nan));
     }
 #undef NARROW
 #else

@@ -19,8 +19,9 @@ SG_INLINE int64_t extract(uint32_t x, unsigned shift, unsigned bits, bool is_sig
 struct part { unsigned shift, bits; };
 SG_INLINE struct part part_of(unsigned part)
 {
-    return part == SG_PART_WHOLE ? (struct part){ 0, 32 } : part <= SG_PART_B3 ? (struct part){ 8 * (part - SG_PART_B0), 8 }
-                                                                             : (struct part){ 16 * (part - SG_PART_H0), 16 };
+    return part == SG_PART_WHOLE ? (struct part){ 0, 32 }
+           : part <= SG_PART_B3  ? (struct part){ 8 * (part - SG_PART_B0), 8 }
+                                 : (struct part){ 16 * (part - SG_PART_H0), 16 };
 }
 
 SG_INLINE int64_t clamp(int64_t x, unsigned bits, bool is_signed)
@@ -33,10 +34,12 @@ SG_INLINE int64_t clamp(int64_t x, unsigned bits, bool is_signed)
 struct outcomes { uint32_t less, equal, greater; };
 SG_INLINE struct outcomes outcomes_of(unsigned compare)
 {
-    return (struct outcomes){ .less = compare == SG_LT || compare == SG_LE || compare == SG_NE, .equal = compare == SG_EQ || compare == SG_LE || compare == SG_GE,
+    return (struct outcomes){ .less = compare == SG_LT || compare == SG_LE || compare == SG_NE,
+                              .equal = compare == SG_EQ || compare == SG_LE || compare == SG_GE,
                               .greater = compare == SG_GT || compare == SG_GE || compare == SG_NE };
 }
-#define HOLDS(o, x, y) (((o).less & (uint32_t)((x) < (y))) | ((o).equal & (uint32_t)((x) == (y))) | ((o).greater & (uint32_t)((x) > (y))))
+#define HOLDS(o, x, y) \
+    (((o).less & (uint32_t)((x) < (y))) | ((o).equal & (uint32_t)((x) == (y))) | ((o).greater & (uint32_t)((x) > (y))))
 
 SG_INLINE int64_t operate(enum sg_video_operation operation, int64_t x, int64_t y, const struct sg_video *v)
 {
@@ -73,7 +76,8 @@ SG_INLINE void scalar_rows(const struct sg_rows *r, enum sg_video_operation oper
             value = clamp(value, to.bits, v.d_signed);
         if (v.second != SG_VIDEO_MERGE) {
             /* the first result as its 32 bits in d's type */
-            value = accumulate(v.second, extract((uint32_t)value, 0, 32, v.d_signed), extract(s2[i], 0, 32, v.d_signed));
+            value =
+                accumulate(v.second, extract((uint32_t)value, 0, 32, v.d_signed), extract(s2[i], 0, 32, v.d_signed));
             d[i] = (uint32_t)value;
         } else
             d[i] = v.has_c ? ((uint32_t)value << to.shift & mask) | (s2[i] & ~mask) : (uint32_t)value;
@@ -89,7 +93,8 @@ static void vmad(const struct sg_rows *r)
     uint32_t *d = ROW_OF(uint32_t, r->d);
     const uint32_t *s0 = SOURCE(uint32_t, 0), *s1 = SOURCE(uint32_t, 1), *s2 = SOURCE(uint32_t, 2);
     for (unsigned i = 0; i < SG_LANES; i++) {
-        const __int128 product = (__int128)extract(s0[i], a.shift, a.bits, v.a_signed) * extract(s1[i], b.shift, b.bits, v.b_signed);
+        const __int128 product =
+            (__int128)extract(s0[i], a.shift, a.bits, v.a_signed) * extract(s1[i], b.shift, b.bits, v.b_signed);
         const __int128 c = extract(s2[i], 0, 32, is_signed);
         const __int128 sum = ((v.negate_product ? -product : product) + (v.negate_c ? -c : c) + v.plus_one) >> v.scale;
         const __int128 high = is_signed ? INT32_MAX : UINT32_MAX, low = is_signed ? INT32_MIN : 0;
@@ -117,7 +122,8 @@ SG_INLINE void simd_rows(const struct sg_rows *r, enum sg_video_operation operat
     const unsigned bits = 32 / elements;
     const bool adds = v.second == SG_VIDEO_ADD;
     const struct outcomes compare = outcomes_of(v.compare);
-    const uint32_t element = (1u << bits) - 1, a_top = v.a_signed ? 1u << (bits - 1) : 0, b_top = v.b_signed ? 1u << (bits - 1) : 0;
+    const uint32_t element = (1u << bits) - 1, a_top = v.a_signed ? 1u << (bits - 1) : 0,
+                   b_top = v.b_signed ? 1u << (bits - 1) : 0;
     const int32_t high = !v.sat ? INT32_MAX : v.d_signed ? (int32_t)(element >> 1) : (int32_t)element;
     const int32_t low = !v.sat ? INT32_MIN : v.d_signed ? -high - 1 : 0;
     uint32_t *d = ROW_OF(uint32_t, r->d);
@@ -134,7 +140,8 @@ SG_INLINE void simd_rows(const struct sg_rows *r, enum sg_video_operation operat
             continue;
         SG_FOR_LANES(i) {
             /* (x ^ top) - top extends the sign that top marks, and with top 0 nothing */
-            const int32_t x = (int32_t)(((s0[i] >> at_a & element) ^ a_top) - a_top), y = (int32_t)(((s1[i] >> at_b & element) ^ b_top) - b_top);
+            const int32_t x = (int32_t)(((s0[i] >> at_a & element) ^ a_top) - a_top),
+                          y = (int32_t)(((s1[i] >> at_b & element) ^ b_top) - b_top);
             const int32_t value = operate32(operation, compare, x, y);
             const int32_t bounded = value < low ? low : value > high ? high : value;
             result[i] = (result[i] & kept) + ((uint32_t)bounded << up & (adds ? UINT32_MAX : mask));
@@ -164,8 +171,10 @@ SIMD(vmax, SG_VMAX)
 SIMD(vset, SG_VSET)
 
 const struct sg_video_table SG_CLONE(sg_video_table) = {
-    .scalar = { [SG_VADD] = vadd, [SG_VSUB] = vsub, [SG_VABSDIFF] = vabsdiff, [SG_VMIN] = vmin, [SG_VMAX] = vmax, [SG_VSHL] = vshl, [SG_VSHR] = vshr,
+    .scalar = { [SG_VADD] = vadd, [SG_VSUB] = vsub, [SG_VABSDIFF] = vabsdiff, [SG_VMIN] = vmin, [SG_VMAX] = vmax,
+                [SG_VSHL] = vshl, [SG_VSHR] = vshr,
                 [SG_VMAD] = vmad, [SG_VSET] = vset },
-    .simd = { [SG_VADD] = { vadd2, vadd4 }, [SG_VSUB] = { vsub2, vsub4 }, [SG_VAVRG] = { vavrg2, vavrg4 }, [SG_VABSDIFF] = { vabsdiff2, vabsdiff4 },
+    .simd = { [SG_VADD] = { vadd2, vadd4 }, [SG_VSUB] = { vsub2, vsub4 }, [SG_VAVRG] = { vavrg2, vavrg4 },
+              [SG_VABSDIFF] = { vabsdiff2, vabsdiff4 },
               [SG_VMIN] = { vmin2, vmin4 }, [SG_VMAX] = { vmax2, vmax4 }, [SG_VSET] = { vset2, vset4 } },
 };

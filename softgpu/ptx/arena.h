@@ -12,7 +12,8 @@ struct ptx_arena;
 
 struct ptx_arena *ptx_arena_create(void);              /* NULL: out of memory */
 void ptx_arena_destroy(struct ptx_arena *);            /* NULL is fine */
-void *ptx_arena_alloc(struct ptx_arena *, size_t size);              /* NULL: out of memory; size 0 gives an address all the same */
+/* NULL: out of memory; size 0 gives an address all the same */
+void *ptx_arena_alloc(struct ptx_arena *, size_t size);
 void *ptx_arena_array(struct ptx_arena *, size_t count, size_t item);  /* the same, checks count * item */
 char *ptx_arena_string(struct ptx_arena *, const char *text, size_t size);  /* copy, NUL added */
 size_t ptx_arena_used(const struct ptx_arena *);       /* bytes handed out, for tests */

@@ -78,7 +78,8 @@ enum ptx_operand_kind {
     PTX_OP_LABEL,         /* index of the instruction to go to */
     PTX_OP_LABEL_TABLE,   /* .branchtargets: elements are labels */
     PTX_OP_FUNCTION,      /* index into module->functions */
-    PTX_OP_PROTOTYPE,     /* .callprototype, .calltargets: index into function->prototypes; .calltargets: elements too */
+    /* .callprototype, .calltargets: index into function->prototypes; .calltargets: elements too */
+    PTX_OP_PROTOTYPE,
     PTX_OP_SINK,          /* _ */
     PTX_OP_LIST           /* ( … ) of a call; texture [tex, sampler, {coords}] is a LIST in brackets */
 };
@@ -90,7 +91,8 @@ enum ptx_scope {
     PTX_SCOPE_RETURN      /* function->returns[index] */
 };
 
-enum { PTX_BYTE_0 = 4, PTX_HALF_0 = 8, PTX_SELECTOR = 10 };     /* %r.b2 is PTX_BYTE_0 + 2, %r.h1 is PTX_HALF_0 + 1, %r.b3210: text */
+/* %r.b2 is PTX_BYTE_0 + 2, %r.h1 is PTX_HALF_0 + 1, %r.b3210: text */
+enum { PTX_BYTE_0 = 4, PTX_HALF_0 = 8, PTX_SELECTOR = 10 };
 
 /* A call is written with up to four operands: LIST of returns (absent when the function returns nothing), FUNCTION or
    REGISTER, LIST of arguments (may be absent), and for calls through a register a PROTOTYPE, or a VARIABLE that is a
@@ -101,7 +103,9 @@ struct ptx_operand {
     bool is_unsigned;
     bool has_register, has_variable;  /* MEMORY */
     bool bracketed;                   /* LIST written as [ … ] */
-    int8_t component;                 /* -1: none; 0..3: .x .y .z .w (or .r .g .b .a); of video instructions: PTX_BYTE_0 + n, PTX_HALF_0 + n, PTX_SELECTOR */
+    /* -1: none; 0..3: .x .y .z .w (or .r .g .b .a); of video instructions: PTX_BYTE_0 + n, PTX_HALF_0 + n,
+     * PTX_SELECTOR */
+    int8_t component;
     uint8_t float_bits;               /* 32 or 64 */
     uint8_t scope;                    /* enum ptx_scope */
     uint32_t reg;                     /* index into function->registers */
@@ -171,7 +175,8 @@ struct ptx_source { const char *text; size_t size; const char *name; };
 int ptx_module_read(const struct ptx_source *, size_t count, struct ptx_module **out, char *log, size_t log_size);
 /* The same without the bodies, for who needs names, sizes, parameters and initial values only: several times
    faster. Functions have .defined and no instructions; mistakes inside bodies stay unseen. */
-int ptx_module_read_outline(const struct ptx_source *, size_t count, struct ptx_module **out, char *log, size_t log_size);
+int ptx_module_read_outline(const struct ptx_source *, size_t count, struct ptx_module **out, char *log,
+                            size_t log_size);
 void ptx_module_free(struct ptx_module *);
 bool ptx_is_builtin(const char *function_name);
 

@@ -40,7 +40,8 @@ static void test_errors(void **state)
                     for (unsigned i = 0; i < 32; i++) {
                         run.s[0].u.w[i] = (uint32_t)alu_float(8, 23);
                         if (alu_random() & 1)
-                            run.s[0].u.w[i] = u32((float)((double)(int64_t)alu_random() * 0x1p-63 * (double)(1u << alu_random() % 20)));
+                            run.s[0].u.w[i] = u32(
+                                (float)((double)(int64_t)alu_random() * 0x1p-63 * (double)(1u << alu_random() % 20)));
                     }
                     alu_execute(&c, &run);
                     for (unsigned i = 0; i < 32; i++) {
@@ -50,12 +51,14 @@ static void test_errors(void **state)
                             assert_int_equal(run.d.u.w[i], 0x7fffffff);
                             continue;
                         }
-                        if (!(x >= functions[o].low && x <= functions[o].high) || fabs(want) < 0x1p-126 || fabs(want) > 0x1.fffffep127)
+                        if (!(x >= functions[o].low && x <= functions[o].high) || fabs(want) < 0x1p-126 ||
+                            fabs(want) > 0x1.fffffep127)
                             continue;
                         const double error = fabs(got - want);
                         judged++;
                         if (error > functions[o].relative * fabs(want) && error > functions[o].absolute)
-                            fail_msg("%s (%s) of %a gives %a, not %a", text, sg_cpu_name(level), (double)x, (double)got, want);
+                            fail_msg("%s (%s) of %a gives %a, not %a", text, sg_cpu_name(level), (double)x, (double)got,
+                                     want);
                     }
                 }
                 assert_true(judged > 5000);
@@ -63,18 +66,51 @@ static void test_errors(void **state)
 }
 
 #define INF INFINITY
-static const struct { const char *text; float in, out; } specials[] = {
-    { "rcp.approx.f32", -INF, -0.0f }, { "rcp.approx.f32", -0.0f, -INF }, { "rcp.approx.f32", 0.0f, INF }, { "rcp.approx.f32", INF, 0.0f },
-    { "rcp.approx.ftz.f32", 0x1p-130f, INF }, { "rcp.approx.ftz.f32", -0x1p-130f, -INF }, { "rcp.approx.ftz.f32", 0x1p127f, 0.0f },
-    { "rcp.approx.f32", 0x1p127f, 0x1p-127f }, { "sqrt.approx.f32", -0.0f, -0.0f }, { "sqrt.approx.f32", -1.0f, NAN }, { "sqrt.approx.f32", INF, INF },
-    { "sqrt.approx.ftz.f32", 0x1p-140f, 0.0f }, { "rsqrt.approx.f32", -0.0f, -INF }, { "rsqrt.approx.f32", 0.0f, INF }, { "rsqrt.approx.f32", -INF, NAN },
-    { "rsqrt.approx.f32", INF, 0.0f }, { "rsqrt.approx.ftz.f32", -0x1p-140f, -INF }, { "sin.approx.f32", -0.0f, -0.0f }, { "sin.approx.f32", INF, NAN },
-    { "sin.approx.ftz.f32", -0x1p-140f, -0.0f }, { "cos.approx.f32", 0.0f, 1.0f }, { "cos.approx.f32", -INF, NAN }, { "lg2.approx.f32", -0.0f, -INF },
-    { "lg2.approx.f32", 0.0f, -INF }, { "lg2.approx.f32", -1.0f, NAN }, { "lg2.approx.f32", INF, INF }, { "lg2.approx.f32", 0x1p-149f, -149.0f },
-    { "lg2.approx.ftz.f32", 0x1p-149f, -INF }, { "lg2.approx.f32", 1.0f, 0.0f }, { "ex2.approx.f32", -INF, 0.0f }, { "ex2.approx.f32", INF, INF },
-    { "ex2.approx.f32", -0.0f, 1.0f }, { "ex2.approx.f32", 128.0f, INF }, { "ex2.approx.f32", -149.0f, 0x1p-149f }, { "ex2.approx.ftz.f32", -130.0f, 0.0f },
-    { "ex2.approx.f32", -300.0f, 0.0f }, { "ex2.approx.f32", 10.0f, 1024.0f }, { "tanh.approx.f32", INF, 1.0f }, { "tanh.approx.f32", -INF, -1.0f },
-    { "tanh.approx.f32", -0.0f, -0.0f }, { "tanh.approx.f32", 0x1p-149f, 0x1p-149f }, { "tanh.approx.f32", NAN, NAN }, { "ex2.approx.f32", NAN, NAN },
+static const struct { const char *text; float in, out;
+} specials[] = {
+    { "rcp.approx.f32", -INF, -0.0f },
+    { "rcp.approx.f32", -0.0f, -INF },
+    { "rcp.approx.f32", 0.0f, INF },
+    { "rcp.approx.f32", INF, 0.0f },
+    { "rcp.approx.ftz.f32", 0x1p-130f, INF },
+    { "rcp.approx.ftz.f32", -0x1p-130f, -INF },
+    { "rcp.approx.ftz.f32", 0x1p127f, 0.0f },
+    { "rcp.approx.f32", 0x1p127f, 0x1p-127f },
+    { "sqrt.approx.f32", -0.0f, -0.0f },
+    { "sqrt.approx.f32", -1.0f, NAN },
+    { "sqrt.approx.f32", INF, INF },
+    { "sqrt.approx.ftz.f32", 0x1p-140f, 0.0f },
+    { "rsqrt.approx.f32", -0.0f, -INF },
+    { "rsqrt.approx.f32", 0.0f, INF },
+    { "rsqrt.approx.f32", -INF, NAN },
+    { "rsqrt.approx.f32", INF, 0.0f },
+    { "rsqrt.approx.ftz.f32", -0x1p-140f, -INF },
+    { "sin.approx.f32", -0.0f, -0.0f },
+    { "sin.approx.f32", INF, NAN },
+    { "sin.approx.ftz.f32", -0x1p-140f, -0.0f },
+    { "cos.approx.f32", 0.0f, 1.0f },
+    { "cos.approx.f32", -INF, NAN },
+    { "lg2.approx.f32", -0.0f, -INF },
+    { "lg2.approx.f32", 0.0f, -INF },
+    { "lg2.approx.f32", -1.0f, NAN },
+    { "lg2.approx.f32", INF, INF },
+    { "lg2.approx.f32", 0x1p-149f, -149.0f },
+    { "lg2.approx.ftz.f32", 0x1p-149f, -INF },
+    { "lg2.approx.f32", 1.0f, 0.0f },
+    { "ex2.approx.f32", -INF, 0.0f },
+    { "ex2.approx.f32", INF, INF },
+    { "ex2.approx.f32", -0.0f, 1.0f },
+    { "ex2.approx.f32", 128.0f, INF },
+    { "ex2.approx.f32", -149.0f, 0x1p-149f },
+    { "ex2.approx.ftz.f32", -130.0f, 0.0f },
+    { "ex2.approx.f32", -300.0f, 0.0f },
+    { "ex2.approx.f32", 10.0f, 1024.0f },
+    { "tanh.approx.f32", INF, 1.0f },
+    { "tanh.approx.f32", -INF, -1.0f },
+    { "tanh.approx.f32", -0.0f, -0.0f },
+    { "tanh.approx.f32", 0x1p-149f, 0x1p-149f },
+    { "tanh.approx.f32", NAN, NAN },
+    { "ex2.approx.f32", NAN, NAN },
 };
 static void test_specials(void **state)
 {
@@ -90,8 +126,8 @@ static void test_specials(void **state)
             const float want = specials[o].out;
             for (unsigned i = 0; i < 32; i++)
                 if (want != want ? run.d.u.w[i] != 0x7fffffff : run.d.u.w[i] != u32(want))
-                    fail_msg("%s (%s) of %a gives %a (%08x), not %a", specials[o].text, sg_cpu_name(level), (double)specials[o].in, (double)f32(run.d.u.w[i]),
-                             run.d.u.w[i], (double)want);
+                    fail_msg("%s (%s) of %a gives %a (%08x), not %a", specials[o].text, sg_cpu_name(level),
+                             (double)specials[o].in, (double)f32(run.d.u.w[i]), run.d.u.w[i], (double)want);
         }
 }
 
@@ -129,10 +165,12 @@ static void test_division(void **state)
                     }
                     alu_execute(&c, &run);
                     for (unsigned i = 0; i < 32; i++) {
-                        const float a = flush(f32(run.s[0].u.w[i]), ftz), b = flush(f32(run.s[1].u.w[i]), ftz), got = f32(run.d.u.w[i]);
+                        const float a = flush(f32(run.s[0].u.w[i]), ftz), b = flush(f32(run.s[1].u.w[i]), ftz),
+                                    got = f32(run.d.u.w[i]);
                         const double want = (double)a / (double)b;
                         if (!full && fabsf(b) > 0x1p126f && fabsf(b) < INF)
-                            assert_true(isinf(a) || isnan(a) ? isnan(got) : got == 0 && signbit(got) == (signbit(a) ^ signbit(b)));
+                            assert_true(isinf(a) || isnan(a) ? isnan(got)
+                                                             : got == 0 && signbit(got) == (signbit(a) ^ signbit(b)));
                         else if (isnan(want))
                             assert_int_equal(run.d.u.w[i], 0x7fffffff);
                         else if (fabs(want) >= 0x1p-126 && fabs(want) <= 0x1.fffffep127)
@@ -179,7 +217,9 @@ static void test_f64(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_errors), cmocka_unit_test(test_specials), cmocka_unit_test(test_far_angles), cmocka_unit_test(test_division), cmocka_unit_test(test_f64) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_errors), cmocka_unit_test(test_specials),
+                                        cmocka_unit_test(test_far_angles), cmocka_unit_test(test_division),
+                                        cmocka_unit_test(test_f64) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

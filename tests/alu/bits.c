@@ -122,7 +122,8 @@ static uint64_t fns(const uint64_t *v, unsigned bits, bool s, unsigned variant)
             return (uint64_t)position;
     return UINT32_MAX;
 }
-static uint64_t dot(const uint64_t *v, unsigned bits, bool s, unsigned variant)      /* variant: 1 a signed, 2 b signed, 4 dp2a, 8 hi */
+/* variant: 1 a signed, 2 b signed, 4 dp2a, 8 hi */
+static uint64_t dot(const uint64_t *v, unsigned bits, bool s, unsigned variant)
 {
     (void)bits, (void)s;
     int64_t sum = (int64_t)v[2];
@@ -138,9 +139,13 @@ static uint64_t prmt(const uint64_t *v, unsigned bits, bool s, unsigned mode)
     (void)bits, (void)s;
     /* selectors as PTX tabulates them, most significant byte first */
     static const uint8_t tables[7][4][4] = {
-        { { 0 } }, { { 3, 2, 1, 0 }, { 4, 3, 2, 1 }, { 5, 4, 3, 2 }, { 6, 5, 4, 3 } }, { { 5, 6, 7, 0 }, { 6, 7, 0, 1 }, { 7, 0, 1, 2 }, { 0, 1, 2, 3 } },
-        { { 0, 0, 0, 0 }, { 1, 1, 1, 1 }, { 2, 2, 2, 2 }, { 3, 3, 3, 3 } }, { { 3, 2, 1, 0 }, { 3, 2, 1, 1 }, { 3, 2, 2, 2 }, { 3, 3, 3, 3 } },
-        { { 0, 0, 0, 0 }, { 1, 1, 1, 0 }, { 2, 2, 1, 0 }, { 3, 2, 1, 0 } }, { { 1, 0, 1, 0 }, { 3, 2, 3, 2 }, { 1, 0, 1, 0 }, { 3, 2, 3, 2 } },
+        { { 0 } },
+        { { 3, 2, 1, 0 }, { 4, 3, 2, 1 }, { 5, 4, 3, 2 }, { 6, 5, 4, 3 } },
+        { { 5, 6, 7, 0 }, { 6, 7, 0, 1 }, { 7, 0, 1, 2 }, { 0, 1, 2, 3 } },
+        { { 0, 0, 0, 0 }, { 1, 1, 1, 1 }, { 2, 2, 2, 2 }, { 3, 3, 3, 3 } },
+        { { 3, 2, 1, 0 }, { 3, 2, 1, 1 }, { 3, 2, 2, 2 }, { 3, 3, 3, 3 } },
+        { { 0, 0, 0, 0 }, { 1, 1, 1, 0 }, { 2, 2, 1, 0 }, { 3, 2, 1, 0 } },
+        { { 1, 0, 1, 0 }, { 3, 2, 3, 2 }, { 1, 0, 1, 0 }, { 3, 2, 3, 2 } },
     };
     uint64_t d = 0;
     for (unsigned i = 0; i < 4; i++) {
@@ -154,31 +159,85 @@ static uint64_t prmt(const uint64_t *v, unsigned bits, bool s, unsigned mode)
     return d;
 }
 
-static const struct { const char *text; reference *reference; unsigned bits; bool is_signed; unsigned variant, sources; unsigned d_bits; } cases[] = {
-    { "and.b16", logic, 16, 0, 0, 2, 16 }, { "and.b32", logic, 32, 0, 0, 2, 32 }, { "and.b64", logic, 64, 0, 0, 2, 64 },
-    { "or.b16", logic, 16, 0, 1, 2, 16 }, { "or.b32", logic, 32, 0, 1, 2, 32 }, { "or.b64", logic, 64, 0, 1, 2, 64 },
-    { "xor.b16", logic, 16, 0, 2, 2, 16 }, { "xor.b32", logic, 32, 0, 2, 2, 32 }, { "xor.b64", logic, 64, 0, 2, 2, 64 },
-    { "not.b16", logic, 16, 0, 3, 1, 16 }, { "not.b32", logic, 32, 0, 3, 1, 32 }, { "not.b64", logic, 64, 0, 3, 1, 64 },
-    { "cnot.b16", logic, 16, 0, 4, 1, 16 }, { "cnot.b32", logic, 32, 0, 4, 1, 32 }, { "cnot.b64", logic, 64, 0, 4, 1, 64 },
-    { "shl.b16", shift, 16, 0, 1, 2, 16 }, { "shl.b32", shift, 32, 0, 1, 2, 32 }, { "shl.b64", shift, 64, 0, 1, 2, 64 },
-    { "shr.b16", shift, 16, 0, 0, 2, 16 }, { "shr.u32", shift, 32, 0, 0, 2, 32 }, { "shr.u64", shift, 64, 0, 0, 2, 64 }, { "shr.b32", shift, 32, 0, 0, 2, 32 },
-    { "shr.s16", shift, 16, 1, 0, 2, 16 }, { "shr.s32", shift, 32, 1, 0, 2, 32 }, { "shr.s64", shift, 64, 1, 0, 2, 64 }, { "shr.u16", shift, 16, 0, 0, 2, 16 },
-    { "shf.l.wrap.b32", funnel, 32, 0, 0, 3, 32 }, { "shf.r.wrap.b32", funnel, 32, 0, 1, 3, 32 },
-    { "shf.l.clamp.b32", funnel, 32, 0, 2, 3, 32 }, { "shf.r.clamp.b32", funnel, 32, 0, 3, 3, 32 },
-    { "popc.b32", popc, 32, 0, 0, 1, 32 }, { "popc.b64", popc, 64, 0, 0, 1, 32 }, { "clz.b32", clz, 32, 0, 0, 1, 32 }, { "clz.b64", clz, 64, 0, 0, 1, 32 },
-    { "brev.b32", brev, 32, 0, 0, 1, 32 }, { "brev.b64", brev, 64, 0, 0, 1, 64 },
-    { "bfind.u32", bfind, 32, 0, 0, 1, 32 }, { "bfind.s32", bfind, 32, 1, 0, 1, 32 }, { "bfind.u64", bfind, 64, 0, 0, 1, 32 }, { "bfind.s64", bfind, 64, 1, 0, 1, 32 },
-    { "bfind.shiftamt.u32", bfind, 32, 0, 1, 1, 32 }, { "bfind.shiftamt.s32", bfind, 32, 1, 1, 1, 32 },
-    { "bfind.shiftamt.u64", bfind, 64, 0, 1, 1, 32 }, { "bfind.shiftamt.s64", bfind, 64, 1, 1, 1, 32 },
-    { "bfe.u32", bfe, 32, 0, 0, 3, 32 }, { "bfe.s32", bfe, 32, 1, 0, 3, 32 }, { "bfe.u64", bfe, 64, 0, 0, 3, 64 }, { "bfe.s64", bfe, 64, 1, 0, 3, 64 },
-    { "bfi.b32", bfi, 32, 0, 0, 4, 32 }, { "bfi.b64", bfi, 64, 0, 0, 4, 64 }, { "bmsk.wrap.b32", bmsk, 32, 0, 0, 2, 32 }, { "bmsk.clamp.b32", bmsk, 32, 0, 1, 2, 32 },
-    { "szext.wrap.u32", szext, 32, 0, 0, 2, 32 }, { "szext.wrap.s32", szext, 32, 1, 0, 2, 32 }, { "szext.clamp.u32", szext, 32, 0, 1, 2, 32 },
-    { "szext.clamp.s32", szext, 32, 1, 1, 2, 32 }, { "fns.b32", fns, 32, 0, 0, 3, 32 },
-    { "dp4a.u32.u32", dot, 32, 0, 0, 3, 32 }, { "dp4a.s32.u32", dot, 32, 0, 1, 3, 32 }, { "dp4a.u32.s32", dot, 32, 0, 2, 3, 32 }, { "dp4a.s32.s32", dot, 32, 0, 3, 3, 32 },
-    { "dp2a.lo.u32.u32", dot, 32, 0, 4, 3, 32 }, { "dp2a.lo.s32.u32", dot, 32, 0, 5, 3, 32 }, { "dp2a.lo.u32.s32", dot, 32, 0, 6, 3, 32 }, { "dp2a.lo.s32.s32", dot, 32, 0, 7, 3, 32 },
-    { "dp2a.hi.u32.u32", dot, 32, 0, 12, 3, 32 }, { "dp2a.hi.s32.u32", dot, 32, 0, 13, 3, 32 }, { "dp2a.hi.u32.s32", dot, 32, 0, 14, 3, 32 }, { "dp2a.hi.s32.s32", dot, 32, 0, 15, 3, 32 },
-    { "prmt.b32", prmt, 32, 0, 0, 3, 32 }, { "prmt.b32.f4e", prmt, 32, 0, 1, 3, 32 }, { "prmt.b32.b4e", prmt, 32, 0, 2, 3, 32 }, { "prmt.b32.rc8", prmt, 32, 0, 3, 3, 32 },
-    { "prmt.b32.ecl", prmt, 32, 0, 4, 3, 32 }, { "prmt.b32.ecr", prmt, 32, 0, 5, 3, 32 }, { "prmt.b32.rc16", prmt, 32, 0, 6, 3, 32 },
+static const struct { const char *text; reference *reference; unsigned bits; bool is_signed; unsigned variant,
+                      sources; unsigned d_bits;
+} cases[] = {
+    { "and.b16", logic, 16, 0, 0, 2, 16 },
+    { "and.b32", logic, 32, 0, 0, 2, 32 },
+    { "and.b64", logic, 64, 0, 0, 2, 64 },
+    { "or.b16", logic, 16, 0, 1, 2, 16 },
+    { "or.b32", logic, 32, 0, 1, 2, 32 },
+    { "or.b64", logic, 64, 0, 1, 2, 64 },
+    { "xor.b16", logic, 16, 0, 2, 2, 16 },
+    { "xor.b32", logic, 32, 0, 2, 2, 32 },
+    { "xor.b64", logic, 64, 0, 2, 2, 64 },
+    { "not.b16", logic, 16, 0, 3, 1, 16 },
+    { "not.b32", logic, 32, 0, 3, 1, 32 },
+    { "not.b64", logic, 64, 0, 3, 1, 64 },
+    { "cnot.b16", logic, 16, 0, 4, 1, 16 },
+    { "cnot.b32", logic, 32, 0, 4, 1, 32 },
+    { "cnot.b64", logic, 64, 0, 4, 1, 64 },
+    { "shl.b16", shift, 16, 0, 1, 2, 16 },
+    { "shl.b32", shift, 32, 0, 1, 2, 32 },
+    { "shl.b64", shift, 64, 0, 1, 2, 64 },
+    { "shr.b16", shift, 16, 0, 0, 2, 16 },
+    { "shr.u32", shift, 32, 0, 0, 2, 32 },
+    { "shr.u64", shift, 64, 0, 0, 2, 64 },
+    { "shr.b32", shift, 32, 0, 0, 2, 32 },
+    { "shr.s16", shift, 16, 1, 0, 2, 16 },
+    { "shr.s32", shift, 32, 1, 0, 2, 32 },
+    { "shr.s64", shift, 64, 1, 0, 2, 64 },
+    { "shr.u16", shift, 16, 0, 0, 2, 16 },
+    { "shf.l.wrap.b32", funnel, 32, 0, 0, 3, 32 },
+    { "shf.r.wrap.b32", funnel, 32, 0, 1, 3, 32 },
+    { "shf.l.clamp.b32", funnel, 32, 0, 2, 3, 32 },
+    { "shf.r.clamp.b32", funnel, 32, 0, 3, 3, 32 },
+    { "popc.b32", popc, 32, 0, 0, 1, 32 },
+    { "popc.b64", popc, 64, 0, 0, 1, 32 },
+    { "clz.b32", clz, 32, 0, 0, 1, 32 },
+    { "clz.b64", clz, 64, 0, 0, 1, 32 },
+    { "brev.b32", brev, 32, 0, 0, 1, 32 },
+    { "brev.b64", brev, 64, 0, 0, 1, 64 },
+    { "bfind.u32", bfind, 32, 0, 0, 1, 32 },
+    { "bfind.s32", bfind, 32, 1, 0, 1, 32 },
+    { "bfind.u64", bfind, 64, 0, 0, 1, 32 },
+    { "bfind.s64", bfind, 64, 1, 0, 1, 32 },
+    { "bfind.shiftamt.u32", bfind, 32, 0, 1, 1, 32 },
+    { "bfind.shiftamt.s32", bfind, 32, 1, 1, 1, 32 },
+    { "bfind.shiftamt.u64", bfind, 64, 0, 1, 1, 32 },
+    { "bfind.shiftamt.s64", bfind, 64, 1, 1, 1, 32 },
+    { "bfe.u32", bfe, 32, 0, 0, 3, 32 },
+    { "bfe.s32", bfe, 32, 1, 0, 3, 32 },
+    { "bfe.u64", bfe, 64, 0, 0, 3, 64 },
+    { "bfe.s64", bfe, 64, 1, 0, 3, 64 },
+    { "bfi.b32", bfi, 32, 0, 0, 4, 32 },
+    { "bfi.b64", bfi, 64, 0, 0, 4, 64 },
+    { "bmsk.wrap.b32", bmsk, 32, 0, 0, 2, 32 },
+    { "bmsk.clamp.b32", bmsk, 32, 0, 1, 2, 32 },
+    { "szext.wrap.u32", szext, 32, 0, 0, 2, 32 },
+    { "szext.wrap.s32", szext, 32, 1, 0, 2, 32 },
+    { "szext.clamp.u32", szext, 32, 0, 1, 2, 32 },
+    { "szext.clamp.s32", szext, 32, 1, 1, 2, 32 },
+    { "fns.b32", fns, 32, 0, 0, 3, 32 },
+    { "dp4a.u32.u32", dot, 32, 0, 0, 3, 32 },
+    { "dp4a.s32.u32", dot, 32, 0, 1, 3, 32 },
+    { "dp4a.u32.s32", dot, 32, 0, 2, 3, 32 },
+    { "dp4a.s32.s32", dot, 32, 0, 3, 3, 32 },
+    { "dp2a.lo.u32.u32", dot, 32, 0, 4, 3, 32 },
+    { "dp2a.lo.s32.u32", dot, 32, 0, 5, 3, 32 },
+    { "dp2a.lo.u32.s32", dot, 32, 0, 6, 3, 32 },
+    { "dp2a.lo.s32.s32", dot, 32, 0, 7, 3, 32 },
+    { "dp2a.hi.u32.u32", dot, 32, 0, 12, 3, 32 },
+    { "dp2a.hi.s32.u32", dot, 32, 0, 13, 3, 32 },
+    { "dp2a.hi.u32.s32", dot, 32, 0, 14, 3, 32 },
+    { "dp2a.hi.s32.s32", dot, 32, 0, 15, 3, 32 },
+    { "prmt.b32", prmt, 32, 0, 0, 3, 32 },
+    { "prmt.b32.f4e", prmt, 32, 0, 1, 3, 32 },
+    { "prmt.b32.b4e", prmt, 32, 0, 2, 3, 32 },
+    { "prmt.b32.rc8", prmt, 32, 0, 3, 3, 32 },
+    { "prmt.b32.ecl", prmt, 32, 0, 4, 3, 32 },
+    { "prmt.b32.ecr", prmt, 32, 0, 5, 3, 32 },
+    { "prmt.b32.rc16", prmt, 32, 0, 6, 3, 32 },
 };
 
 static void test_bits(void **state)
@@ -194,7 +253,10 @@ static void test_bits(void **state)
                     for (unsigned s = 0; s < cases[o].sources; s++) {
                         const bool narrow = c.alu.source[s] == SG_CELL_32;
                         const bool amount = s == cases[o].sources - 1 || (s > 0 && cases[o].sources - 2 == s);
-                        row_set(&run.s[s], c.alu.source[s], i, amount && alu_random() & 1 ? alu_random() % 70 : alu_integer(narrow ? cases[o].bits < 32 && s == 0 ? cases[o].bits : 32 : 64));
+                        row_set(&run.s[s], c.alu.source[s], i,
+                                amount && alu_random() & 1
+                                    ? alu_random() % 70
+                                    : alu_integer(narrow ? cases[o].bits < 32 && s == 0 ? cases[o].bits : 32 : 64));
                         if (cases[o].bits == 16 && cases[o].reference == logic)
                             run.s[s].u.w[i] &= 0xffff;
                     }
@@ -203,11 +265,13 @@ static void test_bits(void **state)
                     uint64_t v[4] = { 0 };
                     for (unsigned s = 0; s < cases[o].sources; s++)
                         v[s] = row_get(&run.s[s], c.alu.source[s], i);
-                    const uint64_t want = cut(cases[o].reference(v, cases[o].bits, cases[o].is_signed, cases[o].variant), cases[o].d_bits);
+                    const uint64_t want = cut(
+                        cases[o].reference(v, cases[o].bits, cases[o].is_signed, cases[o].variant), cases[o].d_bits);
                     const uint64_t got = row_get(&run.d, c.alu.destination, i);
                     if (got != want)
-                        fail_msg("%s (%s) of %jx %jx %jx %jx gives %jx, not %jx", cases[o].text, sg_cpu_name(level), (uintmax_t)v[0], (uintmax_t)v[1],
-                                 (uintmax_t)v[2], (uintmax_t)v[3], (uintmax_t)got, (uintmax_t)want);
+                        fail_msg("%s (%s) of %jx %jx %jx %jx gives %jx, not %jx", cases[o].text, sg_cpu_name(level),
+                                 (uintmax_t)v[0], (uintmax_t)v[1], (uintmax_t)v[2], (uintmax_t)v[3], (uintmax_t)got,
+                                 (uintmax_t)want);
                 }
             }
         }
@@ -235,14 +299,19 @@ static void test_lop3(void **state)
                 for (unsigned i = 0; i < 32; i++) {
                     uint32_t want = 0;
                     for (unsigned b = 0; b < 32; b++)
-                        want |= (table >> (bit(run.s[0].u.w[i], b) << 2 | bit(run.s[1].u.w[i], b) << 1 | bit(run.s[2].u.w[i], b)) & 1) << b;
+                        want |= (table >> (bit(run.s[0].u.w[i], b) << 2 | bit(run.s[1].u.w[i], b) << 1 |
+                                           bit(run.s[2].u.w[i], b)) &
+                                 1)
+                                << b;
                     assert_int_equal(run.d.u.w[i], want);
                     if (form)
-                        assert_int_equal(run.p >> i & 1, form == 1 ? want != 0 || run.in >> i & 1 : want != 0 && run.in >> i & 1);
+                        assert_int_equal(run.p >> i & 1,
+                                         form == 1 ? want != 0 || run.in >> i & 1 : want != 0 && run.in >> i & 1);
                 }
             }
             if (form) {                                        /* destination _ */
-                struct sg_rows r = { .s = { &run.s[0], &run.s[1], &run.s[2] }, .p = &run.q, .in = run.in, .immediate = run.immediate };
+                struct sg_rows r = { .s = { &run.s[0], &run.s[1], &run.s[2] }, .p = &run.q, .in = run.in,
+                                     .immediate = run.immediate };
                 c.alu.function(&r);
                 assert_int_equal(run.q, run.p);
             }
@@ -289,16 +358,21 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const struct alu_refused refused[] = {
-        { "and.u32", 2, "u32" }, { "shl.s32", 2, "s32" }, { "shf.l.b32", 3, "mode" }, { "shf.wrap.b32", 3, "direction" }, { "bfe.b32", 3, "b32" },
-        { "popc.u32", 1, "u32" }, { "lop3.xor.b32", 5, "xor" }, { "lop3.or.b32", 4, "operands" }, { "dp4a.u32", 3, "types" }, { "dp2a.u32.u32", 3, ".lo" },
-        { "brev.b16", 1, "b16" }, { "prmt.b32.f4e.ecl", 3, "mode" }, { "and", 2, "type" },
+        { "and.u32", 2, "u32" },      { "shl.s32", 2, "s32" },
+        { "shf.l.b32", 3, "mode" },   { "shf.wrap.b32", 3, "direction" },
+        { "bfe.b32", 3, "b32" },      { "popc.u32", 1, "u32" },
+        { "lop3.xor.b32", 5, "xor" }, { "lop3.or.b32", 4, "operands" },
+        { "dp4a.u32", 3, "types" },   { "dp2a.u32.u32", 3, ".lo" },
+        { "brev.b16", 1, "b16" },     { "prmt.b32.f4e.ecl", 3, "mode" },
+        { "and", 2, "type" },
     };
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_bits), cmocka_unit_test(test_lop3), cmocka_unit_test(test_predicates), cmocka_unit_test(test_resize),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_bits), cmocka_unit_test(test_lop3),
+                                        cmocka_unit_test(test_predicates), cmocka_unit_test(test_resize),
                                         cmocka_unit_test(test_refusals) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

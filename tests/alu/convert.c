@@ -20,7 +20,10 @@ static wide integer_value(struct integer t, uint64_t x)
 }
 static wide integer_least(struct integer t) { return t.is_signed ? -((wide)1 << (t.bits - 1)) : 0; }
 static wide integer_most(struct integer t) { return ((wide)1 << (t.bits - t.is_signed)) - 1; }
-static uint64_t integer_cut(struct integer t, wide x) { return t.bits == 64 ? (uint64_t)x : (uint64_t)x & (((uint64_t)1 << t.bits) - 1); }
+static uint64_t integer_cut(struct integer t, wide x)
+{
+    return t.bits == 64 ? (uint64_t)x : (uint64_t)x & (((uint64_t)1 << t.bits) - 1);
+}
 
 static void test_integers(void **state)
 {
@@ -32,19 +35,25 @@ static void test_integers(void **state)
                     struct alu_case c;
                     struct alu_run run = { 0 };
                     char text[64];
-                    snprintf(text, sizeof text, "cvt%s.%s.%s", sat ? ".sat" : "", integers[to].name, integers[from].name);
+                    snprintf(text, sizeof text, "cvt%s.%s.%s", sat ? ".sat" : "", integers[to].name,
+                             integers[from].name);
                     alu_get(&c, level, text, 1);
                     for (unsigned round = 0; round < 30; round++) {
                         /* a register can be wider than the type: what is above it must not matter */
                         for (unsigned i = 0; i < 32; i++)
-                            row_set(&run.s[0], c.alu.source[0], i, alu_integer(integers[from].bits) | (integers[from].bits < 32 ? alu_random() << integers[from].bits : 0));
+                            row_set(&run.s[0], c.alu.source[0], i,
+                                    alu_integer(integers[from].bits) |
+                                        (integers[from].bits < 32 ? alu_random() << integers[from].bits : 0));
                         alu_execute(&c, &run);
                         for (unsigned i = 0; i < 32; i++) {
                             wide x = integer_value(integers[from], row_get(&run.s[0], c.alu.source[0], i));
                             if (sat)
-                                x = x < integer_least(integers[to]) ? integer_least(integers[to]) : x > integer_most(integers[to]) ? integer_most(integers[to]) : x;
+                                x = x < integer_least(integers[to])  ? integer_least(integers[to])
+                                    : x > integer_most(integers[to]) ? integer_most(integers[to])
+                                                                     : x;
                             if (row_get(&run.d, c.alu.destination, i) != integer_cut(integers[to], x))
-                                fail_msg("%s (%s) of %jx gives %jx", text, sg_cpu_name(level), (uintmax_t)row_get(&run.s[0], c.alu.source[0], i),
+                                fail_msg("%s (%s) of %jx gives %jx", text, sg_cpu_name(level),
+                                         (uintmax_t)row_get(&run.s[0], c.alu.source[0], i),
                                          (uintmax_t)row_get(&run.d, c.alu.destination, i));
                         }
                     }
@@ -53,7 +62,9 @@ static void test_integers(void **state)
 
 /* Floats that have one type: the format, or f64 where exponent_bits is 11. */
 static const struct { const char *name; struct format format; unsigned bits; } floats[] = {
-    { "f16", { 5, 10, true, true }, 16 }, { "bf16", { 8, 7, true, true }, 16 }, { "f32", { 8, 23, true, true }, 32 }, { "f64", { 11, 52, true, true }, 64 },
+    { "f16", { 5, 10, true, true }, 16 }, { "bf16", { 8, 7, true, true }, 16 }, { "f32", { 8, 23, true, true },
+                                                                                  32 }, { "f64", { 11, 52, true, true },
+                                                                                          64 },
 };
 static double float_value(unsigned kind, uint64_t x)
 {
@@ -87,21 +98,26 @@ static void test_integers_to_floats(void **state)
                         struct alu_case c;
                         struct alu_run run = { 0 };
                         char text[64];
-                        snprintf(text, sizeof text, "cvt.%s%s.%s.%s", ROUNDINGS[m].name, sat ? ".sat" : "", floats[to].name, integers[from].name);
+                        snprintf(text, sizeof text, "cvt.%s%s.%s.%s", ROUNDINGS[m].name, sat ? ".sat" : "",
+                                 floats[to].name, integers[from].name);
                         alu_get(&c, level, text, 1);
                         for (unsigned round = 0; round < 20; round++) {
                             for (unsigned i = 0; i < 32; i++)
-                                row_set(&run.s[0], c.alu.source[0], i, alu_random() & 1 ? alu_integer(integers[from].bits)
-                                                                                      : alu_random() >> alu_random() % 64 >> (64 - integers[from].bits));
+                                row_set(&run.s[0], c.alu.source[0], i,
+                                        alu_random() & 1
+                                            ? alu_integer(integers[from].bits)
+                                            : alu_random() >> alu_random() % 64 >> (64 - integers[from].bits));
                             alu_execute(&c, &run);
                             for (unsigned i = 0; i < 32; i++) {
                                 const uint64_t source = row_get(&run.s[0], c.alu.source[0], i);
                                 struct exact x = { (__float128)integer_value(integers[from], source), 0 };
                                 if (sat)
                                     x.value = x.value < 0 ? 0 : x.value > 1 ? 1 : x.value;
-                                const uint64_t want = float_round(to, x, ROUNDINGS[m].letter), got = row_get(&run.d, c.alu.destination, i);
+                                const uint64_t want = float_round(to, x, ROUNDINGS[m].letter),
+                                               got = row_get(&run.d, c.alu.destination, i);
                                 if (got != want)
-                                    fail_msg("%s (%s) of %jx gives %jx, not %jx", text, sg_cpu_name(level), (uintmax_t)source, (uintmax_t)got, (uintmax_t)want);
+                                    fail_msg("%s (%s) of %jx gives %jx, not %jx", text, sg_cpu_name(level),
+                                             (uintmax_t)source, (uintmax_t)got, (uintmax_t)want);
                             }
                         }
                     }
@@ -115,10 +131,12 @@ static double integral(double x, char mode)
 /* Values near what integers hold, and near halves */
 static uint64_t float_pattern(unsigned kind, unsigned round, unsigned lane)
 {
-    if (kind < 2)                                            /* all of them, in an order that begins with a fair sample */
+    /* all of them, in an order that begins with a fair sample */
+    if (kind < 2)
         return (round * 32 + lane) * 40503u & 0xffff;
     if (alu_random() % 3 == 0) {
-        const double x = ldexp((double)(1 + alu_random() % 8) / 4 + (double)(int)(alu_random() % 5 - 2) * 0x1p-20, (int)(alu_random() % 70) - 4);
+        const double x = ldexp((double)(1 + alu_random() % 8) / 4 + (double)(int)(alu_random() % 5 - 2) * 0x1p-20,
+                               (int)(alu_random() % 70) - 4);
         const double y = (alu_random() & 1 ? -x : x) + (double)((int)(alu_random() % 7) - 3) / 4;
         return kind == 3 ? u64(y) : u32((float)y);
     }
@@ -137,7 +155,8 @@ static void test_floats_to_integers(void **state)
                         struct alu_case c;
                         struct alu_run run = { 0 };
                         char text[64];
-                        snprintf(text, sizeof text, "cvt.%si%s.%s.%s", ROUNDINGS[m].name, ftz ? ".ftz" : "", integers[to].name, floats[from].name);
+                        snprintf(text, sizeof text, "cvt.%si%s.%s.%s", ROUNDINGS[m].name, ftz ? ".ftz" : "",
+                                 integers[to].name, floats[from].name);
                         alu_get(&c, level, text, 1);
                         for (unsigned round = 0; round < ROUNDS(from); round++) {
                             for (unsigned i = 0; i < 32; i++)
@@ -160,26 +179,33 @@ static void test_floats_to_integers(void **state)
                                 else
                                     want = integer_cut(t, (wide)y);
                                 if (row_get(&run.d, c.alu.destination, i) != want)
-                                    fail_msg("%s (%s) of %jx gives %jx, not %jx", text, sg_cpu_name(level), (uintmax_t)source,
-                                             (uintmax_t)row_get(&run.d, c.alu.destination, i), (uintmax_t)want);
+                                    fail_msg("%s (%s) of %jx gives %jx, not %jx", text, sg_cpu_name(level),
+                                             (uintmax_t)source, (uintmax_t)row_get(&run.d, c.alu.destination, i),
+                                             (uintmax_t)want);
                             }
                         }
                     }
 }
 
-static uint64_t flushed(unsigned kind, uint64_t x, bool ftz) { return kind == 2 && ftz && !(x & 0x7f800000) ? x & 0x80000000 : x; }
-static const uint64_t nans[] = { 0x7fff, 0x7fff, 0x7fffffff }, signs[] = { 0x8000, 0x8000, 0x80000000, (uint64_t)1 << 63 };
+static uint64_t flushed(unsigned kind, uint64_t x, bool ftz)
+{
+    return kind == 2 && ftz && !(x & 0x7f800000) ? x & 0x80000000 : x;
+}
+static const uint64_t nans[] = { 0x7fff, 0x7fff, 0x7fffffff }, signs[] = { 0x8000, 0x8000, 0x80000000,
+                                                                           (uint64_t)1 << 63 };
 static const uint64_t ones[] = { 0x3c00, 0x3f80, 0x3f800000, 0x3ff0000000000000 };
 
 /* What cvt between floats gives: integral rounding within one type, else narrowing or widening. */
 static void check_floats(enum sg_cpu level, unsigned to, unsigned from, unsigned m, bool integrally, unsigned flags)
 {
-    const bool ftz = flags & 1, sat = flags & 2, relu = flags & 4, finite = flags & 8, narrows = floats[to].bits < floats[from].bits || (to != from && to + from == 1);
+    const bool ftz = flags & 1, sat = flags & 2, relu = flags & 4, finite = flags & 8,
+               narrows = floats[to].bits < floats[from].bits || (to != from && to + from == 1);
     struct alu_case c;
     struct alu_run run = { 0 };
     char text[64];
-    snprintf(text, sizeof text, "cvt%s%s%s%s%s%s%s.%s.%s", narrows || integrally ? "." : "", narrows || integrally ? ROUNDINGS[m].name : "", integrally ? "i" : "",
-             ftz ? ".ftz" : "", sat ? ".sat" : "", relu ? ".relu" : "", finite ? ".satfinite" : "", floats[to].name, floats[from].name);
+    snprintf(text, sizeof text, "cvt%s%s%s%s%s%s%s.%s.%s", narrows || integrally ? "." : "",
+             narrows || integrally ? ROUNDINGS[m].name : "", integrally ? "i" : "", ftz ? ".ftz" : "",
+             sat ? ".sat" : "", relu ? ".relu" : "", finite ? ".satfinite" : "", floats[to].name, floats[from].name);
     alu_get(&c, level, text, 1);
     for (unsigned round = 0; round < (flags ? 60 : ROUNDS(from)); round++) {
         for (unsigned i = 0; i < 32; i++)
@@ -197,17 +223,23 @@ static void check_floats(enum sg_cpu level, unsigned to, unsigned from, unsigned
             if (y != y)
                 want = sat ? 0 : to == from && !integrally ? flushed(to, source, ftz) : nans[to];
             else if (isinf(y))
-                want = (y < 0 ? signs[to] : 0) | (to == 3 ? 0x7ff0000000000000 : finite ? format_highest(floats[to].format) : format_highest(floats[to].format) + 1);
+                want = (y < 0 ? signs[to] : 0) | (to == 3  ? 0x7ff0000000000000
+                                                  : finite ? format_highest(floats[to].format)
+                                                           : format_highest(floats[to].format) + 1);
             else if (y == 0)
                 want = signbit(y) ? signs[to] : 0;
             else
-                want = flushed(to, finite ? exact_round(floats[to].format, exact_of(y), ROUNDINGS[m].letter, true) : float_round(to, exact_of(y), ROUNDINGS[m].letter), ftz);
+                want = flushed(to,
+                               finite ? exact_round(floats[to].format, exact_of(y), ROUNDINGS[m].letter, true)
+                                      : float_round(to, exact_of(y), ROUNDINGS[m].letter),
+                               ftz);
             if (sat && y == y)
                 want = want & signs[to] ? 0 : want > ones[to] ? ones[to] : want;
             if (relu && y == y)
                 want = want & signs[to] ? 0 : want;
             if (got != want)
-                fail_msg("%s (%s) of %jx gives %jx, not %jx", text, sg_cpu_name(level), (uintmax_t)source, (uintmax_t)got, (uintmax_t)want);
+                fail_msg("%s (%s) of %jx gives %jx, not %jx", text, sg_cpu_name(level), (uintmax_t)source,
+                         (uintmax_t)got, (uintmax_t)want);
         }
     }
 }
@@ -220,7 +252,8 @@ static void test_floats(void **state)
             for (unsigned m = 0; m < 4; m++)
                 for (unsigned flags = 0; flags < 16; flags++)
                     ALU_LEVELS(level) {
-                        if ((flags & 1 && to != 2 && from != 2) || (flags & 12 && to > 1) || (flags & 6) == 6 || (flags & 8 && to == from))
+                        if ((flags & 1 && to != 2 && from != 2) || (flags & 12 && to > 1) || (flags & 6) == 6 ||
+                            (flags & 8 && to == from))
                             continue;
                         check_floats(level, to, from, m, false, flags);
                         if (to == from && !(flags & 8))
@@ -231,7 +264,8 @@ static void test_floats(void **state)
 static void test_tf32(void **state)
 {
     (void)state;
-    static const struct { const char *name; char letter; } roundings[] = { { "rn", 'n' }, { "rz", 'z' }, { "rna", 'a' } };
+    static const struct { const char *name; char letter; } roundings[] = { { "rn", 'n' }, { "rz", 'z' },
+                                                                           { "rna", 'a' } };
     for (unsigned m = 0; m < 3; m++)
         ALU_LEVELS(level) {
             struct alu_case c;
@@ -245,15 +279,20 @@ static void test_tf32(void **state)
                 alu_execute(&c, &run);
                 for (unsigned i = 0; i < 32; i++) {
                     const float x = f32(run.s[0].u.w[i]);
-                    const uint32_t want = x != x ? 0x7fffffff : isinf(x) || x == 0 ? run.s[0].u.w[i] : exact_round(TF32, exact_of(x), roundings[m].letter, false) << 13;
+                    const uint32_t want = x != x ? 0x7fffffff
+                                          : isinf(x) || x == 0
+                                              ? run.s[0].u.w[i]
+                                              : exact_round(TF32, exact_of(x), roundings[m].letter, false) << 13;
                     assert_int_equal(run.d.u.w[i], want);
                 }
             }
         }
 }
 
-static const struct { const char *name; const struct format *format; unsigned shift; } smalls[] = {
-    { "e4m3x2", &E4M3, 8 }, { "e5m2x2", &E5M2, 8 }, { "e2m1x2", &E2M1, 4 }, { "e2m3x2", &E2M3, 8 }, { "e3m2x2", &E3M2, 8 },
+static const struct { const char *name; const struct format *format; unsigned shift;
+} smalls[] = {
+    { "e4m3x2", &E4M3, 8 }, { "e5m2x2", &E5M2, 8 }, { "e2m1x2", &E2M1, 4 },
+    { "e2m3x2", &E2M3, 8 }, { "e3m2x2", &E3M2, 8 },
 };
 static uint32_t expect_small(struct format f, double x, bool relu)
 {
@@ -284,19 +323,23 @@ static void test_small_formats(void **state)
                 for (unsigned round = 0; round < 200; round++) {
                     for (unsigned i = 0; i < 32; i++)
                         for (unsigned s = 0; s < 2; s++)             /* half of them where the format has its numbers */
-                            run.s[s].u.w[i] = alu_random() & 1 ? (uint32_t)alu_float(8, 23)
-                                : u32((float)ldexp((double)(int64_t)(alu_random() % 513 - 256), (int)(alu_random() % 26) - 22));
+                            run.s[s].u.w[i] = alu_random() & 1
+                                                  ? (uint32_t)alu_float(8, 23)
+                                                  : u32((float)ldexp((double)(int64_t)(alu_random() % 513 - 256),
+                                                                     (int)(alu_random() % 26) - 22));
                     alu_execute(&two, &run);
                     for (unsigned i = 0; i < 32; i++)
-                        assert_int_equal(run.d.u.w[i], expect_small(f, f32(run.s[0].u.w[i]), relu) << smalls[k].shift | expect_small(f, f32(run.s[1].u.w[i]), relu));
+                        assert_int_equal(run.d.u.w[i], expect_small(f, f32(run.s[0].u.w[i]), relu) << smalls[k].shift |
+                                                           expect_small(f, f32(run.s[1].u.w[i]), relu));
                 }
                 for (unsigned x = 0; x < 0x10000; x += 32) {         /* every f16, in both places */
                     for (unsigned i = 0; i < 32; i++)
                         run.s[0].u.w[i] = (x + i) << 16 | (0xffff - x - i);
                     alu_execute(&pair, &run);
                     for (unsigned i = 0; i < 32; i++)
-                        assert_int_equal(run.d.u.w[i], expect_small(f, format_double(F16, x + i), relu) << smalls[k].shift |
-                                                       expect_small(f, format_double(F16, 0xffff - x - i), relu));
+                        assert_int_equal(run.d.u.w[i], expect_small(f, format_double(F16, x + i), relu)
+                                                               << smalls[k].shift |
+                                                           expect_small(f, format_double(F16, 0xffff - x - i), relu));
                 }
                 const uint32_t patterns = 1u << (1 + f.exponent_bits + f.fraction_bits);
                 for (unsigned x = 0; x < patterns; x += 16) {        /* every small number */
@@ -305,7 +348,8 @@ static void test_small_formats(void **state)
                     alu_execute(&back, &run);
                     for (unsigned i = 0; i < 32; i++)
                         for (unsigned high = 0; high < 2; high++) {
-                            const double y = format_double(f, high ? (x + i) % patterns : patterns - 1 - (x + i) % patterns);
+                            const double y =
+                                format_double(f, high ? (x + i) % patterns : patterns - 1 - (x + i) % patterns);
                             const uint32_t got = run.d.u.w[i] >> (16 * high) & 0xffff;
                             if (y != y)
                                 assert_int_equal(got, 0x7fff);
@@ -328,9 +372,11 @@ static void test_pairs(void **state)
                     struct alu_case pair, single;
                     struct alu_run run = { 0 }, half = { 0 };
                     char text[64];
-                    snprintf(text, sizeof text, "cvt.%s%s.%s.f32", ROUNDINGS[m].name, relu ? ".relu" : "", bf ? "bf16x2" : "f16x2");
+                    snprintf(text, sizeof text, "cvt.%s%s.%s.f32", ROUNDINGS[m].name, relu ? ".relu" : "",
+                             bf ? "bf16x2" : "f16x2");
                     alu_get(&pair, level, text, 2);
-                    snprintf(text, sizeof text, "cvt.%s%s.%s.f32", ROUNDINGS[m].name, relu ? ".relu" : "", bf ? "bf16" : "f16");
+                    snprintf(text, sizeof text, "cvt.%s%s.%s.f32", ROUNDINGS[m].name, relu ? ".relu" : "",
+                             bf ? "bf16" : "f16");
                     alu_get(&single, level, text, 1);                /* tested by itself above */
                     for (unsigned i = 0; i < 32; i++)
                         for (unsigned s = 0; s < 2; s++)
@@ -376,7 +422,9 @@ static void test_ue8m0(void **state)
                     run.s[0].u.w[i] = (x + i) << 8 | (x + i);
                 alu_execute(&back, &run);
                 for (unsigned i = 0; i < 32; i++)
-                    assert_true(x + i == 255 ? run.d.u.w[i] == 0x7fff7fff : format_double(BF16, run.d.u.w[i] & 0xffff) == ldexp(1, (int)(x + i) - 127));
+                    assert_true(x + i == 255
+                                    ? run.d.u.w[i] == 0x7fff7fff
+                                    : format_double(BF16, run.d.u.w[i] & 0xffff) == ldexp(1, (int)(x + i) - 127));
             }
         }
 }
@@ -384,9 +432,11 @@ static void test_ue8m0(void **state)
 static void test_pack(void **state)
 {
     (void)state;
-    static const struct { const char *text; unsigned bits; bool is_signed; } packs[] = {
-        { "cvt.pack.sat.u16.s32", 16, 0 }, { "cvt.pack.sat.s16.s32", 16, 1 }, { "cvt.pack.sat.u8.s32.b32", 8, 0 }, { "cvt.pack.sat.s8.s32.b32", 8, 1 },
-        { "cvt.pack.sat.u4.s32.b32", 4, 0 }, { "cvt.pack.sat.s4.s32.b32", 4, 1 }, { "cvt.pack.sat.u2.s32.b32", 2, 0 }, { "cvt.pack.sat.s2.s32.b32", 2, 1 },
+    static const struct { const char *text; unsigned bits; bool is_signed;
+    } packs[] = {
+        { "cvt.pack.sat.u16.s32", 16, 0 },   { "cvt.pack.sat.s16.s32", 16, 1 },   { "cvt.pack.sat.u8.s32.b32", 8, 0 },
+        { "cvt.pack.sat.s8.s32.b32", 8, 1 }, { "cvt.pack.sat.u4.s32.b32", 4, 0 }, { "cvt.pack.sat.s4.s32.b32", 4, 1 },
+        { "cvt.pack.sat.u2.s32.b32", 2, 0 }, { "cvt.pack.sat.s2.s32.b32", 2, 1 },
     };
     for (size_t p = 0; p < sizeof packs / sizeof *packs; p++)
         ALU_LEVELS(level) {
@@ -397,13 +447,16 @@ static void test_pack(void **state)
             for (unsigned round = 0; round < 30; round++) {
                 for (unsigned i = 0; i < 32; i++)
                     for (unsigned s = 0; s < 3; s++)
-                        run.s[s].u.w[i] = (uint32_t)(alu_random() & 1 ? alu_integer(32) : (uint64_t)0 - alu_random() % 300);
+                        run.s[s].u.w[i] =
+                            (uint32_t)(alu_random() & 1 ? alu_integer(32) : (uint64_t)0 - alu_random() % 300);
                 alu_execute(&c, &run);
                 for (unsigned i = 0; i < 32; i++) {
                     uint64_t part[2];
                     for (unsigned s = 0; s < 2; s++) {
                         const wide x = (int32_t)run.s[s].u.w[i];
-                        part[s] = integer_cut(t, x < integer_least(t) ? integer_least(t) : x > integer_most(t) ? integer_most(t) : x);
+                        part[s] = integer_cut(t, x < integer_least(t)  ? integer_least(t)
+                                                 : x > integer_most(t) ? integer_most(t)
+                                                                       : x);
                     }
                     const uint64_t above = t.bits < 16 ? (uint64_t)run.s[2].u.w[i] << (2 * t.bits) : 0;
                     assert_int_equal(run.d.u.w[i], (uint32_t)(above | part[0] << t.bits | part[1]));
@@ -416,10 +469,13 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const struct alu_refused refused[] = {
-        { "cvt.f32.s32", 1, "rounding" }, { "cvt.s32.f32", 1, "rounding" }, { "cvt.f32.f64", 1, "rounding" }, { "cvt.rn.f64.f32", 1, "rn" },
-        { "cvt.rni.f32.f64", 1, "rni" }, { "cvt.rn.s32.s16", 1, "rn" }, { "cvt.s32", 1, "two types" }, { "cvt.rn.e4m3x2.f32", 2, "satfinite" },
-        { "cvt.b32.s32", 1, "b32" }, { "cvt.ftz.f64.f64", 1, "ftz" }, { "cvt.rn.relu.f32.f64", 1, "relu" }, { "cvt.rzi.sat.tf32.f32", 1, "rzi" },
-        { "cvt.pack.sat.u8.s32", 2, "u8" }, { "cvt.rn.f16x2.f32", 1, "operands" },
+        { "cvt.f32.s32", 1, "rounding" },     { "cvt.s32.f32", 1, "rounding" },
+        { "cvt.f32.f64", 1, "rounding" },     { "cvt.rn.f64.f32", 1, "rn" },
+        { "cvt.rni.f32.f64", 1, "rni" },      { "cvt.rn.s32.s16", 1, "rn" },
+        { "cvt.s32", 1, "two types" },        { "cvt.rn.e4m3x2.f32", 2, "satfinite" },
+        { "cvt.b32.s32", 1, "b32" },          { "cvt.ftz.f64.f64", 1, "ftz" },
+        { "cvt.rn.relu.f32.f64", 1, "relu" }, { "cvt.rzi.sat.tf32.f32", 1, "rzi" },
+        { "cvt.pack.sat.u8.s32", 2, "u8" },   { "cvt.rn.f16x2.f32", 1, "operands" },
     };
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
@@ -427,8 +483,15 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers), cmocka_unit_test(test_integers_to_floats), cmocka_unit_test(test_floats_to_integers), cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_tf32), cmocka_unit_test(test_small_formats), cmocka_unit_test(test_pairs), cmocka_unit_test(test_ue8m0), cmocka_unit_test(test_pack),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_integers_to_floats),
+        cmocka_unit_test(test_floats_to_integers),
+        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_small_formats),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_ue8m0),
+        cmocka_unit_test(test_pack),
         cmocka_unit_test(test_refusals),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

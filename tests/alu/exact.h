@@ -16,9 +16,9 @@ struct format {
     unsigned exponent_bits, fraction_bits;
     bool has_infinity, has_nan;       /* e4m3 has a NaN (its highest pattern) but no infinity */
 };
-static const struct format F16 = { 5, 10, true, true }, BF16 = { 8, 7, true, true }, TF32 = { 8, 10, true, true }, F32 = { 8, 23, true, true },
-                           E4M3 = { 4, 3, false, true }, E5M2 = { 5, 2, true, true }, E2M1 = { 2, 1, false, false },
-                           E2M3 = { 2, 3, false, false }, E3M2 = { 3, 2, false, false };
+static const struct format F16 = { 5, 10, true, true }, BF16 = { 8, 7, true, true }, TF32 = { 8, 10, true, true },
+                           F32 = { 8, 23, true, true }, E4M3 = { 4, 3, false, true }, E5M2 = { 5, 2, true, true },
+                           E2M1 = { 2, 1, false, false }, E2M3 = { 2, 3, false, false }, E3M2 = { 3, 2, false, false };
 
 static inline uint32_t format_highest(struct format f)
 {
@@ -87,6 +87,7 @@ static inline struct exact exact_sum(__float128 a, __float128 b)
     return (struct exact){ s, error > 0 ? 1 : error < 0 ? -1 : 0 };
 }
 
-static const struct { const char *name; char letter; } ROUNDINGS[] = { { "rn", 'n' }, { "rz", 'z' }, { "rm", 'm' }, { "rp", 'p' } };
+static const struct { const char *name; char letter; } ROUNDINGS[] = { { "rn", 'n' }, { "rz", 'z' }, { "rm", 'm' },
+                                                                       { "rp", 'p' } };
 
 #endif

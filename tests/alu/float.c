@@ -13,8 +13,10 @@ static double f64(uint64_t x)    { double f; memcpy(&f, &x, sizeof f); return f;
 static uint64_t u64(double f)    { uint64_t x; memcpy(&x, &f, sizeof x); return x; }
 
 enum op { ADD, SUB, MUL, FMA, DIV, RCP, SQRT };
-static const struct { const char *name; enum op op; unsigned sources; } operations[] = {
-    { "add", ADD, 2 }, { "sub", SUB, 2 }, { "mul", MUL, 2 }, { "fma", FMA, 3 }, { "mad", FMA, 3 }, { "div", DIV, 2 }, { "rcp", RCP, 1 }, { "sqrt", SQRT, 1 },
+static const struct { const char *name; enum op op; unsigned sources;
+} operations[] = {
+    { "add", ADD, 2 }, { "sub", SUB, 2 }, { "mul", MUL, 2 }, { "fma", FMA, 3 },
+    { "mad", FMA, 3 }, { "div", DIV, 2 }, { "rcp", RCP, 1 }, { "sqrt", SQRT, 1 },
 };
 static const struct { const char *name; int mode; } modes[] = {
     { ".rn", FE_TONEAREST }, { ".rz", FE_TOWARDZERO }, { ".rm", FE_DOWNWARD }, { ".rp", FE_UPWARD },
@@ -84,7 +86,8 @@ static void test_f32(void **state)
                     char text[64];
                     if (sat && operations[o].op >= DIV)
                         continue;
-                    snprintf(text, sizeof text, "%s%s%s%s.f32", operations[o].name, modes[m].name, ftz ? ".ftz" : "", sat ? ".sat" : "");
+                    snprintf(text, sizeof text, "%s%s%s%s.f32", operations[o].name, modes[m].name, ftz ? ".ftz" : "",
+                             sat ? ".sat" : "");
                     alu_get(&c, level, text, operations[o].sources);
                     for (unsigned round = 0; round < 150; round++) {
                         uint32_t v[32][3];
@@ -99,7 +102,8 @@ static void test_f32(void **state)
                         for (unsigned i = 0; i < 32; i++) {
                             const uint32_t want = expect32(operations[o].op, modes[m].mode, ftz, sat, v[i]);
                             if (run.d.u.w[i] != want)
-                                fail_msg("%s (%s) of %08x %08x %08x gives %08x, not %08x", text, sg_cpu_name(level), v[i][0], v[i][1], v[i][2], run.d.u.w[i], want);
+                                fail_msg("%s (%s) of %08x %08x %08x gives %08x, not %08x", text, sg_cpu_name(level),
+                                         v[i][0], v[i][1], v[i][2], run.d.u.w[i], want);
                         }
                     }
                 }
@@ -128,8 +132,10 @@ static void test_f32x2(void **state)
                                 low[s] = (uint32_t)run.s[s].u.q[i];
                                 high[s] = (uint32_t)(run.s[s].u.q[i] >> 32);
                             }
-                            assert_int_equal(run.d.u.q[i] & UINT32_MAX, expect32(operations[o].op, modes[m].mode, ftz, false, low));
-                            assert_int_equal(run.d.u.q[i] >> 32, expect32(operations[o].op, modes[m].mode, ftz, false, high));
+                            assert_int_equal(run.d.u.q[i] & UINT32_MAX,
+                                             expect32(operations[o].op, modes[m].mode, ftz, false, low));
+                            assert_int_equal(run.d.u.q[i] >> 32,
+                                             expect32(operations[o].op, modes[m].mode, ftz, false, high));
                         }
                     }
                 }
@@ -138,8 +144,11 @@ static void test_f32x2(void **state)
 /* 16-bit operands as f32, then as test_f32 */
 static uint32_t widened(uint32_t x, bool bf)
 {
-    return bf ? x << 16 : u32((float)(x & 0x7c00 ? (x & 0x7c00) == 0x7c00 ? (x & 0x3ff ? NAN : INFINITY) : ldexp((x & 0x3ff) + 1024, (int)(x >> 10 & 31) - 25)
-                                                 : ldexp(x & 0x3ff, -24))) | (x & 0x8000) << 16;
+    return bf ? x << 16
+              : u32((float)(x & 0x7c00 ? (x & 0x7c00) == 0x7c00 ? (x & 0x3ff ? NAN : INFINITY)
+                                                                : ldexp((x & 0x3ff) + 1024, (int)(x >> 10 & 31) - 25)
+                                       : ldexp(x & 0x3ff, -24))) |
+                    (x & 0x8000) << 16;
 }
 static void test_mixed(void **state)
 {
@@ -154,12 +163,15 @@ static void test_mixed(void **state)
                     char text[64];
                     if (operations[o].op == MUL)
                         continue;
-                    snprintf(text, sizeof text, "%s%s%s.f32.%s", operations[o].name, modes[m].name, sat ? ".sat" : "", bf ? "bf16" : "f16");
+                    snprintf(text, sizeof text, "%s%s%s.f32.%s", operations[o].name, modes[m].name, sat ? ".sat" : "",
+                             bf ? "bf16" : "f16");
                     alu_get(&c, level, text, operations[o].sources);
                     for (unsigned round = 0; round < 50; round++) {
                         for (unsigned i = 0; i < 32; i++)
                             for (unsigned s = 0; s < operations[o].sources; s++)
-                                run.s[s].u.w[i] = (uint32_t)(s + 1 == operations[o].sources ? alu_float(8, 23) : bf ? alu_float(8, 7) : alu_float(5, 10));
+                                run.s[s].u.w[i] = (uint32_t)(s + 1 == operations[o].sources ? alu_float(8, 23)
+                                                             : bf                           ? alu_float(8, 7)
+                                                                                            : alu_float(5, 10));
                         alu_execute(&c, &run);
                         for (unsigned i = 0; i < 32; i++) {
                             uint32_t v[3] = { widened(run.s[0].u.w[i], bf), run.s[1].u.w[i], run.s[2].u.w[i] };
@@ -196,10 +208,12 @@ static void test_f64(void **state)
                         const double x = scalar64(operations[o].op, f64(v[i][0]), f64(v[i][1]), f64(v[i][2]));
                         fesetround(FE_TONEAREST);
                         /* which operand's payload a NaN carries is not promised, that it is quiet is */
-                        const bool same = x != x ? (run.d.u.q[i] & 0x7ff8000000000000) == 0x7ff8000000000000 : run.d.u.q[i] == u64(x);
+                        const bool same =
+                            x != x ? (run.d.u.q[i] & 0x7ff8000000000000) == 0x7ff8000000000000 : run.d.u.q[i] == u64(x);
                         if (!same)
-                            fail_msg("%s (%s) of %016jx %016jx %016jx gives %016jx, not %016jx", text, sg_cpu_name(level), (uintmax_t)v[i][0],
-                                     (uintmax_t)v[i][1], (uintmax_t)v[i][2], (uintmax_t)run.d.u.q[i], (uintmax_t)u64(x));
+                            fail_msg("%s (%s) of %016jx %016jx %016jx gives %016jx, not %016jx", text,
+                                     sg_cpu_name(level), (uintmax_t)v[i][0], (uintmax_t)v[i][1], (uintmax_t)v[i][2],
+                                     (uintmax_t)run.d.u.q[i], (uintmax_t)u64(x));
                     }
                 }
             }
@@ -226,7 +240,8 @@ static void test_extrema(void **state)
             struct alu_case c;
             struct alu_run run = { 0 };
             char text[64];
-            snprintf(text, sizeof text, "%s%s%s%s.f32", least ? "min" : "max", ftz ? ".ftz" : "", nan ? ".NaN" : "", xorsign ? ".xorsign.abs" : "");
+            snprintf(text, sizeof text, "%s%s%s%s.f32", least ? "min" : "max", ftz ? ".ftz" : "", nan ? ".NaN" : "",
+                     xorsign ? ".xorsign.abs" : "");
             alu_get(&c, level, text, three ? 3 : 2);
             for (unsigned round = 0; round < 100; round++) {
                 for (unsigned i = 0; i < 32; i++) {
@@ -237,7 +252,8 @@ static void test_extrema(void **state)
                 }
                 alu_execute(&c, &run);
                 for (unsigned i = 0; i < 32; i++) {
-                    const uint32_t a = flush(run.s[0].u.w[i], ftz), b = flush(run.s[1].u.w[i], ftz), z = flush(run.s[2].u.w[i], ftz);
+                    const uint32_t a = flush(run.s[0].u.w[i], ftz), b = flush(run.s[1].u.w[i], ftz),
+                                   z = flush(run.s[2].u.w[i], ftz);
                     const uint32_t clear = xorsign ? 0x7fffffff : UINT32_MAX;
                     uint32_t want = expect_extremum(least, nan, a & clear, b & clear);
                     if (three)
@@ -301,15 +317,20 @@ static void test_signs_and_kinds(void **state)
                     for (unsigned i = 0; i < 32; i++) {
                         const uint64_t x = row_get(&run.s[0], cell, i);
                         const int kind = wide ? fpclassify(f64(x)) : fpclassify(f32(x));
-                        const bool want = t == 0 ? kind != FP_NAN && kind != FP_INFINITE : t == 1 ? kind == FP_INFINITE : t == 2 ? kind != FP_NAN :
-                                          t == 3 ? kind == FP_NAN : t == 4 ? kind == FP_NORMAL : kind == FP_SUBNORMAL;
+                        const bool want = t == 0   ? kind != FP_NAN && kind != FP_INFINITE
+                                          : t == 1 ? kind == FP_INFINITE
+                                          : t == 2 ? kind != FP_NAN
+                                          : t == 3 ? kind == FP_NAN
+                                          : t == 4 ? kind == FP_NORMAL
+                                                   : kind == FP_SUBNORMAL;
                         assert_int_equal(run.p >> i & 1, want);
                     }
                 }
                 alu_get(&c, level, wide ? "copysign.f64" : "copysign.f32", 2);
                 alu_execute(&c, &run);
                 for (unsigned i = 0; i < 32; i++)
-                    assert_true(row_get(&run.d, cell, i) == ((row_get(&run.s[0], cell, i) & sign) | (row_get(&run.s[1], cell, i) & (sign - 1))));
+                    assert_true(row_get(&run.d, cell, i) ==
+                                ((row_get(&run.s[0], cell, i) & sign) | (row_get(&run.s[1], cell, i) & (sign - 1))));
                 for (unsigned ftz = 0; ftz < 2 - wide; ftz++)
                     for (unsigned neg = 0; neg < 2; neg++) {
                         snprintf(text, sizeof text, "%s%s.f%d", neg ? "neg" : "abs", ftz ? ".ftz" : "", wide ? 64 : 32);
@@ -328,17 +349,22 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const struct alu_refused refused[] = {
-        { "fma.f32", 3, "rounding" }, { "add.rn.rz.f32", 2, "rounding" }, { "add.ftz.f64", 2, "ftz" }, { "div.rn.sat.f32", 2, "sat" },
-        { "sin.f64", 1, "sin" }, { "rsqrt.rn.f32", 1, "rn" }, { "min.xorsign.f32", 2, "abs" }, { "testp.f32", 1, "test" }, { "add.sat.f32x2", 2, "sat" },
-        { "fma.rn.f32", 2, "operands" }, { "div.approx.f64", 2, "div" },
+        { "fma.f32", 3, "rounding" },    { "add.rn.rz.f32", 2, "rounding" },
+        { "add.ftz.f64", 2, "ftz" },     { "div.rn.sat.f32", 2, "sat" },
+        { "sin.f64", 1, "sin" },         { "rsqrt.rn.f32", 1, "rn" },
+        { "min.xorsign.f32", 2, "abs" }, { "testp.f32", 1, "test" },
+        { "add.sat.f32x2", 2, "sat" },   { "fma.rn.f32", 2, "operands" },
+        { "div.approx.f64", 2, "div" },
     };
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_f32), cmocka_unit_test(test_f32x2), cmocka_unit_test(test_mixed), cmocka_unit_test(test_f64), cmocka_unit_test(test_extrema),
-                                        cmocka_unit_test(test_signs_and_kinds), cmocka_unit_test(test_refusals) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_f32),     cmocka_unit_test(test_f32x2),
+                                        cmocka_unit_test(test_mixed),   cmocka_unit_test(test_f64),
+                                        cmocka_unit_test(test_extrema), cmocka_unit_test(test_signs_and_kinds),
+                                        cmocka_unit_test(test_refusals) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

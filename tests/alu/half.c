@@ -3,7 +3,8 @@
 
 struct kind { const char *name; struct format format; bool pair; };
 static const struct kind kinds[] = { { "f16", { 5, 10, true, true }, false }, { "bf16", { 8, 7, true, true }, false },
-                                     { "f16x2", { 5, 10, true, true }, true }, { "bf16x2", { 8, 7, true, true }, true } };
+                                     { "f16x2", { 5, 10, true, true }, true }, { "bf16x2", { 8, 7, true, true },
+                                                                                 true } };
 
 static uint32_t flush(struct format f, uint32_t x, bool ftz)
 {
@@ -26,7 +27,11 @@ static uint32_t expect(enum op op, struct format f, const uint32_t *v, bool ftz,
     if (isinf(rough) || rough == 0)
         d = (signbit(rough) ? 0x8000 : 0) | (rough == 0 ? 0 : format_highest(f) + 1);
     else
-        d = exact_round(f, op == MUL ? exact_sum((__float128)x[0] * x[1], 0) : op == FMA ? exact_sum((__float128)x[0] * x[1], x[2]) : exact_sum(x[0], x[1]), 'n', false);
+        d = exact_round(f,
+                        op == MUL   ? exact_sum((__float128)x[0] * x[1], 0)
+                        : op == FMA ? exact_sum((__float128)x[0] * x[1], x[2])
+                                    : exact_sum(x[0], x[1]),
+                        'n', false);
     d = flush(f, d, ftz);
     if (relu || sat)
         d = d & 0x8000 ? 0 : d;
@@ -39,7 +44,9 @@ static uint32_t operand(struct format f)
 {
     if (alu_random() % 4 == 0) {
         const uint32_t bias = (1u << (f.exponent_bits - 1)) - 1;
-        return (uint32_t)(alu_random() & 1 ? 0x8000 : 0) | (bias + (uint32_t)(alu_random() % 5) - 2) << f.fraction_bits | ((uint32_t)alu_random() & ((1u << f.fraction_bits) - 1));
+        return (uint32_t)(alu_random() & 1 ? 0x8000 : 0) |
+               (bias + (uint32_t)(alu_random() % 5) - 2) << f.fraction_bits |
+               ((uint32_t)alu_random() & ((1u << f.fraction_bits) - 1));
     }
     return (uint32_t)alu_float(f.exponent_bits, f.fraction_bits);
 }
@@ -47,7 +54,11 @@ static uint32_t operand(struct format f)
 static void test_arithmetic(void **state)
 {
     (void)state;
-    static const struct { const char *name; enum op op; unsigned sources; } operations[] = { { "add", ADD, 2 }, { "sub", SUB, 2 }, { "mul", MUL, 2 }, { "fma.rn", FMA, 3 } };
+    static const struct {
+        const char *name;
+        enum op op;
+        unsigned sources;
+    } operations[] = { { "add", ADD, 2 }, { "sub", SUB, 2 }, { "mul", MUL, 2 }, { "fma.rn", FMA, 3 } };
     for (unsigned k = 0; k < 4; k++)
         for (unsigned o = 0; o < 4; o++)
             for (unsigned flags = 0; flags < 8; flags++) {
@@ -58,21 +69,25 @@ static void test_arithmetic(void **state)
                     struct alu_case c;
                     struct alu_run run = { 0 };
                     char text[64];
-                    snprintf(text, sizeof text, "%s%s%s%s.%s", operations[o].name, ftz ? ".ftz" : "", sat ? ".sat" : "", relu ? ".relu" : "", kinds[k].name);
+                    snprintf(text, sizeof text, "%s%s%s%s.%s", operations[o].name, ftz ? ".ftz" : "", sat ? ".sat" : "",
+                             relu ? ".relu" : "", kinds[k].name);
                     alu_get(&c, level, text, operations[o].sources);
                     for (unsigned round = 0; round < 200; round++) {
                         for (unsigned i = 0; i < 32; i++)
                             for (unsigned s = 0; s < operations[o].sources; s++)
-                                run.s[s].u.w[i] = operand(kinds[k].format) | (kinds[k].pair ? operand(kinds[k].format) << 16 : 0);
+                                run.s[s].u.w[i] =
+                                    operand(kinds[k].format) | (kinds[k].pair ? operand(kinds[k].format) << 16 : 0);
                         alu_execute(&c, &run);
                         for (unsigned i = 0; i < 32; i++)
                             for (unsigned half = 0; half <= kinds[k].pair; half++) {
                                 uint32_t v[3];
                                 for (unsigned s = 0; s < 3; s++)
                                     v[s] = run.s[s].u.w[i] >> (16 * half) & 0xffff;
-                                const uint32_t want = expect(operations[o].op, kinds[k].format, v, ftz, sat, relu), got = run.d.u.w[i] >> (16 * half) & 0xffff;
+                                const uint32_t want = expect(operations[o].op, kinds[k].format, v, ftz, sat, relu),
+                                               got = run.d.u.w[i] >> (16 * half) & 0xffff;
                                 if (got != want)
-                                    fail_msg("%s (%s) of %04x %04x %04x gives %04x, not %04x", text, sg_cpu_name(level), v[0], v[1], v[2], got, want);
+                                    fail_msg("%s (%s) of %04x %04x %04x gives %04x, not %04x", text, sg_cpu_name(level),
+                                             v[0], v[1], v[2], got, want);
                             }
                         for (unsigned i = 0; i < 32 && !kinds[k].pair; i++)
                             assert_true(run.d.u.w[i] <= 0xffff);
@@ -124,7 +139,8 @@ static void test_extrema_and_signs(void **state)
                 char text[64];
                 if (ftz && f.exponent_bits == 8)
                     continue;
-                snprintf(text, sizeof text, "%s%s%s%s.%s", least ? "min" : "max", ftz ? ".ftz" : "", nan ? ".NaN" : "", xorsign ? ".xorsign.abs" : "", kinds[k].name);
+                snprintf(text, sizeof text, "%s%s%s%s.%s", least ? "min" : "max", ftz ? ".ftz" : "", nan ? ".NaN" : "",
+                         xorsign ? ".xorsign.abs" : "", kinds[k].name);
                 alu_get(&c, level, text, 2);
                 snprintf(text, sizeof text, "neg%s.%s", ftz ? ".ftz" : "", kinds[k].name);
                 alu_get(&neg, level, text, 1);
@@ -137,7 +153,8 @@ static void test_extrema_and_signs(void **state)
                     for (unsigned half = 0; half <= kinds[k].pair; half++) {
                         alu_execute(&c, &run);
                         for (unsigned i = 0; i < 32; i++) {
-                            const uint32_t a = flush(f, run.s[0].u.w[i] >> (16 * half) & 0xffff, ftz), b = flush(f, run.s[1].u.w[i] >> (16 * half) & 0xffff, ftz);
+                            const uint32_t a = flush(f, run.s[0].u.w[i] >> (16 * half) & 0xffff, ftz),
+                                           b = flush(f, run.s[1].u.w[i] >> (16 * half) & 0xffff, ftz);
                             const uint32_t clear = xorsign ? 0x7fff : 0xffff;
                             uint32_t want = expect_extremum(f, least, nan, a & clear, b & clear);
                             if (xorsign && want <= format_highest(f) + 1)
@@ -146,10 +163,12 @@ static void test_extrema_and_signs(void **state)
                         }
                         alu_execute(&neg, &run);
                         for (unsigned i = 0; i < 32; i++)
-                            assert_int_equal(run.d.u.w[i] >> (16 * half) & 0xffff, flush(f, run.s[0].u.w[i] >> (16 * half) & 0xffff, ftz) ^ 0x8000);
+                            assert_int_equal(run.d.u.w[i] >> (16 * half) & 0xffff,
+                                             flush(f, run.s[0].u.w[i] >> (16 * half) & 0xffff, ftz) ^ 0x8000);
                         alu_execute(&abs, &run);
                         for (unsigned i = 0; i < 32; i++)
-                            assert_int_equal(run.d.u.w[i] >> (16 * half) & 0xffff, flush(f, run.s[0].u.w[i] >> (16 * half) & 0xffff, ftz) & 0x7fff);
+                            assert_int_equal(run.d.u.w[i] >> (16 * half) & 0xffff,
+                                             flush(f, run.s[0].u.w[i] >> (16 * half) & 0xffff, ftz) & 0x7fff);
                     }
                 }
             }
@@ -167,7 +186,8 @@ static void test_functions(void **state)
                 struct alu_case c;
                 struct alu_run run = { 0 };
                 char text[64];
-                snprintf(text, sizeof text, "%s%s.%s", tangent ? "tanh.approx" : "ex2.approx", ftz ? ".ftz" : "", kinds[k].name);
+                snprintf(text, sizeof text, "%s%s.%s", tangent ? "tanh.approx" : "ex2.approx", ftz ? ".ftz" : "",
+                         kinds[k].name);
                 alu_get(&c, level, text, 1);
                 for (unsigned x = 0; x < 0x10000; x += 32) {
                     for (unsigned i = 0; i < 32; i++)
@@ -175,17 +195,22 @@ static void test_functions(void **state)
                     alu_execute(&c, &run);
                     for (unsigned i = 0; i < 32; i++)
                         for (unsigned half = 0; half <= kinds[k].pair; half++) {
-                            const uint32_t in = run.s[0].u.w[i] >> (16 * half) & 0xffff, got = run.d.u.w[i] >> (16 * half) & 0xffff;
+                            const uint32_t in = run.s[0].u.w[i] >> (16 * half) & 0xffff,
+                                           got = run.d.u.w[i] >> (16 * half) & 0xffff;
                             const double y = format_double(f, flush(f, in, ftz)), exact = tangent ? tanh(y) : exp2(y);
                             if (y != y)
                                 assert_int_equal(got, 0x7fff);
                             else if (exact == 0 || isinf(exact))
-                                assert_int_equal(got, exact == 0 ? in & 0x8000 & (tangent ? 0xffff : 0) : format_highest(f) + 1);
+                                assert_int_equal(got, exact == 0 ? in & 0x8000 & (tangent ? 0xffff : 0)
+                                                                 : format_highest(f) + 1);
                             else {
-                                const uint32_t low = flush(f, exact_round(f, exact_of(exact * (1 - 0x1p-22)), 'n', false), ftz);
-                                const uint32_t high = flush(f, exact_round(f, exact_of(exact * (1 + 0x1p-22)), 'n', false), ftz);
+                                const uint32_t low =
+                                    flush(f, exact_round(f, exact_of(exact * (1 - 0x1p-22)), 'n', false), ftz);
+                                const uint32_t high =
+                                    flush(f, exact_round(f, exact_of(exact * (1 + 0x1p-22)), 'n', false), ftz);
                                 if (got != low && got != high)
-                                    fail_msg("%s (%s) of %04x gives %04x, not %04x", text, sg_cpu_name(level), in, got, low);
+                                    fail_msg("%s (%s) of %04x gives %04x, not %04x", text, sg_cpu_name(level), in, got,
+                                             low);
                             }
                         }
                 }
@@ -196,14 +221,16 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const struct alu_refused refused[] = {
-        { "add.rz.f16", 2, "rz" }, { "add.sat.bf16", 2, "sat" }, { "fma.f16", 3, "rounding" }, { "div.rn.f16", 2, "f16" }, { "fma.rn.sat.relu.f16", 3, "relu" },
+        { "add.rz.f16", 2, "rz" },  { "add.sat.bf16", 2, "sat" },         { "fma.f16", 3, "rounding" },
+        { "div.rn.f16", 2, "f16" }, { "fma.rn.sat.relu.f16", 3, "relu" },
     };
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_beyond_double), cmocka_unit_test(test_extrema_and_signs),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_beyond_double),
+                                        cmocka_unit_test(test_extrema_and_signs),
                                         cmocka_unit_test(test_functions), cmocka_unit_test(test_refusals) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,7 +163,9 @@ static inline uint64_t alu_float(unsigned exponent_bits, unsigned fraction_bits)
     case 8:  return sign | bias << fraction_bits;
     case 9:  return sign | bias << fraction_bits | (alu_random() & 3);
     case 10: return sign | (bias - 1 + alu_random() % 3) << fraction_bits | (alu_random() & fraction);
-    case 11: return sign | (bias + alu_random() % 64 % (bias - 1)) << fraction_bits | (alu_random() & fraction & ~(fraction >> 6));
+    case 11:
+        return sign | (bias + alu_random() % 64 % (bias - 1)) << fraction_bits |
+               (alu_random() & fraction & ~(fraction >> 6));
     default: return sign | (alu_random() % exponents) << fraction_bits | (alu_random() & fraction);
     }
 }

@@ -14,11 +14,39 @@ static wide value(uint64_t x, struct type t)
     return t.is_signed && x >> (t.bits - 1) & 1 ? (wide)x - ((wide)1 << t.bits) : (wide)x;
 }
 
-enum op { ADD, SUB, MUL_LO, MUL_HI, MUL_WIDE, MAD_LO, MAD_HI, MAD_WIDE, SAD, DIV, REM, ABS, NEG, MIN, MAX, ADD_SAT, SUB_SAT, MAD_HI_SAT,
-          MUL24_LO, MUL24_HI, MAD24_LO, MAD24_HI, MAD24_HI_SAT, MIN_RELU, MAX_RELU };
+enum op {
+    ADD,
+    SUB,
+    MUL_LO,
+    MUL_HI,
+    MUL_WIDE,
+    MAD_LO,
+    MAD_HI,
+    MAD_WIDE,
+    SAD,
+    DIV,
+    REM,
+    ABS,
+    NEG,
+    MIN,
+    MAX,
+    ADD_SAT,
+    SUB_SAT,
+    MAD_HI_SAT,
+    MUL24_LO,
+    MUL24_HI,
+    MAD24_LO,
+    MAD24_HI,
+    MAD24_HI_SAT,
+    MIN_RELU,
+    MAX_RELU
+};
 
 static wide saturate(wide x) { return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x; }
-static wide of24(uint64_t x, struct type t) { return t.is_signed && x >> 23 & 1 ? (wide)(x & 0xffffff) - 0x1000000 : (wide)(x & 0xffffff); }
+static wide of24(uint64_t x, struct type t)
+{
+    return t.is_signed && x >> 23 & 1 ? (wide)(x & 0xffffff) - 0x1000000 : (wide)(x & 0xffffff);
+}
 
 static wide reference(enum op op, struct type t, uint64_t a0, uint64_t b0, uint64_t c0)
 {
@@ -56,14 +84,33 @@ static wide reference(enum op op, struct type t, uint64_t a0, uint64_t b0, uint6
 
 #define INT6 0x3f
 #define U(x) (1u << (x))
-static const struct { const char *text; enum op op; unsigned sources, types; } operations[] = {
-    { "add", ADD, 2, INT6 }, { "sub", SUB, 2, INT6 }, { "mul.lo", MUL_LO, 2, INT6 }, { "mul.hi", MUL_HI, 2, INT6 },
-    { "mul.wide", MUL_WIDE, 2, 0xf }, { "mad.lo", MAD_LO, 3, INT6 }, { "mad.hi", MAD_HI, 3, INT6 }, { "mad.wide", MAD_WIDE, 3, 0xf },
-    { "sad", SAD, 3, INT6 }, { "div", DIV, 2, INT6 }, { "rem", REM, 2, INT6 }, { "abs", ABS, 1, U(1) | U(3) | U(5) },
-    { "neg", NEG, 1, U(1) | U(3) | U(5) }, { "min", MIN, 2, INT6 }, { "max", MAX, 2, INT6 }, { "add.sat", ADD_SAT, 2, U(3) },
-    { "sub.sat", SUB_SAT, 2, U(3) }, { "mad.hi.sat", MAD_HI_SAT, 3, U(3) }, { "mul24.lo", MUL24_LO, 2, U(2) | U(3) },
-    { "mul24.hi", MUL24_HI, 2, U(2) | U(3) }, { "mad24.lo", MAD24_LO, 3, U(2) | U(3) }, { "mad24.hi", MAD24_HI, 3, U(2) | U(3) },
-    { "mad24.hi.sat", MAD24_HI_SAT, 3, U(3) }, { "min.relu", MIN_RELU, 2, U(3) }, { "max.relu", MAX_RELU, 2, U(3) },
+static const struct { const char *text; enum op op; unsigned sources, types;
+} operations[] = {
+    { "add", ADD, 2, INT6 },
+    { "sub", SUB, 2, INT6 },
+    { "mul.lo", MUL_LO, 2, INT6 },
+    { "mul.hi", MUL_HI, 2, INT6 },
+    { "mul.wide", MUL_WIDE, 2, 0xf },
+    { "mad.lo", MAD_LO, 3, INT6 },
+    { "mad.hi", MAD_HI, 3, INT6 },
+    { "mad.wide", MAD_WIDE, 3, 0xf },
+    { "sad", SAD, 3, INT6 },
+    { "div", DIV, 2, INT6 },
+    { "rem", REM, 2, INT6 },
+    { "abs", ABS, 1, U(1) | U(3) | U(5) },
+    { "neg", NEG, 1, U(1) | U(3) | U(5) },
+    { "min", MIN, 2, INT6 },
+    { "max", MAX, 2, INT6 },
+    { "add.sat", ADD_SAT, 2, U(3) },
+    { "sub.sat", SUB_SAT, 2, U(3) },
+    { "mad.hi.sat", MAD_HI_SAT, 3, U(3) },
+    { "mul24.lo", MUL24_LO, 2, U(2) | U(3) },
+    { "mul24.hi", MUL24_HI, 2, U(2) | U(3) },
+    { "mad24.lo", MAD24_LO, 3, U(2) | U(3) },
+    { "mad24.hi", MAD24_HI, 3, U(2) | U(3) },
+    { "mad24.hi.sat", MAD24_HI_SAT, 3, U(3) },
+    { "min.relu", MIN_RELU, 2, U(3) },
+    { "max.relu", MAX_RELU, 2, U(3) },
 };
 
 static void test_operations(void **state)
@@ -94,19 +141,24 @@ static void test_operations(void **state)
                         }
                     alu_execute(&c, &run);
                     for (unsigned i = 0; i < 32; i++) {
-                        const uint64_t third = operations[o].op == MAD_WIDE ? cut((uwide)value(v[2][i], (struct type){ "", to, t.is_signed }), 64) : v[2][i];
+                        const uint64_t third =
+                            operations[o].op == MAD_WIDE
+                                ? cut((uwide)value(v[2][i], (struct type){ "", to, t.is_signed }), 64)
+                                : v[2][i];
                         const uint64_t want = cut((uwide)reference(operations[o].op, t, v[0][i], v[1][i], third), to);
                         const uint64_t got = row_get(&run.d, c.alu.destination, i);
                         if (got != want)
-                            fail_msg("%s (%s) of %#jx, %#jx, %#jx gives %#jx, not %#jx", text, sg_cpu_name(level), (uintmax_t)v[0][i],
-                                     (uintmax_t)v[1][i], (uintmax_t)v[2][i], (uintmax_t)got, (uintmax_t)want);
+                            fail_msg("%s (%s) of %#jx, %#jx, %#jx gives %#jx, not %#jx", text, sg_cpu_name(level),
+                                     (uintmax_t)v[0][i], (uintmax_t)v[1][i], (uintmax_t)v[2][i], (uintmax_t)got,
+                                     (uintmax_t)want);
                     }
                 }
             }
         }
 }
 
-/* Carry: value and carry out from one wider sum. Subtraction adds the complement, so its carry is 1 where nothing is borrowed. */
+/* Carry: value and carry out from one wider sum. Subtraction adds the complement, so its carry is 1 where nothing is
+ * borrowed. */
 static const struct { const char *opcode; bool product, hi, subtract, reads, writes; } carries[] = {
     { "add.cc", 0, 0, 0, 0, 1 },    { "addc", 0, 0, 0, 1, 0 },    { "addc.cc", 0, 0, 0, 1, 1 },
     { "sub.cc", 0, 0, 1, 0, 1 },    { "subc", 0, 0, 1, 1, 0 },    { "subc.cc", 0, 0, 1, 1, 1 },
@@ -139,7 +191,9 @@ static void test_carry(void **state)
                         const unsigned carry = carries[o].reads ? in >> i & 1 : carries[o].subtract;
                         const wide product = (wide)reference(carries[o].hi ? MUL_HI : MUL_LO, t, v[0][i], v[1][i], 0);
                         const uwide first = carries[o].product ? cut((uwide)product, t.bits) : v[0][i];
-                        const uwide second = carries[o].product ? v[2][i] : carries[o].subtract ? cut(~(uwide)v[1][i], t.bits) : v[1][i];
+                        const uwide second = carries[o].product    ? v[2][i]
+                                             : carries[o].subtract ? cut(~(uwide)v[1][i], t.bits)
+                                                                   : v[1][i];
                         const uwide sum = first + second + carry;
                         assert_true(row_get(&run.d, c.alu.destination, i) == cut(sum, t.bits));
                         if (carries[o].writes)
@@ -159,7 +213,8 @@ static void test_pairs(void **state)
 {
     (void)state;
     static const struct { const char *text; enum op op; bool is_signed; } pairs[] = {
-        { "add.u16x2", ADD, 0 }, { "add.s16x2", ADD, 1 }, { "min.u16x2", MIN, 0 }, { "min.s16x2", MIN, 1 }, { "max.u16x2", MAX, 0 },
+        { "add.u16x2", ADD, 0 }, { "add.s16x2", ADD, 1 }, { "min.u16x2", MIN, 0 }, { "min.s16x2", MIN,
+                                                                                     1 }, { "max.u16x2", MAX, 0 },
         { "max.s16x2", MAX, 1 }, { "min.relu.s16x2", MIN_RELU, 1 }, { "max.relu.s16x2", MAX_RELU, 1 },
     };
     for (size_t o = 0; o < sizeof pairs / sizeof *pairs; o++)
@@ -175,7 +230,8 @@ static void test_pairs(void **state)
                 for (unsigned i = 0; i < 32; i++) {
                     const uint32_t a = run.s[0].u.w[i], b = run.s[1].u.w[i];
                     const uint32_t low = pair_reference(pairs[o].op, pairs[o].is_signed, (uint16_t)a, (uint16_t)b);
-                    const uint32_t high = pair_reference(pairs[o].op, pairs[o].is_signed, (uint16_t)(a >> 16), (uint16_t)(b >> 16));
+                    const uint32_t high =
+                        pair_reference(pairs[o].op, pairs[o].is_signed, (uint16_t)(a >> 16), (uint16_t)(b >> 16));
                     assert_int_equal(run.d.u.w[i], low | high << 16);
                 }
             }
@@ -186,17 +242,30 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const struct alu_refused refused[] = {
-        { "add.sat.u64", 2, "sat" }, { "add.quick.s32", 2, "'quick'" }, { "add", 2, "type" }, { "mul.s32", 2, ".lo" },
-        { "mul.lo.hi.s32", 2, "more than one" }, { "mul.wide.s64", 2, "s64" }, { "add.s32", 3, "operands" }, { "add.b32", 2, "b32" },
-        { "frobnicate.s32", 2, "frobnicate" }, { "add.s32.s32.s32.s32.s32", 2, "types" }, { "mad.lo.sat.s32", 3, "sat" },
-        { "add.rn.s32", 2, "rn" }, { "addc.u16", 2, "u16" }, { "rem.f32", 2, "f32" }, { "add.s32.s32", 2, "" }, { "div.ftz.s32", 2, "ftz" },
+        { "add.sat.u64", 2, "sat" },
+        { "add.quick.s32", 2, "'quick'" },
+        { "add", 2, "type" },
+        { "mul.s32", 2, ".lo" },
+        { "mul.lo.hi.s32", 2, "more than one" },
+        { "mul.wide.s64", 2, "s64" },
+        { "add.s32", 3, "operands" },
+        { "add.b32", 2, "b32" },
+        { "frobnicate.s32", 2, "frobnicate" },
+        { "add.s32.s32.s32.s32.s32", 2, "types" },
+        { "mad.lo.sat.s32", 3, "sat" },
+        { "add.rn.s32", 2, "rn" },
+        { "addc.u16", 2, "u16" },
+        { "rem.f32", 2, "f32" },
+        { "add.s32.s32", 2, "" },
+        { "div.ftz.s32", 2, "ftz" },
     };
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_operations), cmocka_unit_test(test_carry), cmocka_unit_test(test_pairs),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_operations), cmocka_unit_test(test_carry),
+                                        cmocka_unit_test(test_pairs),
                                         cmocka_unit_test(test_refusals) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

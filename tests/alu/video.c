@@ -10,7 +10,8 @@ static int64_t extend(uint64_t x, unsigned bits, bool is_signed)
 }
 static int64_t clamp(int64_t x, unsigned bits, bool is_signed)
 {
-    const int64_t most = is_signed ? ((int64_t)1 << (bits - 1)) - 1 : ((int64_t)1 << bits) - 1, least = is_signed ? -((int64_t)1 << (bits - 1)) : 0;
+    const int64_t most = is_signed ? ((int64_t)1 << (bits - 1)) - 1 : ((int64_t)1 << bits) - 1,
+                  least = is_signed ? -((int64_t)1 << (bits - 1)) : 0;
     return x > most ? most : x < least ? least : x;
 }
 static int64_t operate(const char *name, const char *mode, int64_t x, int64_t y)
@@ -25,11 +26,16 @@ static int64_t operate(const char *name, const char *mode, int64_t x, int64_t y)
         return x < y ? x : y;
     if (!strcmp(name, "max"))
         return x < y ? y : x;
-    if (!strcmp(name, "avrg"))                                /* halves away from zero upward, as (a + b + 1) / 2 floored */
+    /* halves away from zero upward, as (a + b + 1) / 2 floored */
+    if (!strcmp(name, "avrg"))
         return x + y >= 0 ? (x + y + 1) / 2 : -((-(x + y) + 1) / 2);
     if (!strcmp(name, "set"))
-        return !strcmp(mode, ".eq") ? x == y : !strcmp(mode, ".ne") ? x != y : !strcmp(mode, ".lt") ? x < y : !strcmp(mode, ".le") ? x <= y :
-               !strcmp(mode, ".gt") ? x > y : x >= y;
+        return !strcmp(mode, ".eq")   ? x == y
+               : !strcmp(mode, ".ne") ? x != y
+               : !strcmp(mode, ".lt") ? x < y
+               : !strcmp(mode, ".le") ? x <= y
+               : !strcmp(mode, ".gt") ? x > y
+                                      : x >= y;
     const int64_t n = !strcmp(mode, ".wrap") ? y % 32 : y > 32 ? 32 : y;
     if (!strcmp(name, "shl"))
         return x * ((int64_t)1 << n);
@@ -49,7 +55,8 @@ static void select_part(struct ptx_operand *o, const char *sel)
         o->text = sel;
     }
 }
-static int find(struct alu_case *c, enum sg_cpu level, const char *text, unsigned sources, const char *d, const char *a, const char *b)
+static int find(struct alu_case *c, enum sg_cpu level, const char *text, unsigned sources, const char *d, const char *a,
+                const char *b)
 {
     alu_find(c, level, text, sources);                        /* splits the text */
     select_part(&c->operands[0], d);
@@ -62,7 +69,10 @@ static void fill(struct alu_run *run)
 {
     for (unsigned i = 0; i < 32; i++)
         for (unsigned s = 0; s < 3; s++)
-            run->s[s].u.w[i] = alu_random() % 3 ? (uint32_t)alu_random() : (uint32_t)(alu_integer(8) | alu_integer(8) << 8 | alu_integer(8) << 16 | alu_integer(8) << 24);
+            run->s[s].u.w[i] =
+                alu_random() % 3
+                    ? (uint32_t)alu_random()
+                    : (uint32_t)(alu_integer(8) | alu_integer(8) << 8 | alu_integer(8) << 16 | alu_integer(8) << 24);
 }
 static const char *const types[] = { "u32", "s32" };
 static const char *const parts[] = { "", "b0", "b1", "b2", "b3", "h0", "h1" };
@@ -71,8 +81,11 @@ static unsigned part_shift(const char *p) { return !*p ? 0 : (unsigned)(p[1] - '
 
 static const char *pick_mode(const char *name)
 {
-    static const char *const orders[] = { ".eq", ".ne", ".lt", ".le", ".gt", ".ge" }, *const wraps[] = { ".clamp", ".wrap" };
-    return !strcmp(name, "set") ? orders[alu_random() % 6] : name[0] == 's' && name[1] == 'h' ? wraps[alu_random() % 2] : "";
+    static const char *const orders[] = { ".eq", ".ne", ".lt", ".le", ".gt", ".ge" }, *const wraps[] = { ".clamp",
+                                                                                                         ".wrap" };
+    return !strcmp(name, "set")               ? orders[alu_random() % 6]
+           : name[0] == 's' && name[1] == 'h' ? wraps[alu_random() % 2]
+                                              : "";
 }
 
 static void test_scalar(void **state)
@@ -85,10 +98,12 @@ static void test_scalar(void **state)
         const bool set = !strcmp(name, "set"), shift = name[0] == 's' && name[1] == 'h';
         const unsigned dt = set ? 0 : alu_random() & 1, at = alu_random() & 1, bt = shift ? 0 : alu_random() & 1;
         const bool sat = !set && alu_random() & 1;
-        const char *d = *second ? "" : parts[alu_random() % 7], *a = parts[alu_random() % 7], *b = parts[alu_random() % 7];
+        const char *d = *second ? "" : parts[alu_random() % 7], *a = parts[alu_random() % 7],
+                   *b = parts[alu_random() % 7];
         const bool has_c = *second || *d;
         char text[64];
-        snprintf(text, sizeof text, "v%s%s%s.%s.%s%s%s%s", name, set ? "" : ".", set ? "" : types[dt], types[at], types[bt], sat ? ".sat" : "", mode, second);
+        snprintf(text, sizeof text, "v%s%s%s.%s.%s%s%s%s", name, set ? "" : ".", set ? "" : types[dt], types[at],
+                 types[bt], sat ? ".sat" : "", mode, second);
         ALU_LEVELS(level) {
             struct alu_case c;
             struct alu_run run = { 0 };
@@ -97,7 +112,8 @@ static void test_scalar(void **state)
             fill(&run);
             alu_execute(&c, &run);
             for (unsigned i = 0; i < 32; i++) {
-                const int64_t x = extend(run.s[0].u.w[i] >> part_shift(a), part_bits(a), at), y = extend(run.s[1].u.w[i] >> part_shift(b), part_bits(b), bt);
+                const int64_t x = extend(run.s[0].u.w[i] >> part_shift(a), part_bits(a), at),
+                              y = extend(run.s[1].u.w[i] >> part_shift(b), part_bits(b), bt);
                 const int64_t z = extend(run.s[2].u.w[i], 32, dt);
                 int64_t t = operate(name, mode, x, y);
                 if (sat)
@@ -105,14 +121,17 @@ static void test_scalar(void **state)
                 uint32_t want = (uint32_t)t;
                 if (*second) {
                     const int64_t first = extend((uint64_t)t, 32, dt);
-                    want = (uint32_t)(!strcmp(second, ".add") ? z + first : !strcmp(second, ".min") ? (z < first ? z : first) : z > first ? z : first);
+                    want = (uint32_t)(!strcmp(second, ".add")   ? z + first
+                                      : !strcmp(second, ".min") ? (z < first ? z : first)
+                                      : z > first               ? z
+                                                                : first);
                 } else if (*d) {
                     const uint32_t mask = ((1u << part_bits(d)) - 1) << part_shift(d);
                     want = (run.s[2].u.w[i] & ~mask) | ((uint32_t)t << part_shift(d) & mask);
                 }
                 if (run.d.u.w[i] != want)
-                    fail_msg("%s (%s) .%s .%s .%s of %08x %08x %08x gives %08x, not %08x", text, sg_cpu_name(level), d, a, b, run.s[0].u.w[i], run.s[1].u.w[i],
-                             run.s[2].u.w[i], run.d.u.w[i], want);
+                    fail_msg("%s (%s) .%s .%s .%s of %08x %08x %08x gives %08x, not %08x", text, sg_cpu_name(level), d,
+                             a, b, run.s[0].u.w[i], run.s[1].u.w[i], run.s[2].u.w[i], run.d.u.w[i], want);
             }
         }
     }
@@ -123,11 +142,13 @@ static void test_vmad(void **state)
     (void)state;
     static const char *const scales[] = { "", ".shr7", ".shr15" };
     for (unsigned trial = 0; trial < 2000; trial++) {
-        const unsigned dt = alu_random() & 1, at = alu_random() & 1, bt = alu_random() & 1, scale = (unsigned)(alu_random() % 3), negate = (unsigned)(alu_random() % 4);
+        const unsigned dt = alu_random() & 1, at = alu_random() & 1, bt = alu_random() & 1,
+                       scale = (unsigned)(alu_random() % 3), negate = (unsigned)(alu_random() % 4);
         const bool sat = alu_random() & 1, po = negate == 3;     /* 0 nothing, 1 the product, 2 c, 3 .po */
         const char *a = parts[alu_random() % 7], *b = parts[alu_random() % 7];
         char text[64];
-        snprintf(text, sizeof text, "vmad.%s.%s.%s%s%s%s", types[dt], types[at], types[bt], po ? ".po" : "", sat ? ".sat" : "", scales[scale]);
+        snprintf(text, sizeof text, "vmad.%s.%s.%s%s%s%s", types[dt], types[at], types[bt], po ? ".po" : "",
+                 sat ? ".sat" : "", scales[scale]);
         ALU_LEVELS(level) {
             struct alu_case c;
             struct alu_run run = { 0 };
@@ -139,7 +160,8 @@ static void test_vmad(void **state)
             alu_execute(&c, &run);
             for (unsigned i = 0; i < 32; i++) {
                 const bool is_signed = at || bt || negate == 1 || negate == 2;
-                const __int128 product = (__int128)extend(run.s[0].u.w[i] >> part_shift(a), part_bits(a), at) * extend(run.s[1].u.w[i] >> part_shift(b), part_bits(b), bt);
+                const __int128 product = (__int128)extend(run.s[0].u.w[i] >> part_shift(a), part_bits(a), at) *
+                                         extend(run.s[1].u.w[i] >> part_shift(b), part_bits(b), bt);
                 const __int128 z = extend(run.s[2].u.w[i], 32, is_signed);
                 __int128 t = (negate == 1 ? -product : product) + (negate == 2 ? -z : z) + po;
                 const __int128 by = scale == 0 ? 1 : scale == 1 ? 128 : 32768;
@@ -159,7 +181,8 @@ static void test_simd(void **state)
     for (unsigned trial = 0; trial < 6000; trial++) {
         const char *name = names[alu_random() % 7], *mode = pick_mode(name);
         const bool set = !strcmp(name, "set"), add = alu_random() & 1, sat = !set && !add && alu_random() & 1;
-        const unsigned n = alu_random() & 1 ? 4 : 2, bits = 32 / n, dt = set ? 0 : alu_random() & 1, at = alu_random() & 1, bt = alu_random() & 1;
+        const unsigned n = alu_random() & 1 ? 4 : 2, bits = 32 / n, dt = set ? 0 : alu_random() & 1,
+                       at = alu_random() & 1, bt = alu_random() & 1;
         const char letter = n == 4 ? 'b' : 'h';
         char text[64], mask[8] = "", a[8] = "", b[8] = "";
         const unsigned written = alu_random() & 1 ? (1u << n) - 1 : 1 + (unsigned)(alu_random() % ((1u << n) - 1));
@@ -184,7 +207,8 @@ static void test_simd(void **state)
                 if (written >> e & 1)
                     mask[at_char++] = (char)('0' + e);
         }
-        snprintf(text, sizeof text, "v%s%u%s%s.%s.%s%s%s%s", name, n, set ? "" : ".", set ? "" : types[dt], types[at], types[bt], mode, sat ? ".sat" : "", add ? ".add" : "");
+        snprintf(text, sizeof text, "v%s%u%s%s.%s.%s%s%s%s", name, n, set ? "" : ".", set ? "" : types[dt], types[at],
+                 types[bt], mode, sat ? ".sat" : "", add ? ".add" : "");
         ALU_LEVELS(level) {
             struct alu_case c;
             struct alu_run run = { 0 };
@@ -196,7 +220,8 @@ static void test_simd(void **state)
                 const uint64_t both = (uint64_t)run.s[1].u.w[i] << 32 | run.s[0].u.w[i];
                 uint32_t want = run.s[2].u.w[i];
                 for (unsigned e = 0; e < n; e++) {
-                    int64_t t = operate(name, mode, extend(both >> (bits * from[0][e]), bits, at), extend(both >> (bits * from[1][e]), bits, bt));
+                    int64_t t = operate(name, mode, extend(both >> (bits * from[0][e]), bits, at),
+                                        extend(both >> (bits * from[1][e]), bits, bt));
                     if (sat)
                         t = clamp(t, bits, dt);
                     const uint32_t element = (uint32_t)(((uint64_t)1 << bits) - 1) << (bits * e);
@@ -204,8 +229,8 @@ static void test_simd(void **state)
                         want = add ? want + (uint32_t)t : (want & ~element) | ((uint32_t)t << (bits * e) & element);
                 }
                 if (run.d.u.w[i] != want)
-                    fail_msg("%s (%s) .%s .%s .%s of %08x %08x %08x gives %08x, not %08x", text, sg_cpu_name(level), mask, a, b, run.s[0].u.w[i], run.s[1].u.w[i],
-                             run.s[2].u.w[i], run.d.u.w[i], want);
+                    fail_msg("%s (%s) .%s .%s .%s of %08x %08x %08x gives %08x, not %08x", text, sg_cpu_name(level),
+                             mask, a, b, run.s[0].u.w[i], run.s[1].u.w[i], run.s[2].u.w[i], run.d.u.w[i], want);
             }
         }
     }
@@ -215,10 +240,17 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const struct { const char *text; unsigned sources; const char *d, *a, *b, *reason; } refused[] = {
-        { "vadd.u32.u32", 2, "", "", "", "types" }, { "vadd.u32.u32.u16", 2, "", "", "", "u16" }, { "vadd.u32.u32.u32.add", 3, "b0", "", "", "not both" },
-        { "vadd4.u32.u32.u32", 3, "", "h10", "", "h10" }, { "vadd4.u32.u32.u32", 3, "", "b321", "", "4 elements" }, { "vadd2.u32.u32.u32", 3, "", "h45", "", "2 elements" },
-        { "vadd4.u32.u32.u32", 2, "", "", "", "three operands" }, { "vshl.u32.u32.u32", 2, "", "", "", "mode" }, { "vset.u32.u32", 2, "", "", "", "comparison" },
-        { "vadd.u32.u32.u32", 2, "", "b10", "", "b10" }, { "add.u32", 2, "", "b1", "", "part" }, { "vadd4.u32.u32.u32.sat.add", 3, "", "", "", ".add or .sat" },
+        { "vadd.u32.u32", 2, "", "", "", "types" }, { "vadd.u32.u32.u16", 2, "", "", "",
+                                                      "u16" }, { "vadd.u32.u32.u32.add", 3, "b0", "", "", "not both" },
+        { "vadd4.u32.u32.u32", 3, "", "h10", "", "h10" }, { "vadd4.u32.u32.u32", 3, "", "b321", "",
+                                                            "4 elements" }, { "vadd2.u32.u32.u32", 3, "", "h45", "",
+                                                                              "2 elements" },
+        { "vadd4.u32.u32.u32", 2, "", "", "", "three operands" }, { "vshl.u32.u32.u32", 2, "", "", "",
+                                                                    "mode" }, { "vset.u32.u32", 2, "", "", "",
+                                                                                "comparison" },
+        { "vadd.u32.u32.u32", 2, "", "b10", "", "b10" }, { "add.u32", 2, "", "b1", "",
+                                                           "part" }, { "vadd4.u32.u32.u32.sat.add", 3, "", "", "",
+                                                                       ".add or .sat" },
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct alu_case c;
@@ -231,7 +263,8 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scalar), cmocka_unit_test(test_vmad), cmocka_unit_test(test_simd), cmocka_unit_test(test_refusals) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scalar), cmocka_unit_test(test_vmad),
+                                        cmocka_unit_test(test_simd), cmocka_unit_test(test_refusals) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// worker SECONDS SEED: uses its GPU for so long, or until SIGTERM, each result checked, for chaos.py, which disturbs the cluster.
+// worker SECONDS SEED: uses its GPU for so long, or until SIGTERM, each result checked, for chaos.py, which disturbs
+// the cluster.
 //
 // Closes with "passed: N rounds, longest M ms". Exit status: 0 passed, 1 a wrong result, 3 a CUDA error after the first
 // success (told with its round), 4 no GPU to begin with.
@@ -49,8 +50,8 @@ static void must(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
         return;
-    printf("%s: CUDA error %d (%s) in %s after %u rounds\n", done_rounds ? "failed" : "not started", (int)error, cudaGetErrorName(error),
-           what, done_rounds);
+    printf("%s: CUDA error %d (%s) in %s after %u rounds\n", done_rounds ? "failed" : "not started", (int)error,
+           cudaGetErrorName(error), what, done_rounds);
     fflush(stdout);
     _Exit(done_rounds ? 3 : 4);
 }
@@ -79,7 +80,8 @@ int main(int argc, char **argv)
         must(cudaFree(device), "cudaFree");
         for (uint32_t i = 0; i < COUNT; i++)
             if (out[i] != expected(in[i], key, i)) {
-                printf("wrong: element %u of round %u is %u, not %u\n", i, done_rounds, out[i], expected(in[i], key, i));
+                printf("wrong: element %u of round %u is %u, not %u\n", i, done_rounds, out[i],
+                       expected(in[i], key, i));
                 return 1;
             }
         done_rounds++;

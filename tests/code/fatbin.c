@@ -298,7 +298,9 @@ static int read_file(const char *name)
     size_t size = fread(bytes, 1, sizeof bytes, file), cursor = 0, extracted;
     fclose(file);
     if (fatbin_container_size(bytes, size) != size)
-        return fprintf(stderr, "%s: %zu bytes, but the container has %zu\n", name, size, fatbin_container_size(bytes, size)), 1;
+        return fprintf(stderr, "%s: %zu bytes, but the container has %zu\n", name, size,
+                       fatbin_container_size(bytes, size)),
+               1;
     struct fatbin_entry entry;
     const char *why = "?";
     int status;
@@ -308,12 +310,16 @@ static int read_file(const char *name)
             return fprintf(stderr, "%s: %s\n", name, why), 1;
         const char *packed = entry.flags & 0x2000 ? "lz4" : entry.flags & 0x8000 ? "zstd" : "plain";
         bool sound = entry.kind == FATBIN_CUBIN ? fatbin_elf_size(out, extracted) == extracted
-                   : entry.kind == FATBIN_PTX ? extracted > 0 && out[extracted - 1] == 0 && strstr((char *)out, ".version")
-                   : true;
+                     : entry.kind == FATBIN_PTX
+                         ? extracted > 0 && out[extracted - 1] == 0 && strstr((char *)out, ".version")
+                         : true;
         uint32_t sum = 0;
         for (size_t i = 0; i < extracted; i++)
             sum = sum * 31 + out[i];
-        printf("%s sm=%u %s %s %zu %08x\n", entry.kind == FATBIN_PTX ? "ptx" : entry.kind == FATBIN_CUBIN ? "cubin" : "other",
+        printf("%s sm=%u %s %s %zu %08x\n",
+               entry.kind == FATBIN_PTX     ? "ptx"
+               : entry.kind == FATBIN_CUBIN ? "cubin"
+                                            : "other",
                entry.sm, packed, sound ? "sound" : "UNSOUND", extracted, sum);
         free(out);
     }

@@ -58,8 +58,10 @@ static void bad_ptx(void **state)
     (void)state;
     layout_image *image = NULL;
     char log[256] = "";
-    assert_int_equal(layout_open(".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .what n)\n{ ret; }\n",
-                                 &image, log, sizeof log), 218);
+    assert_int_equal(
+        layout_open(".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .what n)\n{ ret; }\n",
+                    &image, log, sizeof log),
+        218);
     assert_null(image);
     assert_non_null(strstr(log, ":4:"));
 }
@@ -69,7 +71,8 @@ enum { NAMES = 64, INFO = 96, HEADERS = 256, CUBIN = HEADERS + 3 * sizeof(Elf64_
 static void make_cubin(unsigned char cubin[CUBIN], const unsigned char *info, size_t size)
 {
     static const char names[] = "\0.shstrtab\0.nv.info.k";
-    Elf64_Ehdr head = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB }, .e_ehsize = sizeof head, .e_shoff = HEADERS,
+    Elf64_Ehdr head = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB }, .e_ehsize = sizeof head,
+                        .e_shoff = HEADERS,
                         .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 3, .e_shstrndx = 1 };
     Elf64_Shdr sections[3] = { { .sh_type = SHT_NULL },
                                { .sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = NAMES, .sh_size = sizeof names },

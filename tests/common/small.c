@@ -174,8 +174,8 @@ static int descriptors_child(void)
     errno = ENOENT;
     if (fd_keep(-1) != -1 || errno != ENOENT)
         return 3;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0 || fd_keep_pair(pair) != 0 || pair[0] < FD_FIRST || pair[1] < FD_FIRST ||
-        write(pair[0], "x", 1) != 1)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0 || fd_keep_pair(pair) != 0 ||
+        pair[0] < FD_FIRST || pair[1] < FD_FIRST || write(pair[0], "x", 1) != 1)
         return 4;
     int first = open("/dev/null", O_RDONLY);
     if (first != 0 || fd_open_standard() != 0)

@@ -1,7 +1,10 @@
 /*
- * flyt-client-manager with programs, a node manager and GPU servers that are real, and a cluster manager made of the test.
- * shows: client manager: programs get a server or hear why not, wait in line, are known again after its own kill -9, and their end is noticed
- * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is free again
+ * flyt-client-manager with programs, a node manager and GPU servers that are real, and a cluster manager made of the
+ * test.
+ * shows: client manager: programs get a server or hear why not, wait in line, are known again after its own kill -9,
+ *   and their end is noticed
+ * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is
+ *   free again
  */
 #include "tests/control/node_fake.h"
 
@@ -34,10 +37,12 @@ static pid_t start(const char *daemon, const char *config, const int *counter)
 static void start_manager(void)
 {
     fake_file("secret", "secret\n");
-    fake_file("client.conf", "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
-              "vm = { name = \"vm1\"; secret = \"file:%s/secret\"; state-directory = \"%s/vm\"; };\n"
-              "ipc = { socket = \"%s/m.sock\"; mode = \"0600\"; };\nvcuda-client = { process-monitor-period = 0.2; %s };\n",
-              fake.port, fake.folder, fake.folder, fake.folder, more_config);
+    fake_file(
+        "client.conf",
+        "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
+        "vm = { name = \"vm1\"; secret = \"file:%s/secret\"; state-directory = \"%s/vm\"; };\n"
+        "ipc = { socket = \"%s/m.sock\"; mode = \"0600\"; };\nvcuda-client = { process-monitor-period = 0.2; %s };\n",
+        fake.port, fake.folder, fake.folder, fake.folder, more_config);
     manager = start("flyt-client-manager", "client.conf", &fake.client_registrations);
 }
 
@@ -50,9 +55,12 @@ static int setup_cluster(void **state)
     snprintf(manager_variable, sizeof manager_variable, "FLYT_MANAGER=%s/m.sock", fake.folder);
     wait_variable[0] = '\0';
     fake_file("secret", "secret\n");
-    fake_file("node.conf", "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
-              "node = { name = \"n1\"; secret = \"file:%s/secret\"; state-directory = \"%s/state\"; gpu = \"software\"; report-period = 0.2; };\n"
-              "virt-server = { listen-address = \"127.0.0.1\"; };\n", fake.port, fake.folder, fake.folder);
+    fake_file("node.conf",
+              "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
+              "node = { name = \"n1\"; secret = \"file:%s/secret\"; state-directory = \"%s/state\"; gpu = "
+              "\"software\"; report-period = 0.2; };\n"
+              "virt-server = { listen-address = \"127.0.0.1\"; };\n",
+              fake.port, fake.folder, fake.folder);
     node = start("flyt-node-manager", "node.conf", &fake.node_registrations);
     ctl_server_spec spec;
     fake_spec(&spec, 1);
@@ -146,7 +154,8 @@ static void test_wait_in_line(void **state)
     fake_until(fake.request_count > before, SOON_MS);
     assert_int_equal(fake.request.prog.key, key);
     client_event_body body = { .kind = CLIENT_EVENT_ANSWER };
-    body.client_event_body_u.answer = (client_answer){ .status = { CTL_OK, (char *)(uintptr_t)"" }, .key = key, .prog = 77 };
+    body.client_event_body_u.answer = (client_answer){ .status = { CTL_OK, (char *)(uintptr_t)"" }, .key = key,
+                                                       .prog = 77 };
     fake_grant(77, &body.client_event_body_u.answer.grant);
     fake_event(&body);
     fake_until(says(program, "attached"), START_MS);
@@ -238,7 +247,8 @@ static void test_end_and_loss(void **state)
     (void)state;
     pid_t program = attach(&input);
     client_event_body body = { .kind = CLIENT_EVENT_END };
-    body.client_event_body_u.end = (client_notice){ .key = fake.request.prog.key, .server = 1, .why = { CTL_OK, (char *)(uintptr_t)"an administrator wants it" } };
+    body.client_event_body_u.end = (client_notice){ .key = fake.request.prog.key, .server = 1,
+                                                    .why = { CTL_OK, (char *)(uintptr_t)"an administrator wants it" } };
     fake_event(&body);
     int status = fake_wait(program, START_MS);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
@@ -249,7 +259,9 @@ static void test_end_and_loss(void **state)
     node_order_body stop = { .kind = NODE_ORDER_STOP };
     stop.node_order_body_u.stop = (node_stop){ .server = 1, .why = { CTL_NEIGHBOUR, (char *)(uintptr_t)"test" } };
     body.kind = CLIENT_EVENT_LOST;
-    body.client_event_body_u.lost = (client_notice){ .key = key, .server = 1, .why = { CTL_NEIGHBOUR, (char *)(uintptr_t)"a neighbour's fault did it" } };
+    body.client_event_body_u.lost = (client_notice){ .key = key, .server = 1,
+                                                     .why = { CTL_NEIGHBOUR,
+                                                              (char *)(uintptr_t)"a neighbour's fault did it" } };
     fake_order(&stop);
     fake_until(fake_server(1)->state == CTL_SERVER_ENDED, SOON_MS);
     fake_event(&body);

@@ -1,4 +1,5 @@
-/* cpu/rpc/manager_prot.x holds the part of control_prot.x that programs need: each message of one is read by the other. */
+/* cpu/rpc/manager_prot.x holds the part of control_prot.x that programs need: each message of one is read by the
+ * other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,23 +39,28 @@ static void both_ways(xdrproc_t encode, void *from, xdrproc_t decode, size_t siz
 static void test_hello(void **state)
 {
     (void)state;
-    manager_hello_args args = { .major = 1, .minor = 2, .role = MANAGER_ROLE_PROGRAM, .name = TEXT("pid-1"), .software = TEXT("x"), .incarnation = 1ull << 40 };
+    manager_hello_args args = { .major = 1, .minor = 2, .role = MANAGER_ROLE_PROGRAM, .name = TEXT("pid-1"),
+                                .software = TEXT("x"), .incarnation = 1ull << 40 };
     memset(args.nonce, 7, sizeof args.nonce);
     both_ways((xdrproc_t)xdr_manager_hello_args, &args, (xdrproc_t)xdr_ctl_hello_args, sizeof(ctl_hello_args));
-    ctl_hello_result result = { .status = { CTL_DENIED, TEXT("why") }, .major = 1, .minor = 3, .software = TEXT("y"), .incarnation = 5, .proof = 1 };
-    both_ways((xdrproc_t)xdr_ctl_hello_result, &result, (xdrproc_t)xdr_manager_hello_result, sizeof(manager_hello_result));
+    ctl_hello_result result = { .status = { CTL_DENIED, TEXT("why") }, .major = 1, .minor = 3, .software = TEXT("y"),
+                                .incarnation = 5, .proof = 1 };
+    both_ways((xdrproc_t)xdr_ctl_hello_result, &result, (xdrproc_t)xdr_manager_hello_result,
+              sizeof(manager_hello_result));
 }
 
 static void test_attach(void **state)
 {
     (void)state;
     manager_attach_args args = { .executable = TEXT("/bin/x"), .wait = MANAGER_WAIT_YES, .wait_ms = 7 };
-    both_ways((xdrproc_t)xdr_manager_attach_args, &args, (xdrproc_t)xdr_program_attach_args, sizeof(program_attach_args));
+    both_ways((xdrproc_t)xdr_manager_attach_args, &args, (xdrproc_t)xdr_program_attach_args,
+              sizeof(program_attach_args));
     manager_wait_args wait = { .renew = 1 };
     both_ways((xdrproc_t)xdr_manager_wait_args, &wait, (xdrproc_t)xdr_program_wait_args, sizeof(program_wait_args));
     ctl_uri addresses[2] = { TEXT("unix:///a"), TEXT("tcp://b:1") };
     program_answer answer = { .status = { CTL_NEIGHBOUR, TEXT("text") }, .position = 3,
-                              .grant = { .prog = 1, .server = 2, .node = TEXT("n"), .addresses = { 2, addresses }, .tls = 1, .ticket = { 3, TEXT("abc") },
+                              .grant = { .prog = 1, .server = 2, .node = TEXT("n"), .addresses = { 2, addresses },
+                                         .tls = 1, .ticket = { 3, TEXT("abc") },
                                          .expires = -5, .sms = 6, .memory = 1ull << 50, .sharing = 8 } };
     both_ways((xdrproc_t)xdr_program_answer, &answer, (xdrproc_t)xdr_manager_answer, sizeof(manager_answer));
 }
@@ -75,8 +81,10 @@ static void test_numbers(void **state)
     assert_int_equal(MANAGER_WAIT_NO, CLIENT_WAIT_NO);
     assert_int_equal(MANAGER_WAIT_YES, CLIENT_WAIT_YES);
     assert_int_equal(MANAGER_BEAT_SECONDS, CTL_BEAT_SECONDS);
-    const int bounds[][2] = { { MANAGER_MAX_NAME, CTL_MAX_NAME }, { MANAGER_MAX_LABEL, CTL_MAX_LABEL }, { MANAGER_MAX_URI, CTL_MAX_URI },
-        { MANAGER_MAX_PATH, CTL_MAX_PATH }, { MANAGER_MAX_TEXT, CTL_MAX_TEXT }, { MANAGER_MAX_ADDRESSES, CTL_MAX_ADDRESSES },
+    const int bounds[][2] = { { MANAGER_MAX_NAME, CTL_MAX_NAME }, { MANAGER_MAX_LABEL, CTL_MAX_LABEL },
+                              { MANAGER_MAX_URI, CTL_MAX_URI },
+        { MANAGER_MAX_PATH, CTL_MAX_PATH }, { MANAGER_MAX_TEXT, CTL_MAX_TEXT }, { MANAGER_MAX_ADDRESSES,
+                                                                                  CTL_MAX_ADDRESSES },
         { MANAGER_MAX_TICKET, CTL_MAX_TICKET }, { MANAGER_NONCE_SIZE, CTL_NONCE_SIZE } };
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         assert_int_equal(bounds[i][0], bounds[i][1]);
@@ -84,7 +92,8 @@ static void test_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_hello), cmocka_unit_test(test_attach), cmocka_unit_test(test_numbers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_hello), cmocka_unit_test(test_attach),
+                                        cmocka_unit_test(test_numbers) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,10 @@
  * cluster_address.c: entitlements of existing installations have no secret; security.address-identity lets such a VM in
  * by its address.
  *
- * shows: hostile peers: a client manager that claims programs, servers and ids of others gets no grant, and nobody notices
- * shows: credentials: a VM without a secret is known by its address where that is configured, and only there, only from that address, never where it has a secret
+ * shows: hostile peers: a client manager that claims programs, servers and ids of others gets no grant, and nobody
+  *   notices
+ * shows: credentials: a VM without a secret is known by its address where that is configured, and only there, only from
+  *   that address, never where it has a secret
  */
 #include "tests/control/cluster_rig.h"
 
@@ -18,7 +20,8 @@ static struct fake_client client;
 /* As an existing database has them. */
 static void put_vms(void)
 {
-    static const char *const vms[][2] = { { "127.0.0.1", "127.0.0.1" }, { "named", "127.0.0.1" }, { "far", "10.9.9.9" } };
+    static const char *const vms[][2] = { { "127.0.0.1", "127.0.0.1" }, { "named", "127.0.0.1" },
+                                          { "far", "10.9.9.9" } };
     char uri[128], error[CONTROL_ERROR_SIZE];
     struct db *db;
     rig_signal(SIGTERM);
@@ -72,7 +75,8 @@ static void test_by_address(void **state)
     assert_false(client.registered);
     client_close(&client);
     /* A secret makes the address worthless. */
-    admin_vm_set_args args = { .vm = { .name = (char *)"named", .address = (char *)"", .host = (char *)"" }, .set = ADMIN_VM_SET_SECRET };
+    admin_vm_set_args args = { .vm = { .name = (char *)"named", .address = (char *)"", .host = (char *)"" },
+                               .set = ADMIN_VM_SET_SECRET };
     admin_vm_add_result result;
     admin_call(ADMIN_VM_SET, &args, &result);
     assert_int_equal(result.status.code, CTL_OK);
@@ -146,11 +150,14 @@ static void test_claims_of_others(void **state)
     rig_until(mine->running, 5000);
     client_close(&thief);
     /* The owner's program and server; the server only; and ids that are to be given out next. */
-    const uint64_t ids[] = { mine->id, 0, mine->id + 1, mine->id + 2 }, servers[] = { mine->server, mine->server, 0, 0 };
+    const uint64_t ids[] = { mine->id, 0, mine->id + 1, mine->id + 2 }, servers[] = { mine->server, mine->server, 0,
+                                                                                      0 };
     for (u_int i = 0; i < 4; i++)
-        claims.running[claims.count++] = (client_running){ .prog = { .key = i + 1, .executable = (char *)"x" }, .id = ids[i], .server = servers[i] };
+        claims.running[claims.count++] = (client_running){ .prog = { .key = i + 1, .executable = (char *)"x" },
+                                                           .id = ids[i], .server = servers[i] };
     const char *uris[] = { rig.client_uri, NULL };
-    const struct link_options options = { .uris = uris, .role = CTL_ROLE_CLIENT, .name = "thief", .secret = &thief.secret,
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_CLIENT, .name = "thief",
+                                          .secret = &thief.secret,
                                           .context = &claims, .up = claim_up };
     assert_int_equal(link_open(rig.loop, &options, &claims.link, NULL), 0);
     rig_until(claims.results, 5000);
@@ -181,7 +188,8 @@ static void test_claims_of_others(void **state)
     claims.count = 2;
     claims.results = 0;
     for (u_int i = 0; i < 2; i++)
-        claims.running[i] = (client_running){ .prog = { .key = 50 + i, .executable = (char *)"x" }, .id = own->id, .server = own->server };
+        claims.running[i] = (client_running){ .prog = { .key = 50 + i, .executable = (char *)"x" }, .id = own->id,
+                                              .server = own->server };
     assert_int_equal(link_open(rig.loop, &options, &claims.link, NULL), 0);
     rig_until(claims.results, 5000);
     u_quad_t ended = 51;
@@ -201,7 +209,8 @@ static void test_claims_of_others(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_by_address), cmocka_unit_test(test_off_by_default), cmocka_unit_test(test_claims_of_others) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_by_address), cmocka_unit_test(test_off_by_default),
+                                        cmocka_unit_test(test_claims_of_others) };
     setvbuf(stdout, NULL, _IOLBF, 0);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * cluster_idle.c: GPU servers that no program uses do not stand in anybody's way. The grace period is as configured without
- * a word: 60 s, so whatever happens within seconds does not wait for it.
+ * cluster_idle.c: GPU servers that no program uses do not stand in anybody's way. The grace period is as configured
+ * without a word: 60 s, so whatever happens within seconds does not wait for it.
  *
  * shows: placement: an idle GPU server gives way at once to a program that could use its place, and to no other
  * shows: placement: a VM's own idle server does not use up what the VM is entitled to, while another node is free
@@ -31,7 +31,8 @@ static void set_grouping(const char *vm, bool on)
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
 }
 
-/* One that comes gets the place, whether it would wait or not; and one that waits already gets it when it becomes idle. */
+/* One that comes gets the place, whether it would wait or not; and one that waits already gets it when it becomes
+ * idle. */
 static void test_gives_way(void **state)
 {
     (void)state;
@@ -106,8 +107,8 @@ static void test_unless_they_are_to_stay(void **state)
     rig_destroy();
 }
 
-/* The VM's programs get servers of their own from now on, and the one that all of them had is idle. The node of the idle one
-   is slow to end it; nine programs come, and the other node is free. */
+/* The VM's programs get servers of their own from now on, and the one that all of them had is idle. The node of the
+   idle one is slow to end it; nine programs come, and the other node is free. */
 static void test_nine_and_a_free_node(void **state)
 {
     enum { NINE = 9, AT_ONCE = 4 };             /* placement.ungrouped-programs */
@@ -145,7 +146,8 @@ static void test_old_limits(void **state)
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
     run_and_end(&a);
-    admin_vm_set_args args = { .vm = { .name = (char *)"vm-a", .address = (char *)"", .host = (char *)"", .sms = 6 }, .set = ADMIN_VM_SET_SMS };
+    admin_vm_set_args args = { .vm = { .name = (char *)"vm-a", .address = (char *)"", .host = (char *)"", .sms = 6 },
+                               .set = ADMIN_VM_SET_SMS };
     admin_vm_add_result result;
     admin_call(ADMIN_VM_SET, &args, &result);
     assert_int_equal(result.status.code, CTL_OK);
@@ -189,9 +191,12 @@ static void test_adopted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_gives_way), cmocka_unit_test(test_no_more_than_needed),
-                                        cmocka_unit_test(test_unless_they_are_to_stay), cmocka_unit_test(test_nine_and_a_free_node),
-                                        cmocka_unit_test(test_old_limits), cmocka_unit_test(test_adopted) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_gives_way),
+                                        cmocka_unit_test(test_no_more_than_needed),
+                                        cmocka_unit_test(test_unless_they_are_to_stay),
+                                        cmocka_unit_test(test_nine_and_a_free_node),
+                                        cmocka_unit_test(test_old_limits),
+                                        cmocka_unit_test(test_adopted) };
     setvbuf(stdout, NULL, _IOLBF, 0);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

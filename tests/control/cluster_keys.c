@@ -1,7 +1,8 @@
 /*
  * cluster_keys.c: the key that signs tickets is changed while programs run.
  *
- * shows: ticket keys: changed by an administrator, old tickets are good for their time and then are not, nodes that have not heard get old ones, over a crash too
+ * shows: ticket keys: changed by an administrator, old tickets are good for their time and then are not, nodes that
+  *   have not heard get old ones, over a crash too
  */
 #include "tests/control/cluster_rig.h"
 
@@ -18,16 +19,16 @@ static int check(const struct fake_node *node, const struct fake_program *progra
 {
     struct ticket ticket;
     char error[CONTROL_ERROR_SIZE];
-    return ticket_verify((const uint8_t (*)[TICKET_KEY_SIZE])node->keys, node->key_count, program->ticket, program->ticket_size,
-                         loop_time(), program->server, &ticket, error);
+    return ticket_verify((const uint8_t(*)[TICKET_KEY_SIZE])node->keys, node->key_count, program->ticket,
+                         program->ticket_size, loop_time(), program->server, &ticket, error);
 }
 
 static bool signed_by(const uint8_t key[TICKET_KEY_SIZE], const struct fake_program *program)
 {
     struct ticket ticket;
     char error[CONTROL_ERROR_SIZE];
-    return ticket_verify((const uint8_t (*)[TICKET_KEY_SIZE])key, 1, program->ticket, program->ticket_size, loop_time(), program->server,
-                         &ticket, error) == 0;
+    return ticket_verify((const uint8_t(*)[TICKET_KEY_SIZE])key, 1, program->ticket, program->ticket_size, loop_time(),
+                         program->server, &ticket, error) == 0;
 }
 
 static void rotate(void)
@@ -132,7 +133,8 @@ static void test_too_often(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_change), cmocka_unit_test(test_deaf_node), cmocka_unit_test(test_too_often) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_change), cmocka_unit_test(test_deaf_node),
+                                        cmocka_unit_test(test_too_often) };
     rig_ticket_seconds = 3;
     setvbuf(stdout, NULL, _IOLBF, 0);
     cmocka_set_message_output(CM_OUTPUT_TAP);

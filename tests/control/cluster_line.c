@@ -1,7 +1,8 @@
 /*
  * cluster_line.c: the line of programs that wait: a large request is not starved by small ones.
  *
- * shows: fairness: the first in line is overtaken so many times, then a GPU is kept for it; another when that one's node goes; a change of mind frees it
+ * shows: fairness: the first in line is overtaken so many times, then a GPU is kept for it; another when that one's
+  *   node goes; a change of mind frees it
  */
 #include "tests/control/cluster_rig.h"
 
@@ -9,7 +10,8 @@
 
 #define GIB (UINT64_C(1) << 30)
 enum { OVERTAKING = 3, SMALL = 8 };
-static const char settings[] = "virt-server-auto-deallocate = { grace-period = 0.1; };\nplacement = { overtaking = 3; };\n";
+static const char settings[] =
+    "virt-server-auto-deallocate = { grace-period = 0.1; };\nplacement = { overtaking = 3; };\n";
 
 static struct fake_node n1, n2;
 static struct fake_client large, small[SMALL];

@@ -66,15 +66,17 @@ static void test_tickets(void **state)
     client_create(&a, "vm-a", 4, GIB, CTL_SHARING_TIME_SLICE, true, "");
     struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT);
     rig_until(one->running, 5000);
-    assert_int_equal(ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server, &ticket, error), 0);
+    assert_int_equal(
+        ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server, &ticket, error), 0);
     assert_string_equal(ticket.tenant, "vm-a");
     assert_string_equal(ticket.gpu, "n1-0");
     assert_int_equal(ticket.program, one->id);
     assert_int_equal(ticket.sms, 4);
     assert_int_equal(ticket.memory, GIB);
     /* Another server does not take it. */
-    assert_int_equal(ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server + 1, &ticket, error),
-                     -EACCES);
+    assert_int_equal(
+        ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server + 1, &ticket, error),
+        -EACCES);
     rig_destroy();
 }
 
@@ -97,8 +99,8 @@ static void test_host_preferred_and_best_fit(void **state)
     rig_destroy();
 }
 
-/* A unix socket is offered where VM and node are one machine: by what the entitlement names, else by where both are connected
-   from, and a loopback address names no machine. All parties of this rig are connected from one machine. */
+/* A unix socket is offered where VM and node are one machine: by what the entitlement names, else by where both are
+   connected from, and a loopback address names no machine. All parties of this rig are connected from one machine. */
 static void test_same_machine(void **state)
 {
     static const struct { const char *host; bool same; } cases[] = {
@@ -377,7 +379,8 @@ static void test_changes_while_down(void **state)
     rig_destroy();
 }
 
-/* With a server for each program: those whose programs ended meanwhile are given back as soon as node and VM have said what runs. */
+/* With a server for each program: those whose programs ended meanwhile are given back as soon as node and VM have said
+ * what runs. */
 static void test_ended_while_down(void **state)
 {
     struct fake_program *programs[4];
@@ -566,9 +569,10 @@ static void test_port_in_use(void **state)
     (void)state;
     rig_create("");
     admin_status();
-    snprintf(command, sizeof command, "%s -c %s >/dev/null 2>%s/second; test $? = 1 && grep -q 'cluster.conf:2: ports.node' %s/second",
-             getenv("FLYT_TEST_CLUSTER_MANAGER") ? getenv("FLYT_TEST_CLUSTER_MANAGER") : "bin/flyt-cluster-manager", rig.config,
-             rig.folder, rig.folder);
+    snprintf(command, sizeof command,
+             "%s -c %s >/dev/null 2>%s/second; test $? = 1 && grep -q 'cluster.conf:2: ports.node' %s/second",
+             getenv("FLYT_TEST_CLUSTER_MANAGER") ? getenv("FLYT_TEST_CLUSTER_MANAGER") : "bin/flyt-cluster-manager",
+             rig.config, rig.folder, rig.folder);
     assert_int_equal(system(command), 0);
     admin_status();                             /* the first one is not disturbed */
     rig_destroy();
@@ -614,7 +618,8 @@ static void test_storm(void **state)
     rig_create("virt-server-auto-deallocate = { grace-period = 0.01; };\n");
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "n%d", i);
-        node_open(&nodes[i], name, 2, 16, 8 * GIB, i ? CTL_SHARING_TIME_SLICE | CTL_SHARING_MPS : CTL_SHARING_EXCLUSIVE);
+        node_open(&nodes[i], name, 2, 16, 8 * GIB,
+                  i ? CTL_SHARING_TIME_SLICE | CTL_SHARING_MPS : CTL_SHARING_EXCLUSIVE);
     }
     for (int i = 0; i < CLIENTS; i++) {
         snprintf(name, sizeof name, "vm-%d", i);
@@ -660,15 +665,29 @@ static void test_storm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life), cmocka_unit_test(test_tickets), cmocka_unit_test(test_host_preferred_and_best_fit),
-        cmocka_unit_test(test_same_machine), cmocka_unit_test(test_line), cmocka_unit_test(test_ungrouped),
-        cmocka_unit_test(test_kill), cmocka_unit_test(test_failed_start),
-        cmocka_unit_test(test_silent_node), cmocka_unit_test(test_node_speaks_again),
-        cmocka_unit_test(test_manager_stopped), cmocka_unit_test(test_node_reconnects), cmocka_unit_test(test_crash),
-        cmocka_unit_test(test_restart), cmocka_unit_test(test_changes_while_down), cmocka_unit_test(test_ended_while_down),
+        cmocka_unit_test(test_life),
+        cmocka_unit_test(test_tickets),
+        cmocka_unit_test(test_host_preferred_and_best_fit),
+        cmocka_unit_test(test_same_machine),
+        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_ungrouped),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_failed_start),
+        cmocka_unit_test(test_silent_node),
+        cmocka_unit_test(test_node_speaks_again),
+        cmocka_unit_test(test_manager_stopped),
+        cmocka_unit_test(test_node_reconnects),
+        cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_changes_while_down),
+        cmocka_unit_test(test_ended_while_down),
         cmocka_unit_test(test_silent_client),
-        cmocka_unit_test(test_credentials), cmocka_unit_test(test_admin), cmocka_unit_test(test_storm), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_credentials),
+        cmocka_unit_test(test_admin),
+        cmocka_unit_test(test_storm),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_port_in_use),
+        cmocka_unit_test(test_reload),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     if (getenv("FLYT_TEST_ONLY"))

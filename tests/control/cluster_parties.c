@@ -91,8 +91,13 @@ static void do_start(struct fake_node *node, const ctl_server_spec *spec)
         return;
     }
     struct fake_server *server = &node->servers[node->server_count++];
-    *server = (struct fake_server){ .id = spec->id, .sms = spec->sms, .memory = spec->memory, .sharing = spec->sharing,
-                                    .same_host = spec->same_host != 0, .gpu = atoi(strrchr(spec->gpu, '-') + 1), .state = CTL_SERVER_STARTING };
+    *server = (struct fake_server){ .id = spec->id,
+                                    .sms = spec->sms,
+                                    .memory = spec->memory,
+                                    .sharing = spec->sharing,
+                                    .same_host = spec->same_host != 0,
+                                    .gpu = atoi(strrchr(spec->gpu, '-') + 1),
+                                    .state = CTL_SERVER_STARTING };
     node->starts++;
     check_gpu(node, server->gpu);
     if (node->hold_starts)
@@ -140,7 +145,8 @@ static void got_orders(void *context, int error, const char *why, void *object)
         else if (order->body.kind == NODE_ORDER_STOP)
             do_stop(node, order->body.node_order_body_u.stop.server);
         else if (order->body.kind == NODE_ORDER_KEYS) {
-            take_keys(node, order->body.node_order_body_u.ticket_key.ticket_key_val, order->body.node_order_body_u.ticket_key.ticket_key_len);
+            take_keys(node, order->body.node_order_body_u.ticket_key.ticket_key_val,
+                      order->body.node_order_body_u.ticket_key.ticket_key_len);
             node->key_orders++;
         }
     }
@@ -202,7 +208,8 @@ static void node_down(struct link *link, bool was_up, int error, const char *why
 void node_reopen(struct fake_node *node)
 {
     const char *uris[] = { rig.node_uri, NULL };
-    const struct link_options options = { .uris = uris, .role = CTL_ROLE_NODE, .name = node->name, .software = "fake node",
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_NODE, .name = node->name,
+                                          .software = "fake node",
                                           .secret = &rig.node_secret, .retry_min_ms = rig.patient ? 0 : 20,
                                           .retry_max_ms = rig.patient ? 0 : 100,
                                           .context = node, .up = node_up, .down = node_down };
@@ -355,10 +362,11 @@ void client_open(struct fake_client *client)
     opened(NULL, client);
 }
 
-void client_create(struct fake_client *client, const char *vm, unsigned sms, uint64_t memory, unsigned sharing, bool grouping,
-                   const char *host)
+void client_create(struct fake_client *client, const char *vm, unsigned sms, uint64_t memory, unsigned sharing,
+                   bool grouping, const char *host)
 {
-    admin_vm_add_args args = { .vm = { .name = (char *)vm, .address = (char *)"", .host = (char *)host, .sms = sms, .memory = memory,
+    admin_vm_add_args args = { .vm = { .name = (char *)vm, .address = (char *)"", .host = (char *)host, .sms = sms,
+                                       .memory = memory,
                                        .sharing = sharing, .grouping = grouping } };
     admin_vm_add_result result;
     memset(client, 0, sizeof *client);
@@ -393,7 +401,8 @@ struct fake_program *client_run(struct fake_client *client, client_wait wait)
     assert_true(client->program_count < RIG_PROGRAMS);
     struct fake_program *program = &client->programs[client->program_count++];
     *program = (struct fake_program){ .key = (uint64_t)client->program_count };
-    client_request_args args = { .prog = { .key = program->key, .pid = 100, .executable = (char *)"/bin/fake" }, .wait = wait };
+    client_request_args args = { .prog = { .key = program->key, .pid = 100, .executable = (char *)"/bin/fake" },
+                                 .wait = wait };
     assert_int_equal(link_call(client->link, CLIENT_REQUEST, &args, 10000, requested, client, NULL), 0);
     return program;
 }

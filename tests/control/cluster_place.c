@@ -34,7 +34,8 @@ static int clear(void **state)
     return 0;
 }
 
-static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred, struct place_result *result)
+static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred,
+                              struct place_result *result)
 {
     const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL };
     return place_choose(&pool, 0, &request, result);
@@ -89,7 +90,8 @@ static void test_choice(void **state)
     struct place_result r;
     const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL };
     (void)state;
-    size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a), small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
+    size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a),
+           small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
     assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, small);
     assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, &node_a, &r), PLACE_FOUND);
@@ -177,8 +179,8 @@ static void test_random(void **state)
         if (h->used) {
             place_give_back(&pool, h->gpu, h->sms, h->memory);
             h->used = false;
-        } else if (ask(seed >> 24 & 31, (uint64_t)(seed >> 4 & 0xfffff) << 10, 1 + (seed >> 15) % 15, seed & 64 ? &node_a : NULL, &r) ==
-                   PLACE_FOUND) {
+        } else if (ask(seed >> 24 & 31, (uint64_t)(seed >> 4 & 0xfffff) << 10, 1 + (seed >> 15) % 15,
+                       seed & 64 ? &node_a : NULL, &r) == PLACE_FOUND) {
             *h = (struct held){ true, r.gpu, r.sharing, r.sms, r.memory };
             place_take(&pool, r.gpu, r.sharing, r.sms, r.memory);
             placed++;
@@ -208,9 +210,9 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_sharing, clear), cmocka_unit_test_setup(test_limits, clear),
-        cmocka_unit_test_setup(test_choice, clear), cmocka_unit_test_setup(test_keep, clear), cmocka_unit_test_setup(test_overcommit, clear),
-        cmocka_unit_test_setup(test_random, clear),
+        cmocka_unit_test_setup(test_sharing, clear),    cmocka_unit_test_setup(test_limits, clear),
+        cmocka_unit_test_setup(test_choice, clear),     cmocka_unit_test_setup(test_keep, clear),
+        cmocka_unit_test_setup(test_overcommit, clear), cmocka_unit_test_setup(test_random, clear),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

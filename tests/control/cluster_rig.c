@@ -25,12 +25,14 @@ static void write_config(const char *settings, int node_port, int client_port)
 {
     FILE *file = fopen(rig.config, "w");
     assert_non_null(file);
-    fprintf(file, "vm-resource-db = { uri = \"sqlite://%s/flyt.db\"; };\n"
+    fprintf(file,
+            "vm-resource-db = { uri = \"sqlite://%s/flyt.db\"; };\n"
             "ports = { address = \"%s\"; node = %d; client = %d; };\n"
             "ipc = { frontend-socket = \"%s/admin.sock\"; };\n"
             "security = { ticket-key = \"%s/ticket.key\"; tls = \"off\"; node-secret = \"file:%s/node.secret\"; "
             "ticket-seconds = %.1f; %s };\n%s\n",
-            rig.folder, rig_address, node_port, client_port, rig.folder, rig.folder, rig.folder, rig_ticket_seconds, rig_security, settings);
+            rig.folder, rig_address, node_port, client_port, rig.folder, rig.folder, rig.folder, rig_ticket_seconds,
+            rig_security, settings);
     fclose(file);
 }
 

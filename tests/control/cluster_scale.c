@@ -1,8 +1,9 @@
 /*
  * cluster_scale.c NODES VMS: a simulated cluster for scale: light-weight node and client managers over loopback against
  * the real cluster manager. Prints what it measured; fails where something does not come about, or takes far too long.
- * With the numbers of the design (1,000 nodes of 8 GPUs, 20,000 VMs) its targets are tested too, where other programs leave
- * it the machine: what they used meanwhile is printed, and from a fifth on a target that was missed is no failure.
+ * With the numbers of the design (1,000 nodes of 8 GPUs, 20,000 VMs) its targets are tested too, where other programs
+ * leave it the machine: what they used meanwhile is printed, and from a fifth on a target that was missed is no
+ * failure.
  *
  * Seats: each peer is a connection, and both processes may have only so many open files. Where they do not suffice for
  * all VMs, those whose program runs leave, as a VM that is switched off does, for the others; after the restart
@@ -21,9 +22,19 @@
 #include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
-/* shows: scale: 1,000 nodes of 8 GPUs and 20,000 VMs: placements a second, memory, flytctl list, recovery after kill -9 */
-enum { GPUS = 8, SMS = 16, IN_FLIGHT = 500, SPARE_FILES = 300, MANY_VMS = 20000, LIST_MS = 1000, RESTART_MS = 5000, PER_SECOND = 1000,
-       LIMIT_MS = 120000 };
+/* shows: scale: 1,000 nodes of 8 GPUs and 20,000 VMs: placements a second, memory, flytctl list, recovery after
+ *   kill -9 */
+enum {
+    GPUS = 8,
+    SMS = 16,
+    IN_FLIGHT = 500,
+    SPARE_FILES = 300,
+    MANY_VMS = 20000,
+    LIST_MS = 1000,
+    RESTART_MS = 5000,
+    PER_SECOND = 1000,
+    LIMIT_MS = 120000
+};
 
 static int node_count, vm_count, seats, taken;
 static struct fake_node *nodes;
@@ -57,7 +68,8 @@ static struct meter meter_read(void)
         now.busy = (double)(user + nice + system) / (double)sysconf(_SC_CLK_TCK);
     fclose(file);
     getrusage(RUSAGE_SELF, &self);
-    now.ours = (double)(self.ru_utime.tv_sec + self.ru_stime.tv_sec) + (double)(self.ru_utime.tv_usec + self.ru_stime.tv_usec) / 1e6;
+    now.ours = (double)(self.ru_utime.tv_sec + self.ru_stime.tv_sec) +
+               (double)(self.ru_utime.tv_usec + self.ru_stime.tv_usec) / 1e6;
     if (rig.pid)
         now.ours += manager_cpu();
     return now;
@@ -100,7 +112,8 @@ static void add_vms(void)
     double start = seconds();
     for (int i = 0; i < vm_count; i++) {
         snprintf(name, sizeof name, "vm-%d", i);
-        admin_vm_add_args args = { .vm = { .name = name, .sms = 4, .memory = GIB, .sharing = CTL_SHARING_TIME_SLICE, .grouping = 1 },
+        admin_vm_add_args args = { .vm = { .name = name, .sms = 4, .memory = GIB, .sharing = CTL_SHARING_TIME_SLICE,
+                                           .grouping = 1 },
                                    .stored = { SECRET_STORED_SIZE, (char *)stored } };
         rig_until(i - added < 50, LIMIT_MS);
         assert_int_equal(link_call(rig.admin, ADMIN_VM_ADD, &args, 60000, vm_added, NULL, NULL), 0);
@@ -165,7 +178,8 @@ static void was_registered(void *context, int error, const char *why, void *obje
 static void up(struct link *link, struct conn *conn, const ctl_hello_result *hello)
 {
     struct client *client = link_context(link);
-    client_running program = { .prog = { .key = 1, .executable = (char *)"x" }, .id = client->id, .server = client->server };
+    client_running program = { .prog = { .key = 1, .executable = (char *)"x" }, .id = client->id,
+                               .server = client->server };
     client_register_args args = { .host = (char *)"h", .programs = { client->running ? 1 : 0, &program } };
     (void)hello;
     conn_call(conn, CLIENT_REGISTER, &args, 60000, was_registered, client, NULL);
@@ -226,9 +240,12 @@ static void place(int from, int to)
     assert_int_equal(failed, 0);
     if (from)
         return;
-    printf("# %d servers placed, started and granted in %.2f s: %.0f a second (the peers' work included)\n", to, took, to / took);
+    printf("# %d servers placed, started and granted in %.2f s: %.0f a second (the peers' work included)\n", to, took,
+           to / took);
     if (targets && to / took < PER_SECOND)
-        missed(&meter, (snprintf(text, sizeof text, "%.0f placements a second are fewer than %d", to / took, PER_SECOND), text));
+        missed(
+            &meter,
+            (snprintf(text, sizeof text, "%.0f placements a second are fewer than %d", to / took, PER_SECOND), text));
 }
 
 static void connect_and_place(void)
@@ -303,7 +320,9 @@ static void list(const char *what, const char *command, const char *option)
         fail_msg("flytctl %s list ended with status %#x", command, status);
     printf("# flytctl %s list %s: %.0f ms (%s)\n", command, option ? option : "", took, what);
     if (targets && took > LIST_MS)
-        missed(&meter, (snprintf(text, sizeof text, "flytctl %s list took %.0f ms, more than %d", command, took, LIST_MS), text));
+        missed(
+            &meter,
+            (snprintf(text, sizeof text, "flytctl %s list took %.0f ms, more than %d", command, took, LIST_MS), text));
 }
 
 static bool nodes_back(void)
@@ -350,9 +369,12 @@ static void kill_and_restart(void)
     rig_start();
     let_everybody_in();
     double took = seconds() - start;
-    printf("# after kill -9 and a restart everybody is back in %.2f s (%.2f s of them the manager's CPU)\n", took, manager_cpu());
+    printf("# after kill -9 and a restart everybody is back in %.2f s (%.2f s of them the manager's CPU)\n", took,
+           manager_cpu());
     if (targets && took * 1000 > RESTART_MS)
-        missed(&meter, (snprintf(text, sizeof text, "%.2f s until everybody is back are more than %d", took, RESTART_MS / 1000), text));
+        missed(&meter,
+               (snprintf(text, sizeof text, "%.2f s until everybody is back are more than %d", took, RESTART_MS / 1000),
+                text));
 }
 
 static void test_scale(void **state)

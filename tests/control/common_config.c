@@ -49,7 +49,8 @@ static bool check(const void *object, struct config *config)
     config_complain(config, "b.count", "seven is not liked");
     return false;
 }
-static const struct config_schema schema = { "test-daemon", keys, sizeof keys / sizeof keys[0], sizeof(struct values), check, NULL };
+static const struct config_schema schema = { "test-daemon", keys, sizeof keys / sizeof keys[0], sizeof(struct values),
+                                             check, NULL };
 
 static char path[64];
 static struct config *load(const char *text, char **problems)
@@ -83,9 +84,11 @@ static void test_values(void **state)
 {
     char *problems;
     (void)state;
-    struct config *config = load("a = { name = \"n-1\"; path = \"/x\"; uri = \"tcp://h:1\"; secret = \"env:X\"; text = \"t\"; };\n"
-                                 "b = {\n count = 10;\n port = 0; grace-period = 3; size = \"2G\"; on = false; colour = \"green\";\n"
-                                 " sharing = (\"mps\", \"exclusive\"); list = [\"p\", \"q\"]; };\n", &problems);
+    struct config *config =
+        load("a = { name = \"n-1\"; path = \"/x\"; uri = \"tcp://h:1\"; secret = \"env:X\"; text = \"t\"; };\n"
+             "b = {\n count = 10;\n port = 0; grace-period = 3; size = \"2G\"; on = false; colour = \"green\";\n"
+             " sharing = (\"mps\", \"exclusive\"); list = [\"p\", \"q\"]; };\n",
+             &problems);
     if (problems)
         fail_msg("%s", problems);
     const struct values *values = config_values(config);
@@ -179,9 +182,15 @@ static void test_restart(void **state)
 
 static void test_sizes(void **state)
 {
-    static const struct { const char *text; uint64_t size; } good[] = {
-        { "0", 0 }, { "512M", UINT64_C(512) << 20 }, { "2G", UINT64_C(2) << 30 }, { "1TiB", UINT64_C(1) << 40 }, { "7k", 7168 },
-        { "4096B", 4096 }, { "16383P", UINT64_C(16383) << 50 },
+    static const struct { const char *text; uint64_t size;
+    } good[] = {
+        { "0", 0 },
+        { "512M", UINT64_C(512) << 20 },
+        { "2G", UINT64_C(2) << 30 },
+        { "1TiB", UINT64_C(1) << 40 },
+        { "7k", 7168 },
+        { "4096B", 4096 },
+        { "16383P", UINT64_C(16383) << 50 },
     };
     static const char *const bad[] = { "", "-1", "G", "1.5G", "16384P", "99999999999999999999", "1GG", "1 G", "0x10" };
     uint64_t size;

@@ -1,7 +1,8 @@
 /*
  * The loop with peers that do not behave: each loses its connection, and nobody else notices.
  *
- * shows: hostile peers: silent, slow, huge, malformed, in fragments, reading nothing, calling before they have said who they are: each by itself, while others are served
+ * shows: hostile peers: silent, slow, huge, malformed, in fragments, reading nothing, calling before they have said who
+  *   they are: each by itself, while others are served
  */
 #include "tests/control/common_peer.h"
 

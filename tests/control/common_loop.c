@@ -75,7 +75,8 @@ static uint64_t told_at, first_at, second_at;
 static void first(struct loop_timer *timer, void *context) { (void)timer; first_at = loop_now(context); }
 static void second(struct loop_timer *timer, void *context) { (void)timer; second_at = loop_now(context); }
 
-/* While this process does not run, its clock stands still: what was to follow keeps its distance, and nobody seems silent. */
+/* While this process does not run, its clock stands still: what was to follow keeps its distance, and nobody seems
+ * silent. */
 static void test_slept(void **state)
 {
     struct loop *loop = loop_create();
@@ -147,8 +148,16 @@ static void guest_open(struct guest *guest, const char *name, const struct secre
     const char *uris[] = { loop_listener_uri(host.listener), NULL };
     char error[CONTROL_ERROR_SIZE];
     memset(guest, 0, sizeof *guest);
-    const struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = name, .secret = secret, .tls = tls,
-                                          .retry_min_ms = 20, .retry_max_ms = 100, .context = guest, .up = up, .down = down };
+    const struct link_options options = { .uris = uris,
+                                          .role = CTL_ROLE_ADMIN,
+                                          .name = name,
+                                          .secret = secret,
+                                          .tls = tls,
+                                          .retry_min_ms = 20,
+                                          .retry_max_ms = 100,
+                                          .context = guest,
+                                          .up = up,
+                                          .down = down };
     assert_int_equal(link_open(host.loop, &options, &guest->link, error), 0);
 }
 
@@ -319,7 +328,8 @@ static void test_wait(void **state)
     (void)state;
     host_start("tcp://127.0.0.1:0", NULL);
     uris[0] = loop_listener_uri(host.listener);
-    struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = "ann", .secret = &host.secret, .once = true };
+    struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = "ann", .secret = &host.secret,
+                                    .once = true };
     assert_int_equal(link_open(host.loop, &options, &link, error), 0);
     assert_int_equal(link_wait_up(link, 5000, error), 0);
     assert_int_equal(link_call_wait(link, ADMIN_STATUS, NULL, 1000, &result, error), 0);
@@ -337,9 +347,10 @@ static void test_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timers), cmocka_unit_test(test_stop), cmocka_unit_test(test_slept), cmocka_unit_test(test_posts), cmocka_unit_test(test_handshake),
-        cmocka_unit_test(test_handshake_unix), cmocka_unit_test(test_calls), cmocka_unit_test(test_many_waiting),
-        cmocka_unit_test(test_reconnect), cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_timers), cmocka_unit_test(test_stop),         cmocka_unit_test(test_slept),
+        cmocka_unit_test(test_posts),  cmocka_unit_test(test_handshake),    cmocka_unit_test(test_handshake_unix),
+        cmocka_unit_test(test_calls),  cmocka_unit_test(test_many_waiting), cmocka_unit_test(test_reconnect),
+        cmocka_unit_test(test_wait),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

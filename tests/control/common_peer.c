@@ -15,7 +15,8 @@ static struct hello *of(struct conn *conn)
     return &((struct session *)conn_context(conn))->hello;
 }
 
-static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t stored[SECRET_STORED_SIZE], char *text)
+static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t stored[SECRET_STORED_SIZE],
+                                   char *text)
 {
     (void)conn;
     if (strcmp(args->name, "unwanted") == 0) {

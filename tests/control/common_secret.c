@@ -26,7 +26,8 @@ static void test_files(void **state)
     assert_int_equal(secret_read(path, &secret, error), 0);
     assert_int_equal(secret.size, 9);
     assert_memory_equal(secret.bytes, "swordfish", 9);
-    const struct { mode_t mode; int result; } modes[] = { { 0600, 0 }, { 0400, 0 }, { 0640, 0 }, { 0440, 0 }, { 0644, -EPERM },
+    const struct { mode_t mode; int result; } modes[] = { { 0600, 0 }, { 0400, 0 }, { 0640, 0 }, { 0440, 0 },
+                                                          { 0644, -EPERM },
                                                           { 0660, -EPERM }, { 0602, -EPERM }, { 0601, -EPERM } };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         assert_int_equal(chmod(path, modes[i].mode), 0);
@@ -122,7 +123,8 @@ static void test_proofs(void **state)
 static void test_answers(void **state)
 {
     struct secret right = { .size = 5, .bytes = "right" }, wrong = { .size = 5, .bytes = "wrong" };
-    uint8_t stored[SECRET_STORED_SIZE], proof[SECRET_PROOF_SIZE], answer[SECRET_PROOF_SIZE], transcript[200], other[200];
+    uint8_t stored[SECRET_STORED_SIZE], proof[SECRET_PROOF_SIZE], answer[SECRET_PROOF_SIZE], transcript[200],
+        other[200];
     uint8_t one[32] = { 1 }, two[32] = { 2 };
     (void)state;
     secret_stored(&right, stored);

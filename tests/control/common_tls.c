@@ -24,14 +24,16 @@ static void shell(const char *format, ...)
 
 static void make_ca(const char *name)
 {
-    shell("cd %s && openssl req -x509 -newkey ed25519 -nodes -keyout %s.key -out %s.crt -days 2 -subj /CN=ca:%s 2>/dev/null", folder,
-          name, name, name);
+    shell("cd %s && openssl req -x509 -newkey ed25519 -nodes -keyout %s.key -out %s.crt -days 2 -subj /CN=ca:%s "
+          "2>/dev/null",
+          folder, name, name, name);
 }
 
 static void make_certificate(const char *ca, const char *name, const char *common_name)
 {
     shell("cd %s && openssl req -newkey ed25519 -nodes -keyout %s.key -out %s.csr -subj '/CN=%s' 2>/dev/null && "
-          "openssl x509 -req -in %s.csr -CA %s.crt -CAkey %s.key -CAcreateserial -days 1 -out %s.crt 2>/dev/null && chmod 600 %s.key",
+          "openssl x509 -req -in %s.csr -CA %s.crt -CAkey %s.key -CAcreateserial -days 1 -out %s.crt 2>/dev/null && "
+          "chmod 600 %s.key",
           folder, name, name, common_name, name, ca, ca, name, name);
 }
 
@@ -77,7 +79,8 @@ static void test_files(void **state)
     assert_int_equal(load("ca", "such", &context, error), -EINVAL);
     shell("chmod 644 %s/admin.key", folder);
     assert_int_equal(load("ca", "admin", &context, error), -EPERM);
-    shell("chmod 600 %s/admin.key; cp %s/admin.crt %s/mixed.crt; cp %s/cluster.key %s/mixed.key", folder, folder, folder, folder, folder);
+    shell("chmod 600 %s/admin.key; cp %s/admin.crt %s/mixed.crt; cp %s/cluster.key %s/mixed.key", folder, folder,
+          folder, folder, folder);
     assert_int_equal(load("ca", "mixed", &context, error), -EINVAL);
 }
 
@@ -106,9 +109,17 @@ static void open_named(struct guest *guest, const char *name, struct tls_context
 {
     const char *uris[] = { loop_listener_uri(host.listener), NULL };
     *guest = (struct guest){ .tls = tls != NULL };
-    const struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = name, .secret = &host.secret, .tls = tls,
-                                          .tls_name = tls_name, .retry_min_ms = 20, .retry_max_ms = 100, .context = guest,
-                                          .up = up, .down = down };
+    const struct link_options options = { .uris = uris,
+                                          .role = CTL_ROLE_ADMIN,
+                                          .name = name,
+                                          .secret = &host.secret,
+                                          .tls = tls,
+                                          .tls_name = tls_name,
+                                          .retry_min_ms = 20,
+                                          .retry_max_ms = 100,
+                                          .context = guest,
+                                          .up = up,
+                                          .down = down };
     assert_int_equal(link_open(host.loop, &options, &guest->link, NULL), 0);
 }
 
@@ -131,7 +142,8 @@ static void test_connections(void **state)
     struct guest good, plain, stolen, careful;
     char error[CONTROL_ERROR_SIZE];
     (void)state;
-    if (load("ca", "cluster", &server, error) || load("ca", "admin", &admin, error) || load("otherca", "thief", &thief, error))
+    if (load("ca", "cluster", &server, error) || load("ca", "admin", &admin, error) ||
+        load("otherca", "thief", &thief, error))
         fail_msg("%s", error);
     host_start("tcp://127.0.0.1:0", server);
     open_guest(&good, admin, "cluster:main");

@@ -96,7 +96,8 @@ static void empty(const char *name)
 
 static int setup(void **state)
 {
-    static const char *const names[] = { "vm_required_resources", "flyt_nodes", "flyt_servers", "flyt_events", "flyt_meta", "flyt_journal", "flyt_lease" };
+    static const char *const names[] = { "vm_required_resources", "flyt_nodes", "flyt_servers", "flyt_events",
+                                         "flyt_meta", "flyt_journal", "flyt_lease" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         empty(names[i]);
     struct db *db;
@@ -116,8 +117,10 @@ static int teardown(void **state)
 static void documents_of_existing_installations(void **state)
 {
     /* As the shell writes them: numbers are doubles. */
-    insert("vm_required_resources", BCON_NEW("vm_ip", "10.1.0.2", "host_ip", "10.1.0.1", "compute_units", BCON_DOUBLE(20), "memory", BCON_DOUBLE(4096)));
-    insert("vm_required_resources", BCON_NEW("vm_ip", "10.1.0.3", "host_ip", "10.1.0.1", "compute_units", BCON_INT32(8), "memory", BCON_INT64(1024)));
+    insert("vm_required_resources", BCON_NEW("vm_ip", "10.1.0.2", "host_ip", "10.1.0.1", "compute_units",
+                                             BCON_DOUBLE(20), "memory", BCON_DOUBLE(4096)));
+    insert("vm_required_resources", BCON_NEW("vm_ip", "10.1.0.3", "host_ip", "10.1.0.1", "compute_units", BCON_INT32(8),
+                                             "memory", BCON_INT64(1024)));
     load(*state, DB_VM);
     assert_int_equal(found.count, 2);
     const struct db_vm *vm = &found.rows[0].vm;
@@ -135,8 +138,9 @@ static void documents_of_existing_installations(void **state)
 
 static void fields_of_others_stay(void **state)
 {
-    insert("vm_required_resources", BCON_NEW("vm_ip", "10.1.0.2", "host_ip", "h", "compute_units", BCON_INT32(1), "memory", BCON_INT32(1), "owner",
-                                             "ann", "billing", "{", "rate", BCON_DOUBLE(0.5), "}"));
+    insert("vm_required_resources",
+           BCON_NEW("vm_ip", "10.1.0.2", "host_ip", "h", "compute_units", BCON_INT32(1), "memory", BCON_INT32(1),
+                    "owner", "ann", "billing", "{", "rate", BCON_DOUBLE(0.5), "}"));
     load(*state, DB_VM);
     struct db_change change = { .action = DB_PUT, .kind = DB_VM, .row = found.rows[0] };
     change.row.vm.sms = 9;
@@ -144,8 +148,10 @@ static void fields_of_others_stay(void **state)
     assert_int_equal(db_apply(*state, &change, 1, error), 0);
     /* One document still; ours are numbers of 32 bits, theirs untouched. */
     assert_int_equal(count("vm_required_resources", BCON_NEW(NULL)), 1);
-    assert_int_equal(count("vm_required_resources", BCON_NEW("owner", "ann", "billing.rate", BCON_DOUBLE(0.5), "name", "10.1.0.2", "vm_ip", "10.1.0.77",
-                                                             "compute_units", "{", "$type", "int", "$eq", BCON_INT32(9), "}")), 1);
+    assert_int_equal(count("vm_required_resources",
+                           BCON_NEW("owner", "ann", "billing.rate", BCON_DOUBLE(0.5), "name", "10.1.0.2", "vm_ip",
+                                    "10.1.0.77", "compute_units", "{", "$type", "int", "$eq", BCON_INT32(9), "}")),
+                     1);
     load(*state, DB_VM);
     assert_int_equal(found.count, 1);
     assert_string_equal(found.rows[0].vm.name, "10.1.0.2");
@@ -158,7 +164,8 @@ static void changes_of_others_are_seen(void **state)
 {
     load(*state, DB_VM);
     assert_int_equal(found.count, 0);
-    insert("vm_required_resources", BCON_NEW("vm_ip", "1.2.3.4", "compute_units", BCON_INT32(1), "memory", BCON_INT32(1)));
+    insert("vm_required_resources",
+           BCON_NEW("vm_ip", "1.2.3.4", "compute_units", BCON_INT32(1), "memory", BCON_INT32(1)));
     load(*state, DB_VM);
     assert_int_equal(found.count, 1);
     struct db_change taken = { .action = DB_INSERT, .kind = DB_VM, .row = found.rows[0] };
@@ -171,11 +178,15 @@ static void senseless_documents_are_left_out(void **state)
     insert("vm_required_resources", BCON_NEW("vm_ip", "good", "compute_units", BCON_INT32(2), "memory", BCON_INT32(2)));
     insert("vm_required_resources", BCON_NEW("vm_ip", "no-sms", "memory", BCON_INT32(1)));
     insert("vm_required_resources", BCON_NEW("vm_ip", "text", "compute_units", "many", "memory", BCON_INT32(1)));
-    insert("vm_required_resources", BCON_NEW("vm_ip", "less", "compute_units", BCON_INT32(-1), "memory", BCON_INT32(1)));
-    insert("vm_required_resources", BCON_NEW("vm_ip", "less2", "compute_units", BCON_INT32(1), "memory", BCON_INT32(-1)));
-    insert("vm_required_resources", BCON_NEW("vm_ip", "nan", "compute_units", BCON_DOUBLE(1e300), "memory", BCON_INT32(1)));
+    insert("vm_required_resources",
+           BCON_NEW("vm_ip", "less", "compute_units", BCON_INT32(-1), "memory", BCON_INT32(1)));
+    insert("vm_required_resources",
+           BCON_NEW("vm_ip", "less2", "compute_units", BCON_INT32(1), "memory", BCON_INT32(-1)));
+    insert("vm_required_resources",
+           BCON_NEW("vm_ip", "nan", "compute_units", BCON_DOUBLE(1e300), "memory", BCON_INT32(1)));
     insert("vm_required_resources", BCON_NEW("compute_units", BCON_INT32(1), "memory", BCON_INT32(1)));
-    insert("vm_required_resources", BCON_NEW("name", "short", "compute_units", BCON_INT32(1), "memory", BCON_INT32(1), "stored", BCON_BIN(BSON_SUBTYPE_BINARY, (const uint8_t *)"x", 1)));
+    insert("vm_required_resources", BCON_NEW("name", "short", "compute_units", BCON_INT32(1), "memory", BCON_INT32(1),
+                                             "stored", BCON_BIN(BSON_SUBTYPE_BINARY, (const uint8_t *)"x", 1)));
     load(*state, DB_VM);
     assert_int_equal(found.count, 1);
     assert_string_equal(found.rows[0].vm.name, "good");
@@ -195,9 +206,11 @@ static void texts_that_were_cut_within_a_character(void **state)
 static void what_a_dead_manager_began_is_completed(void **state)
 {
     db_close(*state);
-    bson_t *operations = BCON_NEW("0", "{", "on", BCON_INT32(4), "match", "{", "_id", "a", "}", "update", "{", "$set", "{", "value", "1", "}", "}", "}",
-                                  "1", "{", "on", BCON_INT32(4), "match", "{", "_id", "b", "}", "update", "{", "$set", "{", "value", "2", "}", "}", "}");
-    insert("flyt_journal", BCON_NEW("_id", "batch", "operations", BCON_BIN(BSON_SUBTYPE_BINARY, bson_get_data(operations), operations->len)));
+    bson_t *operations = BCON_NEW("0", "{", "on", BCON_INT32(4), "match", "{", "_id", "a", "}", "update", "{", "$set",
+                                  "{", "value", "1", "}", "}", "}", "1", "{", "on", BCON_INT32(4), "match", "{", "_id",
+                                  "b", "}", "update", "{", "$set", "{", "value", "2", "}", "}", "}");
+    insert("flyt_journal", BCON_NEW("_id", "batch", "operations",
+                                    BCON_BIN(BSON_SUBTYPE_BINARY, bson_get_data(operations), operations->len)));
     bson_destroy(operations);
     struct db *db;
     assert_int_equal(db_open(uri, &db, error), 0);
@@ -212,7 +225,8 @@ static void a_journal_that_makes_no_sense_is_dropped(void **state)
 {
     db_close(*state);
     bson_t *operations = BCON_NEW("0", "{", "on", BCON_INT32(99), "}");
-    insert("flyt_journal", BCON_NEW("_id", "batch", "operations", BCON_BIN(BSON_SUBTYPE_BINARY, bson_get_data(operations), operations->len)));
+    insert("flyt_journal", BCON_NEW("_id", "batch", "operations",
+                                    BCON_BIN(BSON_SUBTYPE_BINARY, bson_get_data(operations), operations->len)));
     bson_destroy(operations);
     struct db *db;
     assert_int_equal(db_open(uri, &db, error), 0);
@@ -239,8 +253,9 @@ static void one_manager_at_a_time(void **state)
 static void lease_of(const char *token, const char *host, int64_t pid)
 {
     empty("flyt_lease");
-    insert("flyt_lease", BCON_NEW("_id", "manager", "token", BCON_UTF8(token), "beat", BCON_INT64(7), "host", BCON_UTF8(host), "pid",
-                                  BCON_INT64(pid), "place", "elsewhere", "began", BCON_INT64(1)));
+    insert("flyt_lease",
+           BCON_NEW("_id", "manager", "token", BCON_UTF8(token), "beat", BCON_INT64(7), "host", BCON_UTF8(host), "pid",
+                    BCON_INT64(pid), "place", "elsewhere", "began", BCON_INT64(1)));
 }
 
 /* On another machine its death shows only by its silence. */
@@ -325,7 +340,8 @@ static int endure(double seconds)
     double end = now() + seconds, worst = 0;
     uint64_t done = 0, retries = 0;
     while (now() < end || code) {
-        struct db_change changes[3] = { { .action = DB_PUT, .kind = DB_SERVER }, { .action = DB_PUT, .kind = DB_EVENT }, { .action = DB_PUT, .kind = DB_META } };
+        struct db_change changes[3] = { { .action = DB_PUT, .kind = DB_SERVER }, { .action = DB_PUT, .kind = DB_EVENT },
+                                        { .action = DB_PUT, .kind = DB_META } };
         changes[0].row.server.id = changes[1].row.event.number = done + 1;
         snprintf(changes[2].row.meta.key, sizeof changes[2].row.meta.key, "last");
         snprintf(changes[2].row.meta.value, sizeof changes[2].row.meta.value, "%llu", (unsigned long long)done + 1);
@@ -346,10 +362,13 @@ static int endure(double seconds)
     struct tally sum = { 0 };
     code = db_load(db, DB_SERVER | DB_EVENT | DB_META, 1000000, tally, &sum, error);
     db_close(db);
-    printf("# %llu batches, %llu refused and tried again, longest call %.1f s\n", (unsigned long long)done, (unsigned long long)retries, worst);
-    if (code || sum.wrong || sum.servers != done || sum.events != done || sum.last != done || retries == 0 || worst > 2 * DB_CALL_SECONDS) {
-        fprintf(stderr, "load: %d; %llu servers, %llu events, last %llu, %llu out of place\n", code, (unsigned long long)sum.servers,
-                (unsigned long long)sum.events, (unsigned long long)sum.last, (unsigned long long)sum.wrong);
+    printf("# %llu batches, %llu refused and tried again, longest call %.1f s\n", (unsigned long long)done,
+           (unsigned long long)retries, worst);
+    if (code || sum.wrong || sum.servers != done || sum.events != done || sum.last != done || retries == 0 ||
+        worst > 2 * DB_CALL_SECONDS) {
+        fprintf(stderr, "load: %d; %llu servers, %llu events, last %llu, %llu out of place\n", code,
+                (unsigned long long)sum.servers, (unsigned long long)sum.events, (unsigned long long)sum.last,
+                (unsigned long long)sum.wrong);
         return 1;
     }
     return 0;
@@ -370,7 +389,8 @@ static int create_user(const char *name, const char *password)
 {
     bson_error_t failure;
     mongoc_client_t *admin = mongoc_client_new(uri);
-    bson_t *command = BCON_NEW("createUser", BCON_UTF8(name), "pwd", BCON_UTF8(password), "roles", "[", "{", "role", "readWrite", "db", "flyt", "}", "]");
+    bson_t *command = BCON_NEW("createUser", BCON_UTF8(name), "pwd", BCON_UTF8(password), "roles", "[", "{", "role",
+                               "readWrite", "db", "flyt", "}", "]");
     bool made = mongoc_client_write_command_with_opts(admin, "admin", command, NULL, NULL, &failure);
     if (!made)
         fprintf(stderr, "createUser: %s\n", failure.message);
@@ -388,7 +408,10 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "endure") == 0)
         return endure(atof(argv[3]));
     if (argc == 5 && strcmp(argv[1], "refused") == 0)
-        return refused(strcmp(argv[3], "EAGAIN") == 0 ? EAGAIN : strcmp(argv[3], "EACCES") == 0 ? EACCES : 0, atof(argv[4]));
+        return refused(strcmp(argv[3], "EAGAIN") == 0   ? EAGAIN
+                       : strcmp(argv[3], "EACCES") == 0 ? EACCES
+                                                        : 0,
+                       atof(argv[4]));
     if (argc == 5 && strcmp(argv[1], "create-user") == 0)
         return create_user(argv[3], argv[4]);
     fprintf(stderr, "see the head of db_mongo.c\n");

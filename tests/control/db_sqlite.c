@@ -1,7 +1,8 @@
 /*
  * db_sqlite.c: what only SQLite's implementation of db.h promises: its file, its lock, its versions.
  *
- * shows: resource DB: SQLite: a killed manager leaves all that it was promised, one manager at a time, permissions, versions
+ * shows: resource DB: SQLite: a killed manager leaves all that it was promised, one manager at a time, permissions,
+  *   versions
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -123,7 +124,8 @@ static void a_killed_manager_leaves_all_it_was_promised(void **state)
         if (db_open(uri, &db, error))
             _exit(1);
         for (int i = 0;; i++) {
-            struct db_change changes[2] = { { .action = DB_PUT, .kind = DB_META }, { .action = DB_PUT, .kind = DB_META } };
+            struct db_change changes[2] = { { .action = DB_PUT, .kind = DB_META },
+                                            { .action = DB_PUT, .kind = DB_META } };
             snprintf(changes[0].row.meta.key, sizeof changes[0].row.meta.key, "a%d", i);
             snprintf(changes[1].row.meta.key, sizeof changes[1].row.meta.key, "b%d", i);
             if (db_apply(db, changes, 2, error) || write(pipes[1], "x", 1) != 1)
@@ -164,7 +166,8 @@ static void a_newer_file_is_refused(void **state)
     assert_int_equal(db_open(uri, &db, error), 0);
     put(db, "k", "v");
     db_close(db);
-    command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'", "PRAGMA user_version=999");
+    command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'",
+            "PRAGMA user_version=999");
     assert_int_equal(db_open(uri, &db, error), -EPROTO);
     assert_non_null(strstr(error, "999"));
     command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'",
@@ -211,8 +214,9 @@ static void rows_that_others_spoilt_are_named(void **state)
     struct db *db;
     assert_int_equal(db_open(uri, &db, error), 0);
     db_close(db);
-    command("python3 -c 'import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()' %s \"%s\"",
-            "INSERT INTO vms VALUES('x','','',-5,1,0,1,0,NULL)");
+    command(
+        "python3 -c 'import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()' %s \"%s\"",
+        "INSERT INTO vms VALUES('x','','',-5,1,0,1,0,NULL)");
     assert_int_equal(db_open(uri, &db, error), 0);
     int count = 0;
     assert_int_equal(db_load(db, DB_ALL, 1, count_row, &count, error), -EBADMSG);
@@ -235,7 +239,8 @@ static void addresses_are_shown_without_passwords(void **state)
 {
     (void)state;
     char clean[128], made[256];
-    assert_string_equal(db_uri_clean("mongodb://ann:p@ss/w@host:1/db?authSource=admin", clean, sizeof clean), "mongodb://host:1/db");
+    assert_string_equal(db_uri_clean("mongodb://ann:p@ss/w@host:1/db?authSource=admin", clean, sizeof clean),
+                        "mongodb://host:1/db");
     assert_string_equal(db_uri_clean("sqlite:///a/b", clean, sizeof clean), "sqlite:///a/b");
     assert_int_equal(db_uri_mongo("::1", 27017, "ann", "p@:/%", "", made, sizeof made, error), 0);
     assert_string_equal(made, "mongodb://ann:p%40%3A%2F%25@[::1]:27017/flyt");

@@ -2,7 +2,8 @@
  * db_suite.c: what every implementation of db.h has to do. `control_db URI` runs it on an empty database that may be
  * written to; rows are taken away before each test.
  *
- * shows: resource DB: rows come back as written, batches are whole and in order, names are taken once, over SQLite and over MongoDB
+ * shows: resource DB: rows come back as written, batches are whole and in order, names are taken once, over SQLite and
+  *   over MongoDB
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -131,7 +132,8 @@ static struct db_change event_change(enum db_action action, uint64_t number)
     snprintf(event->node, sizeof event->node, "n%u", (unsigned)number);
     event->server = 5;
     event->program = 6;
-    snprintf(event->text, sizeof event->text, "number %u: \"quoted\", $dollar, {brace}, ünïcode ☃ 'and' --", (unsigned)number);
+    snprintf(event->text, sizeof event->text, "number %u: \"quoted\", $dollar, {brace}, ünïcode ☃ 'and' --",
+             (unsigned)number);
     return change;
 }
 
@@ -268,8 +270,9 @@ static void longest_texts_fit(void **state)
 
 static void rows_come_by_key(void **state)
 {
-    struct db_change changes[] = { vm_change(DB_PUT, "c", 3, 1), vm_change(DB_PUT, "a", 1, 1), vm_change(DB_PUT, "b", 2, 1),
-                                   server_change(DB_PUT, 30, "c"), server_change(DB_PUT, 4, "a"), server_change(DB_PUT, 200, "b") };
+    struct db_change changes[] = { vm_change(DB_PUT, "c", 3, 1),  vm_change(DB_PUT, "a", 1, 1),
+                                   vm_change(DB_PUT, "b", 2, 1),  server_change(DB_PUT, 30, "c"),
+                                   server_change(DB_PUT, 4, "a"), server_change(DB_PUT, 200, "b") };
     apply(*state, changes, 6);
     load(*state, DB_VM);
     assert_int_equal(found.count, 3);
@@ -285,7 +288,8 @@ static void rows_come_by_key(void **state)
 
 static void visiting_stops_when_told(void **state)
 {
-    struct db_change changes[] = { server_change(DB_PUT, 1, "a"), server_change(DB_PUT, 2, "a"), server_change(DB_PUT, 3, "a") };
+    struct db_change changes[] = { server_change(DB_PUT, 1, "a"), server_change(DB_PUT, 2, "a"),
+                                   server_change(DB_PUT, 3, "a") };
     apply(*state, changes, 3);
     found.count = 0;
     found.stop_at = 2;
@@ -299,8 +303,9 @@ static void visiting_stops_when_told(void **state)
 
 static void deletions(void **state)
 {
-    struct db_change changes[] = { vm_change(DB_PUT, "a", 1, 1), vm_change(DB_PUT, "b", 2, 1), server_change(DB_PUT, 1, "a"),
-                                   vm_change(DB_DELETE, "a", 0, 0), vm_change(DB_DELETE, "never", 0, 0), server_change(DB_DELETE, 77, "") };
+    struct db_change changes[] = { vm_change(DB_PUT, "a", 1, 1),        vm_change(DB_PUT, "b", 2, 1),
+                                   server_change(DB_PUT, 1, "a"),       vm_change(DB_DELETE, "a", 0, 0),
+                                   vm_change(DB_DELETE, "never", 0, 0), server_change(DB_DELETE, 77, "") };
     apply(*state, changes, 6);
     load(*state, DB_ALL);
     assert_int_equal(found.count, 2);
@@ -312,8 +317,9 @@ static void deletions(void **state)
 /* In one batch the last word counts, in the order given. */
 static void batches_keep_their_order(void **state)
 {
-    struct db_change changes[] = { meta_change(DB_PUT, "k", "1"), meta_change(DB_PUT, "k", "2"), meta_change(DB_DELETE, "k", ""),
-                                   meta_change(DB_PUT, "k", "3"), meta_change(DB_PUT, "gone", "1"), meta_change(DB_DELETE, "gone", "") };
+    struct db_change changes[] = { meta_change(DB_PUT, "k", "1"),    meta_change(DB_PUT, "k", "2"),
+                                   meta_change(DB_DELETE, "k", ""),  meta_change(DB_PUT, "k", "3"),
+                                   meta_change(DB_PUT, "gone", "1"), meta_change(DB_DELETE, "gone", "") };
     apply(*state, changes, 6);
     apply(*state, changes, 6);          /* twice makes no difference */
     load(*state, DB_META);
@@ -325,7 +331,8 @@ static void a_taken_name_refuses_the_whole_batch(void **state)
 {
     struct db_change first = vm_change(DB_INSERT, "a", 1, 1);
     apply(*state, &first, 1);
-    struct db_change changes[] = { meta_change(DB_PUT, "before", "1"), vm_change(DB_INSERT, "b", 2, 1), vm_change(DB_INSERT, "a", 9, 9),
+    struct db_change changes[] = { meta_change(DB_PUT, "before", "1"), vm_change(DB_INSERT, "b", 2, 1),
+                                   vm_change(DB_INSERT, "a", 9, 9),
                                    meta_change(DB_PUT, "after", "1") };
     error[0] = '\0';
     assert_int_equal(db_apply(*state, changes, 4, error), -EEXIST);
@@ -382,7 +389,8 @@ static void events_newest_and_trimmed(void **state)
 /* What was applied is there for who opens it later. */
 static void everything_outlives_the_handle(void **state)
 {
-    struct db_change changes[] = { vm_change(DB_PUT, "a", 1, 1), server_change(DB_PUT, 1, "a"), meta_change(DB_PUT, "k", "v"),
+    struct db_change changes[] = { vm_change(DB_PUT, "a", 1, 1), server_change(DB_PUT, 1, "a"),
+                                   meta_change(DB_PUT, "k", "v"),
                                    node_change(DB_PUT, "n", false), event_change(DB_PUT, 1) };
     apply(*state, changes, 5);
     db_close(*state);

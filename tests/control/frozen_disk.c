@@ -1,6 +1,6 @@
 /*
- * frozen_disk.c: to be preloaded. fsync and fdatasync wait as long as the file $FLYT_TEST_FROZEN is there, as on a disk, or a
- * file server, that has stopped to answer.
+ * frozen_disk.c: to be preloaded. fsync and fdatasync wait as long as the file $FLYT_TEST_FROZEN is there, as on a
+ * disk, or a file server, that has stopped to answer.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

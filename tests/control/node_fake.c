@@ -42,7 +42,10 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
 }
 
 static struct hello_policy policy = { .software = "fake", .of = hello_of, .identify = identify, .accepted = accepted };
-static void handle_hello(struct conn *conn, struct call *call, void *args) { hello_handle_hello(&policy, conn, call, args); }
+static void handle_hello(struct conn *conn, struct call *call, void *args)
+{
+    hello_handle_hello(&policy, conn, call, args);
+}
 static void handle_prove(struct conn *conn, struct call *call, void *args)
 {
     hello_handle_prove(&policy, conn, call, args);
@@ -93,8 +96,8 @@ static void handle_report(struct conn *conn, struct call *call, void *object)
     (void)conn;
     for (u_int i = 0; i < args->reports.reports_len; i++) {
         assert_true(fake.report_count < FAKE_REPORTS);
-        assert_true(protocol_copy((xdrproc_t)xdr_node_report_body, &fake.reports[fake.report_count++], sizeof fake.reports[0],
-                                  &args->reports.reports_val[i]));
+        assert_true(protocol_copy((xdrproc_t)xdr_node_report_body, &fake.reports[fake.report_count++],
+                                  sizeof fake.reports[0], &args->reports.reports_val[i]));
     }
     ctl_plain_result result = { .status = good() };
     call_reply(call, &result);
@@ -127,7 +130,8 @@ const ctl_status *fake_done(uint64_t number)
 
 void fake_spec(ctl_server_spec *spec, uint64_t id)
 {
-    *spec = (ctl_server_spec){ .id = id, .vm = (char *)(uintptr_t)"vm1", .gpu = (char *)(uintptr_t)"soft-n1-0", .sharing = CTL_SHARING_TIME_SLICE,
+    *spec = (ctl_server_spec){ .id = id, .vm = (char *)(uintptr_t)"vm1", .gpu = (char *)(uintptr_t)"soft-n1-0",
+                               .sharing = CTL_SHARING_TIME_SLICE,
                                .sms = 2, .memory = 64 << 20, .vm_address = (char *)(uintptr_t)"", .same_host = 1 };
 }
 
@@ -151,15 +155,22 @@ void fake_grant(uint64_t program, ctl_grant *grant)
     const ctl_server_report *server = fake_server(fake.server);
     char error[CONTROL_ERROR_SIZE];
     size_t size = sizeof bytes;
-    struct ticket ticket = { .tenant = "vm1", .node = "n1", .gpu = "soft-n1-0", .server = fake.server, .program = program, .sms = 2,
+    struct ticket ticket = { .tenant = "vm1", .node = "n1", .gpu = "soft-n1-0", .server = fake.server,
+                             .program = program, .sms = 2,
                              .memory = 64 << 20, .issued = loop_time(), .expires = loop_time() + 60 * 1000000 };
     assert_non_null(server);
     assert_int_equal(ticket_sign(fake.signer, &ticket, bytes, &size, error), 0);
     for (u_int i = 0; i < server->addresses.addresses_len; i++)
         addresses[i] = server->addresses.addresses_val[i];
-    *grant = (ctl_grant){ .prog = program, .server = fake.server, .node = (char *)(uintptr_t)"n1",
-                          .addresses = { server->addresses.addresses_len, addresses }, .ticket = { (u_int)size, (char *)bytes },
-                          .expires = ticket.expires, .sms = 2, .memory = 64 << 20, .sharing = CTL_SHARING_TIME_SLICE };
+    *grant = (ctl_grant){ .prog = program,
+                          .server = fake.server,
+                          .node = (char *)(uintptr_t) "n1",
+                          .addresses = { server->addresses.addresses_len, addresses },
+                          .ticket = { (u_int)size, (char *)bytes },
+                          .expires = ticket.expires,
+                          .sms = 2,
+                          .memory = 64 << 20,
+                          .sharing = CTL_SHARING_TIME_SLICE };
 }
 
 static void handle_request(struct conn *conn, struct call *call, void *args)
@@ -169,7 +180,8 @@ static void handle_request(struct conn *conn, struct call *call, void *args)
     memset(&fake.request, 0, sizeof fake.request);
     assert_true(protocol_copy((xdrproc_t)xdr_client_request_args, &fake.request, sizeof fake.request, args));
     fake.request_count++;
-    client_answer result = { .status = fake.answer, .key = fake.request.prog.key, .prog = 1000 + fake.request.prog.key };
+    client_answer result = { .status = fake.answer, .key = fake.request.prog.key,
+                             .prog = 1000 + fake.request.prog.key };
     if (result.status.code == CTL_WAITING)
         result.position = 1;
     if (result.status.code == CTL_OK)
@@ -250,7 +262,8 @@ static const struct conn_method methods[] = {
     [CLIENT_ENDED] = { CLIENT_ROLE, handle_ended },
     [CLIENT_EVENTS] = { CLIENT_ROLE, handle_events },
 };
-static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods, .opened = opened, .closed = closed };
+static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
+                                             .opened = opened, .closed = closed };
 
 static void beat(struct loop_timer *timer, void *context)
 {
@@ -305,7 +318,8 @@ static void end_servers(void)
 {
     for (int i = 0; i < fake.report_count; i++) {
         char path[64], name[32] = "";
-        pid_t pid = fake.reports[i].kind == NODE_REPORT_SERVER ? (pid_t)fake.reports[i].node_report_body_u.server.pid : 0;
+        pid_t pid =
+            fake.reports[i].kind == NODE_REPORT_SERVER ? (pid_t)fake.reports[i].node_report_body_u.server.pid : 0;
         snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
         int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
         if (fd < 0)

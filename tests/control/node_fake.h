@@ -1,6 +1,6 @@
 /*
- * node_fake.h: a cluster manager in the test's own thread that does what the test says, for tests of the node manager and the
- * client manager; and the children of a test.
+ * node_fake.h: a cluster manager in the test's own thread that does what the test says, for tests of the node manager
+ * and the client manager; and the children of a test.
  */
 #ifndef FLYT_TESTS_CONTROL_NODE_FAKE_H
 #define FLYT_TESTS_CONTROL_NODE_FAKE_H
@@ -82,8 +82,8 @@ void fake_turn(void);                   /* one round, 20 ms at most */
 /* ---- children ---- */
 /* Writes the file FOLDER/name. */
 void fake_file(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Starts it, with log FOLDER/log.N; environment: NAME=value pairs, NULL-terminated; input, if not NULL, gets the writing end
-   of its stdin. */
+/* Starts it, with log FOLDER/log.N; environment: NAME=value pairs, NULL-terminated; input, if not NULL, gets the
+   writing end of its stdin. */
 pid_t fake_spawn(char *const *arguments, char *const *environment, int *input);
 /* Its exit status as of waitpid; runs the loop meanwhile. */
 int   fake_wait(pid_t, unsigned ms);

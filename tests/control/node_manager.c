@@ -1,7 +1,8 @@
 /*
  * flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs.
  * shows: attacks: links to files of others in the folder of a GPU server: the node manager touches none of them
- * shows: node manager: GPU servers in a sandbox, started again when they crash, killed when they do not stop, taken over after its own kill -9; refusals say why
+ * shows: node manager: GPU servers in a sandbox, started again when they crash, killed when they do not stop, taken
+  *   over after its own kill -9; refusals say why
  */
 #include "tests/control/node_fake.h"
 
@@ -24,9 +25,12 @@ static pid_t start_node(void)
     char config[128];
     snprintf(config, sizeof config, "%s/node.conf", fake.folder);
     fake_file("secret", "secret\n");
-    fake_file("node.conf", "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
-              "node = { name = \"n1\"; secret = \"file:%s/secret\"; addresses = [\"10.0.0.1\"]; state-directory = \"%s/state\"; gpu = \"%s\"; };\n"
-              "virt-server = { listen-address = \"127.0.0.1\"; %s };\n", fake.port, fake.folder, fake.folder, gpu_kind, more_config);
+    fake_file("node.conf",
+              "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
+              "node = { name = \"n1\"; secret = \"file:%s/secret\"; addresses = [\"10.0.0.1\"]; state-directory = "
+              "\"%s/state\"; gpu = \"%s\"; };\n"
+              "virt-server = { listen-address = \"127.0.0.1\"; %s };\n",
+              fake.port, fake.folder, fake.folder, gpu_kind, more_config);
     char program[256];
     snprintf(program, sizeof program, "%s/flyt-node-manager", fake_bin);
     char *arguments[] = { program, (char *)(uintptr_t)"--config", config, NULL };
@@ -48,7 +52,8 @@ static uint64_t order_start(const ctl_server_spec *spec)
 static uint64_t order_stop(uint64_t id, unsigned grace)
 {
     node_order_body body = { .kind = NODE_ORDER_STOP };
-    body.node_order_body_u.stop = (node_stop){ .server = id, .grace_ms = grace, .why = { CTL_OK, (char *)(uintptr_t)"the test wants it" } };
+    body.node_order_body_u.stop = (node_stop){ .server = id, .grace_ms = grace,
+                                               .why = { CTL_OK, (char *)(uintptr_t)"the test wants it" } };
     return fake_order(&body);
 }
 
@@ -375,7 +380,8 @@ static void test_gpu_fault(void **state)
     order_start(&spec);
     fake_until(in_state(1, CTL_SERVER_RUNNING) && in_state(2, CTL_SERVER_RUNNING), START_MS);
     pid_t one = (pid_t)fake_server(1)->pid, two = (pid_t)fake_server(2)->pid;
-    snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(), variable(one, "FLYT_SOFTGPU_CARD="));
+    snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(),
+             variable(one, "FLYT_SOFTGPU_CARD="));
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(pwrite(fd, &code, sizeof code, 0), sizeof code);

@@ -1,6 +1,7 @@
 /*
  * What a GPU server accepts as a ticket (cpu/server/ticket.c): its own, once, in time, from a cluster that it knows.
- * shows: tickets: forged, expired, replayed, cut, changed, another server's and another cluster's are refused by the GPU server
+ * shows: tickets: forged, expired, replayed, cut, changed, another server's and another cluster's are refused by the
+  *   GPU server
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +33,8 @@ static int64_t now(void)
 static size_t make(const struct ticket_signer *signer, uint64_t server, int64_t lives, uint8_t *bytes)
 {
     size_t size = TICKET_MAX_SIZE;
-    struct ticket ticket = { .tenant = "vm", .node = "n", .gpu = "g", .server = server, .program = 5, .sms = 1, .memory = 1 << 20,
+    struct ticket ticket = { .tenant = "vm", .node = "n", .gpu = "g", .server = server, .program = 5, .sms = 1,
+                             .memory = 1 << 20,
                              .issued = now() - 600 * 1000000ll, .expires = now() + lives * 1000000 };
     assert_int_equal(ticket_sign(signer, &ticket, bytes, &size, NULL), 0);
     return size;

@@ -68,7 +68,8 @@ static void hello(rpc_request *r)
     hello_args args = { 0 };
     arguments(r, (xdrproc_t)xdr_hello_args, &args);
     flyt_device devices[8];
-    static flyt_attribute attributes[] = { { 1, 1024 }, { 2, 1024 }, { 3, 1024 }, { 4, 64 }, { 5, 2147483647 }, { 6, 65535 },
+    static flyt_attribute attributes[] = { { 1, 1024 }, { 2, 1024 }, { 3, 1024 }, { 4, 64 }, { 5, 2147483647 },
+                                           { 6, 65535 },
                                            { 7, 65535 }, { 8, 49152 }, { 16, 4 }, { 19, 1 }, { 95, 1 } };
     static char bus[8][32], name[8][32];
     int count = fake_options.devices ? fake_options.devices : 2;
@@ -89,10 +90,14 @@ static void hello(rpc_request *r)
     if (fake_options.bad_windows)
         taken = mmap((void *)fake.window, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     (void)taken;
-    FAKE_REPLY(hello_result, rpc_request_xid(r), fake_options.refusal ? 999 : fake_options.major ? 803 : 0,
-          .major = fake_options.major ? fake_options.major : FLYT_PROTOCOL_MAJOR, .minor = 0, .server = "fake",
-          .refusal = (char *)(fake_options.refusal ? fake_options.refusal : ""), .driver_version = 13000, .window = fake.window,
-          .window_size = WINDOW_SIZE, .granularity = GRANULARITY, .devices = { (u_int)count, devices });
+    FAKE_REPLY(hello_result, rpc_request_xid(r),
+               fake_options.refusal ? 999
+               : fake_options.major ? 803
+                                    : 0,
+               .major = fake_options.major ? fake_options.major : FLYT_PROTOCOL_MAJOR, .minor = 0, .server = "fake",
+               .refusal = (char *)(fake_options.refusal ? fake_options.refusal : ""), .driver_version = 13000,
+               .window = fake.window, .window_size = WINDOW_SIZE, .granularity = GRANULARITY,
+               .devices = { (u_int)count, devices });
     if (fake_options.refusal || fake_options.major)
         rpc_server_shutdown(fake.server);
     xdr_free((xdrproc_t)xdr_hello_args, &args);
@@ -103,8 +108,8 @@ static void map(rpc_request *r)
     map_args a;
     arguments(r, (xdrproc_t)xdr_map_args, &a);
     uint64_t limit = fake_options.memory ? fake_options.memory : UINT64_C(1) << 30;
-    bool aligned = a.address % GRANULARITY == 0 && a.size && a.piece && a.piece % GRANULARITY == 0 && a.size % a.piece == 0 &&
-                   a.least && a.least % a.piece == 0 && a.least <= a.size;
+    bool aligned = a.address % GRANULARITY == 0 && a.size && a.piece && a.piece % GRANULARITY == 0 &&
+                   a.size % a.piece == 0 && a.least && a.least % a.piece == 0 && a.least <= a.size;
     if (fake_mapped[fake.context_device[a.context]] + a.size > limit)
         a.size = a.least;
     for (struct fake_piece *p = fake.pieces; p; p = p->next)
@@ -159,10 +164,12 @@ static void module_load(rpc_request *r)
     arguments(r, (xdrproc_t)xdr_module_load_args, &a);
     flyt_symbol symbols[16];
     for (unsigned i = 0; i < a.symbols.symbols_len && i < 16; i++)
-        symbols[i] = strcmp(a.symbols.symbols_val[i], "missing") == 0
-                     ? (flyt_symbol){ .result = 500 }
-                     : (flyt_symbol){ .address = UINT64_C(0x700000000000) + 4096u * (unsigned)a.symbols.symbols_val[i][0]
-                                                 + ((uint64_t)a.context << 32), .size = 64 };
+        symbols[i] =
+            strcmp(a.symbols.symbols_val[i], "missing") == 0
+                ? (flyt_symbol){ .result = 500 }
+                : (flyt_symbol){ .address = UINT64_C(0x700000000000) + 4096u * (unsigned)a.symbols.symbols_val[i][0] +
+                                            ((uint64_t)a.context << 32),
+                                 .size = 64 };
     FAKE_REPLY(module_load_result, rpc_request_xid(r), 0, .symbols = { a.symbols.symbols_len, symbols });
     xdr_free((xdrproc_t)xdr_module_load_args, &a);
 }
@@ -175,7 +182,8 @@ static void function_get(rpc_request *r)
     flyt_attribute attributes[] = { { 0, 512 }, { 8, 16384 } };
     int kind = strcmp(a.name, "fill") == 0 ? 1 : strcmp(a.name, "hold") == 0 ? 2 : strcmp(a.name, "fault") == 0 ? 3 : 0;
     fake.functions[a.function].kind = kind;
-    FAKE_REPLY(function_get_result, rpc_request_xid(r), kind ? 0 : 500, .attributes = { 2, attributes }, .params = { kind == 1 ? 3 : 0, params },
+    FAKE_REPLY(function_get_result, rpc_request_xid(r), kind ? 0 : 500, .attributes = { 2, attributes },
+               .params = { kind == 1 ? 3 : 0, params },
           .log = { kind ? 0 : 12, (char *)"no such name" });
     xdr_free((xdrproc_t)xdr_function_get_args, &a);
 }
@@ -337,7 +345,8 @@ static void call(rpc_request *r)
         recalled(r);
         break;
     case FLYT_MEMORY_INFO:
-        FAKE_REPLY(memory_info_result, xid, 0, .free = (UINT64_C(1) << 30) - fake_mapped[0], .total = UINT64_C(1) << 30);
+        FAKE_REPLY(memory_info_result, xid, 0, .free = (UINT64_C(1) << 30) - fake_mapped[0],
+                   .total = UINT64_C(1) << 30);
         break;
     case FLYT_CONTEXT_RETAIN:
     case FLYT_CONTEXT_CREATE:
@@ -390,7 +399,8 @@ static void *serve(void *unused)
     while ((fd = rpc_listener_accept(fake.listener)) < 0)
         usleep(1000);
     rpc_channel *channel;
-    int status = fake_options.shared ? rpc_channel_accept(fd, 0, &channel, error) : rpc_channel_from_fd(fd, &channel, error);
+    int status =
+        fake_options.shared ? rpc_channel_accept(fd, 0, &channel, error) : rpc_channel_from_fd(fd, &channel, error);
     if (status || rpc_server_create(channel, &rpc_flyt_program, &fake.server, error))
         _exit(98);
     for (;;) {

@@ -119,7 +119,8 @@ static void run_out(struct fake_op *op, uint64_t size, bool box)
                     : fake_memory_copy(op->a.out.from, bytes, size, false);
     bool failed = !good || fake.sticky;
     FAKE_REPLY(copy_out_result, op->xid, good ? 0 : 1,
-          .data = { .kind = FLYT_BULK_INLINE, .flyt_bulk_u.bytes = { failed ? 0 : (u_int)size, failed ? NULL : bytes } });
+          .data = { .kind = FLYT_BULK_INLINE,
+                    .flyt_bulk_u.bytes = { failed ? 0 : (u_int)size, failed ? NULL : bytes } });
     free(bytes);
 }
 
@@ -156,11 +157,14 @@ static bool run(struct fake_op *op, bool *counted)
     *counted = true;
     switch (op->procedure) {
     case FLYT_COPY_IN:
-        good = fake_memory_copy(op->a.in.to, op->a.in.data.flyt_bulk_u.bytes.bytes_val, op->a.in.data.flyt_bulk_u.bytes.bytes_len, true);
+        good = fake_memory_copy(op->a.in.to, op->a.in.data.flyt_bulk_u.bytes.bytes_val,
+                                op->a.in.data.flyt_bulk_u.bytes.bytes_len, true);
         break;
     case FLYT_COPY_BOX_IN:
-        good = op->a.box_in.data.flyt_bulk_u.bytes.bytes_len == op->a.box_in.extent.width * op->a.box_in.extent.height * op->a.box_in.extent.depth
-               && run_box(&op->a.box_in.to, &op->a.box_in.extent, (uint8_t *)op->a.box_in.data.flyt_bulk_u.bytes.bytes_val, true);
+        good = op->a.box_in.data.flyt_bulk_u.bytes.bytes_len ==
+                   op->a.box_in.extent.width * op->a.box_in.extent.height * op->a.box_in.extent.depth &&
+               run_box(&op->a.box_in.to, &op->a.box_in.extent, (uint8_t *)op->a.box_in.data.flyt_bulk_u.bytes.bytes_val,
+                       true);
         break;
     case FLYT_COPY:
         good = run_copy(op->a.copy.to, op->a.copy.from, op->a.copy.size);

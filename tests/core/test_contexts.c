@@ -157,10 +157,12 @@ static void body_kinds(void)
     for (int kind = 0; kind < KINDS; kind++)
         before[kind] = kinds[kind].count ? kinds[kind].count() : 0;
     CHECK(before[KIND_HOST_MEMORY] == 1 && before[KIND_REGISTERED] == 1 && before[KIND_ALLOCATION] == 1);
-    CHECK(core_context_create(0, 0, &c) == 0 && core_stream_create(c, 0, 0, &s) == 0 && core_event_create(c, 0, &e) == 0);
+    CHECK(core_context_create(0, 0, &c) == 0 && core_stream_create(c, 0, 0, &s) == 0 &&
+          core_event_create(c, 0, &e) == 0);
     CHECK(core_memory_allocate(c, 64, &a) == 0 && launch_in(c, "hold", s, NULL) == 0);
     CHECK(core_host_function(c, s, nothing, NULL, false) == 0);
-    static const enum kind of_context[] = { KIND_CONTEXT, KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION, KIND_ALLOCATION,
+    static const enum kind of_context[] = { KIND_CONTEXT, KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION,
+                                            KIND_ALLOCATION,
                                             KIND_HOST_FUNCTION };
     for (int kind = 0; kind < KINDS; kind++)
         with[kind] = kinds[kind].count ? kinds[kind].count() : 0;

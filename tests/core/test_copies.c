@@ -58,11 +58,14 @@ static void body_boxes(void)
         from[i] = (uint8_t)random_next();
     for (int i = 0; i < 60; i++) {
         bool wide = i % 10 == 0;
-        struct core_extent e = { 1 + random_next() % (wide ? 2500000 : 90), 1 + random_next() % (wide ? 2 : 60), 1 + random_next() % (wide ? 1 : 9) };
-        struct core_box host = { (uint64_t)(uintptr_t)from, e.width + random_next() % 20, e.height + random_next() % 3 };
+        struct core_extent e = { 1 + random_next() % (wide ? 2500000 : 90), 1 + random_next() % (wide ? 2 : 60),
+                                 1 + random_next() % (wide ? 1 : 9) };
+        struct core_box host = { (uint64_t)(uintptr_t)from, e.width + random_next() % 20,
+                                 e.height + random_next() % 3 };
         struct core_box device = { a, e.width + random_next() % 20, e.height + random_next() % 3 };
         struct core_box other = { b, e.width + random_next() % 20, e.height + random_next() % 3 };
-        struct core_box back = { (uint64_t)(uintptr_t)(i % 2 ? to : pinned), e.width + random_next() % 20, e.height + random_next() % 3 };
+        struct core_box back = { (uint64_t)(uintptr_t)(i % 2 ? to : pinned), e.width + random_next() % 20,
+                                 e.height + random_next() % 3 };
         uint8_t *result = i % 2 ? to : pinned;
         memset(result, 0xEE, SPACE);
         memset(model, 0xEE, SPACE);

@@ -1,9 +1,11 @@
 /*
- * test_lanes.c: when large copies go with the calls and when on connections of their own (lanes_choice.c), told by what is said
- * about their speed.
+ * test_lanes.c: when large copies go with the calls and when on connections of their own (lanes_choice.c), told by what
+ * is said about their speed.
  *
- * shows: lanes: large copies go with the calls while a part takes less than a millisecond, and over lanes when it takes longer for a while
- * shows: lanes: a copy that was held up once changes nothing; they go back to the calls after fast copies, after each mistake later
+ * shows: lanes: large copies go with the calls while a part takes less than a millisecond, and over lanes when it takes
+  *   longer for a while
+ * shows: lanes: a copy that was held up once changes nothing; they go back to the calls after fast copies, after each
+  *   mistake later
  * shows: lanes: a program that may use four processors keeps them
  */
 #include <setjmp.h>
@@ -53,7 +55,8 @@ static void follows_the_speed(void **state)
     assert_false(lanes_beside());
     parts(8, 1100 * US);
     assert_true(lanes_beside());
-    assert_int_equal(copies_until_back(100 * 1000 * US), 100000);        /* 0.67 GB/s: fast enough for a start, not to go back */
+    /* 0.67 GB/s: fast enough for a start, not to go back */
+    assert_int_equal(copies_until_back(100 * 1000 * US), 100000);
     unsigned first = copies_until_back(20 * 1000 * US);
     assert_in_range(first, 1, 100);
     parts(60, 5000 * US);

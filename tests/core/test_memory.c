@@ -187,7 +187,8 @@ static void body_freed_addresses(void)
     while (!fake_recalled)
         usleep(1000);
     uint8_t byte;
-    CHECK(fake_peek(used, &byte, 1) && fake_peek(used + 4 * MIB - 1, &byte, 1));      /* and the kernel still finds it */
+    /* and the kernel still finds it */
+    CHECK(fake_peek(used, &byte, 1) && fake_peek(used + 4 * MIB - 1, &byte, 1));
     fake_release();
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(core_memory_free(other) == 0 && core_take_latched() == 0);
@@ -214,7 +215,8 @@ static void body_malloc_free_messages(void)
     CHECK(fake_calls[FLYT_CONTEXT_SYNC] == 1);
 }
 
-TEST(memory, body_allocator, body_out_of_memory, body_give_back, body_malloc_free_messages, body_long_run, body_idle_credit, body_freed_addresses)
+TEST(memory, body_allocator, body_out_of_memory, body_give_back, body_malloc_free_messages, body_long_run,
+     body_idle_credit, body_freed_addresses)
 
 static void body_host_memory(void)
 {
@@ -229,12 +231,15 @@ static void body_host_memory(void)
     memset(a, 1, 5000);
     memset(b, 2, 3 * MIB);
     CHECK(core_host_flags((char *)a + 4999, &flags) == 0 && flags == 1);
-    CHECK(core_address_lookup((uint64_t)(uintptr_t)b + 17, &r) && r.kind == CORE_PINNED_MEMORY && r.base == (uint64_t)(uintptr_t)b);
+    CHECK(core_address_lookup((uint64_t)(uintptr_t)b + 17, &r) && r.kind == CORE_PINNED_MEMORY &&
+          r.base == (uint64_t)(uintptr_t)b);
     CHECK(core_host_device_pointer(a, &address) == 801 && core_host_device_pointer(ordinary, &address) == 1);
     CHECK(core_host_register(ordinary, 100000, 0) == 0 && core_host_register(ordinary + 10, 10, 0) == 712);
     CHECK(core_host_register(a, 100, 0) == 712);
-    CHECK(core_host_unregister(ordinary + 1) == 713 && core_host_unregister(ordinary) == 0 && core_host_unregister(ordinary) == 713);
-    CHECK(core_host_free(ordinary) == 1 && core_host_free((char *)a + 1) == 1 && core_host_free(a) == 0 && core_host_free(a) == 1);
+    CHECK(core_host_unregister(ordinary + 1) == 713 && core_host_unregister(ordinary) == 0 &&
+          core_host_unregister(ordinary) == 713);
+    CHECK(core_host_free(ordinary) == 1 && core_host_free((char *)a + 1) == 1 && core_host_free(a) == 0 &&
+          core_host_free(a) == 1);
     CHECK(core_host_free(b) == 0);
     CHECK(core_memory_free((uint64_t)(uintptr_t)b) == 1);
     free(ordinary);

@@ -1,4 +1,5 @@
-/* Parts of the client core that need no server: switches, visible devices, trees, the address map, the window, boxes. */
+/* Parts of the client core that need no server: switches, visible devices, trees, the address map, the window,
+ * boxes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -139,8 +140,9 @@ static void window_model(void **unused)
         uint64_t count = 1 + random_next() % 20;
         if (random_next() % 5 < 3 && holding < GRANULES) {
             uint64_t wanted = random_next() % GRANULES, from = random_next() % GRANULES;
-            uint64_t at = step % 7 == 0 ? window_take_top(count * granule)
-                                        : window_take(base + wanted * granule, base + from * granule, count * granule, granule);
+            uint64_t at = step % 7 == 0
+                              ? window_take_top(count * granule)
+                              : window_take(base + wanted * granule, base + from * granule, count * granule, granule);
             bool possible = false, wanted_free = wanted + count <= GRANULES;
             for (uint64_t i = 0, run = 0; i < GRANULES; i++) {
                 run = taken[i] ? 0 : run + 1;
@@ -179,7 +181,8 @@ static void boxes_cover(size_t width, size_t height, size_t depth)
     while (box_next(&e, &cursor, FLYT_MAX_INLINE, origin, &part)) {
         assert_true(part.width && part.height && part.depth);
         assert_true(part.width * part.height * part.depth <= FLYT_MAX_INLINE);
-        assert_true(origin[0] + part.width <= width && origin[1] + part.height <= height && origin[2] + part.depth <= depth);
+        assert_true(origin[0] + part.width <= width && origin[1] + part.height <= height &&
+                    origin[2] + part.depth <= depth);
         /* Each part begins where the last ended, in the order of memory. */
         assert_int_equal((origin[2] * height + origin[1]) * width + origin[0], next);
         covered += part.width * part.height * part.depth;
@@ -203,8 +206,10 @@ static void boxes(void **unused)
     assert_int_equal(bytes, 6 * 64 + 10);
     assert_int_equal(box_check(&(struct core_box){ 0x1000, 8, 4 }, &(struct core_extent){ 10, 3, 2 }, &bytes), 1);
     assert_int_equal(box_check(&(struct core_box){ 0x1000, 64, 2 }, &(struct core_extent){ 10, 3, 2 }, &bytes), 1);
-    assert_int_equal(box_check(&(struct core_box){ 0x1000, SIZE_MAX / 2, 4 }, &(struct core_extent){ 10, 30, 2 }, &bytes), 1);
-    assert_int_equal(box_check(&(struct core_box){ UINT64_MAX - 4, 64, 4 }, &(struct core_extent){ 10, 1, 1 }, &bytes), 1);
+    assert_int_equal(box_check(&(struct core_box){ 0x1000, SIZE_MAX / 2, 4 }, &(struct core_extent){ 10, 30, 2 },
+                               &bytes), 1);
+    assert_int_equal(box_check(&(struct core_box){ UINT64_MAX - 4, 64, 4 }, &(struct core_extent){ 10, 1, 1 }, &bytes),
+                     1);
     assert_int_equal(box_check(&(struct core_box){ 0x1000, 0, 0 }, &(struct core_extent){ 10, 1, 1 }, &bytes), 0);
 }
 
@@ -236,7 +241,8 @@ static void bundles(void **unused)
         at += (int)((16 + entries[i] + 7) / 8 * 8);
     }
     const void *extra[] = { parts[1], parts[2], NULL };
-    struct fatbin_wrapper two = { FATBIN_WRAPPER_MAGIC, 2, parts[0], extra }, one = { FATBIN_WRAPPER_MAGIC, 1, parts[0], "a file name" };
+    struct fatbin_wrapper two = { FATBIN_WRAPPER_MAGIC, 2, parts[0], extra }, one = { FATBIN_WRAPPER_MAGIC, 1, parts[0],
+                                                                                      "a file name" };
     static const char damaged[64] = "\177ELF";
     struct image_bundle b;
     const char *why;
@@ -271,8 +277,9 @@ static void bundles(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(perf_words), cmocka_unit_test_setup(visible_devices, four_devices), cmocka_unit_test(tree_model),
-        cmocka_unit_test(window_model), cmocka_unit_test(boxes), cmocka_unit_test(bundles),
+        cmocka_unit_test(perf_words), cmocka_unit_test_setup(visible_devices, four_devices),
+        cmocka_unit_test(tree_model), cmocka_unit_test(window_model),
+        cmocka_unit_test(boxes),      cmocka_unit_test(bundles),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

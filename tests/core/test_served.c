@@ -325,7 +325,8 @@ static void step(void)
 {
     int stream = (int)pick(STREAMS);
     core_stream s = world.streams[stream];
-    struct buffer *d = &world.device[pick(BUFFERS)], *e = &world.device[pick(BUFFERS)], *h = &world.pinned[pick(BUFFERS)];
+    struct buffer *d = &world.device[pick(BUFFERS)], *e = &world.device[pick(BUFFERS)],
+                  *h = &world.pinned[pick(BUFFERS)];
     uint32_t from = pick(WORDS), count = 1 + pick(WORDS - from), value = pick(1000000);
     switch (pick(9)) {
     case 0:
@@ -486,7 +487,12 @@ static void body_forks(void)
     }
 }
 
-#define TEST(name, limit) static void name(void **unused) { (void)unused; assert_int_equal(isolated(body_##name, limit), 0); }
+#define TEST(name, limit)                                  \
+    static void name(void **unused)                        \
+    {                                                      \
+        (void)unused;                                      \
+        assert_int_equal(isolated(body_##name, limit), 0); \
+    }
 TEST(work, 60)
 TEST(contexts, 60)
 TEST(held, 60)

@@ -271,10 +271,12 @@ static void forking(void **unused)
 {
     (void)unused;
     assert_int_equal(isolated(body_fork, 60), 0);
-#ifndef __SANITIZE_THREAD__                       /* which allows no new thread in the child of a process with threads */
+/* which allows no new thread in the child of a process with threads */
+#ifndef __SANITIZE_THREAD__
     assert_int_equal(isolated(body_fork_first, 60), 0);
 #endif
-#ifndef __SANITIZE_ADDRESS__                      /* whose allocator may stay locked in the child of a process with threads */
+/* whose allocator may stay locked in the child of a process with threads */
+#ifndef __SANITIZE_ADDRESS__
     assert_int_equal(isolated(body_fork_busy, 60), 0);
 #endif
 }
@@ -370,7 +372,8 @@ static void use_until_lost(void)
 static void loss_at_each_stage(void **unused)
 {
     (void)unused;
-    static const uint32_t stages[] = { FLYT_EVENTS, FLYT_CONTEXT_RETAIN, FLYT_MAP, FLYT_STREAM_CREATE, FLYT_EVENT_CREATE, FLYT_COPY_IN,
+    static const uint32_t stages[] = { FLYT_EVENTS, FLYT_CONTEXT_RETAIN, FLYT_MAP, FLYT_STREAM_CREATE,
+                                       FLYT_EVENT_CREATE, FLYT_COPY_IN,
                                        FLYT_EVENT_RECORD, FLYT_COPY_OUT, FLYT_STREAM_SYNC, FLYT_IMAGE, FLYT_IMAGE_DATA,
                                        FLYT_MODULE_LOAD, FLYT_FUNCTION_GET, FLYT_LAUNCH };
     for (unsigned i = 0; i < sizeof stages / sizeof stages[0]; i++) {
@@ -447,7 +450,8 @@ static void body_exit(void)
     core_count_local();
     struct core_statistics s;
     core_statistics(&s);
-    CHECK(s.local == 1 && s.travelled >= 4 && s.waited >= 2 && s.waited < s.travelled && s.bytes_sent > 0 && s.bytes_received > 0);
+    CHECK(s.local == 1 && s.travelled >= 4 && s.waited >= 2 && s.waited < s.travelled && s.bytes_sent > 0 &&
+          s.bytes_received > 0);
 }
 
 static void at_exit(void **unused)
@@ -471,9 +475,9 @@ static void unsupported_once(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attach_failures), cmocka_unit_test(attaching), cmocka_unit_test(forking), cmocka_unit_test(signals),
-        cmocka_unit_test(loss_at_each_stage), cmocka_unit_test(loss_wakes), cmocka_unit_test(at_exit),
-        cmocka_unit_test(unsupported_once),
+        cmocka_unit_test(attach_failures), cmocka_unit_test(attaching),          cmocka_unit_test(forking),
+        cmocka_unit_test(signals),         cmocka_unit_test(loss_at_each_stage), cmocka_unit_test(loss_wakes),
+        cmocka_unit_test(at_exit),         cmocka_unit_test(unsupported_once),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

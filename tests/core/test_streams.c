@@ -90,7 +90,8 @@ static void body_polling(void)
     uint64_t began = clock_now(), polls = 0;
     for (; clock_now() - began < 30000000; polls++)
         CHECK((polls & 8 ? core_event_query(e) : core_stream_query(on(0), s)) == 600);
-    uint64_t most = 2 * ((clock_now() - began) / 10000 + 1), asked = fake_calls[FLYT_EVENT_QUERY] + fake_calls[FLYT_STREAM_QUERY];
+    uint64_t most = 2 * ((clock_now() - began) / 10000 + 1),
+             asked = fake_calls[FLYT_EVENT_QUERY] + fake_calls[FLYT_STREAM_QUERY];
     CHECK(asked >= 2 && asked <= most && polls > asked);
     /* Anything heard from the server makes the next query ask: it may be known by now that the work has ended. */
     for (int i = 0; i < 20; i++) {
@@ -220,7 +221,8 @@ static void body_threads(void)
     CHECK(pthread_join(legacy, NULL) == 0 && core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
 }
 
-TEST(streams_events, body_polling, body_heard, body_always_asks, body_published, body_streams, body_events, body_threads)
+TEST(streams_events, body_polling, body_heard, body_always_asks, body_published, body_streams, body_events,
+     body_threads)
 
 /* ---- host functions ---- */
 

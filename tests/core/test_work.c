@@ -44,7 +44,8 @@ static void body_launch_checks(void)
     CHECK(core_function_set(on(0), kernel("hold"), 8, 30000) == 0 && try_launch(1, 1, 1, 1, 1, 30000, false) == 0);
     uint64_t a = allocate(64);
     struct { uint64_t address; uint32_t count, value; } packed = { a, 2, 77 };
-    struct core_launch l = { .function = kernel("fill"), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 }, .packed = &packed, .packed_size = 16 };
+    struct core_launch l = { .function = kernel("fill"), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 }, .packed = &packed,
+                             .packed_size = 16 };
     uint32_t got[2];
     CHECK(core_launch(on(0), &l) == 0 && core_copy_out(on(0), 0, got, a, 8, true) == 0 && got[0] == 77 && got[1] == 77);
     l.packed_size = 15;
@@ -68,12 +69,15 @@ static void body_images(void)
         snprintf(name, sizeof name, "k%d", i);
         CHECK(core_function_add(image, name, &g) == 0 && g != f);
     }
-    CHECK(core_variable_add(image, "a", 64, false, &v) == 0 && core_variable_add(image, "missing", 4, false, &missing) == 0);
+    CHECK(core_variable_add(image, "a", 64, false, &v) == 0 &&
+          core_variable_add(image, "missing", 4, false, &missing) == 0);
     CHECK(core_variable_address(on(0), v, &address, &size) == 0 && size == 64);
-    CHECK(core_address_lookup(address + 63, &r) && r.kind == CORE_DEVICE_MEMORY && r.base == address && core_memory_free(address) == 1);
+    CHECK(core_address_lookup(address + 63, &r) && r.kind == CORE_DEVICE_MEMORY && r.base == address &&
+          core_memory_free(address) == 1);
     CHECK(core_variable_address(on(0), missing, &address, &size) == 500);
     CHECK(fake_calls[FLYT_MODULE_LOAD] == 1);
-    CHECK(core_variable_add(image, "b", 64, false, &w) == 0 && core_variable_address(on(0), w, &address, &size) == 0);    /* registered late */
+    /* registered late */
+    CHECK(core_variable_add(image, "b", 64, false, &w) == 0 && core_variable_address(on(0), w, &address, &size) == 0);
     CHECK(fake_calls[FLYT_MODULE_LOAD] == 2 && fake_calls[FLYT_IMAGE] == 1 && fake_calls[FLYT_IMAGE_DATA] == 1);
     uint64_t other;
     CHECK(core_variable_address(on(1), w, &other, &size) == 0 && other != address);
@@ -90,7 +94,8 @@ static void body_images(void)
     CHECK(!core_address_lookup(address, &r) && core_address_lookup(other, &r));
     a = allocate(64);
     CHECK(core_launch(on(0), &(struct core_launch){ .function = f, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
-                                                .arguments = (void *[]){ &a, &(uint32_t){ 1 }, &(uint32_t){ 2 } } }) == 0);
+                                                .arguments = (void *[]){ &a, &(uint32_t){ 1 },
+                                                                         &(uint32_t){ 2 } } }) == 0);
     CHECK(core_variable_address(on(0), v, &address, &size) == 0);
     core_image_remove(image);
     CHECK(core_context_synchronize(on(0)) == 0 && fake_calls[FLYT_MODULE_UNLOAD] == 2);

@@ -1,8 +1,9 @@
-// shows: speed: what the client knows costs no message: errors, devices, attributes, functions, occupancy, symbols, pointers, capture, queries
+// shows: speed: what the client knows costs no message: errors, devices, attributes, functions, occupancy, symbols,
+//   pointers, capture, queries
 // shows: errors: a query of finished work clears no error; "not ready" is none
 //
-// Counts the calls that travel (core_statistics of libflyt-client.so, as FLYT_STATS prints them) around each question that
-// may not travel a second time.
+// Counts the calls that travel (core_statistics of libflyt-client.so, as FLYT_STATS prints them) around each question
+// that may not travel a second time.
 #include "check.h"
 #include <dlfcn.h>
 #include <stdint.h>
@@ -29,16 +30,17 @@ static uint64_t travelled()
 }
 
 /* Asked once more, ten times: nothing travels. */
-#define STAYS_HERE(call)                                                                                           \
-    do {                                                                                                           \
-        MUST(call);                                                                                                \
-        uint64_t before = travelled();                                                                             \
-        for (int i = 0; i < 10; i++)                                                                               \
-            MUST(call);                                                                                            \
-        if (travelled() != before) {                                                                               \
-            fprintf(stderr, "%s:%d: %d messages for ten times %s\n", __FILE__, __LINE__, (int)(travelled() - before), #call); \
-            check_failures++;                                                                                      \
-        }                                                                                                          \
+#define STAYS_HERE(call)                                                                                              \
+    do {                                                                                                              \
+        MUST(call);                                                                                                   \
+        uint64_t before = travelled();                                                                                \
+        for (int i = 0; i < 10; i++)                                                                                  \
+            MUST(call);                                                                                               \
+        if (travelled() != before) {                                                                                  \
+            fprintf(stderr, "%s:%d: %d messages for ten times %s\n", __FILE__, __LINE__, (int)(travelled() - before), \
+                    #call);                                                                                           \
+            check_failures++;                                                                                         \
+        }                                                                                                             \
     } while (0)
 
 int main()

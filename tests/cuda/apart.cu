@@ -1,5 +1,7 @@
-// shows: order: streams that have no order never wait for each other: two with 60,000 launches each behind a kernel that spins on a flag, while another stream runs and sets it
-// shows: order: two such streams copy from the device to the same pinned bytes; the second arrives though the first stands still
+// shows: order: streams that have no order never wait for each other: two with 60,000 launches each behind a kernel
+//   that spins on a flag, while another stream runs and sets it
+// shows: order: two such streams copy from the device to the same pinned bytes; the second arrives though the first
+//   stands still
 // shows: order: host functions in a blocking stream beside copies of the NULL stream, from two threads at once
 #include "check.h"
 #include <thread>

@@ -8,8 +8,16 @@ typedef int (*function)(int);
 __device__ function table[2] = {twice, square};
 
 struct shape { __device__ virtual double area() const = 0; };
-struct box : shape { double w, h; __device__ box(double a, double b) : w(a), h(b) {} __device__ double area() const override { return w * h; } };
-struct disc : shape { double r; __device__ disc(double a) : r(a) {} __device__ double area() const override { return 3.0 * r * r; } };
+struct box : shape {
+    double w, h;
+    __device__ box(double a, double b) : w(a), h(b) {}
+    __device__ double area() const override { return w * h; }
+};
+struct disc : shape {
+    double r;
+    __device__ disc(double a) : r(a) {}
+    __device__ double area() const override { return 3.0 * r * r; }
+};
 
 struct large { int values[500]; double weight; };
 

@@ -1,4 +1,5 @@
-// shows: a guest in the program: a thread that is cancelled inside a CUDA call ends behind it, and every later call works; also the first call of the process, and with asynchronous cancellation
+// shows: a guest in the program: a thread that is cancelled inside a CUDA call ends behind it, and every later call
+//   works; also the first call of the process, and with asynchronous cancellation
 //
 // With an argument: the first call of the process is cancelled.
 #include "check.h"
@@ -22,7 +23,8 @@ __global__ void bump(int *p) { ++*p; }
 __global__ void first_use(int *p) { *p += 2; }
 __global__ void says() { printf("a kernel prints\n"); }
 
-/* The code that the compiler makes of <<<>>> cannot be ended in its middle: it has parts that exceptions must not pass. */
+/* The code that the compiler makes of <<<>>> cannot be ended in its middle: it has parts that exceptions must not
+ * pass. */
 static void launch(const void *kernel, const void *argument, cudaStream_t in = 0)
 {
     void *arguments[] = {(void *)argument};
@@ -40,7 +42,8 @@ static void gives(int line, cudaError_t expected, cudaError_t got)
     if (got == expected)
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    fprintf(stderr, "%s:%d: got %d (%s), expected %d\n", __FILE__, line, (int)got, cudaGetErrorName(got), (int)expected);
+    fprintf(stderr, "%s:%d: got %d (%s), expected %d\n", __FILE__, line, (int)got, cudaGetErrorName(got),
+            (int)expected);
     check_failures++;
     pthread_setcancelstate(before, &before);
 }
@@ -156,7 +159,8 @@ static void print()
     cudaGetLastError();
 }
 
-static void (*const operations[])() = {wait_for_device, wait_for_stream, wait_for_event, copy_out, copy_in, fill_the_queue, manage, call_back, load_code, print};
+static void (*const operations[])() = {wait_for_device, wait_for_stream, wait_for_event, copy_out, copy_in,
+                                       fill_the_queue, manage, call_back, load_code, print};
 
 /* ---- that the rest of the program goes on ---- */
 

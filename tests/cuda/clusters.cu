@@ -1,4 +1,5 @@
-// shows: launches: clusters of more than one block on a GPU that has none give 801 at the launch, not later; other attributes likewise
+// shows: launches: clusters of more than one block on a GPU that has none give 801 at the launch, not later; other
+//   attributes likewise
 #include "check.h"
 
 __global__ void bump(int *p) { atomicAdd(p, 1); }
@@ -51,7 +52,8 @@ int main()
 
     GIVES(cudaSuccess, launch(cudaLaunchAttributeClusterDimension, cluster(1, 1, 1)));
     HOLDS(counted() == 4);
-    GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributeClusterDimension, cluster(3, 1, 1)));   // 4 blocks are no multiple
+    // 4 blocks are no multiple
+    GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributeClusterDimension, cluster(3, 1, 1)));
     GIVES(cudaErrorInvalidValue, cudaGetLastError());
     HOLDS(counted() == 4);
     if (!clusters) {
@@ -73,7 +75,8 @@ int main()
     priority.priority = least + 1;
     GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributePriority, priority));
     HOLDS(counted() == 8);
-    GIVES(cudaErrorNotSupported, launch(cudaLaunchAttributeProgrammaticEvent, nothing));           // Flyt has no such events
+    // Flyt has no such events
+    GIVES(cudaErrorNotSupported, launch(cudaLaunchAttributeProgrammaticEvent, nothing));
     HOLDS(counted() == 8);
     return check_result("clusters");
 }

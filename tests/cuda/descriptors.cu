@@ -1,4 +1,5 @@
-// shows: a guest in the program: descriptors of ours are 3 and above and close-on-exec, also where the program has closed 0, 1 and 2
+// shows: a guest in the program: descriptors of ours are 3 and above and close-on-exec, also where the program has
+//   closed 0, 1 and 2
 //
 // With an argument that is a number: the program that exec starts. It counts the descriptors that it has inherited.
 #include "check.h"
@@ -35,7 +36,8 @@ static void check_descriptors(const char *when, const std::vector<int> &own)
         ssize_t length = readlink(link.c_str(), target, sizeof target - 1);
         (void)length;
         if (!mine && (fd < 3 || !(fcntl(fd, F_GETFD) & FD_CLOEXEC))) {
-            dprintf(report, "%s: descriptor %d (%s) is %s\n", when, fd, target, fd < 3 ? "below 3" : "not close-on-exec");
+            dprintf(report, "%s: descriptor %d (%s) is %s\n", when, fd, target,
+                    fd < 3 ? "below 3" : "not close-on-exec");
             check_failures++;
         }
     }

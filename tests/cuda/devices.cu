@@ -1,11 +1,13 @@
-// shows: devices: count, properties against attributes, limits, memory information, PCI bus id, flags, reset; with two, a synchronous copy comes before the other's work
+// shows: devices: count, properties against attributes, limits, memory information, PCI bus id, flags, reset; with two,
+//   a synchronous copy comes before the other's work
 #include "check.h"
 
 __global__ void one(int *p) { *p = 1; }
 __device__ int kept = 11;
 __global__ void read_kept(int *p) { *p = kept++; }
 
-// A synchronous copy that has returned comes before what another device's stream does, which waits for no stream of the first.
+// A synchronous copy that has returned comes before what another device's stream does, which waits for no stream of the
+// first.
 static void copies_before_other_devices()
 {
     const size_t size = 256 << 10;
@@ -50,14 +52,25 @@ int main()
     MUST(cudaGetDeviceProperties(&p, 0));
     HOLDS(strlen(p.name) > 0 && p.totalGlobalMem > 0 && p.warpSize == 32 && p.maxThreadsPerBlock == 1024);
     HOLDS(p.major >= 7 && p.multiProcessorCount > 0 && p.sharedMemPerBlock >= 48 << 10 && p.regsPerBlock == 65536);
-    static const struct { cudaDeviceAttr attribute; int expected; } pairs[] = {
-        {cudaDevAttrMultiProcessorCount, p.multiProcessorCount}, {cudaDevAttrMaxThreadsPerBlock, p.maxThreadsPerBlock},
-        {cudaDevAttrComputeCapabilityMajor, p.major}, {cudaDevAttrComputeCapabilityMinor, p.minor}, {cudaDevAttrWarpSize, p.warpSize},
-        {cudaDevAttrMaxSharedMemoryPerBlock, (int)p.sharedMemPerBlock}, {cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin},
-        {cudaDevAttrMaxGridDimX, p.maxGridSize[0]}, {cudaDevAttrMaxBlockDimZ, p.maxThreadsDim[2]}, {cudaDevAttrPciBusId, p.pciBusID},
-        {cudaDevAttrUnifiedAddressing, p.unifiedAddressing}, {cudaDevAttrCooperativeLaunch, p.cooperativeLaunch},
-        {cudaDevAttrL2CacheSize, p.l2CacheSize}, {cudaDevAttrMaxThreadsPerMultiProcessor, p.maxThreadsPerMultiProcessor},
-        {cudaDevAttrManagedMemory, p.managedMemory}, {cudaDevAttrMemoryPoolsSupported, p.memoryPoolsSupported}, {cudaDevAttrIntegrated, p.integrated},
+    static const struct { cudaDeviceAttr attribute; int expected;
+    } pairs[] = {
+        { cudaDevAttrMultiProcessorCount, p.multiProcessorCount },
+        { cudaDevAttrMaxThreadsPerBlock, p.maxThreadsPerBlock },
+        { cudaDevAttrComputeCapabilityMajor, p.major },
+        { cudaDevAttrComputeCapabilityMinor, p.minor },
+        { cudaDevAttrWarpSize, p.warpSize },
+        { cudaDevAttrMaxSharedMemoryPerBlock, (int)p.sharedMemPerBlock },
+        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin },
+        { cudaDevAttrMaxGridDimX, p.maxGridSize[0] },
+        { cudaDevAttrMaxBlockDimZ, p.maxThreadsDim[2] },
+        { cudaDevAttrPciBusId, p.pciBusID },
+        { cudaDevAttrUnifiedAddressing, p.unifiedAddressing },
+        { cudaDevAttrCooperativeLaunch, p.cooperativeLaunch },
+        { cudaDevAttrL2CacheSize, p.l2CacheSize },
+        { cudaDevAttrMaxThreadsPerMultiProcessor, p.maxThreadsPerMultiProcessor },
+        { cudaDevAttrManagedMemory, p.managedMemory },
+        { cudaDevAttrMemoryPoolsSupported, p.memoryPoolsSupported },
+        { cudaDevAttrIntegrated, p.integrated },
     };
     for (auto &pair : pairs) {
         MUST(cudaDeviceGetAttribute(&value, pair.attribute, 0));

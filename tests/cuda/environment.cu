@@ -1,4 +1,5 @@
-// shows: a guest in the program: a program that clears its environment before its first CUDA call still finds its server; CUDA's own variables count as they are at the first call
+// shows: a guest in the program: a program that clears its environment before its first CUDA call still finds its
+//   server; CUDA's own variables count as they are at the first call
 //
 // With an argument: what to do to the environment before the first call. "keep": nothing.
 #include "check.h"

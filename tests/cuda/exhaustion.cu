@@ -1,4 +1,5 @@
-// shows: memory: no memory left fails in cudaMalloc itself, leaves everything usable, and every success can be written to
+// shows: memory: no memory left fails in cudaMalloc itself, leaves everything usable, and every success can be written
+//   to
 #include "check.h"
 #include <vector>
 

@@ -1,5 +1,5 @@
-// A kernel that never ends, for messages.py, which kills the client or the server; not run by itself. With a number: first so
-// many MiB are copied there and back, over lanes where there are some.
+// A kernel that never ends, for messages.py, which kills the client or the server; not run by itself. With a number:
+// first so many MiB are copied there and back, over lanes where there are some.
 #include "check.h"
 
 __global__ void forever(volatile int *stop)

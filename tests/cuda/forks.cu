@@ -1,5 +1,6 @@
 // shows: fork: the child's first CUDA call gives an initialisation error, its exit disturbs nothing
-// shows: fork: while another thread makes the first CUDA call: the child's calls return, with success or an initialisation error
+// shows: fork: while another thread makes the first CUDA call: the child's calls return, with success or an
+//   initialisation error
 #include "check.h"
 #include <thread>
 #include <sys/wait.h>

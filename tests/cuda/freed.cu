@@ -1,5 +1,7 @@
-// shows: memory: cudaFree waits for the work of every stream and for host functions, and no freed address is handed out before
-// shows: memory: cudaFree waits for copies of another device's streams that use the memory, and for no other work of that device
+// shows: memory: cudaFree waits for the work of every stream and for host functions, and no freed address is handed out
+//   before
+// shows: memory: cudaFree waits for copies of another device's streams that use the memory, and for no other work of
+//   that device
 #include "check.h"
 #include <atomic>
 #include <chrono>

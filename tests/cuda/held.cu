@@ -1,8 +1,11 @@
-// shows: order: a kernel spins on a flag that another thread sets by a copy, with 10,000 launches queued behind it: it ends
+// shows: order: a kernel spins on a flag that another thread sets by a copy, with 10,000 launches queued behind it: it
+//   ends
 // shows: order: memsets and launches of a stream never pass each other; cudaDeviceSynchronize waits for every stream
 // shows: order: a pageable source may be written again as soon as the copy has returned, also while its stream is held
-// shows: order: while a kernel runs, allocation, asynchronous copies and sets, events and other streams' work do not wait for it
-// shows: order: a synchronous copy that has returned comes before what is begun afterwards, also on streams that wait for no other
+// shows: order: while a kernel runs, allocation, asynchronous copies and sets, events and other streams' work do not
+//   wait for it
+// shows: order: a synchronous copy that has returned comes before what is begun afterwards, also on streams that wait
+//   for no other
 // shows: order: the same with a kernel behind the copy that waits for that stream
 // shows: memory: cudaFree waits for queued work, and the address it gave back is not touched by what was queued before
 #include "check.h"
@@ -109,7 +112,8 @@ static void device_synchronize_waits_for_all()
     int *p, seen[STREAMS];
     MUST(cudaMalloc((void **)&p, sizeof seen));
     MUST(cudaMemset(p, 0, sizeof seen));
-    MUST(cudaDeviceSynchronize());                          // streams that do not wait for the default one do not wait for that
+    // streams that do not wait for the default one do not wait for that
+    MUST(cudaDeviceSynchronize());
     for (int i = 0; i < STREAMS; i++) {
         MUST(cudaStreamCreateWithFlags(&streams[i], i % 2 ? cudaStreamNonBlocking : cudaStreamDefault));
         fill_slowly<<<1, 1, 0, streams[i]>>>(p + i, 1, i + 1, 100000 * (STREAMS - i));
@@ -219,8 +223,8 @@ static void nothing_waits_for_a_held_stream()
     MUST(cudaMemcpyAsync(flag, &one, sizeof one, cudaMemcpyHostToDevice, other));
 
     MUST(cudaEventSynchronize(event));
-    HOLDS(back[0] == 4 && back[SMALL - 1] == 4 && back[SMALL] == 5 && back[2 * SMALL - 1] == 5 && back[2 * SMALL] == 6 &&
-          back[3 * SMALL - 1] == 6 && back[3 * SMALL] == 5 && back[LARGE - 1] == 5);
+    HOLDS(back[0] == 4 && back[SMALL - 1] == 4 && back[SMALL] == 5 && back[2 * SMALL - 1] == 5 &&
+          back[2 * SMALL] == 6 && back[3 * SMALL - 1] == 6 && back[3 * SMALL] == 5 && back[LARGE - 1] == 5);
     MUST(cudaEventDestroy(event));
     MUST(cudaStreamDestroy(held));
     MUST(cudaStreamDestroy(other));
@@ -287,7 +291,8 @@ static void kernels_behind_returned_copies_are_not_waited_for()
     MUST(cudaMalloc((void **)&flag, sizeof *flag));
     MUST(cudaMemset(wrong, 0, sizeof *wrong));
     for (int i = 0; i < ROUNDS; i++) {
-        int size = sizes[i % 4], where = i / 4 % 3;         // both in the legacy stream; the kernel in another; the stream gone before
+        // both in the legacy stream; the kernel in another; the stream gone before
+        int size = sizes[i % 4], where = i / 4 % 3;
         memset(source, i + 1, size);
         MUST(cudaMemset(flag, 0, sizeof *flag));
         if (where)

@@ -1,10 +1,13 @@
-// shows: order: what is put into an idle blocking stream waits for the legacy stream, and the other way round: kernels, sets, copies of every kind of memory, host functions, callbacks, events
-// shows: order: thousands of launches that wait for their turn on the server come before the legacy stream's work behind them, and the other way round
-// shows: order: a copy from host to host, also an "asynchronous" one, has been done when it returns, and comes behind its stream
+// shows: order: what is put into an idle blocking stream waits for the legacy stream, and the other way round: kernels,
+//   sets, copies of every kind of memory, host functions, callbacks, events
+// shows: order: thousands of launches that wait for their turn on the server come before the legacy stream's work
+//   behind them, and the other way round
+// shows: order: a copy from host to host, also an "asynchronous" one, has been done when it returns, and comes behind
+//   its stream
 //
-// For each kind of operation: one stream is held by a kernel that spins on a flag and then writes 1; the operation, in the other
-// stream, must come behind that, although its own stream has nothing to do. A thread lets the kernel go after a while, because
-// some of the copies may wait, as natively.
+// For each kind of operation: one stream is held by a kernel that spins on a flag and then writes 1; the operation, in
+// the other stream, must come behind that, although its own stream has nothing to do. A thread lets the kernel go after
+// a while, because some of the copies may wait, as natively.
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -23,12 +26,51 @@ __global__ void write_two(int *p, int n)
 }
 
 enum { WORDS = 40000, PITCH = 500 };
-enum Way { KERNEL, SET, SET_2D, ON_DEVICE, BOX_ON_DEVICE, FROM_PAGEABLE, FROM_PINNED, FROM_REGISTERED, BOX_FROM_PAGEABLE, BOX_FROM_PINNED,
-           BOX_FROM_REGISTERED, TO_PAGEABLE, TO_PINNED, TO_REGISTERED, BOX_TO_PAGEABLE, BOX_TO_PINNED, BOX_TO_REGISTERED, HOST_FUNCTION, CALLBACK,
-           EVENT, SYMBOL, WAYS };
-static const char *const names[] = {"kernel", "memset", "memset 2D", "on the device", "box on the device", "from pageable", "from pinned",
-    "from registered", "box from pageable", "box from pinned", "box from registered", "to pageable", "to pinned", "to registered",
-    "box to pageable", "box to pinned", "box to registered", "host function", "callback", "event", "symbol"};
+enum Way {
+    KERNEL,
+    SET,
+    SET_2D,
+    ON_DEVICE,
+    BOX_ON_DEVICE,
+    FROM_PAGEABLE,
+    FROM_PINNED,
+    FROM_REGISTERED,
+    BOX_FROM_PAGEABLE,
+    BOX_FROM_PINNED,
+    BOX_FROM_REGISTERED,
+    TO_PAGEABLE,
+    TO_PINNED,
+    TO_REGISTERED,
+    BOX_TO_PAGEABLE,
+    BOX_TO_PINNED,
+    BOX_TO_REGISTERED,
+    HOST_FUNCTION,
+    CALLBACK,
+    EVENT,
+    SYMBOL,
+    WAYS
+};
+static const char *const names[] = { "kernel",
+                                     "memset",
+                                     "memset 2D",
+                                     "on the device",
+                                     "box on the device",
+                                     "from pageable",
+                                     "from pinned",
+                                     "from registered",
+                                     "box from pageable",
+                                     "box from pinned",
+                                     "box from registered",
+                                     "to pageable",
+                                     "to pinned",
+                                     "to registered",
+                                     "box to pageable",
+                                     "box to pinned",
+                                     "box to registered",
+                                     "host function",
+                                     "callback",
+                                     "event",
+                                     "symbol" };
 
 __device__ int variable[WORDS];
 static int *device, *twos, *flag, *pinned, *registered, *pageable, released, ran, ran_early;
@@ -74,8 +116,12 @@ static void order(Way way, cudaStream_t first, cudaStream_t second, bool primed,
 {
     pthread_t thread;
     cudaEvent_t event;
-    int *source = way == FROM_PINNED || way == BOX_FROM_PINNED ? pinned : way == FROM_REGISTERED || way == BOX_FROM_REGISTERED ? registered : pageable;
-    int *target = way == TO_PINNED || way == BOX_TO_PINNED ? pinned : way == TO_REGISTERED || way == BOX_TO_REGISTERED ? registered : pageable;
+    int *source = way == FROM_PINNED || way == BOX_FROM_PINNED           ? pinned
+                  : way == FROM_REGISTERED || way == BOX_FROM_REGISTERED ? registered
+                                                                         : pageable;
+    int *target = way == TO_PINNED || way == BOX_TO_PINNED           ? pinned
+                  : way == TO_REGISTERED || way == BOX_TO_REGISTERED ? registered
+                                                                     : pageable;
     int *p = device, width = n < PITCH ? n : PITCH - 10, rows = n / PITCH ? n / PITCH : 1;
     released = ran = ran_early = 0;
     MUST(cudaMemset(flag, 0, sizeof *flag));
@@ -97,19 +143,22 @@ static void order(Way way, cudaStream_t first, cudaStream_t second, bool primed,
     case SET_2D: MUST(cudaMemset2DAsync(p, PITCH * sizeof(int), 2, width * sizeof(int), rows, second)); break;
     case ON_DEVICE: MUST(cudaMemcpyAsync(p, twos, n * sizeof(int), cudaMemcpyDeviceToDevice, second)); break;
     case BOX_ON_DEVICE:
-        MUST(cudaMemcpy2DAsync(p, PITCH * sizeof(int), twos, PITCH * sizeof(int), width * sizeof(int), rows, cudaMemcpyDeviceToDevice, second));
+        MUST(cudaMemcpy2DAsync(p, PITCH * sizeof(int), twos, PITCH * sizeof(int), width * sizeof(int), rows,
+                               cudaMemcpyDeviceToDevice, second));
         break;
     case FROM_PAGEABLE: case FROM_PINNED: case FROM_REGISTERED:
         MUST(cudaMemcpyAsync(p, source, n * sizeof(int), cudaMemcpyHostToDevice, second));
         break;
     case BOX_FROM_PAGEABLE: case BOX_FROM_PINNED: case BOX_FROM_REGISTERED:
-        MUST(cudaMemcpy2DAsync(p, PITCH * sizeof(int), source, PITCH * sizeof(int), width * sizeof(int), rows, cudaMemcpyHostToDevice, second));
+        MUST(cudaMemcpy2DAsync(p, PITCH * sizeof(int), source, PITCH * sizeof(int), width * sizeof(int), rows,
+                               cudaMemcpyHostToDevice, second));
         break;
     case TO_PAGEABLE: case TO_PINNED: case TO_REGISTERED:
         MUST(cudaMemcpyAsync(target, p, n * sizeof(int), cudaMemcpyDeviceToHost, second));
         break;
     case BOX_TO_PAGEABLE: case BOX_TO_PINNED: case BOX_TO_REGISTERED:
-        MUST(cudaMemcpy2DAsync(target, PITCH * sizeof(int), p, PITCH * sizeof(int), width * sizeof(int), rows, cudaMemcpyDeviceToHost, second));
+        MUST(cudaMemcpy2DAsync(target, PITCH * sizeof(int), p, PITCH * sizeof(int), width * sizeof(int), rows,
+                               cudaMemcpyDeviceToHost, second));
         break;
     case HOST_FUNCTION: MUST(cudaLaunchHostFunc(second, run_function, NULL)); break;
     case CALLBACK: MUST(cudaStreamAddCallback(second, run_callback, NULL, 0)); break;
@@ -119,7 +168,9 @@ static void order(Way way, cudaStream_t first, cudaStream_t second, bool primed,
             ;
         run(NULL);
         break;
-    case SYMBOL: MUST(cudaMemcpyToSymbolAsync(variable, pageable, n * sizeof(int), 0, cudaMemcpyHostToDevice, second)); break;
+    case SYMBOL:
+        MUST(cudaMemcpyToSymbolAsync(variable, pageable, n * sizeof(int), 0, cudaMemcpyHostToDevice, second));
+        break;
     default: break;
     }
     pthread_join(thread, NULL);
@@ -137,7 +188,8 @@ static void order(Way way, cudaStream_t first, cudaStream_t second, bool primed,
         bool boxed = way == SET_2D || way == BOX_ON_DEVICE || (way >= BOX_FROM_PAGEABLE && way <= BOX_FROM_REGISTERED);
         MUST(cudaMemcpy(seen, p, sizeof seen, cudaMemcpyDeviceToHost));
         for (int y = 0; y < (boxed ? rows : 1); y++)
-            all_are(seen + y * PITCH, boxed ? width : n, way == SET || way == SET_2D ? 0x02020202 : 2, names[way], which);
+            all_are(seen + y * PITCH, boxed ? width : n, way == SET || way == SET_2D ? 0x02020202 : 2, names[way],
+                    which);
     }
     MUST(cudaEventDestroy(event));
 }

@@ -1,5 +1,7 @@
-// shows: lanes: threads copy large and small pieces both ways, pageable and pinned, flat and pitched, and read what belongs there
-// shows: lanes: while a kernel holds a stream and large copies stand behind it, another stream's large copies pass, and end it
+// shows: lanes: threads copy large and small pieces both ways, pageable and pinned, flat and pitched, and read what
+//   belongs there
+// shows: lanes: while a kernel holds a stream and large copies stand behind it, another stream's large copies pass, and
+//   end it
 // shows: lanes: pinned copies of any size, queued behind a kernel without end, do not keep their caller waiting
 // shows: lanes: a pageable source may be overwritten as soon as a copy of many parts has returned
 // shows: lanes: an event behind a copy to pinned memory is not complete before the bytes are there
@@ -67,7 +69,8 @@ static void flat(unsigned who, unsigned round, unsigned *state, cudaStream_t str
     else
         MUST(cudaMemcpy(device, host, words * 4, cudaMemcpyHostToDevice));
     if (!asynchronous)
-        MUST(cudaStreamSynchronize(0));                // from pageable memory it may not have arrived, and other streams do not wait
+        // from pageable memory it may not have arrived, and other streams do not wait
+        MUST(cudaStreamSynchronize(0));
     if (!pinned && asynchronous)
         memset(host, 0xee, words * 4);                 // it has been taken
     flip<<<4, 64, 0, stream>>>(device, words);
@@ -96,7 +99,8 @@ static void pitched(unsigned who, unsigned round, unsigned *state, cudaStream_t 
 {
     size_t width = 1 + next_random(state) / 65536 % 3000, height = 1 + next_random(state) / 65536 % 300, pitch;
     size_t host_pitch = width + next_random(state) / 65536 % 50;
-    unsigned char *host = (unsigned char *)malloc(host_pitch * height), *back = (unsigned char *)malloc(host_pitch * height), *device;
+    unsigned char *host = (unsigned char *)malloc(host_pitch * height),
+                  *back = (unsigned char *)malloc(host_pitch * height), *device;
     MUST(cudaMallocPitch((void **)&device, &pitch, width, height));
     for (size_t i = 0; i < host_pitch * height; i++) {
         host[i] = (unsigned char)(i * 7 + round);
@@ -109,7 +113,8 @@ static void pitched(unsigned who, unsigned round, unsigned *state, cudaStream_t 
     for (size_t y = 0; y < height; y++)
         for (size_t x = 0; x < host_pitch; x++) {
             bool inside = x < width || y + 1 == height;
-            if (x < width ? back[y * host_pitch + x] != host[y * host_pitch + x] : !inside && back[y * host_pitch + x] != 0xaa)
+            if (x < width ? back[y * host_pitch + x] != host[y * host_pitch + x]
+                          : !inside && back[y * host_pitch + x] != 0xaa)
                 wrong++;
         }
     if (wrong)
@@ -315,7 +320,8 @@ int main(int argc, char **argv)
         return check_result("lanes");
     }
     unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 6;
-    size_t words = (argc > 2 ? (size_t)atoi(argv[2]) : 24) * MIB / 4;     // 24 MiB: more than is kept anywhere for a stream
+    // 24 MiB: more than is kept anywhere for a stream
+    size_t words = (argc > 2 ? (size_t)atoi(argv[2]) : 24) * MIB / 4;
     MUST(cudaFree(0));
     threads(8, rounds);
     held(false, words);

@@ -1,4 +1,5 @@
-// shows: a guest in the program: mlockall before and after the first call locks what is used, not the addresses that are reserved
+// shows: a guest in the program: mlockall before and after the first call locks what is used, not the addresses that
+//   are reserved
 //
 // With an argument: "before", "after", "addresses" (a limit on them), or "pages" (a limit on those that are locked).
 #include "check.h"
@@ -48,7 +49,8 @@ static void check_growth(const char *when, size_t before)
 {
     size_t now = status("VmRSS:"), locked = status("VmLck:");
     if (now > before + MOST)
-        fprintf(stderr, "%s: %zu MiB are resident, %zu before; %zu MiB are locked\n", when, now >> 20, before >> 20, locked >> 20);
+        fprintf(stderr, "%s: %zu MiB are resident, %zu before; %zu MiB are locked\n", when, now >> 20, before >> 20,
+                locked >> 20);
     HOLDS(now <= before + MOST);
 }
 

@@ -1,4 +1,5 @@
-// shows: vector accesses: CUB's look-back (value and status published as one vector) gives the host's result, again and again: select, run-length encode, scan-by-key, reduce-by-key of 4- and 8-byte types
+// shows: vector accesses: CUB's look-back (value and status published as one vector) gives the host's result, again and
+//   again: select, run-length encode, scan-by-key, reduce-by-key of 4- and 8-byte types
 //
 // lookback [REPETITIONS [LARGEST]]: each algorithm, type and size so many times (default 3), sizes up to LARGEST
 // (default 70000).
@@ -45,7 +46,8 @@ template <class F, class A> void repeat(const char *name, size_t element, int n,
         wrong += !agrees();
     }
     if (wrong)
-        fprintf(stderr, "%s of %d elements of %zu bytes: wrong in %d of %d runs\n", name, n, element, wrong, repetitions);
+        fprintf(stderr, "%s of %d elements of %zu bytes: wrong in %d of %d runs\n", name, n, element, wrong,
+                repetitions);
     HOLDS(wrong == 0);
 }
 
@@ -81,27 +83,41 @@ template <class T> void algorithms(int n)
     dkeys.put(keys);
     dflags.put(flags);
     auto count = [&] { return (size_t)dcount.get(1)[0]; };
-    auto clear = [&] { MUST(cudaMemset(dout.at, 0xee, n * sizeof(T))); MUST(cudaMemset(dunique.at, 0xee, n * sizeof(T))); };
+    auto clear = [&] {
+        MUST(cudaMemset(dout.at, 0xee, n * sizeof(T)));
+        MUST(cudaMemset(dunique.at, 0xee, n * sizeof(T)));
+    };
 
     repeat("DeviceSelect::Flagged", sizeof(T), n, [&](void *t, size_t &bytes) {
         clear();
         return cub::DeviceSelect::Flagged(t, bytes, din.at, dflags.at, dout.at, dcount.at, n);
     }, [&] { return count() == selected.size() && dout.get(selected.size()) == selected; });
 
-    repeat("DeviceRunLengthEncode::Encode", sizeof(T), n, [&](void *t, size_t &bytes) {
-        clear();
-        return cub::DeviceRunLengthEncode::Encode(t, bytes, dkeys.at, dunique.at, dlengths.at, dcount.at, n);
-    }, [&] { return count() == unique.size() && dunique.get(unique.size()) == unique && dlengths.get(unique.size()) == lengths; });
+    repeat(
+        "DeviceRunLengthEncode::Encode", sizeof(T), n,
+        [&](void *t, size_t &bytes) {
+            clear();
+            return cub::DeviceRunLengthEncode::Encode(t, bytes, dkeys.at, dunique.at, dlengths.at, dcount.at, n);
+        },
+        [&] {
+            return count() == unique.size() && dunique.get(unique.size()) == unique &&
+                   dlengths.get(unique.size()) == lengths;
+        });
 
     repeat("DeviceScan::ExclusiveSumByKey", sizeof(T), n, [&](void *t, size_t &bytes) {
         clear();
         return cub::DeviceScan::ExclusiveSumByKey(t, bytes, dkeys.at, din.at, dout.at, n);
     }, [&] { return dout.get(n) == before; });
 
-    repeat("DeviceReduce::ReduceByKey", sizeof(T), n, [&](void *t, size_t &bytes) {
-        clear();
-        return cub::DeviceReduce::ReduceByKey(t, bytes, dkeys.at, dunique.at, din.at, dout.at, dcount.at, sum(), n);
-    }, [&] { return count() == unique.size() && dunique.get(unique.size()) == unique && dout.get(unique.size()) == sums; });
+    repeat(
+        "DeviceReduce::ReduceByKey", sizeof(T), n,
+        [&](void *t, size_t &bytes) {
+            clear();
+            return cub::DeviceReduce::ReduceByKey(t, bytes, dkeys.at, dunique.at, din.at, dout.at, dcount.at, sum(), n);
+        },
+        [&] {
+            return count() == unique.size() && dunique.get(unique.size()) == unique && dout.get(unique.size()) == sums;
+        });
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,8 @@
-// shows: scale: no operation on n objects takes more than O(log n): streams, events, allocations, pinned and registered memory, host functions, modules, kernels, variables, waits, copies under way
+// shows: scale: no operation on n objects takes more than O(log n): streams, events, allocations, pinned and registered
+//   memory, host functions, modules, kernels, variables, waits, copies under way
 //
-// many [KIND [N [ORDER]]]: does what KIND says with N objects and prints the time of each phase in nanoseconds per object.
+// many [KIND [N [ORDER]]]: does what KIND says with N objects and prints the time of each phase in nanoseconds per
+// object.
 #include "check.h"
 #include <algorithm>
 #include <cstdint>
@@ -31,7 +33,10 @@ static double now()
 
 static double began;
 static void begin() { began = now(); }
-static void end(const char *name, double objects = 0) { phases.push_back({name, (now() - began) / (objects ? objects : n)}); }
+static void end(const char *name, double objects = 0)
+{
+    phases.push_back({ name, (now() - began) / (objects ? objects : n) });
+}
 
 static std::vector<int> permutation()
 {
@@ -412,14 +417,16 @@ struct Wrapper { int magic, version; const void *data; void *extra; };
 extern "C" void **__cudaRegisterFatBinary(void *);
 extern "C" void __cudaRegisterFatBinaryEnd(void **);
 extern "C" void __cudaUnregisterFatBinary(void **);
-extern "C" void __cudaRegisterFunction(void **, const char *, char *, const char *, int, uint3 *, uint3 *, dim3 *, dim3 *, int *);
+extern "C" void __cudaRegisterFunction(void **, const char *, char *, const char *, int, uint3 *, uint3 *, dim3 *,
+                                       dim3 *, int *);
 extern "C" void __cudaRegisterVar(void **, char *, char *, const char *, int, size_t, int, int);
 
 static const char ptx_head[] = ".version 7.0\n.target sm_75\n.address_size 64\n";
 
 static std::string ptx_kernel(const std::string &name)
 {
-    return ".visible .entry " + name + "(.param .u64 p)\n{\n.reg .u64 %a;\n.reg .u32 %b;\nld.param.u64 %a, [p];\ncvta.to.global.u64 %a, %a;\n"
+    return ".visible .entry " + name +
+           "(.param .u64 p)\n{\n.reg .u64 %a;\n.reg .u32 %b;\nld.param.u64 %a, [p];\ncvta.to.global.u64 %a, %a;\n"
            "mov.u32 %b, 1;\nred.global.add.u32 [%a], %b;\nret;\n}\n";
 }
 
@@ -671,12 +678,24 @@ static void threads()
 
 struct Kind { const char *name; void (*run)(); int most; };
 static const Kind kinds[] = {
-    {"streams", streams, 100000}, {"idle_streams", idle_streams, 10000}, {"busy_streams", busy_streams, 100000}, {"events", events, 100000},
-    {"pending_events", pending_events, 100000}, {"allocations", allocations, 100000}, {"pinned", pinned, 100000},
-    {"registered", registered, 100000}, {"host_functions", host_functions, 100000},
-    {"host_functions_of_streams", host_functions_of_streams, 16000}, {"modules", modules, 20000}, {"kernels", kernels, 20000},
-    {"variables", variables, 100000}, {"chain", chain, 100000}, {"null_stream_in_turn", null_stream_in_turn, 20000},
-    {"copies_under_way", copies_under_way, 100000}, {"launches", launches, 100000}, {"threads", threads, 4000},
+    { "streams", streams, 100000 },
+    { "idle_streams", idle_streams, 10000 },
+    { "busy_streams", busy_streams, 100000 },
+    { "events", events, 100000 },
+    { "pending_events", pending_events, 100000 },
+    { "allocations", allocations, 100000 },
+    { "pinned", pinned, 100000 },
+    { "registered", registered, 100000 },
+    { "host_functions", host_functions, 100000 },
+    { "host_functions_of_streams", host_functions_of_streams, 16000 },
+    { "modules", modules, 20000 },
+    { "kernels", kernels, 20000 },
+    { "variables", variables, 100000 },
+    { "chain", chain, 100000 },
+    { "null_stream_in_turn", null_stream_in_turn, 20000 },
+    { "copies_under_way", copies_under_way, 100000 },
+    { "launches", launches, 100000 },
+    { "threads", threads, 4000 },
 };
 
 static std::vector<Phase> measure(const Kind &kind, int objects, Order in)
@@ -705,7 +724,8 @@ int main(int argc, char **argv)
             if (argc > 3 && atoi(argv[3]) != in)
                 continue;
             for (const Phase &phase : measure(kind, objects, (Order)in))
-                printf("%-26s %-10s %7d  %-44s %10.0f ns\n", kind.name, order_names[in], objects, phase.name.c_str(), phase.ns);
+                printf("%-26s %-10s %7d  %-44s %10.0f ns\n", kind.name, order_names[in], objects, phase.name.c_str(),
+                       phase.ns);
             fflush(stdout);
         }
     }

@@ -49,9 +49,17 @@ __global__ void halves(const __half *in, __half *out, int n)
 __global__ void integers(long long *out, int a, int b, long long c, long long d, unsigned u)
 {
     out[0] = a / b; out[1] = a % b; out[2] = c / d; out[3] = c % d; out[4] = __mulhi(a, b); out[5] = __mul64hi(c, d);
-    out[6] = (int)__umulhi(u, 0xdeadbeefu); out[7] = a >> 3; out[8] = (int)(u >> 5); out[9] = __popcll(c); out[10] = __clzll(d);
-    out[11] = __funnelshift_l(u, (unsigned)a, 7); out[12] = __byte_perm(u, (unsigned)a, 0x5140); out[13] = __sad(a, b, 5u);
-    out[14] = (long long)(1ull << (u & 63)); out[15] = __dp4a((int)0x01020304, (int)0x05fb0708, 100); out[16] = __vabsdiffu4(u, 0x01020304u);
+    out[6] = (int)__umulhi(u, 0xdeadbeefu);
+    out[7] = a >> 3;
+    out[8] = (int)(u >> 5);
+    out[9] = __popcll(c);
+    out[10] = __clzll(d);
+    out[11] = __funnelshift_l(u, (unsigned)a, 7);
+    out[12] = __byte_perm(u, (unsigned)a, 0x5140);
+    out[13] = __sad(a, b, 5u);
+    out[14] = (long long)(1ull << (u & 63));
+    out[15] = __dp4a((int)0x01020304, (int)0x05fb0708, 100);
+    out[16] = __vabsdiffu4(u, 0x01020304u);
     out[17] = abs(a) + min(a, b) * max(b, 3);
 }
 
@@ -76,10 +84,12 @@ int main()
     for (int i = 0; i < n; i++) {
         volatile float a = x[i], b = x[(i + 1) % n], difference = a - b;
         volatile double c = y[i], e = y[(i + 1) % n];
-        HOLDS(f[i * 8] == a + b && f[i * 8 + 1] == fmaf(a, b, a) && f[i * 8 + 2] == a / b && f[i * 8 + 3] == sqrtf(fabsf(a)));
+        HOLDS(f[i * 8] == a + b && f[i * 8 + 1] == fmaf(a, b, a) && f[i * 8 + 2] == a / b &&
+              f[i * 8 + 3] == sqrtf(fabsf(a)));
         HOLDS(f[i * 8 + 4] == fmaf(2, fmaxf(a, b), fminf(a, b)) && f[i * 8 + 5] == rintf(a) + floorf(b));
         HOLDS(f[i * 8 + 6] == difference * 0.3333f && f[i * 8 + 7] == (float)c);
-        HOLDS(d[i * 8] == c + e && d[i * 8 + 1] == fma(c, e, c) && d[i * 8 + 2] == c / e && d[i * 8 + 3] == sqrt(fabs(c)));
+        HOLDS(d[i * 8] == c + e && d[i * 8 + 1] == fma(c, e, c) && d[i * 8 + 2] == c / e &&
+              d[i * 8 + 3] == sqrt(fabs(c)));
         HOLDS(d[i * 8 + 4] == 1.0 / c && d[i * 8 + 5] == trunc(c) + ceil(e) && d[i * 8 + 6] == (double)a);
         HOLDS(fabs(d[i * 8 + 7] - sin(c) * exp(-c * c)) < 1e-14);
     }
@@ -87,12 +97,14 @@ int main()
     rounded<<<1, 1>>>(df, 1.1f, 0.7f);
     MUST(cudaMemcpy(r, df, sizeof r, cudaMemcpyDeviceToHost));
     double sum = (double)1.1f + (double)0.7f, product = (double)1.1f * (double)0.7f;
-    float near_sum = (float)sum, up = (double)near_sum < sum ? nextafterf(near_sum, 10) : near_sum, down = (double)near_sum > sum ? nextafterf(near_sum, -10) : near_sum;
+    float near_sum = (float)sum, up = (double)near_sum < sum ? nextafterf(near_sum, 10) : near_sum,
+          down = (double)near_sum > sum ? nextafterf(near_sum, -10) : near_sum;
     HOLDS(r[0] == up && r[1] == down && r[2] == down);
     HOLDS((double)r[3] >= product && (double)r[4] <= product && r[3] != r[4] && nextafterf(r[4], 10) == r[3]);
     HOLDS((double)r[5] * 0.7f >= (double)1.1f && (double)r[6] * 0.7f <= (double)1.1f && nextafterf(r[6], 10) == r[5]);
     HOLDS((double)r[7] * r[7] <= (double)1.1f && (double)nextafterf(r[7], 10) * nextafterf(r[7], 10) > (double)1.1f);
-    HOLDS(r[8] == 16777218.0f && r[9] == 16777216.0f && r[10] == 2 && r[11] == -3 && r[12] == 1.0f && r[13] == 2147483648.0f);
+    HOLDS(r[8] == 16777218.0f && r[9] == 16777216.0f && r[10] == 2 && r[11] == -3 && r[12] == 1.0f &&
+          r[13] == 2147483648.0f);
 
     __half in[64], out[128], *din, *dout;
     for (int i = 0; i < 64; i++)

@@ -64,7 +64,8 @@ int main()
     MUST(cudaGetLastError());
     MUST(cudaMemcpy(h, d, sizeof(int), cudaMemcpyDeviceToHost));
     HOLDS(h[0] == optin / 4 - 1);
-    GIVES(cudaErrorInvalidValue, cudaFuncSetAttribute(large_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, optin + 1));
+    GIVES(cudaErrorInvalidValue,
+          cudaFuncSetAttribute(large_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, optin + 1));
     cudaGetLastError();
 
     struct cudaDeviceProp p;
@@ -77,7 +78,9 @@ int main()
     MUST(cudaMemcpy(h, d, blocks * 64 * sizeof(int), cudaMemcpyDeviceToHost));
     for (int i = 0; i < blocks * 64; i++)
         HOLDS(h[i] == 2 * (blocks * 64 - 1 - i));
-    GIVES(cudaErrorCooperativeLaunchTooLarge, cudaLaunchCooperativeKernel((const void *)together, dim3(p.multiProcessorCount * per_sm + 1), dim3(64), arguments, 0, 0));
+    GIVES(cudaErrorCooperativeLaunchTooLarge,
+          cudaLaunchCooperativeKernel((const void *)together, dim3(p.multiProcessorCount * per_sm + 1), dim3(64),
+                                      arguments, 0, 0));
     GIVES(cudaErrorCooperativeLaunchTooLarge, cudaGetLastError());
     return check_result("occupancy");
 }

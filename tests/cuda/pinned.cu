@@ -1,9 +1,13 @@
-// shows: memory: pinned memory of 1 byte to 40 MiB: copies both ways, flat and in boxes, checked byte by byte; freed and allocated again
-// shows: memory: on one machine a kernel reads, writes and counts in pinned memory under the program's own pointer, and sees a flag that the program sets; over a network the device pointer is an honest error
+// shows: memory: pinned memory of 1 byte to 40 MiB: copies both ways, flat and in boxes, checked byte by byte; freed
+//   and allocated again
+// shows: memory: on one machine a kernel reads, writes and counts in pinned memory under the program's own pointer, and
+//   sees a flag that the program sets; over a network the device pointer is an honest error
 // shows: order: a copy from pinned memory reads it when its turn has come, behind kernels and copies into it
 // shows: memory: cudaHostRegister: asynchronous copies both ways from and to an unaligned range; mapping is an error
-// shows: memory: FLYT_REGISTER=remap: a registered range and its neighbours keep their contents, kernels use it, unregistering undoes it
-// shows: order: with every chunk held by a stream that does not move, copies of other streams arrive, also the one that it waits for
+// shows: memory: FLYT_REGISTER=remap: a registered range and its neighbours keep their contents, kernels use it,
+//   unregistering undoes it
+// shows: order: with every chunk held by a stream that does not move, copies of other streams arrive, also the one that
+//   it waits for
 // shows: threads: four threads copy pageable and pinned memory at once, each byte checked
 // shows: fork: the child does not have the parent's pinned memory, and the parent keeps it
 #include "check.h"
@@ -143,10 +147,12 @@ static void boxes()
     free(pageable);
 }
 
-// Ordinary memory, several chunks: slices with gaps between rows and between each other. A row may be longer than a chunk.
+// Ordinary memory, several chunks: slices with gaps between rows and between each other. A row may be longer than a
+// chunk.
 static void large_boxes()
 {
-    static const size_t all[][4] = { { 3000, 400, 3, 3100 }, { 700000, 3, 2, 700001 }, { 20, 2000, 4, 64 } };     // width, rows, slices, pitch
+    // width, rows, slices, pitch
+    static const size_t all[][4] = { { 3000, 400, 3, 3100 }, { 700000, 3, 2, 700001 }, { 20, 2000, 4, 64 } };
     for (auto &b : all) {
         size_t width = b[0], rows = b[1], slices = b[2], pitch = b[3], high = rows + 2, bytes = pitch * high * slices;
         unsigned char *from = (unsigned char *)malloc(bytes), *back = (unsigned char *)malloc(bytes);
@@ -283,7 +289,8 @@ static void registered()
 static void remapped()
 {
     enum { N = (1 << 20) + 777, EDGE = 5000 };
-    unsigned char *memory = (unsigned char *)malloc(N + 2 * EDGE), *p = memory + EDGE + 3, *q = memory + 64, *device, *d;
+    unsigned char *memory = (unsigned char *)malloc(N + 2 * EDGE), *p = memory + EDGE + 3, *q = memory + 64, *device,
+                  *d;
     if (!mapped || small_room) {
         free(memory);
         return;
@@ -306,7 +313,8 @@ static void remapped()
     add_all<<<8, 64>>>(d, N, 1);
     MUST(cudaMemcpyAsync(p, d, N, cudaMemcpyDeviceToHost));
     MUST(cudaDeviceSynchronize());
-    HOLDS(p[0] == (unsigned char)(pattern(EDGE + 3, 40) + 2) && p[N - 1] == (unsigned char)(pattern(EDGE + 3 + N - 1, 40) + 2));
+    HOLDS(p[0] == (unsigned char)(pattern(EDGE + 3, 40) + 2) &&
+          p[N - 1] == (unsigned char)(pattern(EDGE + 3 + N - 1, 40) + 2));
     // its last page is the first of p's: copies work, mapping does not
     MUST(cudaHostRegister(q, EDGE - 100, 0));
     void *none;
@@ -348,7 +356,8 @@ static void *copy_behind(void *argument)
     return NULL;
 }
 
-// A kernel in one stream waits for the last bytes of a copy in another, and takes all chunks with what is queued behind it.
+// A kernel in one stream waits for the last bytes of a copy in another, and takes all chunks with what is queued behind
+// it.
 static void all_chunks_held()
 {
     enum { OTHER = 9 << 20, END = 3 << 20 };
@@ -367,7 +376,8 @@ static void all_chunks_held()
     struct behind behind = { a, back, held, 0 };
     pthread_t thread;
     pthread_create(&thread, NULL, copy_behind, &behind);
-    for (int queued = 0, still = 0; queued < COPIES && still < 20; usleep(10000)) {      // all of them, or as many as may be queued
+    // all of them, or as many as may be queued
+    for (int queued = 0, still = 0; queued < COPIES && still < 20; usleep(10000)) {
         int now = __atomic_load_n(&behind.queued, __ATOMIC_ACQUIRE);
         still = now == queued ? still + 1 : 0;
         queued = now;
@@ -380,7 +390,8 @@ static void all_chunks_held()
     GIVES(cudaErrorNotReady, cudaStreamQuery(held));
     int *word = (int *)calloc(1, END);
     word[END / sizeof(int) - 1] = 1;
-    MUST(cudaMemcpyAsync(flags, word, END, cudaMemcpyHostToDevice, other));      // the last chunk of it lets the other stream go
+    // the last chunk of it lets the other stream go
+    MUST(cudaMemcpyAsync(flags, word, END, cudaMemcpyHostToDevice, other));
     pthread_join(thread, NULL);
     for (int i = 0; i < COPIES; i++)
         HOLDS(same(back + (size_t)i * PART, PART, 100 + i, 0));

@@ -4,7 +4,8 @@
 __global__ void speak(int who, double value, int word)
 {
     if (threadIdx.x == 0)
-        printf("kernel %d says %s %.3f %5d|%-5d|%x %c %%\n", who, word == 1 ? "one" : "two", value, who * 10, who, 255, 'z');
+        printf("kernel %d says %s %.3f %5d|%-5d|%x %c %%\n", who, word == 1 ? "one" : "two", value, who * 10, who, 255,
+               'z');
 }
 __device__ const char greeting[] = "hello";
 __global__ void many() { printf("line %d of block %d\n", threadIdx.x, blockIdx.x); }

@@ -1,4 +1,5 @@
-// shows: forward progress: spin lock in a warp, ring of flags, shuffles in both arms, __syncwarp from different lines, early exits,
+// shows: forward progress: spin lock in a warp, ring of flags, shuffles in both arms, __syncwarp from different lines,
+//   early exits,
 // shows: forward progress: cells of a graph, each of a lane, that wait for others of the same warp and of other blocks
 // shows: forward progress: ticket lock over 1,000 blocks, hand-made grid barrier, decoupled look-back
 #include "check.h"

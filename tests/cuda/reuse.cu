@@ -1,4 +1,5 @@
-// shows: warps of a block: a shared array that the next iteration reuses without a second barrier still holds what the slowest warp has to read, as on hardware
+// shows: warps of a block: a shared array that the next iteration reuses without a second barrier still holds what the
+//   slowest warp has to read, as on hardware
 //
 // Such programs have a race, but on hardware the warps of a block are issued in turn, and none gets from one barrier
 // to the stores of the next iteration before the others have executed the few instructions behind the barrier. Two

@@ -1,4 +1,5 @@
-// shows: sticky errors: 700, 716 and 719 stay until the process ends, also over cudaDeviceReset, and reach no other process
+// shows: sticky errors: 700, 716 and 719 stay until the process ends, also over cudaDeviceReset, and reach no other
+//   process
 #include "check.h"
 #include <sys/wait.h>
 #include <unistd.h>

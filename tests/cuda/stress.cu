@@ -1,12 +1,14 @@
-// shows: order: random copies (all kinds), memsets, kernels, host functions, allocations over several streams of several threads, against a model
+// shows: order: random copies (all kinds), memsets, kernels, host functions, allocations over several streams of
+//   several threads, against a model
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>
 
 /*
  * Each thread has buffers, streams and a model of what each buffer holds, and does random things to both. An operation
- * goes to any of its streams; if a buffer was last used on another one, an event makes the stream wait. So the device must
- * end where the model does, whatever runs at the same time. The seed is the first argument, the number of steps the second.
+ * goes to any of its streams; if a buffer was last used on another one, an event makes the stream wait. So the device
+ * must end where the model does, whatever runs at the same time. The seed is the first argument, the number of steps
+ * the second.
  */
 enum { THREADS = 5, BUFFERS = 4, STREAMS = 3, LONGEST = 700000, PENDING = 16 };
 
@@ -59,8 +61,8 @@ static void differ(struct worker *w, const char *what, const word *got, const wo
         if (got[i] != expected[i] && !wrong++)
             first = i;
     if (wrong && !w->wrong++)
-        fprintf(stderr, "thread %d: %s: %d of %d words wrong, the first at %d: %u instead of %u\n", w->who, what, wrong, n, first,
-                got[first], expected[first]);
+        fprintf(stderr, "thread %d: %s: %d of %d words wrong, the first at %d: %u instead of %u\n", w->who, what, wrong,
+                n, first, got[first], expected[first]);
 }
 
 static void look_at_outs(struct worker *w)
@@ -136,8 +138,8 @@ static void copy_in_rows(struct worker *w, struct buffer *b, cudaStream_t stream
     word *source = fresh_words(w, false, width * rows);
     for (int y = 0; y < rows; y++)
         memcpy(b->model + y * pitch, source + y * width, width * sizeof *source);
-    MUST(cudaMemcpy2DAsync(b->device, pitch * sizeof *source, source, width * sizeof *source, width * sizeof *source, rows,
-                           cudaMemcpyHostToDevice, stream));
+    MUST(cudaMemcpy2DAsync(b->device, pitch * sizeof *source, source, width * sizeof *source, width * sizeof *source,
+                           rows, cudaMemcpyHostToDevice, stream));
     memset(source, 0xee, width * rows * sizeof *source);
     free(source);
 }

@@ -1,5 +1,7 @@
-// shows: cooperative groups: tiles of 64 to 512 threads (sync, reduce, shfl, any, ballot of the block's part) in code for sm_80 and later
-// shows: shared memory: what the system reserves of each block: attribute, property, occupancy, the offsets that PTX gives
+// shows: cooperative groups: tiles of 64 to 512 threads (sync, reduce, shfl, any, ballot of the block's part) in code
+//   for sm_80 and later
+// shows: shared memory: what the system reserves of each block: attribute, property, occupancy, the offsets that PTX
+//   gives
 #include "check.h"
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -65,7 +67,8 @@ template <unsigned Size> void tiles()
                 before += in[first + k] + r;
             const int *got = out + (first + k) * 6;
             int rank = (int)k + 1000 * (first % threads / (int)Size);
-            wrong += got[0] != sum || got[1] != most || got[2] != (int)before || got[3] != any || got[4] != rank || !got[5];
+            wrong +=
+                got[0] != sum || got[1] != most || got[2] != (int)before || got[3] != any || got[4] != rank || !got[5];
         }
     }
     if (wrong)

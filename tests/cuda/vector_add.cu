@@ -21,8 +21,8 @@ int main()
     }
     struct cudaDeviceProp properties;
     MUST(cudaGetDeviceProperties(&properties, 0));
-    printf("device: %s, compute capability %d.%d, %d SMs, %zu MiB\n", properties.name, properties.major, properties.minor,
-           properties.multiProcessorCount, properties.totalGlobalMem >> 20);
+    printf("device: %s, compute capability %d.%d, %d SMs, %zu MiB\n", properties.name, properties.major,
+           properties.minor, properties.multiProcessorCount, properties.totalGlobalMem >> 20);
 
     float *da, *db, *dsum;
     MUST(cudaMalloc((void **)&da, size));

@@ -1,9 +1,11 @@
-// shows: waiting and order: who polls an event or a stream sees its end soon, and a fault of its kernel; who waits long wakes soon
+// shows: waiting and order: who polls an event or a stream sees its end soon, and a fault of its kernel; who waits long
+//   wakes soon
 // shows: speed: over shared memory a program that polls an event sees its end within 20 us
 // shows: life and death: a kernel that runs for seconds is waited for and polled without a time limit
 //
-// With an argument it measures: waiting N prints, for kernels of 0.1 ms to 1 s (N of each), how long after a kernel's end
-// the call that waits for it returns. The kernel's end is by %globaltimer, which for the software GPU is the host's clock.
+// With an argument it measures: waiting N prints, for kernels of 0.1 ms to 1 s (N of each), how long after a kernel's
+// end the call that waits for it returns. The kernel's end is by %globaltimer, which for the software GPU is the host's
+// clock.
 #include "check.h"
 #include <algorithm>
 #include <time.h>
@@ -34,7 +36,8 @@ static unsigned long long now(clockid_t clock = CLOCK_REALTIME)
 }
 
 enum Way { STREAM_SYNCHRONIZE, EVENT_SYNCHRONIZE, DEVICE_SYNCHRONIZE, POLL_EVENT, POLL_STREAM, WAYS };
-static const char *const names[WAYS] = {"cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize", "cudaEventQuery", "cudaStreamQuery"};
+static const char *const names[WAYS] = {"cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize",
+                                        "cudaEventQuery", "cudaStreamQuery"};
 
 static cudaStream_t stream, other;
 static int *flag;
@@ -101,8 +104,8 @@ static void measure(int count)
             cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
             wall = now() - wall;
             std::sort(found.begin(), found.end());
-            printf("%-22s kernel %7.1f ms: returns after p50 %7.1f us, max %7.1f us; the program's CPU %3.0f %%\n", names[way], ns / 1e6,
-                   found[found.size() / 2] / 1e3, found.back() / 1e3, 100.0 * cpu / wall);
+            printf("%-22s kernel %7.1f ms: returns after p50 %7.1f us, max %7.1f us; the program's CPU %3.0f %%\n",
+                   names[way], ns / 1e6, found[found.size() / 2] / 1e3, found.back() / 1e3, 100.0 * cpu / wall);
         }
 }
 
@@ -120,7 +123,8 @@ static void returns_soon()
                 best = std::min(best, now(CLOCK_MONOTONIC) - began - ns);
             }
             if (best > 5000000)
-                fprintf(stderr, "%s returns %.1f ms after a kernel of %.1f ms at best\n", names[way], best / 1e6, ns / 1e6);
+                fprintf(stderr, "%s returns %.1f ms after a kernel of %.1f ms at best\n", names[way], best / 1e6,
+                        ns / 1e6);
             HOLDS(best <= 5000000);
         }
 }
@@ -129,7 +133,8 @@ static void returns_soon()
 static void seen_at_once()
 {
     const char *server = getenv("FLYT_SERVER");
-    if (!server || strncmp(server, "shm:", 4) != 0 || getenv("FLYT_SOFTGPU_CHAOS") || getenv("FLYT_PERF") || getenv("ASAN_OPTIONS"))
+    if (!server || strncmp(server, "shm:", 4) != 0 || getenv("FLYT_SOFTGPU_CHAOS") || getenv("FLYT_PERF") ||
+        getenv("ASAN_OPTIONS"))
         return;
     long long best = 1ll << 60;
     for (int i = 0; i < 1000 && best > 20000; i++)
@@ -139,7 +144,8 @@ static void seen_at_once()
     HOLDS(best <= 20000);
 }
 
-/* An event that was found complete stays so, whatever is learnt elsewhere; a stream that waited for it proves it too. */
+/* An event that was found complete stays so, whatever is learnt elsewhere; a stream that waited for it proves it
+ * too. */
 static void never_behind()
 {
     for (int i = 0; i < 200; i++) {

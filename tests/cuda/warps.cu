@@ -81,11 +81,13 @@ int main()
             ballot |= (unsigned)(j % 3 == 0) << j;
             match |= (unsigned)(j / 5 == i / 5) << j;
         }
-        HOLDS(v[i] == 1 && v[32 + i] == 0 && v[64 + i] == ballot && v[96 + i] == match && v[128 + i] == ~0u && v[160 + i] == 1 && v[192 + i] == 1);
+        HOLDS(v[i] == 1 && v[32 + i] == 0 && v[64 + i] == ballot && v[96 + i] == match && v[128 + i] == ~0u &&
+              v[160 + i] == 1 && v[192 + i] == 1);
         unsigned brev = 0;
         for (int b = 0; b < 5; b++)
             brev |= ((i >> b) & 1) << (4 - b);
-        HOLDS(v[224 + i] == (unsigned)__builtin_popcount(i) + (i ? (unsigned)__builtin_clz(i) : 32) * 100 + (unsigned)__builtin_ffs((int)i) * 10000 + brev * 1000000);
+        HOLDS(v[224 + i] == (unsigned)__builtin_popcount(i) + (i ? (unsigned)__builtin_clz(i) : 32) * 100 +
+                                (unsigned)__builtin_ffs((int)i) * 10000 + brev * 1000000);
     }
     const int blocks = 37, threads = 256;
     int *in = (int *)malloc(blocks * threads * sizeof(int)), *din, out[blocks];

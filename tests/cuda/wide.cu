@@ -1,4 +1,5 @@
-// shows: arithmetic: 128-bit integers (nvcc's __int128: division, remainder, product, sum, comparison), against the host
+// shows: arithmetic: 128-bit integers (nvcc's __int128: division, remainder, product, sum, comparison), against the
+//   host
 #include "check.h"
 
 typedef unsigned __int128 u128;
@@ -68,10 +69,12 @@ int main()
         operations(a[i], b[i], want);
         for (int k = 0; k < RESULTS; k++)
             if (out[i * RESULTS + k] != want[k] && wrong++ < 5)
-                fprintf(stderr, "operation %d of %016llx%016llx and %016llx%016llx: %016llx%016llx, not %016llx%016llx\n", k,
+                fprintf(stderr,
+                        "operation %d of %016llx%016llx and %016llx%016llx: %016llx%016llx, not %016llx%016llx\n", k,
                         (unsigned long long)(a[i] >> 64), (unsigned long long)a[i], (unsigned long long)(b[i] >> 64),
                         (unsigned long long)b[i], (unsigned long long)(out[i * RESULTS + k] >> 64),
-                        (unsigned long long)out[i * RESULTS + k], (unsigned long long)(want[k] >> 64), (unsigned long long)want[k]);
+                        (unsigned long long)out[i * RESULTS + k], (unsigned long long)(want[k] >> 64),
+                        (unsigned long long)want[k]);
     }
     HOLDS(wrong == 0);
     return check_result("wide");

@@ -1,4 +1,5 @@
-/* shows: The Driver API for programs: initialisation, the stack of contexts, modules and libraries, both forms of kernel parameters, handles that have ended, addresses of functions */
+/* shows: The Driver API for programs: initialisation, the stack of contexts, modules and libraries, both forms of
+ *   kernel parameters, handles that have ended, addresses of functions */
 /* test_api.c: libcuda.so.1 of programs, on the software GPU inside this process. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* basic.c: kernels as nvcc writes them: vector add, divergence, loops, calls, recursion, function pointers, printf, heap. */
+/* basic.c: kernels as nvcc writes them: vector add, divergence, loops, calls, recursion, function pointers, printf,
+ * heap. */
 #include "tests/exec/harness.h"
 
 #include <cuda.h>

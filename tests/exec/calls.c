@@ -9,13 +9,15 @@
 static void recursion_diverges(void **state)
 {
     (void)state;
-    gpu_load(".func (.param .b32 v) fib(.param .b32 n);\n.func (.param .b32 v) fib(.param .b32 n)\n{\n.reg .pred p; .reg .b32 r<8>; .local .align 4 .b8 keep[4];\n"
+    gpu_load(".func (.param .b32 v) fib(.param .b32 n);\n.func (.param .b32 v) fib(.param .b32 n)\n{\n.reg .pred p; "
+             ".reg .b32 r<8>; .local .align 4 .b8 keep[4];\n"
              "ld.param.b32 r1, [n]; setp.lt.u32 p, r1, 2;\n@p bra SMALL;\nsub.u32 r2, r1, 1; st.local.u32 [keep], r1;\n"
              "{ .param .b32 x; .param .b32 y; st.param.b32 [x], r2; call.uni (y), fib, (x); ld.param.b32 r3, [y]; }\n"
              "ld.local.u32 r4, [keep]; sub.u32 r4, r4, 2;\n"
              "{ .param .b32 x; .param .b32 y; st.param.b32 [x], r4; call.uni (y), fib, (x); ld.param.b32 r5, [y]; }\n"
-             "add.u32 r1, r3, r5;\nSMALL: st.param.b32 [v], r1;\nret;\n}\n"
-             KERNEL("k", MINE "rem.u32 r4, r1, 15; { .param .b32 x; .param .b32 y; st.param.b32 [x], r4; call (y), fib, (x); ld.param.b32 r5, [y]; } st.global.u32 [mine], r5;"));
+             "add.u32 r1, r3, r5;\nSMALL: st.param.b32 [v], r1;\nret;\n}\n" KERNEL(
+                 "k", MINE "rem.u32 r4, r1, 15; { .param .b32 x; .param .b32 y; st.param.b32 [x], r4; call (y), fib, "
+                           "(x); ld.param.b32 r5, [y]; } st.global.u32 [mine], r5;"));
     uint32_t *out = gpu_alloc(4 * 128), fib[16] = { 0, 1 };
     assert_int_equal(gpu_run("k", 2, 64, 1, ARG(out)), CUDA_SUCCESS);
     for (int i = 2; i < 16; i++)
@@ -27,15 +29,20 @@ static void recursion_diverges(void **state)
 static void pointers_to_functions(void **state)
 {
     (void)state;
-    gpu_load(".func (.param .b64 v) twice(.param .b64 n)\n{\n.reg .b64 r; ld.param.b64 r, [n]; add.u64 r, r, r; st.param.b64 [v], r; ret;\n}\n"
-             ".func (.param .b64 v) next(.param .b64 n)\n{\n.reg .b64 r; ld.param.b64 r, [n]; add.u64 r, r, 1; st.param.b64 [v], r; ret;\n}\n"
+    gpu_load(".func (.param .b64 v) twice(.param .b64 n)\n{\n.reg .b64 r; ld.param.b64 r, [n]; add.u64 r, r, r; "
+             "st.param.b64 [v], r; ret;\n}\n"
+             ".func (.param .b64 v) next(.param .b64 n)\n{\n.reg .b64 r; ld.param.b64 r, [n]; add.u64 r, r, 1; "
+             "st.param.b64 [v], r; ret;\n}\n"
              ".func (.param .b64 v) zero(.param .b64 n)\n{\nst.param.b64 [v], 0; ret;\n}\n"
-             ".global .align 8 .u64 table[3] = {twice, next, zero};\n"
-             KERNEL("k", MINE64 "P: .callprototype (.param .b64 _) _ (.param .b64 _);\n"
-                    "rem.u32 r4, r1, 3; mul.wide.u32 a1, r4, 8; mov.u64 a2, table; add.u64 a2, a2, a1; ld.global.u64 a3, [a2]; cvt.u64.u32 a4, r1;\n"
-                    "{ .param .b64 x; .param .b64 y; st.param.b64 [x], a4; call (y), a3, (x), P; ld.param.b64 a5, [y]; }\n"
-                    "mov.u64 a6, next; { .param .b64 x; .param .b64 y; st.param.b64 [x], a5; call (y), a6, (x), P; ld.param.b64 a5, [y]; }\n"
-                    "st.global.u64 [mine], a5;"));
+             ".global .align 8 .u64 table[3] = {twice, next, zero};\n" KERNEL(
+                 "k", MINE64
+                 "P: .callprototype (.param .b64 _) _ (.param .b64 _);\n"
+                 "rem.u32 r4, r1, 3; mul.wide.u32 a1, r4, 8; mov.u64 a2, table; add.u64 a2, a2, a1; ld.global.u64 a3, "
+                 "[a2]; cvt.u64.u32 a4, r1;\n"
+                 "{ .param .b64 x; .param .b64 y; st.param.b64 [x], a4; call (y), a3, (x), P; ld.param.b64 a5, [y]; }\n"
+                 "mov.u64 a6, next; { .param .b64 x; .param .b64 y; st.param.b64 [x], a5; call (y), a6, (x), P; "
+                 "ld.param.b64 a5, [y]; }\n"
+                 "st.global.u64 [mine], a5;"));
     uint64_t *out = gpu_alloc(8 * 96);
     assert_int_equal(gpu_run("k", 1, 96, 1, ARG(out)), CUDA_SUCCESS);
     for (uint64_t i = 0; i < 96; i++)
@@ -45,11 +52,15 @@ static void pointers_to_functions(void **state)
 static void structures_as_arguments(void **state)
 {
     (void)state;
-    gpu_load(".func (.param .align 8 .b8 v[16]) swap(.param .align 8 .b8 s[16], .param .b32 by)\n{\n.reg .b64 a, b, c; .reg .b32 r;\n"
-             "ld.param.v2.b64 {a, b}, [s]; ld.param.b32 r, [by]; cvt.u64.u32 c, r; add.u64 b, b, c; st.param.b64 [v], b; st.param.b64 [v+8], a; ret;\n}\n"
-             KERNEL("k", "mul.wide.u32 a9, r1, 16; add.u64 a9, a9, a0; cvt.u64.u32 a1, r1; mul.lo.u64 a2, a1, 100;\n"
-                    "{ .param .align 8 .b8 x[16]; .param .b32 z; .param .align 8 .b8 y[16]; st.param.b64 [x], a1; st.param.b64 [x+8], a2; st.param.b32 [z], r1;\n"
-                    "call (y), swap, (x, z); ld.param.b64 a3, [y]; ld.param.b64 a4, [y+8]; }\nst.v2.u64 [a9], {a3, a4};"));
+    gpu_load(
+        ".func (.param .align 8 .b8 v[16]) swap(.param .align 8 .b8 s[16], .param .b32 by)\n{\n.reg .b64 a, b, c; .reg "
+        ".b32 r;\n"
+        "ld.param.v2.b64 {a, b}, [s]; ld.param.b32 r, [by]; cvt.u64.u32 c, r; add.u64 b, b, c; st.param.b64 [v], b; "
+        "st.param.b64 [v+8], a; ret;\n}\n" KERNEL(
+            "k", "mul.wide.u32 a9, r1, 16; add.u64 a9, a9, a0; cvt.u64.u32 a1, r1; mul.lo.u64 a2, a1, 100;\n"
+                 "{ .param .align 8 .b8 x[16]; .param .b32 z; .param .align 8 .b8 y[16]; st.param.b64 [x], a1; "
+                 "st.param.b64 [x+8], a2; st.param.b32 [z], r1;\n"
+                 "call (y), swap, (x, z); ld.param.b64 a3, [y]; ld.param.b64 a4, [y+8]; }\nst.v2.u64 [a9], {a3, a4};"));
     uint64_t *out = gpu_alloc(16 * 40);
     assert_int_equal(gpu_run("k", 1, 40, 1, ARG(out)), CUDA_SUCCESS);
     for (uint64_t i = 0; i < 40; i++)
@@ -60,7 +71,8 @@ static void tables_of_branches(void **state)
 {
     (void)state;
     gpu_load(KERNEL("k", MINE "T: .branchtargets A, B, C, D;\nrem.u32 r4, r1, 4; brx.idx r4, T;\n"
-                    "A: mov.u32 r5, 10; bra E;\nB: mov.u32 r5, 20; bra E;\nC: mov.u32 r5, 30;\nD: add.u32 r5, r1, 1000;\nE: st.global.u32 [mine], r5;"));
+                              "A: mov.u32 r5, 10; bra E;\nB: mov.u32 r5, 20; bra E;\nC: mov.u32 r5, 30;\nD: add.u32 "
+                              "r5, r1, 1000;\nE: st.global.u32 [mine], r5;"));
     uint32_t *out = gpu_alloc(4 * 64);
     assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
     for (uint32_t i = 0; i < 64; i++)
@@ -70,8 +82,10 @@ static void tables_of_branches(void **state)
 static void the_stack(void **state)
 {
     (void)state;
-    gpu_load(KERNEL("k", MINE "stacksave.u64 a1; alloca.u64 a2, 64; cvta.local.u64 a3, a2; st.u32 [a3], r1; st.local.u32 [a2+60], r2; ld.local.u32 r4, [a2]; stackrestore.u64 a1; alloca.u64 a4, 64; setp.eq.u64 p1, a4, a2; @p1 add.u32 r4, r4, 1;\n"
-                    "st.global.u32 [mine], r4;"));
+    gpu_load(KERNEL("k", MINE "stacksave.u64 a1; alloca.u64 a2, 64; cvta.local.u64 a3, a2; st.u32 [a3], r1; "
+                              "st.local.u32 [a2+60], r2; ld.local.u32 r4, [a2]; stackrestore.u64 a1; alloca.u64 a4, "
+                              "64; setp.eq.u64 p1, a4, a2; @p1 add.u32 r4, r4, 1;\n"
+                              "st.global.u32 [mine], r4;"));
     uint32_t *out = gpu_alloc(4 * 64);
     assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
     for (uint32_t i = 0; i < 64; i++)
@@ -97,7 +111,9 @@ static const char *printed(void)
 }
 
 #define PRINTF ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
-#define PRINT(arguments) "{ .param .b64 x; st.param.b64 [x], a1; .param .b64 y; st.param.b64 [y], " arguments "; .param .b32 z; call.uni (z), vprintf, (x, y); ld.param.b32 r9, [z]; }\n"
+#define PRINT(arguments)                                                                 \
+    "{ .param .b64 x; st.param.b64 [x], a1; .param .b64 y; st.param.b64 [y], " arguments \
+    "; .param .b32 z; call.uni (z), vprintf, (x, y); ld.param.b32 r9, [z]; }\n"
 
 static void load_text(const char *format, const char *rest)
 {
@@ -105,21 +121,28 @@ static void load_text(const char *format, const char *rest)
     int n = snprintf(ptx, sizeof ptx, PRINTF ".global .align 1 .b8 format[%zu] = {", strlen(format) + 1);
     for (const char *c = format; *c; c++)
         n += snprintf(ptx + n, sizeof ptx - (size_t)n, "%d, ", *c);
-    snprintf(ptx + n, sizeof ptx - (size_t)n, "0};\n.global .align 1 .b8 word[6] = {119, 111, 114, 108, 100, 0};\n%s", rest);
+    snprintf(ptx + n, sizeof ptx - (size_t)n, "0};\n.global .align 1 .b8 word[6] = {119, 111, 114, 108, 100, 0};\n%s",
+             rest);
     gpu_load(ptx);
 }
 
 static void formatted_output(void **state)
 {
     (void)state;
-    load_text("%d|%5u|%-6x|%+lld|%c|%s|%8.3f|%e|%%|%p|%.*f|%hhd|%zu|%G\n",
-              KERNEL("k", ".local .align 8 .b8 l[128]; mov.u64 a1, format; mov.u64 a2, l; cvta.local.u64 a3, a2; mov.u64 a4, word;\n"
-                     "st.local.u32 [l], -5; st.local.u32 [l+4], 42; st.local.u32 [l+8], 255; st.local.u64 [l+16], 1234567890123; st.local.u32 [l+24], 65; st.local.u64 [l+32], a4;\n"
-                     "mov.f64 d1, 0d400921FB54442D18; st.local.f64 [l+40], d1; st.local.f64 [l+48], d1; st.local.u64 [l+56], 0x1234; st.local.u32 [l+64], 2; st.local.f64 [l+72], d1; st.local.u32 [l+80], 300; st.local.u64 [l+88], 7; st.local.f64 [l+96], d1;\n"
-                     PRINT("a3") "st.global.u32 [a0], r9;"));
+    load_text(
+        "%d|%5u|%-6x|%+lld|%c|%s|%8.3f|%e|%%|%p|%.*f|%hhd|%zu|%G\n",
+        KERNEL(
+            "k",
+            ".local .align 8 .b8 l[128]; mov.u64 a1, format; mov.u64 a2, l; cvta.local.u64 a3, a2; mov.u64 a4, word;\n"
+            "st.local.u32 [l], -5; st.local.u32 [l+4], 42; st.local.u32 [l+8], 255; st.local.u64 [l+16], "
+            "1234567890123; st.local.u32 [l+24], 65; st.local.u64 [l+32], a4;\n"
+            "mov.f64 d1, 0d400921FB54442D18; st.local.f64 [l+40], d1; st.local.f64 [l+48], d1; st.local.u64 [l+56], "
+            "0x1234; st.local.u32 [l+64], 2; st.local.f64 [l+72], d1; st.local.u32 [l+80], 300; st.local.u64 [l+88], "
+            "7; st.local.f64 [l+96], d1;\n" PRINT("a3") "st.global.u32 [a0], r9;"));
     uint32_t *out = gpu_alloc(64);
     assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
-    assert_string_equal(printed(), "-5|   42|ff    |+1234567890123|A|world|   3.142|3.141593e+00|%|0x1234|3.14|44|7|3.14159\n");
+    assert_string_equal(printed(),
+                        "-5|   42|ff    |+1234567890123|A|world|   3.142|3.141593e+00|%|0x1234|3.14|44|7|3.14159\n");
     assert_int_equal(out[0], 14);
     assert_string_equal(printed(), "");
 }
@@ -127,7 +150,9 @@ static void formatted_output(void **state)
 static void lines_stay_whole_and_in_order(void **state)
 {
     (void)state;
-    load_text("block %d thread %d\n", KERNEL("k", ".local .align 8 .b8 l[8]; mov.u64 a1, format; mov.u64 a2, l; cvta.local.u64 a3, a2; mov.u32 r4, %tid.x; st.local.v2.u32 [l], {r2, r4};\n" PRINT("a3")));
+    load_text("block %d thread %d\n",
+              KERNEL("k", ".local .align 8 .b8 l[8]; mov.u64 a1, format; mov.u64 a2, l; cvta.local.u64 a3, a2; mov.u32 "
+                          "r4, %tid.x; st.local.v2.u32 [l], {r2, r4};\n" PRINT("a3")));
     uint32_t *out = gpu_alloc(64);
     assert_int_equal(gpu_run("k", 8, 64, 1, ARG(out)), CUDA_SUCCESS);
     char *line, *rest = strdup(printed());
@@ -135,7 +160,8 @@ static void lines_stay_whole_and_in_order(void **state)
     for (char *at = rest; (line = strsep(&at, "\n")) && *line; lines++) {
         assert_int_equal(sscanf(line, "block %d thread %d", &block, &thread), 2);
         assert_in_range(block, 0, 7);
-        if (thread % 32 == 0)                         /* a warp prints in order; its block's other warp may come between */
+        /* a warp prints in order; its block's other warp may come between */
+        if (thread % 32 == 0)
             next[block] = thread;
         assert_int_equal(thread, next[block]++);
     }
@@ -153,15 +179,20 @@ static void lines_stay_whole_and_in_order(void **state)
 static void the_device_heap(void **state)
 {
     (void)state;
-    gpu_load(".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n"
-             KERNEL("k", MINE64 "mov.u32 r6, 0;\nLOOP: add.u32 r4, r1, r6; rem.u32 r4, r4, 50; add.u32 r4, r4, 1; mul.wide.u32 a1, r4, 4;\n"
-                    "{ .param .b64 x; .param .b64 y; st.param.b64 [x], a1; call (y), malloc, (x); ld.param.b64 a2, [y]; }\n"
-                    "setp.eq.u64 p1, a2, 0;\n@p1 trap;\nand.b64 a3, a2, 15; setp.ne.u64 p2, a3, 0;\n@p2 trap;\n"
-                    "mov.u32 r5, 0; mov.u64 a4, a2;\nFILL: st.u32 [a4], r1; add.u64 a4, a4, 4; add.u32 r5, r5, 1; setp.lt.u32 p3, r5, r4;\n@p3 bra FILL;\n"
-                    "bar.sync 0; mov.u32 r5, 0; mov.u64 a4, a2;\nCHECK: ld.u32 r7, [a4]; setp.ne.u32 p4, r7, r1;\n@p4 trap;\nadd.u64 a4, a4, 4; add.u32 r5, r5, 1; setp.lt.u32 p3, r5, r4;\n@p3 bra CHECK;\n"
-                    "{ .param .b64 x; st.param.b64 [x], a2; call free, (x); }\nadd.u32 r6, r6, 1; setp.lt.u32 p5, r6, 5;\n@p5 bra LOOP;\n"
-                    "{ .param .b64 x; .param .b64 y; st.param.b64 [x], 1073741824; call (y), malloc, (x); ld.param.b64 a2, [y]; }\n"          /* too much: null */
-                    "st.global.u64 [mine], a2; { .param .b64 x; st.param.b64 [x], 0; call free, (x); }\n"));
+    gpu_load(".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n" KERNEL(
+        "k", MINE64
+        "mov.u32 r6, 0;\nLOOP: add.u32 r4, r1, r6; rem.u32 r4, r4, 50; add.u32 r4, r4, 1; mul.wide.u32 a1, r4, 4;\n"
+        "{ .param .b64 x; .param .b64 y; st.param.b64 [x], a1; call (y), malloc, (x); ld.param.b64 a2, [y]; }\n"
+        "setp.eq.u64 p1, a2, 0;\n@p1 trap;\nand.b64 a3, a2, 15; setp.ne.u64 p2, a3, 0;\n@p2 trap;\n"
+        "mov.u32 r5, 0; mov.u64 a4, a2;\nFILL: st.u32 [a4], r1; add.u64 a4, a4, 4; add.u32 r5, r5, 1; setp.lt.u32 p3, "
+        "r5, r4;\n@p3 bra FILL;\n"
+        "bar.sync 0; mov.u32 r5, 0; mov.u64 a4, a2;\nCHECK: ld.u32 r7, [a4]; setp.ne.u32 p4, r7, r1;\n@p4 "
+        "trap;\nadd.u64 a4, a4, 4; add.u32 r5, r5, 1; setp.lt.u32 p3, r5, r4;\n@p3 bra CHECK;\n"
+        "{ .param .b64 x; st.param.b64 [x], a2; call free, (x); }\nadd.u32 r6, r6, 1; setp.lt.u32 p5, r6, 5;\n@p5 bra "
+        "LOOP;\n"
+        /* too much: null */
+        "{ .param .b64 x; .param .b64 y; st.param.b64 [x], 1073741824; call (y), malloc, (x); ld.param.b64 a2, [y]; }\n"
+        "st.global.u64 [mine], a2; { .param .b64 x; st.param.b64 [x], 0; call free, (x); }\n"));
     uint64_t *out = gpu_alloc(8 * 1024);
     memset(out, 1, 8 * 1024);
     assert_int_equal(gpu_run("k", 8, 128, 1, ARG(out)), CUDA_SUCCESS);
@@ -172,8 +203,14 @@ static void the_device_heap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(recursion_diverges), EXEC_TEST(pointers_to_functions), EXEC_TEST(structures_as_arguments), EXEC_TEST(tables_of_branches),
-        EXEC_TEST(the_stack), EXEC_TEST(formatted_output), EXEC_TEST(lines_stay_whole_and_in_order), EXEC_TEST(the_device_heap),
+        EXEC_TEST(recursion_diverges),
+        EXEC_TEST(pointers_to_functions),
+        EXEC_TEST(structures_as_arguments),
+        EXEC_TEST(tables_of_branches),
+        EXEC_TEST(the_stack),
+        EXEC_TEST(formatted_output),
+        EXEC_TEST(lines_stay_whole_and_in_order),
+        EXEC_TEST(the_device_heap),
     };
     return EXEC_MAIN(tests);
 }

@@ -1,5 +1,6 @@
 /*
- * shows: arithmetic: random chains of add.cc, addc, sub.cc, subc, mad.cc and madc in every mixture have hardware's carry flag
+ * shows: arithmetic: random chains of add.cc, addc, sub.cc, subc, mad.cc and madc in every mixture have hardware's
+  *   carry flag
  *
  * carries.c: chains of add.cc, addc, sub.cc, subc, mad.cc and madc, in every mixture, against a model on the host.
  *
@@ -36,18 +37,24 @@ static uint64_t some_value(void)
 }
 
 enum kind { ADD, SUB, MAD_LO, MAD_HI };
-static const char *const names[][2] = { { "add", "addc" }, { "sub", "subc" }, { "mad.lo", "madc.lo" }, { "mad.hi", "madc.hi" } };
+static const char *const names[][2] = { { "add", "addc" }, { "sub", "subc" }, { "mad.lo", "madc.lo" },
+                                        { "mad.hi", "madc.hi" } };
 
 struct state { uint32_t r[REGISTERS][LANES]; uint64_t a[REGISTERS][LANES]; bool flag[LANES]; };
 
-static uint64_t get(const struct state *s, bool is_long, unsigned k, unsigned lane) { return is_long ? s->a[k][lane] : s->r[k][lane]; }
+static uint64_t get(const struct state *s, bool is_long, unsigned k, unsigned lane)
+{
+    return is_long ? s->a[k][lane] : s->r[k][lane];
+}
 
 /* One instruction, in text and in the model. */
 static int step(char *to, size_t size, struct state *s, bool first)
 {
-    bool is_long = dice(2), guarded = !first && dice(5) == 0, reads = !first && dice(4) != 0, writes = first || dice(4) != 0;
+    bool is_long = dice(2), guarded = !first && dice(5) == 0, reads = !first && dice(4) != 0,
+         writes = first || dice(4) != 0;
     enum kind kind = (enum kind)dice(4);
-    unsigned d = dice(REGISTERS), x = dice(REGISTERS), y = dice(REGISTERS), z = dice(REGISTERS), bits = is_long ? 64 : 32;
+    unsigned d = dice(REGISTERS), x = dice(REGISTERS), y = dice(REGISTERS), z = dice(REGISTERS),
+             bits = is_long ? 64 : 32;
     bool three = kind == MAD_LO || kind == MAD_HI;
     uint64_t mask = is_long ? UINT64_MAX : UINT32_MAX;
     const char *reg = is_long ? "v" : "w";
@@ -70,8 +77,8 @@ static int step(char *to, size_t size, struct state *s, bool first)
         if (writes)
             s->flag[l] = (sum >> bits) & 1;
     }
-    int n = snprintf(to, size, "%s%s%s.u%u %s%u, %s%u, %s%u", guarded ? "@p1 " : "", names[kind][reads], writes ? ".cc" : "", bits,
-                     reg, d, reg, x, reg, y);
+    int n = snprintf(to, size, "%s%s%s.u%u %s%u, %s%u, %s%u", guarded ? "@p1 " : "", names[kind][reads],
+                     writes ? ".cc" : "", bits, reg, d, reg, x, reg, y);
     return n + snprintf(to + n, size - (size_t)n, three ? ", %s%u;\n" : ";\n", reg, z);
 }
 
@@ -92,16 +99,21 @@ static void chains(void **state)
                 words[k * LANES + l] = s.r[k][l] = (uint32_t)some_value();
                 longs[k * LANES + l] = s.a[k][l] = some_value();
             }
-        size_t n = (size_t)snprintf(ptx, sizeof ptx, ".visible .entry k(.param .u64 words, .param .u64 longs)\n{\n.reg .pred p<2>; .reg .b32 w<8>;"
-                                    " .reg .b32 r<4>; .reg .b64 v<8>; .reg .b64 a<4>;\nld.param.u64 a0, [words]; ld.param.u64 a1, [longs];\n"
-                                    "mov.u32 r1, %%tid.x; mul.wide.u32 a2, r1, 4; add.u64 a0, a0, a2; mul.wide.u32 a2, r1, 8; add.u64 a1, a1, a2;\n"
-                                    "and.b32 r2, r1, 1; setp.eq.u32 p1, r2, 1;\n");
+        size_t n = (size_t)snprintf(
+            ptx, sizeof ptx,
+            ".visible .entry k(.param .u64 words, .param .u64 longs)\n{\n.reg .pred p<2>; .reg .b32 w<8>;"
+            " .reg .b32 r<4>; .reg .b64 v<8>; .reg .b64 a<4>;\nld.param.u64 a0, [words]; ld.param.u64 a1, [longs];\n"
+            "mov.u32 r1, %%tid.x; mul.wide.u32 a2, r1, 4; add.u64 a0, a0, a2; mul.wide.u32 a2, r1, 8; add.u64 a1, a1, "
+            "a2;\n"
+            "and.b32 r2, r1, 1; setp.eq.u32 p1, r2, 1;\n");
         for (unsigned k = 0; k < REGISTERS; k++)
-            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "ld.global.u32 w%u, [a0+%u]; ld.global.u64 v%u, [a1+%u];\n", k, k * 128, k, k * 256);
+            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "ld.global.u32 w%u, [a0+%u]; ld.global.u64 v%u, [a1+%u];\n",
+                                  k, k * 128, k, k * 256);
         for (unsigned i = 0; i < CHAIN; i++)
             n += (size_t)step(ptx + n, sizeof ptx - n, &s, !i);
         for (unsigned k = 0; k < REGISTERS; k++)
-            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "st.global.u32 [a0+%u], w%u; st.global.u64 [a1+%u], v%u;\n", k * 128, k, k * 256, k);
+            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "st.global.u32 [a0+%u], w%u; st.global.u64 [a1+%u], v%u;\n",
+                                  k * 128, k, k * 256, k);
         snprintf(ptx + n, sizeof ptx - n, "ret;\n}\n");
         gpu_load(ptx);
         assert_int_equal(gpu_run("k", 1, LANES, 2, ARG(words), ARG(longs)), CUDA_SUCCESS);
@@ -115,10 +127,12 @@ static void chains(void **state)
 static void no_borrow_is_one(void **state)
 {
     (void)state;
-    gpu_load(KERNEL("k", "and.b32 r4, r1, 1; shr.u32 r5, r1, 1;\n"          /* a = lane & 1, b = lane >> 1 */
-                    "sub.cc.u32 r6, r4, r5; subc.cc.u32 r7, 0, 0; addc.u32 r8, 0, 0;\n"
-                    "add.cc.u32 r9, r4, 0xffffffff; subc.u32 r10, r5, 0;\n"
-                    ".reg .b64 mine; mul.wide.u32 mine, r1, 16; add.u64 mine, mine, a0; st.v4.u32 [mine], {r6, r7, r8, r10};"));
+    gpu_load(KERNEL(
+        "k",
+        "and.b32 r4, r1, 1; shr.u32 r5, r1, 1;\n" /* a = lane & 1, b = lane >> 1 */
+        "sub.cc.u32 r6, r4, r5; subc.cc.u32 r7, 0, 0; addc.u32 r8, 0, 0;\n"
+        "add.cc.u32 r9, r4, 0xffffffff; subc.u32 r10, r5, 0;\n"
+        ".reg .b64 mine; mul.wide.u32 mine, r1, 16; add.u64 mine, mine, a0; st.v4.u32 [mine], {r6, r7, r8, r10};"));
     uint32_t *out = gpu_alloc(4 * 16);
     assert_int_equal(gpu_run("k", 1, 4, 1, ARG(out)), CUDA_SUCCESS);
     for (uint32_t l = 0; l < 4; l++) {

@@ -34,15 +34,19 @@ static void illegal_addresses(void **state)
 {
     (void)state;
     const char *bodies[] = {
-        "mov.u64 a1, 0; ld.global.u32 r4, [a1];", "mov.u64 a1, 0; st.global.u32 [a1], r1;", "mov.u64 a1, 0; st.u32 [a1], r1;",
+        "mov.u64 a1, 0; ld.global.u32 r4, [a1];",
+        "mov.u64 a1, 0; st.global.u32 [a1], r1;",
+        "mov.u64 a1, 0; st.u32 [a1], r1;",
         "ld.global.u32 r4, [16];",
         "mov.u64 a1, 0x7fffffff0000; atom.global.add.u32 r4, [a1], 1;",
-        "add.u64 a1, a0, 0x0d000000; st.global.u32 [a1], r1;",               /* of the window, but not mapped */
+        "add.u64 a1, a0, 0x0d000000; st.global.u32 [a1], r1;", /* of the window, but not mapped */
         "add.u64 a1, a0, 0x0d000000; mul.wide.u32 a2, r1, 4; add.u64 a1, a1, a2; ld.global.u32 r4, [a1];",
         "add.u64 a1, a0, 0x0d000000; ld.global.v4.u32 {r4, r5, r6, r7}, [a1];",
-        "setp.eq.u32 p1, r1, 77; mov.u64 a1, a0; @p1 mov.u64 a1, 64; st.global.u32 [a1], r1;",        /* one lane of many */
+        /* one lane of many */
+        "setp.eq.u32 p1, r1, 77; mov.u64 a1, a0; @p1 mov.u64 a1, 64; st.global.u32 [a1], r1;",
         "mov.u64 a1, 0xffffffffffffffff; and.b64 a1, a1, -8; ld.global.u64 a2, [a1];",
-        "mov.u64 a1, 4096; ld.shared.u32 r4, [a1];", "mov.u32 r5, 0x7ffffffc; st.shared.u32 [r5], r4;",
+        "mov.u64 a1, 4096; ld.shared.u32 r4, [a1];",
+        "mov.u32 r5, 0x7ffffffc; st.shared.u32 [r5], r4;",
         "mov.u64 a1, 1048576; ld.local.u32 r4, [a1];",
         "cvta.shared.u64 a1, 65536; ld.u32 r4, [a1];",
     };
@@ -54,10 +58,15 @@ static void misaligned_addresses(void **state)
 {
     (void)state;
     const char *bodies[] = {
-        "ld.global.u32 r4, [a0+2];", "st.global.u64 [a0+4], a0;", "ld.global.v2.u32 {r4, r5}, [a0+4];", "ld.u16 h1, [a0+1];",
-        "mul.wide.u32 a1, r1, 4; add.u64 a1, a1, a0; st.global.u32 [a1+1], r1;", "atom.global.add.u64 a1, [a0+4], 1;",
+        "ld.global.u32 r4, [a0+2];",
+        "st.global.u64 [a0+4], a0;",
+        "ld.global.v2.u32 {r4, r5}, [a0+4];",
+        "ld.u16 h1, [a0+1];",
+        "mul.wide.u32 a1, r1, 4; add.u64 a1, a1, a0; st.global.u32 [a1+1], r1;",
+        "atom.global.add.u64 a1, [a0+4], 1;",
         "mul.wide.u32 a1, r1, 3; add.u64 a1, a1, a0; ld.global.u32 r4, [a1];",
-        ".local .align 8 .b8 l[16]; ld.local.u32 r4, [l+2];", ".shared .align 8 .b8 s[16]; st.shared.u32 [s+2], r1;",
+        ".local .align 8 .b8 l[16]; ld.local.u32 r4, [l+2];",
+        ".shared .align 8 .b8 s[16]; st.shared.u32 [s+2], r1;",
     };
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         expect(bodies[i], 1, 64, CUDA_ERROR_MISALIGNED_ADDRESS);
@@ -66,7 +75,8 @@ static void misaligned_addresses(void **state)
 static void inactive_lanes_do_not_fault(void **state)
 {
     (void)state;
-    expect("setp.lt.u32 p1, r1, 5; mov.u64 a1, 0; @p1 mov.u64 a1, a0; @p1 ld.global.u32 r4, [a1]; @p1 st.u32 [a1], r4;", 1, 32, CUDA_SUCCESS);
+    expect("setp.lt.u32 p1, r1, 5; mov.u64 a1, 0; @p1 mov.u64 a1, a0; @p1 ld.global.u32 r4, [a1]; @p1 st.u32 [a1], r4;",
+           1, 32, CUDA_SUCCESS);
 }
 
 static void traps(void **state)
@@ -74,8 +84,10 @@ static void traps(void **state)
     (void)state;
     expect("trap;", 2, 64, CUDA_ERROR_LAUNCH_FAILED);
     expect("setp.eq.u32 p1, r1, 1000; @p1 trap;", 2, 64, CUDA_SUCCESS);
-    expect("setp.eq.u32 p1, r1, 100; @p1 trap; W: bra W;", 2, 64, CUDA_ERROR_LAUNCH_FAILED);     /* others run for ever */
-    expect("setp.eq.u32 p1, r1, 33; @p1 trap; bar.sync 0, 128;", 2, 64, CUDA_ERROR_LAUNCH_FAILED);   /* others wait for ever */
+    /* others run for ever */
+    expect("setp.eq.u32 p1, r1, 100; @p1 trap; W: bra W;", 2, 64, CUDA_ERROR_LAUNCH_FAILED);
+    /* others wait for ever */
+    expect("setp.eq.u32 p1, r1, 33; @p1 trap; bar.sync 0, 128;", 2, 64, CUDA_ERROR_LAUNCH_FAILED);
     expect("mov.u32 r4, 17; bar.sync r4;", 1, 32, CUDA_ERROR_ILLEGAL_INSTRUCTION);
 }
 
@@ -118,11 +130,14 @@ static void failed_assertion(void **state)
 {
     (void)state;
     gpu_load(".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n"
-             ".global .align 1 .b8 text[6] = {120, 32, 62, 32, 48, 0};\n.global .align 1 .b8 file[5] = {102, 46, 99, 117, 0};\n"
-             ".global .align 1 .b8 func[10] = {118, 111, 105, 100, 32, 102, 40, 105, 41, 0};\n" GOOD
-             KERNEL("k", "setp.ne.u32 p1, r1, 35;\n@p1 ret;\nmov.u64 a1, text; mov.u64 a2, file; mov.u64 a3, func;\n"
-                    "{ .param .b64 q0; st.param.b64 [q0], a1; .param .b64 q1; st.param.b64 [q1], a2; .param .b32 q2; st.param.b32 [q2], 42;\n"
-                    ".param .b64 q3; st.param.b64 [q3], a3; .param .b64 q4; st.param.b64 [q4], 1;\ncall __assertfail, (q0, q1, q2, q3, q4); }\n"));
+             ".global .align 1 .b8 text[6] = {120, 32, 62, 32, 48, 0};\n.global .align 1 .b8 file[5] = {102, 46, 99, "
+             "117, 0};\n"
+             ".global .align 1 .b8 func[10] = {118, 111, 105, 100, 32, 102, 40, 105, 41, 0};\n" GOOD KERNEL(
+                 "k", "setp.ne.u32 p1, r1, 35;\n@p1 ret;\nmov.u64 a1, text; mov.u64 a2, file; mov.u64 a3, func;\n"
+                      "{ .param .b64 q0; st.param.b64 [q0], a1; .param .b64 q1; st.param.b64 [q1], a2; .param .b32 q2; "
+                      "st.param.b32 [q2], 42;\n"
+                      ".param .b64 q3; st.param.b64 [q3], a3; .param .b64 q4; st.param.b64 [q4], 1;\ncall "
+                      "__assertfail, (q0, q1, q2, q3, q4); }\n"));
     uint32_t *out = gpu_alloc(64);
     char text[512] = "";
     int ends[2], before = dup(2);
@@ -150,7 +165,8 @@ static void *cancel_soon(void *unused)
 static void endless_kernels_can_be_cancelled(void **state)
 {
     (void)state;
-    const char *bodies[] = { "W: bra W;", "setp.eq.u32 p1, r1, 0;\n@p1 bar.sync 0, 64;\nW: nanosleep.u32 100; bra W;", "bar.sync 1, 512;" };
+    const char *bodies[] = { "W: bra W;", "setp.eq.u32 p1, r1, 0;\n@p1 bar.sync 0, 64;\nW: nanosleep.u32 100; bra W;",
+                             "bar.sync 1, 512;" };
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         pthread_t t;
         assert_int_equal(pthread_create(&t, NULL, cancel_soon, NULL), 0);
@@ -162,9 +178,15 @@ static void endless_kernels_can_be_cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(illegal_addresses), EXEC_TEST(misaligned_addresses), EXEC_TEST(inactive_lanes_do_not_fault), EXEC_TEST(traps),
-        EXEC_TEST(bad_pointers_to_functions), EXEC_TEST(infinite_recursion), EXEC_TEST(unknown_instruction_is_named),
-        EXEC_TEST(failed_assertion), EXEC_TEST(endless_kernels_can_be_cancelled),
+        EXEC_TEST(illegal_addresses),
+        EXEC_TEST(misaligned_addresses),
+        EXEC_TEST(inactive_lanes_do_not_fault),
+        EXEC_TEST(traps),
+        EXEC_TEST(bad_pointers_to_functions),
+        EXEC_TEST(infinite_recursion),
+        EXEC_TEST(unknown_instruction_is_named),
+        EXEC_TEST(failed_assertion),
+        EXEC_TEST(endless_kernels_can_be_cancelled),
     };
     return EXEC_MAIN(tests);
 }

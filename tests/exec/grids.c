@@ -1,17 +1,21 @@
-/* grids.c: several grids on the SMs, what is resident at once, in which order blocks start, and the end of an engine. */
+/* grids.c: several grids on the SMs, what is resident at once, in which order blocks start, and the end of an
+ * engine. */
 #include "tests/exec/main.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
-static struct gpu_running *begin(const char *kernel, uint32_t grid, uint32_t block, size_t shared, unsigned flags, void *out)
+static struct gpu_running *begin(const char *kernel, uint32_t grid, uint32_t block, size_t shared, unsigned flags,
+                                 void *out)
 {
     struct gpu_shape shape = { { grid, 1, 1 }, { block, 1, 1 }, shared, flags };
     uint64_t argument = ARG(out);
     return gpu_begin(kernel, &shape, 1, &argument);
 }
 
-#define WAITS KERNEL("waits", "W: ld.volatile.global.u32 r4, [a0]; setp.eq.u32 p1, r4, 0;\n@p1 bra W;\nred.global.add.u32 [a0+4], 1;")
+#define WAITS       \
+    KERNEL("waits", \
+           "W: ld.volatile.global.u32 r4, [a0]; setp.eq.u32 p1, r4, 0;\n@p1 bra W;\nred.global.add.u32 [a0+4], 1;")
 #define SETS KERNEL("sets", "st.volatile.global.u32 [a0], 1;")
 
 static void one_grid_waits_for_another(void **state)
@@ -29,8 +33,10 @@ static void one_grid_waits_for_another(void **state)
 static void cooperative_grids_take_turns(void **state)
 {
     (void)state;
-    gpu_load(KERNEL("k", "mov.u32 r9, %tid.x; setp.ne.u32 p0, r9, 0;\n@p0 ret;\nmov.u32 r10, %nctaid.x; red.global.add.u32 [a0], 1;\n"
-                    "W: ld.volatile.global.u32 r4, [a0]; setp.lt.u32 p1, r4, r10;\n@p1 bra W;"));
+    gpu_load(KERNEL(
+        "k",
+        "mov.u32 r9, %tid.x; setp.ne.u32 p0, r9, 0;\n@p0 ret;\nmov.u32 r10, %nctaid.x; red.global.add.u32 [a0], 1;\n"
+        "W: ld.volatile.global.u32 r4, [a0]; setp.lt.u32 p1, r4, r10;\n@p1 bra W;"));
     struct gpu_running *r[6];
     for (int i = 0; i < 6; i++)
         r[i] = begin("k", 4, 1024, 0, SG_GRID_COOPERATIVE, gpu_alloc(64));
@@ -38,19 +44,24 @@ static void cooperative_grids_take_turns(void **state)
         assert_int_equal(gpu_wait(r[i], 20), CUDA_SUCCESS);
 }
 
-/* [0] now resident, [1] most at once, [2] blocks so far, [3] sum of places between start and index, [4..] SMs seen, [16..] now on each SM, [32..] most on it */
-#define COUNTING                                                                                                                              \
-    KERNEL("k", "mov.u32 r9, %tid.x; setp.ne.u32 p0, r9, 0;\n@p0 ret;\natom.global.add.u32 r4, [a0], 1; add.u32 r4, r4, 1; red.global.max.u32 [a0+4], r4;\n" \
-           "atom.global.add.u32 r5, [a0+8], 1; sub.u32 r6, r2, r5; abs.s32 r6, r6; red.global.add.u32 [a0+12], r6;\n"                         \
-           "mov.u32 r7, %smid; mul.wide.u32 a2, r7, 4; add.u64 a2, a2, a0; st.global.u32 [a2+16], 1; atom.global.add.u32 r8, [a2+64], 1; add.u32 r8, r8, 1; red.global.max.u32 [a2+128], r8;\n" \
-           "mov.u32 r10, 0;\nL: nanosleep.u32 100; add.u32 r10, r10, 1; setp.lt.u32 p1, r10, 20;\n@p1 bra L;\n"                                \
+/* [0] now resident, [1] most at once, [2] blocks so far, [3] sum of places between start and index, [4..] SMs seen,
+ * [16..] now on each SM, [32..] most on it */
+#define COUNTING                                                                                                      \
+    KERNEL("k",                                                                                                       \
+           "mov.u32 r9, %tid.x; setp.ne.u32 p0, r9, 0;\n@p0 ret;\natom.global.add.u32 r4, [a0], 1; add.u32 r4, r4, "  \
+           "1; red.global.max.u32 [a0+4], r4;\n"                                                                      \
+           "atom.global.add.u32 r5, [a0+8], 1; sub.u32 r6, r2, r5; abs.s32 r6, r6; red.global.add.u32 [a0+12], r6;\n" \
+           "mov.u32 r7, %smid; mul.wide.u32 a2, r7, 4; add.u64 a2, a2, a0; st.global.u32 [a2+16], 1; "                \
+           "atom.global.add.u32 r8, [a2+64], 1; add.u32 r8, r8, 1; red.global.max.u32 [a2+128], r8;\n"                \
+           "mov.u32 r10, 0;\nL: nanosleep.u32 100; add.u32 r10, r10, 1; setp.lt.u32 p1, r10, 20;\n@p1 bra L;\n"       \
            "red.global.add.u32 [a2+64], -1; red.global.add.u32 [a0], -1;")
 
 static void residency_keeps_the_limits(void **state)
 {
     (void)state;
-    static const struct { uint32_t block; size_t shared; uint32_t per_sm; } cases[] = {
-        { 32, 0, 24 }, { 1024, 0, 1 }, { 512, 0, 3 }, { 128, 0, 12 }, { 64, 48 << 10, 2 }, { 64, 99 << 10, 1 }, { 100, 0, 12 } };
+    static const struct { uint32_t block; size_t shared; uint32_t per_sm;
+    } cases[] = { { 32, 0, 24 },       { 1024, 0, 1 },      { 512, 0, 3 }, { 128, 0, 12 },
+                  { 64, 48 << 10, 2 }, { 64, 99 << 10, 1 }, { 100, 0, 12 } };
     gpu_load(COUNTING);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         uint32_t *out = gpu_alloc(256);
@@ -59,7 +70,8 @@ static void residency_keeps_the_limits(void **state)
         assert_int_equal(out[0], 0);
         assert_in_range(out[1], 1, 4 * cases[c].per_sm);
         assert_int_equal(out[2], 300);
-        if (!getenv("EXEC_TEST_CHAOS"))               /* on the whole in order of their index, but for those under way */
+        /* on the whole in order of their index, but for those under way */
+        if (!getenv("EXEC_TEST_CHAOS"))
             assert_in_range(out[3] / 300, 0, 4 * cases[c].per_sm + 4);
         for (int sm = 0; sm < 4; sm++) {
             assert_int_equal(out[4 + sm], 1);
@@ -75,7 +87,8 @@ static void residency_keeps_the_limits(void **state)
 static void descriptions(void **state)
 {
     (void)state;
-    gpu_load(".const .align 4 .u32 c[8];\n.visible .entry k(.param .u64 out, .param .u32 n) .maxntid 256, 1, 1\n{\n.shared .align 4 .b8 s[100]; .local .align 8 .b8 l[40]; ret;\n}\n");
+    gpu_load(".const .align 4 .u32 c[8];\n.visible .entry k(.param .u64 out, .param .u32 n) .maxntid 256, 1, "
+             "1\n{\n.shared .align 4 .b8 s[100]; .local .align 8 .b8 l[40]; ret;\n}\n");
     struct sg_kernel_info info;
     sg_kernel_describe(gpu_kernel("k"), &info);
     assert_int_equal(info.max_threads, 256);
@@ -138,8 +151,9 @@ static void an_engine_ends_under_running_grids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(one_grid_waits_for_another), EXEC_TEST(cooperative_grids_take_turns), EXEC_TEST(residency_keeps_the_limits),
-        EXEC_TEST(descriptions), EXEC_TEST(launches_from_several_threads), EXEC_TEST(an_engine_ends_under_running_grids),
+        EXEC_TEST(one_grid_waits_for_another),    EXEC_TEST(cooperative_grids_take_turns),
+        EXEC_TEST(residency_keeps_the_limits),    EXEC_TEST(descriptions),
+        EXEC_TEST(launches_from_several_threads), EXEC_TEST(an_engine_ends_under_running_grids),
     };
     return EXEC_MAIN(tests);
 }

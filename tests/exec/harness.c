@@ -1,4 +1,5 @@
-/* harness.c: see harness.h. The rights of a window are what softgpu/driver/machine/ would keep; here one window, always open. */
+/* harness.c: see harness.h. The rights of a window are what softgpu/driver/machine/ would keep; here one window, always
+ * open. */
 #include "tests/exec/harness.h"
 
 #include <cuda.h>
@@ -26,10 +27,21 @@ static struct {
 } gpu;
 
 static const struct sg_limits limits = {
-    .sm_count = 4, .cc_major = 12, .cc_minor = 1, .warp_size = 32, .max_threads_per_block = 1024,
-    .max_block = { 1024, 1024, 64 }, .max_grid = { 0x7fffffff, 65535, 65535 },
-    .max_threads_per_sm = 1536, .max_blocks_per_sm = 24, .regs_per_sm = 65536, .regs_per_block = 65536,
-    .shared_per_sm = 100 << 10, .shared_per_block = 48 << 10, .shared_per_block_optin = 99 << 10, .shared_reserved = 1024,
+    .sm_count = 4,
+    .cc_major = 12,
+    .cc_minor = 1,
+    .warp_size = 32,
+    .max_threads_per_block = 1024,
+    .max_block = { 1024, 1024, 64 },
+    .max_grid = { 0x7fffffff, 65535, 65535 },
+    .max_threads_per_sm = 1536,
+    .max_blocks_per_sm = 24,
+    .regs_per_sm = 65536,
+    .regs_per_block = 65536,
+    .shared_per_sm = 100 << 10,
+    .shared_per_block = 48 << 10,
+    .shared_per_block_optin = 99 << 10,
+    .shared_reserved = 1024,
     .clock_khz = 2000000,
 };
 
@@ -40,7 +52,8 @@ void gpu_set_stack(size_t bytes) { gpu.stack = bytes; }
 void gpu_start(const struct gpu_config *c)
 {
     static _Atomic uint8_t rights[WINDOW >> SG_GRANULE_SHIFT];
-    unsigned char *p = mmap(NULL, (size_t)WINDOW + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *p = mmap(NULL, (size_t)WINDOW + (2 << 20), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(p != MAP_FAILED);
     gpu.base = (unsigned char *)(((uintptr_t)p + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
     for (unsigned i = 0; i < MAPPED >> SG_GRANULE_SHIFT; i++)
@@ -166,7 +179,8 @@ static void done(void *context, int error)
     pthread_mutex_unlock(&w->lock);
 }
 
-struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *shape, unsigned count, const uint64_t *arguments)
+struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *shape, unsigned count,
+                              const uint64_t *arguments)
 {
     struct sg_kernel_info info;
     sg_kernel *k = gpu_kernel(kernel);
@@ -221,7 +235,8 @@ int gpu_wait(struct gpu_running *w, double seconds)
     return error;
 }
 
-int gpu_launch(const char *kernel, const struct gpu_shape *shape, unsigned count, const uint64_t *arguments, double seconds)
+int gpu_launch(const char *kernel, const struct gpu_shape *shape, unsigned count, const uint64_t *arguments,
+               double seconds)
 {
     return gpu_wait(gpu_begin(kernel, shape, count, arguments), seconds);
 }

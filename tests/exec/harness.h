@@ -24,7 +24,8 @@ void gpu_set_stack(size_t bytes);                   /* of later launches */
 void *gpu_alloc(size_t size);                       /* zeroed device memory, until gpu_reset */
 void gpu_reset(void);                               /* frees memory and modules */
 
-/* Loads PTX; lines before the first .version may be left out (".version 8.5 .target sm_90 .address_size 64" is put in). */
+/* Loads PTX; lines before the first .version may be left out (".version 8.5 .target sm_90 .address_size 64" is put
+ * in). */
 void gpu_load(const char *ptx);
 void *gpu_variable(const char *name);
 /* The message that asking for this kernel gives; NULL: it is fine. */

@@ -11,7 +11,8 @@ static inline int exec_setup(void **state)
 {
     (void)state;
     const char *chaos = getenv("EXEC_TEST_CHAOS");
-    gpu_start(&(struct gpu_config){ .heap = 8 << 20, .chaos = chaos ? strtoull(chaos, NULL, 10) : 0, .threads = chaos ? 3 : 0 });
+    gpu_start(&(struct gpu_config){ .heap = 8 << 20, .chaos = chaos ? strtoull(chaos, NULL, 10) : 0,
+                                    .threads = chaos ? 3 : 0 });
     return 0;
 }
 static inline int exec_teardown(void **state)
@@ -28,11 +29,14 @@ static inline int exec_after(void **state)
 }
 
 #define EXEC_TEST(name) { #name, name, NULL, exec_after, NULL }
-#define EXEC_MAIN(tests) (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests(tests, exec_setup, exec_teardown))
+#define EXEC_MAIN(tests) \
+    (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests(tests, exec_setup, exec_teardown))
 
 /* r1 = index of the thread in the grid; a0 = first parameter; needs .reg as here. */
-#define HEAD ".reg .pred p<8>; .reg .b16 h<8>; .reg .b32 r<32>; .reg .b64 a<32>; .reg .f32 f<8>; .reg .f64 d<8>;\n" \
-             "ld.param.u64 a0, [out]; mov.u32 r1, %tid.x; mov.u32 r2, %ctaid.x; mov.u32 r3, %ntid.x; mad.lo.u32 r1, r2, r3, r1;\n"
+#define HEAD                                                                                                         \
+    ".reg .pred p<8>; .reg .b16 h<8>; .reg .b32 r<32>; .reg .b64 a<32>; .reg .f32 f<8>; .reg .f64 d<8>;\n"           \
+    "ld.param.u64 a0, [out]; mov.u32 r1, %tid.x; mov.u32 r2, %ctaid.x; mov.u32 r3, %ntid.x; mad.lo.u32 r1, r2, r3, " \
+    "r1;\n"
 /* a1 = &out[r1], 32-bit elements */
 #define MINE ".reg .b64 mine; mul.wide.u32 mine, r1, 4; add.u64 mine, mine, a0;\n"
 #define MINE64 ".reg .b64 mine; mul.wide.u32 mine, r1, 8; add.u64 mine, mine, a0;\n"

@@ -1,9 +1,11 @@
-/* progress.c: independent thread scheduling: no lane, warp or block starves, wherever lanes meet. All with time limits. */
+/* progress.c: independent thread scheduling: no lane, warp or block starves, wherever lanes meet. All with time
+ * limits. */
 #include "tests/exec/main.h"
 
 #include <string.h>
 
-#define SPIN_LOCK(lock) "SPIN: atom.global.cas.b32 r10, [" lock "], 0, 1; setp.ne.s32 p1, r10, 0;\n@p1 bra SPIN;\nmembar.gl;\n"
+#define SPIN_LOCK(lock) \
+    "SPIN: atom.global.cas.b32 r10, [" lock "], 0, 1; setp.ne.s32 p1, r10, 0;\n@p1 bra SPIN;\nmembar.gl;\n"
 
 /* Each lane of a warp takes a spin lock and adds to a plain counter. */
 static void spin_lock_in_a_warp(void **state)
@@ -41,11 +43,11 @@ static void ring_of_flags(void **state)
 static void shuffle_in_both_arms(void **state)
 {
     (void)state;
-    gpu_load(KERNEL("k", MINE
-                    "and.b32 r4, r1, 1; setp.eq.u32 p1, r4, 1; add.u32 r5, r1, 100; add.u32 r6, r1, 1000;\n@p1 bra ODD;\n"
-                    "shfl.sync.bfly.b32 r7, r5, 1, 31, 0xffffffff; add.u32 r7, r7, 1; bra DONE;\n"
-                    "ODD: add.u32 r6, r6, 7; shfl.sync.bfly.b32 r7, r6, 1, 31, 0xffffffff;\n"
-                    "DONE: st.global.u32 [mine], r7;"));
+    gpu_load(KERNEL(
+        "k", MINE "and.b32 r4, r1, 1; setp.eq.u32 p1, r4, 1; add.u32 r5, r1, 100; add.u32 r6, r1, 1000;\n@p1 bra ODD;\n"
+                  "shfl.sync.bfly.b32 r7, r5, 1, 31, 0xffffffff; add.u32 r7, r7, 1; bra DONE;\n"
+                  "ODD: add.u32 r6, r6, 7; shfl.sync.bfly.b32 r7, r6, 1, 31, 0xffffffff;\n"
+                  "DONE: st.global.u32 [mine], r7;"));
     uint32_t *out = gpu_alloc(128);
     assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
     for (uint32_t i = 0; i < 32; i++)
@@ -56,14 +58,15 @@ static void shuffle_in_both_arms(void **state)
 static void warp_barrier_from_different_lines(void **state)
 {
     (void)state;
-    gpu_load(".shared .align 4 .b8 s[128];\n"
-             KERNEL("k", MINE
-                    "mov.u64 a3, s; mul.wide.u32 a4, r1, 4; add.u64 a3, a3, a4; mov.u32 r4, s; xor.b32 r5, r1, 31; shl.b32 r5, r5, 2; add.u32 r4, r4, r5;\n"
-                    "setp.lt.u32 p1, r1, 10;\n@p1 bra A;\nsetp.lt.u32 p2, r1, 20;\n@p2 bra B;\n"
-                    "st.shared.u32 [a3], r1; bar.warp.sync 0xffffffff; ld.shared.u32 r6, [r4]; bra DONE;\n"
-                    "A: add.u32 r7, r1, 1000; st.shared.u32 [a3], r7; bar.warp.sync 0xffffffff; ld.shared.u32 r6, [r4]; bra DONE;\n"
-                    "B: add.u32 r7, r1, 2000; st.shared.u32 [a3], r7; bar.warp.sync 0xffffffff; ld.shared.u32 r6, [r4];\n"
-                    "DONE: st.global.u32 [mine], r6;"));
+    gpu_load(".shared .align 4 .b8 s[128];\n" KERNEL(
+        "k", MINE
+        "mov.u64 a3, s; mul.wide.u32 a4, r1, 4; add.u64 a3, a3, a4; mov.u32 r4, s; xor.b32 r5, r1, 31; shl.b32 r5, r5, "
+        "2; add.u32 r4, r4, r5;\n"
+        "setp.lt.u32 p1, r1, 10;\n@p1 bra A;\nsetp.lt.u32 p2, r1, 20;\n@p2 bra B;\n"
+        "st.shared.u32 [a3], r1; bar.warp.sync 0xffffffff; ld.shared.u32 r6, [r4]; bra DONE;\n"
+        "A: add.u32 r7, r1, 1000; st.shared.u32 [a3], r7; bar.warp.sync 0xffffffff; ld.shared.u32 r6, [r4]; bra DONE;\n"
+        "B: add.u32 r7, r1, 2000; st.shared.u32 [a3], r7; bar.warp.sync 0xffffffff; ld.shared.u32 r6, [r4];\n"
+        "DONE: st.global.u32 [mine], r6;"));
     uint32_t *out = gpu_alloc(128);
     assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
     for (uint32_t i = 0; i < 32; i++) {
@@ -120,16 +123,20 @@ static void hand_made_grid_barrier(void **state)
 static void cooperative_grid_sync(void **state)
 {
     (void)state;
-    gpu_load(KERNEL("k", MINE "mov.u32 r5, %tid.x; mov.u32 r6, %envreg2; cvt.u64.u32 a7, r6; mov.u32 r7, %envreg1; cvt.u64.u32 a8, r7;\n"
-                    "shl.b64 a9, a8, 32; or.b64 a2, a9, a7; st.global.u32 [mine], r1;\n"
-                    "setp.ne.s64 p1, a2, 0;\n@p1 bra GOOD;\ntrap;\nGOOD: mov.u32 r15, 0;\n"
-                    "AGAIN: barrier.sync 0; setp.ne.s32 p2, r5, 0;\n@p2 bra MEET;\n"
-                    "add.s64 a20, a2, 4; mov.u32 r16, %nctaid.x; setp.eq.s32 p3, r2, 0; sub.s32 r17, -2147483647, r16; selp.b32 r18, r17, 1, p3;\n"
-                    "atom.add.release.gpu.u32 r19,[a20],r18;\n"
-                    "SPIN: ld.acquire.gpu.u32 r20,[a20]; xor.b32 r21, r20, r19; setp.gt.s32 p4, r21, -1;\n@p4 bra SPIN;\n"
-                    "MEET: barrier.sync 0;\n"
-                    "xor.b32 r22, r1, 64; mul.wide.u32 a10, r22, 4; add.u64 a10, a10, a0; ld.global.u32 r23, [a10];\n"
-                    "barrier.sync 0; add.u32 r15, r15, 1; setp.lt.u32 p5, r15, 5;\n@p5 bra AGAIN;\nadd.u32 r23, r23, 5; st.global.u32 [mine+16384], r23;"));
+    gpu_load(KERNEL(
+        "k",
+        MINE "mov.u32 r5, %tid.x; mov.u32 r6, %envreg2; cvt.u64.u32 a7, r6; mov.u32 r7, %envreg1; cvt.u64.u32 a8, r7;\n"
+             "shl.b64 a9, a8, 32; or.b64 a2, a9, a7; st.global.u32 [mine], r1;\n"
+             "setp.ne.s64 p1, a2, 0;\n@p1 bra GOOD;\ntrap;\nGOOD: mov.u32 r15, 0;\n"
+             "AGAIN: barrier.sync 0; setp.ne.s32 p2, r5, 0;\n@p2 bra MEET;\n"
+             "add.s64 a20, a2, 4; mov.u32 r16, %nctaid.x; setp.eq.s32 p3, r2, 0; sub.s32 r17, -2147483647, r16; "
+             "selp.b32 r18, r17, 1, p3;\n"
+             "atom.add.release.gpu.u32 r19,[a20],r18;\n"
+             "SPIN: ld.acquire.gpu.u32 r20,[a20]; xor.b32 r21, r20, r19; setp.gt.s32 p4, r21, -1;\n@p4 bra SPIN;\n"
+             "MEET: barrier.sync 0;\n"
+             "xor.b32 r22, r1, 64; mul.wide.u32 a10, r22, 4; add.u64 a10, a10, a0; ld.global.u32 r23, [a10];\n"
+             "barrier.sync 0; add.u32 r15, r15, 1; setp.lt.u32 p5, r15, 5;\n@p5 bra AGAIN;\nadd.u32 r23, r23, 5; "
+             "st.global.u32 [mine+16384], r23;"));
     uint32_t *out = gpu_alloc(2 * 64 * 64 * 4);
     struct gpu_shape shape = { { 64, 1, 1 }, { 64, 1, 1 }, 0, SG_GRID_COOPERATIVE };
     uint64_t argument = ARG(out);
@@ -145,15 +152,18 @@ static void decoupled_look_back(void **state)
 {
     (void)state;
     enum { BLOCKS = 400 };
-    gpu_load(KERNEL("k", "mov.u32 r9, %tid.x; setp.ne.u32 p0, r9, 0;\n@p0 ret;\n"
-                    /* state[block] at a0: 1<<32 | sum = aggregate, 2<<32 | sum = prefix */
-                    "mul.wide.u32 a1, r2, 8; add.u64 a1, a1, a0; add.u32 r4, r2, 1; cvt.u64.u32 a2, r4; or.b64 a3, a2, 4294967296;\n"
-                    "setp.eq.u32 p1, r2, 0;\n@p1 bra FIRST;\n"
-                    "st.relaxed.gpu.u64 [a1], a3; mov.u64 a5, a1;\n"
-                    "BACK: sub.u64 a5, a5, 8;\n"
-                    "WAIT: ld.relaxed.gpu.u64 a6, [a5]; setp.eq.u64 p2, a6, 0;\n@p2 bra WAIT;\n"
-                    "and.b64 a7, a6, 4294967295; add.u64 a2, a2, a7; shr.u64 a8, a6, 32; setp.eq.u64 p3, a8, 1;\n@p3 bra BACK;\n"
-                    "FIRST: or.b64 a9, a2, 8589934592; st.relaxed.gpu.u64 [a1], a9;"));
+    gpu_load(KERNEL(
+        "k",
+        "mov.u32 r9, %tid.x; setp.ne.u32 p0, r9, 0;\n@p0 ret;\n"
+        /* state[block] at a0: 1<<32 | sum = aggregate, 2<<32 | sum = prefix */
+        "mul.wide.u32 a1, r2, 8; add.u64 a1, a1, a0; add.u32 r4, r2, 1; cvt.u64.u32 a2, r4; or.b64 a3, a2, "
+        "4294967296;\n"
+        "setp.eq.u32 p1, r2, 0;\n@p1 bra FIRST;\n"
+        "st.relaxed.gpu.u64 [a1], a3; mov.u64 a5, a1;\n"
+        "BACK: sub.u64 a5, a5, 8;\n"
+        "WAIT: ld.relaxed.gpu.u64 a6, [a5]; setp.eq.u64 p2, a6, 0;\n@p2 bra WAIT;\n"
+        "and.b64 a7, a6, 4294967295; add.u64 a2, a2, a7; shr.u64 a8, a6, 32; setp.eq.u64 p3, a8, 1;\n@p3 bra BACK;\n"
+        "FIRST: or.b64 a9, a2, 8589934592; st.relaxed.gpu.u64 [a1], a9;"));
     uint64_t *out = gpu_alloc(BLOCKS * 8), sum = 0;
     assert_int_equal(gpu_run("k", BLOCKS, 64, 1, ARG(out)), CUDA_SUCCESS);
     for (uint64_t i = 0; i < BLOCKS; i++)
@@ -164,10 +174,12 @@ static void decoupled_look_back(void **state)
 static void divergent_loops(void **state)
 {
     (void)state;
-    gpu_load(KERNEL("k", MINE "add.u32 r4, r1, 1; mov.u32 r5, 0;\n"
-                    "LOOP: setp.eq.u32 p1, r4, 1;\n@p1 bra DONE;\nand.b32 r6, r4, 1; setp.eq.u32 p2, r6, 0;\n@p2 bra EVEN;\n"
-                    "mad.lo.u32 r4, r4, 3, 1; bra NEXT;\nEVEN: shr.u32 r4, r4, 1;\nNEXT: add.u32 r5, r5, 1; bra LOOP;\n"
-                    "DONE: st.global.u32 [mine], r5;"));
+    gpu_load(
+        KERNEL("k", MINE
+               "add.u32 r4, r1, 1; mov.u32 r5, 0;\n"
+               "LOOP: setp.eq.u32 p1, r4, 1;\n@p1 bra DONE;\nand.b32 r6, r4, 1; setp.eq.u32 p2, r6, 0;\n@p2 bra EVEN;\n"
+               "mad.lo.u32 r4, r4, 3, 1; bra NEXT;\nEVEN: shr.u32 r4, r4, 1;\nNEXT: add.u32 r5, r5, 1; bra LOOP;\n"
+               "DONE: st.global.u32 [mine], r5;"));
     uint32_t *out = gpu_alloc(4096 * 4);
     assert_int_equal(gpu_run("k", 16, 256, 1, ARG(out)), CUDA_SUCCESS);
     for (uint32_t i = 0; i < 4096; i++) {
@@ -183,10 +195,11 @@ static void waiting_inside_a_call(void **state)
 {
     (void)state;
     gpu_load(".func wait(.param .b64 flag)\n{\n.reg .b64 a; .reg .b32 r; .reg .pred p;\nld.param.u64 a, [flag];\n"
-             "W: ld.volatile.global.u32 r, [a]; setp.eq.u32 p, r, 0;\n@p bra W;\nret;\n}\n"
-             KERNEL("k", MINE "setp.eq.u32 p1, r1, 31;\n@p1 bra LAST;\n"
-                    "{ .param .b64 x; st.param.b64 [x], a0; call wait, (x); }\nadd.u32 r4, r1, 1; st.global.u32 [mine+4], r4; bra DONE;\n"
-                    "LAST: membar.gl; st.volatile.global.u32 [a0], 7;\nDONE:"));
+             "W: ld.volatile.global.u32 r, [a]; setp.eq.u32 p, r, 0;\n@p bra W;\nret;\n}\n" KERNEL(
+                 "k", MINE "setp.eq.u32 p1, r1, 31;\n@p1 bra LAST;\n"
+                           "{ .param .b64 x; st.param.b64 [x], a0; call wait, (x); }\nadd.u32 r4, r1, 1; st.global.u32 "
+                           "[mine+4], r4; bra DONE;\n"
+                           "LAST: membar.gl; st.volatile.global.u32 [a0], 7;\nDONE:"));
     uint32_t *out = gpu_alloc(256);
     assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
     assert_int_equal(out[0], 7);
@@ -198,14 +211,15 @@ static void waiting_inside_a_call(void **state)
 static void named_barriers(void **state)
 {
     (void)state;
-    gpu_load(".shared .align 4 .u32 box;\n"
-             KERNEL("k", "mov.u32 r9, %tid.x; shr.u32 r10, r9, 5; mov.u32 r11, 0; mov.u32 r12, 0; setp.eq.u32 p1, r10, 0;\n@p1 bra PRODUCE;\n"
-                    "TAKE: bar.sync 1, 64; ld.shared.u32 r13, [box]; add.u32 r12, r12, r13; bar.arrive 2, 64;\n"
-                    "add.u32 r11, r11, 1; setp.lt.u32 p2, r11, 50;\n@p2 bra TAKE;\nbra DONE;\n"
-                    "PRODUCE: setp.eq.u32 p3, r11, 0;\n@!p3 bar.sync 2, 64;\n mul.lo.u32 r14, r11, 3;\n"
-                    "setp.eq.u32 p4, r9, 0;\n@p4 st.shared.u32 [box], r14;\nbar.arrive 1, 64;\n"
-                    "add.u32 r11, r11, 1; setp.lt.u32 p2, r11, 50;\n@p2 bra PRODUCE;\n"
-                    "DONE:" MINE "st.global.u32 [mine], r12;"));
+    gpu_load(".shared .align 4 .u32 box;\n" KERNEL(
+        "k", "mov.u32 r9, %tid.x; shr.u32 r10, r9, 5; mov.u32 r11, 0; mov.u32 r12, 0; setp.eq.u32 p1, r10, 0;\n@p1 bra "
+             "PRODUCE;\n"
+             "TAKE: bar.sync 1, 64; ld.shared.u32 r13, [box]; add.u32 r12, r12, r13; bar.arrive 2, 64;\n"
+             "add.u32 r11, r11, 1; setp.lt.u32 p2, r11, 50;\n@p2 bra TAKE;\nbra DONE;\n"
+             "PRODUCE: setp.eq.u32 p3, r11, 0;\n@!p3 bar.sync 2, 64;\n mul.lo.u32 r14, r11, 3;\n"
+             "setp.eq.u32 p4, r9, 0;\n@p4 st.shared.u32 [box], r14;\nbar.arrive 1, 64;\n"
+             "add.u32 r11, r11, 1; setp.lt.u32 p2, r11, 50;\n@p2 bra PRODUCE;\n"
+             "DONE:" MINE "st.global.u32 [mine], r12;"));
     uint32_t *out = gpu_alloc(256);
     assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
     for (uint32_t i = 32; i < 64; i++)
@@ -216,15 +230,23 @@ static void named_barriers(void **state)
 static void mbarriers(void **state)
 {
     (void)state;
-    gpu_load(".shared .align 8 .b64 b;\n.shared .align 4 .u32 sum;\n"
-             KERNEL("k", MINE "mov.u32 r9, %tid.x; setp.eq.u32 p1, r9, 0; mov.u64 a1, b; mov.u32 r10, 0; mov.u32 r11, 0;\n@p1 mbarrier.init.shared::cta.b64 [b], r3;\n@p1 st.shared.u32 [sum], 0;\nbar.sync 0;\n"
-                    "ROUND: atom.shared.add.u32 r4, [sum], 1; mbarrier.arrive.release.cta.shared::cta.b64 a2, [b];\n"
-                    "W: mbarrier.try_wait.shared.b64 p2, [a1], a2;\n@!p2 bra W;\nld.shared.u32 r5, [sum]; rem.u32 r6, r5, r3; add.u32 r11, r11, r6; mbarrier.arrive.shared.b64 a2, [b];\n"
-                    "V: mbarrier.test_wait.parity.shared.b64 p3, [b], 1;\n@!p3 bra V;\nadd.u32 r10, r10, 1; setp.lt.u32 p4, r10, 10;\n@p4 bra ROUND;\n"
-                    /* phase 20: thread 0 expects bytes too, and the rest leave for good */
-                    "@p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [b], 64;\n@!p1 mbarrier.arrive_drop.shared.b64 _, [b];\n@!p1 bra DONE;\nmbarrier.arrive.shared.b64 a2, [b]; cvt.u32.u64 r12, a2; mbarrier.test_wait.shared.b64 p5, [b], a2; @p5 add.u32 r11, r11, 100;\n"
-                    "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [b], 64;\nX: mbarrier.try_wait.shared.b64 p5, [b], a2;\n@!p5 bra X;\nmbarrier.arrive.shared.b64 a3, [b]; mbarrier.pending_count.b64 r13, a3; sub.u32 r13, r13, 1; add.u32 r11, r11, r13;\n"
-                    "mbarrier.test_wait.shared.b64 p6, [b], a3; @!p6 add.u32 r11, r11, 1000;\nDONE: st.global.u32 [mine], r11;"));
+    gpu_load(".shared .align 8 .b64 b;\n.shared .align 4 .u32 sum;\n" KERNEL(
+        "k", MINE
+        "mov.u32 r9, %tid.x; setp.eq.u32 p1, r9, 0; mov.u64 a1, b; mov.u32 r10, 0; mov.u32 r11, 0;\n@p1 "
+        "mbarrier.init.shared::cta.b64 [b], r3;\n@p1 st.shared.u32 [sum], 0;\nbar.sync 0;\n"
+        "ROUND: atom.shared.add.u32 r4, [sum], 1; mbarrier.arrive.release.cta.shared::cta.b64 a2, [b];\n"
+        "W: mbarrier.try_wait.shared.b64 p2, [a1], a2;\n@!p2 bra W;\nld.shared.u32 r5, [sum]; rem.u32 r6, r5, r3; "
+        "add.u32 r11, r11, r6; mbarrier.arrive.shared.b64 a2, [b];\n"
+        "V: mbarrier.test_wait.parity.shared.b64 p3, [b], 1;\n@!p3 bra V;\nadd.u32 r10, r10, 1; setp.lt.u32 p4, r10, "
+        "10;\n@p4 bra ROUND;\n"
+        /* phase 20: thread 0 expects bytes too, and the rest leave for good */
+        "@p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [b], 64;\n@!p1 mbarrier.arrive_drop.shared.b64 _, "
+        "[b];\n@!p1 bra DONE;\nmbarrier.arrive.shared.b64 a2, [b]; cvt.u32.u64 r12, a2; mbarrier.test_wait.shared.b64 "
+        "p5, [b], a2; @p5 add.u32 r11, r11, 100;\n"
+        "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [b], 64;\nX: mbarrier.try_wait.shared.b64 p5, [b], a2;\n@!p5 "
+        "bra X;\nmbarrier.arrive.shared.b64 a3, [b]; mbarrier.pending_count.b64 r13, a3; sub.u32 r13, r13, 1; add.u32 "
+        "r11, r11, r13;\n"
+        "mbarrier.test_wait.shared.b64 p6, [b], a3; @!p6 add.u32 r11, r11, 1000;\nDONE: st.global.u32 [mine], r11;"));
     uint32_t *out = gpu_alloc(4 * 96);
     memset(out, 1, 4 * 96);
     assert_int_equal(gpu_run("k", 1, 96, 1, ARG(out)), CUDA_SUCCESS);
@@ -232,14 +254,19 @@ static void mbarriers(void **state)
         assert_int_equal(out[i], 0);
 }
 
-/* Behind a barrier, warps store to shared memory only after the others have read what they read before their own stores, however
-   long that takes them. Each thread adds up 40 elements of the others, and then overwrites its own; no barrier in between. */
-#define OVERWRITING(name, generic, space) \
-    KERNEL(name, MINE ".reg .b64 b<4>; mov.u64 b0, s;" generic "mul.wide.u32 b1, r1, 4; add.u64 b1, b1, b0; st" space ".u32 [b1], r1; mov.u32 r8, 0;\n" \
-           "ROUND: bar.sync 0; mov.u32 r5, 0; mov.u32 r6, 0;\n" \
-           "READ: add.u32 r7, r1, r5; and.b32 r7, r7, 255; mul.wide.u32 b2, r7, 4; add.u64 b2, b2, b0; ld" space ".u32 r9, [b2]; add.u32 r6, r6, r9;\n" \
-           "add.u32 r5, r5, 1; setp.lt.u32 p1, r5, 40;\n@p1 bra READ;\n" \
-           "and.b32 r6, r6, 65535; st" space ".u32 [b1], r6; add.u32 r8, r8, 1; setp.lt.u32 p2, r8, 6;\n@p2 bra ROUND;\nst.global.u32 [mine], r6;")
+/* Behind a barrier, warps store to shared memory only after the others have read what they read before their own
+   stores, however long that takes them. Each thread adds up 40 elements of the others, and then overwrites its own; no
+   barrier in between. */
+#define OVERWRITING(name, generic, space)                                                                             \
+    KERNEL(name,                                                                                                      \
+           MINE ".reg .b64 b<4>; mov.u64 b0, s;" generic "mul.wide.u32 b1, r1, 4; add.u64 b1, b1, b0; st" space       \
+                ".u32 [b1], r1; mov.u32 r8, 0;\n"                                                                     \
+                "ROUND: bar.sync 0; mov.u32 r5, 0; mov.u32 r6, 0;\n"                                                  \
+                "READ: add.u32 r7, r1, r5; and.b32 r7, r7, 255; mul.wide.u32 b2, r7, 4; add.u64 b2, b2, b0; ld" space \
+                ".u32 r9, [b2]; add.u32 r6, r6, r9;\n"                                                                \
+                "add.u32 r5, r5, 1; setp.lt.u32 p1, r5, 40;\n@p1 bra READ;\n"                                         \
+                "and.b32 r6, r6, 65535; st" space                                                                     \
+                ".u32 [b1], r6; add.u32 r8, r8, 1; setp.lt.u32 p2, r8, 6;\n@p2 bra ROUND;\nst.global.u32 [mine], r6;")
 static void stores_behind_a_barrier_wait_for_reads(void **state)
 {
     (void)state;
@@ -257,7 +284,8 @@ static void stores_behind_a_barrier_wait_for_reads(void **state)
         for (uint32_t t = 0; t < THREADS; t++)
             part[t] = next[t] & 65535;
     }
-    gpu_load(".shared .align 4 .b8 s[1024];\n" OVERWRITING("in_shared", "", ".shared") OVERWRITING("in_generic", "cvta.shared.u64 b0, b0;", ""));
+    gpu_load(".shared .align 4 .b8 s[1024];\n" OVERWRITING("in_shared", "", ".shared")
+                 OVERWRITING("in_generic", "cvta.shared.u64 b0, b0;", ""));
     for (int generic = 0; generic < 2; generic++) {
         uint32_t *out = gpu_alloc(sizeof part);
         assert_int_equal(gpu_run(generic ? "in_generic" : "in_shared", 1, THREADS, 1, ARG(out)), CUDA_SUCCESS);
@@ -268,10 +296,19 @@ static void stores_behind_a_barrier_wait_for_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(spin_lock_in_a_warp), EXEC_TEST(ring_of_flags), EXEC_TEST(shuffle_in_both_arms),
-        EXEC_TEST(warp_barrier_from_different_lines), EXEC_TEST(lanes_return_before_barrier), EXEC_TEST(ticket_lock_of_1000_blocks),
-        EXEC_TEST(hand_made_grid_barrier), EXEC_TEST(cooperative_grid_sync), EXEC_TEST(decoupled_look_back), EXEC_TEST(divergent_loops),
-        EXEC_TEST(waiting_inside_a_call), EXEC_TEST(named_barriers), EXEC_TEST(mbarriers),
+        EXEC_TEST(spin_lock_in_a_warp),
+        EXEC_TEST(ring_of_flags),
+        EXEC_TEST(shuffle_in_both_arms),
+        EXEC_TEST(warp_barrier_from_different_lines),
+        EXEC_TEST(lanes_return_before_barrier),
+        EXEC_TEST(ticket_lock_of_1000_blocks),
+        EXEC_TEST(hand_made_grid_barrier),
+        EXEC_TEST(cooperative_grid_sync),
+        EXEC_TEST(decoupled_look_back),
+        EXEC_TEST(divergent_loops),
+        EXEC_TEST(waiting_inside_a_call),
+        EXEC_TEST(named_barriers),
+        EXEC_TEST(mbarriers),
         EXEC_TEST(stores_behind_a_barrier_wait_for_reads),
     };
     return EXEC_MAIN(tests);

@@ -1,4 +1,5 @@
-/* Any bytes, read as PTX: up to three texts with 0x01 between them; without the bodies when the last byte is 0x02. What is read must keep what ptx.h promises. */
+/* Any bytes, read as PTX: up to three texts with 0x01 between them; without the bodies when the last byte is 0x02. What
+ * is read must keep what ptx.h promises. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

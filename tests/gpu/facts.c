@@ -3,9 +3,9 @@
  *
  *   facts [--driver LIBRARY] [NAME...]        default: libcuda.so.1, all facts
  *
- * Each fact is a small program of its own in a child process (errors stick to a process, and the driver reads its environment
- * once), with a time limit; it prints one line: name, answer, and the assumption of the design in brackets. Nothing here
- * passes or fails: the answers are committed under docs/measurements/, and design and code follow them.
+ * Each fact is a small program of its own in a child process (errors stick to a process, and the driver reads its
+ * environment once), with a time limit; it prints one line: name, answer, and the assumption of the design in brackets.
+ * Nothing here passes or fails: the answers are committed under docs/measurements/, and design and code follow them.
  * Run it with and without MPS, and with --driver bin/libsoftgpu.so to see where the software GPU differs.
  */
 #include <cuda.h>
@@ -62,7 +62,8 @@ static const char kernels[] =
     ".visible .entry wait(.param .u64 flag)\n{\n .reg .u64 %a; .reg .u32 %v; .reg .pred %p;\n"
     " ld.param.u64 %a, [flag];\nagain: ld.volatile.global.u32 %v, [%a]; setp.eq.u32 %p, %v, 0; @%p bra again; ret;\n}\n"
     /* writes 1 to address */
-    ".visible .entry touch(.param .u64 address)\n{\n .reg .u64 %a;\n ld.param.u64 %a, [address]; st.global.u32 [%a], 1; ret;\n}\n"
+    ".visible .entry touch(.param .u64 address)\n{\n .reg .u64 %a;\n ld.param.u64 %a, [address]; st.global.u32 [%a], "
+    "1; ret;\n}\n"
     ".visible .entry stop()\n{\n trap;\n}\n"
     ".visible .entry few()\n.maxntid 64, 1, 1\n{\n ret;\n}\n"
     /* out[smid] = 1, after a while so that the blocks spread */
@@ -94,9 +95,10 @@ static CUfunction kernel(const char *name)
 static CUresult launch(CUfunction f, unsigned blocks, unsigned threads, CUstream stream, CUdeviceptr argument)
 {
     void *arguments[] = {&argument};
-    return CALL(cuLaunchKernel,
-                (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **), f,
-                blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
+    return CALL(
+        cuLaunchKernel,
+        (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **),
+        f, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
 }
 
 static CUresult synchronize(void) { return CALL(cuCtxSynchronize, (void)); }
@@ -125,24 +127,30 @@ static void store(CUdeviceptr to, uint32_t value)
 
 static CUmemGenericAllocationHandle piece(size_t size)
 {
-    CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+    CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                             .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
     CUmemGenericAllocationHandle handle;
-    NEED(CALL(cuMemCreate, (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long), &handle, size, &p, 0));
+    NEED(CALL(cuMemCreate, (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long),
+              &handle, size, &p, 0));
     return handle;
 }
 
 static CUdeviceptr reserve(size_t size, CUdeviceptr hint)
 {
     CUdeviceptr p;
-    NEED(CALL(cuMemAddressReserve, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long), &p, size, 0, hint, 0));
+    NEED(CALL(cuMemAddressReserve, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long), &p, size, 0, hint,
+              0));
     return p;
 }
 
 static CUresult map(CUdeviceptr p, size_t size, CUmemGenericAllocationHandle handle)
 {
-    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUresult result = CALL(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long), p, size, 0, handle, 0);
-    return result ? result : CALL(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t), p, size, &access, 1);
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUresult result = CALL(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long), p,
+                           size, 0, handle, 0);
+    return result ? result
+                  : CALL(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t), p, size, &access, 1);
 }
 
 /* ---- the facts ---- */
@@ -196,7 +204,8 @@ static void address_hint(void)
     static const CUdeviceptr hints[] = {0x100000000000, 0x200000000000, 0x300000000000, 0x600000000000};
     for (unsigned i = 0; i < 4; i++) {
         CUdeviceptr p = reserve((size_t)1 << 40, hints[i]);
-        printf("%s1 TiB at %#llx: %s", i ? "; " : "", (unsigned long long)hints[i], p == hints[i] ? "honoured" : "elsewhere");
+        printf("%s1 TiB at %#llx: %s", i ? "; " : "", (unsigned long long)hints[i],
+               p == hints[i] ? "honoured" : "elsewhere");
     }
 }
 
@@ -204,7 +213,8 @@ static void host_sees_reservation(void)
 {
     start();
     CUdeviceptr p = reserve((size_t)1 << 40, 0);
-    void *same = mmap((void *)(uintptr_t)p, 1 << 21, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    void *same = mmap((void *)(uintptr_t)p, 1 << 21, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     printf("a reservation %s host address space in the process", same == MAP_FAILED ? "takes" : "does not take");
 }
 
@@ -219,7 +229,8 @@ static void unmap_under_kernel(void)
     CUresult result = CALL(cuMemUnmap, (CUdeviceptr, size_t), p, 2 << 20);
     double waited = now() - before;
     store(flag, 1);
-    printf("cuMemUnmap of other memory while a kernel runs: %d after %.0f us, then synchronise %d", result, waited * 1e6, synchronize());
+    printf("cuMemUnmap of other memory while a kernel runs: %d after %.0f us, then synchronise %d", result,
+           waited * 1e6, synchronize());
 }
 
 static void time_to_map(void)
@@ -242,8 +253,8 @@ static void time_to_map(void)
             NEED(CALL(cuMemRelease, (CUmemGenericAllocationHandle), handle));
             unmapping += now() - t;
         }
-        printf("%s%zu MiB: create %.0f us, map + access %.0f us, unmap + release %.0f us", i ? "; " : "", sizes[i] >> 20,
-               create / rounds * 1e6, mapping / rounds * 1e6, unmapping / rounds * 1e6);
+        printf("%s%zu MiB: create %.0f us, map + access %.0f us, unmap + release %.0f us", i ? "; " : "",
+               sizes[i] >> 20, create / rounds * 1e6, mapping / rounds * 1e6, unmapping / rounds * 1e6);
     }
 }
 
@@ -276,7 +287,8 @@ static void registered_pointer(void)
     CUdeviceptr p = 0;
     NEED(CALL(cuMemHostRegister_v2, (void *, size_t, unsigned), memory, 1 << 20, CU_MEMHOSTREGISTER_DEVICEMAP));
     NEED(CALL(cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned), &p, memory, 0));
-    printf("registered pointer and device pointer are %s", p == (CUdeviceptr)(uintptr_t)memory ? "the same" : "different");
+    printf("registered pointer and device pointer are %s",
+           p == (CUdeviceptr)(uintptr_t)memory ? "the same" : "different");
 }
 
 static void registered_shared_memory(void)
@@ -309,7 +321,8 @@ static void sms_without_limit(void)
 {
     int sms = 0;
     start();
-    NEED(CALL(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice), &sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+    NEED(CALL(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice), &sms,
+              CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
     printf("distinct %%smid: %d of %d", count_sms(), sms);
 }
 
@@ -318,9 +331,11 @@ static void sms_with_affinity(void)
     NEED(CALL(cuInit, (unsigned), 0));
     NEED(CALL(cuDeviceGet, (CUdevice *, int), &device, 0));
     int supported = 0;
-    CALL(cuDeviceGetExecAffinitySupport, (int *, CUexecAffinityType, CUdevice), &supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, device);
+    CALL(cuDeviceGetExecAffinitySupport, (int *, CUexecAffinityType, CUdevice), &supported,
+         CU_EXEC_AFFINITY_TYPE_SM_COUNT, device);
     CUexecAffinityParam affinity = {.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = 2};
-    CUresult result = CALL(cuCtxCreate_v3, (CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice), &context, &affinity, 1, 0, device);
+    CUresult result = CALL(cuCtxCreate_v3, (CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice), &context,
+                           &affinity, 1, 0, device);
     if (result)
         printf("execution affinity: supported %d, a context with 2 SMs gives %d", supported, result);
     else
@@ -341,8 +356,8 @@ static void pinned_memory_limit(void)
     start();
     NEED(CALL(cuMemGetInfo_v2, (size_t *, size_t *), &free_bytes, &total));
     CUdeviceptr p;
-    printf("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=512M: total %zu MiB, 600 MiB allocate with %d (only under MPS a limit)", total >> 20,
-           CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, (size_t)600 << 20));
+    printf("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=512M: total %zu MiB, 600 MiB allocate with %d (only under MPS a limit)",
+           total >> 20, CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, (size_t)600 << 20));
 }
 
 static void *allocate_elsewhere(void *result)
@@ -396,7 +411,8 @@ static void wait_value_latency(void)
     NEED(CALL(cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned), &p, flag, 0));
     *flag = 0;
     CUstream stream = new_stream();
-    CUresult result = CALL(cuStreamWaitValue32_v2, (CUstream, CUdeviceptr, cuuint32_t, unsigned), stream, p, 1, CU_STREAM_WAIT_VALUE_GEQ);
+    CUresult result = CALL(cuStreamWaitValue32_v2, (CUstream, CUdeviceptr, cuuint32_t, unsigned), stream, p, 1,
+                           CU_STREAM_WAIT_VALUE_GEQ);
     if (result) {
         printf("cuStreamWaitValue32 on mapped host memory: %d", result);
         return;
@@ -412,12 +428,14 @@ static void cooperative_launch(void)
 {
     int supported = 0;
     start();
-    CALL(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice), &supported, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, device);
+    CALL(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice), &supported,
+         CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, device);
     CUdeviceptr p = allocate(64);
     void *arguments[] = {&p};
-    CUresult result = CALL(cuLaunchCooperativeKernel,
-                           (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **),
-                           kernel("touch"), 2, 1, 1, 32, 1, 1, 0, NULL, arguments);
+    CUresult result =
+        CALL(cuLaunchCooperativeKernel,
+             (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **),
+             kernel("touch"), 2, 1, 1, 32, 1, 1, 0, NULL, arguments);
     printf("cooperative launch: attribute %d, launch %d, synchronise %d", supported, result, synchronize());
 }
 
@@ -425,7 +443,8 @@ static void checkpoint_and_green_contexts(void)
 {
     start();
     printf("cuCheckpointProcessLock %s, cuGreenCtxCreate %s, cuFuncGetParamInfo %s",
-           dlsym(library, "cuCheckpointProcessLock") ? "there" : "not there", dlsym(library, "cuGreenCtxCreate") ? "there" : "not there",
+           dlsym(library, "cuCheckpointProcessLock") ? "there" : "not there",
+           dlsym(library, "cuGreenCtxCreate") ? "there" : "not there",
            dlsym(library, "cuFuncGetParamInfo") ? "there" : "not there");
 }
 

@@ -1,9 +1,10 @@
-// shows: life and death: whatever a program queues behind a kernel of seconds waits, and then succeeds: copies, launches, events, threads
+// shows: life and death: whatever a program queues behind a kernel of seconds waits, and then succeeds: copies,
+//   launches, events, threads
 //
 //     backlog SECONDS SHARE WHAT...
 //
-// A stream stands still for SECONDS, behind a kernel or a host function of the program. Meanwhile the program gives it SHARE (1: all) of
-// each WHAT; every result is checked.
+// A stream stands still for SECONDS, behind a kernel or a host function of the program. Meanwhile the program gives it
+// SHARE (1: all) of each WHAT; every result is checked.
 #include "../cuda/check.h"
 #include <pthread.h>
 #include <string.h>
@@ -224,7 +225,8 @@ static void behind_a_host_function()
     MUST(cudaFree(device));
 }
 
-/* A second thread works on a stream of its own while the first one's stream stands still, with all that it takes queued behind it. */
+/* A second thread works on a stream of its own while the first one's stream stands still, with all that it takes queued
+ * behind it. */
 struct worker { unsigned *counter; unsigned char *device; bool stop; unsigned rounds; double longest; };
 
 static void *work_beside(void *argument)
@@ -293,10 +295,13 @@ static void released_by_another()
 static void pageable() { asynchronous_copies(false); }
 static void pinned() { asynchronous_copies(true); }
 
-static const struct { const char *name; void (*run)(); } cases[] = {
-    { "copy", one_copy }, { "pageable", pageable }, { "pinned", pinned }, { "small", small_copies }, { "launches", launches },
-    { "parameters", big_launches }, { "events", events }, { "host", behind_a_host_function }, { "thread", second_thread },
-    { "released", released_by_another },
+static const struct { const char *name; void (*run)();
+} cases[] = {
+    { "copy", one_copy },        { "pageable", pageable },
+    { "pinned", pinned },        { "small", small_copies },
+    { "launches", launches },    { "parameters", big_launches },
+    { "events", events },        { "host", behind_a_host_function },
+    { "thread", second_thread }, { "released", released_by_another },
 };
 
 int main(int argc, char **argv)

@@ -1,7 +1,8 @@
 //     stalls STATE SECONDS
 //
-// A program in a state of its connection, so that somebody can stop it, or its server, or cut the network, in just that state: says
-// "ready" when it is there, goes on until a line comes on stdin, checks every result, and says "done". SECONDS: how long a kernel runs.
+// A program in a state of its connection, so that somebody can stop it, or its server, or cut the network, in just that
+// state: says "ready" when it is there, goes on until a line comes on stdin, checks every result, and says "done".
+// SECONDS: how long a kernel runs.
 #include "../cuda/check.h"
 #include <poll.h>
 #include <pthread.h>
@@ -218,10 +219,20 @@ static void threads_end()
     copy_in_end();
 }
 
-static const struct { const char *name; void (*run)(), (*end)(); bool once; } states[] = {
-    { "idle", idle, NULL, true }, { "wait", wait_for_kernel, NULL, true }, { "ask", ask, NULL, true }, { "launch", launches },
-    { "in", copy_in, copy_in_end }, { "out", copy_out }, { "pinned", copy_pinned }, { "backlog", backlog, NULL, true },
-    { "answers", copies_out_behind_kernel, NULL, true }, { "host", host_functions }, { "memory", memory }, { "threads", threads, threads_end },
+static const struct { const char *name; void (*run)(), (*end)(); bool once;
+} states[] = {
+    { "idle", idle, NULL, true },
+    { "wait", wait_for_kernel, NULL, true },
+    { "ask", ask, NULL, true },
+    { "launch", launches },
+    { "in", copy_in, copy_in_end },
+    { "out", copy_out },
+    { "pinned", copy_pinned },
+    { "backlog", backlog, NULL, true },
+    { "answers", copies_out_behind_kernel, NULL, true },
+    { "host", host_functions },
+    { "memory", memory },
+    { "threads", threads, threads_end },
 };
 
 static bool told_to_end()

@@ -56,7 +56,8 @@ static void expect_refusal(const struct ptx_source *sources, size_t count, const
 }
 
 /* Puts the head before each text; the buffers live until the caller's text is read. */
-static void make_sources(struct ptx_source *sources, char (*buffers)[TEXT], const char *const *definitions, size_t count)
+static void make_sources(struct ptx_source *sources, char (*buffers)[TEXT], const char *const *definitions,
+                         size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int size = snprintf(buffers[i], TEXT, PTX_HEAD "%s\n", definitions[i]);
@@ -101,10 +102,11 @@ void ptx_check_refused(const char *definitions, const char *message)
 
 static void make_kernel(char buffer[TEXT / 2], const char *definitions, const char *statements)
 {
-    int size = snprintf(buffer, TEXT / 2,
-                        "%s\n.visible .entry kernel(.param .u64 P, .param .u32 Q)\n{\n"
-                        ".reg .b32 %%r<10>; .reg .b64 %%rd<10>; .reg .pred %%p<4>; .reg .f32 %%f<8>; .reg .f64 %%fd<4>;\n%s\n}\n",
-                        definitions, statements);
+    int size = snprintf(
+        buffer, TEXT / 2,
+        "%s\n.visible .entry kernel(.param .u64 P, .param .u32 Q)\n{\n"
+        ".reg .b32 %%r<10>; .reg .b64 %%rd<10>; .reg .pred %%p<4>; .reg .f32 %%f<8>; .reg .f64 %%fd<4>;\n%s\n}\n",
+        definitions, statements);
     assert_true(size > 0 && size < TEXT / 2);
 }
 

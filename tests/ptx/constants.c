@@ -18,21 +18,55 @@ static uint64_t value_of(const char *type, const char *expression)
 
 static void integers(void **state)
 {
-    static const struct { const char *text; uint64_t value; } cases[] = {
-        { "0", 0 }, { "42", 42 }, { "010", 8 }, { "0x1F", 31 }, { "0X1fU", 31 }, { "0b101", 5 }, { "7U", 7 },
-        { "18446744073709551615", UINT64_MAX }, { "0xFFFFFFFFFFFFFFFF", UINT64_MAX }, { "-1", UINT64_MAX },
-        { "2+3*4-1", 13 }, { "(2+3)*4", 20 }, { "1|2^3&4", 3 }, { "!5", 0 }, { "!0", 1 }, { "~5", ~UINT64_C(5) },
-        { "-7/2", (uint64_t)-3 }, { "5U/2", 2 }, { "-7 % 2", 1 }, { "-7>>1", (uint64_t)-4 }, { "(.u64)-8>>1", UINT64_C(0x7ffffffffffffffc) },
-        { "0x8000000000000000>>1", UINT64_C(0x4000000000000000) }, { "(.s64)0x8000000000000000>>1", UINT64_C(0xc000000000000000) },
-        { "1<<63", UINT64_C(1) << 63 }, { "1<<64", 1 }, { "-1 < 1", 1 }, { "-1 < 1U", 0 }, { "3 > 2 > 1", 0 }, { "2 >= 2", 1 },
-        { "2 <= 1", 0 }, { "5==5", 1 }, { "5!=5", 0 }, { "5&&0", 0 }, { "5||0", 1 }, { "1 ? 2 : 3", 2 }, { "0 ? 2 : 1 ? 7 : 8", 7 },
-        { "WARP_SZ", 32 }, { "WARP_SZ*2", 64 }, { "- - 5", 5 }, { "(-9223372036854775807-1)/-1", UINT64_C(1) << 63 },
+    static const struct { const char *text; uint64_t value;
+    } cases[] = {
+        { "0", 0 },
+        { "42", 42 },
+        { "010", 8 },
+        { "0x1F", 31 },
+        { "0X1fU", 31 },
+        { "0b101", 5 },
+        { "7U", 7 },
+        { "18446744073709551615", UINT64_MAX },
+        { "0xFFFFFFFFFFFFFFFF", UINT64_MAX },
+        { "-1", UINT64_MAX },
+        { "2+3*4-1", 13 },
+        { "(2+3)*4", 20 },
+        { "1|2^3&4", 3 },
+        { "!5", 0 },
+        { "!0", 1 },
+        { "~5", ~UINT64_C(5) },
+        { "-7/2", (uint64_t)-3 },
+        { "5U/2", 2 },
+        { "-7 % 2", 1 },
+        { "-7>>1", (uint64_t)-4 },
+        { "(.u64)-8>>1", UINT64_C(0x7ffffffffffffffc) },
+        { "0x8000000000000000>>1", UINT64_C(0x4000000000000000) },
+        { "(.s64)0x8000000000000000>>1", UINT64_C(0xc000000000000000) },
+        { "1<<63", UINT64_C(1) << 63 },
+        { "1<<64", 1 },
+        { "-1 < 1", 1 },
+        { "-1 < 1U", 0 },
+        { "3 > 2 > 1", 0 },
+        { "2 >= 2", 1 },
+        { "2 <= 1", 0 },
+        { "5==5", 1 },
+        { "5!=5", 0 },
+        { "5&&0", 0 },
+        { "5||0", 1 },
+        { "1 ? 2 : 3", 2 },
+        { "0 ? 2 : 1 ? 7 : 8", 7 },
+        { "WARP_SZ", 32 },
+        { "WARP_SZ*2", 64 },
+        { "- - 5", 5 },
+        { "(-9223372036854775807-1)/-1", UINT64_C(1) << 63 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t value = value_of("u64", cases[i].text);
         if (value != cases[i].value)
-            fail_msg("%s is %llx and not %llx", cases[i].text, (unsigned long long)value, (unsigned long long)cases[i].value);
+            fail_msg("%s is %llx and not %llx", cases[i].text, (unsigned long long)value,
+                     (unsigned long long)cases[i].value);
     }
 }
 

@@ -55,7 +55,8 @@ static void directives(void **state)
     (void)state;
     const struct ptx_module *module = ptx_check_read(
         ".entry a() .maxntid 256 .minnctapersm 2 .maxnreg 40 { ret; }\n"
-        ".entry b() .reqntid 16,8,1 .reqnctapercluster 2,1 .explicitcluster .maxclusterrank 8 .blocksareclusters { ret; }\n"
+        ".entry b() .reqntid 16,8,1 .reqnctapercluster 2,1 .explicitcluster .maxclusterrank 8 .blocksareclusters { "
+        "ret; }\n"
         ".func .attribute(.unified(1,2)) c() .noreturn { exit; }\n.entry d() .pragma \"nounroll\"; { ret; }\n");
     const struct ptx_function *a = ptx_check_function(module, "a"), *b = ptx_check_function(module, "b");
     assert_int_equal(a->max_ntid[0], 256);
@@ -96,8 +97,8 @@ static void signatures_refused(void **state)
 static void declarations(void **state)
 {
     (void)state;
-    const struct ptx_module *module = ptx_check_read(
-        ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n.func g; .func f { call g; ret; } .func g { exit; }");
+    const struct ptx_module *module = ptx_check_read(".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 "
+                                                     "b);\n.func g; .func f { call g; ret; } .func g { exit; }");
     const struct ptx_function *printf_function = ptx_check_function(module, "vprintf");
     assert_false(printf_function->defined);
     assert_int_equal(printf_function->linkage, PTX_LINK_EXTERN);
@@ -147,7 +148,8 @@ static void labels(void **state)
 static void labels_in_blocks(void **state)
 {
     (void)state;
-    const struct ptx_function *f = ptx_check_body("", "L: ret; { bra L; ret; L: ret; } { bra L; ret; ret; L: ret; } bra L;");
+    const struct ptx_function *f =
+        ptx_check_body("", "L: ret; { bra L; ret; L: ret; } { bra L; ret; ret; L: ret; } bra L;");
     assert_int_equal(target(f, 1), 3);
     assert_int_equal(target(f, 4), 7);
     assert_int_equal(target(f, 8), 0);
@@ -177,8 +179,9 @@ static void branch_tables(void **state)
 static void scopes(void **state)
 {
     (void)state;
-    const struct ptx_function *f = ptx_check_body(".global .u32 x;",
-        "mov.b32 %r1, 1; { .reg .b64 %r<20>; .reg .f64 x; mov.b64 %r1, 2; mov.b64 %r15, 3; mov.f64 x, 0.0; } mov.b32 %r1, 4; mov.u64 %rd1, x;");
+    const struct ptx_function *f =
+        ptx_check_body(".global .u32 x;", "mov.b32 %r1, 1; { .reg .b64 %r<20>; .reg .f64 x; mov.b64 %r1, 2; mov.b64 "
+                                          "%r15, 3; mov.f64 x, 0.0; } mov.b32 %r1, 4; mov.u64 %rd1, x;");
     const struct ptx_instruction *i = f->instructions;
     assert_int_equal(f->registers[i[0].operands[0].reg].type, PTX_B32);
     assert_int_equal(f->registers[i[1].operands[0].reg].type, PTX_B64);
@@ -197,8 +200,8 @@ static void scopes(void **state)
 static void register_ranges(void **state)
 {
     (void)state;
-    const struct ptx_function *f = ptx_check_body("",
-        ".reg .b32 a<5>, b, %x1y<3>; mov.b32 a4, b; mov.b32 %x1y2, a04; mov.b32 %r7, %r7; .reg .v2 .f32 v<3>; mov.f32 %f1, v2.y;");
+    const struct ptx_function *f = ptx_check_body("", ".reg .b32 a<5>, b, %x1y<3>; mov.b32 a4, b; mov.b32 %x1y2, a04; "
+                                                      "mov.b32 %r7, %r7; .reg .v2 .f32 v<3>; mov.f32 %f1, v2.y;");
     const struct ptx_instruction *i = f->instructions;
     assert_int_equal(i[0].operands[0].reg, i[1].operands[1].reg);
     assert_string_equal(f->registers[i[1].operands[0].reg].name, "%x1y2");
@@ -215,9 +218,11 @@ static void register_ranges(void **state)
 static void local_variables(void **state)
 {
     (void)state;
-    const struct ptx_function *f = ptx_check_body("",
-        ".local .align 8 .b8 depot[16]; .shared .f32 s[32]; { .param .b64 p; st.param.b64 [p], %rd1; } { .param .b32 p; st.param.b32 [p+0], %r1; }"
-        " .global .u32 g; .const .u32 c = 5; ld.const.u32 %r1, [c]; st.local.b8 [depot+4], %r1; ld.param.u64 %rd1, [P]; mov.b64 %rd2, Q;");
+    const struct ptx_function *f =
+        ptx_check_body("", ".local .align 8 .b8 depot[16]; .shared .f32 s[32]; { .param .b64 p; st.param.b64 [p], "
+                           "%rd1; } { .param .b32 p; st.param.b32 [p+0], %r1; }"
+                           " .global .u32 g; .const .u32 c = 5; ld.const.u32 %r1, [c]; st.local.b8 [depot+4], %r1; "
+                           "ld.param.u64 %rd1, [P]; mov.b64 %rd2, Q;");
     const struct ptx_instruction *i = f->instructions;
     assert_int_equal(f->variable_count, 4);
     assert_int_equal(f->variables[0].space, PTX_SPACE_LOCAL);
@@ -243,11 +248,13 @@ static void debug_information(void **state)
 {
     (void)state;
     const struct ptx_module *module = ptx_check_text(
-        "// comment\n.version 9.0\n.target sm_75a, debug\n.address_size 64\n.file 1 \"a.cu\"\n\t.file\t2 \"b.h\", 1234, 567\n"
+        "// comment\n.version 9.0\n.target sm_75a, debug\n.address_size 64\n.file 1 \"a.cu\"\n\t.file\t2 \"b.h\", "
+        "1234, 567\n"
         ".entry f() {\n.reg .b32 %r<2>;\n.loc 1 5 3\nmov.u32 %r1, 1;\n"
         ".loc 2 7 1, function_name $L__info_string0, inlined_at 1 5 3\n/* a\nb */ ret;\n"
         ".loc 1 9 1, function_name $info+16, inlined_at 1 1 1\n.pragma \"nounroll\", \"x\";\n}\n"
-        ".section .debug_str\n{\n$L__info_string0:\n.b8 95,90 // }\n.b64 $x+4\n}\n.section .debug_loc, \"\"\n{\n.b8 1\n{ }\n}\n"
+        ".section .debug_str\n{\n$L__info_string0:\n.b8 95,90 // }\n.b64 $x+4\n}\n.section .debug_loc, \"\"\n{\n.b8 "
+        "1\n{ }\n}\n"
         "@@DWARF .section .debug_pubnames { (\n# 1 \"file\" (\n.pragma \"x\";\n.global .u32 after;\n\0{garbage");
     assert_int_equal(module->version_major, 9);
     assert_int_equal(module->target, 75);

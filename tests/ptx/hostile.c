@@ -16,21 +16,26 @@ static const char sample[] =
     ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b) .noreturn ;\n"
     ".extern .shared .align 16 .b8 dynamic[];\n.global .align 8 .u8 name[] = {104, 105, 0};\n"
     ".visible .global .attribute(.managed) .align 4 .u32 managed = 7;\n.global .v2 .f32 pair = {1.5, -0.5e1};\n"
-    ".weak .const .u32 table[2][3] = {{1,2,3},{0x4,(1<<2)|1,010U}};\n.global .u64 pointers[3] = {generic(name)+1, name, managed};\n"
+    ".weak .const .u32 table[2][3] = {{1,2,3},{0x4,(1<<2)|1,010U}};\n.global .u64 pointers[3] = {generic(name)+1, "
+    "name, managed};\n"
     ".global .u8 bytes[3] = {0xFF(name), 0xFF00(generic(name)), 9};\n.global .texref texture;\n"
-    ".func (.param .align 8 .b8 ret[16]) helper(.param .b32 x, .reg .f32 y, .param .b8 rest[])\n{\n.loc 1 2 3\n\tret;\n}\n"
+    ".func (.param .align 8 .b8 ret[16]) helper(.param .b32 x, .reg .f32 y, .param .b8 rest[])\n{\n.loc 1 2 "
+    "3\n\tret;\n}\n"
     ".visible .entry kernel(.param .u64 .ptr .global .align 4 P, .param .align 4 .b8 Q[12])\n"
     ".maxntid 16, 16\n.minnctapersm 1 .reqnctapercluster 2,1,1\n{\n"
-    ".reg .pred %p<3>; .reg .b32 %r<10>, x; .reg .b64 %rd<4>; .reg .v4 .f32 v;\n.local .align 4 .b8 depot[8];\n.shared .f32 s[2];\n"
+    ".reg .pred %p<3>; .reg .b32 %r<10>, x; .reg .b64 %rd<4>; .reg .v4 .f32 v;\n.local .align 4 .b8 depot[8];\n.shared "
+    ".f32 s[2];\n"
     ".loc 1 3 4, function_name $info+4, inlined_at 1 2 3\n.pragma \"nounroll\";\n"
     "ld.param.u64 %rd1, [P]; mov.u32 %r1, %tid.x; mov.f32 x, v.w;\n"
     "$L1: setp.lt.and.s32 %p1|%p2, %r1, -5, !%p2; @!%p1 bra $L1; @%p2 bra.uni $END;\n"
     "{ .reg .b32 %r<3>; .param .b32 a; .param .b32 b; p: .callprototype (.param .b32 _) _ (.param .b32 _);\n"
     "call (a), %rd2, (b), p; call.uni (a), vprintf, (b, b); bra $L1; $L1: ret; }\n"
     "t: .branchtargets $L1, $END; brx.idx %r2, t;\n"
-    "tex.2d.v4.f32.f32 {%r1, _, %r3, %r4}, [texture, {%r5, %r6}]; ld.global.L1::no_allocate.v2.u32 {%r1, %r2}, [%rd1+-8];\n"
+    "tex.2d.v4.f32.f32 {%r1, _, %r3, %r4}, [texture, {%r5, %r6}]; ld.global.L1::no_allocate.v2.u32 {%r1, %r2}, "
+    "[%rd1+-8];\n"
     "mov.b64 %rd3, {1, 0f3F800000}; st.local.u32 [depot+4], 0d3FF0000000000000; mov.u32 %r2, table[1];\n"
-    "$END: ret;\n}\n.section .debug_str\n{\n.b8 1,2 // }\ninfo: .b64 info+4\n}\n.func other;\n.alias other, helper;\n@@DWARF x\n# 1 \"y\"\n";
+    "$END: ret;\n}\n.section .debug_str\n{\n.b8 1,2 // }\ninfo: .b64 info+4\n}\n.func other;\n.alias other, "
+    "helper;\n@@DWARF x\n# 1 \"y\"\n";
 
 /* From memory of exactly that size, so that reading behind it is noticed. 1: read, 0: refused. */
 static int try(const char *text, size_t size)
@@ -192,9 +197,11 @@ static void check_growth(const char *head, const char *part, const char *tail, s
     struct cost large = cost_of(text, size, must_read);
     free(text);
     if (large.operations > small.operations * 10 || large.operations > size * 20 + 100000)
-        fail_msg("%.60s: %llu steps, then %llu", part, (unsigned long long)small.operations, (unsigned long long)large.operations);
+        fail_msg("%.60s: %llu steps, then %llu", part, (unsigned long long)small.operations,
+                 (unsigned long long)large.operations);
     if (large.bytes > small.bytes * 10 || large.bytes > size * 100 + 100000)
-        fail_msg("%.60s: %llu bytes, then %llu", part, (unsigned long long)small.bytes, (unsigned long long)large.bytes);
+        fail_msg("%.60s: %llu bytes, then %llu", part, (unsigned long long)small.bytes,
+                 (unsigned long long)large.bytes);
 }
 
 static void growth_is_linear(void **state)
@@ -222,7 +229,8 @@ static void growth_is_linear(void **state)
     check_growth(PTX_HEAD ".weak .func f { ret; }", ".weak .func f { mov.u32 a, b; }", "", 20000, true);
     check_growth(PTX_HEAD ".func f(.param .b32 _", ", .param .b32 _", ");", 20000, true);
     check_growth(PTX_HEAD ".section .x {", ".b8 1,2\n", "}", 20000, true);
-    check_growth(PTX_HEAD ".visible .global .u32 y; .extern .global .u32 y;", ".extern .global .u32 y;", "", 20000, true);
+    check_growth(PTX_HEAD ".visible .global .u32 y; .extern .global .u32 y;", ".extern .global .u32 y;", "", 20000,
+                 true);
 }
 
 /* Names are made hard to hash by having many of them: registers, labels, variables and functions, 20 MB in all. */
@@ -232,9 +240,12 @@ static char *numbered(size_t size, size_t *written)
     assert_non_null(text);
     size_t at = (size_t)sprintf(text, PTX_HEAD);
     for (unsigned i = 0; at < size; i++)
-        at += (size_t)sprintf(text + at, ".global .u32 variable_%u = %u;\n.func function_%u(.param .b32 a)\n{\n.reg .b32 %%r<%u>;\n"
-                              "ld.param.b32 %%r1, [a];\nlabel_%u: add.u32 %%r%u, %%r1, %u;\nst.global.u32 [variable_%u], %%r1;\nbra label_%u;\n}\n",
-                              i, i, i, i + 2, i, i + 1, i, i, i);
+        at +=
+            (size_t)sprintf(text + at,
+                            ".global .u32 variable_%u = %u;\n.func function_%u(.param .b32 a)\n{\n.reg .b32 %%r<%u>;\n"
+                            "ld.param.b32 %%r1, [a];\nlabel_%u: add.u32 %%r%u, %%r1, %u;\nst.global.u32 [variable_%u], "
+                            "%%r1;\nbra label_%u;\n}\n",
+                            i, i, i, i + 2, i, i + 1, i, i, i);
     *written = at;
     return text;
 }

@@ -12,7 +12,8 @@ static const struct ptx_instruction *one(const char *definitions, const char *st
 
 static const struct ptx_operand *operand(const char *statement, uint32_t index)
 {
-    const struct ptx_instruction *instruction = one(".global .u32 v[4]; .func fn { ret; } .global .texref t; .global .samplerref s;", statement);
+    const struct ptx_instruction *instruction =
+        one(".global .u32 v[4]; .func fn { ret; } .global .texref t; .global .samplerref s;", statement);
     assert_true(index < instruction->operand_count);
     return &instruction->operands[index];
 }
@@ -36,9 +37,11 @@ static void opcodes(void **state)
     check_opcode("setp.lt.and.f32 %p1, %f1, %f2, %p2;", "setp", "lt and f32");
     check_opcode("add .u32 %r1, %r2, 3;", "add", "u32");
     check_opcode("add .u32.x .y %r1, %r2, 3;", "add", "u32 x y");
-    check_opcode("ld.relaxed.sys.global.L1::no_allocate.b32 %r1, [%rd1];", "ld", "relaxed sys global L1::no_allocate b32");
-    check_opcode("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
-                 "cp", "async bulk tensor 2d shared::cluster global mbarrier::complete_tx::bytes");
+    check_opcode("ld.relaxed.sys.global.L1::no_allocate.b32 %r1, [%rd1];", "ld",
+                 "relaxed sys global L1::no_allocate b32");
+    check_opcode(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
+        "cp", "async bulk tensor 2d shared::cluster global mbarrier::complete_tx::bytes");
     check_opcode("tcgen05.cp.cta_group::1.128x256b [%r1], %rd1;", "tcgen05", "cp cta_group::1 128x256b");
     check_opcode("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%r2];", "tcgen05", "ld sync aligned 32x32b x1 b32");
     check_opcode("unheard_of.instruction %r1;", "unheard_of", "instruction");
@@ -198,7 +201,8 @@ static void calls(void **state)
 {
     (void)state;
     const struct ptx_module *module = ptx_check_read(
-        ".func (.param .b32 r) f(.param .b64 a, .param .b32 b) { ret; }\n.func g { ret; }\n.func (.reg .u32 r) h(.reg .u32 a) { ret; }\n"
+        ".func (.param .b32 r) f(.param .b64 a, .param .b32 b) { ret; }\n.func g { ret; }\n.func (.reg .u32 r) h(.reg "
+        ".u32 a) { ret; }\n"
         ".global .u64 table[2] = {f, g};\n"
         ".entry kernel() { .reg .b64 %rd<3>; .reg .u32 x; {\n.param .b32 ret0; .param .b64 p0; .param .b32 p1;\n"
         "call.uni (ret0), f, (p0, p1);\ncall g;\ncall g, ();\ncall (x), h, (x);\ncall (_), h, (5);\n"

@@ -16,7 +16,8 @@ static void neither(const char *first, const char *second, const char *message)
 static void functions_are_found(void **state)
 {
     (void)state;
-    static const char caller[] = ".extern .func (.param .b32 r) f(.param .b32 a);\n.visible .entry k() { .param .b32 p; call (p), f, (p); ret; }";
+    static const char caller[] = ".extern .func (.param .b32 r) f(.param .b32 a);\n.visible .entry k() { .param .b32 "
+                                 "p; call (p), f, (p); ret; }";
     static const char callee[] = ".visible .func (.param .b32 r) f(.param .b32 a) { exit; }";
     for (int order = 0; order < 2; order++) {
         const struct ptx_module *module = order ? both(callee, caller) : both(caller, callee);
@@ -40,7 +41,8 @@ static void functions_may_stay_undefined(void **state)
 static void variables_are_found(void **state)
 {
     (void)state;
-    const struct ptx_module *module = both(".extern .global .align 4 .b8 x[]; .global .u64 p = generic(x)+4;\n.func f { .reg .b64 %r; mov.u64 %r, x; ret; }",
+    const struct ptx_module *module = both(".extern .global .align 4 .b8 x[]; .global .u64 p = generic(x)+4;\n.func f "
+                                           "{ .reg .b64 %r; mov.u64 %r, x; ret; }",
                                            ".visible .global .align 16 .b8 x[64] = {7};");
     assert_int_equal(module->variable_count, 2);
     const struct ptx_variable *x = ptx_check_variable(module, "x"), *p = ptx_check_variable(module, "p");
@@ -62,7 +64,8 @@ static void variables_are_found(void **state)
 static void a_single_text_is_a_whole_program(void **state)
 {
     (void)state;
-    const struct ptx_module *module = ptx_check_read(".extern .global .u32 x; .extern .shared .u32 s; .extern .shared .b8 d[];");
+    const struct ptx_module *module =
+        ptx_check_read(".extern .global .u32 x; .extern .shared .u32 s; .extern .shared .b8 d[];");
     assert_int_equal(ptx_check_variable(module, "x")->linkage, PTX_LINK_VISIBLE);
     assert_int_equal(ptx_check_variable(module, "s")->linkage, PTX_LINK_VISIBLE);
     assert_int_equal(ptx_check_variable(module, "d")->linkage, PTX_LINK_EXTERN);
@@ -81,7 +84,8 @@ static void dynamic_shared_is_one(void **state)
 static void local_names_stay_apart(void **state)
 {
     (void)state;
-    static const char text[] = ".global .u32 x = 1; .func f { .reg .b64 %r; mov.u64 %r, x; call f; ret; } .entry k() { call f; ret; }";
+    static const char text[] =
+        ".global .u32 x = 1; .func f { .reg .b64 %r; mov.u64 %r, x; call f; ret; } .entry k() { call f; ret; }";
     const struct ptx_module *module = both(text, text);
     assert_int_equal(module->variable_count, 2);
     assert_int_equal(module->function_count, 4);

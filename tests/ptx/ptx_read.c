@@ -31,8 +31,8 @@ static void print_bytes(const struct ptx_variable *variable)
         printf(" %02x", variable->init[i]);
     for (size_t i = 0; i < variable->relocation_count; i++) {
         const struct ptx_relocation *r = &variable->relocations[i];
-        printf(" [%zu+%u %s%s%u%+lld >>%u]", r->offset, r->size, r->generic ? "generic " : "", r->is_function ? "f" : "v",
-               r->symbol, (long long)r->addend, r->shift);
+        printf(" [%zu+%u %s%s%u%+lld >>%u]", r->offset, r->size, r->generic ? "generic " : "",
+               r->is_function ? "f" : "v", r->symbol, (long long)r->addend, r->shift);
     }
     printf("\n");
 }
@@ -60,7 +60,8 @@ int main(int argc, char **argv)
             goto done;
         }
     }
-    if ((outline ? ptx_module_read_outline : ptx_module_read)(sources, (size_t)argc - 1, &module, log, sizeof log) != 0) {
+    if ((outline ? ptx_module_read_outline : ptx_module_read)(sources, (size_t)argc - 1, &module, log, sizeof log) !=
+        0) {
         fprintf(stderr, "%s\n", log);
         goto done;
     }

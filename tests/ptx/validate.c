@@ -2,16 +2,22 @@
 
 #include <string.h>
 
-static const char *check_operand(const struct ptx_module *module, const struct ptx_function *f, const struct ptx_operand *o, unsigned depth);
+static const char *check_operand(const struct ptx_module *module, const struct ptx_function *f,
+                                 const struct ptx_operand *o, unsigned depth);
 
-static const char *check_variable_index(const struct ptx_module *module, const struct ptx_function *f, const struct ptx_operand *o)
+static const char *check_variable_index(const struct ptx_module *module, const struct ptx_function *f,
+                                        const struct ptx_operand *o)
 {
-    uint32_t count = o->scope == PTX_SCOPE_MODULE ? module->variable_count : o->scope == PTX_SCOPE_FUNCTION ? f->variable_count :
-                     o->scope == PTX_SCOPE_PARAM ? f->signature.param_count : o->scope == PTX_SCOPE_RETURN ? f->signature.return_count : 0;
+    uint32_t count = o->scope == PTX_SCOPE_MODULE     ? module->variable_count
+                     : o->scope == PTX_SCOPE_FUNCTION ? f->variable_count
+                     : o->scope == PTX_SCOPE_PARAM    ? f->signature.param_count
+                     : o->scope == PTX_SCOPE_RETURN   ? f->signature.return_count
+                                                      : 0;
     return o->index < count ? NULL : "the variable of an operand does not exist";
 }
 
-static const char *check_elements(const struct ptx_module *module, const struct ptx_function *f, const struct ptx_operand *o, unsigned depth)
+static const char *check_elements(const struct ptx_module *module, const struct ptx_function *f,
+                                  const struct ptx_operand *o, unsigned depth)
 {
     if (o->element_count && !o->elements)
         return "an operand has no elements";
@@ -23,7 +29,8 @@ static const char *check_elements(const struct ptx_module *module, const struct 
     return NULL;
 }
 
-static const char *check_operand(const struct ptx_module *module, const struct ptx_function *f, const struct ptx_operand *o, unsigned depth)
+static const char *check_operand(const struct ptx_module *module, const struct ptx_function *f,
+                                 const struct ptx_operand *o, unsigned depth)
 {
     if (depth > 100)
         return "operands are nested without end";
@@ -67,7 +74,8 @@ static const char *check_operand(const struct ptx_module *module, const struct p
 
 static const char *check_variable(const struct ptx_module *module, const struct ptx_variable *v)
 {
-    if (!v->name || v->type >= PTX_TYPE_COUNT || (v->vector != 1 && v->vector != 2 && v->vector != 4) || !v->align || (v->align & (v->align - 1)))
+    if (!v->name || v->type >= PTX_TYPE_COUNT || (v->vector != 1 && v->vector != 2 && v->vector != 4) || !v->align ||
+        (v->align & (v->align - 1)))
         return "a variable is malformed";
     if (v->relocation_count && !v->init)
         return "a variable has addresses and no bytes";
@@ -75,7 +83,8 @@ static const char *check_variable(const struct ptx_module *module, const struct 
         return "never";
     for (size_t i = 0; i < v->relocation_count; i++) {
         const struct ptx_relocation *r = &v->relocations[i];
-        if (r->size > v->size || r->offset > v->size - r->size || (r->size != 1 && r->size != 4 && r->size != 8) || r->shift > 56)
+        if (r->size > v->size || r->offset > v->size - r->size || (r->size != 1 && r->size != 4 && r->size != 8) ||
+            r->shift > 56)
             return "an address lies outside its variable";
         if (r->symbol >= (r->is_function ? module->function_count : module->variable_count))
             return "the symbol of an address does not exist";

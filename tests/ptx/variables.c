@@ -80,7 +80,8 @@ static void initialisers(void **state)
     check_words(".global .u32 x[][2] = {{1,2},{3}};", (uint32_t[]){ 1, 2, 3, 0 }, 4);
     check_words(".global .u32 x[2][1][2] = {{{1,2}},{{3,4}}};", (uint32_t[]){ 1, 2, 3, 4 }, 4);
     check_words(".global .v2 .u32 x[2] = {{1,2},{3,4}};", (uint32_t[]){ 1, 2, 3, 4 }, 4);
-    check_words(".global .v4 .f32 x = {1.0,2.0,-1.0,0f00000001};", (uint32_t[]){ 0x3f800000, 0x40000000, 0xbf800000, 1 }, 4);
+    check_words(".global .v4 .f32 x = {1.0,2.0,-1.0,0f00000001};",
+                (uint32_t[]){ 0x3f800000, 0x40000000, 0xbf800000, 1 }, 4);
     check_words(".const .align 4 .b8 x[4] = {1, 2, 3, 255};", (uint32_t[]){ 0xff030201 }, 1);
     check_words(".global .b128 x = -5;", (uint32_t[]){ 0xfffffffb, 0xffffffff, 0, 0 }, 4);
     check_words(".global .u16 x[2] = {65535, -2};", (uint32_t[]){ 0xfffeffff }, 1);
@@ -137,7 +138,8 @@ static void shapes_refused(void **state)
     ptx_check_refused(".global .u32 x; .global .u32 x;", "defined twice");
 }
 
-static void check_relocation(const struct ptx_relocation *r, size_t offset, unsigned size, unsigned shift, bool generic, int64_t addend)
+static void check_relocation(const struct ptx_relocation *r, size_t offset, unsigned size, unsigned shift, bool generic,
+                             int64_t addend)
 {
     assert_int_equal(r->offset, offset);
     assert_int_equal(r->size, size);
@@ -149,8 +151,8 @@ static void check_relocation(const struct ptx_relocation *r, size_t offset, unsi
 static void addresses(void **state)
 {
     (void)state;
-    const struct ptx_module *module = ptx_check_read(
-        ".func f {ret;} .global .u32 y[4]; .global .u64 x[5] = {y, y+8, generic(y), generic(y)+4, f}; .global .u32 z = y;");
+    const struct ptx_module *module = ptx_check_read(".func f {ret;} .global .u32 y[4]; .global .u64 x[5] = {y, y+8, "
+                                                     "generic(y), generic(y)+4, f}; .global .u32 z = y;");
     const struct ptx_variable *x = ptx_check_variable(module, "x");
     assert_int_equal(x->relocation_count, 5);
     const struct ptx_relocation *r = x->relocations;
@@ -171,7 +173,8 @@ static void masked_addresses(void **state)
     (void)state;
     const struct ptx_module *module = ptx_check_read(
         ".global .u32 y; .func f {ret;} .global .align 8 .u8 x[24] = {9, 0xFF(y), 0xFF00(y+4), 0xFF0000(generic(y)),"
-        " 0xFF000000(generic(y)+4), 0xFF00000000(f), 0xFF0000000000(y), 0xFF000000000000(y), 0xFF00000000000000(y), 7};");
+        " 0xFF000000(generic(y)+4), 0xFF00000000(f), 0xFF0000000000(y), 0xFF000000000000(y), 0xFF00000000000000(y), "
+        "7};");
     const struct ptx_variable *x = ptx_check_variable(module, "x");
     assert_int_equal(x->relocation_count, 8);
     for (size_t i = 0; i < 8; i++) {

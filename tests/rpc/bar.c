@@ -1,8 +1,11 @@
 /*
- * bar: how a client in a virtual machine and the server on its host agree on the memory of an ivshmem device, here a file.
+ * bar: how a client in a virtual machine and the server on its host agree on the memory of an ivshmem device, here a
+ * file.
  *
- * shows: ivshmem: both sides agree on a part of the same memory, and nothing but bells goes over the network from then on
- * shows: ivshmem: other memory, none left, a server or client without it, a shorter or strange file: the connection goes on as it is, and it is said why
+ * shows: ivshmem: both sides agree on a part of the same memory, and nothing but bells goes over the network from then
+  *   on
+ * shows: ivshmem: other memory, none left, a server or client without it, a shorter or strange file: the connection
+  *   goes on as it is, and it is said why
  * shows: ivshmem: a part is free again when its session has ended, or its worker was killed
  * shows: ivshmem: no byte of an earlier session is left in a part; a session whose part serves another one ends
  * shows: ivshmem: memory that is read too slowly is not used, and the client says that it is uncached
@@ -78,8 +81,9 @@ static void *session_accept(void *context)
 {
     struct session *s = context;
     rpc_channel *channel = NULL;
-    int status = s->bar && rpc_bar_offered(s->fds[1], TIMEOUT_MS) ? rpc_bar_accept(s->fds[1], s->bar, PAYLOAD_MOST, TIMEOUT_MS, &channel, s->said)
-                                                                  : rpc_channel_from_fd(s->fds[1], &channel, s->said);
+    int status = s->bar && rpc_bar_offered(s->fds[1], TIMEOUT_MS)
+                     ? rpc_bar_accept(s->fds[1], s->bar, PAYLOAD_MOST, TIMEOUT_MS, &channel, s->said)
+                     : rpc_channel_from_fd(s->fds[1], &channel, s->said);
     s->service = status == 0 ? service_start(channel) : NULL;
     return NULL;
 }
@@ -148,7 +152,8 @@ static void agree(void **state)
     is_shared(&a);
     is_shared(&b);
     /* each has its own payload area, of the size that the server allows, and both sides mean the same bytes by it */
-    assert_true(rpc_client_shared_memory(a.client, &memory[0]) && rpc_server_shared_memory(a.service->server, &memory[1]));
+    assert_true(rpc_client_shared_memory(a.client, &memory[0]) &&
+                rpc_server_shared_memory(a.service->server, &memory[1]));
     assert_int_equal(memory[0].payload, memory[1].payload);
     assert_int_equal(memory[0].payload_size, PAYLOAD_MOST);
     assert_int_equal(pwrite(memory[0].fd, "x", 1, (off_t)memory[0].payload), 1);
@@ -348,7 +353,8 @@ static void *liar_run(void *context)
     const struct lie *lie = liar->lie;
     uint32_t came[16], zeros[4] = { 0 };
     assert_int_equal(recv(liar->fd, came, OFFER_SIZE, MSG_WAITALL), OFFER_SIZE);
-    uint32_t answer[11] = { lie->mark, 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0, SUCCESS, lie->place[0], lie->place[1], lie->place[2], lie->place[3] };
+    uint32_t answer[11] = { lie->mark, 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0, SUCCESS, lie->place[0], lie->place[1],
+                            lie->place[2], lie->place[3] };
     send_words(liar->fd, answer, lie->hangs_up ? 3 : 11);
     if (lie->hangs_up)
         shutdown(liar->fd, SHUT_RDWR);
@@ -471,9 +477,18 @@ static void other_beginnings(void **state)
 static void settings(void **state)
 {
     (void)state;
-    static const struct { const char *behind, *why; } bad[] = {
-        { ",0", "from 1 to 256" }, { ",257", "from 1 to 256" }, { ",", "from 1 to 256" }, { ",2x", "from 1 to 256" }, { ",-1", "from 1 to 256" },
-        { "", NULL }, { ",4", NULL }, { ",1", NULL }, { ",5", "5 sessions need" }, { "x", "No such file" },
+    static const struct { const char *behind, *why;
+    } bad[] = {
+        { ",0", "from 1 to 256" },
+        { ",257", "from 1 to 256" },
+        { ",", "from 1 to 256" },
+        { ",2x", "from 1 to 256" },
+        { ",-1", "from 1 to 256" },
+        { "", NULL },
+        { ",4", NULL },
+        { ",1", NULL },
+        { ",5", "5 sessions need" },
+        { "x", "No such file" },
     };
     char text[96], why[RPC_ERROR_SIZE];
     struct stat is;

@@ -1,4 +1,5 @@
-/* callers: the client lies, stops, trickles: bytes on its side, a server of ours on the other. The other way round: peers.c. */
+/* callers: the client lies, stops, trickles: bytes on its side, a server of ours on the other. The other way round:
+ * peers.c. */
 #include "tests/rpc/service.h"
 #include "tests/rpc/words.h"
 
@@ -22,7 +23,8 @@ static struct service *server_side(int *fd)
     int fds[2];
     rpc_channel *channel;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-    assert_int_equal(rpc_channel_accept(fds[1], 0, &channel, NULL), 0);     /* as the real one: it looks for an offer first */
+    /* as the real one: it looks for an offer first */
+    assert_int_equal(rpc_channel_accept(fds[1], 0, &channel, NULL), 0);
     *fd = fds[0];
     return service_start(channel);
 }
@@ -114,7 +116,8 @@ static void garbage_arguments(void **state)
     words_add(&call, 0);                                                      /* context */
     for (unsigned i = 0; i < FLYT_HASH_SIZE / 4; i++)
         words_add(&call, 0);
-    words_add(&call, 3);                                                      /* symbols: three are announced, one comes */
+    /* symbols: three are announced, one comes */
+    words_add(&call, 3);
     words_add(&call, 4);
     words_add(&call, 0x61626364);
     words_send(fd, &call);
@@ -143,7 +146,8 @@ static void no_call(void **state)
     (void)state;
     static const struct words nonsense[] = {
         { .count = 0 }, { .word = { 1 }, .count = 1 }, { .word = { 1, 0x01000000 }, .count = 2 },
-        { .word = { 1, 0, 0x02000000, 5, 6, 7, 0, 0x90010000, 0, 0 }, .count = 10 },        /* credential of 401 bytes */
+        /* credential of 401 bytes */
+        { .word = { 1, 0, 0x02000000, 5, 6, 7, 0, 0x90010000, 0, 0 }, .count = 10 },
         { .word = { 1, 0, 0x02000000, 5, 6, 7, 0, 0x80000000 }, .count = 8 },
     };
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
@@ -243,10 +247,16 @@ static void next_times_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_calls), cmocka_unit_test(garbage_arguments), cmocka_unit_test(no_call),
-        cmocka_unit_test(long_messages), cmocka_unit_test(half_a_call), cmocka_unit_test(slow_call),
-        cmocka_unit_test_prestate(next_times_out, (void *)"unix"), cmocka_unit_test_prestate(next_times_out, (void *)"local"),
-        cmocka_unit_test_prestate(next_times_out, (void *)"shm"), cmocka_unit_test_prestate(next_times_out, (void *)"tls"),
+        cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(garbage_arguments),
+        cmocka_unit_test(no_call),
+        cmocka_unit_test(long_messages),
+        cmocka_unit_test(half_a_call),
+        cmocka_unit_test(slow_call),
+        cmocka_unit_test_prestate(next_times_out, (void *)"unix"),
+        cmocka_unit_test_prestate(next_times_out, (void *)"local"),
+        cmocka_unit_test_prestate(next_times_out, (void *)"shm"),
+        cmocka_unit_test_prestate(next_times_out, (void *)"tls"),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,8 @@ static void stubs(void **state)
 {
     struct joint *joint = *state;
     CLIENT *stub = rpc_client_stub(joint->client);
-    assert_int_equal(strncmp(joint->kind, rpc_client_transport(joint->client), strlen(rpc_client_transport(joint->client))), 0);
+    assert_int_equal(
+        strncmp(joint->kind, rpc_client_transport(joint->client), strlen(rpc_client_transport(joint->client))), 0);
 
     for (int i = 0; i < 100; i++) {
         context_args context = { .context = (flyt_id)i };
@@ -129,7 +130,8 @@ static void too_long(void **state)
 }
 
 #define ON(test, kind) { #test " over " kind, test, set_up, tear_down, (void *)kind }
-#define EVERYWHERE(test) ON(test, "unix"), ON(test, "shm"), ON(test, "tcp"), ON(test, "tls"), ON(test, "tls-rekey"), ON(test, "local")
+#define EVERYWHERE(test) \
+    ON(test, "unix"), ON(test, "shm"), ON(test, "tcp"), ON(test, "tls"), ON(test, "tls-rekey"), ON(test, "local")
 
 int main(void)
 {

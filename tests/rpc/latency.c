@@ -1,6 +1,7 @@
 /*
- * latency: what the rpc layer costs by itself, over each transport. Not a test: `build/plain/tests/rpc_latency [shm|unix|tcp|local …]`.
- * The server is a process of its own, except for local. Figures of one run compare with each other only.
+ * latency: what the rpc layer costs by itself, over each transport. Not a test: `build/plain/tests/rpc_latency
+ * [shm|unix|tcp|local …]`. The server is a process of its own, except for local. Figures of one run compare with each
+ * other only.
  */
 #include "tests/rpc/service.h"
 
@@ -191,11 +192,11 @@ static void measure(const char *kind)
     wait_for_all();
     double copied = seconds(began);
     free(bytes);
-    printf("%-6s round trip %5.2f us median (%.1f of the limit), %5.1f us p99; %4.2f M launches/s (submitted at %4.2f M/s, %.1f per write); "
+    printf("%-6s round trip %5.2f us median (%.1f of the limit), %5.1f us p99; %4.2f M launches/s (submitted at %4.2f "
+           "M/s, %.1f per write); "
            "%.2f GB/s in calls of 1 MiB\n",
-           kind, median, limit > 0 ? median / limit : 0.0, p99, BURST / launched / 1e6,
-           BURST / submitted / 1e6, (double)BURST / (double)(after.writes - before.writes),
-           (double)COPIES * FLYT_MAX_INLINE / copied / 1e9);
+           kind, median, limit > 0 ? median / limit : 0.0, p99, BURST / launched / 1e6, BURST / submitted / 1e6,
+           (double)BURST / (double)(after.writes - before.writes), (double)COPIES * FLYT_MAX_INLINE / copied / 1e9);
 }
 
 static bool wanted(int argc, char **argv, const char *kind)

@@ -1,7 +1,9 @@
 /*
- * liveness: when a client takes its server for dead, and what a server's beats do. One second of silence is enough here.
+ * liveness: when a client takes its server for dead, and what a server's beats do. One second of silence is enough
+ * here.
  *
- * shows: life and death: beats keep a call waiting, and a write that the server does not take, for as long as they come; silence ends both
+ * shows: life and death: beats keep a call waiting, and a write that the server does not take, for as long as they
+  *   come; silence ends both
  * shows: life and death: time in which the process was stopped, or in which nobody read what had come, is no silence
  */
 #include "tests/rpc/service.h"
@@ -60,7 +62,8 @@ static void start(struct client *c, const char *kind)
     rpc_channel *channels[2];
     memset(c, 0, sizeof *c);
     test_channels(kind, channels);
-    assert_int_equal(rpc_client_create(channels[0], &rpc_flyt_program, SILENCE, test_loss_note, &c->losses, &c->client, NULL), 0);
+    assert_int_equal(
+        rpc_client_create(channels[0], &rpc_flyt_program, SILENCE, test_loss_note, &c->losses, &c->client, NULL), 0);
     beating_start(&c->beating, channels[1]);
 }
 
@@ -179,7 +182,8 @@ static void beat_never_waits(void **state)
     plain_result result = { 0 };
     assert_int_equal(rpc_server_reply(server, rpc_request_xid(request), (xdrproc_t)xdr_plain_result, &result), 0);
     pthread_join(thread, &status);
-    assert_int_equal((enum clnt_stat)(uintptr_t)status, RPC_SUCCESS);       /* no beat was cut, and none took the answer's place */
+    /* no beat was cut, and none took the answer's place */
+    assert_int_equal((enum clnt_stat)(uintptr_t)status, RPC_SUCCESS);
     assert_int_equal(losses.count, 0);
     rpc_client_destroy(client);
     rpc_server_destroy(server);
@@ -203,12 +207,14 @@ static void beats_only_in_silence(void **state)
     uint64_t beats = (after.bytes_received - before.bytes_received) / 28;     /* a mark, and the head of a reply */
     assert_in_range(beats, 3, 11);
     plain_result result = { 0 };
-    assert_int_equal(rpc_server_reply(c.beating.server, rpc_request_xid(request), (xdrproc_t)xdr_plain_result, &result), 0);
+    assert_int_equal(rpc_server_reply(c.beating.server, rpc_request_xid(request), (xdrproc_t)xdr_plain_result, &result),
+                     0);
     pthread_join(thread, NULL);
     end(&c);
 }
 
-/* The process stands still for more than twice the silence, and nothing comes in that time: the server may have been as still. */
+/* The process stands still for more than twice the silence, and nothing comes in that time: the server may have been as
+ * still. */
 static void stopped_process(void **state)
 {
     pid_t child = fork();
@@ -235,7 +241,8 @@ static void stopped_process(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* The thread that reads is held up in a done function, and beats wait to be read: another, whose write is stuck, finds that out. */
+/* The thread that reads is held up in a done function, and beats wait to be read: another, whose write is stuck, finds
+ * that out. */
 static _Atomic bool held;
 
 static void hold(struct rpc_call *call, void *context)
@@ -276,7 +283,8 @@ static void unread_is_no_silence(void **state)
     assert_int_equal(rpc_client_submit(c.client, &call), RPC_SUCCESS);
     assert_int_equal(rpc_server_next(c.beating.server, 10000, &request, NULL), 0);
     plain_result answer = { 0 };
-    assert_int_equal(rpc_server_reply(c.beating.server, rpc_request_xid(request), (xdrproc_t)xdr_plain_result, &answer), 0);
+    assert_int_equal(rpc_server_reply(c.beating.server, rpc_request_xid(request), (xdrproc_t)xdr_plain_result, &answer),
+                     0);
     poll(NULL, 0, 200);                         /* the reader is in hold() */
     assert_int_equal(pthread_create(&writer, NULL, write_much, c.client), 0);
     poll(NULL, 0, LONG_MS);
@@ -335,7 +343,8 @@ static void settings(void **state)
     assert_true(rpc_silence_valid());
     assert_true(3 * rpc_beat_interval() < (uint64_t)rpc_silence_seconds() * CLOCK_NS_PER_SECOND);
     for (int seconds = 1; seconds < 100000; seconds *= 7)
-        assert_true(rpc_silence_look(seconds) >= CLOCK_NS_PER_MS && 8 * rpc_silence_look(seconds) <= (uint64_t)seconds * CLOCK_NS_PER_SECOND);
+        assert_true(rpc_silence_look(seconds) >= CLOCK_NS_PER_MS &&
+                    8 * rpc_silence_look(seconds) <= (uint64_t)seconds * CLOCK_NS_PER_SECOND);
 }
 
 #define ON(test, kind) { #test " over " kind, test, NULL, NULL, (void *)kind }
@@ -343,13 +352,27 @@ static void settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON(call_waits, "unix"), ON(call_waits, "shm"), ON(call_waits, "tls"), ON(call_waits, "local"),
-        ON(write_waits, "unix"), ON(write_waits, "shm"), ON(write_waits, "tls"), ON(write_gives_up, "tcp"), ON(write_gives_up, "shm"),
-        ON(beat_never_waits, "unix"), ON(beat_never_waits, "shm"), ON(beat_never_waits, "tcp"), ON(beat_never_waits, "tls"),
-        cmocka_unit_test(beats_only_in_silence), ON(stopped_process, "unix"), ON(stopped_process, "shm"),
-        ON(unread_is_no_silence, "tcp"), ON(unread_is_no_silence, "shm"),
+        ON(call_waits, "unix"),
+        ON(call_waits, "shm"),
+        ON(call_waits, "tls"),
+        ON(call_waits, "local"),
+        ON(write_waits, "unix"),
+        ON(write_waits, "shm"),
+        ON(write_waits, "tls"),
+        ON(write_gives_up, "tcp"),
+        ON(write_gives_up, "shm"),
+        ON(beat_never_waits, "unix"),
+        ON(beat_never_waits, "shm"),
+        ON(beat_never_waits, "tcp"),
+        ON(beat_never_waits, "tls"),
+        cmocka_unit_test(beats_only_in_silence),
+        ON(stopped_process, "unix"),
+        ON(stopped_process, "shm"),
+        ON(unread_is_no_silence, "tcp"),
+        ON(unread_is_no_silence, "shm"),
         cmocka_unit_test(clock_counts_running),
-        ON(peer_is_known, "unix"), ON(peer_is_known, "tcp"),
+        ON(peer_is_known, "unix"),
+        ON(peer_is_known, "tcp"),
         cmocka_unit_test(settings),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

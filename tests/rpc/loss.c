@@ -152,7 +152,8 @@ static void end_at_any_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON(end_at_any_time, "unix"), ON(end_at_any_time, "shm"), ON(end_at_any_time, "tcp"), ON(end_at_any_time, "tls"), ON(end_at_any_time, "local"),
+        ON(end_at_any_time, "unix"), ON(end_at_any_time, "shm"),   ON(end_at_any_time, "tcp"),
+        ON(end_at_any_time, "tls"),  ON(end_at_any_time, "local"),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

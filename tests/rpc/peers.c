@@ -1,4 +1,5 @@
-/* peers: the server lies, stops, trickles, dies: bytes on its side, a client of ours on the other. The other way round: callers.c. */
+/* peers: the server lies, stops, trickles, dies: bytes on its side, a client of ours on the other. The other way round:
+ * callers.c. */
 #include "tests/rpc/service.h"
 #include "tests/rpc/words.h"
 
@@ -95,7 +96,8 @@ static void expect_loss(struct client_side *side, struct asked *asked, const cha
     assert_int_equal(side->losses, 1);
     if (!strstr(side->reason, because))
         fail_msg("\"%s\" does not say \"%s\"", side->reason, because);
-    struct rpc_call again = { .procedure = FLYT_CONTEXT_SYNC, .encode = (xdrproc_t)xdr_stream_args, .args = &asked->args };
+    struct rpc_call again = { .procedure = FLYT_CONTEXT_SYNC, .encode = (xdrproc_t)xdr_stream_args,
+                              .args = &asked->args };
     assert_int_equal(rpc_client_submit(side->client, &again), RPC_CANTSEND);
     assert_int_equal(side->losses, 1);
 }

@@ -1,8 +1,10 @@
 /*
- * ring: the ring by itself, in the memory of one process: what is written is read, whatever the sizes; what stands beside
- * its tail; and models of its two protocols, sleep and wake-up and the bytes beside the tail, over all interleavings.
+ * ring: the ring by itself, in the memory of one process: what is written is read, whatever the sizes; what stands
+ * beside its tail; and models of its two protocols, sleep and wake-up and the bytes beside the tail, over all
+ * interleavings.
  *
- * shows: speed: short messages beside a ring's tail: every interleaving of writer and reader, lies, rounds of the ring with nothing else
+ * shows: speed: short messages beside a ring's tail: every interleaving of writer and reader, lies, rounds of the ring
+  *   with nothing else
  */
 #include "tests/rpc/service.h"
 
@@ -58,7 +60,8 @@ static void streams_of_bytes(void **state)
     while (got < 64 * (uint64_t)RING_SIZE) {
         uint64_t dice = test_random();
         size_t part = (size_t)(dice % (dice % 5 == 0 ? RING_SIZE : 5000));
-        struct iovec two[2] = { { from + sent % MOST, part < MOST - sent % MOST ? part : MOST - sent % MOST }, { from, 0 } };
+        struct iovec two[2] = { { from + sent % MOST, part < MOST - sent % MOST ? part : MOST - sent % MOST },
+                                { from, 0 } };
         two[1].iov_len = part - two[0].iov_len;
         ssize_t wrote = ring_write(client, two, 2, nothing, NULL);
         assert_in_range(wrote, 0, part);
@@ -96,9 +99,13 @@ static void conversation(void **state)
     for (unsigned turn = 0; turn < TURNS; turn++) {
         uint64_t dice = test_random();
         unsigned side = dice & 1;
-        size_t part = (size_t)((dice >> 8) % (turn / PHASE % 2 ? RING_NEAR : dice % 16 == 1 ? 50000 : dice % 4 == 0 ? 1000 : RING_NEAR + 10));
+        size_t part = (size_t)((dice >> 8) % (turn / PHASE % 2 ? RING_NEAR
+                                              : dice % 16 == 1 ? 50000
+                                              : dice % 4 == 0  ? 1000
+                                                               : RING_NEAR + 10));
         if (dice & 2) {
-            struct iovec data[2] = { { pattern + sent[side] % MOST, part / 2 }, { pattern + sent[side] % MOST + part / 2, part - part / 2 } };
+            struct iovec data[2] = { { pattern + sent[side] % MOST, part / 2 },
+                                     { pattern + sent[side] % MOST + part / 2, part - part / 2 } };
             ssize_t wrote = ring_write(&view[side], data, 2, nothing, NULL);
             assert_true((size_t)wrote == part || sent[side] + (uint64_t)wrote - got[side] == RING_SIZE);
             near += part > 0 && view[side].out.near_begin == sent[side] && sent[side] > 0;
@@ -118,7 +125,8 @@ static void conversation(void **state)
     pair_close(&pair);
 }
 
-/* Small writes move the positions too: after rounds of the ring with nothing else, a long write still takes what fits. */
+/* Small writes move the positions too: after rounds of the ring with nothing else, a long write still takes what
+ * fits. */
 static void near_then_full(void **state)
 {
     (void)state;
@@ -223,9 +231,9 @@ static void all_interleavings(void **state)
     assert_true(slept > 0);
 }
 
-/* The bytes beside the tail, all interleavings of a writer's steps with those of a reader that also writes (which is when it
-   tells what it has taken): four messages, each of one unit, near when that is free, else in the ring. Each access to
-   shared memory is a step; the orders in ring.c are those that make them appear in this order. */
+/* The bytes beside the tail, all interleavings of a writer's steps with those of a reader that also writes (which is
+   when it tells what it has taken): four messages, each of one unit, near when that is free, else in the ring. Each
+   access to shared memory is a step; the orders in ring.c are those that make them appear in this order. */
 struct near_model {
     int writer, sent;               /* next step; messages shown */
     int reader, got;

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* libtirpc throws the padding of opaque data into one static buffer, from all threads; nobody reads it. Over memory that is
-   mapped twice ThreadSanitizer sees no order between the threads of client and server, so it finds that. */
+/* libtirpc throws the padding of opaque data into one static buffer, from all threads; nobody reads it. Over memory
+   that is mapped twice ThreadSanitizer sees no order between the threads of client and server, so it finds that. */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {

@@ -1,6 +1,6 @@
 /*
- * shm: how two sides come to shared memory: peers of every age, a process that gets it handed over, a file, and servers and
- * clients that lie when they agree on it. What comes after is in shm_peers.c, the ring by itself in ring.c.
+ * shm: how two sides come to shared memory: peers of every age, a process that gets it handed over, a file, and servers
+ * and clients that lie when they agree on it. What comes after is in shm_peers.c, the ring by itself in ring.c.
  */
 #include "tests/rpc/service.h"
 
@@ -133,7 +133,8 @@ static void handed_over(void **state)
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
     char byte = 0;
     struct iovec data = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+                              .msg_controllen = sizeof control };
     memset(&control, 0, sizeof control);
     if (worker == 0) {
         int fd = -1;
@@ -171,7 +172,8 @@ static void handed_over(void **state)
     close(between[1]);
 }
 
-/* Looks at the sleep words of both sides all the time: no bit of a futex may ever stand there, which another kernel would not see. */
+/* Looks at the sleep words of both sides all the time: no bit of a futex may ever stand there, which another kernel
+ * would not see. */
 struct watch { uint8_t *memory; atomic_bool stop; uint32_t seen; };
 
 static void *watch_words(void *context)
@@ -223,8 +225,22 @@ static void over_a_file(void **state)
 
 /* ---- servers that lie in the handshake ---- */
 
-enum lie { UNSEALED, TOO_SHORT, A_FILE, NO_DESCRIPTOR, NO_MAGIC, NEWER, BAD_PLACE, ODD_SIZE, BAD_SLEEP, LONG_RECORD, NO_REPLY,
-           HUNG_UP, SEVERAL, LIES };
+enum lie {
+    UNSEALED,
+    TOO_SHORT,
+    A_FILE,
+    NO_DESCRIPTOR,
+    NO_MAGIC,
+    NEWER,
+    BAD_PLACE,
+    ODD_SIZE,
+    BAD_SLEEP,
+    LONG_RECORD,
+    NO_REPLY,
+    HUNG_UP,
+    SEVERAL,
+    LIES
+};
 
 static int lying_memory(enum lie lie)
 {

@@ -1,6 +1,6 @@
 /*
- * shm_peers: the other side of shared memory once both have it: it writes anything anywhere, dies at every byte, does not
- * read; and nobody sleeps through what was for them.
+ * shm_peers: the other side of shared memory once both have it: it writes anything anywhere, dies at every byte, does
+ * not read; and nobody sleeps through what was for them.
  */
 #include "tests/rpc/service.h"
 
@@ -51,7 +51,8 @@ static struct service *raw_client(struct raw *raw)
     assert_int_equal(send(fds[0], words, sizeof words, 0), sizeof words);
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
     struct iovec data = { answer, sizeof answer };
-    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+                              .msg_controllen = sizeof control };
     assert_int_equal(recvmsg(fds[0], &message, MSG_WAITALL), sizeof answer);
     memcpy(&memory, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof memory);
     raw->fd = fds[0];
@@ -145,12 +146,17 @@ static void scribbles(void **state)
             put_call(&raw, (uint32_t)(value % 60), (uint32_t)value % 4096, 48);
             raw.view.out.head_seen = raw.view.out.tail;             /* we do not care whether there is room */
             switch (dice % 16) {
-            case 0: atomic_store(positions[dice / 16 % (round % 2 ? 4 : 2)], round % 3 ? value : value % (4 * RING_SIZE)); break;
+            case 0:
+                atomic_store(positions[dice / 16 % (round % 2 ? 4 : 2)], round % 3 ? value : value % (4 * RING_SIZE));
+                break;
             case 1: atomic_fetch_add(positions[dice / 16 % 4], value % 4096); break;
             case 2: atomic_store(&raw.view.theirs->word, (uint32_t)value); break;
             case 8: atomic_store(&raw.view.out.control->beside, value % 1024); break;
             case 9: atomic_store(&raw.view.out.control->beside, value); break;
-            case 10: atomic_store(&raw.view.out.control->beside, (raw.view.out.tail - value % 200) << 40 | (value % 256) << 32); break;
+            case 10:
+                atomic_store(&raw.view.out.control->beside, (raw.view.out.tail - value % 200) << 40 | (value % 256)
+                                                                                                          << 32);
+                break;
             case 3: atomic_store(&raw.view.mine->word, (uint32_t)value); break;
             case 4: memset(raw.memory, (int)value, 512); break;     /* the header: nobody looks at it again */
             case 5: ((volatile uint8_t *)raw.memory)[RING_HEAD + value % (raw.size - RING_HEAD)] = (uint8_t)dice; break;
@@ -270,7 +276,8 @@ static void ends_wake_sleepers(void **state)
             rpc_client_shutdown(client);
         pthread_join(thread, &status);
         /* On a busy machine the end may come before the call was sent. */
-        assert_true((enum clnt_stat)(uintptr_t)status == RPC_CANTRECV || (enum clnt_stat)(uintptr_t)status == RPC_CANTSEND);
+        assert_true((enum clnt_stat)(uintptr_t)status == RPC_CANTRECV ||
+                    (enum clnt_stat)(uintptr_t)status == RPC_CANTSEND);
         rpc_client_destroy(client);
         service_join(service);
     }

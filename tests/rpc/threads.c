@@ -451,12 +451,22 @@ static void many_threads_both_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_shm), cmocka_unit_test(threads_unix), cmocka_unit_test(threads_tcp), cmocka_unit_test(threads_tls),
+        cmocka_unit_test(threads_shm),
+        cmocka_unit_test(threads_unix),
+        cmocka_unit_test(threads_tcp),
+        cmocka_unit_test(threads_tls),
         cmocka_unit_test(threads_local),
-        ON(threads_without_helper, "unix"), ON(threads_without_helper, "shm"),
-        SOCKETS(batches),                                           /* elsewhere a call costs no system call: there are none */
-        EVERYWHERE(flood_holds_nobody), EVERYWHERE(nothing_sits), EVERYWHERE(server_speaks), EVERYWHERE(done_functions),
-        cmocka_unit_test(one_thread_both_full), ON(one_thread_both_full, "shm"), EVERYWHERE(many_threads_both_full),
+        ON(threads_without_helper, "unix"),
+        ON(threads_without_helper, "shm"),
+        /* elsewhere a call costs no system call: there are none */
+        SOCKETS(batches),
+        EVERYWHERE(flood_holds_nobody),
+        EVERYWHERE(nothing_sits),
+        EVERYWHERE(server_speaks),
+        EVERYWHERE(done_functions),
+        cmocka_unit_test(one_thread_both_full),
+        ON(one_thread_both_full, "shm"),
+        EVERYWHERE(many_threads_both_full),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
 /*
- * tls.c: who is trusted over TLS and who is not, with what both sides are told; peers that break off, talk garbage or change
- * bytes on the way.
+ * tls.c: who is trusted over TLS and who is not, with what both sides are told; peers that break off, talk garbage or
+ * change bytes on the way.
  *
- * shows: TLS between programs and GPU servers: fingerprint or authority, wrong name, expired, changed on the way: each refused, and why
+ * shows: TLS between programs and GPU servers: fingerprint or authority, wrong name, expired, changed on the way: each
+  *   refused, and why
  */
 #include "tests/rpc/service.h"
 
@@ -60,7 +61,8 @@ static X509 *certify(const char *name, const char *hosts, long from, long to, EV
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0);
     X509_set_issuer_name(certificate, by ? X509_get_subject_name(by->certificate) : subject);
     X509_set_pubkey(certificate, key);
-    extend(certificate, by ? by->certificate : certificate, NID_basic_constraints, by ? "critical,CA:FALSE" : "critical,CA:TRUE");
+    extend(certificate, by ? by->certificate : certificate, NID_basic_constraints,
+           by ? "critical,CA:FALSE" : "critical,CA:TRUE");
     if (hosts)
         extend(certificate, by->certificate, NID_subject_alt_name, hosts);
     assert_true(X509_sign(certificate, by ? by->key : key, EVP_sha256()) > 0);
@@ -72,7 +74,9 @@ static void save(const char *path, X509 *certificate, EVP_PKEY *key)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fchmod(fileno(file), 0600);
-    assert_int_equal(certificate ? PEM_write_X509(file, certificate) : PEM_write_PKCS8PrivateKey(file, key, NULL, NULL, 0, NULL, NULL), 1);
+    assert_int_equal(certificate ? PEM_write_X509(file, certificate)
+                                 : PEM_write_PKCS8PrivateKey(file, key, NULL, NULL, 0, NULL, NULL),
+                     1);
     fclose(file);
 }
 
@@ -87,7 +91,8 @@ static void authority_make(struct authority *authority, const char *name)
 /* Files of a certificate and its key. */
 struct shown { char certificate[64], key[64]; };
 
-static void issue(struct shown *shown, const char *base, const char *name, const char *hosts, long from, long to, const struct authority *by)
+static void issue(struct shown *shown, const char *base, const char *name, const char *hosts, long from, long to,
+                  const struct authority *by)
 {
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = certify(name, hosts, from, to, key, by);
@@ -116,7 +121,14 @@ static void load(const struct shown *shown, const char *ca, struct rpc_tls_ident
 
 /* ---- two sides ---- */
 
-struct side { int fd; const struct rpc_tls_identity *identity; int timeout_ms; int status; char error[RPC_ERROR_SIZE]; rpc_channel *channel; };
+struct side {
+    int fd;
+    const struct rpc_tls_identity *identity;
+    int timeout_ms;
+    int status;
+    char error[RPC_ERROR_SIZE];
+    rpc_channel *channel;
+};
 
 static void *accepting(void *context)
 {
@@ -130,9 +142,14 @@ static void sockets(int fds[2])
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 }
 
-struct met { int client, server; char client_error[RPC_ERROR_SIZE], server_error[RPC_ERROR_SIZE]; rpc_channel *channels[2]; };
+struct met {
+    int client, server;
+    char client_error[RPC_ERROR_SIZE], server_error[RPC_ERROR_SIZE];
+    rpc_channel *channels[2];
+};
 
-static void meet(const char *uri, const struct rpc_tls_files *files, const struct rpc_tls_identity *identity, struct met *met)
+static void meet(const char *uri, const struct rpc_tls_files *files, const struct rpc_tls_identity *identity,
+                 struct met *met)
 {
     int fds[2];
     pthread_t thread;
@@ -142,8 +159,8 @@ static void meet(const char *uri, const struct rpc_tls_files *files, const struc
     sockets(fds);
     struct side side = { .fd = fds[1], .identity = identity, .timeout_ms = PATIENCE_MS };
     assert_int_equal(pthread_create(&thread, NULL, accepting, &side), 0);
-    met->client = rpc_channel_tls_connect(fds[0], &address, files, clock_now() + PATIENCE_MS * CLOCK_NS_PER_MS, &met->channels[0],
-                                          met->client_error);
+    met->client = rpc_channel_tls_connect(fds[0], &address, files, clock_now() + PATIENCE_MS * CLOCK_NS_PER_MS,
+                                          &met->channels[0], met->client_error);
     pthread_join(thread, NULL);
     met->server = side.status;
     memcpy(met->server_error, side.error, sizeof side.error);
@@ -175,13 +192,15 @@ static ssize_t exchange(struct met *met)
 }
 
 /* uri: address of the client; wanted NULL: they get on, else what the client is told. */
-static void expect(const char *uri, const char *ca, const struct rpc_tls_identity *identity, int status, const char *wanted)
+static void expect(const char *uri, const char *ca, const struct rpc_tls_identity *identity, int status,
+                   const char *wanted)
 {
     struct met met;
     const struct rpc_tls_files files = { .ca = ca };
     meet(uri, &files, identity, &met);
     if (met.client != status || (wanted && !strstr(met.client_error, wanted)))
-        fail_msg("%s: the client got %d (%s), the server %d (%s)", uri, met.client, met.client_error, met.server, met.server_error);
+        fail_msg("%s: the client got %d (%s), the server %d (%s)", uri, met.client, met.client_error, met.server,
+                 met.server_error);
     if (status == 0) {
         assert_int_equal(met.server, 0);
         assert_int_equal(exchange(&met), 1);
@@ -227,7 +246,8 @@ static void authority(void **state)
     expect("tls://elsewhere:1?name=node:gpu1", ours.path, &identity, 0, NULL);
     expect("tls://elsewhere:1?name=gpu1.example", ours.path, &identity, 0, NULL);
     expect("tls://gpu2:1", ours.path, &identity, -EKEYREJECTED, "its certificate is for node:gpu1, not for gpu2");
-    expect("tls://10.1.2.4:1", ours.path, &identity, -EKEYREJECTED, "its certificate is for node:gpu1, not for 10.1.2.4");
+    expect("tls://10.1.2.4:1", ours.path, &identity, -EKEYREJECTED,
+           "its certificate is for node:gpu1, not for 10.1.2.4");
     expect("tls://gpu1:1?name=node:gpu2", ours.path, &identity, -EKEYREJECTED, "not for node:gpu2");
     expect("tls://gpu1:1", theirs.path, &identity, -EKEYREJECTED, "was not made by the authority in FLYT_TLS_CA");
     rpc_tls_identity_wipe(&identity);
@@ -261,7 +281,8 @@ static void dates(void **state)
     expect("tls://gpu1:1", ours.path, &identity, -EKEYEXPIRED, "has expired: make a new one");
     rpc_tls_identity_wipe(&identity);
     files = (struct rpc_tls_files){ .certificate = shown.certificate, .key = shown.key };
-    assert_int_equal(rpc_tls_identity_read(&files, &identity, error), -EKEYEXPIRED);       /* a server does not begin with it */
+    /* a server does not begin with it */
+    assert_int_equal(rpc_tls_identity_read(&files, &identity, error), -EKEYEXPIRED);
     assert_non_null(strstr(error, "has expired"));
     issue(&shown, "young", "node:gpu1", NULL, DAY, 2 * DAY, &ours);
     load(&shown, NULL, &identity);
@@ -289,7 +310,8 @@ static void client_certificates(void **state)
     assert_int_equal(exchange(&met), 1);
     part(&met);
     const struct { const struct rpc_tls_files *files; const char *said; } refused[] = {
-        { &without, "it shows no certificate, and --tls-ca wants one" }, { &wrong, "its certificate is not accepted" } };
+        { &without, "it shows no certificate, and --tls-ca wants one" }, { &wrong,
+                                                                           "its certificate is not accepted" } };
     for (int i = 0; i < 2; i++) {
         struct iovec here = { &(char){ 0 }, 1 };
         meet("tls://gpu1:1", refused[i].files, &identity, &met);
@@ -349,8 +371,16 @@ static void addresses(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
-        "tls://gpu1", "tls://gpu1:1?", "tls://gpu1:1?sha256=", "tls://gpu1:1?sha256=12", "tls://gpu1:1?name=", "tls://gpu1:1?name=a/b",
-        "tls://gpu1:1?other=1", "tls://gpu1:1?name=a&", "tcp://gpu1:1?name=a", "tls://gpu1:70000",
+        "tls://gpu1",
+        "tls://gpu1:1?",
+        "tls://gpu1:1?sha256=",
+        "tls://gpu1:1?sha256=12",
+        "tls://gpu1:1?name=",
+        "tls://gpu1:1?name=a/b",
+        "tls://gpu1:1?other=1",
+        "tls://gpu1:1?name=a&",
+        "tcp://gpu1:1?name=a",
+        "tls://gpu1:70000",
         "tls://g:1?sha256=g000000000000000000000000000000000000000000000000000000000000000",
         "tls://g:1?sha256=00000000000000000000000000000000000000000000000000000000000000000",
     };
@@ -361,13 +391,16 @@ static void addresses(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(rpc_address_parse(wrong[i], &address, NULL), -EINVAL);
     assert_int_equal(rpc_address_parse("tls://[::1]:4711?name=node:a-b.c_d&sha256="
-                                       "ABCDEF0000000000000000000000000000000000000000000000000000000000", &address, NULL), 0);
+                                       "ABCDEF0000000000000000000000000000000000000000000000000000000000",
+                                       &address, NULL),
+                     0);
     assert_string_equal(address.host, "::1");
     assert_string_equal(address.service, "4711");
     assert_string_equal(address.name, "node:a-b.c_d");
     assert_int_equal(strncmp(address.pin, "abcdef00", 8), 0);
     unsetenv("FLYT_TLS_CA");
-    assert_int_equal(rpc_channel_connect("tls://127.0.0.1:1", 1000, &channel, error), -EINVAL);     /* nobody is asked */
+    /* nobody is asked */
+    assert_int_equal(rpc_channel_connect("tls://127.0.0.1:1", 1000, &channel, error), -EINVAL);
     assert_non_null(strstr(error, "FLYT_TLS_CA=FILE"));
     assert_int_equal(rpc_listener_open("tls://127.0.0.1:0?name=a", &listener, error), -EINVAL);
 }
@@ -379,7 +412,8 @@ static void hostile(void **state)
     struct rpc_tls_identity identity;
     pthread_t thread;
     assert_int_equal(rpc_tls_identity_make(&identity, NULL), 0);
-    uint8_t call[44] = { 0x80, 0, 0, 40 }, hello[64] = { 0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 }, noise[64], huge[64] = { 0x16, 3, 1, 0xff, 0xff };
+    uint8_t call[44] = { 0x80, 0, 0, 40 }, hello[64] = { 0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3,
+                                                         3 }, noise[64], huge[64] = { 0x16, 3, 1, 0xff, 0xff };
     memset(noise, 0x5a, sizeof noise);
     const struct { const uint8_t *bytes; size_t size; bool close; const char *said; } tries[] = {
         { call, sizeof call, false, "does not speak TLS" }, { noise, sizeof noise, false, "does not speak TLS" },
@@ -428,7 +462,8 @@ static void hostile_servers(void **state)
         assert_int_equal(send(fds[1], reply, tries[i].size, 0), tries[i].size);
         if (tries[i].close)
             close(fds[1]);
-        assert_true(rpc_channel_tls_connect(fds[0], &address, &files, clock_now() + 300 * CLOCK_NS_PER_MS, &channel, error) < 0);
+        assert_true(rpc_channel_tls_connect(fds[0], &address, &files, clock_now() + 300 * CLOCK_NS_PER_MS, &channel,
+                                            error) < 0);
         if (!strstr(error, tries[i].said))
             fail_msg("try %zu: '%s' says nothing of '%s'", i, error, tries[i].said);
         if (!tries[i].close)
@@ -478,7 +513,8 @@ static void changed_on_the_way(void **state)
         pthread_create(&threads[0], NULL, accepting, &side);
         pthread_create(&threads[1], NULL, between, &there);
         pthread_create(&threads[2], NULL, between, &back);
-        int status = rpc_channel_tls_connect(client[0], &address, &files, clock_now() + PATIENCE_MS * CLOCK_NS_PER_MS, &channel, error);
+        int status = rpc_channel_tls_connect(client[0], &address, &files, clock_now() + PATIENCE_MS * CLOCK_NS_PER_MS,
+                                             &channel, error);
         static uint8_t sent[3000], got[3000];
         struct iovec out = { sent, sizeof sent };
         test_pattern(change, sent, sizeof sent);
@@ -516,7 +552,8 @@ static void changed_on_the_way(void **state)
     rpc_tls_identity_wipe(&identity);
 }
 
-/* The peer's bytes end without a farewell: that is an end, as of any connection; and a farewell is none of the bytes. */
+/* The peer's bytes end without a farewell: that is an end, as of any connection; and a farewell is none of the
+ * bytes. */
 static void ends(void **state)
 {
     (void)state;
@@ -583,9 +620,17 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fingerprint), cmocka_unit_test(authority), cmocka_unit_test(others_certificates), cmocka_unit_test(dates),
-        cmocka_unit_test(client_certificates), cmocka_unit_test(files_of_a_server), cmocka_unit_test(addresses),
-        cmocka_unit_test(hostile), cmocka_unit_test(hostile_servers), cmocka_unit_test(changed_on_the_way), cmocka_unit_test(ends),
+        cmocka_unit_test(fingerprint),
+        cmocka_unit_test(authority),
+        cmocka_unit_test(others_certificates),
+        cmocka_unit_test(dates),
+        cmocka_unit_test(client_certificates),
+        cmocka_unit_test(files_of_a_server),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(hostile),
+        cmocka_unit_test(hostile_servers),
+        cmocka_unit_test(changed_on_the_way),
+        cmocka_unit_test(ends),
         cmocka_unit_test(abandoned),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,7 +1,8 @@
 /*
  * waiting: how long a thread that waits for bytes in memory looks before it sleeps, over a channel that only counts.
  *
- * shows: speed: an end that waits leaves its processor to a peer that runs there, looks a while for one that runs elsewhere, and less often after it was in vain
+ * shows: speed: an end that waits leaves its processor to a peer that runs there, looks a while for one that runs
+  *   elsewhere, and less often after it was in vain
  */
 #include "tests/rpc/service.h"
 

@@ -8,7 +8,8 @@
 static struct { uint32_t magic, version; const void *data, *extra; } wrapper = {0x466243B1, 1, NULL, NULL};
 static char host_function, other_function, host_variable, missing_variable;
 
-static void **register_image(const char *name) {
+static void **register_image(const char *name)
+{
     void **handle = __cudaRegisterFatBinary(&wrapper);
     __cudaRegisterFunction(handle, &host_function, NULL, name, -1, NULL, NULL, NULL, NULL, NULL);
     __cudaRegisterVar(handle, &host_variable, NULL, "variable", 0, 16, 0, 0);
@@ -19,7 +20,8 @@ static void **register_image(const char *name) {
 
 static const dim3 one = {1, 1, 1}, warp = {32, 1, 1};
 
-static void registration_needs_no_server(void **state) {
+static void registration_needs_no_server(void **state)
+{
     (void)state;
     void **handle = register_image("kernel");
     assert_non_null(handle);
@@ -41,12 +43,14 @@ static void registration_needs_no_server(void **state) {
     assert_int_equal(fake_core()->images_removed, 1);
 }
 
-static void launches_in_every_form(void **state) {
+static void launches_in_every_form(void **state)
+{
     (void)state;
     void **handle = register_image("kernel");
     int argument = 5;
     void *arguments[] = {&argument};
-    assert_int_equal(cudaLaunchKernel(&host_function, (dim3){2, 3, 4}, (dim3){5, 6, 7}, arguments, 100, CORE_STREAM_LEGACY), 0);
+    assert_int_equal(cudaLaunchKernel(&host_function, (dim3){2, 3, 4}, (dim3){5, 6, 7}, arguments, 100,
+                                      CORE_STREAM_LEGACY), 0);
     const struct core_launch *launch = &fake_core()->launch;
     assert_string_equal(fake_core()->launch_name, "kernel");
     assert_int_equal(launch->grid[0] * 100 + launch->grid[1] * 10 + launch->grid[2], 234);
@@ -84,11 +88,13 @@ static void launches_in_every_form(void **state) {
     assert_int_equal(cudaGetLastError(), 98);
 }
 
-static void bad_launches_are_told_at_once(void **state) {
+static void bad_launches_are_told_at_once(void **state)
+{
     (void)state;
     void **handle = register_image("kernel");
     const dim3 bad_grids[] = {{0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {0x80000000u, 1, 1}, {1, 65536, 1}, {1, 1, 65536}};
-    const dim3 bad_blocks[] = {{0, 1, 1}, {1025, 1, 1}, {1, 1025, 1}, {1, 1, 65}, {1024, 2, 1}, {32, 32, 2}, {1u << 31, 2, 1}};
+    const dim3 bad_blocks[] = {{0, 1, 1}, {1025, 1, 1}, {1, 1025, 1}, {1, 1, 65}, {1024, 2, 1}, {32, 32, 2},
+                               {1u << 31, 2, 1}};
     for (size_t i = 0; i < sizeof bad_grids / sizeof bad_grids[0]; i++) {
         assert_int_equal(cudaLaunchKernel(&host_function, bad_grids[i], warp, NULL, 0, 0), 9);
         assert_int_equal(cudaGetLastError(), 9);
@@ -104,7 +110,8 @@ static void bad_launches_are_told_at_once(void **state) {
     __cudaUnregisterFatBinary(handle);
 }
 
-static void extended_launches_carry_attributes(void **state) {
+static void extended_launches_carry_attributes(void **state)
+{
     (void)state;
     void **handle = register_image("kernel");
     cudaLaunchAttribute attributes[3] = {
@@ -112,7 +119,8 @@ static void extended_launches_carry_attributes(void **state) {
         {.id = cudaLaunchAttributeCooperative, .val.cooperative = 1},
         {.id = cudaLaunchAttributeClusterDimension, .val.clusterDim = {2, 1, 1}},
     };
-    cudaLaunchConfig_t config = {.gridDim = one, .blockDim = warp, .dynamicSmemBytes = 8, .stream = 1, .attrs = attributes, .numAttrs = 3};
+    cudaLaunchConfig_t config = {.gridDim = one, .blockDim = warp, .dynamicSmemBytes = 8, .stream = 1,
+                                 .attrs = attributes, .numAttrs = 3};
     assert_int_equal(cudaLaunchKernelExC(&config, &host_function, NULL), 0);
     assert_true(fake_core()->launch.cooperative);
     assert_int_equal(fake_core()->launch.attribute_count, 1);
@@ -126,7 +134,8 @@ static void extended_launches_carry_attributes(void **state) {
     __cudaUnregisterFatBinary(handle);
 }
 
-static void configurations_are_a_stack(void **state) {
+static void configurations_are_a_stack(void **state)
+{
     (void)state;
     dim3 grid, block;
     size_t shared;
@@ -145,7 +154,8 @@ static void configurations_are_a_stack(void **state) {
 }
 
 /* Two translation units with a `static __global__` of one name. */
-static void equal_names_in_two_binaries_are_two_kernels(void **state) {
+static void equal_names_in_two_binaries_are_two_kernels(void **state)
+{
     (void)state;
     void **first = register_image("same"), **second = __cudaRegisterFatBinary(&wrapper);
     __cudaRegisterFunction(second, &other_function, NULL, "same", -1, NULL, NULL, NULL, NULL, NULL);
@@ -158,7 +168,8 @@ static void equal_names_in_two_binaries_are_two_kernels(void **state) {
 }
 
 /* A template's kernel in two shared libraries: one host address. */
-static void one_address_in_two_binaries_outlives_either(void **state) {
+static void one_address_in_two_binaries_outlives_either(void **state)
+{
     (void)state;
     for (int order = 0; order < 2; order++) {
         void **images[] = {register_image("template"), register_image("template")};
@@ -171,7 +182,8 @@ static void one_address_in_two_binaries_outlives_either(void **state) {
     }
 }
 
-static void functions_tell_about_themselves(void **state) {
+static void functions_tell_about_themselves(void **state)
+{
     (void)state;
     void **handle = register_image("kernel");
     cudaFuncAttributes a;
@@ -208,7 +220,8 @@ static void functions_tell_about_themselves(void **state) {
     __cudaUnregisterFatBinary(handle);
 }
 
-static void symbols(void **state) {
+static void symbols(void **state)
+{
     (void)state;
     void **handle = register_image("kernel"), *address;
     size_t size;
@@ -232,7 +245,8 @@ static void symbols(void **state) {
     assert_int_equal(cudaMemcpyToSymbol(&host_variable, in, 4, 0, 1), 13);
 }
 
-static void managed_variables_are_refused_at_use(void **state) {
+static void managed_variables_are_refused_at_use(void **state)
+{
     (void)state;
     void *slot = NULL, *address;
     void **handle = __cudaRegisterFatBinary(&wrapper);
@@ -248,7 +262,8 @@ static void managed_variables_are_refused_at_use(void **state) {
 
 /* ---- the table under it ---- */
 
-static void the_table_grows_and_forgets(void **state) {
+static void the_table_grows_and_forgets(void **state)
+{
     (void)state;
     enum { KEYS = 5000 };
     static char keys[KEYS];
@@ -274,14 +289,16 @@ static struct registry shared_registry;
 static atomic_bool stop;
 static char stable_key, moving_keys[4096];
 
-static void *read_always(void *failures) {
+static void *read_always(void *failures)
+{
     while (!stop)
         if (registry_find(&shared_registry, &stable_key) != &stable_key)
             ++*(int *)failures;
     return NULL;
 }
 
-static void readers_never_miss_a_key_while_others_come_and_go(void **state) {
+static void readers_never_miss_a_key_while_others_come_and_go(void **state)
+{
     (void)state;
     int failures = 0;
     pthread_t thread;
@@ -295,7 +312,8 @@ static void readers_never_miss_a_key_while_others_come_and_go(void **state) {
     assert_int_equal(failures, 0);
 }
 
-int code_tests(void) {
+int code_tests(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(registration_needs_no_server, runtime_begin),
         cmocka_unit_test_setup(launches_in_every_form, runtime_begin),

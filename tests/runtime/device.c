@@ -5,7 +5,8 @@
 
 /* ---- initialisation: server, device, context, in this order ---- */
 
-static void nothing_is_connected_before_it_is_needed(void **state) {
+static void nothing_is_connected_before_it_is_needed(void **state)
+{
     (void)state;
 #if FLYT_CUDART >= 12
     int version;
@@ -19,7 +20,8 @@ static void nothing_is_connected_before_it_is_needed(void **state) {
     assert_int_equal(fake_core()->activations, 0);
 }
 
-static void without_server_every_call_says_so(void **state) {
+static void without_server_every_call_says_so(void **state)
+{
     (void)state;
     int value = 77;
     void *pointer;
@@ -41,7 +43,8 @@ static void without_server_every_call_says_so(void **state) {
     assert_int_equal(value, 0);
 }
 
-static void without_device_the_code_is_100(void **state) {
+static void without_device_the_code_is_100(void **state)
+{
     (void)state;
     int value = 5;
     void *pointer;
@@ -53,7 +56,8 @@ static void without_device_the_code_is_100(void **state) {
     assert_int_equal(cudaPeekAtLastError(), 100);
 }
 
-static void the_child_of_a_fork_gets_initialisation_errors(void **state) {
+static void the_child_of_a_fork_gets_initialisation_errors(void **state)
+{
     (void)state;
     void *pointer;
     fake_core()->forked = true;
@@ -61,7 +65,8 @@ static void the_child_of_a_fork_gets_initialisation_errors(void **state) {
     assert_int_equal(cudaDeviceSynchronize(), 3);
 }
 
-static void questions_make_no_context(void **state) {
+static void questions_make_no_context(void **state)
+{
     (void)state;
     int value;
     cudaDeviceProp properties;
@@ -78,7 +83,8 @@ static void questions_make_no_context(void **state) {
     assert_int_equal(fake_core()->activations, 1);
 }
 
-static void set_device_makes_a_context_since_12(void **state) {
+static void set_device_makes_a_context_since_12(void **state)
+{
     (void)state;
     int value;
     assert_int_equal(cudaSetDevice(1), 0);
@@ -91,7 +97,8 @@ static void set_device_makes_a_context_since_12(void **state) {
     assert_int_equal(value, 1);
 }
 
-static void the_context_comes_back_after_a_reset(void **state) {
+static void the_context_comes_back_after_a_reset(void **state)
+{
     (void)state;
     void *pointer;
     assert_int_equal(cudaMalloc(&pointer, 4), 0);
@@ -101,11 +108,10 @@ static void the_context_comes_back_after_a_reset(void **state) {
     assert_int_equal(fake_core()->activations, 2);
 }
 
-static void *device_of_another_thread(void *out) {
-    return (void)cudaGetDevice(out), NULL;
-}
+static void *device_of_another_thread(void *out) { return (void)cudaGetDevice(out), NULL; }
 
-static void the_current_device_is_the_threads(void **state) {
+static void the_current_device_is_the_threads(void **state)
+{
     (void)state;
     int other = -1;
     pthread_t thread;
@@ -115,7 +121,8 @@ static void the_current_device_is_the_threads(void **state) {
     assert_int_equal(other, 0);
 }
 
-static void valid_devices_choose_the_first(void **state) {
+static void valid_devices_choose_the_first(void **state)
+{
     (void)state;
     int value, devices[] = {1, 0}, bad[] = {7};
     assert_int_equal(cudaSetValidDevices(bad, 1), 101);
@@ -130,7 +137,8 @@ static void valid_devices_choose_the_first(void **state) {
 
 /* ---- the last error ---- */
 
-static void get_clears_and_peek_does_not(void **state) {
+static void get_clears_and_peek_does_not(void **state)
+{
     (void)state;
     assert_int_equal(cudaSetDevice(99), 101);
     assert_int_equal(cudaPeekAtLastError(), 101);
@@ -139,7 +147,8 @@ static void get_clears_and_peek_does_not(void **state) {
     assert_int_equal(cudaGetLastError(), 0);
 }
 
-static void success_does_not_clear_and_a_later_error_replaces(void **state) {
+static void success_does_not_clear_and_a_later_error_replaces(void **state)
+{
     (void)state;
     void *pointer;
     assert_int_equal(cudaSetDevice(99), 101);
@@ -149,7 +158,8 @@ static void success_does_not_clear_and_a_later_error_replaces(void **state) {
     assert_int_equal(cudaGetLastError(), 1);
 }
 
-static void not_ready_is_no_error(void **state) {
+static void not_ready_is_no_error(void **state)
+{
     (void)state;
     assert_int_equal(cudaFree(NULL), 0);
     fake_core()->next_error = 600;
@@ -157,13 +167,15 @@ static void not_ready_is_no_error(void **state) {
     assert_int_equal(cudaGetLastError(), 0);
 }
 
-static void *fail_in_another_thread(void *out) {
+static void *fail_in_another_thread(void *out)
+{
     cudaSetDevice(99);
     *(int *)out = cudaGetLastError();
     return NULL;
 }
 
-static void the_last_error_is_the_threads(void **state) {
+static void the_last_error_is_the_threads(void **state)
+{
     (void)state;
     int other = 0;
     pthread_t thread;
@@ -174,7 +186,8 @@ static void the_last_error_is_the_threads(void **state) {
     assert_int_equal(cudaGetLastError(), 1);
 }
 
-static void sticky_errors_come_back(void **state) {
+static void sticky_errors_come_back(void **state)
+{
     (void)state;
     void *pointer;
     assert_int_equal(cudaFree(NULL), 0);
@@ -188,7 +201,8 @@ static void sticky_errors_come_back(void **state) {
     assert_int_equal(cudaMalloc(&pointer, 4), 700);
 }
 
-static void errors_of_asynchronous_work_are_delivered_once(void **state) {
+static void errors_of_asynchronous_work_are_delivered_once(void **state)
+{
     (void)state;
     assert_int_equal(cudaFree(NULL), 0);
     fake_core()->latched = 719;
@@ -198,7 +212,8 @@ static void errors_of_asynchronous_work_are_delivered_once(void **state) {
     assert_int_equal(cudaDeviceSynchronize(), 0);
 }
 
-static void out_of_memory_leaves_everything_usable(void **state) {
+static void out_of_memory_leaves_everything_usable(void **state)
+{
     (void)state;
     void *pointer;
     assert_int_equal(cudaMalloc(&pointer, (size_t)1 << 40), 2);
@@ -208,7 +223,8 @@ static void out_of_memory_leaves_everything_usable(void **state) {
 
 /* ---- devices ---- */
 
-static void properties_are_the_attributes(void **state) {
+static void properties_are_the_attributes(void **state)
+{
     (void)state;
     cudaDeviceProp p;
     memset(&p, 0xAA, sizeof p);
@@ -249,17 +265,20 @@ static void properties_are_the_attributes(void **state) {
 }
 
 /* Device 1 is asked for by several threads at once, for the first time; later nobody asks the core. */
-static void *ask_for_properties(void *space) {
+static void *ask_for_properties(void *space)
+{
     cudaDeviceProp *p = space;
     for (int i = 0; i < 1000; i++) {
         memset(p, 0xAA, sizeof *p);
-        if (cudaGetDeviceProperties(p, 1) || p->multiProcessorCount != 1016 || p->maxSurfaceCubemapLayered[1] != 1068 || p->uuid.bytes[0] != 2)
+        if (cudaGetDeviceProperties(p, 1) || p->multiProcessorCount != 1016 || p->maxSurfaceCubemapLayered[1] != 1068 ||
+            p->uuid.bytes[0] != 2)
             return NULL;
     }
     return space;
 }
 
-static void properties_are_put_together_once(void **state) {
+static void properties_are_put_together_once(void **state)
+{
     (void)state;
     enum { THREADS = 4 };
     static cudaDeviceProp p[THREADS];
@@ -276,7 +295,8 @@ static void properties_are_put_together_once(void **state) {
     assert_int_equal(fake_core()->attributes_read, read);
 }
 
-static void attributes_and_their_errors(void **state) {
+static void attributes_and_their_errors(void **state)
+{
     (void)state;
     int value;
     assert_int_equal(cudaDeviceGetAttribute(&value, 16, 0), 0);
@@ -288,7 +308,8 @@ static void attributes_and_their_errors(void **state) {
     assert_true(fake_core()->local_calls >= 5);
 }
 
-static void choosing_a_device(void **state) {
+static void choosing_a_device(void **state)
+{
     (void)state;
     int value = -1;
     cudaDeviceProp wanted;
@@ -299,7 +320,8 @@ static void choosing_a_device(void **state) {
     assert_int_equal(cudaChooseDevice(NULL, &wanted), 1);
 }
 
-static void pci_bus_ids(void **state) {
+static void pci_bus_ids(void **state)
+{
     (void)state;
     char text[13];
     int value = -1;
@@ -317,7 +339,8 @@ static void pci_bus_ids(void **state) {
     assert_int_equal(cudaDeviceGetByPCIBusId(&value, "nonsense"), 1);
 }
 
-static void limits_flags_and_preferences(void **state) {
+static void limits_flags_and_preferences(void **state)
+{
     (void)state;
     size_t size;
     unsigned value;
@@ -342,7 +365,8 @@ static void limits_flags_and_preferences(void **state) {
     assert_int_equal(cudaDeviceGetStreamPriorityRange(NULL, NULL), 0);
 }
 
-static void peers(void **state) {
+static void peers(void **state)
+{
     (void)state;
     int value = -1;
     assert_int_equal(cudaDeviceCanAccessPeer(&value, 0, 1), 0);
@@ -354,7 +378,8 @@ static void peers(void **state) {
     assert_int_equal(cudaDeviceDisablePeerAccess(1), 705);
 }
 
-static void driver_entry_points_are_not_found(void **state) {
+static void driver_entry_points_are_not_found(void **state)
+{
     (void)state;
     void *pointer = &pointer;
 #if FLYT_CUDART == 11
@@ -367,7 +392,8 @@ static void driver_entry_points_are_not_found(void **state) {
     assert_null(pointer);
 }
 
-int device_tests(void) {
+int device_tests(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(nothing_is_connected_before_it_is_needed, runtime_begin),
         cmocka_unit_test_setup(without_server_every_call_says_so, runtime_begin),

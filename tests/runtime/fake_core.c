@@ -30,7 +30,8 @@ static int events_alive;
 
 struct fake_core *fake_core(void) { return &fake; }
 
-void fake_core_reset(void) {
+void fake_core_reset(void)
+{
     memset(&fake, 0, sizeof fake);
     for (int i = 0; i < FAKE_DEVICES; i++)
         contexts[i] = (core_context){.device = i};
@@ -43,7 +44,8 @@ void fake_core_reset(void) {
 }
 
 /* One error, once, for the next call that asks. */
-static int answer(const char *call) {
+static int answer(const char *call)
+{
     fake.last_call = call;
     if (fake.sticky)
         return fake.sticky;
@@ -54,27 +56,31 @@ static int answer(const char *call) {
 
 static pthread_once_t window_once = PTHREAD_ONCE_INIT;
 
-static void window_make(void) {
+static void window_make(void)
+{
     window = mmap(NULL, FAKE_MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     shadow = mmap(NULL, FAKE_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (window == MAP_FAILED || shadow == MAP_FAILED)
         abort();
 }
 
-int core_attach(void) {
+int core_attach(void)
+{
     if (getenv("FAKE_CORE_TRACE"))
         fprintf(stderr, "attached\n");
     if (fake.forked)
         return CORE_NOT_INITIALIZED;
     if (fake.attach_error)
         return fake.attach_error;
-    __atomic_fetch_add(&fake.attached, 1, __ATOMIC_RELAXED);     /* any thread may be the first, as with the real core */
+    /* any thread may be the first, as with the real core */
+    __atomic_fetch_add(&fake.attached, 1, __ATOMIC_RELAXED);
     pthread_once(&window_once, window_make);
     return CORE_OK;
 }
 bool core_forked(void) { return fake.forked; }
 int core_sticky(void) { return fake.sticky; }
-int core_take_latched(void) {
+int core_take_latched(void)
+{
     int error = fake.latched;
     fake.latched = 0;
     return error;
@@ -84,7 +90,8 @@ void core_statistics(struct core_statistics *statistics) { memset(statistics, 0,
 
 int core_device_count(int *count) { return *count = fake.device_count, CORE_OK; }
 int core_driver_version(int *version) { return *version = 13010, CORE_OK; }
-const struct core_device *core_device(int device) {
+const struct core_device *core_device(int device)
+{
     static const struct core_device devices[FAKE_DEVICES] = {
         {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "Fake GPU", "0000:01:00.0", FAKE_MEMORY, 0, -5},
         {{2}, "Fake GPU", "0000:0A:00.0", FAKE_MEMORY, 0, -5},
@@ -92,7 +99,8 @@ const struct core_device *core_device(int device) {
     return device >= 0 && device < fake.device_count ? &devices[device] : NULL;
 }
 /* Attribute n is 1000 + n, except where the runtime computes with it. */
-int core_device_attribute(int device, int attribute, int *value) {
+int core_device_attribute(int device, int attribute, int *value)
+{
     fake.attributes_read++;
     if (device < 0 || device >= fake.device_count)
         return CORE_INVALID_DEVICE;
@@ -106,29 +114,35 @@ core_context *core_context_primary(int device)
 {
     return device >= 0 && device < fake.device_count ? &contexts[device] : NULL;
 }
-int core_context_retain(core_context *context) {
+int core_context_retain(core_context *context)
+{
     int error = answer(__func__);
     if (!error)
         context->active = true, fake.activations++;
     return error;
 }
 bool core_context_active(const core_context *context) { return context && !fake.forked && context->active; }
-int core_context_enter(const core_context *context) {
+int core_context_enter(const core_context *context)
+{
     if (fake.forked)
         return CORE_NOT_INITIALIZED;
     return fake.sticky ? fake.sticky : context->active ? CORE_OK : CORE_CONTEXT_DESTROYED;
 }
-int core_context_reset(core_context *context) {
+int core_context_reset(core_context *context)
+{
     context->active = false;
     fake.resets++;
     return answer(__func__);
 }
-int core_context_info(core_context *context, struct core_context_info *out) {
-    *out = (struct core_context_info){.device = context->device, .flags = context->flags, .primary = true, .active = context->active};
+int core_context_info(core_context *context, struct core_context_info *out)
+{
+    *out = (struct core_context_info){.device = context->device, .flags = context->flags, .primary = true,
+                                      .active = context->active};
     return CORE_OK;
 }
 int core_context_set_flags(core_context *context, unsigned flags) { return context->flags = flags, CORE_OK; }
-int core_context_synchronize(core_context *context) {
+int core_context_synchronize(core_context *context)
+{
     (void)context;
     fake.synchronisations++;
     return answer(__func__);
@@ -144,7 +158,8 @@ int core_limit_set(core_context *context, int limit, size_t value)
 
 /* ---- memory ---- */
 
-int core_memory_info(core_context *context, size_t *free_bytes, size_t *total) {
+int core_memory_info(core_context *context, size_t *free_bytes, size_t *total)
+{
     (void)context;
     *free_bytes = FAKE_MEMORY - used, *total = FAKE_MEMORY;
     return answer(__func__);
@@ -161,14 +176,17 @@ static struct core_range *range_add(enum core_memory_kind kind, core_context *ow
     abort();
 }
 
-static struct core_range *range_at(uint64_t address) {
+static struct core_range *range_at(uint64_t address)
+{
     for (int i = 0; i < RANGES; i++)
-        if (ranges[i].kind != CORE_UNKNOWN_MEMORY && address >= ranges[i].base && address - ranges[i].base < ranges[i].size)
+        if (ranges[i].kind != CORE_UNKNOWN_MEMORY && address >= ranges[i].base &&
+            address - ranges[i].base < ranges[i].size)
             return &ranges[i];
     return NULL;
 }
 
-int core_memory_allocate(core_context *context, size_t size, uint64_t *address) {
+int core_memory_allocate(core_context *context, size_t size, uint64_t *address)
+{
     int error = answer(__func__);
     if (error)
         return error;
@@ -180,7 +198,8 @@ int core_memory_allocate(core_context *context, size_t size, uint64_t *address) 
     return CORE_OK;
 }
 
-static int range_remove(uint64_t address, enum core_memory_kind kind, int error) {
+static int range_remove(uint64_t address, enum core_memory_kind kind, int error)
+{
     struct core_range *range = range_at(address);
     if (!range || range->base != address || range->kind != kind)
         return error;
@@ -189,33 +208,44 @@ static int range_remove(uint64_t address, enum core_memory_kind kind, int error)
 }
 
 int core_memory_free(uint64_t address) { return range_remove(address, CORE_DEVICE_MEMORY, CORE_INVALID_VALUE); }
-int core_host_allocate(size_t size, unsigned flags, void **out) {
+int core_host_allocate(size_t size, unsigned flags, void **out)
+{
     *out = malloc(size);
     range_add(CORE_PINNED_MEMORY, NULL, (uint64_t)(uintptr_t)*out, size, flags);
     return answer(__func__);
 }
-int core_host_free(void *pointer) {
+int core_host_free(void *pointer)
+{
     int error = range_remove((uint64_t)(uintptr_t)pointer, CORE_PINNED_MEMORY, CORE_INVALID_VALUE);
     if (!error)
         free(pointer);
     return error;
 }
-int core_host_register(void *pointer, size_t size, unsigned flags) {
+int core_host_register(void *pointer, size_t size, unsigned flags)
+{
     if (range_at((uint64_t)(uintptr_t)pointer))
         return CORE_HOST_ALREADY_REGISTERED;
     range_add(CORE_REGISTERED_MEMORY, NULL, (uint64_t)(uintptr_t)pointer, size, flags);
     return answer(__func__);
 }
-int core_host_unregister(void *pointer) { return range_remove((uint64_t)(uintptr_t)pointer, CORE_REGISTERED_MEMORY, CORE_HOST_NOT_REGISTERED); }
-int core_host_device_pointer(void *host, uint64_t *address) { return *address = (uint64_t)(uintptr_t)host, fake.host_mapping_error; }
-int core_host_flags(void *host, unsigned *flags) {
+int core_host_unregister(void *pointer)
+{
+    return range_remove((uint64_t)(uintptr_t)pointer, CORE_REGISTERED_MEMORY, CORE_HOST_NOT_REGISTERED);
+}
+int core_host_device_pointer(void *host, uint64_t *address)
+{
+    return *address = (uint64_t)(uintptr_t)host, fake.host_mapping_error;
+}
+int core_host_flags(void *host, unsigned *flags)
+{
     const struct core_range *range = range_at((uint64_t)(uintptr_t)host);
     if (!range)
         return CORE_INVALID_VALUE;
     *flags = range->flags;
     return CORE_OK;
 }
-bool core_address_lookup(uint64_t address, struct core_range *out) {
+bool core_address_lookup(uint64_t address, struct core_range *out)
+{
     const struct core_range *range = range_at(address);
     if (range)
         *out = *range;
@@ -224,49 +254,60 @@ bool core_address_lookup(uint64_t address, struct core_range *out) {
 
 /* ---- copies ---- */
 
-static char *bytes(uint64_t address, size_t size) {
+static char *bytes(uint64_t address, size_t size)
+{
     const struct core_range *range = range_at(address);
     if (!range || range->kind != CORE_DEVICE_MEMORY || size > range->size - (address - range->base))
         return NULL;
     return shadow + (address - (uint64_t)(uintptr_t)window);
 }
 
-static int note(const char *call, core_stream stream, bool blocking) {
+static int note(const char *call, core_stream stream, bool blocking)
+{
     fake.stream = stream;
     fake.blocking = blocking;
     return answer(call);
 }
 
-static int move(void *to, const void *from, size_t size) {
+static int move(void *to, const void *from, size_t size)
+{
     if (!to || !from)
         return CORE_INVALID_VALUE;
     memmove(to, from, size);
     return CORE_OK;
 }
 
-int core_copy_in(core_context *context, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking) {
+int core_copy_in(core_context *context, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
+{
     int error = note(__func__, stream, blocking);
     return (void)context, error ? error : move(bytes(to, size), from, size);
 }
-int core_copy_out(core_context *context, core_stream stream, void *to, uint64_t from, size_t size, bool blocking) {
+int core_copy_out(core_context *context, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
+{
     int error = note(__func__, stream, blocking);
     return (void)context, error ? error : move(to, bytes(from, size), size);
 }
-int core_copy(core_context *context, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking) {
+int core_copy(core_context *context, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
+{
     int error = note(__func__, stream, blocking);
     return (void)context, error ? error : move(bytes(to, size), bytes(from, size), size);
 }
-int core_copy_host(core_context *context, core_stream stream, void *to, const void *from, size_t size, bool blocking) {
+int core_copy_host(core_context *context, core_stream stream, void *to, const void *from, size_t size, bool blocking)
+{
     int error = note(__func__, stream, blocking);
     return (void)context, error ? error : move(to, from, size);
 }
 
-static int boxes(const struct core_box *to, bool to_device, const struct core_box *from, bool from_device, const struct core_extent *extent) {
+static int boxes(const struct core_box *to, bool to_device, const struct core_box *from, bool from_device,
+                 const struct core_extent *extent)
+{
     for (size_t z = 0; z < extent->depth; z++)
         for (size_t y = 0; y < extent->height; y++) {
-            uint64_t target = to->address + (z * to->height + y) * to->pitch, source = from->address + (z * from->height + y) * from->pitch;
-            int error = move(to_device ? bytes(target, extent->width) : (void *)(uintptr_t)target,
-                             from_device ? bytes(source, extent->width) : (const void *)(uintptr_t)source, extent->width);
+            uint64_t target = to->address + (z * to->height + y) * to->pitch,
+                     source = from->address + (z * from->height + y) * from->pitch;
+            int error =
+                move(to_device ? bytes(target, extent->width) : (void *)(uintptr_t)target,
+                     from_device ? bytes(source, extent->width) : (const void *)(uintptr_t)source, extent->width);
             if (error)
                 return error;
         }
@@ -308,9 +349,13 @@ int core_set(core_context *context, core_stream stream, const struct core_box *t
 
 /* ---- streams and events ---- */
 
-static bool stream_known(core_stream stream) { return stream < FAKE_STREAMS && (stream <= CORE_STREAM_PER_THREAD || stream_alive[stream]); }
+static bool stream_known(core_stream stream)
+{
+    return stream < FAKE_STREAMS && (stream <= CORE_STREAM_PER_THREAD || stream_alive[stream]);
+}
 
-int core_stream_create(core_context *context, unsigned flags, int priority, core_stream *out) {
+int core_stream_create(core_context *context, unsigned flags, int priority, core_stream *out)
+{
     int error = answer(__func__);
     for (core_stream i = CORE_STREAM_PER_THREAD + 1; !error && i < FAKE_STREAMS; i++)
         if (!stream_alive[i]) {
@@ -321,13 +366,15 @@ int core_stream_create(core_context *context, unsigned flags, int priority, core
         }
     return error ? error : CORE_OUT_OF_MEMORY;
 }
-int core_stream_destroy(core_stream stream) {
+int core_stream_destroy(core_stream stream)
+{
     if (!stream_known(stream))
         return CORE_INVALID_HANDLE;
     stream_alive[stream] = false;
     return answer(__func__);
 }
-int core_stream_synchronize(core_context *context, core_stream stream) {
+int core_stream_synchronize(core_context *context, core_stream stream)
+{
     if (getenv("FAKE_CORE_TRACE"))
         fprintf(stderr, "synchronised\n");
     return (void)context, stream_known(stream) ? note(__func__, stream, true) : CORE_INVALID_HANDLE;
@@ -336,27 +383,38 @@ int core_stream_query(core_context *context, core_stream stream)
 {
     return (void)context, stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
-int core_stream_info(core_context *context, core_stream stream, struct core_stream_info *out) {
+int core_stream_info(core_context *context, core_stream stream, struct core_stream_info *out)
+{
     if (!stream_known(stream))
         return CORE_INVALID_HANDLE;
     fake.stream = stream;
-    *out = stream <= CORE_STREAM_PER_THREAD ? (struct core_stream_info){context, context->device, 0, 0, stream} : streams[stream];
+    *out = stream <= CORE_STREAM_PER_THREAD ? (struct core_stream_info){context, context->device, 0, 0,
+                                                                        stream} : streams[stream];
     return CORE_OK;
 }
-int core_event_create(core_context *context, unsigned flags, core_event *event) {
+int core_event_create(core_context *context, unsigned flags, core_event *event)
+{
     (void)context, (void)flags;
     *event = 500 + (core_event)++events_alive;
     return answer(__func__);
 }
 int core_event_destroy(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
-int core_event_record(core_context *context, core_event event, core_stream stream, unsigned flags) {
+int core_event_record(core_context *context, core_event event, core_stream stream, unsigned flags)
+{
     (void)context, (void)flags;
     return event > 500 && event < 600 && stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
-int core_event_synchronize(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
+int core_event_synchronize(core_event event)
+{
+    return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE;
+}
 int core_event_query(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
-int core_event_elapsed(core_event start, core_event end, float *milliseconds) { return (void)start, (void)end, *milliseconds = 1.5f, answer(__func__); }
-int core_stream_wait(core_context *context, core_stream stream, core_event event, unsigned flags) {
+int core_event_elapsed(core_event start, core_event end, float *milliseconds)
+{
+    return (void)start, (void)end, *milliseconds = 1.5f, answer(__func__);
+}
+int core_stream_wait(core_context *context, core_stream stream, core_event event, unsigned flags)
+{
     (void)context, (void)event, (void)flags;
     return stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
@@ -374,13 +432,15 @@ int core_host_function(core_context *context, core_stream stream, void (*functio
 
 /* ---- code ---- */
 
-int core_image_add(const void *wrapper, core_image **image) {
+int core_image_add(const void *wrapper, core_image **image)
+{
     *image = malloc(sizeof **image);
     (*image)->wrapper = wrapper;
     fake.images++;
     return CORE_OK;
 }
-void core_image_remove(core_image *image) {
+void core_image_remove(core_image *image)
+{
     fake.images_removed++;
     for (int i = 0; i < FAKE_NAMES; i++) {
         if (functions[i].image == image)
@@ -390,7 +450,8 @@ void core_image_remove(core_image *image) {
     }
     free(image);
 }
-int core_function_add(core_image *image, const char *name, core_function **out) {
+int core_function_add(core_image *image, const char *name, core_function **out)
+{
     int empty = -1;
     for (int i = 0; i < FAKE_NAMES; i++) {
         if (functions[i].image == image && strcmp(functions[i].name, name) == 0)
@@ -404,7 +465,8 @@ int core_function_add(core_image *image, const char *name, core_function **out) 
     snprintf(functions[empty].name, sizeof functions[empty].name, "%s", name);
     return *out = &functions[empty], CORE_OK;
 }
-int core_variable_add(core_image *image, const char *name, size_t size, bool is_constant, core_variable **out) {
+int core_variable_add(core_image *image, const char *name, size_t size, bool is_constant, core_variable **out)
+{
     (void)is_constant;
     for (int i = 0; i < FAKE_NAMES; i++)
         if (!variables[i].image) {
@@ -416,12 +478,28 @@ int core_variable_add(core_image *image, const char *name, size_t size, bool is_
         }
     return CORE_OUT_OF_MEMORY;
 }
-int core_function_info(core_context *context, core_function *function, const struct core_function_info **out) {
+int core_function_info(core_context *context, core_function *function, const struct core_function_info **out)
+{
     static const struct core_parameter parameters[] = {{0, 8}, {8, 4}};
     static const struct core_function_info info = {
-        .parameters = parameters, .parameter_count = 2, .parameter_bytes = 12, .max_threads = 512, .shared_bytes = 1, .const_bytes = 2, .local_bytes = 3,
-        .registers = 40, .ptx_version = 90, .binary_version = 121, .cache_mode_ca = 1, .max_dynamic_shared = 49152, .preferred_carveout = -1,
-        .cluster_must_be_set = 5, .cluster_width = 6, .cluster_height = 7, .cluster_depth = 8, .non_portable_cluster = 9,
+        .parameters = parameters,
+        .parameter_count = 2,
+        .parameter_bytes = 12,
+        .max_threads = 512,
+        .shared_bytes = 1,
+        .const_bytes = 2,
+        .local_bytes = 3,
+        .registers = 40,
+        .ptx_version = 90,
+        .binary_version = 121,
+        .cache_mode_ca = 1,
+        .max_dynamic_shared = 49152,
+        .preferred_carveout = -1,
+        .cluster_must_be_set = 5,
+        .cluster_width = 6,
+        .cluster_height = 7,
+        .cluster_depth = 8,
+        .non_portable_cluster = 9,
     };
     (void)context, (void)function;
     int error = answer(__func__);
@@ -429,7 +507,8 @@ int core_function_info(core_context *context, core_function *function, const str
         *out = &info;
     return error;
 }
-int core_function_set(core_context *context, core_function *function, int attribute, int value) {
+int core_function_set(core_context *context, core_function *function, int attribute, int value)
+{
     (void)context, (void)function;
     fake.attributes_set = attribute;
     fake.attribute_value = value;
@@ -439,7 +518,8 @@ int core_function_cache(core_context *context, core_function *function, int conf
 {
     return (void)context, (void)function, (void)config, answer(__func__);
 }
-int core_variable_address(core_context *context, core_variable *variable, uint64_t *address, size_t *size) {
+int core_variable_address(core_context *context, core_variable *variable, uint64_t *address, size_t *size)
+{
     if (strncmp(variable->name, "missing", 7) == 0)
         return CORE_NOT_FOUND;
     if (!variable->address) {
@@ -458,12 +538,14 @@ int core_occupancy_blocks(core_context *context, core_function *function, int bl
     *blocks = 1536 / block_size;
     return answer(__func__);
 }
-int core_occupancy_shared(core_context *context, core_function *function, int blocks, int block_size, size_t *shared) {
+int core_occupancy_shared(core_context *context, core_function *function, int blocks, int block_size, size_t *shared)
+{
     (void)context, (void)function, (void)block_size;
     *shared = 100000 / (size_t)blocks;
     return answer(__func__);
 }
-int core_launch(core_context *context, const struct core_launch *launch) {
+int core_launch(core_context *context, const struct core_launch *launch)
+{
     int error = context->active ? note(__func__, launch->stream, false) : CORE_CONTEXT_DESTROYED;
     if (error)
         return error;
@@ -474,12 +556,14 @@ int core_launch(core_context *context, const struct core_launch *launch) {
     return CORE_OK;
 }
 
-void core_unsupported(const char *name) {
+void core_unsupported(const char *name)
+{
     snprintf(fake.unsupported, sizeof fake.unsupported, "%s", name);
     fake.unsupported_count++;
 }
 
-__attribute__((constructor)) static void begin(void) {
+__attribute__((constructor)) static void begin(void)
+{
     const char *error = getenv("FAKE_CORE_ATTACH_ERROR");
     fake_core_reset();
     fake.attach_error = error ? atoi(error) : 0;

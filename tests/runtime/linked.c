@@ -21,13 +21,15 @@ static struct { uint32_t magic, version; const void *data, *extra; } wrapper = {
 static char kernel;
 static void **handle;
 
-__attribute__((constructor)) static void begin(void) {
+__attribute__((constructor)) static void begin(void)
+{
     handle = __cudaRegisterFatBinary(&wrapper);
     __cudaRegisterFunction(handle, &kernel, 0, "kernel", -1, 0, 0, 0, 0, 0);
 }
 __attribute__((destructor)) static void end(void) { __cudaUnregisterFatBinary(handle); }
 
-int main(int count, char **arguments) {
+int main(int count, char **arguments)
+{
     int version = 0, devices = -1, result;
     char bus[16] = "";
     if (count > 1 && strcmp(arguments[1], "quiet") == 0)

@@ -1,8 +1,8 @@
 /* Allocation, copies, memset, pointer attributes. */
 #include "tests/runtime/api.h"
 
-
-static void allocation_and_its_edges(void **state) {
+static void allocation_and_its_edges(void **state)
+{
     (void)state;
     void *pointer = state;
     size_t available, total;
@@ -20,7 +20,8 @@ static void allocation_and_its_edges(void **state) {
     assert_int_equal(cudaMemGetInfo(NULL, &total), 1);
 }
 
-static void pitched_allocation(void **state) {
+static void pitched_allocation(void **state)
+{
     (void)state;
     void *pointer = state;
     size_t pitch = 1;
@@ -38,7 +39,8 @@ static void pitched_allocation(void **state) {
     assert_int_equal(cudaMalloc3D(&pitched, (cudaExtent){600, SIZE_MAX, 2}), 2);
 }
 
-static void pinned_memory(void **state) {
+static void pinned_memory(void **state)
+{
     (void)state;
     void *pointer = state, *mapped;
     unsigned flags;
@@ -67,7 +69,8 @@ static void pinned_memory(void **state) {
     assert_int_equal(cudaHostUnregister(registered), 713);
 }
 
-static void copies_in_all_directions(void **state) {
+static void copies_in_all_directions(void **state)
+{
     (void)state;
     char *one, *two, from[8] = "flyt", to[8];
     assert_int_equal(cudaMalloc((void **)&one, 8), 0);
@@ -97,7 +100,8 @@ static void copies_in_all_directions(void **state) {
     assert_int_equal(fake_core()->stream, CORE_STREAM_PER_THREAD);
 }
 
-static void pinned_memory_stands_on_both_sides(void **state) {
+static void pinned_memory_stands_on_both_sides(void **state)
+{
     (void)state;
     char *pinned, *device, to[8] = "";
     assert_int_equal(cudaMallocHost((void **)&pinned, 8), 0);
@@ -110,7 +114,8 @@ static void pinned_memory_stands_on_both_sides(void **state) {
     assert_int_equal(cudaFreeHost(pinned), 0);
 }
 
-static void wrong_copies_are_errors_not_crashes(void **state) {
+static void wrong_copies_are_errors_not_crashes(void **state)
+{
     (void)state;
     char *device, host[8] = "", other[8] = "";
     assert_int_equal(cudaMalloc((void **)&device, 8), 0);
@@ -130,7 +135,8 @@ static void wrong_copies_are_errors_not_crashes(void **state) {
     assert_int_equal(cudaGetLastError(), 1);
 }
 
-static void copies_of_boxes(void **state) {
+static void copies_of_boxes(void **state)
+{
     (void)state;
     char *device, from[6][10], to[6][10];
     size_t pitch;
@@ -154,7 +160,8 @@ static void copies_of_boxes(void **state) {
     assert_int_equal(to[1][3], -1);
 }
 
-static void copies_of_volumes(void **state) {
+static void copies_of_volumes(void **state)
+{
     (void)state;
     static unsigned char from[4][5][16], to[4][5][16];
     cudaPitchedPtr memory;
@@ -162,11 +169,21 @@ static void copies_of_volumes(void **state) {
         (&from[0][0][0])[i] = (unsigned char)i;
     assert_int_equal(cudaMalloc3D(&memory, (cudaExtent){16, 5, 4}), 0);
     cudaMemcpy3DParms in = {
-        .srcPtr = {from, 16, 16, 5}, .dstPtr = memory, .srcPos = {2, 1, 1}, .dstPos = {3, 0, 0}, .extent = {8, 3, 2}, .kind = cudaMemcpyHostToDevice,
+        .srcPtr = { from, 16, 16, 5 },
+        .dstPtr = memory,
+        .srcPos = { 2, 1, 1 },
+        .dstPos = { 3, 0, 0 },
+        .extent = { 8, 3, 2 },
+        .kind = cudaMemcpyHostToDevice,
     };
     assert_int_equal(cudaMemcpy3D(&in), 0);
     cudaMemcpy3DParms out = {
-        .srcPtr = memory, .dstPtr = {to, 16, 16, 5}, .srcPos = {3, 0, 0}, .dstPos = {0, 2, 2}, .extent = {8, 3, 2}, .kind = cudaMemcpyDefault,
+        .srcPtr = memory,
+        .dstPtr = { to, 16, 16, 5 },
+        .srcPos = { 3, 0, 0 },
+        .dstPos = { 0, 2, 2 },
+        .extent = { 8, 3, 2 },
+        .kind = cudaMemcpyDefault,
     };
     memset(to, 0, sizeof to);
     assert_int_equal(cudaMemcpy3D(&out), 0);
@@ -186,7 +203,8 @@ static void copies_of_volumes(void **state) {
     assert_int_equal(cudaMemcpy3D(NULL), 1);
 }
 
-static void memset_of_rows_and_volumes(void **state) {
+static void memset_of_rows_and_volumes(void **state)
+{
     (void)state;
     char *device, host[40];
     cudaPitchedPtr memory;
@@ -207,7 +225,8 @@ static void memset_of_rows_and_volumes(void **state) {
     assert_int_equal(cudaMemset3D(memory, 9, (cudaExtent){8, 3, 2}), 1);
 }
 
-static void attributes_of_pointers(void **state) {
+static void attributes_of_pointers(void **state)
+{
     (void)state;
     cudaPointerAttributes a;
     char *device, *pinned, plain;
@@ -233,7 +252,8 @@ static void attributes_of_pointers(void **state) {
     assert_int_equal(cudaFreeHost(pinned), 0);
 }
 
-static void stream_ordered_memory(void **state) {
+static void stream_ordered_memory(void **state)
+{
     (void)state;
     void *pointer = state;
     assert_int_equal(cudaMallocAsync(&pointer, 0, 0), 0);
@@ -246,7 +266,8 @@ static void stream_ordered_memory(void **state) {
     assert_int_equal(cudaFreeAsync(NULL, 0), 0);
 }
 
-static void arrays_cannot_be_made_but_none_can_be_freed(void **state) {
+static void arrays_cannot_be_made_but_none_can_be_freed(void **state)
+{
     (void)state;
     assert_int_equal(cudaFreeArray(NULL), 0);
     assert_int_equal(cudaMallocArray(NULL, NULL, 1, 1, 0), 801);
@@ -254,7 +275,8 @@ static void arrays_cannot_be_made_but_none_can_be_freed(void **state) {
     assert_int_equal(cudaGetLastError(), 801);
 }
 
-int memory_tests(void) {
+int memory_tests(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(allocation_and_its_edges, runtime_begin),
         cmocka_unit_test_setup(pitched_allocation, runtime_begin),

@@ -1,7 +1,8 @@
 /* Streams, events, host functions. */
 #include "tests/runtime/api.h"
 
-static void streams_and_bad_handles(void **state) {
+static void streams_and_bad_handles(void **state)
+{
     (void)state;
     core_stream stream;
     unsigned flags;
@@ -26,7 +27,8 @@ static void streams_and_bad_handles(void **state) {
     assert_int_equal(cudaGetLastError(), 400);
 }
 
-static void per_thread_forms_mean_another_default_stream(void **state) {
+static void per_thread_forms_mean_another_default_stream(void **state)
+{
     (void)state;
     assert_int_equal(cudaStreamQuery(0), 0);
     assert_int_equal(fake_core()->stream, 0);
@@ -36,7 +38,8 @@ static void per_thread_forms_mean_another_default_stream(void **state) {
     assert_int_equal(fake_core()->stream, CORE_STREAM_LEGACY);
 }
 
-static void capture_modes_are_exchanged(void **state) {
+static void capture_modes_are_exchanged(void **state)
+{
     (void)state;
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     assert_int_equal(cudaThreadExchangeStreamCaptureMode(&mode), 0);
@@ -49,7 +52,8 @@ static void capture_modes_are_exchanged(void **state) {
     assert_int_equal(cudaThreadExchangeStreamCaptureMode(NULL), 1);
 }
 
-static void events(void **state) {
+static void events(void **state)
+{
     (void)state;
     core_event event;
     float milliseconds = 0;
@@ -75,12 +79,14 @@ static void events(void **state) {
 static int ran, ran_status;
 static void *ran_user;
 static void function(void *user) { ran++, ran_user = user; }
-static void callback(cudaStream_t stream, cudaError_t status, void *user) {
+static void callback(cudaStream_t stream, cudaError_t status, void *user)
+{
     (void)stream;
     ran += 10, ran_status = (int)status, ran_user = user;
 }
 
-static void host_functions(void **state) {
+static void host_functions(void **state)
+{
     (void)state;
     int mark;
     ran = 0;
@@ -96,14 +102,16 @@ static void host_functions(void **state) {
     assert_int_equal(ran_status, 719);
 }
 
-static void a_host_function_that_is_refused_leaks_nothing(void **state) {
+static void a_host_function_that_is_refused_leaks_nothing(void **state)
+{
     (void)state;
     assert_int_equal(cudaFree(NULL), 0);
     fake_core()->next_error = 400;
     assert_int_equal(cudaLaunchHostFunc(0, function, NULL), 400);      /* the leak sanitizer looks on */
 }
 
-int stream_tests(void) {
+int stream_tests(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(streams_and_bad_handles, runtime_begin),
         cmocka_unit_test_setup(per_thread_forms_mean_another_default_stream, runtime_begin),

@@ -1,4 +1,5 @@
-/* bench.c: what a session costs on the null device, by transport. Not a test: built by make $(BUILD)/tests/server_bench. */
+/* bench.c: what a session costs on the null device, by transport. Not a test: built by make
+ * $(BUILD)/tests/server_bench. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,8 @@ static void measure(const char *what, struct peer *peer)
     for (int i = 0; i < COPIES; i++)
         peer_copy_out(peer, 0, block, peer->base, sizeof block);
     double out = COPIES / ((double)(clock_now() - start) / 1e9) / 1e3;
-    printf("%-6s waited %6.2f us  launch+sync %6.2f us  copy out 64 B %6.2f us  %7.0f k launches/s  in %5.2f GB/s  out %5.2f GB/s\n",
+    printf("%-6s waited %6.2f us  launch+sync %6.2f us  copy out 64 B %6.2f us  %7.0f k launches/s  in %5.2f GB/s  out "
+           "%5.2f GB/s\n",
            what, waited, launched, copied, rate, in, out);
 }
 

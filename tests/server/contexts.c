@@ -1,6 +1,6 @@
 /*
- * contexts.c: several contexts of one device in one session: each has its own streams, code and memory, its own default stream
- * and its own end. Names that stand for nothing, or for something else, are refused.
+ * contexts.c: several contexts of one device in one session: each has its own streams, code and memory, its own default
+ * stream and its own end. Names that stand for nothing, or for something else, are refused.
  */
 #include <poll.h>
 #include <signal.h>
@@ -255,8 +255,8 @@ static void numbers_count_on(void **state)
 
 /* ---- what waits when a context ends ---- */
 
-/* A stream of one context waits for an event of another. That event's recording has not come to its turn when its context
-   ends: it never will, and nobody must wait for it for ever. */
+/* A stream of one context waits for an event of another. That event's recording has not come to its turn when its
+   context ends: it never will, and nobody must wait for it for ever. */
 static void who_waits_for_a_context_goes_on(void **state)
 {
     struct fixture *f = *state;
@@ -397,10 +397,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(destroying_one_leaves_the_others), T(resetting_the_primary_leaves_the_others), T(memory_goes_with_the_context),
-        T(memory_crosses), T(default_streams_are_apart), T(many_operations_stay_in_order), T(numbers_count_on),
-        T(who_waits_for_a_context_goes_on), T(contexts_do_not_mix), T(wrong_names_are_refused),
-        cmocka_unit_test(the_number_is_bounded), cmocka_unit_test(objects_are_counted),
+        T(destroying_one_leaves_the_others),
+        T(resetting_the_primary_leaves_the_others),
+        T(memory_goes_with_the_context),
+        T(memory_crosses),
+        T(default_streams_are_apart),
+        T(many_operations_stay_in_order),
+        T(numbers_count_on),
+        T(who_waits_for_a_context_goes_on),
+        T(contexts_do_not_mix),
+        T(wrong_names_are_refused),
+        cmocka_unit_test(the_number_is_bounded),
+        cmocka_unit_test(objects_are_counted),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     server_start(&server, "software", NULL);

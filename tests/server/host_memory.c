@@ -1,6 +1,6 @@
 /*
- * host_memory.c: host memory that a client shares with its worker and the software GPU: what may be added, named and taken
- * away, and that nothing a client does with its side of it hurts the worker.
+ * host_memory.c: host memory that a client shares with its worker and the software GPU: what may be added, named and
+ * taken away, and that nothing a client does with its side of it hurts the worker.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -42,15 +42,18 @@ static void open_peer(struct fixture *f)
     assert_int_equal(peer_map(&f->peer, f->base, 2 * f->peer.granule), 0);
     void *at = (void *)(uintptr_t)f->host;
     if (f->peer.local)                        /* the server has reserved the addresses; memory is the client's to map */
-        assert_ptr_equal(mmap(at, f->peer.hello.host_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0), at);
+        assert_ptr_equal(mmap(at, f->peer.hello.host_size, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0),
+                         at);
     if (f->peer.local || !f->peer.hello.host_size)
         return;
     assert_true(rpc_client_shared_memory(f->peer.client, &shared));
     assert_true(shared.payload_size >= f->peer.hello.host_size);
     f->fd = shared.fd;
     f->payload = shared.payload;
-    assert_ptr_equal(mmap(at, f->peer.hello.host_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, shared.fd,
-                          (off_t)shared.payload), at);
+    assert_ptr_equal(mmap(at, f->peer.hello.host_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+                          shared.fd, (off_t)shared.payload),
+                     at);
 }
 
 static void shm_uri(const struct server *of, char *uri, size_t room)
@@ -88,13 +91,25 @@ static int teardown(void **state)
     return 0;
 }
 
-#define PLAIN(f, name, type, ...) \
-    ({ type args_ = __VA_ARGS__; plain_result result_ = { 0 }; \
-       assert_int_equal(flyt_##name##_1(&args_, &result_, (f)->peer.stub), RPC_SUCCESS); \
-       int code_ = result_.head.result; peer_note(&(f)->peer, &result_.head); xdr_free((xdrproc_t)xdr_plain_result, (char *)&result_); code_; })
+#define PLAIN(f, name, type, ...)                                                         \
+    ({                                                                                    \
+        type args_ = __VA_ARGS__;                                                         \
+        plain_result result_ = { 0 };                                                     \
+        assert_int_equal(flyt_##name##_1(&args_, &result_, (f)->peer.stub), RPC_SUCCESS); \
+        int code_ = result_.head.result;                                                  \
+        peer_note(&(f)->peer, &result_.head);                                             \
+        xdr_free((xdrproc_t)xdr_plain_result, (char *)&result_);                          \
+        code_;                                                                            \
+    })
 
-static int add(struct fixture *f, uint64_t address, uint64_t size) { return PLAIN(f, host_add, host_args, { address, size }); }
-static int take(struct fixture *f, uint64_t address, uint64_t size) { return PLAIN(f, host_remove, host_args, { address, size }); }
+static int add(struct fixture *f, uint64_t address, uint64_t size)
+{
+    return PLAIN(f, host_add, host_args, { address, size });
+}
+static int take(struct fixture *f, uint64_t address, uint64_t size)
+{
+    return PLAIN(f, host_remove, host_args, { address, size });
+}
 
 static int copy_waited(struct fixture *f, uint64_t to, uint64_t from, uint64_t size)
 {
@@ -143,7 +158,9 @@ static void ranges(void **state)
     assert_int_equal(take(f, host + 2 * GRANULE, 2 * GRANULE), 0);
     assert_int_equal(take(f, host + 2 * GRANULE, 2 * GRANULE), INVALID);
     for (int i = 0; i < 300; i++)            /* more often than the software GPU has windows */
-        assert_int_equal(add(f, host + 5 * GRANULE + 2 * GRANULE * (uint64_t)(i % 5), GRANULE) + take(f, host + 5 * GRANULE + 2 * GRANULE * (uint64_t)(i % 5), GRANULE), 0);
+        assert_int_equal(add(f, host + 5 * GRANULE + 2 * GRANULE * (uint64_t)(i % 5), GRANULE) +
+                             take(f, host + 5 * GRANULE + 2 * GRANULE * (uint64_t)(i % 5), GRANULE),
+                         0);
 }
 
 static void copies(void **state)
@@ -259,7 +276,8 @@ APART static void pages_pulled_away(void **state)
     for (int i = 0; i < 40; i++) {
         copy(f, 0, f->host + GRANULE, f->base, GRANULE, f->host);
         copy(f, 0, f->base, f->host + 3 * GRANULE, GRANULE, 0);
-        assert_int_equal(fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)f->payload, (off_t)size), 0);
+        assert_int_equal(fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)f->payload, (off_t)size),
+                         0);
     }
     assert_true(ftruncate(f->fd, 4096) != 0);
     munmap((void *)(uintptr_t)f->host, f->peer.hello.host_size);
@@ -270,7 +288,8 @@ APART static void pages_pulled_away(void **state)
 APART static void as_much_as_asked_for(void **unused)
 {
     (void)unused;
-    static const struct { const char *option; uint64_t size; } cases[] = { { "0", 0 }, { "9M", 8 << 20 }, { "1000", 0 }, { "6144K", 6 << 20 } };
+    static const struct { const char *option; uint64_t size; } cases[] = { { "0", 0 }, { "9M", 8 << 20 }, { "1000", 0 },
+                                                                           { "6144K", 6 << 20 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct server other;
         struct fixture f = { 0 };
@@ -317,12 +336,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #ifndef __SANITIZE_THREAD__
-        cmocka_unit_test_setup_teardown(ranges, setup, teardown), cmocka_unit_test_setup_teardown(copies, setup, teardown),
-        cmocka_unit_test_setup_teardown(in_use, setup, teardown), cmocka_unit_test_setup_teardown(outlives_a_reset, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranges, setup, teardown),
+        cmocka_unit_test_setup_teardown(copies, setup, teardown),
+        cmocka_unit_test_setup_teardown(in_use, setup, teardown),
+        cmocka_unit_test_setup_teardown(outlives_a_reset, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_pulled_away, setup, teardown),
         cmocka_unit_test(as_much_as_asked_for),
 #endif
-        cmocka_unit_test_setup_teardown(ranges, setup_local, teardown), cmocka_unit_test_setup_teardown(copies, setup_local, teardown),
+        cmocka_unit_test_setup_teardown(ranges, setup_local, teardown),
+        cmocka_unit_test_setup_teardown(copies, setup_local, teardown),
         cmocka_unit_test_setup_teardown(in_use, setup_local, teardown),
         cmocka_unit_test_setup_teardown(outlives_a_reset, setup_local, teardown),
         cmocka_unit_test(none_over_a_network),

@@ -1,7 +1,8 @@
 /*
  * hostile.c: sequences of calls with arguments that are sometimes right and often wrong, on the null device in this
- * process: nothing may crash, hang, or be left behind. The seed is printed; HOSTILE_SEED repeats it; HOSTILE_GPU=software
- * takes another device, through libflyt-server.so. (No kernel does harm: its parameters are zeros.)
+ * process: nothing may crash, hang, or be left behind. The seed is printed; HOSTILE_SEED repeats it;
+ * HOSTILE_GPU=software takes another device, through libflyt-server.so. (No kernel does harm: its parameters are
+ * zeros.)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,10 @@ static uint64_t size(const struct peer *peer)
     }
 }
 
-static flyt_box box(const struct peer *peer) { return (flyt_box){ address(peer), below(9) ? below(3000) : any(), below(9) ? below(20) : any() }; }
+static flyt_box box(const struct peer *peer)
+{
+    return (flyt_box){ address(peer), below(9) ? below(3000) : any(), below(9) ? below(20) : any() };
+}
 static flyt_extent extent(void)
 {
     return (flyt_extent){ below(9) ? below(1000) : any(), below(9) ? below(20) : any(), below(9) ? below(4) : any() };
@@ -127,7 +131,8 @@ static void code_call(struct peer *peer)
     flyt_launch_attribute attribute = { .id = (int)below(20) };
     switch (below(9)) {
     case 0: {
-        image_args args = { .kind = below(9) ? FLYT_IMAGE_PTX : (flyt_image_kind)below(3), .size = below(9) ? sizeof kernels_ptx : any() };
+        image_args args = { .kind = below(9) ? FLYT_IMAGE_PTX : (flyt_image_kind)below(3),
+                            .size = below(9) ? sizeof kernels_ptx : any() };
         image_result result = { 0 };
         image_hash(args.hash);
         ok(flyt_image_1(&args, &result, peer->stub));
@@ -154,16 +159,32 @@ static void code_call(struct peer *peer)
     case 4: WAIT(function_get, function_get_args, function_get_result, { id(0), id(0), names[below(5)] }); break;
     case 5: WAIT(function_set, function_set_args, plain_result, { id(0), (int)below(20), (int)any() }); break;
     case 6: SEND(function_cache, function_cache_args, { id(0), (int)any() }); break;
-    case 7: WAIT(occupancy, occupancy_args, occupancy_result, { (flyt_occupancy_kind)below(2), id(0), (int)below(2000), (int)below(40), any(), (u_int)below(3) }); break;
-    default: SEND(launch, launch_args, { id(0), stream(), { (u_int)below(5), 1, 1 }, { (u_int)below(2000), 1, 1 }, (u_int)any() & 0xfff,
-                  below(9) ? 0 : (u_int)below(3), { (u_int)(below(3) ? 12 : below(40)), (char *)payload }, { !below(9), &attribute } }); break;
+    case 7:
+        WAIT(occupancy, occupancy_args, occupancy_result,
+             { (flyt_occupancy_kind)below(2), id(0), (int)below(2000), (int)below(40), any(), (u_int)below(3) });
+        break;
+    default:
+        SEND(launch, launch_args,
+             { id(0),
+               stream(),
+               { (u_int)below(5), 1, 1 },
+               { (u_int)below(2000), 1, 1 },
+               (u_int)any() & 0xfff,
+               below(9) ? 0 : (u_int)below(3),
+               { (u_int)(below(3) ? 12 : below(40)), (char *)payload },
+               { !below(9), &attribute } });
+        break;
     }
 }
 
 static void context_call(struct peer *peer)
 {
     switch (below(7)) {
-    case 0: case 1: WAIT(context_create, context_create_args, plain_result, { id(0), device(), below(9) ? (u_int)below(3) : (u_int)any() }); break;
+    case 0:
+    case 1:
+        WAIT(context_create, context_create_args, plain_result,
+             { id(0), device(), below(9) ? (u_int)below(3) : (u_int)any() });
+        break;
     case 2: WAIT(context_retain, context_retain_args, plain_result, { id(0), device() }); break;
     case 3: WAIT(context_release, context_args, plain_result, { id(0) }); break;
     case 4: WAIT(context_destroy, context_args, plain_result, { id(0) }); break;
@@ -181,29 +202,51 @@ static void one_call(struct peer *peer)
     case 1: WAIT(limit_get, limit_args, limit_result, { context(), (int)any() % 20, 0 }); break;
     case 2: WAIT(limit_set, limit_args, limit_result, { context(), (int)any() % 20, any() }); break;
     case 3: WAIT(memory_info, context_args, memory_info_result, { context() }); break;
-    case 4: WAIT(map, map_args, map_result, { context(), address(peer), size(peer), below(3) ? 0 : size(peer), below(3) ? 0 : size(peer), (int)below(2) }); break;
-    case 5: WAIT(map, map_args, map_result, { 0, peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule, peer->granule, peer->granule, (int)below(2) }); break;
-    case 6: SEND(unmap, unmap_args, { context(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule }); break;
+    case 4:
+        WAIT(map, map_args, map_result,
+             { context(), address(peer), size(peer), below(3) ? 0 : size(peer), below(3) ? 0 : size(peer),
+               (int)below(2) });
+        break;
+    case 5:
+        WAIT(map, map_args, map_result,
+             { 0, peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule, peer->granule, peer->granule,
+               (int)below(2) });
+        break;
+    case 6:
+        SEND(unmap, unmap_args, { context(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule });
+        break;
     case 7: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
-    case 8: WAIT(copy_out, copy_out_args, copy_out_result, { stream(), address(peer), size(peer), { below(20) == 0, (u_int)any() } }); break;
+    case 8:
+        WAIT(copy_out, copy_out_args, copy_out_result,
+             { stream(), address(peer), size(peer), { below(20) == 0, (u_int)any() } });
+        break;
     case 9:
-        SEND(copy, copy_args, { stream(), address(peer), address(peer), size(peer), below(3) ? 0 : host_address(peer) });
-        WAIT(copy_waited, copy_args, plain_result, { stream(), address(peer), address(peer), size(peer), below(20) ? 0 : any() });
+        SEND(copy, copy_args,
+             { stream(), address(peer), address(peer), size(peer), below(3) ? 0 : host_address(peer) });
+        WAIT(copy_waited, copy_args, plain_result,
+             { stream(), address(peer), address(peer), size(peer), below(20) ? 0 : any() });
         break;
     case 10: {
         flyt_extent e = extent();
         SEND(copy_box_in, copy_box_in_args, { stream(), box(peer), e, bulk(e.width * e.height * e.depth) });
         break;
     }
-    case 11: WAIT(copy_box_out, copy_box_out_args, copy_out_result, { stream(), box(peer), extent(), { below(20) == 0, (u_int)any() } }); break;
+    case 11:
+        WAIT(copy_box_out, copy_box_out_args, copy_out_result,
+             { stream(), box(peer), extent(), { below(20) == 0, (u_int)any() } });
+        break;
     case 12: SEND(copy_box, copy_box_args, { stream(), box(peer), box(peer), extent() }); break;
     case 13: SEND(set, set_args, { stream(), box(peer), extent(), (u_int)any(), (u_int)below(6) }); break;
-    case 14: SEND(stream_create, stream_create_args, { id(64), context(), below(9) ? (u_int)below(2) : (u_int)any(), 0 }); break;
+    case 14:
+        SEND(stream_create, stream_create_args, { id(64), context(), below(9) ? (u_int)below(2) : (u_int)any(), 0 });
+        break;
     case 15: SEND(stream_destroy, stream_args, { stream() }); break;
     case 16: WAIT(stream_sync, stream_args, plain_result, { stream() }); break;
     case 17: WAIT(stream_query, stream_args, plain_result, { stream() }); break;
     case 18: SEND(stream_wait, event_wait_args, { stream(), id(0), (u_int)below(3) }); break;
-    case 19: SEND(event_create, event_create_args, { id(0), context(), below(9) ? 2 * (u_int)below(2) : (u_int)any() }); break;
+    case 19:
+        SEND(event_create, event_create_args, { id(0), context(), below(9) ? 2 * (u_int)below(2) : (u_int)any() });
+        break;
     case 20: SEND(event_destroy, event_args, { id(0) }); break;
     case 21: SEND(event_record, event_record_args, { id(0), stream(), (u_int)below(3) }); break;
     case 22: WAIT(event_sync, event_args, plain_result, { id(0) }); break;

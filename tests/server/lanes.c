@@ -1,14 +1,17 @@
 /*
- * lanes.c: lanes spoken by hand to a server of processes: who gets one, what bytes and calls in any order become, and what a
- * client gets that keeps to nothing.
+ * lanes.c: lanes spoken by hand to a server of processes: who gets one, what bytes and calls in any order become, and
+ * what a client gets that keeps to nothing.
  *
- * shows: lanes: no lane without a key, with a wrong or used one, of an unknown session, beyond eight; the session goes on
+ * shows: lanes: no lane without a key, with a wrong or used one, of an unknown session, beyond eight; the session goes
+  *   on
  * shows: lanes: who connects and says nothing, or half of it, is closed in time and in nobody's way
  * shows: lanes: bytes before their call, after it, in pieces over several lanes in any order make the same copy
  * shows: lanes: a copy whose bytes do not come holds its stream and no other
- * shows: lanes: a device's synchronisation is answered behind a stream destroyed while the legacy stream waits for bytes
+ * shows: lanes: a device's synchronisation is answered behind a stream destroyed while the legacy stream waits for
+  *   bytes
  * shows: lanes: bytes of copies that cannot be made are dropped, and their places used again
- * shows: lanes: a client that sends more than the window is not read further; the server's memory does not grow; the rest of its session works
+ * shows: lanes: a client that sends more than the window is not read further; the server's memory does not grow; the
+  *   rest of its session works
  * shows: lanes: a client that asks for bytes and does not read them holds up copies only, and leaves nothing behind
  * shows: lanes: random records and calls end the session at most
  */
@@ -101,17 +104,20 @@ static rpc_channel *lane(struct peer *peer, uint32_t number)
     return channel;
 }
 
-static int put_record(rpc_channel *channel, uint32_t number, uint32_t transfer, uint64_t offset, const void *bytes, size_t size, uint64_t deadline)
+static int put_record(rpc_channel *channel, uint32_t number, uint32_t transfer, uint64_t offset, const void *bytes,
+                      size_t size, uint64_t deadline)
 {
     uint8_t head[RPC_LANE_HEAD];
-    rpc_lane_put(head, &(struct rpc_lane_record){ .transfer = transfer, .lane = number, .offset = offset, .length = size });
+    rpc_lane_put(head, &(struct rpc_lane_record){ .transfer = transfer, .lane = number, .offset = offset,
+                                                  .length = size });
     struct iovec vector[2] = { { head, sizeof head }, { (void *)(uintptr_t)bytes, size } };
     return rpc_lane_send(channel, vector, 2, deadline);
 }
 
 static void call_in(struct peer *peer, uint32_t stream, uint64_t to, uint32_t transfer, uint64_t size)
 {
-    copy_in_args args = { .stream = stream, .to = to, .data = { .kind = FLYT_BULK_LANE, .flyt_bulk_u = { .on_lane = { transfer, size } } } };
+    copy_in_args args = { .stream = stream, .to = to,
+                          .data = { .kind = FLYT_BULK_LANE, .flyt_bulk_u = { .on_lane = { transfer, size } } } };
     enum clnt_stat status = flyt_copy_in_1(&args, NULL, peer->stub);
     assert_true(status == RPC_SUCCESS || status == RPC_TIMEDOUT);
 }
@@ -299,7 +305,8 @@ static void arrived(struct rpc_call *call, void *context)
 }
 
 /* Behind the copy that waits for its bytes stand the end of a blocking stream, then more of the legacy stream's, then a
-   synchronisation of both: its part of the stream that has ended comes to its turn when the stream is in no list any more. */
+   synchronisation of both: its part of the stream that has ended comes to its turn when the stream is in no list any
+   more. */
 static void synchronised_behind_an_end(void **state)
 {
     (void)state;
@@ -317,8 +324,13 @@ static void synchronised_behind_an_end(void **state)
     bool answered = false;
     context_args args = { 0 };
     plain_result result = { 0 };
-    struct rpc_call sync = { .procedure = FLYT_CONTEXT_SYNC, .encode = (xdrproc_t)xdr_context_args, .args = &args,
-                             .decode = (xdrproc_t)xdr_plain_result, .result = &result, .done = arrived, .context = &answered };
+    struct rpc_call sync = { .procedure = FLYT_CONTEXT_SYNC,
+                             .encode = (xdrproc_t)xdr_context_args,
+                             .args = &args,
+                             .decode = (xdrproc_t)xdr_plain_result,
+                             .result = &result,
+                             .done = arrived,
+                             .context = &answered };
     assert_int_equal(rpc_client_submit(peer.client, &sync), RPC_SUCCESS);
     assert_int_equal(peer_stream_query(&peer, 0), CUDA_ERROR_NOT_READY);
     assert_false(answered);
@@ -486,7 +498,8 @@ static void random_things(void **state)
         struct peer peer;
         begin(&peer);
         rpc_channel *lanes[2] = { lane(&peer, 1), lane(&peer, 2) };
-        bool sane = sessions % 3 != 0;                          /* heads make sense, only what they say does not fit together */
+        /* heads make sense, only what they say does not fit together */
+        bool sane = sessions % 3 != 0;
         for (unsigned i = 0; i < 200 && !rpc_client_lost(peer.client); i++) {
             uint32_t number = 1 + any() % 2, transfer = (uint32_t)(any() % 6);
             uint64_t size = any() % 3 ? any() % 5000 : any() % (CHUNK + 2), offset = any() % 3 ? 0 : any() % 5000;
@@ -496,13 +509,15 @@ static void random_things(void **state)
                 offset = offset > CHUNK - size ? 0 : offset;
             }
             if (any() % 2) {
-                int status = put_record(lanes[number - 1], sane ? number : 1 + (uint32_t)any() % 2, transfer, offset, bytes, size, soon(50));
+                int status = put_record(lanes[number - 1], sane ? number : 1 + (uint32_t)any() % 2, transfer, offset,
+                                        bytes, size, soon(50));
                 if (status < 0)
                     break;                                      /* closed, or not read any more */
                 continue;
             }
             copy_in_args args = { .stream = (u_int)(any() % 2), .to = peer.base + any() % (5 * peer.granule),
-                                  .data = { .kind = FLYT_BULK_LANE, .flyt_bulk_u = { .on_lane = { transfer, size } } } };
+                                  .data = { .kind = FLYT_BULK_LANE,
+                                            .flyt_bulk_u = { .on_lane = { transfer, size } } } };
             if (flyt_copy_in_1(&args, NULL, peer.stub) != RPC_SUCCESS)
                 break;
             if (any() % 50 == 0) {
@@ -528,9 +543,15 @@ static void random_things(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_gets_one), cmocka_unit_test(silent_ones), cmocka_unit_test(any_order), cmocka_unit_test(holds_its_stream),
+        cmocka_unit_test(who_gets_one),
+        cmocka_unit_test(silent_ones),
+        cmocka_unit_test(any_order),
+        cmocka_unit_test(holds_its_stream),
         cmocka_unit_test(synchronised_behind_an_end),
-        cmocka_unit_test(cannot_be_made), cmocka_unit_test(beyond_the_window), cmocka_unit_test(does_not_read), cmocka_unit_test(random_things),
+        cmocka_unit_test(cannot_be_made),
+        cmocka_unit_test(beyond_the_window),
+        cmocka_unit_test(does_not_read),
+        cmocka_unit_test(random_things),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, start_server, stop_server);

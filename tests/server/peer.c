@@ -341,7 +341,8 @@ int peer_function(struct peer *peer, uint32_t function, uint32_t module, const c
     return peer_took(peer, status, (xdrproc_t)xdr_function_get_result, &result);
 }
 
-void peer_launch(struct peer *peer, uint32_t function, uint32_t stream, unsigned grid, unsigned block, const void *params, uint32_t size)
+void peer_launch(struct peer *peer, uint32_t function, uint32_t stream, unsigned grid, unsigned block,
+                 const void *params, uint32_t size)
 {
     launch_args args = { .function = function, .stream = stream, .grid = { grid, 1, 1 }, .block = { block, 1, 1 } };
     args.params.params_val = (char *)(uintptr_t)params;

@@ -28,7 +28,8 @@ struct server { int pid; int out, log; char uri[2][256]; int uris; };
 
 /* Asserts throughout: these do not return on failure. */
 void peer_local(struct peer *, const char *gpu);                   /* session code in this process, no HELLO yet */
-void peer_library(struct peer *, const char *gpu);                 /* the same through libflyt-server.so, as a client does it */
+/* the same through libflyt-server.so, as a client does it */
+void peer_library(struct peer *, const char *gpu);
 void peer_connect(struct peer *, const char *uri);
 void peer_hello(struct peer *);                                    /* HELLO; context 0 is the primary one of device 0 */
 void peer_close(struct peer *);                                    /* also the local server, waited for */
@@ -55,7 +56,8 @@ void peer_stream_wait(struct peer *, uint32_t stream, uint32_t event);
 /* PTX text as module `module`; then function `function` by name. */
 int peer_load(struct peer *, uint32_t module, const char *ptx, char *log, size_t log_size);
 int peer_function(struct peer *, uint32_t function, uint32_t module, const char *name, uint32_t *bytes);
-void peer_launch(struct peer *, uint32_t function, uint32_t stream, unsigned grid, unsigned block, const void *params, uint32_t size);
+void peer_launch(struct peer *, uint32_t function, uint32_t stream, unsigned grid, unsigned block, const void *params,
+                 uint32_t size);
 /* Keeps what the head of a reply says. */
 void peer_note(struct peer *, const flyt_head *);
 /* Completed number of a stream in the last head, or of an earlier one; 0: never told. */

@@ -189,7 +189,8 @@ static int raw_connect(const char *uri)
     return fd;
 }
 
-/* Peers that say nothing cost no worker; they are cut off, as is one that says half a word; meanwhile others are served. */
+/* Peers that say nothing cost no worker; they are cut off, as is one that says half a word; meanwhile others are
+ * served. */
 static void silent_peers_get_no_worker(void **state)
 {
     (void)state;
@@ -264,8 +265,12 @@ static void rubbish_costs_one_worker(void **state)
 {
     (void)state;
     static const char *const rubbish[] = {
-        "\xff\xff\xff\xff hello", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x80\x00\x00\x04zyxw", "\x80\x00\x00\x00",
-        "\x80\x00\x00\x28\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x20\xf1\x70\x01\x00\x00\x00\x01\x00\x00\x00\x46",
+        "\xff\xff\xff\xff hello",
+        "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        "\x80\x00\x00\x04zyxw",
+        "\x80\x00\x00\x00",
+        "\x80\x00\x00\x28\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x20\xf1\x70\x01\x00\x00\x00\x01\x00\x00\x00"
+        "\x46",
     };
     static const size_t sizes[] = { 10, 27, 8, 4, 28 };
     struct server server;
@@ -507,12 +512,19 @@ static void usage_is_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(serves_unix_and_tcp), cmocka_unit_test(one_worker_per_client),
-        cmocka_unit_test(client_notices_killed_worker), cmocka_unit_test(killed_spare_is_replaced),
-        cmocka_unit_test(killed_client_frees_worker), cmocka_unit_test(few_files), cmocka_unit_test(silent_peers_get_no_worker),
-        cmocka_unit_test(rubbish_costs_one_worker), cmocka_unit_test(sigterm_ends_busy_workers),
-        cmocka_unit_test(workers_die_with_the_listener), cmocka_unit_test(memory_is_bounded),
-        cmocka_unit_test(images_are_shared), cmocka_unit_test(usage_is_checked),
+        cmocka_unit_test(serves_unix_and_tcp),
+        cmocka_unit_test(one_worker_per_client),
+        cmocka_unit_test(client_notices_killed_worker),
+        cmocka_unit_test(killed_spare_is_replaced),
+        cmocka_unit_test(killed_client_frees_worker),
+        cmocka_unit_test(few_files),
+        cmocka_unit_test(silent_peers_get_no_worker),
+        cmocka_unit_test(rubbish_costs_one_worker),
+        cmocka_unit_test(sigterm_ends_busy_workers),
+        cmocka_unit_test(workers_die_with_the_listener),
+        cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(images_are_shared),
+        cmocka_unit_test(usage_is_checked),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,11 @@
 /*
- * pulse.c: the server's part of docs/liveness.md, with a client that does not hold itself back: one that gives the server more than it
- * has room for. FLYT_SILENCE is 2 here.
+ * pulse.c: the server's part of docs/liveness.md, with a client that does not hold itself back: one that gives the
+ * server more than it has room for. FLYT_SILENCE is 2 here.
  *
- * shows: life and death: a server that has no room for more calls says all the time that it lives, to clients that know of beats
- * shows: life and death: a client that dies while the server has no room for its calls leaves no worker, over each transport
+ * shows: life and death: a server that has no room for more calls says all the time that it lives, to clients that know
+  *   of beats
+ * shows: life and death: a client that dies while the server has no room for its calls leaves no worker, over each
+  *   transport
  */
 #include <poll.h>
 #include <signal.h>
@@ -28,7 +30,8 @@ static void lost(void *context, const char *reason)
 
 static void greet(struct peer *peer, uint64_t capabilities)
 {
-    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .capabilities = capabilities, .host = (char *)"here",
+    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .capabilities = capabilities,
+                        .host = (char *)"here",
                         .executable = (char *)"/bin/test", .pid = (u_int)getpid() };
     assert_int_equal(flyt_hello_1(&args, &peer->hello, peer->stub), RPC_SUCCESS);
     assert_int_equal(peer->hello.head.result, 0);

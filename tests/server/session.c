@@ -117,7 +117,8 @@ static void addresses_are_checked(void **state)
     };
     assert_int_equal(g, 2 << 20);
     for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
-        assert_int_equal(peer_copy_out(peer, 0, NULL, base + (uint64_t)copies[i].offset, copies[i].size), copies[i].good ? 0 : 1);
+        assert_int_equal(peer_copy_out(peer, 0, NULL, base + (uint64_t)copies[i].offset, copies[i].size),
+                         copies[i].good ? 0 : 1);
     assert_int_equal(peer_copy_out(peer, 0, NULL, 8, 8), 1);
     assert_int_equal(peer_copy_out(peer, 0, NULL, UINT64_MAX - 3, 8), 1);
     peer_set(peer, 0, base, UINT64_MAX / 2, 0, 4);                        /* overflows */
@@ -208,7 +209,8 @@ static void images_are_checked(void **state)
 {
     struct peer *peer = *state;
     char log[512];
-    static const char wrong[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry x() { this is no ptx; }\n";
+    static const char wrong[] =
+        ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry x() { this is no ptx; }\n";
     assert_int_equal(peer_load(peer, 3, wrong, log, sizeof log), 218);
     assert_true(strlen(log) > 0);
     /* a hash that does not fit the bytes */
@@ -403,9 +405,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(hello_describes), T(map_launch_sync), T(errors_latch), T(addresses_are_checked), T(ids_are_checked),
-        T(events_work), T(images_are_checked), T(reset_gives_all_back), T(events_beat), T(host_functions_are_due), T(events_take_no_errors), T(gates_are_used_again),
-        cmocka_unit_test(wrong_version_is_refused), cmocka_unit_test(hello_must_be_first),
+        T(hello_describes),
+        T(map_launch_sync),
+        T(errors_latch),
+        T(addresses_are_checked),
+        T(ids_are_checked),
+        T(events_work),
+        T(images_are_checked),
+        T(reset_gives_all_back),
+        T(events_beat),
+        T(host_functions_are_due),
+        T(events_take_no_errors),
+        T(gates_are_used_again),
+        cmocka_unit_test(wrong_version_is_refused),
+        cmocka_unit_test(hello_must_be_first),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,15 @@ static void spin(struct fixture *f, uint32_t stream, uint64_t at)
 }
 
 /* A synchronising call in flight. */
-struct flight { struct rpc_call call; plain_result result; union { context_args context; stream_args stream; event_args event; } args; };
+struct flight {
+    struct rpc_call call;
+    plain_result result;
+    union {
+        context_args context;
+        stream_args stream;
+        event_args event;
+    } args;
+};
 
 static void fly(struct fixture *f, struct flight *flight, uint32_t procedure, xdrproc_t encode, uint32_t id)
 {
@@ -79,9 +87,18 @@ static int land(struct fixture *f, struct flight *flight)
     return r;
 }
 
-static void fly_device(struct fixture *f, struct flight *flight) { fly(f, flight, FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, 0); }
-static void fly_stream(struct fixture *f, struct flight *flight, uint32_t id) { fly(f, flight, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, id); }
-static void fly_event(struct fixture *f, struct flight *flight, uint32_t id) { fly(f, flight, FLYT_EVENT_SYNC, (xdrproc_t)xdr_event_args, id); }
+static void fly_device(struct fixture *f, struct flight *flight)
+{
+    fly(f, flight, FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, 0);
+}
+static void fly_stream(struct fixture *f, struct flight *flight, uint32_t id)
+{
+    fly(f, flight, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, id);
+}
+static void fly_event(struct fixture *f, struct flight *flight, uint32_t id)
+{
+    fly(f, flight, FLYT_EVENT_SYNC, (xdrproc_t)xdr_event_args, id);
+}
 
 /* ---- data ---- */
 
@@ -143,7 +160,8 @@ static void many_copies(void **state)
         peer_copy_in(&f->peer, 0, f->base + (uint64_t)(round % 8) * FLYT_MAX_INLINE, big, FLYT_MAX_INLINE);
     }
     for (int at = 0; at < 8; at++) {
-        assert_int_equal(peer_copy_out(&f->peer, 0, back, f->base + (uint64_t)at * FLYT_MAX_INLINE, FLYT_MAX_INLINE), 0);
+        assert_int_equal(peer_copy_out(&f->peer, 0, back, f->base + (uint64_t)at * FLYT_MAX_INLINE, FLYT_MAX_INLINE),
+                         0);
         assert_int_equal(back[0], 32 + at);
         assert_int_equal(back[FLYT_MAX_INLINE - 1], 32 + at);
     }
@@ -226,7 +244,8 @@ static void legacy_stream_is_ordered(void **state)
     peer_stream_create(&f->peer, 64, 0);
     peer_stream_create(&f->peer, 66, 1);
     spin(f, 64, f->base);
-    copy_args copy = { 0, f->base + 8, f->base, 4, 0 };                   /* after the spin, which ends when base is 1 */
+    /* after the spin, which ends when base is 1 */
+    copy_args copy = { 0, f->base + 8, f->base, 4, 0 };
     flyt_copy_1(&copy, NULL, f->peer.stub);
     assert_int_equal(peer_stream_query(&f->peer, 0), 600);
     peer_copy_in(&f->peer, 66, f->base, &one, 4);                      /* not ordered with the legacy stream */
@@ -568,10 +587,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(data_arrives), T(many_copies), T(symbols_have_addresses), T(replies_out_of_order), T(device_sync_blocks_nobody),
-        T(legacy_stream_is_ordered), T(events_order_streams), T(host_functions_hold_their_stream),
-        T(copies_arrive_before_host_functions), T(deep_queues_block_nobody), T(destroyed_streams_finish), T(faults_stay_with_their_client),
-        T(faults_end_every_wait), T(printed_text_comes_with_the_sync), T(reset_starts_anew),
+        T(data_arrives),
+        T(many_copies),
+        T(symbols_have_addresses),
+        T(replies_out_of_order),
+        T(device_sync_blocks_nobody),
+        T(legacy_stream_is_ordered),
+        T(events_order_streams),
+        T(host_functions_hold_their_stream),
+        T(copies_arrive_before_host_functions),
+        T(deep_queues_block_nobody),
+        T(destroyed_streams_finish),
+        T(faults_stay_with_their_client),
+        T(faults_end_every_wait),
+        T(printed_text_comes_with_the_sync),
+        T(reset_starts_anew),
         cmocka_unit_test(a_dead_client_frees_everything),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,8 +1,9 @@
 /*
- * tenant.c: several sessions of one tenant, spoken to by hand on the null device: the limit over all of them, recall from
- * who does not use it, and clients that lie, never answer, or are killed.
+ * tenant.c: several sessions of one tenant, spoken to by hand on the null device: the limit over all of them, recall
+ * from who does not use it, and clients that lie, never answer, or are killed.
  *
- * shows: quota: clients that map without end, never answer a recall, answer nonsense or unmap what is not theirs harm nobody else
+ * shows: quota: clients that map without end, never answer a recall, answer nonsense or unmap what is not theirs harm
+  *   nobody else
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -211,7 +212,8 @@ static void the_deaf_and_the_liars(void **state)
     answered(&liar);                                      /* what was asked while it was silent */
     assert_true(told_free(&f->b) <= LIMIT);
     /* Unmapping what is not there, or not all of a piece, is its own mistake. */
-    static const uint64_t wrong[][2] = { { 60 * MIB, PIECE }, { MIB, PIECE }, { 0, MIB }, { 0, 62 * MIB }, { UINT64_MAX / 2, PIECE },
+    static const uint64_t wrong[][2] = { { 60 * MIB, PIECE }, { MIB, PIECE }, { 0, MIB }, { 0, 62 * MIB },
+                                         { UINT64_MAX / 2, PIECE },
                                          { 0, UINT64_MAX - MIB + 1 }, { 0, 0 } };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         unmap(&f->a, wrong[i][0], wrong[i][1]);
@@ -234,7 +236,8 @@ static void mapping_without_end(void **state)
     memset(results, 0, sizeof results);
     memset(calls, 0, sizeof calls);
     for (int i = 0; i < CALLS; i++) {
-        args[i] = (map_args){ .address = f->a.base + (uint64_t)i * PIECE, .size = PIECE, .least = PIECE, .piece = PIECE, .recall = 1 };
+        args[i] = (map_args){ .address = f->a.base + (uint64_t)i * PIECE, .size = PIECE, .least = PIECE, .piece = PIECE,
+                              .recall = 1 };
         calls[i] = (struct rpc_call){ .procedure = FLYT_MAP, .encode = (xdrproc_t)xdr_map_args, .args = &args[i],
                                       .decode = (xdrproc_t)xdr_map_result, .result = &results[i] };
         assert_int_equal(rpc_client_submit(f->a.client, &calls[i]), RPC_SUCCESS);
@@ -274,9 +277,11 @@ static void killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_limit, begin, end), cmocka_unit_test_setup_teardown(recall_moves_credit, begin, end),
+        cmocka_unit_test_setup_teardown(one_limit, begin, end),
+        cmocka_unit_test_setup_teardown(recall_moves_credit, begin, end),
         cmocka_unit_test_setup_teardown(the_deaf_and_the_liars, begin, end),
-        cmocka_unit_test_setup_teardown(mapping_without_end, begin, end), cmocka_unit_test_setup_teardown(killed, begin, end),
+        cmocka_unit_test_setup_teardown(mapping_without_end, begin, end),
+        cmocka_unit_test_setup_teardown(killed, begin, end),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

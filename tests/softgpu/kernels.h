@@ -66,7 +66,8 @@ static const char ptx_faults[] = PTX_HEAD
     ".visible .entry check()\n"
     "{\n    .reg .b64 %rd<2>;\n    mov.u64 %rd1, text;\n    cvta.global.u64 %rd1, %rd1;\n    {\n"
     "    .param .b64 p0; .param .b64 p1; .param .b32 p2; .param .b64 p3; .param .b64 p4;\n"
-    "    st.param.b64 [p0], %rd1; st.param.b64 [p1], %rd1; st.param.b32 [p2], 7; st.param.b64 [p3], %rd1; st.param.b64 [p4], 1;\n"
+    "    st.param.b64 [p0], %rd1; st.param.b64 [p1], %rd1; st.param.b32 [p2], 7; st.param.b64 [p3], %rd1; st.param.b64 "
+    "[p4], 1;\n"
     "    call.uni __assertfail, (p0, p1, p2, p3, p4);\n    }\n    ret;\n}\n";
 
 #endif

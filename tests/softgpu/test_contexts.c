@@ -1,5 +1,7 @@
-/* shows: Software GPU contexts: several on one device, each with its own streams, modules, memory, limits, heap and printf; the stack of contexts; ends */
-/* test_contexts.c: the context is the unit: what belongs to it, what it shares with the others of its device, how it ends. */
+/* shows: Software GPU contexts: several on one device, each with its own streams, modules, memory, limits, heap and
+ *   printf; the stack of contexts; ends */
+/* test_contexts.c: the context is the unit: what belongs to it, what it shares with the others of its device, how it
+ * ends. */
 #include "softgpu_test.h"
 #include "kernels.h"
 
@@ -36,28 +38,31 @@ static void run_one(CUfunction f, CUstream stream, void **arguments)
 }
 
 /* Recursion, so that the stack's limit counts: n calls with 64 bytes each. */
-static const char ptx_deep[] = PTX_HEAD
-    ".func deep(.param .b32 n);\n"
-    ".func deep(.param .b32 n)\n{\n    .local .align 8 .b8 frame[64]; .reg .b32 %r<3>; .reg .pred %p<2>;\n"
-    "    ld.param.b32 %r1, [n]; st.local.u32 [frame], %r1; sub.u32 %r2, %r1, 1; setp.eq.u32 %p1, %r1, 0;\n    @%p1 ret;\n"
-    "    { .param .b32 x; st.param.b32 [x], %r2; call.uni deep, (x); }\n    ret;\n}\n"
-    ".visible .entry dive(.param .u32 n)\n{\n    .reg .b32 %r<2>; ld.param.u32 %r1, [n];\n"
-    "    { .param .b32 x; st.param.b32 [x], %r1; call.uni deep, (x); }\n    ret;\n}\n";
+static const char ptx_deep[] =
+    PTX_HEAD ".func deep(.param .b32 n);\n"
+             ".func deep(.param .b32 n)\n{\n    .local .align 8 .b8 frame[64]; .reg .b32 %r<3>; .reg .pred %p<2>;\n"
+             "    ld.param.b32 %r1, [n]; st.local.u32 [frame], %r1; sub.u32 %r2, %r1, 1; setp.eq.u32 %p1, %r1, 0;\n    "
+             "@%p1 ret;\n"
+             "    { .param .b32 x; st.param.b32 [x], %r2; call.uni deep, (x); }\n    ret;\n}\n"
+             ".visible .entry dive(.param .u32 n)\n{\n    .reg .b32 %r<2>; ld.param.u32 %r1, [n];\n"
+             "    { .param .b32 x; st.param.b32 [x], %r1; call.uni deep, (x); }\n    ret;\n}\n";
 
 /* *out = malloc(n) */
 static const char ptx_malloc[] = PTX_HEAD
     ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
-    ".visible .entry take(.param .u64 out, .param .u64 n)\n{\n    .reg .b64 %rd<4>;\n    ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [n];\n"
+    ".visible .entry take(.param .u64 out, .param .u64 n)\n{\n    .reg .b64 %rd<4>;\n    ld.param.u64 %rd1, [out]; "
+    "ld.param.u64 %rd2, [n];\n"
     "    { .param .b64 x; .param .b64 y; st.param.b64 [x], %rd2; call.uni (y), malloc, (x); ld.param.b64 %rd3, [y]; }\n"
     "    st.global.u64 [%rd1], %rd3;\n    ret;\n}\n";
 
 /* printf("<\n") */
-static const char ptx_print[] = PTX_HEAD
-    ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
-    ".global .align 1 .b8 text[3] = {60, 10, 0};\n"
-    ".visible .entry say()\n{\n    .reg .b64 %rd<3>;\n    mov.u64 %rd1, text; cvta.global.u64 %rd1, %rd1; mov.u64 %rd2, 0;\n"
-    "    { .param .b64 x; .param .b64 y; .param .b32 z; st.param.b64 [x], %rd1; st.param.b64 [y], %rd2; call.uni (z), vprintf, (x, y); }\n"
-    "    ret;\n}\n";
+static const char ptx_print[] = PTX_HEAD ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+                                         ".global .align 1 .b8 text[3] = {60, 10, 0};\n"
+                                         ".visible .entry say()\n{\n    .reg .b64 %rd<3>;\n    mov.u64 %rd1, text; "
+                                         "cvta.global.u64 %rd1, %rd1; mov.u64 %rd2, 0;\n"
+                                         "    { .param .b64 x; .param .b64 y; .param .b32 z; st.param.b64 [x], %rd1; "
+                                         "st.param.b64 [y], %rd2; call.uni (z), vprintf, (x, y); }\n"
+                                         "    ret;\n}\n";
 
 static void each_has_its_own(void **state)
 {
@@ -97,7 +102,8 @@ static void each_has_its_own(void **state)
     assert_int_equal(got, 6);
     OK(cuMemcpyDtoH(&got, counter_b, 4));
     assert_int_equal(got, 5);
-    /* A function runs in streams of its own context only; an event is recorded in its own only, and waited for in any. */
+    /* A function runs in streams of its own context only; an event is recorded in its own only, and waited for in
+     * any. */
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(bump_b, 1, 1, 1, 1, 1, 1, 0, stream_a, arguments, NULL));
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(bump_b, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
     OK(cuLaunchKernel(bump_b, 1, 1, 1, 1, 1, 1, 0, stream_b, arguments, NULL));
@@ -343,7 +349,8 @@ static void destroyed_while_others_wait(void **state)
         pthread_join(opening, NULL);
         pthread_barrier_destroy(&w.begun);
         assert_int_equal(w.entered, CUDA_SUCCESS);       /* it waited, or came when the context was ending or gone */
-        assert_true(w.waited == CUDA_SUCCESS || w.waited == CUDA_ERROR_CONTEXT_IS_DESTROYED || w.waited == CUDA_ERROR_INVALID_HANDLE);
+        assert_true(w.waited == CUDA_SUCCESS || w.waited == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+                    w.waited == CUDA_ERROR_INVALID_HANDLE);
     }
     OK(cuMemFreeHost(gate));
     OK(cuCtxDestroy(keep));
@@ -410,7 +417,8 @@ static void reset_while_retained(void **state)
 static CUresult prefetch(CUdeviceptr at, size_t size, CUdevice to, CUstream stream)
 {
 #if CUDA_VERSION >= 13000
-    CUmemLocation where = { .type = to == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, .id = to };
+    CUmemLocation where = { .type = to == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
+                            .id = to };
     return cuMemPrefetchAsync(at, size, where, 0, stream);
 #else
     return cuMemPrefetchAsync(at, size, to, stream);

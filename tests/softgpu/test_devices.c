@@ -1,4 +1,5 @@
-/* shows: Software GPU devices: several devices, attributes, contexts, execution affinity held by SMs, peers, entry points, forks */
+/* shows: Software GPU devices: several devices, attributes, contexts, execution affinity held by SMs, peers, entry
+ *   points, forks */
 /* test_devices.c: devices, attributes, contexts, error names, entry points, what is not offered, forks. */
 #include "softgpu_test.h"
 
@@ -161,8 +162,10 @@ static void affinity(void **state)
 {
     (void)state;
     static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-        ".visible .entry mark(.param .u64 seen)\n{\n    .reg .b32 %r<3>; .reg .b64 %rd<4>;\n    ld.param.u64 %rd1, [seen];\n"
-        "    mov.u32 %r1, %smid;\n    mul.wide.u32 %rd2, %r1, 4;\n    add.u64 %rd3, %rd1, %rd2;\n    atom.global.add.u32 %r2, [%rd3], 1;\n    ret;\n}\n";
+                              ".visible .entry mark(.param .u64 seen)\n{\n    .reg .b32 %r<3>; .reg .b64 %rd<4>;\n    "
+                              "ld.param.u64 %rd1, [seen];\n"
+                              "    mov.u32 %r1, %smid;\n    mul.wide.u32 %rd2, %r1, 4;\n    add.u64 %rd3, %rd1, "
+                              "%rd2;\n    atom.global.add.u32 %r2, [%rd3], 1;\n    ret;\n}\n";
     for (unsigned sms = 1; sms <= 4; sms++) {
         CUexecAffinityParam param = { .type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = sms }, got;
         CUcontext c;
@@ -286,8 +289,9 @@ int main(void)
     setenv("FLYT_SOFTGPU_MEMORY", "64M", 1);
     setenv("FLYT_SOFTGPU_CC", "9.0", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_init), cmocka_unit_test(devices), cmocka_unit_test(attributes), cmocka_unit_test(contexts),
-        cmocka_unit_test(affinity), cmocka_unit_test(peers), cmocka_unit_test(errors), cmocka_unit_test(entry_points), cmocka_unit_test(forked),
+        cmocka_unit_test(before_init), cmocka_unit_test(devices),      cmocka_unit_test(attributes),
+        cmocka_unit_test(contexts),    cmocka_unit_test(affinity),     cmocka_unit_test(peers),
+        cmocka_unit_test(errors),      cmocka_unit_test(entry_points), cmocka_unit_test(forked),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* shows: Software GPU faults: 700, 716, 719 and what stays until the process ends, 710 until the reset, callbacks told, other processes of a card */
+/* shows: Software GPU faults: 700, 716, 719 and what stays until the process ends, 710 until the reset, callbacks told,
+ *   other processes of a card */
 /*
  * test_faults.c: errors that stick. A fault ends CUDA for its process, so each is looked at in a process of its own:
  * this program started again with the name of a case, whose exit status says what went wrong.
@@ -64,10 +65,12 @@ static int case_misaligned(void)
 
 static int case_no_access(void)              /* mapped, but cuMemSetAccess forgotten */
 {
-    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
     CUmemGenericAllocationHandle h;
     CUdeviceptr p;
-    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) || cuMemMap(p, GRANULE, 0, h, 0))
+    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) ||
+        cuMemMap(p, GRANULE, 0, h, 0))
         return 3;
     return case_store(CUDA_ERROR_ILLEGAL_ADDRESS, p);
 }
@@ -79,7 +82,12 @@ static int case_trap(void)
 
 static CUresult told = CUDA_SUCCESS;
 static int host_function_ran;
-static void CUDA_CB tell(CUstream s, CUresult status, void *data) { (void)s; (void)data; __atomic_store_n(&told, status, __ATOMIC_SEQ_CST); }
+static void CUDA_CB tell(CUstream s, CUresult status, void *data)
+{
+    (void)s;
+    (void)data;
+    __atomic_store_n(&told, status, __ATOMIC_SEQ_CST);
+}
 static void CUDA_CB ran(void *data) { (void)data; host_function_ran = 1; }
 
 static int case_callback(void)               /* callbacks are told, host functions are not called */
@@ -89,8 +97,8 @@ static int case_callback(void)               /* callbacks are told, host functio
     if (cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemHostAlloc((void **)&gate, 4, 0))
         return 3;
     __atomic_store_n(gate, 0, __ATOMIC_SEQ_CST);
-    if (cuStreamWaitValue32(s, (CUdeviceptr)(uintptr_t)gate, 1, 0) || start("stop", NULL, s) || cuLaunchHostFunc(s, ran, NULL)
-        || cuStreamAddCallback(s, tell, NULL, 0))
+    if (cuStreamWaitValue32(s, (CUdeviceptr)(uintptr_t)gate, 1, 0) || start("stop", NULL, s) ||
+        cuLaunchHostFunc(s, ran, NULL) || cuStreamAddCallback(s, tell, NULL, 0))
         return 2;
     __atomic_store_n(gate, 1, __ATOMIC_SEQ_CST);
     if (cuStreamSynchronize(s) != CUDA_ERROR_LAUNCH_FAILED)
@@ -114,12 +122,14 @@ static int case_other_stream(void)           /* what runs beside the fault ends 
 
 static int case_unmapped(void)               /* unmapping does not wait: a correct program's error, but not a crash */
 {
-    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
     CUmemAccessDesc both = { .location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
     CUmemGenericAllocationHandle h;
     CUdeviceptr p;
-    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) || cuMemMap(p, GRANULE, 0, h, 0)
-        || cuMemSetAccess(p, GRANULE, &both, 1) || cuMemsetD32(p, 0, 1) || cuCtxSynchronize() || start("spin", &p, NULL))
+    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) ||
+        cuMemMap(p, GRANULE, 0, h, 0) || cuMemSetAccess(p, GRANULE, &both, 1) || cuMemsetD32(p, 0, 1) ||
+        cuCtxSynchronize() || start("spin", &p, NULL))
         return 3;
     nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
     if (cuMemUnmap(p, GRANULE))
@@ -129,17 +139,20 @@ static int case_unmapped(void)               /* unmapping does not wait: a corre
 
 static int case_copy_unmapped(void)          /* a copy whose memory has gone since */
 {
-    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
     CUmemAccessDesc both = { .location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
     CUmemGenericAllocationHandle h;
     CUdeviceptr p;
     CUstream s;
     unsigned *gate;
-    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) || cuMemMap(p, GRANULE, 0, h, 0)
-        || cuMemSetAccess(p, GRANULE, &both, 1) || cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemHostAlloc((void **)&gate, 4, 0))
+    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) ||
+        cuMemMap(p, GRANULE, 0, h, 0) || cuMemSetAccess(p, GRANULE, &both, 1) ||
+        cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemHostAlloc((void **)&gate, 4, 0))
         return 3;
     __atomic_store_n(gate, 0, __ATOMIC_SEQ_CST);
-    if (cuStreamWaitValue32(s, (CUdeviceptr)(uintptr_t)gate, 1, 0) || cuMemsetD8Async(p, 1, GRANULE, s) || cuMemUnmap(p, GRANULE))
+    if (cuStreamWaitValue32(s, (CUdeviceptr)(uintptr_t)gate, 1, 0) || cuMemsetD8Async(p, 1, GRANULE, s) ||
+        cuMemUnmap(p, GRANULE))
         return 4;
     __atomic_store_n(gate, 1, __ATOMIC_SEQ_CST);
     return sticks(CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -147,21 +160,23 @@ static int case_copy_unmapped(void)          /* a copy whose memory has gone sin
 
 static int case_not_started(void)            /* a grid that has no room yet when the fault comes */
 {
-    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
     CUmemAccessDesc both = { .location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
     CUmemGenericAllocationHandle h;
     CUdeviceptr p, word;
     CUstream a, b, c;
     CUfunction f;
-    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) || cuMemMap(p, GRANULE, 0, h, 0)
-        || cuMemSetAccess(p, GRANULE, &both, 1) || cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&b, CU_STREAM_NON_BLOCKING)
-        || cuStreamCreate(&c, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&word, 4) || cuMemsetD32(word, 0, 1) || cuCtxSynchronize()
-        || cuModuleGetFunction(&f, module, "spin"))
+    if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) ||
+        cuMemMap(p, GRANULE, 0, h, 0) || cuMemSetAccess(p, GRANULE, &both, 1) ||
+        cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&b, CU_STREAM_NON_BLOCKING) ||
+        cuStreamCreate(&c, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&word, 4) || cuMemsetD32(word, 0, 1) ||
+        cuCtxSynchronize() || cuModuleGetFunction(&f, module, "spin"))
         return 3;
     void *params[] = { &word };
-    if (cuStreamWaitValue32(c, word, 1, 0) || cuMemsetD8Async(p, 1, GRANULE, c) || cuMemUnmap(p, GRANULE)
-        || cuLaunchKernel(f, 4096, 1, 1, 1024, 1, 1, 0, a, params, NULL) || cuLaunchKernel(f, 16, 1, 1, 1024, 1, 1, 0, b, params, NULL)
-        || cuStreamWriteValue32(NULL, word, 1, 0))
+    if (cuStreamWaitValue32(c, word, 1, 0) || cuMemsetD8Async(p, 1, GRANULE, c) || cuMemUnmap(p, GRANULE) ||
+        cuLaunchKernel(f, 4096, 1, 1, 1024, 1, 1, 0, a, params, NULL) ||
+        cuLaunchKernel(f, 16, 1, 1, 1024, 1, 1, 0, b, params, NULL) || cuStreamWriteValue32(NULL, word, 1, 0))
         return 4;
     CUresult r = cuStreamSynchronize(b);
     return r == CUDA_ERROR_ILLEGAL_ADDRESS ? sticks(r) : 5;
@@ -193,8 +208,8 @@ static int victim(int ready)
 {
     CUdeviceptr p;
     CUstream s;
-    if (cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&p, 4) || cuMemsetD32(p, 0, 1) || cuCtxSynchronize() || start("spin", &p, s)
-        || write(ready, "x", 1) != 1)
+    if (cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&p, 4) || cuMemsetD32(p, 0, 1) || cuCtxSynchronize() ||
+        start("spin", &p, s) || write(ready, "x", 1) != 1)
         return 2;
     return cuStreamSynchronize(s) == CUDA_ERROR_LAUNCH_FAILED ? sticks(CUDA_ERROR_LAUNCH_FAILED) : 4;
 }
@@ -224,11 +239,21 @@ static int case_domain_after(void)
     return cuMemAlloc(&p, 4) || start("store", &p, NULL) || cuCtxSynchronize() ? 2 : 0;
 }
 
-static const struct { const char *name; int (*run)(void); } cases[] = {
-    { "null", case_null }, { "freed", case_freed }, { "misaligned", case_misaligned }, { "no_access", case_no_access },
-    { "trap", case_trap }, { "callback", case_callback }, { "other_stream", case_other_stream }, { "unmapped", case_unmapped },
-    { "copy_unmapped", case_copy_unmapped }, { "assert", case_assert }, { "not_started", case_not_started },
-    { "domain", case_domain }, { "domain_after", case_domain_after },
+static const struct { const char *name; int (*run)(void);
+} cases[] = {
+    { "null", case_null },
+    { "freed", case_freed },
+    { "misaligned", case_misaligned },
+    { "no_access", case_no_access },
+    { "trap", case_trap },
+    { "callback", case_callback },
+    { "other_stream", case_other_stream },
+    { "unmapped", case_unmapped },
+    { "copy_unmapped", case_copy_unmapped },
+    { "assert", case_assert },
+    { "not_started", case_not_started },
+    { "domain", case_domain },
+    { "domain_after", case_domain_after },
 };
 
 static int run_case(const char *name, const char *argument)
@@ -268,7 +293,8 @@ int main(int argc, char **argv)
         return run_case(argv[1], argv[2]);
     struct CMUnitTest tests[sizeof cases / sizeof *cases];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        tests[i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = in_a_process, .initial_state = (void *)(uintptr_t)cases[i].name };
+        tests[i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = in_a_process,
+                                        .initial_state = (void *)(uintptr_t)cases[i].name };
     char card[32], path[96];
     snprintf(card, sizeof card, "test-%d", (int)getpid());
     snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(), card);

@@ -111,11 +111,13 @@ static void launch_attributes(void **state)
     (void)state;
     CUlaunchAttribute a = { .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE };
     a.value.cooperative = 1;
-    CUlaunchConfig c = { .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 2, .blockDimZ = 1, .attrs = &a, .numAttrs = 1 };
+    CUlaunchConfig c = { .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 2, .blockDimZ = 1,
+                         .attrs = &a, .numAttrs = 1 };
     OK(cuLaunchKernelEx(&c, exactly, NULL, NULL));
     c.gridDimX = 100000;
     FAILS(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchKernelEx(&c, exactly, NULL, NULL));
-    FAILS(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchCooperativeKernel(exactly, 100000, 1, 1, 32, 2, 1, 0, NULL, NULL));
+    FAILS(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+          cuLaunchCooperativeKernel(exactly, 100000, 1, 1, 32, 2, 1, 0, NULL, NULL));
     c.gridDimX = 3;
     a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     a.value.clusterDim.x = 2;
@@ -187,8 +189,8 @@ static void function_attributes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results), cmocka_unit_test(many_in_order), cmocka_unit_test(checks), cmocka_unit_test(launch_attributes),
-        cmocka_unit_test(occupancy), cmocka_unit_test(function_attributes),
+        cmocka_unit_test(results),           cmocka_unit_test(many_in_order), cmocka_unit_test(checks),
+        cmocka_unit_test(launch_attributes), cmocka_unit_test(occupancy),     cmocka_unit_test(function_attributes),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, load, without_context);

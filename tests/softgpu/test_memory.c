@@ -1,4 +1,5 @@
-/* shows: Software GPU memory: cuMemAlloc, copies of one to three dimensions, memsets, pinned, registered and managed memory, pointer attributes */
+/* shows: Software GPU memory: cuMemAlloc, copies of one to three dimensions, memsets, pinned, registered and managed
+ *   memory, pointer attributes */
 /* test_memory.c: cuMemAlloc, copies, memsets, pinned and managed memory, pointer attributes. */
 #include <sys/mman.h>
 
@@ -171,21 +172,51 @@ static void copies_2d_3d(void **state)
     CUdeviceptr d;
     size_t pitch;
     OK(cuMemAllocPitch(&d, &pitch, 64, 8 * 6, 4));
-    CUDA_MEMCPY3D c = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = W, .srcHeight = H,
-                        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = d, .dstPitch = pitch, .dstHeight = 8, .dstXInBytes = 3,
-                        .dstY = 1, .dstZ = 2, .WidthInBytes = W, .Height = H, .Depth = D };
+    CUDA_MEMCPY3D c = { .srcMemoryType = CU_MEMORYTYPE_HOST,
+                        .srcHost = host,
+                        .srcPitch = W,
+                        .srcHeight = H,
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .dstDevice = d,
+                        .dstPitch = pitch,
+                        .dstHeight = 8,
+                        .dstXInBytes = 3,
+                        .dstY = 1,
+                        .dstZ = 2,
+                        .WidthInBytes = W,
+                        .Height = H,
+                        .Depth = D };
     OK(cuMemcpy3D(&c));
-    CUDA_MEMCPY3D r = { .srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = d, .srcPitch = pitch, .srcHeight = 8, .srcXInBytes = 3,
-                        .srcY = 1, .srcZ = 2, .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = back, .dstPitch = W, .dstHeight = H,
-                        .WidthInBytes = W, .Height = H, .Depth = D };
+    CUDA_MEMCPY3D r = { .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                        .srcDevice = d,
+                        .srcPitch = pitch,
+                        .srcHeight = 8,
+                        .srcXInBytes = 3,
+                        .srcY = 1,
+                        .srcZ = 2,
+                        .dstMemoryType = CU_MEMORYTYPE_HOST,
+                        .dstHost = back,
+                        .dstPitch = W,
+                        .dstHeight = H,
+                        .WidthInBytes = W,
+                        .Height = H,
+                        .Depth = D };
     OK(cuMemcpy3DAsync(&r, NULL));
     OK(cuStreamSynchronize(NULL));
     assert_memory_equal(back, host, sizeof host);
     unsigned char one;
     OK(cuMemcpyDtoH(&one, d + (2 * 8 + 1) * pitch + 3, 1));
     assert_int_equal(one, host[0][0][0]);
-    CUDA_MEMCPY2D t = { .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = d, .srcPitch = pitch, .srcXInBytes = 3, .srcY = 3 * 8 + 1,
-                        .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = back, .dstPitch = W, .WidthInBytes = W, .Height = H };
+    CUDA_MEMCPY2D t = { .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .srcDevice = d,
+                        .srcPitch = pitch,
+                        .srcXInBytes = 3,
+                        .srcY = 3 * 8 + 1,
+                        .dstMemoryType = CU_MEMORYTYPE_HOST,
+                        .dstHost = back,
+                        .dstPitch = W,
+                        .WidthInBytes = W,
+                        .Height = H };
     OK(cuMemcpy2D(&t));
     assert_memory_equal(back, host[1], sizeof host[1]);
     t.srcPitch = 5;
@@ -264,7 +295,8 @@ static void pointer_attributes(void **state)
     size_t range = 0;
     int ordinal = 7;
     OK(cuCtxGetCurrent(&current));
-    CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+    CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
                                     CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE };
     void *data[] = { &of, &type, &device, &host, &ordinal, &start, &range };
@@ -279,17 +311,20 @@ static void pointer_attributes(void **state)
     OK(cuPointerGetAttributes(7, which, data, (CUdeviceptr)(uintptr_t)&d));
     assert_int_equal(type, 0);
     assert_int_equal(ordinal, -2);
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)&d));
+    FAILS(CUDA_ERROR_INVALID_VALUE,
+          cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)&d));
     OK(cuMemFree(d));
 }
 
-/* Registered ranges of whole granules that adjoin share a window: hundreds of them fit, and none can be touched once it is gone. */
+/* Registered ranges of whole granules that adjoin share a window: hundreds of them fit, and none can be touched once it
+ * is gone. */
 static void many_registered(void **state)
 {
     (void)state;
     enum { RANGES = 600 };
     const size_t granule = 2 << 20;
-    char *area = mmap(NULL, (RANGES + 2) * granule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *area =
+        mmap(NULL, (RANGES + 2) * granule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_ptr_not_equal(area, MAP_FAILED);
     char *base = (char *)(((uintptr_t)area + granule - 1) & ~(uintptr_t)(granule - 1));
     CUdeviceptr d;
@@ -324,8 +359,10 @@ static void many_registered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_and_free), cmocka_unit_test(stacks), cmocka_unit_test(copies_1d), cmocka_unit_test(large_copies), cmocka_unit_test(memsets), cmocka_unit_test(copies_2d_3d),
-        cmocka_unit_test(pinned_and_registered), cmocka_unit_test(many_registered), cmocka_unit_test(managed), cmocka_unit_test(pointer_attributes),
+        cmocka_unit_test(alloc_and_free),        cmocka_unit_test(stacks),          cmocka_unit_test(copies_1d),
+        cmocka_unit_test(large_copies),          cmocka_unit_test(memsets),         cmocka_unit_test(copies_2d_3d),
+        cmocka_unit_test(pinned_and_registered), cmocka_unit_test(many_registered), cmocka_unit_test(managed),
+        cmocka_unit_test(pointer_attributes),
     };
     return RUN(tests);
 }

@@ -1,4 +1,5 @@
-/* shows: Software GPU code: PTX text, fat binaries, device-linked programs, libraries, variables and initial values, refusals with a log */
+/* shows: Software GPU code: PTX text, fat binaries, device-linked programs, libraries, variables and initial values,
+ *   refusals with a log */
 /* test_modules.c: the forms in which code comes, variables, what is refused and how that is explained. */
 #include "softgpu_test.h"
 #include "kernels.h"
@@ -53,7 +54,8 @@ static void refused(void **state)
     char log[4096] = "x";
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
     void *values[] = { log, (void *)sizeof log };
-    FAILS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&m, PTX_HEAD ".visible .entry k() { add.u32 %r1, \n", 2, options, values));
+    FAILS(CUDA_ERROR_INVALID_PTX,
+          cuModuleLoadDataEx(&m, PTX_HEAD ".visible .entry k() { add.u32 %r1, \n", 2, options, values));
     assert_true(strlen(log) > 5);
     assert_int_equal((size_t)values[1], strlen(log));
     FAILS(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&m, "\001\002\003\004garbage"));
@@ -135,7 +137,9 @@ static void fat_binary(void **state)
 {
     (void)state;
     size_t size;
-    void *fat = nvcc("-fatbin -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=[sm_80,compute_80]", source, &size);
+    void *fat =
+        nvcc("-fatbin -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=[sm_80,compute_80]",
+             source, &size);
     if (!fat)
         skip();
     struct { unsigned magic, version; const void *data, *extra; } wrapper = { 0x466243B1, 1, fat, NULL };
@@ -174,7 +178,11 @@ static void linked(void **state)
     if (!one || !two)
         skip();
     const void *units[] = { one, two, NULL };
-    struct { unsigned magic, version; const void *data; const void *const *extra; } wrapper = { 0x466243B1, 2, one, units };
+    struct {
+        unsigned magic, version;
+        const void *data;
+        const void *const *extra;
+    } wrapper = { 0x466243B1, 2, one, units };
     CUmodule m;
     CUfunction f;
     CUdeviceptr out;
@@ -234,9 +242,9 @@ static void libraries(void **state)
 static void managed_variables(void **state)
 {
     (void)state;
-    static const char ptx[] = PTX_HEAD
-        ".visible .global .attribute(.managed) .align 4 .u32 mv = 3;\n"
-        ".visible .entry k()\n{\n    .reg .b32 %r<2>;\n    ld.global.u32 %r1, [mv];\n    add.u32 %r1, %r1, 1;\n    st.global.u32 [mv], %r1;\n    ret;\n}\n";
+    static const char ptx[] = PTX_HEAD ".visible .global .attribute(.managed) .align 4 .u32 mv = 3;\n"
+                                       ".visible .entry k()\n{\n    .reg .b32 %r<2>;\n    ld.global.u32 %r1, [mv];\n   "
+                                       " add.u32 %r1, %r1, 1;\n    st.global.u32 [mv], %r1;\n    ret;\n}\n";
     CUlibrary l;
     CUkernel k;
     CUdeviceptr at, same;
@@ -282,10 +290,15 @@ static void functions_of_a_module(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variables_and_initial_values), cmocka_unit_test(refused), cmocka_unit_test(files), cmocka_unit_test(fat_binary),
-        cmocka_unit_test(linked), cmocka_unit_test(functions_of_a_module),
+        cmocka_unit_test(variables_and_initial_values),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(files),
+        cmocka_unit_test(fat_binary),
+        cmocka_unit_test(linked),
+        cmocka_unit_test(functions_of_a_module),
 #if CUDA_VERSION >= 12000
-        cmocka_unit_test(libraries), cmocka_unit_test(managed_variables),
+        cmocka_unit_test(libraries),
+        cmocka_unit_test(managed_variables),
 #endif
     };
     return RUN(tests);

@@ -1,4 +1,5 @@
-/* shows: Software GPU order: random work over blocking, non-blocking and NULL streams against a sequential model, also under chaos; many threads */
+/* shows: Software GPU order: random work over blocking, non-blocking and NULL streams against a sequential model, also
+ *   under chaos; many threads */
 /*
  * test_random.c: random work over many streams, ordered only by what CUDA promises, against a model that does it in
  * sequence; and several threads at once. Best with FLYT_SOFTGPU_CHAOS, which delays and reorders what may be.
@@ -78,7 +79,8 @@ static void writes(struct world *w, int stream, struct buffer *b)
 static void step(struct world *w)
 {
     int s = (int)roll(w, STREAMS);
-    struct buffer *out = &w->buffers[roll(w, BUFFERS)], *a = &w->buffers[roll(w, BUFFERS)], *b = &w->buffers[roll(w, BUFFERS)];
+    struct buffer *out = &w->buffers[roll(w, BUFFERS)], *a = &w->buffers[roll(w, BUFFERS)],
+                  *b = &w->buffers[roll(w, BUFFERS)];
     unsigned value = roll(w, 1u << 30), n = 1 + roll(w, WORDS), done[4];
     switch (roll(w, 8)) {
     case 0:
@@ -171,7 +173,13 @@ static void against_a_model(void **state)
 /* ---- threads ---- */
 
 static CUcontext shared;
-#define STEP(call) do { if ((call) != CUDA_SUCCESS) { fprintf(stderr, "# %s failed\n", #call); return (void *)1; } } while (0)
+#define STEP(call)                                   \
+    do {                                             \
+        if ((call) != CUDA_SUCCESS) {                \
+            fprintf(stderr, "# %s failed\n", #call); \
+            return (void *)1;                        \
+        }                                            \
+    } while (0)
 
 static void *worker(void *argument)
 {

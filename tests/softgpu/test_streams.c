@@ -1,5 +1,6 @@
 /* shows: Software GPU streams: order, NULL stream rules, events, host functions, values in memory, 1,024 outstanding */
-/* test_streams.c: order in and between streams, events, host functions, values in memory, the bound on what is outstanding. */
+/* test_streams.c: order in and between streams, events, host functions, values in memory, the bound on what is
+ * outstanding. */
 #include "softgpu_test.h"
 
 #include <pthread.h>
@@ -400,10 +401,17 @@ static void asynchronous_source_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_in_a_stream), cmocka_unit_test(query_and_events), cmocka_unit_test(waiting_for_events),
-        cmocka_unit_test(legacy_default_stream), cmocka_unit_test(synchronous_calls_see_blocking_streams),
-        cmocka_unit_test(host_functions), cmocka_unit_test(callbacks_see_copies), cmocka_unit_test(values_in_memory), cmocka_unit_test(at_most_1024),
-        cmocka_unit_test(questions_about_streams), cmocka_unit_test(asynchronous_source_is_taken),
+        cmocka_unit_test(order_in_a_stream),
+        cmocka_unit_test(query_and_events),
+        cmocka_unit_test(waiting_for_events),
+        cmocka_unit_test(legacy_default_stream),
+        cmocka_unit_test(synchronous_calls_see_blocking_streams),
+        cmocka_unit_test(host_functions),
+        cmocka_unit_test(callbacks_see_copies),
+        cmocka_unit_test(values_in_memory),
+        cmocka_unit_test(at_most_1024),
+        cmocka_unit_test(questions_about_streams),
+        cmocka_unit_test(asynchronous_source_is_taken),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, make_gate, without_context);

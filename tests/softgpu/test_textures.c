@@ -1,26 +1,32 @@
-/* shows: Software GPU arrays, texture and surface objects: creation, copies to and from arrays, kernels that read and write through them */
-/* test_textures.c: CUDA arrays, their copies, cuTexObject* and cuSurfObject*. What a fetch gives is tests/exec/textures.c's business. */
+/* shows: Software GPU arrays, texture and surface objects: creation, copies to and from arrays, kernels that read and
+ *   write through them */
+/* test_textures.c: CUDA arrays, their copies, cuTexObject* and cuSurfObject*. What a fetch gives is
+ * tests/exec/textures.c's business. */
 #include "kernels.h"
 #include "softgpu_test.h"
 
 enum { W = 13, H = 6, D = 3 };
 
-static const char ptx_texture[] = PTX_HEAD
-    ".visible .entry read(.param .u64 t, .param .u64 out)\n"
-    "{\n    .reg .b32 %r<9>; .reg .b64 %rd<5>; .reg .f32 %f<9>;\n"
-    "    ld.param.u64 %rd1, [t]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r3, %ntid.x;\n"
-    "    cvt.rn.f32.u32 %f1, %r1; cvt.rn.f32.u32 %f2, %r2; add.f32 %f1, %f1, 0f3F000000; add.f32 %f2, %f2, 0f3F000000;\n"
-    "    tex.2d.v4.u32.f32 {%r4, %r5, %r6, %r7}, [%rd1, {%f1, %f2}];\n"
-    "    mad.lo.u32 %r8, %r2, %r3, %r1; mul.wide.u32 %rd3, %r8, 4; add.s64 %rd3, %rd3, %rd2; st.global.u32 [%rd3], %r4;\n    ret;\n}\n"
-    ".visible .entry fetch(.param .u64 t, .param .u64 out)\n"
-    "{\n    .reg .b32 %r<9>; .reg .b64 %rd<5>;\n"
-    "    ld.param.u64 %rd1, [t]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x;\n"
-    "    tex.1d.v4.u32.s32 {%r4, %r5, %r6, %r7}, [%rd1, {%r1}];\n"
-    "    mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd3, %rd2; st.global.u32 [%rd3], %r4;\n    ret;\n}\n"
-    ".visible .entry write(.param .u64 s)\n"
-    "{\n    .reg .b32 %r<9>; .reg .b64 %rd<5>;\n"
-    "    ld.param.u64 %rd1, [s]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; shl.b32 %r3, %r1, 2; mad.lo.u32 %r4, %r2, 1000, %r1;\n"
-    "    sust.b.2d.b32.trap [%rd1, {%r3, %r2}], {%r4};\n    ret;\n}\n";
+static const char ptx_texture[] =
+    PTX_HEAD ".visible .entry read(.param .u64 t, .param .u64 out)\n"
+             "{\n    .reg .b32 %r<9>; .reg .b64 %rd<5>; .reg .f32 %f<9>;\n"
+             "    ld.param.u64 %rd1, [t]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 "
+             "%r3, %ntid.x;\n"
+             "    cvt.rn.f32.u32 %f1, %r1; cvt.rn.f32.u32 %f2, %r2; add.f32 %f1, %f1, 0f3F000000; add.f32 %f2, %f2, "
+             "0f3F000000;\n"
+             "    tex.2d.v4.u32.f32 {%r4, %r5, %r6, %r7}, [%rd1, {%f1, %f2}];\n"
+             "    mad.lo.u32 %r8, %r2, %r3, %r1; mul.wide.u32 %rd3, %r8, 4; add.s64 %rd3, %rd3, %rd2; st.global.u32 "
+             "[%rd3], %r4;\n    ret;\n}\n"
+             ".visible .entry fetch(.param .u64 t, .param .u64 out)\n"
+             "{\n    .reg .b32 %r<9>; .reg .b64 %rd<5>;\n"
+             "    ld.param.u64 %rd1, [t]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x;\n"
+             "    tex.1d.v4.u32.s32 {%r4, %r5, %r6, %r7}, [%rd1, {%r1}];\n"
+             "    mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd3, %rd2; st.global.u32 [%rd3], %r4;\n    ret;\n}\n"
+             ".visible .entry write(.param .u64 s)\n"
+             "{\n    .reg .b32 %r<9>; .reg .b64 %rd<5>;\n"
+             "    ld.param.u64 %rd1, [s]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; shl.b32 %r3, %r1, 2; mad.lo.u32 "
+             "%r4, %r2, 1000, %r1;\n"
+             "    sust.b.2d.b32.trap [%rd1, {%r3, %r2}], {%r4};\n    ret;\n}\n";
 
 static CUfunction kernel(CUmodule *m, const char *name)
 {
@@ -34,7 +40,8 @@ static CUfunction kernel(CUmodule *m, const char *name)
 static CUarray array(size_t w, size_t h, size_t d, CUarray_format format, unsigned channels, unsigned flags)
 {
     CUarray a;
-    CUDA_ARRAY3D_DESCRIPTOR want = { .Width = w, .Height = h, .Depth = d, .Format = format, .NumChannels = channels, .Flags = flags }, got;
+    CUDA_ARRAY3D_DESCRIPTOR want = { .Width = w, .Height = h, .Depth = d, .Format = format, .NumChannels = channels,
+                                     .Flags = flags }, got;
     OK(cuArray3DCreate(&a, &want));
     OK(cuArray3DGetDescriptor(&got, a));
     assert_memory_equal(&got, &want, sizeof want);
@@ -62,11 +69,19 @@ static void life_of_arrays(void **state)
     assert_true(got.Width == 5 && !got.Height && got.Format == CU_AD_FORMAT_HALF && got.NumChannels == 4);
     OK(cuArrayDestroy(b));
     static const CUDA_ARRAY3D_DESCRIPTOR bad[] = {
-        { .Width = 0, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 }, { .Width = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 3 },
-        { .Width = 4, .Format = (CUarray_format)0x55, .NumChannels = 1 }, { .Width = 1u << 30, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 },
+        { .Width = 0, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 },
+        { .Width = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 3 },
+        { .Width = 4, .Format = (CUarray_format)0x55, .NumChannels = 1 },
+        { .Width = 1u << 30, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 },
         { .Width = 4, .Depth = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 },
-        { .Width = 4, .Height = 4, .Depth = 5, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1, .Flags = CUDA_ARRAY3D_CUBEMAP },
-        { .Width = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1, .Flags = 1u << 30 } };
+        { .Width = 4,
+          .Height = 4,
+          .Depth = 5,
+          .Format = CU_AD_FORMAT_FLOAT,
+          .NumChannels = 1,
+          .Flags = CUDA_ARRAY3D_CUBEMAP },
+        { .Width = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1, .Flags = 1u << 30 }
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         FAILS(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate(&a, &bad[i]));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate(NULL, &bad[0]));
@@ -103,17 +118,21 @@ static void end_of_a_context(void **state)
 static void copies(void **state)
 {
     (void)state;
-    CUarray a = array(W, H, D, CU_AD_FORMAT_UNSIGNED_INT16, 2, 0), b = array(W, H, D, CU_AD_FORMAT_UNSIGNED_INT16, 2, CUDA_ARRAY3D_LAYERED);
+    CUarray a = array(W, H, D, CU_AD_FORMAT_UNSIGNED_INT16, 2, 0),
+            b = array(W, H, D, CU_AD_FORMAT_UNSIGNED_INT16, 2, CUDA_ARRAY3D_LAYERED);
     enum { ROW = W * 4, PITCH = 64, ALL = PITCH * H * D };
     unsigned char out[ALL], in[ALL];
     for (int i = 0; i < ALL; i++)
         out[i] = (unsigned char)(i * 5 + i / 64);
     memset(in, 0, sizeof in);
-    CUDA_MEMCPY3D up = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = out, .srcPitch = PITCH, .srcHeight = H, .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = a,
+    CUDA_MEMCPY3D up = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = out, .srcPitch = PITCH, .srcHeight = H,
+                         .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = a,
                          .WidthInBytes = ROW, .Height = H, .Depth = D };
-    CUDA_MEMCPY3D across = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = b,
+    CUDA_MEMCPY3D across = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+                             .dstArray = b,
                              .WidthInBytes = ROW, .Height = H, .Depth = D };
-    CUDA_MEMCPY3D down = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = b, .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = in, .dstPitch = PITCH, .dstHeight = H,
+    CUDA_MEMCPY3D down = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = b, .dstMemoryType = CU_MEMORYTYPE_HOST,
+                           .dstHost = in, .dstPitch = PITCH, .dstHeight = H,
                            .WidthInBytes = ROW, .Height = H, .Depth = D };
     OK(cuMemcpy3D(&up));
     OK(cuMemcpy3DAsync(&across, NULL));
@@ -123,7 +142,8 @@ static void copies(void **state)
     /* a part, to device memory and back, from inside to inside */
     CUdeviceptr d;
     OK(cuMemAlloc(&d, ALL));
-    CUDA_MEMCPY3D part = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .srcXInBytes = 4, .srcY = 2, .srcZ = 1, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = d,
+    CUDA_MEMCPY3D part = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .srcXInBytes = 4, .srcY = 2, .srcZ = 1,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = d,
                            .dstPitch = PITCH, .dstHeight = H, .WidthInBytes = 40, .Height = 4, .Depth = 2 };
     OK(cuMemcpy3D(&part));
     OK(cuMemcpyDtoH(in, d, ALL));
@@ -138,7 +158,8 @@ static void copies(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy3D(&part));
     part.srcZ = SIZE_MAX;
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy3D(&part));
-    CUDA_MEMCPY2D flat = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .srcXInBytes = 3, .srcY = 1, .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = in, .dstPitch = 17,
+    CUDA_MEMCPY2D flat = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .srcXInBytes = 3, .srcY = 1,
+                           .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = in, .dstPitch = 17,
                            .WidthInBytes = 11, .Height = 3 };
     OK(cuMemcpy2DUnaligned(&flat));
     for (int y = 0; y < 3; y++)
@@ -175,9 +196,13 @@ static void objects(void **state)
 {
     (void)state;
     CUmodule m = NULL;
-    CUarray a = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST), plain = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, 0);
-    CUDA_RESOURCE_DESC from = { .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = a }, other = { .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = plain }, got;
-    CUDA_TEXTURE_DESC how = { .addressMode = { CU_TR_ADDRESS_MODE_CLAMP, CU_TR_ADDRESS_MODE_BORDER, CU_TR_ADDRESS_MODE_CLAMP }, .flags = CU_TRSF_READ_AS_INTEGER }, how_got;
+    CUarray a = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST),
+            plain = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, 0);
+    CUDA_RESOURCE_DESC from = { .resType = CU_RESOURCE_TYPE_ARRAY,
+                                .res.array.hArray = a }, other = { .resType = CU_RESOURCE_TYPE_ARRAY,
+                                                                   .res.array.hArray = plain }, got;
+    CUDA_TEXTURE_DESC how = { .addressMode = { CU_TR_ADDRESS_MODE_CLAMP, CU_TR_ADDRESS_MODE_BORDER,
+                                               CU_TR_ADDRESS_MODE_CLAMP }, .flags = CU_TRSF_READ_AS_INTEGER }, how_got;
     CUsurfObject s;
     CUtexObject t, second;
     FAILS(CUDA_ERROR_INVALID_VALUE, cuSurfObjectCreate(&s, &other));     /* not made for it */
@@ -205,17 +230,25 @@ static void objects(void **state)
     /* pitched memory, with two texels' rows between */
     CUdeviceptr pitched;
     OK(cuMemAlloc(&pitched, 64 * H));
-    CUDA_MEMCPY2D copy = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = pitched, .dstPitch = 64,
+    CUDA_MEMCPY2D copy = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = pitched, .dstPitch = 64,
                            .WidthInBytes = W * 4, .Height = H };
     OK(cuMemcpy2D(&copy));
-    CUDA_RESOURCE_DESC sheet = { .resType = CU_RESOURCE_TYPE_PITCH2D, .res.pitch2D = { .devPtr = pitched, .format = CU_AD_FORMAT_UNSIGNED_INT32, .numChannels = 1,
-                                                                                        .width = W, .height = H, .pitchInBytes = 64 } };
+    CUDA_RESOURCE_DESC sheet = { .resType = CU_RESOURCE_TYPE_PITCH2D,
+                                 .res.pitch2D = { .devPtr = pitched,
+                                                  .format = CU_AD_FORMAT_UNSIGNED_INT32,
+                                                  .numChannels = 1,
+                                                  .width = W,
+                                                  .height = H,
+                                                  .pitchInBytes = 64 } };
     OK(cuTexObjectCreate(&t, &sheet, &how, NULL));
     OK(cuMemsetD8(out, 0, sizeof numbers));
     OK(cuLaunchKernel(kernel(&m, "read"), 1, 1, 1, W, H, 1, 0, NULL, read_arguments, NULL));
     OK(cuMemcpyDtoH(numbers, out, sizeof numbers));
     assert_int_equal(numbers[H - 1][W - 1], (H - 1) * 1000 + W - 1);
-    CUDA_RESOURCE_DESC line = { .resType = CU_RESOURCE_TYPE_LINEAR, .res.linear = { .devPtr = pitched, .format = CU_AD_FORMAT_UNSIGNED_INT32, .numChannels = 1, .sizeInBytes = W * 4 } };
+    CUDA_RESOURCE_DESC line = { .resType = CU_RESOURCE_TYPE_LINEAR,
+                                .res.linear = { .devPtr = pitched, .format = CU_AD_FORMAT_UNSIGNED_INT32,
+                                                .numChannels = 1, .sizeInBytes = W * 4 } };
     OK(cuTexObjectCreate(&second, &line, &how, NULL));
     void *fetch_arguments[] = { &second, &out };
     OK(cuLaunchKernel(kernel(&m, "fetch"), 1, 1, 1, W + 2, 1, 1, 0, NULL, fetch_arguments, NULL));
@@ -270,7 +303,11 @@ static void object_of_an_array_that_is_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(life_of_arrays), cmocka_unit_test(end_of_a_context), cmocka_unit_test(copies), cmocka_unit_test(objects), cmocka_unit_test(object_of_an_array_that_is_gone),
+        cmocka_unit_test(life_of_arrays),
+        cmocka_unit_test(end_of_a_context),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(objects),
+        cmocka_unit_test(object_of_an_array_that_is_gone),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, with_context, NULL);

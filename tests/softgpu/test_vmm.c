@@ -1,4 +1,5 @@
-/* shows: Software GPU virtual memory: granules, whole handles, access, unmapping, reservations at hints, sharing by file descriptor */
+/* shows: Software GPU virtual memory: granules, whole handles, access, unmapping, reservations at hints, sharing by
+ *   file descriptor */
 /* test_vmm.c: virtual memory management is as strict as NVIDIA's. */
 #include "softgpu_test.h"
 
@@ -6,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const CUmemAllocationProp plain = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
-static const CUmemAccessDesc both = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 }, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+static const CUmemAllocationProp plain = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                           .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+static const CUmemAccessDesc both = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 },
+                                      .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
 
 static void reservations(void **state)
 {
@@ -163,9 +166,11 @@ static int importer(int fd)
     CUmemGenericAllocationHandle h;
     CUdeviceptr a;
     unsigned got = 0;
-    if (with_context(NULL) || cuMemImportFromShareableHandle(&h, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-        || cuMemAddressReserve(&a, GRANULE, 0, 0, 0) || cuMemMap(a, GRANULE, 0, h, 0) || cuMemSetAccess(a, GRANULE, &both, 1)
-        || cuMemcpyDtoH(&got, a + 8, 4) || cuMemsetD32(a + 16, 77, 1) || cuCtxSynchronize())
+    if (with_context(NULL) ||
+        cuMemImportFromShareableHandle(&h, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ||
+        cuMemAddressReserve(&a, GRANULE, 0, 0, 0) || cuMemMap(a, GRANULE, 0, h, 0) ||
+        cuMemSetAccess(a, GRANULE, &both, 1) || cuMemcpyDtoH(&got, a + 8, 4) || cuMemsetD32(a + 16, 77, 1) ||
+        cuCtxSynchronize())
         return 1;
     return got == 4711 ? 0 : 2;
 }
@@ -179,7 +184,8 @@ static void sharing(void **state)
     CUdeviceptr a;
     int fd;
     OK(cuMemCreate(&private, GRANULE, &plain, 0));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, private, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE,
+          cuMemExportToShareableHandle(&fd, private, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     OK(cuMemRelease(private));
     OK(cuMemCreate(&h, GRANULE, &shared, 0));
     OK(cuMemAddressReserve(&a, GRANULE, 0, 0, 0));

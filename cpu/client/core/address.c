@@ -125,5 +125,6 @@ bool address_on_device(const struct stream *s, uint64_t address, uint64_t size)
 bool address_pinned(const void *host, size_t size)
 {
     struct core_range r;
-    return inside((uint64_t)(uintptr_t)host, size, &r) && (r.kind == CORE_PINNED_MEMORY || r.kind == CORE_REGISTERED_MEMORY);
+    return inside((uint64_t)(uintptr_t)host, size, &r) &&
+           (r.kind == CORE_PINNED_MEMORY || r.kind == CORE_REGISTERED_MEMORY);
 }

@@ -152,7 +152,8 @@ static int module_ask(core_image *image, core_context *c, core_variable **variab
         list[i] = variables[i]->name.text;
     args.symbols.symbols_val = list;
     args.symbols.symbols_len = count;
-    int code = wire_call(FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &args, (xdrproc_t)xdr_module_load_result, &result);
+    int code =
+        wire_call(FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &args, (xdrproc_t)xdr_module_load_result, &result);
     if (code && !passing(code)) {
         explain("a code image of this program", NULL, code, result.log.log_val, result.log.log_len);
         free(image->log);
@@ -206,8 +207,8 @@ static int module_load(core_image *image, core_context *c)
     return code;
 }
 
-/* The server keeps a module that it could not load, as it keeps others, until it is told to unload it. It makes none for a
-   context that has ended. */
+/* The server keeps a module that it could not load, as it keeps others, until it is told to unload it. It makes none
+   for a context that has ended. */
 static void module_failed(flyt_id module, int code)
 {
     if (code != CORE_INVALID_CONTEXT && code != CORE_CONTEXT_DESTROYED && !core_sticky()) {
@@ -248,12 +249,15 @@ static int image_load(core_image *image, core_context *c)
 
 /* ---- functions ---- */
 
-static void function_fill(struct core_function_info *info, const function_get_result *result, struct core_parameter *parameters)
+static void function_fill(struct core_function_info *info, const function_get_result *result,
+                          struct core_parameter *parameters)
 {
-    int *by_number[] = { &info->max_threads, &info->shared_bytes, &info->const_bytes, &info->local_bytes, &info->registers,
-                         &info->ptx_version, &info->binary_version, &info->cache_mode_ca, &info->max_dynamic_shared,
-                         &info->preferred_carveout, &info->cluster_must_be_set, &info->cluster_width, &info->cluster_height,
-                         &info->cluster_depth, &info->non_portable_cluster };     /* CUfunction_attribute 0 … 14 */
+    int *by_number[] = {
+        &info->max_threads,        &info->shared_bytes,       &info->const_bytes,         &info->local_bytes,
+        &info->registers,          &info->ptx_version,        &info->binary_version,      &info->cache_mode_ca,
+        &info->max_dynamic_shared, &info->preferred_carveout, &info->cluster_must_be_set, &info->cluster_width,
+        &info->cluster_height,     &info->cluster_depth,      &info->non_portable_cluster
+    }; /* CUfunction_attribute 0 … 14 */
     info->max_threads = info->max_dynamic_shared = -1;
     info->preferred_carveout = -1;
     for (unsigned i = 0; i < result->attributes.attributes_len; i++) {
@@ -284,7 +288,8 @@ static int function_get(core_function *f, const core_context *c, struct loaded_f
 {
     function_get_args args = { .function = loaded->wire, .module = load_in(f->image, c)->module, .name = f->name.text };
     function_get_result result = { 0 };
-    int code = wire_call(FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &args, (xdrproc_t)xdr_function_get_result, &result);
+    int code = wire_call(FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &args, (xdrproc_t)xdr_function_get_result,
+                         &result);
     if (code && !passing(code) && !(code == CORE_NOT_FOUND && f->sought))
         explain("the kernel", f->name.text, code, result.log.log_val, result.log.log_len);
     if (!code && !parameters_sane(&result))

@@ -24,14 +24,16 @@ int  bundle_copy(struct image_bundle *);                    /* makes its data it
 void bundle_free(struct image_bundle *);
 int  bundle_announce(const struct image_bundle *);          /* IMAGE, and the data if lacking */
 
-struct loaded_function {                                    /* one function in one context; lives as long as the process */
+/* one function in one context; lives as long as the process */
+struct loaded_function {
     int      result;                                        /* of FUNCTION_GET */
     flyt_id  wire;
     atomic_uint_fast64_t generation;                        /* of the context; UINT64_MAX: its image was removed */
     struct core_function_info info;
     atomic_uint_fast64_t fits[64];                          /* answers about occupancy; see launch.c */
     struct loaded_function *next;                           /* of the same module */
-    struct loaded_function *older;                          /* the same function before a reset: infos may still be read */
+    /* the same function before a reset: infos may still be read */
+    struct loaded_function *older;
 };
 /* The function in the context, which has been entered; loaded if need be. Waits, the first time. */
 int  code_function(core_context *, core_function *, struct loaded_function **out);

@@ -26,7 +26,8 @@ struct function_table {
 struct core_function {
     struct name  name;
     core_image  *image;
-    bool         sought;                                    /* only core_function_find knows it: the image may lack it */
+    /* only core_function_find knows it: the image may lack it */
+    bool         sought;
     _Atomic(struct function_table *) in;
 };
 
@@ -59,7 +60,8 @@ struct core_image {
     struct image_bundle bundle;
     bool            bundled, announced;
     struct load    *in;                                     /* a list, by context; they stay */
-    core_image     *next;                                   /* all that ever were, for code_forget_context and leak checkers */
+    /* all that ever were, for code_forget_context and leak checkers */
+    core_image     *next;
 };
 
 /* A function by name, made at the first call. sought: the image may lack it. */

@@ -18,7 +18,8 @@ struct core_context {
     _Alignas(64) atomic_uint_fast64_t sent;     /* calls that gave it work. On a line of its own: each call writes it */
     atomic_uint_fast64_t idle_at;     /* value of sent up to which everything is known to have ended */
     atomic_uint_fast64_t heard_at;    /* the same, as a synchronisation's answer said, with what kernels printed */
-    atomic_uint_fast64_t orphaned;    /* value of sent when a stream was destroyed with work in it: unknown until a synchronisation */
+    /* value of sent when a stream was destroyed with work in it: unknown until a synchronisation */
+    atomic_uint_fast64_t orphaned;
     atomic_uint_fast64_t returned, marked;     /* returned.c */
     atomic_bool abroad;               /* its streams have been given copies or sets of other contexts' memory */
     struct stream legacy;

@@ -181,7 +181,8 @@ int core_context_info(core_context *c, struct core_context_info *out)
     if (!c)
         return CORE_INVALID_CONTEXT;
     pthread_mutex_lock(&c->lock);
-    *out = (struct core_context_info){ .device = c->device, .flags = c->flags, .primary = c->primary, .owners = c->owners };
+    *out = (struct core_context_info){ .device = c->device, .flags = c->flags, .primary = c->primary,
+                                       .owners = c->owners };
     out->active = atomic_load(&c->live);
     out->id = atomic_load(&c->generation) * CONTEXTS_MOST + c->wire + 1;
     pthread_mutex_unlock(&c->lock);

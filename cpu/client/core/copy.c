@@ -9,12 +9,12 @@
  *             stream may stand still (lanes_choice.c)
  *   inline    inside the calls and replies, in parts of CHUNK_SIZE: all else, and while no chunk can be had
  *
- * To the device. The source is copied to a chunk or encoded into the calls, so it has been taken when the function returns. A
- * synchronous copy also waits where native would wait and report: if something that may run long or fail precedes it, or if
- * the source is pinned; and if there is a stream that would not wait for the copy's (returned.c). A source that queued
- * work may still write (a pinned buffer that an earlier copy from the device fills, or a host function) must not be taken
- * early: a synchronous copy waits for its stream first; an asynchronous one is done in its turn by a host function, through a
- * stream of the core's own.
+ * To the device. The source is copied to a chunk or encoded into the calls, so it has been taken when the function
+ * returns. A synchronous copy also waits where native would wait and report: if something that may run long or fail
+ * precedes it, or if the source is pinned; and if there is a stream that would not wait for the copy's (returned.c). A
+ * source that queued work may still write (a pinned buffer that an earlier copy from the device fills, or a host
+ * function) must not be taken early: a synchronous copy waits for its stream first; an asynchronous one is done in its
+ * turn by a host function, through a stream of the core's own.
  *
  * From the device. Several calls are in flight, each writes its part of the destination as it arrives.
  */
@@ -43,7 +43,8 @@ enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECES = 4, PIECE_IN_LEAST = 3
 
 static int send_shared(struct stream *s, uint64_t to, uint64_t from, size_t size, const struct chunk *chunk)
 {
-    copy_args args = { .stream = s->wire, .to = to, .from = from, .size = size, .mark = chunk ? (uint64_t)(uintptr_t)chunk->mark : 0 };
+    copy_args args = { .stream = s->wire, .to = to, .from = from, .size = size,
+                       .mark = chunk ? (uint64_t)(uintptr_t)chunk->mark : 0 };
     return stream_send(s, FLYT_COPY, (xdrproc_t)xdr_copy_args, &args, STREAM_LIGHT, NULL);
 }
 
@@ -79,7 +80,8 @@ static size_t piece_of(size_t size, size_t least)
 }
 
 /* At most a chunk full. The last call carries the mark, for all of them. */
-static int send_chunk(struct stream *s, uint64_t to, const uint8_t *from, size_t size, size_t piece, struct chunk *chunk)
+static int send_chunk(struct stream *s, uint64_t to, const uint8_t *from, size_t size, size_t piece,
+                      struct chunk *chunk)
 {
     int code = CORE_OK;
     chunk_send(chunk, s->context);
@@ -105,7 +107,8 @@ static void next_span(void *context, size_t most, struct lane_in *in)
 {
     struct span *span = context;
     size_t part = smaller(span->size, most);
-    *in = (struct lane_in){ .from = { .address = (uint8_t *)(uintptr_t)span->from, .width = part, .rows = 1, .slices = 1 },
+    *in = (struct lane_in){ .from = { .address = (uint8_t *)(uintptr_t)span->from, .width = part, .rows = 1,
+                                      .slices = 1 },
                             .to = span->to, .send = send_span };
     *span = (struct span){ span->to + part, span->from + part, span->size - part };
 }
@@ -205,7 +208,8 @@ static int copy_in_uncounted(core_context *c, core_stream stream, uint64_t to, c
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;
     if (!blocking && address_pinned(from, size) && lanes_wanted(size, !stream_known_light(s))) {
-        struct span span = { to, from, size };            /* what cannot be sent without waiting for the stream goes in its turn */
+        /* what cannot be sent without waiting for the stream goes in its turn */
+        struct span span = { to, from, size };
         code = send_on_lanes(s, &span, LANES_WAIT_NEVER);
         return code || !span.size ? code : copy_in_late(s, span.to, span.from, span.size);
     }
@@ -238,8 +242,8 @@ struct part_out {
     struct lane_out  lane;
 };
 
-static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uint64_t from, size_t size, size_t whole, struct chunk *chunk,
-                       bool on_lane, struct submitted *at)
+static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uint64_t from, size_t size, size_t whole,
+                       struct chunk *chunk, bool on_lane, struct submitted *at)
 {
     part->lane.via.lane = 0;
     part->chunk = chunk;
@@ -253,7 +257,8 @@ static void part_begin(struct part_out *part, struct stream *s, uint8_t *to, uin
                      (xdrproc_t)xdr_plain_result, &part->result.chunk);
     } else {
         part->args.bytes = (copy_out_args){ .stream = s->wire, .from = from, .size = size };
-        part->result.bytes = (struct chunk_out_result){ .to = { .address = to, .width = size, .rows = 1, .slices = 1 } };
+        part->result.bytes = (struct chunk_out_result){ .to = { .address = to, .width = size, .rows = 1,
+                                                                .slices = 1 } };
         if (on_lane)
             part->args.bytes.via = part->result.bytes.via = lane_out_begin(&part->lane, &part->result.bytes.to, false);
         wire_prepare(&part->wire, FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args, &part->args.bytes,
@@ -294,7 +299,8 @@ static int receive_out(struct stream *s, uint8_t *to, uint64_t from, size_t size
             if (chunk || !chunks || begun == ended) {
                 size_t bytes = smaller(size - at, chunk ? piece : CHUNK_SIZE);
                 on_lanes = on_lanes || lanes_wanted(size - at, false);
-                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, size, chunk, on_lanes, &last);
+                part_begin(&parts[begun++ % PARTS_IN_FLIGHT], s, to + at, from + at, bytes, size, chunk, on_lanes,
+                           &last);
                 at += bytes;
                 continue;
             }

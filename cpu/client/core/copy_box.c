@@ -35,8 +35,11 @@ static flyt_extent wire_extent(const struct core_extent *e)
 
 static struct host_rows rows_at(const struct core_box *box, const size_t origin[3], const struct core_extent *part)
 {
-    return (struct host_rows){ .address = (uint8_t *)(uintptr_t)(box->address + box_offset(box, origin)), .width = part->width,
-                               .rows = part->height, .slices = part->depth, .pitch = box->pitch,
+    return (struct host_rows){ .address = (uint8_t *)(uintptr_t)(box->address + box_offset(box, origin)),
+                               .width = part->width,
+                               .rows = part->height,
+                               .slices = part->depth,
+                               .pitch = box->pitch,
                                .slice_pitch = box->pitch * box->height };
 }
 
@@ -46,7 +49,8 @@ static bool dense(const struct core_box *box, const struct core_extent *e)
     return (e->height == 1 && e->depth == 1) || (box->pitch == e->width && (e->depth == 1 || box->height == e->height));
 }
 
-static int check(const struct stream *s, const struct core_box *device_side, const struct core_box *host_side, const struct core_extent *e, uint64_t *host_bytes)
+static int check(const struct stream *s, const struct core_box *device_side, const struct core_box *host_side,
+                 const struct core_extent *e, uint64_t *host_bytes)
 {
     uint64_t bytes;
     if (box_check(device_side, e, &bytes) || !address_on_device(s, device_side->address, bytes))
@@ -55,9 +59,11 @@ static int check(const struct stream *s, const struct core_box *device_side, con
 }
 
 /* Both sides are the device's, or memory that it reaches. */
-static int copy_shared(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e, bool blocking)
+static int copy_shared(struct stream *s, const struct core_box *to, const struct core_box *from,
+                       const struct core_extent *e, bool blocking)
 {
-    copy_box_args args = { .stream = s->wire, .to = wire_box(to, 0), .from = wire_box(from, 0), .extent = wire_extent(e) };
+    copy_box_args args = { .stream = s->wire, .to = wire_box(to, 0), .from = wire_box(from, 0),
+                           .extent = wire_extent(e) };
     int code = stream_send(s, FLYT_COPY_BOX, (xdrproc_t)xdr_copy_box_args, &args, STREAM_LIGHT, NULL);
     return code || !blocking ? code : stream_wait_for(s);
 }
@@ -85,13 +91,14 @@ static void next_box(void *context, size_t most, struct lane_in *in)
     size_t origin[3];
     (void)most;                               /* lanes_want_boxes: it is as much as box_next gives */
     box_next(left->extent, &left->cursor, CHUNK_SIZE, origin, &part);
-    *in = (struct lane_in){ .from = rows_at(left->from, origin, &part), .send = send_box, .box = wire_box(left->to, box_offset(left->to, origin)),
+    *in = (struct lane_in){ .from = rows_at(left->from, origin, &part), .send = send_box,
+                            .box = wire_box(left->to, box_offset(left->to, origin)),
                             .extent = wire_extent(&part) };
 }
 
 /* Packed in a chunk, which is free again when an empty copy behind it has come to its turn. */
-static int send_chunk(struct stream *s, const struct core_box *to, const size_t origin[3], const struct core_extent *part,
-                      const struct host_rows *from, struct chunk *chunk)
+static int send_chunk(struct stream *s, const struct core_box *to, const size_t origin[3],
+                      const struct core_extent *part, const struct host_rows *from, struct chunk *chunk)
 {
     const struct core_box target = { to->address + box_offset(to, origin), to->pitch, to->height };
     const struct core_box source = { chunk->address, part->width, part->height };
@@ -104,12 +111,15 @@ static int send_chunk(struct stream *s, const struct core_box *to, const size_t 
     return code ? code : marked;
 }
 
-static int send_in(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e, bool may_wait)
+static int send_in(struct stream *s, const struct core_box *to, const struct core_box *from,
+                   const struct core_extent *e, bool may_wait)
 {
     struct box_left left = { to, from, e, { 0 } };
     struct core_extent part;
     size_t origin[3], bytes = bytes_of(e);
-    int code = lanes_want_boxes(bytes, !stream_known_light(s)) ? lanes_send(s, next_box, &left, &bytes, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT) : CORE_OK;
+    int code = lanes_want_boxes(bytes, !stream_known_light(s))
+                   ? lanes_send(s, next_box, &left, &bytes, may_wait ? LANES_WAIT : LANES_WAIT_A_MOMENT)
+                   : CORE_OK;
     struct box_cursor cursor = left.cursor;
     for (;;) {
         struct chunk *shared = chunks_serve(bytes) && cursor.slice < e->depth && !code ? chunk_take(bytes, true) : NULL;
@@ -120,7 +130,8 @@ static int send_in(struct stream *s, const struct core_box *to, const struct cor
             code = send_chunk(s, to, origin, &part, &rows, shared);
             continue;
         }
-        struct chunk_in chunk = { .stream = s->wire, .to = wire_box(to, box_offset(to, origin)), .extent = wire_extent(&part),
+        struct chunk_in chunk = { .stream = s->wire, .to = wire_box(to, box_offset(to, origin)),
+                                  .extent = wire_extent(&part),
                                   .from = rows_at(from, origin, &part) };
         throttle_enter(s, bytes_of(&part));
         code = stream_send(s, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_chunk_in, &chunk, STREAM_LIGHT, NULL);
@@ -142,7 +153,8 @@ static void late_copy_in(void *user, int status)
     free(late);
 }
 
-static int copy_in_late(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
+static int copy_in_late(struct stream *s, const struct core_box *to, const struct core_box *from,
+                        const struct core_extent *e)
 {
     struct late_in *late = malloc(sizeof *late);
     if (!late)
@@ -172,11 +184,13 @@ static int copy_box_in_uncounted(core_context *c, core_stream stream, const stru
         return copy_shared(s, to, &(struct core_box){ shared, from->pitch, from->height }, e, blocking);
     bool early = copy_may_be_early(s);
     bool stands = !stream_known_light(s) && lanes_want_boxes(bytes_of(e), true);     /* and sending might wait for it */
-    if ((!early || stands || copy_waits_its_turn(s, bytes_of(e))) && !blocking && address_pinned((const void *)(uintptr_t)from->address, bytes))
+    if ((!early || stands || copy_waits_its_turn(s, bytes_of(e))) && !blocking &&
+        address_pinned((const void *)(uintptr_t)from->address, bytes))
         return copy_in_late(s, to, from, e);
     if (!early && blocking && (code = stream_wait_for(s)))
         return code;
-    bool wait = !stream_known_light(s) || address_pinned((const void *)(uintptr_t)from->address, bytes) || lanes_wanted(bytes_of(e), false);
+    bool wait = !stream_known_light(s) || address_pinned((const void *)(uintptr_t)from->address, bytes) ||
+                lanes_wanted(bytes_of(e), false);
     code = send_in(s, to, from, e, blocking);
     return code || !blocking || (!wait && returned_may(s)) ? code : stream_wait_for(s);
 }
@@ -188,7 +202,8 @@ int core_copy_box_in(core_context *c, core_stream stream, const struct core_box 
     uint64_t begun = stats_copy_begins();
     int code = copy_box_in_uncounted(c, stream, to, from, e, blocking);
     if (!code)
-        stats_copy_ends(begun, STATS_FROM_PAGEABLE, (const void *)(uintptr_t)from->address, e->width * e->height * e->depth);
+        stats_copy_ends(begun, STATS_FROM_PAGEABLE, (const void *)(uintptr_t)from->address,
+                        e->width * e->height * e->depth);
     return code;
 }
 
@@ -204,15 +219,17 @@ struct part_out {
     plain_result            waited;
 };
 
-static void part_begin_chunk(struct part_out *p, struct stream *s, const struct core_box *to, const struct core_box *from, const size_t origin[3],
-                             const struct core_extent *part, struct submitted *at)
+static void part_begin_chunk(struct part_out *p, struct stream *s, const struct core_box *to,
+                             const struct core_box *from, const size_t origin[3], const struct core_extent *part,
+                             struct submitted *at)
 {
     const struct core_box source = { from->address + box_offset(from, origin), from->pitch, from->height };
     p->result.to = rows_at(to, origin, part);
     p->behind = (copy_args){ .stream = s->wire };
     p->waited = (plain_result){ 0 };
     copy_shared(s, &(struct core_box){ p->chunk->address, part->width, part->height }, &source, part, false);
-    wire_prepare(&p->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &p->behind, (xdrproc_t)xdr_plain_result, &p->waited);
+    wire_prepare(&p->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &p->behind, (xdrproc_t)xdr_plain_result,
+                 &p->waited);
     stream_submit(s, &p->wire, NULL, at);
 }
 
@@ -226,7 +243,8 @@ static int part_wait_chunk(struct part_out *p)
     return code;
 }
 
-static int receive_out(struct stream *s, const struct core_box *to, const struct core_box *from, const struct core_extent *e)
+static int receive_out(struct stream *s, const struct core_box *to, const struct core_box *from,
+                       const struct core_extent *e)
 {
     struct point before = stream_point_next(s);
     uint64_t bytes;
@@ -242,8 +260,10 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
     int first = CORE_OK;
     bool on_lanes = lanes_want_boxes(bytes_of(e), false);
     for (bool more = true; more || ended < begun;) {
-        struct chunk *chunk = more && begun - ended < window && !first && chunks_serve(bytes_of(e)) && cursor.slice < e->depth
-                                  ? chunk_take(bytes_of(e), begun == ended) : NULL;
+        struct chunk *chunk =
+            more && begun - ended < window && !first && chunks_serve(bytes_of(e)) && cursor.slice < e->depth
+                ? chunk_take(bytes_of(e), begun == ended)
+                : NULL;
         if (more && begun - ended < window &&
             (more = !first && box_next(e, &cursor, CHUNK_SIZE, origin, &part))) {
             struct part_out *p = &parts[begun++ % IN_FLIGHT];
@@ -253,7 +273,8 @@ static int receive_out(struct stream *s, const struct core_box *to, const struct
                 part_begin_chunk(p, s, to, from, origin, &part, &last);
                 continue;
             }
-            p->args = (copy_box_out_args){ .stream = s->wire, .from = wire_box(from, box_offset(from, origin)), .extent = wire_extent(&part) };
+            p->args = (copy_box_out_args){ .stream = s->wire, .from = wire_box(from, box_offset(from, origin)),
+                                           .extent = wire_extent(&part) };
             p->result = (struct chunk_out_result){ .to = rows_at(to, origin, &part) };
             if (on_lanes)
                 p->args.via = p->result.via = lane_out_begin(&p->lane, &p->result.to, false);
@@ -312,7 +333,8 @@ int core_copy_box_out(core_context *c, core_stream stream, const struct core_box
     uint64_t begun = stats_copy_begins();
     int code = copy_box_out_uncounted(c, stream, to, from, e, blocking);
     if (!code)
-        stats_copy_ends(begun, STATS_TO_PAGEABLE, (const void *)(uintptr_t)to->address, e->width * e->height * e->depth);
+        stats_copy_ends(begun, STATS_TO_PAGEABLE, (const void *)(uintptr_t)to->address,
+                        e->width * e->height * e->depth);
     return code;
 }
 
@@ -352,7 +374,8 @@ struct late_set { struct core_box to; struct core_extent extent; uint32_t value;
 static void set_here(const struct late_set *set)
 {
     uint8_t bytes[4];
-    memcpy(bytes, &set->value, sizeof bytes);             /* both sides are little-endian, as every machine with a GPU is */
+    /* both sides are little-endian, as every machine with a GPU is */
+    memcpy(bytes, &set->value, sizeof bytes);
     for (size_t z = 0; z < set->extent.depth; z++)
         for (size_t y = 0; y < set->extent.height; y++) {
             uint8_t *row = (uint8_t *)(uintptr_t)(set->to.address + (z * set->to.height + y) * set->to.pitch);
@@ -403,9 +426,11 @@ int core_set(core_context *c, core_stream stream, const struct core_box *to, con
     if (!shared && !address_on_device(s, to->address, bytes))
         return address_pinned((const void *)(uintptr_t)to->address, bytes)
                    ? set_pinned(s, &(struct late_set){ *to, *e, value, element }, blocking) : CORE_INVALID_VALUE;
-    set_args args = { .stream = s->wire, .to = wire_box(to, 0), .extent = wire_extent(e), .value = value, .element = element };
+    set_args args = { .stream = s->wire, .to = wire_box(to, 0), .extent = wire_extent(e), .value = value,
+                      .element = element };
     if (shared)
         args.to.address = shared;
     code = stream_send(s, FLYT_SET, (xdrproc_t)xdr_set_args, &args, STREAM_LIGHT, NULL);
-    return code || !shared || !blocking ? code : stream_wait_for(s);     /* asynchronous to the host only on device memory */
+    /* asynchronous to the host only on device memory */
+    return code || !shared || !blocking ? code : stream_wait_for(s);
 }

@@ -24,12 +24,29 @@
 
 /* The codes that the core itself gives; numbers as in cuda.h. */
 enum core_result {
-    CORE_OK = 0, CORE_INVALID_VALUE = 1, CORE_OUT_OF_MEMORY = 2, CORE_NOT_INITIALIZED = 3,
-    CORE_DEINITIALIZED = 4, CORE_DEVICE_UNAVAILABLE = 46, CORE_NO_DEVICE = 100, CORE_INVALID_DEVICE = 101,
-    CORE_INVALID_IMAGE = 200, CORE_INVALID_CONTEXT = 201, CORE_NO_BINARY_FOR_GPU = 209,
-    CORE_INVALID_PTX = 218, CORE_INVALID_SOURCE = 300, CORE_INVALID_HANDLE = 400, CORE_NOT_FOUND = 500,
-    CORE_NOT_READY = 600, CORE_LAUNCH_OUT_OF_RESOURCES = 701, CORE_CONTEXT_DESTROYED = 709, CORE_HOST_ALREADY_REGISTERED = 712,
-    CORE_HOST_NOT_REGISTERED = 713, CORE_NOT_SUPPORTED = 801, CORE_SYSTEM_NOT_READY = 802, CORE_UNKNOWN = 999
+    CORE_OK = 0,
+    CORE_INVALID_VALUE = 1,
+    CORE_OUT_OF_MEMORY = 2,
+    CORE_NOT_INITIALIZED = 3,
+    CORE_DEINITIALIZED = 4,
+    CORE_DEVICE_UNAVAILABLE = 46,
+    CORE_NO_DEVICE = 100,
+    CORE_INVALID_DEVICE = 101,
+    CORE_INVALID_IMAGE = 200,
+    CORE_INVALID_CONTEXT = 201,
+    CORE_NO_BINARY_FOR_GPU = 209,
+    CORE_INVALID_PTX = 218,
+    CORE_INVALID_SOURCE = 300,
+    CORE_INVALID_HANDLE = 400,
+    CORE_NOT_FOUND = 500,
+    CORE_NOT_READY = 600,
+    CORE_LAUNCH_OUT_OF_RESOURCES = 701,
+    CORE_CONTEXT_DESTROYED = 709,
+    CORE_HOST_ALREADY_REGISTERED = 712,
+    CORE_HOST_NOT_REGISTERED = 713,
+    CORE_NOT_SUPPORTED = 801,
+    CORE_SYSTEM_NOT_READY = 802,
+    CORE_UNKNOWN = 999
 };
 
 /* ---- session (session.c) ------------------------------------------------------------------------ */
@@ -65,7 +82,8 @@ CORE_API int core_device_count(int *count);
 CORE_API int core_driver_version(int *version);
 CORE_API const struct core_device *core_device(int device);                /* NULL: no such device */
 CORE_API int core_device_attribute(int device, int attribute, int *value); /* CUdevice_attribute; unknown: 1 */
-/* [domain]:[bus]:[device].[function], [domain]:[bus]:[device] or [bus]:[device].[function]. 1: not such a text; 101: none. */
+/* [domain]:[bus]:[device].[function], [domain]:[bus]:[device] or [bus]:[device].[function]. 1: not such a text; 101:
+ * none. */
 CORE_API int core_device_by_pci_bus_id(const char *text, int *device);
 
 /* ---- contexts (context.c, context_work.c, context_life.c) ------------------------------------------------------
@@ -126,16 +144,24 @@ CORE_API int core_host_flags(void *host, unsigned *flags);
 
 enum core_memory_kind { CORE_UNKNOWN_MEMORY, CORE_DEVICE_MEMORY, CORE_PINNED_MEMORY, CORE_REGISTERED_MEMORY };
 /* context: the owner of device memory, else NULL; device: its device, else -1. */
-struct core_range { enum core_memory_kind kind; core_context *context; int device; uint64_t base; size_t size; unsigned flags; };
+struct core_range {
+    enum core_memory_kind kind;
+    core_context *context;
+    int device;
+    uint64_t base;
+    size_t size;
+    unsigned flags;
+};
 /* The allocation that contains address; false: none (ordinary memory of the process, or nothing). Symbols of
    loaded modules count as device memory. */
 CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
 
-/* ---- copies and memset (copy.c, copy_box.c, route.c) ----------------------------------------------------------------------------
- * Directions are settled by the front end. The stream is a token; `blocking` says that the caller is a
- * synchronous function: it returns when native's would. Without it, pageable sources have been taken on return,
- * pinned ones need not; a device-to-host copy into pageable memory has arrived on return, into pinned memory it
- * arrives later, before any synchronisation with its stream returns. */
+/* ---- copies and memset (copy.c, copy_box.c, route.c)
+ * ---------------------------------------------------------------------------- Directions are settled by the front end.
+ * The stream is a token; `blocking` says that the caller is a synchronous function: it returns when native's would.
+ * Without it, pageable sources have been taken on return, pinned ones need not; a device-to-host copy into pageable
+ * memory has arrived on return, into pinned memory it arrives later, before any synchronisation with its stream
+ * returns. */
 typedef uint64_t core_stream;                     /* 0: legacy default of the context; CORE_STREAM_… below */
 #define CORE_STREAM_LEGACY     ((core_stream)1)
 #define CORE_STREAM_PER_THREAD ((core_stream)2)
@@ -148,17 +174,28 @@ CORE_API int core_copy_out(core_context *, core_stream, void *to, uint64_t from,
 CORE_API int core_copy(core_context *, core_stream, uint64_t to, uint64_t from, size_t size, bool blocking);
 /* Done when it returns, blocking or not, as native. */
 CORE_API int core_copy_host(core_context *, core_stream, void *to, const void *from, size_t size, bool blocking);
-CORE_API int core_copy_box_in(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
-CORE_API int core_copy_box_out(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
-CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from, const struct core_extent *, bool blocking);
-/* route.c: the two addresses say how the copy travels. 1: the stated direction contradicts them. The numbers are those of
-   cudaMemcpyKind. */
-enum core_direction { CORE_HOST_TO_HOST, CORE_HOST_TO_DEVICE, CORE_DEVICE_TO_HOST, CORE_DEVICE_TO_DEVICE, CORE_ANY_DIRECTION };
-CORE_API int core_copy_route(core_context *, core_stream, void *to, const void *from, size_t size, enum core_direction, bool blocking);
+CORE_API int core_copy_box_in(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
+                              const struct core_extent *, bool blocking);
+CORE_API int core_copy_box_out(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
+                               const struct core_extent *, bool blocking);
+CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
+                           const struct core_extent *, bool blocking);
+/* route.c: the two addresses say how the copy travels. 1: the stated direction contradicts them. The numbers are those
+   of cudaMemcpyKind. */
+enum core_direction {
+    CORE_HOST_TO_HOST,
+    CORE_HOST_TO_DEVICE,
+    CORE_DEVICE_TO_HOST,
+    CORE_DEVICE_TO_DEVICE,
+    CORE_ANY_DIRECTION
+};
+CORE_API int core_copy_route(core_context *, core_stream, void *to, const void *from, size_t size, enum core_direction,
+                             bool blocking);
 CORE_API int core_copy_box_route(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
                                  const struct core_extent *, enum core_direction, bool blocking);
 /* Elements of 1, 2 or 4 bytes; extent.width counts elements. */
-CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *, uint32_t value, unsigned element, bool blocking);
+CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *,
+                      uint32_t value, unsigned element, bool blocking);
 
 /* ---- streams and events (stream.c, event.c) --------------------------------------------------------------------- */
 
@@ -181,7 +218,8 @@ CORE_API int core_stream_wait(core_context *, core_stream, core_event, unsigned 
 /* function(user, status) runs in a thread of the core's once the stream's earlier work has finished; later work of
    the stream waits for it. on_error: also after an error, with it as status (cudaStreamAddCallback); else only
    after success (cudaLaunchHostFunc). */
-CORE_API int core_host_function(core_context *, core_stream, void (*function)(void *user, int status), void *user, bool on_error);
+CORE_API int core_host_function(core_context *, core_stream, void (*function)(void *user, int status), void *user,
+                                bool on_error);
 /* Whether the caller is such a function. Its stream waits for it, so it must not wait for any: the front ends refuse
    (800). */
 CORE_API bool core_in_host_function(void);
@@ -198,15 +236,16 @@ typedef struct core_variable core_variable;
 CORE_API int core_image_add(const void *wrapper, core_image **);
 /* The same, but reads the image at once (200: it cannot be read) and keeps a copy of it. */
 CORE_API int core_image_add_copy(const void *wrapper, core_image **);
-/* Loads it into the context, which otherwise its first use does. *log: the compiler's words about a failure, which the caller
-   frees, or NULL; log may be NULL. Waits. */
+/* Loads it into the context, which otherwise its first use does. *log: the compiler's words about a failure, which the
+   caller frees, or NULL; log may be NULL. Waits. */
 CORE_API int core_image_load(core_context *, core_image *, char **log);
 CORE_API void core_image_remove(core_image *);             /* also its functions and variables; unloads if connected */
 /* Same arguments, same object. The name is copied. */
 CORE_API int core_function_add(core_image *, const char *name, core_function **);
 /* The same for a name that the image may lack: 500, and nothing on stderr. Loads the image into the context. Waits. */
 CORE_API int core_function_find(core_context *, core_image *, const char *name, core_function **);
-/* Whether a program's handle is a function whose image was not removed: 0 or 400. Its image and its name; both may be NULL. */
+/* Whether a program's handle is a function whose image was not removed: 0 or 400. Its image and its name; both may be
+ * NULL. */
 CORE_API int core_function_check(const core_function *, core_image **, const char **name);
 CORE_API int core_variable_add(core_image *, const char *name, size_t size, bool is_constant, core_variable **);
 
@@ -220,10 +259,12 @@ struct core_function_info {
 /* Loads the image into the context if need be. Waits, the first time per context. The error is the one that native
    gives at the first launch, and is explained once on stderr with the compiler's log. */
 CORE_API int core_function_info(core_context *, core_function *, const struct core_function_info **);
-CORE_API int core_function_set(core_context *, core_function *, int attribute, int value);       /* CUfunction_attribute; waits */
+/* CUfunction_attribute; waits */
+CORE_API int core_function_set(core_context *, core_function *, int attribute, int value);
 CORE_API int core_function_cache(core_context *, core_function *, int config);
 CORE_API int core_variable_address(core_context *, core_variable *, uint64_t *address, size_t *size);
-CORE_API int core_occupancy_blocks(core_context *, core_function *, int block_size, size_t shared, unsigned flags, int *blocks);
+CORE_API int core_occupancy_blocks(core_context *, core_function *, int block_size, size_t shared, unsigned flags,
+                                   int *blocks);
 CORE_API int core_occupancy_shared(core_context *, core_function *, int blocks, int block_size, size_t *shared);
 
 struct core_launch_attribute { int id; uint8_t value[64]; };

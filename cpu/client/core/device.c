@@ -165,7 +165,8 @@ int device_snapshot(void)
 {
     const hello_result *hello = &core_session.hello;
     int chosen[FLYT_MAX_DEVICES];
-    int count = device_visible(getenv("CUDA_VISIBLE_DEVICES"), hello->devices.devices_val, (int)hello->devices.devices_len, chosen);
+    int count = device_visible(getenv("CUDA_VISIBLE_DEVICES"), hello->devices.devices_val,
+                               (int)hello->devices.devices_len, chosen);
     devices = calloc((size_t)(count ? count : 1), sizeof *devices);
     if (!devices)
         return CORE_OUT_OF_MEMORY;
@@ -173,8 +174,11 @@ int device_snapshot(void)
         const flyt_device *from = &hello->devices.devices_val[chosen[i]];
         struct device *d = &devices[i].device;
         d->wire = chosen[i];
-        d->public = (struct core_device){ .name = from->name, .pci_bus_id = from->pci_bus_id, .total_memory = from->total_memory,
-                                          .priority_least = from->priority_least, .priority_greatest = from->priority_greatest };
+        d->public = (struct core_device){ .name = from->name,
+                                          .pci_bus_id = from->pci_bus_id,
+                                          .total_memory = from->total_memory,
+                                          .priority_least = from->priority_least,
+                                          .priority_greatest = from->priority_greatest };
         memcpy(d->public.uuid, from->uuid, sizeof d->public.uuid);
         take_attributes(&devices[i], from);
     }

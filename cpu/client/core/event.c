@@ -237,7 +237,8 @@ int core_event_elapsed(core_event start, core_event end, float *milliseconds)
         return CORE_INVALID_HANDLE;
     event_elapsed_args args = { .start = a->wire, .end = b->wire };
     event_elapsed_result result = { 0 };
-    code = wire_call(FLYT_EVENT_ELAPSED, (xdrproc_t)xdr_event_elapsed_args, &args, (xdrproc_t)xdr_event_elapsed_result, &result);
+    code = wire_call(FLYT_EVENT_ELAPSED, (xdrproc_t)xdr_event_elapsed_args, &args, (xdrproc_t)xdr_event_elapsed_result,
+                     &result);
     if (!code)
         *milliseconds = result.milliseconds;
     xdr_free((xdrproc_t)xdr_event_elapsed_result, &result);

@@ -24,7 +24,8 @@ bool events_send(const flyt_id *ids, unsigned count)
     pthread_mutex_lock(&queue.lock);
     call->args.acknowledged = queue.acknowledged;
     call->args.host_functions_done.host_functions_done_len = count;
-    call->args.host_functions_done.host_functions_done_val = (flyt_id *)(uintptr_t)ids;   /* read before submit returns */
+    /* read before submit returns */
+    call->args.host_functions_done.host_functions_done_val = (flyt_id *)(uintptr_t)ids;
     wire_prepare(&call->wire, FLYT_EVENTS, (xdrproc_t)xdr_events_args, &call->args, (xdrproc_t)xdr_events_result,
                  &call->result);
     if (!queue.first)

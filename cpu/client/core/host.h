@@ -28,7 +28,8 @@ uint64_t host_shared(const void *host, size_t size);
 struct stream;
 
 bool copy_may_be_early(struct stream *);                          /* its source may be read now, before its turn */
-bool copy_waits_its_turn(struct stream *, size_t size);          /* for an asynchronous copy of pinned memory: to be sent in its turn */
+/* for an asynchronous copy of pinned memory: to be sent in its turn */
+bool copy_waits_its_turn(struct stream *, size_t size);
 
 /* ---- chunks.c: pieces of the window through which the bytes of ordinary memory pass ---- */
 
@@ -45,7 +46,8 @@ bool chunks_serve(size_t size);                             /* worth a chunk, an
 /* One chunk, or NULL. So many bytes are to be moved, in it the first of them. With patience a moment is waited for
    one, unless that was in vain just now. */
 struct chunk *chunk_take(size_t size, bool patience);
-void chunk_send(struct chunk *, core_context *);            /* before the call that names its mark: it comes back by itself */
+/* before the call that names its mark: it comes back by itself */
+void chunk_send(struct chunk *, core_context *);
 void chunk_give(struct chunk *);                            /* nothing uses it */
 void chunks_forget_context(core_context *);                 /* after its end */
 

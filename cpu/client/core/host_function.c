@@ -36,7 +36,8 @@ static struct {
 static void *host_run(void *unused)
 {
     (void)unused;
-    cancel_state_off();                       /* also where a function of the program cancels the thread that it runs in */
+    /* also where a function of the program cancels the thread that it runs in */
+    cancel_state_off();
     throttle_thread();
     pthread_mutex_lock(&hosts.lock);
     for (;;) {
@@ -117,7 +118,8 @@ int host_function_put(struct stream *s, void (*function)(void *, int), void *use
     code = stream_send(s, FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args, &args, STREAM_WEIGHTY, NULL);
     if (!code)
         rpc_client_flush(core_session.client);
-    return CORE_OK;                           /* a lost connection is the next call's error: `user` must not be freed twice */
+    /* a lost connection is the next call's error: `user` must not be freed twice */
+    return CORE_OK;
 }
 
 void host_function_due(flyt_id id, int status)

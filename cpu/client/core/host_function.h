@@ -17,7 +17,8 @@ void host_function_due(flyt_id id, int status);
 void throttle_begins(void);                                 /* a host function is outstanding, and has ended */
 void throttle_ends(void);
 uint64_t throttle_outstanding(void);
-void throttle_thread(void);                                 /* the caller's thread runs host functions: it is not held up */
+/* the caller's thread runs host functions: it is not held up */
+void throttle_thread(void);
 /* Called with each call's bulk bytes (0: none), before it: keeps the work that stands behind host functions bounded. */
 void throttle_enter(struct stream *, size_t bytes);
 

@@ -29,7 +29,8 @@
 #include "pending.h"
 #include "state.h"
 
-enum { HOST_FLAGS = 7, REGISTER_FLAGS = 15, REGISTER_IO = 4 };       /* cudaHostAlloc: portable, mapped, write-combined; cudaHostRegister: … */
+/* cudaHostAlloc: portable, mapped, write-combined; cudaHostRegister: … */
+enum { HOST_FLAGS = 7, REGISTER_FLAGS = 15, REGISTER_IO = 4 };
 
 /* No copy may still use memory that goes away. */
 static int settle_everything(void)
@@ -74,8 +75,10 @@ static bool remap_wanted(void)
     if (wanted && host_space_any())
         return true;
     if (!atomic_flag_test_and_set(&told))
-        log_warning(wanted ? "FLYT_REGISTER=%s changes nothing here: this program and its GPU server share no host memory"
-                           : "FLYT_REGISTER=%s is ignored: remap is the only value", text);
+        log_warning(wanted
+                        ? "FLYT_REGISTER=%s changes nothing here: this program and its GPU server share no host memory"
+                        : "FLYT_REGISTER=%s is ignored: remap is the only value",
+                    text);
     return false;
 }
 
@@ -134,7 +137,8 @@ static void remap_end(uint64_t base)
         void *own = mmap(NULL, r->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (own != MAP_FAILED)
             memcpy(own, (const void *)(uintptr_t)r->first, r->length);
-        if (own != MAP_FAILED && mremap(own, r->length, r->length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)r->first) != MAP_FAILED) {
+        if (own != MAP_FAILED && mremap(own, r->length, r->length, MREMAP_MAYMOVE | MREMAP_FIXED,
+                                        (void *)(uintptr_t)r->first) != MAP_FAILED) {
             host_space_give(r->alias);
             *at = r->next;
             atomic_fetch_sub(&remaps.count, 1);
@@ -244,7 +248,8 @@ static bool mapped(uintptr_t from, size_t size)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t end = from + size;
     for (from -= from % page; from < end; from += AT_ONCE * page)
-        if (mincore((void *)from, end - from < AT_ONCE * page ? end - from : AT_ONCE * page, resident) != 0 && errno == ENOMEM)
+        if (mincore((void *)from, end - from < AT_ONCE * page ? end - from : AT_ONCE * page, resident) != 0 &&
+            errno == ENOMEM)
             return false;
     return true;
 }

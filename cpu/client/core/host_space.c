@@ -154,12 +154,18 @@ static void tell(size_t size, int code)
         return;
     space.told = true;
     if (code)
-        log_warning("the GPU server cannot page-lock %zu bytes of host memory that it shares with this program (%d); they and others like "
-                    "them become ordinary memory, which is copied once more. See the server's log", size, code);
+        log_warning("the GPU server cannot page-lock %zu bytes of host memory that it shares with this program (%d); "
+                    "they and others like "
+                    "them become ordinary memory, which is copied once more. See the server's log",
+                    size, code);
     else
-        log_warning("%zu bytes of page-locked memory do not fit in the %llu MiB that this program shares with the GPU server; they and "
-                    "others like them become ordinary memory, which is copied once more and which kernels cannot reach. Start "
-                    "cricket-rpc-server with a larger --host-memory (in a virtual machine: with a larger --bar, or fewer sessions in it)", size, (unsigned long long)(space.size >> 20));
+        log_warning(
+            "%zu bytes of page-locked memory do not fit in the %llu MiB that this program shares with the GPU server; "
+            "they and "
+            "others like them become ordinary memory, which is copied once more and which kernels cannot reach. Start "
+            "cricket-rpc-server with a larger --host-memory (in a virtual machine: with a larger --bar, or fewer "
+            "sessions in it)",
+            size, (unsigned long long)(space.size >> 20));
 }
 
 static struct run *run_begin(size_t wanted)

@@ -63,7 +63,8 @@ static const char *add_image(struct image_bundle *bundle, const void *image)
     }
     bundle->kind = FLYT_IMAGE_PTX;
     size_t length = strnlen(image, FLYT_MAX_IMAGE);
-    return strstr(image, ".version") ? add_part(bundle, image, length + 1) : "it is neither a fat binary, nor ELF, nor PTX";
+    return strstr(image, ".version") ? add_part(bundle, image, length + 1)
+                                     : "it is neither a fat binary, nor ELF, nor PTX";
 }
 
 static bool hash_parts(struct image_bundle *bundle)

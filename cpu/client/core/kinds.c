@@ -13,7 +13,8 @@ static uint64_t registered_count(void) { return address_count(CORE_REGISTERED_ME
 const struct kind_row kinds[KINDS] = {
     [KIND_CONTEXT]       = { "contexts", MOVE_REBUILT, .begin = context_open, .count = context_count },
     /* Times of recordings that have been made are values: a move has to carry them over. */
-    [KIND_EVENT]         = { "events", MOVE_REBUILT, .begin = event_open, .drop = event_forget_context, .count = event_count },
+    [KIND_EVENT]         = { "events", MOVE_REBUILT, .begin = event_open, .drop = event_forget_context,
+                             .count = event_count },
     [KIND_STREAM]        = { "streams", MOVE_REBUILT, .begin = stream_open, .drop = stream_forget_context,
                              .count = stream_count },
     /* The driver chooses the addresses of variables. */

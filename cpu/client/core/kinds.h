@@ -21,7 +21,8 @@ enum kind {
 enum movement {
     MOVE_NOTHING,                     /* the client keeps it as it is, or gets a new one when it needs one */
     MOVE_REBUILT,                     /* made again from what the session knows: names and addresses are the client's */
-    MOVE_PROVED,                      /* made again; the program has seen values of the driver, which must turn out equal */
+    /* made again; the program has seen values of the driver, which must turn out equal */
+    MOVE_PROVED,
     MOVE_CHECKPOINT,                  /* only by the driver's own checkpoint of a process */
     MOVE_REFUSED,                     /* while there is any, the session does not move */
 };

@@ -39,7 +39,8 @@
 #include "state.h"
 #include "wire.h"
 
-struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
+struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,
+                             .changed = PTHREAD_COND_INITIALIZER,
                              .late_wake = PTHREAD_COND_INITIALIZER, .late_last = &lanes.late };
 
 /* ---- settings ---- */
@@ -64,8 +65,9 @@ void lanes_setup(void)
     if (end != text && *end == ':')
         bytes = strtoul(end + 1, &end, 10);
     if (*end || count > FLYT_MAX_LANES || !bytes) {
-        log_warning("FLYT_LANES=%s is not a number of connections from 0 to %d, perhaps with :BYTES behind it; it is ignored", text,
-                    FLYT_MAX_LANES);
+        log_warning(
+            "FLYT_LANES=%s is not a number of connections from 0 to %d, perhaps with :BYTES behind it; it is ignored",
+            text, FLYT_MAX_LANES);
         return;
     }
     lanes.offered = lanes.offered && count > 0;
@@ -80,9 +82,11 @@ void lanes_setup(void)
 void lanes_broken(const struct lane *lane, int status, const char *doing)
 {
     char reason[200];
-    snprintf(reason, sizeof reason, "lane %u, one of its connections for large copies, broke while %s: %s", lane->number, doing,
-             status == 0 || status == -ENODATA ? "the server closed it" : status == -EPROTO ? "the server sent what was not asked for"
-                                                                                              : strerror(-status));
+    snprintf(reason, sizeof reason, "lane %u, one of its connections for large copies, broke while %s: %s",
+             lane->number, doing,
+             status == 0 || status == -ENODATA ? "the server closed it"
+             : status == -EPROTO               ? "the server sent what was not asked for"
+                                               : strerror(-status));
     if (rpc_client_lost(core_session.client))
         return;
     session_lost(NULL, reason);
@@ -124,11 +128,13 @@ bool lane_open(unsigned number)
     char error[RPC_ERROR_SIZE] = "";
     uint64_t deadline = clock_now() + (uint64_t)LANES_OPEN_MS * CLOCK_NS_PER_MS;
     int code;
-    while ((code = wire_call(FLYT_LANE, (xdrproc_t)xdr_lane_args, &args, (xdrproc_t)xdr_lane_result, &result)) == CORE_INVALID_VALUE &&
+    while ((code = wire_call(FLYT_LANE, (xdrproc_t)xdr_lane_args, &args, (xdrproc_t)xdr_lane_result, &result)) ==
+               CORE_INVALID_VALUE &&
            clock_now() < deadline) {
         xdr_free((xdrproc_t)xdr_lane_result, &result);
         memset(&result, 0, sizeof result);
-        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);       /* it was closed just now, and the server has not yet seen that */
+        /* it was closed just now, and the server has not yet seen that */
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     }
     if (!code && (!result.chunk || !result.window)) {
         code = CORE_SYSTEM_NOT_READY;
@@ -149,7 +155,8 @@ bool lane_open(unsigned number)
             status = -EPROTO;
         if (status < 0 && channel) {
             rpc_channel_destroy(channel);
-            snprintf(error, sizeof error, "%s", status == -ENODATA || status == -ECONNRESET ? "it closed the connection" : strerror(-status));
+            snprintf(error, sizeof error, "%s",
+                     status == -ENODATA || status == -ECONNRESET ? "it closed the connection" : strerror(-status));
         }
         pthread_mutex_lock(&lanes.lock);
         if (status == 0) {
@@ -167,7 +174,8 @@ bool lane_open(unsigned number)
     explicit_bzero(result.key, sizeof result.key);
     xdr_free((xdrproc_t)xdr_lane_result, &result);
     if (code && !lanes_gone())
-        log_warning("no further connection for large copies could be opened to %s: %s; they share %s", core_session.uri, error[0] ? error : "it refused",
+        log_warning("no further connection for large copies could be opened to %s: %s; they share %s", core_session.uri,
+                    error[0] ? error : "it refused",
                     number > 1 ? "those that there are" : "the one that there is with all calls");
     return !code;
 }
@@ -225,7 +233,8 @@ int rows_vector(const struct host_rows *r, size_t at, size_t size, struct iovec 
         size_t row = at / r->width, column = at % r->width, part = r->width - column;
         if (part > size)
             part = size;
-        vector[count++] = (struct iovec){ r->address + row / r->rows * r->slice_pitch + row % r->rows * r->pitch + column, part };
+        vector[count++] =
+            (struct iovec){ r->address + row / r->rows * r->slice_pitch + row % r->rows * r->pitch + column, part };
         at += part;
         size -= part;
     }
@@ -236,5 +245,6 @@ int rows_vector(const struct host_rows *r, size_t at, size_t size, struct iovec 
 
 void lanes_statistics(struct lanes_statistics *out)
 {
-    *out = (struct lanes_statistics){ .open = atomic_load(&lanes.used), .sent = atomic_load(&lanes.sent), .received = atomic_load(&lanes.received) };
+    *out = (struct lanes_statistics){ .open = atomic_load(&lanes.used), .sent = atomic_load(&lanes.sent),
+                                      .received = atomic_load(&lanes.received) };
 }

@@ -30,8 +30,15 @@
 #include "cpu/common/log.h"
 #include "lane_state.h"
 
-enum { FAST_PART_NS = 1000 * 1000, WINDOW_BYTES = 4 << 20, WINDOW_NS = WINDOW_BYTES / CHUNK_SIZE * FAST_PART_NS, SLOW_WINDOWS = 6, SLOW_ONE = 3,
-       AGAIN = 4, AGAIN_MAX = 1024 };
+enum {
+    FAST_PART_NS = 1000 * 1000,
+    WINDOW_BYTES = 4 << 20,
+    WINDOW_NS = WINDOW_BYTES / CHUNK_SIZE * FAST_PART_NS,
+    SLOW_WINDOWS = 6,
+    SLOW_ONE = 3,
+    AGAIN = 4,
+    AGAIN_MAX = 1024
+};
 
 static struct {
     atomic_bool          beside;          /* large copies use lanes */
@@ -103,7 +110,8 @@ static void pace_on_lanes(uint64_t bytes, uint64_t ns)
 
 void lanes_tune(unsigned way, uint64_t bytes, uint64_t ns)
 {
-    if (lanes.fixed || bytes < TUNE_BYTES || !ns || (lanes.settled && !lanes_beside()) || pthread_mutex_trylock(&lanes.opening) != 0)
+    if (lanes.fixed || bytes < TUNE_BYTES || !ns || (lanes.settled && !lanes_beside()) ||
+        pthread_mutex_trylock(&lanes.opening) != 0)
         return;
     unsigned now = atomic_load(&lanes.used);
     double rate = (double)bytes / (double)ns, *best = lanes.rate[way].best;

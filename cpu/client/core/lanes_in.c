@@ -93,7 +93,8 @@ static void batch_arrived(struct wire_call *call)
 static void batch_prepare(struct batch *batch, const struct stream *stream, unsigned count)
 {
     *batch = (struct batch){ .args = { .stream = stream->wire }, .stream = stream, .count = count };
-    wire_prepare(&batch->wire, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &batch->args, (xdrproc_t)xdr_plain_result, &batch->result);
+    wire_prepare(&batch->wire, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &batch->args, (xdrproc_t)xdr_plain_result,
+                 &batch->result);
 }
 
 /* ---- to the device ---- */
@@ -204,7 +205,8 @@ static void sending_call(struct sending *s, unsigned at_least)
             return;
         at_least -= at_least > 0;
         s->pushed_ended++;
-        int code = pushed->in.send(s->stream, &pushed->in);       /* also after an error: the server has the bytes, or will */
+        /* also after an error: the server has the bytes, or will */
+        int code = pushed->in.send(s->stream, &pushed->in);
         if (!s->code)
             s->code = code;
         if (++s->unasked == LANES_BATCH)
@@ -239,7 +241,8 @@ static bool sending_begin(struct sending *s, lanes_next_function *next, void *co
     uint32_t transfer;
     while (!(transfer = atomic_fetch_add(&lanes.transfer, 1) + 1))
         ;
-    record->in.data = (flyt_bulk){ .kind = FLYT_BULK_LANE, .flyt_bulk_u = { .on_lane = { .transfer = transfer, .size = size } } };
+    record->in.data = (flyt_bulk){ .kind = FLYT_BULK_LANE,
+                                   .flyt_bulk_u = { .on_lane = { .transfer = transfer, .size = size } } };
     rpc_lane_put(record->head, &(struct rpc_lane_record){ .transfer = transfer, .lane = lane->number, .length = size });
     s->left -= size;
     return true;
@@ -288,7 +291,8 @@ static bool sending_push(struct sending *s)
         atomic_fetch_add_explicit(&lanes.sent, record->done, memory_order_relaxed);
         if (s->pushed_begun - s->pushed_ended == PUSHED)
             sending_call(s, 1);
-        s->pushed[s->pushed_begun++ % PUSHED] = (struct pushed){ record->lane, atomic_load(&record->lane->written), record->in };
+        s->pushed[s->pushed_begun++ % PUSHED] = (struct pushed){ record->lane, atomic_load(&record->lane->written),
+                                                                 record->in };
         pthread_mutex_unlock(&record->lane->sending);
         *record = s->records[--s->count];
         moved = true;
@@ -306,7 +310,9 @@ static void sending_poll(struct sending *s)
     } else {
         for (unsigned i = 0; i < s->count; i++) {
             const rpc_channel *channel = s->records[i].lane->channel;
-            fds[i] = (struct pollfd){ .fd = channel->operations->descriptor ? channel->operations->descriptor(channel) : -1, .events = POLLOUT };
+            fds[i] =
+                (struct pollfd){ .fd = channel->operations->descriptor ? channel->operations->descriptor(channel) : -1,
+                                 .events = POLLOUT };
         }
         ready = poll(fds, s->count, LANES_LOOK_MS);
     }
@@ -317,7 +323,8 @@ static void sending_poll(struct sending *s)
     s->dead |= lanes_gone();
 }
 
-int lanes_send(struct stream *stream, lanes_next_function *next, void *context, size_t *size, enum lanes_patience patience)
+int lanes_send(struct stream *stream, lanes_next_function *next, void *context, size_t *size,
+               enum lanes_patience patience)
 {
     CANCEL_OFF;
     struct sending *s = malloc(sizeof *s);
@@ -338,7 +345,8 @@ int lanes_send(struct stream *stream, lanes_next_function *next, void *context, 
         if (s->count && !sending_push(s) && s->count)
             sending_poll(s);
     }
-    for (unsigned i = 0; i < s->count; i++)               /* records that will never be complete, of a dead connection */
+    /* records that will never be complete, of a dead connection */
+    for (unsigned i = 0; i < s->count; i++)
         pthread_mutex_unlock(&s->records[i].lane->sending);
     sending_call(s, PUSHED);
     if (s->unasked)

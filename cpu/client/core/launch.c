@@ -26,9 +26,18 @@ enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MULTIPR
        POLICY_WINDOW_MOST = 109, CLUSTER_LAUNCH = 120 };
 
 /* CUlaunchAttributeID numbers */
-enum { ATTRIBUTE_IGNORE = 0, ATTRIBUTE_POLICY_WINDOW = 1, ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_CLUSTER_POLICY = 5,
-       ATTRIBUTE_STREAM_SERIALIZATION = 6, ATTRIBUTE_PRIORITY = 8, ATTRIBUTE_SYNC_DOMAIN_MAP = 9, ATTRIBUTE_SYNC_DOMAIN = 10,
-       ATTRIBUTE_CARVEOUT = 14 };
+enum {
+    ATTRIBUTE_IGNORE = 0,
+    ATTRIBUTE_POLICY_WINDOW = 1,
+    ATTRIBUTE_COOPERATIVE = 2,
+    ATTRIBUTE_CLUSTER = 4,
+    ATTRIBUTE_CLUSTER_POLICY = 5,
+    ATTRIBUTE_STREAM_SERIALIZATION = 6,
+    ATTRIBUTE_PRIORITY = 8,
+    ATTRIBUTE_SYNC_DOMAIN_MAP = 9,
+    ATTRIBUTE_SYNC_DOMAIN = 10,
+    ATTRIBUTE_CARVEOUT = 14
+};
 
 /* ---- what is asked about functions ---- */
 
@@ -59,7 +68,8 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
     if (code)
         return code;
     struct core_function_info *info = &loaded->info;
-    int *kept[] = { [8] = &info->max_dynamic_shared, &info->preferred_carveout, &info->cluster_must_be_set, &info->cluster_width,
+    int *kept[] = { [8] = &info->max_dynamic_shared, &info->preferred_carveout, &info->cluster_must_be_set,
+                    &info->cluster_width,
                     &info->cluster_height, &info->cluster_depth, &info->non_portable_cluster };
     if (attribute >= 8 && attribute < (int)(sizeof kept / sizeof kept[0]))
         *kept[attribute] = value;
@@ -83,7 +93,8 @@ static int occupancy(struct loaded_function *loaded, occupancy_args args, uint64
 {
     occupancy_result result = { 0 };
     args.function = loaded->wire;
-    int code = wire_call(FLYT_OCCUPANCY, (xdrproc_t)xdr_occupancy_args, &args, (xdrproc_t)xdr_occupancy_result, &result);
+    int code =
+        wire_call(FLYT_OCCUPANCY, (xdrproc_t)xdr_occupancy_args, &args, (xdrproc_t)xdr_occupancy_result, &result);
     *value = result.value;
     xdr_free((xdrproc_t)xdr_occupancy_result, &result);
     return code;
@@ -101,7 +112,8 @@ static int occupancy_blocks(struct loaded_function *loaded, int block_size, size
         *blocks = (int)(fit & 0xFFFF);
         return CORE_OK;
     }
-    int code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_BLOCKS, .block_size = block_size, .shared = shared,
+    int code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_BLOCKS, .block_size = block_size,
+                                                   .shared = shared,
                                                    .flags = flags }, &value);
     if (!code && keep && value < 0x10000)
         atomic_store(place, key | value);
@@ -125,7 +137,8 @@ int core_occupancy_shared(core_context *c, core_function *f, int blocks, int blo
     if (code)
         return code;
     uint64_t value;
-    code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_SHARED, .block_size = block_size, .blocks = blocks }, &value);
+    code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_SHARED, .block_size = block_size,
+                                               .blocks = blocks }, &value);
     *shared = code ? 0 : value;
     return code;
 }
@@ -219,7 +232,10 @@ static int check_priority(int device, const uint8_t *value)
 static int check_attribute(int device, const struct core_launch *l, const struct core_launch_attribute *attribute)
 {
     switch (attribute->id) {
-    case ATTRIBUTE_IGNORE: case ATTRIBUTE_COOPERATIVE: case ATTRIBUTE_CLUSTER_POLICY: case ATTRIBUTE_STREAM_SERIALIZATION:
+    case ATTRIBUTE_IGNORE:
+    case ATTRIBUTE_COOPERATIVE:
+    case ATTRIBUTE_CLUSTER_POLICY:
+    case ATTRIBUTE_STREAM_SERIALIZATION:
     case ATTRIBUTE_SYNC_DOMAIN_MAP: case ATTRIBUTE_SYNC_DOMAIN: case ATTRIBUTE_CARVEOUT:
         return CORE_OK;
     case ATTRIBUTE_CLUSTER:
@@ -255,7 +271,8 @@ static int check(int device, const struct core_launch *l, struct loaded_function
     if (l->shared > shared)
         return CORE_INVALID_VALUE;
     const struct core_function_info *info = &loaded->info;
-    if ((info->cluster_width > 1 || info->cluster_height > 1 || info->cluster_depth > 1) && !has(device, CLUSTER_LAUNCH))
+    if ((info->cluster_width > 1 || info->cluster_height > 1 || info->cluster_depth > 1) &&
+        !has(device, CLUSTER_LAUNCH))
         return clusters_lacking();
     for (uint32_t i = 0; i < l->attribute_count; i++) {
         int code = check_attribute(device, l, &l->attributes[i]);
@@ -303,11 +320,16 @@ static int pack(const struct core_launch *l, const struct core_function_info *in
     return CORE_OK;
 }
 
-static launch_args launch_arguments(const struct stream *s, const struct core_launch *l, const struct loaded_function *loaded)
+static launch_args launch_arguments(const struct stream *s, const struct core_launch *l,
+                                    const struct loaded_function *loaded)
 {
     return (launch_args){
-        .function = loaded->wire, .stream = s->wire, .shared = (u_int)l->shared, .flags = l->cooperative ? FLYT_LAUNCH_COOPERATIVE : 0,
-        .grid = { l->grid[0], l->grid[1], l->grid[2] }, .block = { l->block[0], l->block[1], l->block[2] },
+        .function = loaded->wire,
+        .stream = s->wire,
+        .shared = (u_int)l->shared,
+        .flags = l->cooperative ? FLYT_LAUNCH_COOPERATIVE : 0,
+        .grid = { l->grid[0], l->grid[1], l->grid[2] },
+        .block = { l->block[0], l->block[1], l->block[2] },
         .params = { .params_len = loaded->info.parameter_bytes },
     };
 }

@@ -57,7 +57,8 @@ bool manager_wanted(const char *default_server)
 
 static bool manager_call(uint32_t procedure, void *encode, void *args, void *decode, void *result)
 {
-    struct rpc_call call = { .procedure = procedure, .encode = (xdrproc_t)encode, .args = args, .decode = (xdrproc_t)decode,
+    struct rpc_call call = { .procedure = procedure, .encode = (xdrproc_t)encode, .args = args,
+                             .decode = (xdrproc_t)decode,
                              .result = result };
     return rpc_client_submit(manager, &call) == RPC_SUCCESS && rpc_client_wait(manager, &call) == RPC_SUCCESS;
 }
@@ -128,7 +129,8 @@ static int manager_hello(void)
 {
     char name[32], software[] = "libflyt-client " FLYT_VERSION;
     snprintf(name, sizeof name, "pid-%d", (int)getpid());
-    manager_hello_args args = { .major = MANAGER_MAJOR, .minor = MANAGER_MINOR, .role = MANAGER_ROLE_PROGRAM, .name = name,
+    manager_hello_args args = { .major = MANAGER_MAJOR, .minor = MANAGER_MINOR, .role = MANAGER_ROLE_PROGRAM,
+                                .name = name,
                                 .software = software, .incarnation = (u_quad_t)getpid() };
     manager_hello_result result;
     memset(&result, 0, sizeof result);
@@ -167,7 +169,8 @@ static bool manager_wait(manager_answer *answer)
             patience_stage("a GPU server: %s", answer->status.text);
         xdr_free((xdrproc_t)xdr_manager_answer, answer);
         memset(answer, 0, sizeof *answer);
-        if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &again, (void *)(uintptr_t)xdr_manager_answer, answer))
+        if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &again,
+                          (void *)(uintptr_t)xdr_manager_answer, answer))
             return false;
     }
     return true;
@@ -189,7 +192,8 @@ static int manager_take(manager_answer *answer, struct manager_place *place)
     }
     place->ticket = malloc(grant->ticket.ticket_len + 1);
     if (!place->ticket || !place->count) {
-        log_error("the client manager knows no address of GPU server %llu that this program could use", (unsigned long long)grant->server);
+        log_error("the client manager knows no address of GPU server %llu that this program could use",
+                  (unsigned long long)grant->server);
         return CORE_SYSTEM_NOT_READY;
     }
     place->ticket_size = grant->ticket.ticket_len;
@@ -213,8 +217,9 @@ int manager_ask(struct manager_place *place)
     manager_wait_wish(&args);
     manager_answer answer;
     memset(&answer, 0, sizeof answer);
-    if (manager_call(MANAGER_ATTACH, (void *)(uintptr_t)xdr_manager_attach_args, &args, (void *)(uintptr_t)xdr_manager_answer, &answer)
-        && manager_wait(&answer)) {
+    if (manager_call(MANAGER_ATTACH, (void *)(uintptr_t)xdr_manager_attach_args, &args,
+                     (void *)(uintptr_t)xdr_manager_answer, &answer) &&
+        manager_wait(&answer)) {
         code = manager_take(&answer, place);
     } else {
         if (!patience_blame())
@@ -241,10 +246,12 @@ void manager_tell_why(void)
     manager_answer answer;
     memset(&answer, 0, sizeof answer);
     /* The first answer may be a grant that was renewed without our asking. */
-    for (int tries = 0; tries < 2 && manager && !rpc_client_lost(manager) && answer.status.code <= MANAGER_WAITING; tries++) {
+    for (int tries = 0; tries < 2 && manager && !rpc_client_lost(manager) && answer.status.code <= MANAGER_WAITING;
+         tries++) {
         xdr_free((xdrproc_t)xdr_manager_answer, &answer);
         memset(&answer, 0, sizeof answer);
-        if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &args, (void *)(uintptr_t)xdr_manager_answer, &answer))
+        if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &args,
+                          (void *)(uintptr_t)xdr_manager_answer, &answer))
             break;
     }
     if (answer.status.code > MANAGER_WAITING)

@@ -233,7 +233,8 @@ static void heap_give_back(struct heap *heap, uint64_t bytes)
     for (struct tree_node *n = tree_last(&heap->sizes); n && given < bytes && n->key >= heap->piece; n = next) {
         struct block *b = CONTAINER(n, struct block, by_size);
         next = tree_at_or_below(&heap->sizes, n->key, n->tie - 1);
-        uint64_t from = piece_above(heap, block_address(b)), to = piece_above(heap, block_address(b) + block_size(b) + 1) - heap->piece;
+        uint64_t from = piece_above(heap, block_address(b)),
+                 to = piece_above(heap, block_address(b) + block_size(b) + 1) - heap->piece;
         if (to <= from)
             continue;
         if (to - from > bytes - given)
@@ -401,12 +402,14 @@ int core_memory_free(uint64_t address)
     if (code)
         return code;
     struct core_range range;
-    if (!core_address_lookup(address, &range) || range.kind != CORE_DEVICE_MEMORY || range.base != address || range.flags)
+    if (!core_address_lookup(address, &range) || range.kind != CORE_DEVICE_MEMORY || range.base != address ||
+        range.flags)
         return CORE_INVALID_VALUE;
     if (!address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return CORE_INVALID_VALUE;            /* another thread was quicker */
     code = context_settle(range.context);
-    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))      /* what copies of other contexts may still use */
+    /* what copies of other contexts may still use */
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
         code = c != range.context && atomic_load(&c->abroad) ? context_settle(c) : CORE_OK;
     struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);

@@ -9,7 +9,8 @@
 /* ---- address.c ---- */
 
 /* 0, 1 when it overlaps another range, 2 without memory. */
-int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);    /* NULL: host memory */
+/* NULL: host memory */
+int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);
 /* Takes out the range that starts at base and is of that kind; false: none. */
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
 uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
@@ -33,7 +34,8 @@ void window_give(uint64_t address, uint64_t size);
 
 void memory_forget_context(core_context *);                 /* after its end */
 void memory_recall(unsigned number, uint64_t bytes);        /* the server wants credit back, and an answer */
-void memory_tend(void);                                     /* by the helper, now and then: what lay idle for long goes back */
+/* by the helper, now and then: what lay idle for long goes back */
+void memory_tend(void);
 uint64_t memory_pieces(void);                               /* mapped, of all contexts that nobody maps for now */
 uint64_t memory_credit(core_context *);                       /* mapped and unused */
 extern uint64_t memory_grow_at_least;

@@ -26,7 +26,8 @@ static bool blocked(const struct out *out)
     const struct point point = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial),
                                  atomic_load(&out->at.legacy_before) };
     for (const struct out *o = outs.first; o; o = o->next)
-        if (o != out && atomic_load(&o->at.serial) < point.serial && outs_overlap(&o->place, &out->place) && out_before(o, &point))
+        if (o != out && atomic_load(&o->at.serial) < point.serial && outs_overlap(&o->place, &out->place) &&
+            out_before(o, &point))
             return true;
     return false;
 }
@@ -126,7 +127,8 @@ static struct out *out_new(struct stream *stream, const struct host_rows *place)
         return NULL;
     }
     if (shared)
-        out->result.to = (struct host_rows){ .address = out->buffer, .width = place->width * place->rows * place->slices,
+        out->result.to = (struct host_rows){ .address = out->buffer,
+                                             .width = place->width * place->rows * place->slices,
                                              .rows = 1, .slices = 1 };
     out->next = outs.first;
     out->from = &outs.first;
@@ -151,15 +153,19 @@ int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
     for (size_t at = 0, part; at < size; at += part) {
         struct chunk *chunk = chunks_serve(size - at) ? chunk_take(size - at, false) : NULL;
         part = size - at < CHUNK_SIZE ? size - at : CHUNK_SIZE;
-        struct out *out = out_new(stream, &(struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1, .slices = 1 });
+        struct out *out = out_new(stream,
+                                  &(struct host_rows){ .address = (uint8_t *)to + at, .width = part, .rows = 1,
+                                                       .slices = 1 });
         if (!out && chunk)
             chunk_give(chunk);
         if (!out)
             return CORE_OUT_OF_MEMORY;
         out->chunk = chunk;
         if (chunk) {
-            out->args.chunk = (copy_args){ .stream = stream->wire, .to = chunk->address, .from = from + at, .size = part };
-            wire_prepare(&out->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &out->args.chunk, (xdrproc_t)xdr_plain_result, &out->waited);
+            out->args.chunk = (copy_args){ .stream = stream->wire, .to = chunk->address, .from = from + at,
+                                           .size = part };
+            wire_prepare(&out->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &out->args.chunk,
+                         (xdrproc_t)xdr_plain_result, &out->waited);
             stream_submit(stream, &out->wire, out_in_chunk, &out->at);
             continue;
         }
@@ -171,21 +177,27 @@ int outs_start(struct stream *stream, void *to, uint64_t from, size_t size)
     return CORE_OK;
 }
 
-int outs_start_box(struct stream *stream, const struct core_box *to, const struct core_box *from, const struct core_extent *extent)
+int outs_start_box(struct stream *stream, const struct core_box *to, const struct core_box *from,
+                   const struct core_extent *extent)
 {
     struct box_cursor cursor = { 0 };
     size_t origin[3];
     struct core_extent part;
     bool on_lanes = lanes_want_boxes(extent->width * extent->height * extent->depth, true);
     while (box_next(extent, &cursor, CHUNK_SIZE, origin, &part)) {
-        struct host_rows place = { .address = (uint8_t *)(uintptr_t)(to->address + box_offset(to, origin)), .width = part.width,
-                                   .rows = part.height, .slices = part.depth, .pitch = to->pitch, .slice_pitch = to->pitch * to->height };
+        struct host_rows place = { .address = (uint8_t *)(uintptr_t)(to->address + box_offset(to, origin)),
+                                   .width = part.width,
+                                   .rows = part.height,
+                                   .slices = part.depth,
+                                   .pitch = to->pitch,
+                                   .slice_pitch = to->pitch * to->height };
         struct out *out = out_new(stream, &place);
         if (!out)
             return CORE_OUT_OF_MEMORY;
         out->args.box = (copy_box_out_args){
             .stream = stream->wire,
-            .from = { .address = from->address + box_offset(from, origin), .pitch = from->pitch, .height = from->height },
+            .from = { .address = from->address + box_offset(from, origin), .pitch = from->pitch,
+                      .height = from->height },
             .extent = { .width = part.width, .height = part.height, .depth = part.depth } };
         if (on_lanes)
             out->args.box.via = out->result.via = lane_out_begin(&out->lane, &out->result.to, true);

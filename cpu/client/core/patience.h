@@ -32,8 +32,8 @@ int  patience_ms(int most);
 
 /* What the program waits for from here on: "waiting for %s" must be a sentence. */
 void patience_stage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* With FLYT_WAIT=fail: the stages from here on may take so many milliseconds together; 0: as long as they take. A number
-   of seconds in FLYT_WAIT has precedence. */
+/* With FLYT_WAIT=fail: the stages from here on may take so many milliseconds together; 0: as long as they take. A
+   number of seconds in FLYT_WAIT has precedence. */
 void patience_limit(unsigned ms);
 
 /* When the time is over, this client is shut down, so that whoever waits for its answer goes on. NULL: none. */

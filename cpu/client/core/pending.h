@@ -8,16 +8,20 @@
 #include "stream.h"
 
 void outs_wait(const struct point *);                       /* all that come before it */
-void outs_wait_context(const core_context *, uint64_t serial);      /* all up to serial, of all streams of the context (NULL: of all) */
+/* all up to serial, of all streams of the context (NULL: of all) */
+void outs_wait_context(const core_context *, uint64_t serial);
 void outs_wait_place(const struct point *, const void *address, size_t size);     /* those that write there */
 bool outs_pending(const struct point *);
 bool outs_refer_to(const struct stream *);
-void outs_join(const struct point *before, const struct point *after);      /* a stream has been made to wait for another */
-void outs_join_next(const struct stream *);                 /* those that have been sent come before its next call by the rules of the legacy stream */
-unsigned outs_writers(void);                                /* host functions and copies that may yet write host memory */
+/* a stream has been made to wait for another */
+void outs_join(const struct point *before, const struct point *after);
+/* those that have been sent come before its next call by the rules of the legacy stream */
+void outs_join_next(const struct stream *);
+/* host functions and copies that may yet write host memory */
+unsigned outs_writers(void);
 void outs_writer_begins(void);
 void outs_writer_ends(void);
 int  outs_start(struct stream *, void *to, uint64_t from, size_t size);
-int  outs_start_box(struct stream *, const struct core_box *to, const struct core_box *from, const struct core_extent *);
+int outs_start_box(struct stream *, const struct core_box *to, const struct core_box *from, const struct core_extent *);
 
 #endif

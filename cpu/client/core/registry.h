@@ -21,12 +21,14 @@ struct registry_slot { _Atomic(const void *) key; _Atomic(void *) value; };
 struct registry_table { size_t mask, used; struct registry_table *older; struct registry_slot slots[]; };
 struct registry { _Atomic(struct registry_table *) table; };
 
-static inline size_t registry_hash(const void *key) {
+static inline size_t registry_hash(const void *key)
+{
     uint64_t x = (uint64_t)(uintptr_t)key * UINT64_C(0x9E3779B97F4A7C15);
     return (size_t)(x ^ x >> 32);
 }
 
-static inline void *registry_find(struct registry *registry, const void *key) {
+static inline void *registry_find(struct registry *registry, const void *key)
+{
     struct registry_table *table = atomic_load_explicit(&registry->table, memory_order_acquire);
     if (!table || !key)
         return NULL;

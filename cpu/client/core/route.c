@@ -1,9 +1,9 @@
 /*
  * route.c: copies whose two pointers decide how they travel.
  *
- * The direction is the program's statement about the two pointers; with unified addressing the address says what is true.
- * So each copy is sent the way its addresses ask for, after a check that the statement does not contradict them: what
- * would read device memory through a host pointer is 1, as natively, and not a crash of the program.
+ * The direction is the program's statement about the two pointers; with unified addressing the address says what is
+ * true. So each copy is sent the way its addresses ask for, after a check that the statement does not contradict them:
+ * what would read device memory through a host pointer is 1, as natively, and not a crash of the program.
  */
 #include "cpu/client/core/core.h"
 
@@ -17,7 +17,8 @@ static enum place place_of(const void *pointer)
     return range.kind == CORE_DEVICE_MEMORY ? PLACE_DEVICE : PLACE_PINNED;
 }
 
-/* Whether a pointer may stand where the direction says "host" or "device". Pinned memory is addressable from both sides. */
+/* Whether a pointer may stand where the direction says "host" or "device". Pinned memory is addressable from both
+ * sides. */
 static bool fits_host(enum place place) { return place != PLACE_DEVICE; }
 static bool fits_device(enum place place) { return place != PLACE_PAGEABLE; }
 

@@ -25,7 +25,8 @@ void rows_unpack(const struct host_rows *to, const void *from);
 
 /* Cuts a box into chunks of at most `most` bytes, packed. Start with a zeroed cursor. */
 struct box_cursor { size_t slice, row, column; };
-bool box_next(const struct core_extent *, struct box_cursor *, size_t most, size_t origin[3], struct core_extent *chunk);
+bool box_next(const struct core_extent *, struct box_cursor *, size_t most, size_t origin[3],
+              struct core_extent *chunk);
 /* 0, or 1: pitch or height smaller than the extent, or the end overflows. *bytes: from the first to the last byte. */
 int  box_check(const struct core_box *, const struct core_extent *, uint64_t *bytes);
 uint64_t box_offset(const struct core_box *, const size_t origin[3]);

@@ -46,8 +46,8 @@ static void placed(struct rpc_place *place)
     atomic_store(&n->told->number, n->point.number);
 }
 
-/* Under the stream's lock, so what is the stream's is only stored, and released: who learns of the call in any way finds
-   its numbers. */
+/* Under the stream's lock, so what is the stream's is only stored, and released: who learns of the call in any way
+   finds its numbers. */
 static void number_begin(struct numbering *n, struct stream *s, enum stream_weight weight, size_t bytes)
 {
     FLYT_ASSERT_HELD(&s->lock);
@@ -77,7 +77,8 @@ static size_t bytes_inside(uint32_t procedure, xdrproc_t encode, const void *arg
     }
     case FLYT_COPY_BOX_IN: {
         const struct host_rows *rows = &((const struct chunk_in *)args)->from;
-        return encode == (xdrproc_t)xdr_chunk_in ? rows->width * rows->rows * rows->slices : 0;      /* else on a lane */
+        /* else on a lane */
+        return encode == (xdrproc_t)xdr_chunk_in ? rows->width * rows->rows * rows->slices : 0;
     }
     default:
         return 0;
@@ -115,7 +116,8 @@ int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, siz
     return code;
 }
 
-void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *), struct submitted *told)
+void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *),
+                   struct submitted *told)
 {
     struct numbering mine;
     backlog_enter(s);

@@ -84,7 +84,8 @@ static bool attach_held_up(void)
 {
     if (clock_now() - attempt.begun < ATTACH_HELD_UP_NS || attempt.count >= ATTACH_ATTEMPTS || patience_over())
         return false;
-    log_info("the server %s ended the connection before this program had said who it is; trying again", core_session.uri);
+    log_info("the server %s ended the connection before this program had said who it is; trying again",
+             core_session.uri);
     return true;
 }
 
@@ -121,9 +122,12 @@ static int attach_connect(const char *uri, bool managed, bool more, rpc_channel 
         log_error("FLYT_SERVER=%s: cannot run the server in this process: %s", uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
-    if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") && !begins_with(uri, "shm://")) {
-        log_error("FLYT_SERVER=%s is not the address of a GPU server; write tls://HOST:PORT, tcp://HOST:PORT, unix:///PATH, shm:///PATH "
-                  "or local:", uri);
+    if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") &&
+        !begins_with(uri, "shm://")) {
+        log_error("FLYT_SERVER=%s is not the address of a GPU server; write tls://HOST:PORT, tcp://HOST:PORT, "
+                  "unix:///PATH, shm:///PATH "
+                  "or local:",
+                  uri);
         return CORE_SYSTEM_NOT_READY;
     }
     patience_stage("the GPU server at %.*s, to which there is no connection yet. Does it run, and does a firewall let "
@@ -158,7 +162,8 @@ static int attach_hello(const struct manager_place *place)
     gethostname(host, sizeof host - 1);
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[length > 0 ? length : 0] = 0;
-    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .capabilities = FLYT_CAP_BEATS, .host = host,
+    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .capabilities = FLYT_CAP_BEATS,
+                        .host = host,
                         .executable = executable, .pid = (u_int)getpid(),
                         .ticket = { .ticket_len = (u_int)place->ticket_size, .ticket_val = place->ticket } };
     hello_result *hello = &core_session.hello;
@@ -166,7 +171,8 @@ static int attach_hello(const struct manager_place *place)
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
     int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
-    if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client) && attach_held_up())
+    if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client) &&
+        attach_held_up())
         return ATTACH_AGAIN;
     if (!hello->major) {
         if (!patience_blame())
@@ -177,8 +183,10 @@ static int attach_hello(const struct manager_place *place)
         return CORE_SYSTEM_NOT_READY;
     }
     if (hello->major != FLYT_PROTOCOL_MAJOR) {
-        log_error("the GPU server %s (%s) speaks protocol %u.%u, this program's Flyt %s speaks %d.%d; install the same version on "
-                  "both sides", core_session.uri, hello->server ? hello->server : "", hello->major, hello->minor, FLYT_VERSION,
+        log_error("the GPU server %s (%s) speaks protocol %u.%u, this program's Flyt %s speaks %d.%d; install the same "
+                  "version on "
+                  "both sides",
+                  core_session.uri, hello->server ? hello->server : "", hello->major, hello->minor, FLYT_VERSION,
                   FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
         return VERSION_MISMATCH;
     }
@@ -206,7 +214,8 @@ static uint64_t host_usable(uint64_t window, uint64_t size)
 /* Reserves [at, at + size). 0, or errno. */
 static int reserve(uint64_t at, uint64_t size)
 {
-    void *got = mmap((void *)(uintptr_t)at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    void *got = mmap((void *)(uintptr_t)at, size, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (got == (void *)(uintptr_t)at)
         return 0;
     int error = got == MAP_FAILED ? errno : EEXIST;
@@ -222,7 +231,8 @@ static void attach_host(uint64_t at, uint64_t size)
     struct rpc_shared_memory shared = { .fd = -1 };
     if (!size || core_perf.no_payload)
         return;
-    if (!core_session.in_process && (!rpc_client_shared_memory(core_session.client, &shared) || shared.payload_size < size))
+    if (!core_session.in_process &&
+        (!rpc_client_shared_memory(core_session.client, &shared) || shared.payload_size < size))
         return;
     host_space_open(at, size, shared.fd, shared.payload);
 }
@@ -230,7 +240,8 @@ static void attach_host(uint64_t at, uint64_t size)
 /* Reserves the same numbers here that the server reserved there; asks for other ones while they are taken. */
 static int attach_window(void)
 {
-    uint64_t offer = core_session.hello.window, size = core_session.window_size, host = host_usable(offer, core_session.hello.host_size);
+    uint64_t offer = core_session.hello.window, size = core_session.window_size,
+             host = host_usable(offer, core_session.hello.host_size);
     for (int i = 0; i < WINDOW_OFFERS && offer; i++) {
         if (core_session.in_process)
             break;
@@ -241,9 +252,11 @@ static int attach_window(void)
             break;
         if (error == ENOMEM || error == EAGAIN) {
             log_error("cannot reserve %llu GiB of addresses for GPU memory: %s", (unsigned long long)(size >> 30),
-                      error == ENOMEM ? "the limit on this program's addresses is lower. Raise it (`ulimit -v unlimited`)"
-                                      : "this program locks its memory (mlockall), and the system counts reserved addresses as locked. Raise "
-                                        "that limit (`ulimit -l unlimited`)");
+                      error == ENOMEM
+                          ? "the limit on this program's addresses is lower. Raise it (`ulimit -v unlimited`)"
+                          : "this program locks its memory (mlockall), and the system counts reserved addresses as "
+                            "locked. Raise "
+                            "that limit (`ulimit -l unlimited`)");
             return CORE_OUT_OF_MEMORY;
         }
         window_args args = { .refused = offer };
@@ -255,8 +268,8 @@ static int attach_window(void)
     }
     core_session.window = offer;
     if (!offer) {
-        log_error("this process and the GPU server %s found no range of %llu GiB that is free on both sides", core_session.uri,
-                  (unsigned long long)(size >> 30));
+        log_error("this process and the GPU server %s found no range of %llu GiB that is free on both sides",
+                  core_session.uri, (unsigned long long)(size >> 30));
         return CORE_OUT_OF_MEMORY;
     }
     attach_host(offer + size, host);
@@ -267,8 +280,8 @@ static int attach_check(void)
 {
     const hello_result *h = &core_session.hello;
     bool granular = h->granularity >= 4096 && (h->granularity & (h->granularity - 1)) == 0;
-    if (granular && h->window && h->window % h->granularity == 0 && h->window_size % h->granularity == 0 && h->window_size
-        && h->window + h->window_size > h->window)
+    if (granular && h->window && h->window % h->granularity == 0 && h->window_size % h->granularity == 0 &&
+        h->window_size && h->window + h->window_size > h->window)
         return CORE_OK;
     log_error("the GPU server %s offers addresses that cannot be used (window 0x%llx, %llu bytes, granularity %llu)",
               core_session.uri, (unsigned long long)h->window, (unsigned long long)h->window_size,
@@ -305,7 +318,9 @@ static int attach_once(const struct manager_place *place)
         return code;
     /* A server in this process cannot die without us, and shares its processors with the kernels: it is not judged by
        the clock. */
-    int silence = begins_with(core_session.uri, "local:") ? 0 : session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
+    int silence = begins_with(core_session.uri, "local:") ? 0
+                  : session_dead_seconds                  ? session_dead_seconds
+                                                          : rpc_silence_seconds();
     if (rpc_client_create(channel, &rpc_flyt_program, silence, session_lost, NULL, &core_session.client, error) < 0) {
         log_error("cannot use the connection to %s: %s", core_session.uri, error);
         return CORE_SYSTEM_NOT_READY;
@@ -315,8 +330,8 @@ static int attach_once(const struct manager_place *place)
         rpc_client_set_batching(core_session.client, false);
     if (core_perf.no_spin)
         rpc_client_set_spinning(core_session.client, false);
-    if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) || (code = device_snapshot())
-        || (code = objects_open()) || (code = helper_start()))
+    if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) ||
+        (code = device_snapshot()) || (code = objects_open()) || (code = helper_start()))
         rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
     return code;
 }

@@ -17,7 +17,8 @@
 #include "state.h"
 
 enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD };
-#define LOSS_SAID_NS CLOCK_NS_PER_SECOND      /* from the end of the calls to what session_lost says: microseconds, on an idle machine */
+/* from the end of the calls to what session_lost says: microseconds, on an idle machine */
+#define LOSS_SAID_NS CLOCK_NS_PER_SECOND
 
 struct session core_session;
 
@@ -65,7 +66,8 @@ void session_lost(void *unused, const char *reason)
     bool first = !loss_told && atomic_load(&state) == STATE_READY;
     if (!loss_reason[0])
         snprintf(loss_reason, sizeof loss_reason, "%s", reason);
-    if (first) {                              /* under the lock: another thread that finds the loss fails no call before this is said */
+    /* under the lock: another thread that finds the loss fails no call before this is said */
+    if (first) {
         log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the "
                   "program again",
                   core_session.uri, reason);

@@ -32,7 +32,8 @@ void session_lost(void *unused, const char *reason);
    most): a program ends with the first error that it sees, and would take the reason with it. */
 int  session_loss_wait(int code);
 const char *session_loss_reason(void);                      /* empty: it is not lost */
-void session_loss_forget(void);                             /* the connection is made anew; no other thread knows the old one */
+/* the connection is made anew; no other thread knows the old one */
+void session_loss_forget(void);
 bool session_becomes_child(void);                           /* in the child of a fork; false: there was no session */
 void session_closes(int code);                              /* every call gives the code from here on */
 /* What the lower files ask of higher ones. */
@@ -44,7 +45,8 @@ struct session_top {
     int  (*round_trip)(void);         /* of FLYT_PERF=no_async */
 };
 extern const struct session_top session_top;
-extern int session_dead_seconds;      /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
+/* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
+extern int session_dead_seconds;
 extern int session_connect_ms;
 
 #endif

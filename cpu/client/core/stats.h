@@ -19,7 +19,15 @@ void stats_call_ends(uint32_t procedure, uint64_t begun, xdrproc_t decode, void 
 void stats_call_waited(uint32_t procedure);
 /* Copies as the program asked for them, however many calls they took. The kind is that of pageable memory, if `host`
    (NULL: none) turns out to be pinned the one after it. Without FLYT_STATS these two do nothing. */
-enum stats_copy { STATS_FROM_PAGEABLE, STATS_FROM_PINNED, STATS_TO_PAGEABLE, STATS_TO_PINNED, STATS_ON_DEVICE, STATS_ON_HOST, STATS_COPIES };
+enum stats_copy {
+    STATS_FROM_PAGEABLE,
+    STATS_FROM_PINNED,
+    STATS_TO_PAGEABLE,
+    STATS_TO_PINNED,
+    STATS_ON_DEVICE,
+    STATS_ON_HOST,
+    STATS_COPIES
+};
 uint64_t stats_copy_begins(void);
 void stats_copy_ends(uint64_t begun, enum stats_copy, const void *host, uint64_t bytes);
 

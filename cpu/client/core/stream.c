@@ -342,6 +342,7 @@ int core_stream_info(core_context *c, core_stream token, struct core_stream_info
     struct stream *s;
     int code = stream_enter(c, token, &s);
     if (!code)
-        *out = (struct core_stream_info){ .context = s->context, .device = s->context->device, .flags = s->flags, .priority = s->priority, .id = (uint64_t)s->wire + 1 };
+        *out = (struct core_stream_info){ .context = s->context, .device = s->context->device, .flags = s->flags,
+                                          .priority = s->priority, .id = (uint64_t)s->wire + 1 };
     return code;
 }

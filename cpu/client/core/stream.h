@@ -32,7 +32,8 @@ struct backlog {
     atomic_uint_fast64_t granted;     /* it may be given more while spent is less */
     /* under pool.lock */
     unsigned         blocks, first, count;
-    struct backlog_place { uint64_t number, spent; } confirmed, places[BACKLOG_PLACES];     /* confirmed: what is done, at least */
+    /* confirmed: what is done, at least */
+    struct backlog_place { uint64_t number, spent; } confirmed, places[BACKLOG_PLACES];
     struct stream   *next, **from;    /* of those that have blocks */
     bool             asking;          /* the call is under way, and what follows is its own */
     struct wire_call call;
@@ -49,11 +50,13 @@ struct stream {
     pthread_mutex_t lock;             /* makes "number and submit" one step */
     atomic_uint_fast64_t numbered, sent, done, weighty;
     _Atomic uint64_t *published;      /* where the server writes it, in shared memory; else a word that stays 0 */
-    atomic_uint_fast64_t heard;       /* up to where a synchronisation has been answered, and what kernels printed came with it */
+    /* up to where a synchronisation has been answered, and what kernels printed came with it */
+    atomic_uint_fast64_t heard;
     struct asked asked;
     atomic_uint_fast64_t serial, legacy_before;     /* of the last call: see struct point */
     atomic_uint_fast64_t returned;    /* a synchronous copy up to here was not waited for; 0: none, or see behind */
-    struct { core_event event; atomic_uint_fast64_t number; } behind;   /* returned.c: an event behind such copies, and up to which; 0: none */
+    /* returned.c: an event behind such copies, and up to which; 0: none */
+    struct { core_event event; atomic_uint_fast64_t number; } behind;
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
     flyt_id  wire;
     core_context *context;
@@ -71,7 +74,8 @@ struct stream {
 enum { STREAM_NON_BLOCKING = 1 };     /* CU_STREAM_NON_BLOCKING */
 struct backlog_streams {
     uint64_t (*done)(struct stream *);        /* as stream_done */
-    void     (*ask)(struct stream *);         /* backlog_answered is called once, in any thread, when all that it has been given is done */
+    /* backlog_answered is called once, in any thread, when all that it has been given is done */
+    void     (*ask)(struct stream *);
     bool     (*usable)(void);                 /* the connection is */
 };
 
@@ -109,7 +113,8 @@ enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
 /* An ASYNC call that the stream counts; *point (may be NULL) is its place. */
 int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight,
                  struct point *point);
-int  stream_send_ready(struct stream *, uint32_t procedure, uint8_t *record, size_t size); /* as wire_send_ready; weighty */
+/* as wire_send_ready; weighty */
+int  stream_send_ready(struct stream *, uint32_t procedure, uint8_t *record, size_t size);
 /* SYNC; detached if arrived is not NULL. Where the call stands (may be NULL) is set before the call can complete. */
 void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), struct submitted *);
 
@@ -123,7 +128,8 @@ void stream_progress(flyt_id wire, uint64_t done);          /* so says a reply *
 void stream_ended(struct stream *, uint64_t number);        /* everything up to number has ended */
 void stream_finished(struct stream *, uint64_t number);     /* so says the answer to a call that waited for it */
 bool stream_is_published(const struct stream *);
-uint64_t stream_done(struct stream *);                      /* everything up to it has ended: heard in heads, or published */
+/* everything up to it has ended: heard in heads, or published */
+uint64_t stream_done(struct stream *);
 uint64_t stream_serial(void);                               /* of the last call of any stream */
 uint64_t progress_next_serial(void);                        /* under the lock of the connection: see send.c */
 /* Behind everything that it has been given. */

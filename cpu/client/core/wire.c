@@ -101,7 +101,8 @@ void wire_heard(void)
 void wire_not_ready(struct asked *asked, uint64_t news)
 {
     uint64_t now = clock_now();
-    if (!atomic_load_explicit(&asked->at, memory_order_relaxed) || atomic_load_explicit(&asked->news, memory_order_relaxed) != news)
+    if (!atomic_load_explicit(&asked->at, memory_order_relaxed) ||
+        atomic_load_explicit(&asked->news, memory_order_relaxed) != news)
         atomic_store_explicit(&asked->since, now, memory_order_relaxed);
     atomic_store_explicit(&asked->news, news, memory_order_relaxed);
     atomic_store_explicit(&asked->at, now, memory_order_relaxed);
@@ -111,7 +112,8 @@ void wire_not_ready(struct asked *asked, uint64_t news)
    true when the other was told so, a moment ago and with nothing heard since either. */
 bool wire_not_ready_yet(struct asked *asked, bool published)
 {
-    uint64_t at = atomic_load_explicit(&asked->at, memory_order_relaxed), since = atomic_load_explicit(&asked->since, memory_order_relaxed);
+    uint64_t at = atomic_load_explicit(&asked->at, memory_order_relaxed),
+             since = atomic_load_explicit(&asked->since, memory_order_relaxed);
     if (!at || core_perf.no_cache || atomic_load_explicit(&asked->news, memory_order_relaxed) != wire_news())
         return false;
     uint64_t interval = published && at > since ? (at - since) / 8 : 0;
@@ -150,7 +152,8 @@ static int wire_failure(enum clnt_stat status)
     case RPC_SYSTEMERROR:
         return CORE_OUT_OF_MEMORY;
     default:
-        log_error("the GPU server gave an answer that cannot be used (%s); the connection is closed", clnt_sperrno(status));
+        log_error("the GPU server gave an answer that cannot be used (%s); the connection is closed",
+                  clnt_sperrno(status));
         session_lost(NULL, "it broke the protocol");
         rpc_client_shutdown(core_session.client);
         return CORE_DEVICE_UNAVAILABLE;
@@ -181,7 +184,8 @@ static void wire_done(struct rpc_call *rpc, void *context)
     (void)rpc;
     struct wire_call *call = context;
     int sticky = atomic_load(&core_session.sticky);
-    if (call->rpc.status != RPC_SUCCESS && rpc_client_lost(core_session.client))    /* this thread may be about to say why, and does not wait for it */
+    /* this thread may be about to say why, and does not wait for it */
+    if (call->rpc.status != RPC_SUCCESS && rpc_client_lost(core_session.client))
         call->result = sticky ? sticky : CORE_DEVICE_UNAVAILABLE;
     else
         wire_settle(call);
@@ -200,7 +204,8 @@ uint64_t wire_confirmed(void)
     return atomic_load(&wire.confirmed);
 }
 
-void wire_prepare(struct wire_call *call, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
+void wire_prepare(struct wire_call *call, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode,
+                  void *result)
 {
     *call = (struct wire_call){ .rpc = { .procedure = procedure, .encode = encode, .args = args,
                                          .decode = decode, .result = result } };

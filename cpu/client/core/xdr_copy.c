@@ -14,12 +14,14 @@ static size_t rows_bytes(const struct host_rows *r)
 
 static bool_t xdr_rows(XDR *xdrs, struct host_rows *r)
 {
-    bool dense = r->rows * r->slices == 1 || (r->pitch == r->width && (r->slices == 1 || r->slice_pitch == r->width * r->rows));
+    bool dense =
+        r->rows * r->slices == 1 || (r->pitch == r->width && (r->slices == 1 || r->slice_pitch == r->width * r->rows));
     size_t width = dense ? rows_bytes(r) : r->width, rows = dense ? 1 : r->rows, slices = dense ? 1 : r->slices;
     for (size_t z = 0; z < slices; z++)
         for (size_t y = 0; y < rows; y++) {
             char *at = (char *)r->address + z * r->slice_pitch + y * r->pitch;
-            if (!(xdrs->x_op == XDR_ENCODE ? XDR_PUTBYTES(xdrs, at, (u_int)width) : XDR_GETBYTES(xdrs, at, (u_int)width)))
+            if (!(xdrs->x_op == XDR_ENCODE ? XDR_PUTBYTES(xdrs, at, (u_int)width)
+                                           : XDR_GETBYTES(xdrs, at, (u_int)width)))
                 return FALSE;
         }
     char padding[4] = { 0 };
@@ -40,7 +42,8 @@ bool_t xdr_chunk_in(XDR *xdrs, struct chunk_in *chunk)
 bool_t xdr_chunk_out_result(XDR *xdrs, struct chunk_out_result *result)
 {
     flyt_bulk_kind kind = FLYT_BULK_INLINE;
-    u_int size = xdrs->x_op == XDR_ENCODE && !result->head.result ? (u_int)rows_bytes(&result->to) : 0;     /* encoded: to be measured */
+    /* encoded: to be measured */
+    u_int size = xdrs->x_op == XDR_ENCODE && !result->head.result ? (u_int)rows_bytes(&result->to) : 0;
     if (!xdr_flyt_head(xdrs, &result->head))
         return FALSE;
     if (xdrs->x_op == XDR_FREE)
@@ -51,7 +54,8 @@ bool_t xdr_chunk_out_result(XDR *xdrs, struct chunk_out_result *result)
         return FALSE;
     if (kind == FLYT_BULK_LANE && result->via.lane) {
         flyt_on_lane on_lane = { result->via.transfer, rows_bytes(&result->to) };
-        result->on_lane = xdr_flyt_on_lane(xdrs, &on_lane) && on_lane.transfer == result->via.transfer && on_lane.size == rows_bytes(&result->to);
+        result->on_lane = xdr_flyt_on_lane(xdrs, &on_lane) && on_lane.transfer == result->via.transfer &&
+                          on_lane.size == rows_bytes(&result->to);
         return result->on_lane && !result->head.result;
     }
     if (kind != FLYT_BULK_INLINE || !xdr_u_int(xdrs, &size))
@@ -86,9 +90,9 @@ int box_check(const struct core_box *box, const struct core_extent *e, uint64_t 
         return CORE_INVALID_VALUE;
     if (e->depth > 1 && box->height < e->height)
         return CORE_INVALID_VALUE;
-    if (__builtin_mul_overflow(box->height, e->depth - 1, &slices) || __builtin_add_overflow(slices, e->height - 1, &rows)
-        || __builtin_mul_overflow(rows, box->pitch, bytes) || __builtin_add_overflow(*bytes, e->width, bytes)
-        || __builtin_add_overflow(box->address, *bytes, &end))
+    if (__builtin_mul_overflow(box->height, e->depth - 1, &slices) ||
+        __builtin_add_overflow(slices, e->height - 1, &rows) || __builtin_mul_overflow(rows, box->pitch, bytes) ||
+        __builtin_add_overflow(*bytes, e->width, bytes) || __builtin_add_overflow(box->address, *bytes, &end))
         return CORE_INVALID_VALUE;
     return CORE_OK;
 }
@@ -104,7 +108,8 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* Whole slices if they fit a chunk, else whole rows, else pieces of rows. */
-bool box_next(const struct core_extent *e, struct box_cursor *at, size_t most, size_t origin[3], struct core_extent *chunk)
+bool box_next(const struct core_extent *e, struct box_cursor *at, size_t most, size_t origin[3],
+              struct core_extent *chunk)
 {
     if (at->slice == e->depth)
         return false;

@@ -52,7 +52,9 @@ static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *la
     int error = LIKELY(context != NULL) ? launch_in(context, key, grid, block, launch) : CORE_CONTEXT_DESTROYED;
     if (UNLIKELY(error)) {
         int entered = runtime_enter(&context);
-        error = entered ? entered : error == CORE_CONTEXT_DESTROYED ? launch_in(context, key, grid, block, launch) : error;
+        error = entered                           ? entered
+                : error == CORE_CONTEXT_DESTROYED ? launch_in(context, key, grid, block, launch)
+                                                  : error;
     }
     if (LIKELY(!launches_block))
         return runtime_return(error);

@@ -61,7 +61,8 @@ static void null_log(const char *text, unsigned int count, const CUjit_option *o
     buffer[n] = 0;
 }
 
-CUresult null_ModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
+CUresult null_ModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
+                               void **values)
 {
     char log[1024];
     if (!image)
@@ -271,7 +272,8 @@ CUresult null_LaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int 
 CUresult null_LaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
     return null_LaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
-                             config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, params, extra);
+                             config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, params,
+                             extra);
 }
 
 CUresult null_OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int block_size,

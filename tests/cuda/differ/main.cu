@@ -1,10 +1,13 @@
-// shows: order: random work of every kind (flat and boxed copies, sets, kernels, host functions, allocations, waits) over every kind of stream and memory, against a model
-// shows: errors: bad arguments in the midst of running work give their code, are the last error once, and change nothing
+// shows: order: random work of every kind (flat and boxed copies, sets, kernels, host functions, allocations, waits)
+//   over every kind of stream and memory, against a model
+// shows: errors: bad arguments in the midst of running work give their code, are the last error once, and change
+//   nothing
 //
-// One thread after the other would be dull: several, each with memory, streams and a model of its own. An operation goes to any
-// of a thread's streams; before it, what its memory was used for on other streams is waited for, in one of the ways that CUDA
-// offers (an event, a synchronisation, polling, or the legacy stream's rules alone). So the memory must end where the model does.
-// What each call returned is printed, thread by thread: tests/cuda/differ.py compares it over the transports.
+// One thread after the other would be dull: several, each with memory, streams and a model of its own. An operation
+// goes to any of a thread's streams; before it, what its memory was used for on other streams is waited for, in one of
+// the ways that CUDA offers (an event, a synchronisation, polling, or the legacy stream's rules alone). So the memory
+// must end where the model does. What each call returned is printed, thread by thread: tests/cuda/differ.py compares it
+// over the transports.
 //
 // differ [seed [steps [threads [trace]]]]
 #include "model.h"
@@ -20,7 +23,8 @@ static cudaMemcpyKind kind_of(Thread *t, const Memory *to, const Memory *from)
                        : (of_host(from) ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice);
 }
 
-// After a call: pageable memory was used in the call, whatever the stream does; so was all memory of copies in the host.
+// After a call: pageable memory was used in the call, whatever the stream does; so was all memory of copies in the
+// host.
 static void used(Memory *to, Memory *from, int stream)
 {
     bool in_host = of_host(to) && of_host(from);
@@ -51,8 +55,10 @@ static void copy_flat(Thread *t, Memory *to, Memory *from, int s)
     size_t a = draw(t, to->model.size() - n + 1), b = draw(t, from->model.size() - n + 1);
     prepare(t, to, from, s);
     cudaMemcpyKind kind = kind_of(t, to, from);
-    TRACE(t, "copy in stream %d of %zu bytes, memory %zu at %zu to %zu at %zu\n", s, n, from - &t->memories[0], b, to - &t->memories[0], a);
-    if (to->kind == VARIABLE && !t->stream_device[s] && (kind == cudaMemcpyDefault || kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) && draw(t, 2))
+    TRACE(t, "copy in stream %d of %zu bytes, memory %zu at %zu to %zu at %zu\n", s, n, from - &t->memories[0], b,
+          to - &t->memories[0], a);
+    if (to->kind == VARIABLE && !t->stream_device[s] &&
+        (kind == cudaMemcpyDefault || kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) && draw(t, 2))
         GOOD(t, cudaMemcpyToSymbolAsync(symbols, from->at + b, n, t->who * SYMBOL + a, kind, t->streams[s]));
     else if (from->kind == VARIABLE && !t->stream_device[s] && draw(t, 2))
         GOOD(t, cudaMemcpyFromSymbolAsync(to->at + a, symbols, n, t->who * SYMBOL + b, kind, t->streams[s]));
@@ -84,19 +90,22 @@ static bool draw_box(Thread *t, const Memory *m, const cudaExtent &e, Box *out)
 
 static void copy_box(Thread *t, Memory *to, Memory *from, int s)
 {
-    cudaExtent e = {1 + draw(t, draw(t, 3) ? 100 : 2000), 1 + draw(t, draw(t, 4) ? 20 : 200), draw(t, 2) ? 1 : 1 + draw(t, 6)};
+    cudaExtent e = {1 + draw(t, draw(t, 3) ? 100 : 2000), 1 + draw(t, draw(t, 4) ? 20 : 200),
+                    draw(t, 2) ? 1 : 1 + draw(t, 6)};
     Box a, b;
     if (!draw_box(t, to, e, &a) || !draw_box(t, from, e, &b))
         return;
     prepare(t, to, from, s);
     cudaMemcpyKind kind = kind_of(t, to, from);
-    TRACE(t, "box in stream %d of %zu x %zu x %zu, memory %zu at %zu (%zu x %zu) to %zu at %zu (%zu x %zu)\n", s, e.width, e.height, e.depth,
-          from - &t->memories[0], b.at, b.pitch, b.rows, to - &t->memories[0], a.at, a.pitch, a.rows);
+    TRACE(t, "box in stream %d of %zu x %zu x %zu, memory %zu at %zu (%zu x %zu) to %zu at %zu (%zu x %zu)\n", s,
+          e.width, e.height, e.depth, from - &t->memories[0], b.at, b.pitch, b.rows, to - &t->memories[0], a.at,
+          a.pitch, a.rows);
     if (e.depth == 1 && draw(t, 3)) {
         if (t->legacy[s] && draw(t, 2))
             GOOD(t, cudaMemcpy2D(to->at + a.at, a.pitch, from->at + b.at, b.pitch, e.width, e.height, kind));
         else
-            GOOD(t, cudaMemcpy2DAsync(to->at + a.at, a.pitch, from->at + b.at, b.pitch, e.width, e.height, kind, t->streams[s]));
+            GOOD(t, cudaMemcpy2DAsync(to->at + a.at, a.pitch, from->at + b.at, b.pitch, e.width, e.height, kind,
+                                      t->streams[s]));
     } else {
         cudaMemcpy3DParms p = {};
         p.srcPtr = make_cudaPitchedPtr(from->at + b.at, b.pitch, b.pitch, b.rows);
@@ -110,7 +119,8 @@ static void copy_box(Thread *t, Memory *to, Memory *from, int s)
     }
     for (size_t z = 0; z < e.depth; z++)
         for (size_t y = 0; y < e.height; y++)
-            memcpy(&to->model[a.at + (z * a.rows + y) * a.pitch], &from->model[b.at + (z * b.rows + y) * b.pitch], e.width);
+            memcpy(&to->model[a.at + (z * a.rows + y) * a.pitch], &from->model[b.at + (z * b.rows + y) * b.pitch],
+                   e.width);
     used(to, from, s);
 }
 
@@ -141,11 +151,13 @@ static void set(Thread *t, Memory *m, int s)
     Box box;
     if (!draw_box(t, m, e, &box))
         return;
-    TRACE(t, "  %zu x %zu x %zu at %zu (%zu x %zu) to %d\n", e.width, e.height, e.depth, box.at, box.pitch, box.rows, value & 255);
+    TRACE(t, "  %zu x %zu x %zu at %zu (%zu x %zu) to %d\n", e.width, e.height, e.depth, box.at, box.pitch, box.rows,
+          value & 255);
     if (e.depth == 1 && draw(t, 2))
         GOOD(t, cudaMemset2DAsync(m->at + box.at, box.pitch, value, e.width, e.height, t->streams[s]));
     else
-        GOOD(t, cudaMemset3DAsync(make_cudaPitchedPtr(m->at + box.at, box.pitch, box.pitch, box.rows), value, e, t->streams[s]));
+        GOOD(t, cudaMemset3DAsync(make_cudaPitchedPtr(m->at + box.at, box.pitch, box.pitch, box.rows), value, e,
+                                  t->streams[s]));
     for (size_t z = 0; z < e.depth; z++)
         for (size_t y = 0; y < e.height; y++)
             memset(&m->model[box.at + (z * box.rows + y) * box.pitch], value, e.width);
@@ -156,7 +168,8 @@ static void launch(Thread *t, Memory *m, Memory *other, int s)
     if (m->where != t->stream_device[s])
         return;
     size_t n = draw_size(t, m->model.size()), at = draw(t, m->model.size() - n + 1);
-    TRACE(t, "kernel in stream %d on memory %zu, %zu at %zu, perhaps with %zu\n", s, m - &t->memories[0], n, at, other - &t->memories[0]);
+    TRACE(t, "kernel in stream %d on memory %zu, %zu at %zu, perhaps with %zu\n", s, m - &t->memories[0], n, at,
+          other - &t->memories[0]);
     if (!of_host(other) && other != m && other->where == m->where && draw(t, 2)) {
         n = std::min(n, other->model.size());
         reads(t, other, s);
@@ -295,7 +308,8 @@ static void *work(void *argument)
         else if (s == 1)
             t->streams[s] = cudaStreamPerThread;
         else
-            GOOD(t, cudaStreamCreateWithFlags(&t->streams[s], t->blocking[s] ? cudaStreamDefault : cudaStreamNonBlocking));
+            GOOD(t,
+                 cudaStreamCreateWithFlags(&t->streams[s], t->blocking[s] ? cudaStreamDefault : cudaStreamNonBlocking));
     }
     for (int d = 0; d < t->devices; d++) {
         GOOD(t, cudaSetDevice(d));

@@ -1,5 +1,5 @@
-// model.h: a thread of differ, its streams and its memory, and what each piece of memory must hold. An operation on memory asks for the
-// order that it needs (reads, writes), and tells the model what it did.
+// model.h: a thread of differ, its streams and its memory, and what each piece of memory must hold. An operation on
+// memory asks for the order that it needs (reads, writes), and tells the model what it did.
 #ifndef DIFFER_MODEL_H
 #define DIFFER_MODEL_H
 
@@ -61,7 +61,8 @@ static unsigned draw(Thread *t, unsigned below)
 
 static bool traced;                   // tell what each operation is about, on stderr
 
-#define TRACE(t, ...) (traced ? (void)(fprintf(stderr, "%d.%d ", (t)->who, (t)->step), fprintf(stderr, __VA_ARGS__)) : (void)0)
+#define TRACE(t, ...) \
+    (traced ? (void)(fprintf(stderr, "%d.%d ", (t)->who, (t)->step), fprintf(stderr, __VA_ARGS__)) : (void)0)
 
 static void note(Thread *t, const char *what, cudaError_t code)
 {
@@ -109,7 +110,8 @@ static void order(Thread *t, int before, int after)
 {
     bool one_device = t->stream_device[before] == t->stream_device[after];
     TRACE(t, "  stream %d before %d\n", before, after);
-    if (one_device && (t->legacy[before] || t->legacy[after]) && t->blocking[before] && t->blocking[after] && draw(t, 3))
+    if (one_device && (t->legacy[before] || t->legacy[after]) && t->blocking[before] && t->blocking[after] &&
+        draw(t, 3))
         return;                                          // CUDA does it
     int way = draw(t, 8);
     TRACE(t, "    by way %d\n", way);
@@ -239,7 +241,8 @@ static void make(Thread *t, Memory *m)
         if (draw(t, 2))
             GOOD(t, cudaMallocHost((void **)&m->at, size));
         else
-            GOOD(t, cudaHostAlloc((void **)&m->at, size, draw(t, 2) ? cudaHostAllocPortable : cudaHostAllocWriteCombined));
+            GOOD(t,
+                 cudaHostAlloc((void **)&m->at, size, draw(t, 2) ? cudaHostAllocPortable : cudaHostAllocWriteCombined));
         break;
     case REGISTERED: {
         size_t before = draw(t, 5000);
@@ -266,7 +269,8 @@ static void compare(Thread *t, const Memory *m, const byte *got)
     if (wrong) {
         static const char *const names[] = {"device", "variable", "pinned", "registered", "pageable"};
         char why[160];
-        snprintf(why, sizeof why, "%zu of %zu bytes wrong, the first at %zu: %d instead of %d", wrong, m->model.size(), first, got[first], m->model[first]);
+        snprintf(why, sizeof why, "%zu of %zu bytes wrong, the first at %zu: %d instead of %d", wrong, m->model.size(),
+                 first, got[first], m->model[first]);
         broken(t, names[m->kind], why);
     }
 }
@@ -291,7 +295,8 @@ static void look(Thread *t, Memory *m)
     } else {
         reads(t, m, s);
         GOOD(t, cudaSetDevice(t->stream_device[s]));
-        GOOD(t, cudaMemcpyAsync(got.data(), m->at, got.size(), draw(t, 2) ? cudaMemcpyDeviceToHost : cudaMemcpyDefault, t->streams[s]));
+        GOOD(t, cudaMemcpyAsync(got.data(), m->at, got.size(), draw(t, 2) ? cudaMemcpyDeviceToHost : cudaMemcpyDefault,
+                                t->streams[s]));
     }
     compare(t, m, got.data());                           // pageable: it is there when the call returns
 }

@@ -4,12 +4,12 @@
 
 #include "model.h"
 
-#define FAILS(code, call)                                                                                                   \
-    do {                                                                                                                    \
-        expect(t, #call, code, call);                                                                                       \
-        expect(t, "the last error after it", code, cudaPeekAtLastError());                                                  \
-        expect(t, "the last error after it", code, cudaGetLastError());                                                     \
-        expect(t, "the last error after that", cudaSuccess, cudaGetLastError());                                            \
+#define FAILS(code, call)                                                        \
+    do {                                                                         \
+        expect(t, #call, code, call);                                            \
+        expect(t, "the last error after it", code, cudaPeekAtLastError());       \
+        expect(t, "the last error after it", code, cudaGetLastError());          \
+        expect(t, "the last error after that", cudaSuccess, cudaGetLastError()); \
     } while (0)
 
 __global__ void needs_shared(byte *p)
@@ -42,9 +42,13 @@ static void fail_copies(Thread *t, Memory *d, Memory *h, Memory *p, cudaStream_t
     case 10: FAILS(cudaErrorInvalidValue, cudaMemsetAsync(d->at + 1, 0, n, s)); break;
     case 11: FAILS(cudaErrorInvalidValue, cudaMemset(NULL, 0, 1)); break;
     case 12: FAILS(cudaErrorInvalidValue, cudaMemset2DAsync(d->at, n, 0, n, 2, s)); break;
-    case 13: FAILS(cudaErrorInvalidPitchValue, cudaMemcpy2DAsync(d->at, 9, host, 10, 10, 2, cudaMemcpyHostToDevice, s)); break;
+    case 13:
+        FAILS(cudaErrorInvalidPitchValue, cudaMemcpy2DAsync(d->at, 9, host, 10, 10, 2, cudaMemcpyHostToDevice, s));
+        break;
     case 14: FAILS(cudaErrorInvalidPitchValue, cudaMemcpy2D(d->at, 10, host, 9, 10, 2, cudaMemcpyHostToDevice)); break;
-    case 15: FAILS(cudaErrorInvalidValue, cudaMemcpy2DAsync(d->at, n, host, 10, 10, 2, cudaMemcpyHostToDevice, s)); break;
+    case 15:
+        FAILS(cudaErrorInvalidValue, cudaMemcpy2DAsync(d->at, n, host, 10, 10, 2, cudaMemcpyHostToDevice, s));
+        break;
     case 16:
         cube.srcPtr = in_host, cube.dstPtr = pitched, cube.kind = cudaMemcpyHostToDevice;
         cube.extent = make_cudaExtent(101, 1, 1);
@@ -55,15 +59,23 @@ static void fail_copies(Thread *t, Memory *d, Memory *h, Memory *p, cudaStream_t
         cube.extent = make_cudaExtent(100, 4, 1 + n / 400);
         FAILS(cudaErrorInvalidValue, cudaMemcpy3D(&cube));
         break;
-    case 18: FAILS(cudaErrorInvalidValue, cudaMemcpyToSymbolAsync(symbols, host, 2, sizeof symbols - 1, cudaMemcpyHostToDevice, s)); break;
-    case 19: FAILS(cudaErrorInvalidMemcpyDirection, cudaMemcpyToSymbol(symbols, host, 1, 0, cudaMemcpyDeviceToHost)); break;
+    case 18:
+        FAILS(cudaErrorInvalidValue,
+              cudaMemcpyToSymbolAsync(symbols, host, 2, sizeof symbols - 1, cudaMemcpyHostToDevice, s));
+        break;
+    case 19:
+        FAILS(cudaErrorInvalidMemcpyDirection, cudaMemcpyToSymbol(symbols, host, 1, 0, cudaMemcpyDeviceToHost));
+        break;
     case 20: FAILS(cudaErrorInvalidSymbol, cudaMemcpyFromSymbol(host, host, 1)); break;
     case 21:
         GOOD(t, cudaMalloc((void **)&spare, 3000));
         GOOD(t, cudaFree(spare));
         FAILS(cudaErrorInvalidValue, cudaFree(spare));
         break;
-    case 22: FAILS(cudaErrorInvalidMemcpyDirection, cudaMemcpyFromSymbolAsync(host, symbols, 1, 0, cudaMemcpyHostToDevice, s)); break;
+    case 22:
+        FAILS(cudaErrorInvalidMemcpyDirection,
+              cudaMemcpyFromSymbolAsync(host, symbols, 1, 0, cudaMemcpyHostToDevice, s));
+        break;
     default: FAILS(cudaErrorInvalidDevice, cudaMemcpyPeerAsync(d->at, 99, d->at, 0, 1, s));
     }
 }
@@ -96,15 +108,15 @@ static void fail_memory(Thread *t, Memory *d, Memory *h, Memory *p, Memory *r)
     }
 }
 
-#define FAILS_TO_LAUNCH(code, ...)                                                                                          \
-    do {                                                                                                                    \
-        __VA_ARGS__;                                                                                                        \
-        FAILS_LATER(code, #__VA_ARGS__);                                                                                    \
+#define FAILS_TO_LAUNCH(code, ...)       \
+    do {                                 \
+        __VA_ARGS__;                     \
+        FAILS_LATER(code, #__VA_ARGS__); \
     } while (0)
-#define FAILS_LATER(code, text)                                                                                             \
-    do {                                                                                                                    \
-        expect(t, text, code, cudaGetLastError());                                                                          \
-        expect(t, "the last error after that", cudaSuccess, cudaGetLastError());                                            \
+#define FAILS_LATER(code, text)                                                  \
+    do {                                                                         \
+        expect(t, text, code, cudaGetLastError());                               \
+        expect(t, "the last error after that", cudaSuccess, cudaGetLastError()); \
     } while (0)
 
 static void fail_rest(Thread *t, Memory *d, cudaStream_t s, int device)
@@ -144,11 +156,16 @@ static void fail_rest(Thread *t, Memory *d, cudaStream_t s, int device)
     case 15: FAILS(cudaErrorInvalidDevice, cudaDeviceGetAttribute(&number, cudaDevAttrWarpSize, 99)); break;
     case 16: FAILS(cudaErrorInvalidValue, cudaDeviceGetAttribute(&number, (cudaDeviceAttr)100000, 0)); break;
     case 17: FAILS(cudaErrorInvalidDeviceFunction, cudaFuncGetAttributes(&attributes, (const void *)&draw)); break;
-    case 18: FAILS(cudaErrorInvalidValue, cudaFuncSetAttribute(affine, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 24)); break;
+    case 18:
+        FAILS(cudaErrorInvalidValue,
+              cudaFuncSetAttribute(affine, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 24));
+        break;
     case 19: FAILS(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&address, number)); break;
     case 20: FAILS_TO_LAUNCH(cudaErrorInvalidConfiguration, affine<<<0, 1, 0, s>>>(d->at, 1, 1, 1)); break;
     case 21: FAILS_TO_LAUNCH(cudaErrorInvalidConfiguration, affine<<<1, 1025, 0, s>>>(d->at, 1, 1, 1)); break;
-    case 22: FAILS_TO_LAUNCH(cudaErrorInvalidConfiguration, affine<<<dim3(1, 1, 70000), 1, 0, s>>>(d->at, 1, 1, 1)); break;
+    case 22:
+        FAILS_TO_LAUNCH(cudaErrorInvalidConfiguration, affine<<<dim3(1, 1, 70000), 1, 0, s>>>(d->at, 1, 1, 1));
+        break;
     case 23: FAILS_TO_LAUNCH(cudaErrorInvalidValue, needs_shared<<<1, 32, 1 << 20, s>>>(d->at)); break;
     case 24: FAILS_TO_LAUNCH(cudaErrorInvalidResourceHandle, affine<<<1, 1, 0, no_stream>>>(d->at, 1, 1, 1)); break;
     case 25: FAILS(cudaErrorInvalidValue, cudaStreamWaitEvent(s, event, 0x80)); break;

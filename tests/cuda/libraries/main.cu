@@ -1,5 +1,7 @@
-// shows: fat binaries: kernels and variables of one name in two files of the program, a linked and a loaded library are four
-// shows: fat binaries: a library that is unloaded takes its code with it and leaves the others alone; loaded again it begins anew
+// shows: fat binaries: kernels and variables of one name in two files of the program, a linked and a loaded library are
+//   four
+// shows: fat binaries: a library that is unloaded takes its code with it and leaves the others alone; loaded again it
+//   begins anew
 #include "../check.h"
 #include <dlfcn.h>
 #include <libgen.h>

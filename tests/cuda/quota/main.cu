@@ -1,4 +1,5 @@
-// One program of a tenant, told on stdin what to do with device memory; one line of answer for each. See tests/cuda/quota.py.
+// One program of a tenant, told on stdin what to do with device memory; one line of answer for each. See
+// tests/cuda/quota.py.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -95,7 +96,8 @@ static void torture(double seconds, unsigned seed)
             refused += error == cudaErrorMemoryAllocation;
             most = held() > most ? held() : most;
         }
-        for (unsigned n = error == cudaErrorMemoryAllocation ? random() % 8 : random() % 4 == 0; n && !blocks.empty(); n--)
+        for (unsigned n = error == cudaErrorMemoryAllocation ? random() % 8 : random() % 4 == 0; n && !blocks.empty();
+             n--)
             if ((error = give(random() % blocks.size())) != cudaSuccess)
                 break;
         if (error != cudaSuccess && error != cudaErrorMemoryAllocation)
@@ -105,7 +107,8 @@ static void torture(double seconds, unsigned seed)
         ;
     int bad = mistakes();
     printf("torture %s taken %zu refused %zu most %zu wrong %d error %d\n",
-           bad == 0 && (error == cudaSuccess || error == cudaErrorMemoryAllocation) ? "ok" : "FAILED", taken, refused, most, bad, (int)error);
+           bad == 0 && (error == cudaSuccess || error == cudaErrorMemoryAllocation) ? "ok" : "FAILED", taken, refused,
+           most, bad, (int)error);
 }
 
 static void answer(const char *word, size_t a, size_t b)
