@@ -6,8 +6,8 @@
  * hand nobody else can be listening, except a program that does not know the lock, which is asked by
  * connecting. The lock file stays behind; removing it would let two servers hold two different locks.
  */
-#include "cpu/rpc/address.h"
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/address.h"
+#include "cpu/rpc/transport/channel.h"
 
 #include "cpu/common/fd.h"
 
@@ -189,7 +189,7 @@ int rpc_listener_accept(rpc_listener *listener)
     for (;;) {
         int fd = fd_keep(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC));
         if (fd >= 0) {
-            rpc_address_tune(fd);
+            rpc_socket_tune(fd);
             return fd;
         }
         if (errno != EINTR && errno != ECONNABORTED)

@@ -4,13 +4,14 @@
 # copy of the .x file: it makes names for includes and guards from the paths that it is given.
 CPU_RPC_GENERATED := $(BUILD)/generated/cpu/rpc
 CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h $(CPU_RPC_GENERATED)/manager_prot.h
-CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,address.c bar_device.c block.c channel.c channel_pair.c \
-                       channel_shm.c channel_socket.c client.c client_read.c client_stub.c lane.c listener.c \
-                       liveness.c program.c quick.c ring.c sender.c server.c shm_bar.c shm_offer.c tls_load.c) \
+CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,connect.c listener.c program.c quick.c \
+                       $(addprefix call/,client.c client_read.c client_stub.c lane.c sender.c server.c) \
+                       $(addprefix shm/,bar_device.c channel_pair.c channel_shm.c ring.c shm_bar.c shm_offer.c) \
+                       $(addprefix transport/,address.c block.c channel.c channel_socket.c liveness.c) tls/tls_load.c) \
                        cpu/common/wire.c) \
                      $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.o
 # TLS, for those who accept it, and as a library of its own for those who may want it: all else does without OpenSSL.
-CPU_RPC_TLS_OBJECTS := $(call objects,$(addprefix cpu/rpc/,channel_tls.c tls_context.c tls_identity.c))
+CPU_RPC_TLS_OBJECTS := $(call objects,$(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c tls_identity.c))
 CPU_RPC_TLS_LIBS    := -lssl -lcrypto
 # What a program asks its client manager; only the client core links it.
 CPU_RPC_MANAGER_OBJECTS := $(CPU_RPC_GENERATED)/manager_prot_xdr.o

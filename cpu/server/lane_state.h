@@ -3,7 +3,7 @@
 #ifndef FLYT_SERVER_LANE_STATE_H
 #define FLYT_SERVER_LANE_STATE_H
 
-#include "cpu/rpc/lane.h"
+#include "cpu/rpc/call/lane.h"
 #include "cpu/server/lanes.h"
 
 enum {

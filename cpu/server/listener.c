@@ -30,8 +30,8 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "cpu/rpc/channel_tls.h"
-#include "cpu/rpc/lane.h"
+#include "cpu/rpc/tls/channel_tls.h"
+#include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/image_cache.h"
 #include "cpu/server/tenant.h"

@@ -10,7 +10,7 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/transport/liveness.h"
 #include "cpu/server/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/ticket.h"

@@ -24,7 +24,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/transport/liveness.h"
 
 enum { TICKS = 8, STUCK = 8, STUCK_OF = 10, PRIORITY = -10 };
 

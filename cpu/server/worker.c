@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cpu/common/log.h"
-#include "cpu/rpc/channel_tls.h"
+#include "cpu/rpc/tls/channel_tls.h"
 #include "cpu/server/image_cache.h"
 #include "cpu/server/lanes.h"
 #include "cpu/server/listener.h"

@@ -5,7 +5,7 @@
  *   2  the second byte chooses a procedure, the rest are its results
  *   3  the rest is a stream of bytes to a client with calls in flight
  */
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/channel.h"
 #include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/common/wire.h"

@@ -13,8 +13,8 @@
  */
 #include "tests/rpc/service.h"
 
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/ring.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/shm/ring.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* listeners: addresses, and sockets to listen on and connect to. */
-#include "cpu/rpc/address.h"
+#include "cpu/rpc/transport/address.h"
 #include "cpu/rpc/rpc.h"
 
 #include "cpu/common/clock.h"

@@ -9,8 +9,8 @@
 #include "tests/rpc/service.h"
 
 #include "cpu/common/clock.h"
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/transport/liveness.h"
 
 #include <errno.h>
 #include <poll.h>

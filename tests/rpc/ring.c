@@ -8,7 +8,7 @@
  */
 #include "tests/rpc/service.h"
 
-#include "cpu/rpc/ring.h"
+#include "cpu/rpc/shm/ring.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -25,9 +25,9 @@ TESTS_FUZZ_LINK = @mkdir -p $(@D); \
     then echo "$(FUZZ_CC) $(FUZZ_FLAGS) -o $@"; $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(1); \
     else echo 'no libFuzzer' > $@; fi
 
-$(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(filter-out cpu/rpc/channel_tls.c cpu/rpc/tls_context.c cpu/rpc/tls_identity.c,$(wildcard cpu/rpc/*.c)) cpu/common/clock.c cpu/common/env.c cpu/common/fd.c \
+$(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(filter-out cpu/rpc/tls/channel_tls.c cpu/rpc/tls/tls_context.c cpu/rpc/tls/tls_identity.c,$(wildcard cpu/rpc/*.c cpu/rpc/*/*.c)) cpu/common/clock.c cpu/common/env.c cpu/common/fd.c \
                    cpu/common/wire.c $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c \
-                   $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c $(wildcard cpu/rpc/*.h) $(CPU_RPC_HEADERS)
+                   $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c $(wildcard cpu/rpc/*.h cpu/rpc/*/*.h) $(CPU_RPC_HEADERS)
 	$(call TESTS_FUZZ_LINK,$(CPU_RPC_LIBS))
 $(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
 	$(call TESTS_FUZZ_LINK,$(CPU_CODE_LIBS))

@@ -9,7 +9,7 @@
 #include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/rpc/quick.h"
-#include "cpu/rpc/sender.h"
+#include "cpu/rpc/call/sender.h"
 #include "cpu/common/wire.h"
 #include "cpu/common/wire.h"
 

@@ -1,7 +1,7 @@
 #include "tests/rpc/service.h"
 
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/channel_tls.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/tls/channel_tls.h"
 
 #include "cpu/rpc/cpu_rpc_classes.h"
 

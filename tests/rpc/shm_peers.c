@@ -4,8 +4,8 @@
  */
 #include "tests/rpc/service.h"
 
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/ring.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/shm/ring.h"
 
 #include "cpu/common/clock.h"
 

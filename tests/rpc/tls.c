@@ -8,8 +8,8 @@
 #include "tests/rpc/service.h"
 
 #include "cpu/common/clock.h"
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/channel_tls.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/tls/channel_tls.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "tests/rpc/service.h"
 
 #include "cpu/common/clock.h"
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/channel.h"
 
 #include <errno.h>
 #include <sched.h>

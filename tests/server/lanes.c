@@ -28,7 +28,7 @@
 #include <cuda.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/rpc/lane.h"
+#include "cpu/rpc/call/lane.h"
 #include "tests/server/peer.h"
 
 enum { CHUNK = 512 * 1024, TCP = 1 };           /* CHUNK: what the server takes in one transfer */

@@ -5,7 +5,7 @@
 
 #include <sys/uio.h>
 
-#include "cpu/rpc/lane.h"
+#include "cpu/rpc/call/lane.h"
 #include "host.h"
 #include "lanes.h"
 #include "rows.h"

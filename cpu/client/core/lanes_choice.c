@@ -3,7 +3,7 @@
  *
  * Bytes inside the calls reach the device by the shortest way: whoever reads a call makes its copy, and nothing is
  * said about them but the call. But the calls of others stand behind them: behind a part of CHUNK_SIZE, and what lies
- * unsent in the socket, which is little (rpc_address_tune). Where a part takes less than FAST_PART_NS on its way
+ * unsent in the socket, which is little (rpc_socket_tune). Where a part takes less than FAST_PART_NS on its way
  * nobody notices; so on such a connection, as between containers of a machine or over a fast network, large copies go
  * inside their calls, unless their stream may stand still: then their bytes would fill the queue of the session
  * (lanes have their credit against that).

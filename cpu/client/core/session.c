@@ -16,7 +16,7 @@
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/transport/liveness.h"
 #include "cpu/client/core/patience.h"
 #include "attach.h"
 #include "code.h"

@@ -2,8 +2,8 @@
  * client_read.c: who reads replies, what they complete, and how the loss of the connection is noticed. See
  * client.h for the roles.
  */
-#include "cpu/rpc/client.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/call/client.h"
+#include "cpu/rpc/transport/liveness.h"
 #include "cpu/common/wire.h"
 
 #include "cpu/common/cancel.h"

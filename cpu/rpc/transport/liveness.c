@@ -6,7 +6,7 @@
  * connection so. Without it a closed window is probed for ever, as RFC 9293 (3.8.6.1) wants, and whoever waits asks
  * rpc_network_silent once a second.
  */
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/transport/liveness.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"

@@ -17,8 +17,8 @@
  * Ends. destroy sends close_notify, if there is room; abandon, in the child of a fork, closes descriptors and touches
  * nothing else: the session goes on in the parent.
  */
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/tls_context.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/tls/tls_context.h"
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"

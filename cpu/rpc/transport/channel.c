@@ -1,4 +1,4 @@
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/channel.h"
 
 #include "cpu/common/clock.h"
 

@@ -30,8 +30,4 @@ struct rpc_address {
 /* 0, or -EINVAL with the reason in *error (may be NULL). */
 int rpc_address_parse(const char *uri, struct rpc_address *, char *error);
 
-/* Sets what a connected socket of ours needs: no delay, buffers, and over TCP what liveness.h says. Failures are of no
-   consequence but speed, and are ignored. */
-void rpc_address_tune(int fd);
-
 #endif

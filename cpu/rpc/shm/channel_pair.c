@@ -3,7 +3,7 @@
  * have nothing left to agree on; so who runs the server in his own process, to develop without a GPU, runs what others
  * run.
  */
-#include "cpu/rpc/shm.h"
+#include "cpu/rpc/shm/shm.h"
 
 #include "cpu/common/fd.h"
 

@@ -1,7 +1,7 @@
 /*
  * client.c: creation and end of a client, and the submission of calls. See client.h.
  */
-#include "cpu/rpc/client.h"
+#include "cpu/rpc/call/client.h"
 #include "cpu/common/wire.h"
 
 #include "cpu/common/clock.h"

@@ -1,7 +1,7 @@
 /* tls_identity.c: a server's certificate and key: read from files, or made for this server alone. */
-#include "cpu/rpc/tls_context.h"
+#include "cpu/rpc/tls/tls_context.h"
 
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
 #ifndef FLYT_RPC_CHANNEL_TLS_H
 #define FLYT_RPC_CHANNEL_TLS_H
 
-#include "cpu/rpc/address.h"
+#include "cpu/rpc/transport/address.h"
 #include "cpu/rpc/rpc.h"
 
 /* ---- clients ---- */

@@ -14,7 +14,7 @@
  * not offer begins with another record, and is served over the socket. Both decide inside send, receive and poll, so
  * nobody waits longer for a slow server than for its first answer.
  */
-#include "cpu/rpc/shm.h"
+#include "cpu/rpc/shm/shm.h"
 
 #include "cpu/common/fd.h"
 #include "cpu/common/lock.h"

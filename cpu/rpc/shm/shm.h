@@ -6,8 +6,8 @@
 #ifndef FLYT_RPC_SHM_H
 #define FLYT_RPC_SHM_H
 
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/ring.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/shm/ring.h"
 
 #include <pthread.h>
 

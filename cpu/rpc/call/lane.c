@@ -1,6 +1,6 @@
 /* lane.c: see lane.h. */
-#include "cpu/rpc/lane.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/call/lane.h"
+#include "cpu/rpc/transport/liveness.h"
 
 #include "cpu/common/clock.h"
 

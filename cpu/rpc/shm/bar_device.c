@@ -6,11 +6,11 @@
  * caches coherent is passed through to the guest; on AMD processors the guest's word counts. Uncached memory is read at
  * some 50 MB/s.
  */
-#include "cpu/rpc/bar_device.h"
+#include "cpu/rpc/shm/bar_device.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/channel.h"
 
 #include <dirent.h>
 #include <errno.h>

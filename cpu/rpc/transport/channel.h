@@ -6,7 +6,7 @@
 #ifndef FLYT_RPC_CHANNEL_H
 #define FLYT_RPC_CHANNEL_H
 
-#include "cpu/rpc/block.h"
+#include "cpu/rpc/transport/block.h"
 #include "cpu/rpc/rpc.h"
 
 #include <poll.h>
@@ -120,5 +120,9 @@ ssize_t rpc_channel_receive_spinning(rpc_channel *, struct rpc_inbox *, struct r
 
 /* Writes "what: why" into error (may be NULL) and gives status back. */
 int rpc_explain(char *error, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Sets what a connected socket of ours needs: no delay, buffers, and over TCP what liveness.h says. Failures are of no
+   consequence but speed, and are ignored. */
+void rpc_socket_tune(int fd);
 
 #endif

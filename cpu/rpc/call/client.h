@@ -22,7 +22,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/rpc/rpc.h"
-#include "cpu/rpc/sender.h"
+#include "cpu/rpc/call/sender.h"
 
 enum { RPC_PENDING_BUCKETS = 1024 };
 

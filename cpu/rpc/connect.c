@@ -1,11 +1,8 @@
-/*
- * address.c: URIs, and connecting to them. See address.h.
- */
-#include "cpu/rpc/address.h"
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/lane.h"
-#include "cpu/rpc/liveness.h"
-#include "cpu/rpc/channel_tls.h"
+/* connect.c: a channel to the server that a URI names (rpc.h). */
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/call/lane.h"
+#include "cpu/rpc/tls/channel_tls.h"
+#include "cpu/rpc/transport/address.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
@@ -13,8 +10,7 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,145 +18,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* So much may lie unsent in a TCP socket: it is what others' calls have to stand behind. */
-enum { TCP_UNSENT = 512 * 1024 };
-
-/* What a unix socket should hold: a call with FLYT_MAX_INLINE bytes. The system may grant less. */
-enum { UNIX_BUFFER = 2 * 1024 * 1024 };
 
 /* A unix socket whose queue of connections is full refuses at once; so often it is asked again. */
 enum { UNIX_RETRY_MS = 5 };
 
 /* A host that no neighbour knows at present may only just have had its cable pulled; so often it is asked for again. */
 enum { UNREACHED_RETRY_MS = 100 };
-
-void rpc_address_tune(int fd)
-{
-    int domain = 0, on = 1;
-    socklen_t size = sizeof domain;
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0)
-        return;
-    if (domain == AF_UNIX) {
-        int wanted = UNIX_BUFFER, now = 0;
-        size = sizeof now;
-        /* never less than it is: a test may have chosen a small one (the system doubles what is asked for) */
-        if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &now, &size) == 0 && now >= 64 * 1024 && now < wanted)
-            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
-        return;
-    }
-    int unsent = TCP_UNSENT;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    rpc_network_watch(fd);
-}
-
-static int parse_mode(const char *text, mode_t *mode)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 8);
-    if (end == text || *end || value > 0777)
-        return -EINVAL;
-    *mode = (mode_t)value;
-    return 0;
-}
-
-static int parse_unix(const char *uri, const char *path, struct rpc_address *address, char *error)
-{
-    const char *query = strchr(path, '?');
-    size_t length = query ? (size_t)(query - path) : strlen(path);
-    if (path[0] != '/' || length < 2)
-        return rpc_explain(error, -EINVAL,
-                           "%s: such an address has an absolute path, as in unix:///run/flyt/server.sock", uri);
-    if (length >= sizeof address->path)
-        return rpc_explain(error, -EINVAL, "%s: the path is longer than the %zu bytes that a socket may have", uri,
-                           sizeof address->path - 1);
-    if (query && (strncmp(query, "?mode=", 6) != 0 || parse_mode(query + 6, &address->mode) != 0))
-        return rpc_explain(error, -EINVAL, "%s: only ?mode= with an octal number may follow the path", uri);
-    memcpy(address->path, path, length);
-    address->path[length] = 0;
-    return 0;
-}
-
-/* Behind the "?" of a TLS address: sha256=HEX or name=NAME, or both with "&" between. */
-static int parse_identity(const char *uri, const char *query, struct rpc_address *address, char *error)
-{
-    static const char name_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-";
-    for (;;) {
-        size_t length = strcspn(query, "&");
-        const char *value = strchr(query, '=');
-        size_t size = value && value < query + length ? (size_t)(query + length - ++value) : 0;
-        if (strncmp(query, "sha256=", 7) == 0 && size == sizeof address->pin - 1 &&
-            strspn(value, "0123456789abcdefABCDEF") >= size) {
-            for (size_t i = 0; i < size; i++)
-                address->pin[i] = (char)(value[i] >= 'A' && value[i] <= 'F' ? value[i] - 'A' + 'a' : value[i]);
-        } else if (strncmp(query, "name=", 5) == 0 && size > 0 && size < sizeof address->name &&
-                   strspn(value, name_characters) >= size) {
-            memcpy(address->name, value, size);
-            address->name[size] = 0;
-        } else {
-            return rpc_explain(
-                error, -EINVAL,
-                "%s: behind the port may stand ?sha256= with the 64 digits that the server prints, or ?name= "
-                "with the name in its certificate",
-                uri);
-        }
-        if (!query[length])
-            return 0;
-        query += length + 1;
-    }
-}
-
-static int parse_tcp(const char *uri, const char *rest, struct rpc_address *address, char *error)
-{
-    const char *host = rest, *colon;
-    size_t length;
-    if (rest[0] == '[') {
-        const char *close = strchr(rest, ']');
-        host = rest + 1;
-        length = close ? (size_t)(close - host) : 0;
-        colon = close ? close + 1 : NULL;
-    } else {
-        colon = memrchr(rest, ':', strcspn(rest, "?"));
-        length = colon ? (size_t)(colon - host) : 0;
-        if (colon && memchr(host, ':', length))
-            return rpc_explain(error, -EINVAL, "%s: an IPv6 address stands in brackets, as in //[::1]:4711", uri);
-    }
-    if (!colon || *colon != ':' || length == 0 || length >= sizeof address->host)
-        return rpc_explain(error, -EINVAL, "%s: a TCP address has a host and a port, as in //gpu1:4711", uri);
-    const char *port = colon + 1;
-    size_t digits = strspn(port, "0123456789");
-    if (digits == 0 || digits > 5 || (port[digits] && (port[digits] != '?' || address->kind != RPC_ADDRESS_TLS)) ||
-        strtoul(port, NULL, 10) > 65535)
-        return rpc_explain(error, -EINVAL, "%s: the port is a number from 0 to 65535", uri);
-    memcpy(address->host, host, length);
-    address->host[length] = 0;
-    memcpy(address->service, port, digits);
-    address->service[digits] = 0;
-    return port[digits] ? parse_identity(uri, port + digits + 1, address, error) : 0;
-}
-
-int rpc_address_parse(const char *uri, struct rpc_address *address, char *error)
-{
-    *address = (struct rpc_address){ .mode = 0600 };
-    if (strncmp(uri, "unix://", 7) == 0) {
-        address->kind = RPC_ADDRESS_UNIX;
-        return parse_unix(uri, uri + 7, address, error);
-    }
-    if (strncmp(uri, "shm://", 6) == 0) {
-        address->kind = RPC_ADDRESS_SHM;
-        return parse_unix(uri, uri + 6, address, error);
-    }
-    if (strncmp(uri, "tcp://", 6) == 0) {
-        address->kind = RPC_ADDRESS_TCP;
-        return parse_tcp(uri, uri + 6, address, error);
-    }
-    if (strncmp(uri, "tls://", 6) == 0) {
-        address->kind = RPC_ADDRESS_TLS;
-        return parse_tcp(uri, uri + 6, address, error);
-    }
-    return rpc_explain(error, -EINVAL,
-                       "%s: not an address; tls://host:port, tcp://host:port, unix:///path and shm:///path are", uri);
-}
 
 /* Waits until a connection in progress is there. 0 or -errno. */
 static int connect_finish(int fd, uint64_t deadline)

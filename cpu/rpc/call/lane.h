@@ -5,7 +5,7 @@
 #ifndef FLYT_RPC_LANE_H
 #define FLYT_RPC_LANE_H
 
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/channel.h"
 
 enum { RPC_LANE_HEAD = 24, RPC_LANE_MAGIC = 8 };
 

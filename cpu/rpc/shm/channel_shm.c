@@ -39,12 +39,12 @@
  *
  * The peer's death ends the socket. What it had written before is still read, then the stream ends.
  */
-#include "cpu/rpc/shm.h"
+#include "cpu/rpc/shm/shm.h"
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/fd.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/transport/liveness.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef FLYT_RPC_TLS_CONTEXT_H
 #define FLYT_RPC_TLS_CONTEXT_H
 
-#include "cpu/rpc/channel_tls.h"
+#include "cpu/rpc/tls/channel_tls.h"
 
 #include <openssl/ssl.h>
 

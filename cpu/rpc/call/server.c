@@ -7,7 +7,7 @@
  * credentials. What is no call at all ends the session.
  */
 #include "cpu/rpc/rpc.h"
-#include "cpu/rpc/sender.h"
+#include "cpu/rpc/call/sender.h"
 #include "cpu/common/wire.h"
 
 #include "cpu/common/clock.h"

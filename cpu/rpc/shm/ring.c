@@ -1,4 +1,4 @@
-#include "cpu/rpc/ring.h"
+#include "cpu/rpc/shm/ring.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * is ignored: a call behind a kernel that runs for minutes is no failure, and a dead connection is noticed
  * otherwise (dead_seconds). Calls of class ASYNC return as soon as they are in the sequence.
  */
-#include "cpu/rpc/client.h"
+#include "cpu/rpc/call/client.h"
 
 #include <string.h>
 

@@ -26,12 +26,12 @@
  * can cut the file can end both sides (a guest cannot cut a BAR). Who can open it can read and change what all sessions
  * in it say: they belong to one virtual machine.
  */
-#include "cpu/rpc/shm.h"
+#include "cpu/rpc/shm/shm.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/fd.h"
-#include "cpu/rpc/bar_device.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/shm/bar_device.h"
+#include "cpu/rpc/transport/liveness.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -13,7 +13,7 @@
 #ifndef FLYT_RPC_SENDER_H
 #define FLYT_RPC_SENDER_H
 
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/channel.h"
 
 #include <pthread.h>
 

@@ -7,9 +7,9 @@
  * alternative name, or as the common name node:HOST, which is what `flytctl ca` writes. name= in the address replaces
  * the host.
  */
-#include "cpu/rpc/tls_context.h"
+#include "cpu/rpc/tls/tls_context.h"
 
-#include "cpu/rpc/channel.h"
+#include "cpu/rpc/transport/channel.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

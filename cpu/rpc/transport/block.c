@@ -1,4 +1,4 @@
-#include "cpu/rpc/block.h"
+#include "cpu/rpc/transport/block.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * loads libflyt-tls.so at its first tls:// address. So OpenSSL is not brought into every CUDA program, which may have
  * its own, and a Flyt without TLS runs where there is no OpenSSL.
  */
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/channel_tls.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/tls/channel_tls.h"
 
 #include "cpu/common/env.h"
 

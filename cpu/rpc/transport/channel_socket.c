@@ -2,9 +2,8 @@
  * channel_socket.c: channels over connected stream sockets (TCP and unix). The descriptor stays in whatever
  * mode it was in: every call says MSG_DONTWAIT itself, and MSG_NOSIGNAL, so that no SIGPIPE is ever raised.
  */
-#include "cpu/rpc/channel.h"
-#include "cpu/rpc/address.h"
-#include "cpu/rpc/liveness.h"
+#include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/transport/liveness.h"
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
@@ -12,11 +11,39 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* So much may lie unsent in a TCP socket: it is what others' calls have to stand behind. */
+enum { TCP_UNSENT = 512 * 1024 };
+
+/* What a unix socket should hold: a call with FLYT_MAX_INLINE bytes. The system may grant less. */
+enum { UNIX_BUFFER = 2 * 1024 * 1024 };
+
+void rpc_socket_tune(int fd)
+{
+    int domain = 0, on = 1;
+    socklen_t size = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0)
+        return;
+    if (domain == AF_UNIX) {
+        int wanted = UNIX_BUFFER, now = 0;
+        size = sizeof now;
+        /* never less than it is: a test may have chosen a small one (the system doubles what is asked for) */
+        if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &now, &size) == 0 && now >= 64 * 1024 && now < wanted)
+            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
+        return;
+    }
+    int unsent = TCP_UNSENT;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    rpc_network_watch(fd);
+}
 
 struct socket_channel {
     rpc_channel base;
@@ -176,7 +203,7 @@ int rpc_channel_from_fd(int fd, rpc_channel **out, char *error)
         return rpc_explain(error, status, "no eventfd for a connection: %s", strerror(-status));
     }
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    rpc_address_tune(fd);
+    rpc_socket_tune(fd);
     channel->base.operations = &socket_operations;
     atomic_init(&channel->base.transport, domain == AF_UNIX ? "unix" : "tcp");
     atomic_init(&channel->base.direct, false);

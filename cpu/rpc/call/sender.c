@@ -1,4 +1,4 @@
-#include "cpu/rpc/sender.h"
+#include "cpu/rpc/call/sender.h"
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
