@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """programs.py BIN BUILD CUDA_HOME SHARED NAME...: programs that reach Flyt's libcuda.so.1; TAP on stdout.
 
-shows: first steps: programs with NVIDIA's static runtime print what the same programs print with Flyt's runtime; NVIDIA's shared runtime, programs of the driver API, scripts
+shows: first steps: programs with NVIDIA's static runtime print what the same programs print with Flyt's runtime; NVIDIA's shared runtime, programs of the driver API, scripts; the libraries installed for all programs of a machine, setuid ones too
 
 BUILD/static-NAME is built with nvcc -cudart static, SHARED/NAME with -cudart shared. Each is started by flyt-run, as a
 user would.
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -82,6 +83,67 @@ def a_library_of_a_script():
     assert done.stdout == "3 1 0 201\n" and not done.stderr, done
 
 
+def with_server(function):
+    """Runs function(URI) beside a server; setuid programs cannot have it in their own process."""
+    address = f"unix://{folder}/server.sock"
+    server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", address], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert "listening on" in server.stdout.readline()
+        os.chmod(f"{folder}/server.sock", 0o666)
+        return function(address)
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+@case
+def a_runtime_without_a_number():
+    done = run(sys.executable, "-c", "import ctypes; l = ctypes.CDLL('libcudart.so'); v = ctypes.c_int()\n"
+               "print(l.cudaRuntimeGetVersion(ctypes.byref(v)), v.value // 1000)")
+    assert done.stdout == "0 13\n" and not done.stderr, done
+
+
+@case
+def without_flyt_run():
+    for variables in ({"LD_LIBRARY_PATH": f"{BIN}/cudart"}, {"LD_PRELOAD": f"{BIN}/cudart/libcuda.so.1"}):
+        done = subprocess.run([own("static-vector_add")], capture_output=True, text=True, timeout=100,
+                              env={**os.environ, "FLYT_SERVER": "local:software", **variables})
+        assert done.returncode == 0 and "vector_add: passed" in done.stdout and not done.stderr, (variables, done)
+
+
+@case
+def installed_for_all_programs():
+    """In a mount namespace: /etc and /usr/local/lib are copies there. The program is setuid, and knows nothing of Flyt
+    but the server's address."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        raise Skip("only root can change the machine's loader")
+    if os.path.exists("/dev/nvidia0") or "libcuda.so.1 " in subprocess.run(["ldconfig", "-p"], capture_output=True,
+                                                                           text=True).stdout:
+        raise Skip("there is a driver on this machine")
+    program = shutil.copy(own("static-vector_add"), os.path.join(folder, "privileged"))
+    os.chmod(folder, 0o755)
+    os.chown(program, 65534, 65534)
+    os.chmod(program, 0o4755)
+    script = ("set -e; for f in /etc /usr/local/lib; do cp -a $f/. $0$f; mount --bind $0$f $f; done\n"
+              "ldconfig; before=$(ldconfig -p | cksum; ls -R /usr/local/lib | cksum)\n"
+              f"cpu/client/install/install-client-lib {BIN}\n"
+              f"env -u LD_LIBRARY_PATH {program}\n"
+              "cpu/client/install/restore-client-lib\n"
+              "[ \"$before\" = \"$(ldconfig -p | cksum; ls -R /usr/local/lib | cksum)\" ] && echo restored\n"
+              f"env -u LD_LIBRARY_PATH {program} || true\n")
+    copies = os.path.join(folder, "copies")
+    os.makedirs(f"{copies}/etc")
+    os.makedirs(f"{copies}/usr/local/lib")
+
+    def installed(address):
+        return subprocess.run(["unshare", "-m", "sh", "-c", script, copies], capture_output=True, text=True, timeout=100,
+                              env={**os.environ, "FLYT_SERVER": address})
+
+    done = with_server(installed)
+    assert "vector_add: passed\nrestored\n" in done.stdout and done.stdout.count("passed") == 1, done
+
+
 @case
 def what_is_not_implemented_names_itself_once():
     done = run(sys.executable, "-c", "import ctypes; l = ctypes.CDLL('libcuda.so.1')\n"
@@ -128,6 +190,7 @@ def main():
             words = f"{type(problem).__name__}: {problem}".splitlines()
             print(f"not ok {number} - {name}", *words, sep="\n# ", flush=True)
     print(f"1..{len(cases)}")
+    shutil.rmtree(folder, ignore_errors=True)
     return failed != 0
 
 

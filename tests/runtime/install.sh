@@ -21,13 +21,14 @@ state() { (cd "$DESTDIR" && find . -printf '%p %y %m ' -type f -exec cksum {} \;
 fresh() { DESTDIR=$work/root-$1; export DESTDIR; mkdir -p "$DESTDIR/etc/ld.so.conf.d" "$DESTDIR/usr/local/lib" "$DESTDIR/dev"; }
 unset LIBDIR FORCE
 
-echo 1..16
+echo 1..20
 fresh plain
 echo /usr/local/cuda/lib64 > "$DESTDIR/etc/ld.so.conf.d/000_cuda.conf"
 echo nvidia > "$DESTDIR/usr/local/lib/libcudart.so.13"
 state > "$work/before"
 check "installs" $install
-check "the libraries are there" test -f "$DESTDIR/usr/local/lib/flyt/libcudart.so.11.0" -a -f "$DESTDIR/usr/local/lib/flyt/libflyt-client.so" -a -f "$DESTDIR/usr/local/lib/flyt/libflyt-tls.so"
+there() { for name; do [ -f "$DESTDIR/usr/local/lib/flyt/$name" ] || { echo "no $name"; return 1; }; done; }
+check "the libraries are there" there libcudart.so.11.0 libcudart.so.12 libcudart.so.13 libcudart.so libcuda.so.1 libflyt-client.so libflyt-tls.so
 check "NVIDIA's file is as it was" test "$(cat "$DESTDIR/usr/local/lib/libcudart.so.13")" = nvidia
 check "the loader's list names the folder" grep -qx /usr/local/lib/flyt "$DESTDIR/etc/ld.so.conf.d/000-flyt.conf"
 check "and names it first" test "$(cd "$DESTDIR/etc/ld.so.conf.d" && LC_ALL=C && echo * | cut -d' ' -f1)" = 000-flyt.conf
@@ -54,6 +55,18 @@ state > "$work/after"
 check "which changes nothing" cmp "$work/before" "$work/after"
 check "and says how to insist" said FORCE=1
 check "FORCE=1 insists" env FORCE=1 $install
+
+fresh driver
+mkdir -p "$DESTDIR/usr/lib/x86_64-linux-gnu"
+echo nvidia > "$DESTDIR/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+state > "$work/before"
+$install 2> "$work/said"
+check "refused where NVIDIA's driver is" test $? -ne 0
+check "and says where it is" said usr/lib/x86_64-linux-gnu/libcuda.so.1
+check "FORCE=1 insists there, too" env FORCE=1 $install
+$restore
+state > "$work/after"
+check "and it is as before when restored" cmp "$work/before" "$work/after"
 
 fresh foreign
 mkdir -p "$DESTDIR/usr/local/lib/flyt"

@@ -1,4 +1,4 @@
-# Flyt's libcudart for all programs of a machine, and back: see the scripts.
+# Flyt's libcudart and libcuda for all programs of a machine, and back: see the scripts.
 .PHONY: install-client-lib restore-client-lib
 install-client-lib: all
 	@cpu/client/install/install-client-lib $(BIN)

@@ -25,10 +25,10 @@ static const char help[] =
     "    flyt-run --help | --version\n"
     "\n"
     "DESCRIPTION\n"
-    "    Runs PROGRAM, unchanged, with Flyt's CUDA libraries, which send its CUDA calls to a GPU server. The program\n"
-    "    must use the shared CUDA runtime (nvcc -cudart shared). One with the static runtime, or one that uses\n"
-    "    the CUDA driver API itself, finds no GPU and says why. Programs that are fully static, setuid, or built\n"
-    "    for musl cannot be given these libraries: flyt-run warns, and starts them.\n"
+    "    Runs PROGRAM, unchanged, with Flyt's CUDA libraries, which send its CUDA calls to a GPU server. A program with\n"
+    "    the shared CUDA runtime gets Flyt's libcudart. One with the static runtime (nvcc's default), or one that\n"
+    "    uses the CUDA Driver API itself, gets Flyt's libcuda.so.1. Flyt's libraries cannot be loaded into programs\n"
+    "    that are fully static, setuid, or built for musl: flyt-run prints a warning and starts them.\n"
     "\n"
     "OPTIONS\n"
     "    --server URI   The GPU server: tls://HOST:PORT?sha256=..., tcp://HOST:PORT, unix:///PATH, shm:///PATH, or\n"
@@ -141,7 +141,7 @@ static void warn(const struct program *program)
         advice = "Build it for x86-64";
     } else if (program->no_loader) {
         why = "is fully static (linked with -static)";
-        advice = "Link it without -static, and with nvcc -cudart shared";
+        advice = "Link it without -static";
     } else if (strstr(program->interpreter, "ld-musl")) {
         why = "was built for musl (Alpine Linux)";
         advice = "Build it on a system with glibc, such as Debian";

@@ -48,4 +48,8 @@ $(RUNTIME_PRELOAD): $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/cudart-$(v)/all.o) 
 	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,cricket-client.so -Wl,--version-script=$(BUILD)/generated/api/preload.map \
 	    $(RUNTIME_LDFLAGS) -Wl,-rpath,'$$ORIGIN' -Wl,--no-as-needed $(RUNTIME_CORE) $(ALL_LDFLAGS)
 
-PROGRAMS += $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD)
+# Scripts often load libcudart.so without a number, as a machine with a toolkit has it: the newest.
+$(BIN)/cudart/libcudart.so: | $(BIN)/cudart/$(RUNTIME_NODE_13)
+	ln -sfn $(RUNTIME_NODE_13) $@
+
+PROGRAMS += $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) $(BIN)/cudart/libcudart.so
