@@ -297,6 +297,21 @@ static void streams_and_events(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamCreate(&stream, 77));
 }
 
+/* What NVIDIA's libraries ask, and how. */
+static void for_libraries(void **state)
+{
+    (void)state;
+    size_t value = 7;
+    CUlibrary library;
+    CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
+    OK(cuCtxGetLimit(&value, CU_LIMIT_CIG_ENABLED));
+    assert_int_equal(value, 0);
+    FAILS(CUDA_ERROR_UNSUPPORTED_LIMIT, cuCtxSetLimit(CU_LIMIT_CIG_ENABLED, 1));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxGetLimit(&value, (CUlimit)99));
+    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, &option, NULL, 1));
+    OK(cuLibraryUnload(library));
+}
+
 /* ---- addresses of functions ---- */
 
 static void *entry(const char *name, int version, cuuint64_t flags)
@@ -335,6 +350,7 @@ int main(void)
         cmocka_unit_test(a_function_has_a_context),
         cmocka_unit_test(memory_and_pointers),
         cmocka_unit_test(streams_and_events),
+        cmocka_unit_test(for_libraries),
         cmocka_unit_test(addresses),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

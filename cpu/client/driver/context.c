@@ -222,16 +222,23 @@ static int check_limit(CUlimit limit)
     return (int)limit <= LIMIT_KNOWN ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult driver_cuCtxGetLimit(size_t *value, CUlimit limit)
+static int get_limit(size_t *value, CUlimit limit)
 {
     core_context *context;
     int error = driver_enter(&context);
     if (!error && !value)
         error = CUDA_ERROR_INVALID_VALUE;
-    if (!error)
-        error = check_limit(limit);
-    return driver_waited(error ? error : core_limit_get(context, (int)limit, value));
+    if (error)
+        return error;
+    if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED) {
+        *value = 0; /* the context shares the GPU with no graphics API. cuBLAS asks, and ends without an answer */
+        return CUDA_SUCCESS;
+    }
+    error = check_limit(limit);
+    return error ? error : core_limit_get(context, (int)limit, value);
 }
+
+CUresult driver_cuCtxGetLimit(size_t *value, CUlimit limit) { return driver_waited(get_limit(value, limit)); }
 
 CUresult driver_cuCtxSetLimit(CUlimit limit, size_t value)
 {

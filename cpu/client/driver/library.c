@@ -64,17 +64,18 @@ static int find(CUlibrary handle, core_image **image)
 
 /* ---- loading ---- */
 
-/* *preserved: the program keeps the code as long as the library, so no copy is needed. */
+/* *preserved: the program keeps the code as long as the library, so no copy is needed. cuBLASLt names an option and
+   gives no values, which NVIDIA's driver accepts: a copy is made then. */
 static int library_options(unsigned count, CUlibraryOption *options, void **values, bool *preserved)
 {
     *preserved = false;
-    if (count && (!options || !values))
+    if (count && !options)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
         if ((int)options[i] < 0 || options[i] > CU_LIBRARY_BINARY_IS_PRESERVED)
             return CUDA_ERROR_INVALID_VALUE;
         if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED)
-            *preserved = values[i] != NULL;
+            *preserved = values && values[i] != NULL;
     }
     return CUDA_SUCCESS;
 }
