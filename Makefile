@@ -58,6 +58,10 @@ TESTS      :=
 LONG_TESTS :=
 CLEAN      :=
 
+# $(call sleeping,names,tests) marks those tests whose program has one of these names: they need little of the
+# processors.
+sleeping = $(foreach test,$(2),$(test)$(if $(filter $(1),$(notdir $(test))),@sleeps))
+
 # $(call objects,a.c b.c) gives their object files.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
@@ -137,8 +141,8 @@ format:
 compile_commands.json:
 	@tools/compile-commands
 
-# An item of TESTS is a command: a word, or several in quotes; `command@300` has a limit of 300 s. The programs under build/
-# that it names are built first; $(BIN), which a flavour has there too, is what `all` fills.
+# An item of TESTS is a command: a word, or several in quotes; `command@300` has a limit of 300 s, and
+# `command@sleeps` runs beside others (tests/run). The programs under build/ that it names are built first; $(BIN), which a flavour has there too, is what `all` fills.
 quote := "
 tests_need = $(sort $(filter-out $(BIN) $(BUILD)/fuzz/corpus/%,$(filter $(BUILD)/%,$(foreach word,$(subst @, ,$(subst $(quote),,$(1))),$(word)))))
 test-programs: $(call tests_need,$(TESTS))

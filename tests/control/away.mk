@@ -2,4 +2,4 @@
 $(BUILD)/tests/control_frozen_disk.so: $(call objects,tests/control/frozen_disk.c)
 	@mkdir -p $(@D)
 	$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -ldl
-TESTS += $(if $(SANITIZE),,"tests/control/db_away.py $(BIN) $(BUILD)/tests/control_frozen_disk.so@240")
+TESTS += $(if $(SANITIZE),,"tests/control/db_away.py $(BIN) $(BUILD)/tests/control_frozen_disk.so@sleeps")

@@ -6,7 +6,7 @@ $(BUILD)/tests/control_cluster_manager: $(call objects,tests/control/cluster_man
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 
-TESTS += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_manager@240"
+TESTS += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_manager@sleeps"
 test-programs: $(BUILD)/tests/control_cluster_manager
 
 $(call objects,tests/control/cluster_place.c): | $(CONTROL_COMMON_HEADERS)

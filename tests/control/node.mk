@@ -17,7 +17,7 @@ TESTS += "$(BUILD)/tests/control_client_manager $(BIN) $(BUILD)/tests/control_cl
 $(BUILD)/tests/control_node_nvml.so: $(call objects,tests/control/node_nvml.c)
 	@mkdir -p $(@D)
 	$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
-TESTS += "$(BUILD)/tests/control_node_manager $(BIN) $(BUILD)/tests/control_node_nvml.so"
+TESTS += "$(BUILD)/tests/control_node_manager $(BIN) $(BUILD)/tests/control_node_nvml.so@sleeps"
 
 $(call objects,tests/control/client_wire.c): | $(CONTROL_COMMON_HEADERS) $(CPU_RPC_HEADERS)
 $(BUILD)/tests/control_client_wire: $(call objects,tests/control/client_wire.c) $(CPU_RPC_MANAGER_OBJECTS) $(TESTS_CONTROL_NODE_COMMON)
@@ -41,7 +41,7 @@ $(BUILD)/tests/control_limits: tests/control/limits.py tests/cuda/quota.py build
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/control/limits.py %s build/cuda/quota\n' $(BIN) > $@
 	@chmod +x $@
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_limits)
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_limits@sleeps)
 TESTS += tests/control/node_mps.sh
 
 # The same with certificates.

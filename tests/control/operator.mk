@@ -1,2 +1,2 @@
 # What an operator meets when something is wrong with the daemons.
-TESTS += "tests/control/operator.py $(BIN) $(BUILD)/tests/control_client_program@120"
+TESTS += "tests/control/operator.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"

@@ -77,14 +77,19 @@ cuda-tests: $(CUDA_TEST_PROGRAMS)
 
 # Not under ThreadSanitizer: cancelled has copies of two streams that race on purpose, locked keeps all memory resident.
 CUDA_TEST_E2E := $(if $(findstring thread,$(FLAVOUR)),$(filter-out build/cuda/cancelled build/cuda/locked,$(CUDA_TEST_PROGRAMS)),$(CUDA_TEST_PROGRAMS))
-# One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>
+# One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>, with `-short`
+# those that chaos does not slow down very much.
 # (ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.)
-CUDA_TEST_RUNS      := $(if $(findstring thread,$(FLAVOUR)),,e2e-shm-run-0 e2e-unix-run-0 e2e-tcp-preload-7 e2e-tls-run-3) e2e-local-run-0
+CUDA_TEST_RUNS      := e2e-local-run-0
+ifeq (,$(findstring thread,$(FLAVOUR)))
+CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0 e2e-tcp-preload-7-short e2e-tls-run-3-short
+endif
 CUDA_TEST_LONG_RUNS := $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) e2e-unix-preload-$(seed) e2e-tcp-run-$(seed) e2e-tls-preload-$(seed))
 $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s "$$@" %s\n' \
-	    $(BIN) $$1 $$2 "$$([ $$3 = 0 ] || echo --chaos $$3)" '$(CUDA_TEST_E2E)' > $@
+	    $(BIN) $$1 $$2 "$$([ $$3 = 0 ] || echo --chaos $$3)" \
+	    '$(filter-out $(if $(filter %-short,$*),build/cuda/many),$(CUDA_TEST_E2E))' > $@
 	@chmod +x $@
 TESTS      += $(addsuffix @400,$(addprefix $(BUILD)/tests/,$(CUDA_TEST_RUNS)))
 LONG_TESTS += $(addprefix $(BUILD)/tests/,$(CUDA_TEST_LONG_RUNS))
@@ -110,7 +115,7 @@ $(BUILD)/tests/cuda_tls: tests/cuda/tls.py tests/cuda/e2e.py build/cuda/vector_a
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/tls.py --bin %s\n' $(BIN) > $@
 	@chmod +x $@
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_tls@200)
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_tls@sleeps)
 
 # Random work, compared call by call between a run in process and every transport.
 $(BUILD)/tests/differ: tests/cuda/differ.py tests/cuda/e2e.py build/cuda/differ | $(PROGRAMS)

@@ -498,7 +498,7 @@ def main():
     table = Table(programs)
     every, states, remote = arguments.all, list(STATES), [t for t in TRANSPORTS if t != "local"]
     single = [
-        ("program stopped", table.program_stopped, pairs(states, TRANSPORTS, True)),
+        ("program stopped", table.program_stopped, pairs(states, TRANSPORTS, every)),
         ("program and server stopped", table.both_stopped, pairs(["launch", "wait", "out", "backlog", "answers"], remote, every)),
         ("one thread stopped", table.thread_stopped, pairs(["threads", "wait", "launch"], TRANSPORTS, every)),
         ("a thread of the server hangs", table.server_thread_hangs, pairs(["device", "flyt-completion"], remote, every)),

@@ -28,5 +28,5 @@ $(PTX_FUZZ): $(PTX_FUZZ_SOURCES) $(wildcard softgpu/ptx/*.h tests/ptx/*.h)
 else
 $(PTX_FUZZ): ;
 endif
-TESTS      += "tests/fuzz/ptx_fuzz.sh $(PTX_FUZZ) 10"
+TESTS      += "tests/fuzz/ptx_fuzz.sh $(PTX_FUZZ) 3"
 LONG_TESTS += "tests/fuzz/ptx_fuzz.sh $(PTX_FUZZ) 120 @300"

@@ -11,8 +11,7 @@ $(TESTS_RPC_BINARIES) $(BUILD)/tests/rpc_latency: $(BUILD)/tests/rpc_%: $(BUILD)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_RPC_LIBS) $(CPU_RPC_TLS_LIBS)
 
-# rpc_threads takes its time under a sanitizer on a busy machine.
-TESTS += $(TESTS_RPC_BINARIES:%rpc_threads=%rpc_threads@300) tests/rpc/classes.sh tests/rpc/golden.sh
+TESTS += $(call sleeping,rpc_liveness,$(TESTS_RPC_BINARIES)) tests/rpc/classes.sh tests/rpc/golden.sh
 
 # Fuzz targets are built by clang whatever CC is, all sources at once: objects of other flavours are of no use. Where
 # clang has no libFuzzer, a note takes the program's place, and the test is skipped.
@@ -36,7 +35,7 @@ $(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
 	$< --seeds $@
 
 TESTS_FUZZ_RUN := tests/fuzz/rpc_fatbin_run.sh
-TESTS      += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 10 $(BUILD)/fuzz/corpus/rpc" \
-              "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 10 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"
+TESTS      += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 3 $(BUILD)/fuzz/corpus/rpc" \
+              "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 3 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"
 LONG_TESTS += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 300 $(BUILD)/fuzz/corpus/rpc" \
               "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 300 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"

@@ -18,5 +18,7 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 
 $(BUILD)/tests/server_software $(BUILD)/tests/server_lanes $(BUILD)/tests/server_hostile $(BUILD)/tests/server_local $(BUILD)/tests/server_devices $(BUILD)/tests/server_contexts $(BUILD)/tests/server_host_memory $(BUILD)/tests/server_pulse: | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
-TESTS += $(TESTS_SERVER_BINARIES) "env FLYT_SOFTGPU_CHAOS=11 $(BUILD)/tests/server_software" \
+TESTS_SERVER_SLEEPING := server_process server_software server_lanes
+TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(TESTS_SERVER_BINARIES)) \
+         "env FLYT_SOFTGPU_CHAOS=11 $(BUILD)/tests/server_software@sleeps" \
          "env HOSTILE_GPU=software $(BUILD)/tests/server_hostile"

@@ -1,7 +1,7 @@
 # What belongs to the project as a whole.
 TESTS += "tests/tools/man.sh $(BIN)"
 TESTS += "tests/tools/version.sh $(BIN)"
-TESTS += tests/tools/circles.py tests/tools/lines.py
+TESTS += tests/tools/circles.py tests/tools/lines.py tests/tools/runner.py
 # What README.md and docs/setup.md say is in bin/.
 TESTS += $(if $(filter bin,$(BIN)),tests/tools/first_steps.py)
 run-tests: $(if $(filter bin,$(BIN)),build/cuda/vector_add)
@@ -10,16 +10,20 @@ ifeq ($(FLAVOUR),plain)
 TESTS      += "tools/lint shell python circles lines format" "tools/lint c"@300
 LONG_TESTS += "tools/lint c-tests"
 
-# Unit tests of the rooms with threads once more (those that wait for time limits left out), and some programs, in a build where functions check that they hold the
-# locks that they need.
+# Unit tests of the rooms with threads once more (those that wait for time limits left out), and some programs, in a
+# build where functions check that they hold the locks that they need.
 LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local %_pulse,$(TESTS_SERVER_BINARIES)) \
                 $(TESTS_SOFTGPU_PROGRAMS) $(filter %calls %grids %faults %progress,$(EXEC_TEST_PROGRAMS)) \
                 $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter-out %ring %liveness,$(TESTS_RPC_BINARIES)))
 LOCK_PROGRAMS := $(addprefix build/cuda/,devices freed held joined lanes memory pinned streams stress threads)
+# What the end-to-end programs need of bin/, and no more: the rest would be compiled for nothing.
+LOCK_BIN := $(addprefix build/locks/bin/,cricket-rpc-server flyt-run libflyt-client.so libflyt-server.so libflyt-tls.so \
+                libsoftgpu.so cudart/libcudart.so.13)
 .PHONY: lock-tests
 lock-tests: $(LOCK_PROGRAMS)
-	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 all $(LOCK_TESTS)
+	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 $(LOCK_BIN) $(LOCK_TESTS)
 test-programs $(LOCK_TESTS): lock-tests
 $(LOCK_TESTS): ;
-TESTS += $(LOCK_TESTS) "tests/cuda/e2e.py --bin build/locks/bin --transport unix $(LOCK_PROGRAMS)"
+TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(LOCK_TESTS)) \
+         "tests/cuda/e2e.py --bin build/locks/bin --transport unix $(LOCK_PROGRAMS)"
 endif

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""tests/tools/runner.py: the words behind a command's `@` (tests/run); TAP on stdout.
+
+shows: tests: the runner keeps each command's limit, and runs those that sleep beside the others
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+
+
+def run(folder, *commands):
+    """What the runner says of these commands, one busy at a time, and its exit status."""
+    words = ["tests/run", "--jobs", "1", "--sleepers", "1", "--limit", "20", "--logs", folder, *commands]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    return done.stdout, done.returncode
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        sign = f"{folder}/sign"
+        waits = f"sh -c 'until [ -e {sign} ]; do sleep 0.02; done'"
+        beside, well = run(folder, f"{waits}@sleeps,10", f"touch {sign}")
+        os.unlink(sign)
+        behind, late = run(folder, f"{waits}@1", f"touch {sign}")
+        busy, _ = run(folder, "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'")
+    found = re.search(r"busy ([\d.]+) s", busy)
+    for number, (good, what, said) in enumerate((
+            (well == 0 and "2 passed, 0 failed" in beside, "a command that sleeps runs beside the others", beside),
+            (late == 1 and "ran past its limit of 1.0 s" in behind and "1 passed, 1 failed" in behind,
+             "a command ends when its own limit is over, and others follow", behind),
+            (found and float(found.group(1)) > 0, "it is shown how long a command was busy", busy)), 1):
+        print(f"{'ok' if good else 'not ok'} {number} - {what}")
+        if not good:
+            failed += 1
+            print("\n".join("# " + line for line in said.splitlines()))
+    print("1..3")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
