@@ -42,15 +42,16 @@ static bool pitch_fits(size_t pitch, size_t width)
     return pitch >= width && pitch <= runtime_limits(runtime_current(), &space)->pitch;
 }
 
+/* bad_pitch: the error for rows that do not fit; it is not the same for all calls. */
 static int copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
-                    const cudaExtent *extent, int kind, bool blocking)
+                    const cudaExtent *extent, int kind, int bad_pitch, bool blocking)
 {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
     if (!extent->width || !extent->height || !extent->depth)
         return cudaSuccess;
     if (!pitch_fits(to->pitch, extent->width) || !pitch_fits(from->pitch, extent->width))
-        return cudaErrorInvalidPitchValue;
+        return bad_pitch;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
     return core_copy_box_route(context, stream, to, from, &size, (enum core_direction)kind, blocking);
 }
@@ -63,7 +64,8 @@ static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitc
     if (!error) {
         const struct core_box target = { (uint64_t)(uintptr_t)to, to_pitch, height },
                               source = { (uint64_t)(uintptr_t)from, from_pitch, height };
-        error = copy_box(context, stream, &target, &source, &(cudaExtent){ width, height, 1 }, kind, blocking);
+        error = copy_box(context, stream, &target, &source, &(cudaExtent){ width, height, 1 }, kind,
+                         cudaErrorInvalidPitchValue, blocking);
     }
     return blocking ? runtime_waited(error) : runtime_return(error);
 }
@@ -99,8 +101,8 @@ static struct core_box box_at(const cudaPitchedPtr *memory, const cudaPos *posit
    are copied. */
 static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent)
 {
-    if (extent->width <= memory->pitch && position->x > memory->pitch - extent->width)
-        return false; /* a pitch below the width is told as that, later */
+    if (extent->width > memory->pitch || position->x > memory->pitch - extent->width)
+        return false;
     return extent->depth <= 1 || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height);
 }
 
@@ -121,7 +123,7 @@ static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool block
          !region_fits(&copy->dstPtr, &copy->dstPos, &copy->extent)))
         return cudaErrorInvalidValue;
     const struct core_box target = box_at(&copy->dstPtr, &copy->dstPos), source = box_at(&copy->srcPtr, &copy->srcPos);
-    return copy_box(context, stream, &target, &source, &copy->extent, copy->kind, blocking);
+    return copy_box(context, stream, &target, &source, &copy->extent, copy->kind, cudaErrorInvalidValue, blocking);
 }
 
 cudaError_t runtime_cudaMemcpy3D(const cudaMemcpy3DParms *parameters)

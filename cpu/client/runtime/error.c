@@ -1,17 +1,14 @@
 /*
- * error.c: chapter "Error Handling". The last error belongs to the host thread and to this runtime. What the process
- * cannot get rid of (no server, the core's sticky error) comes back after it was taken.
+ * error.c: chapter "Error Handling". The last error belongs to the host thread and to this runtime. An error that the
+ * process cannot get rid of is cleared here too, as in NVIDIA's runtime; the next call returns it again.
  */
 #include "cpu/client/runtime/runtime.h"
 
-/* As NVIDIA's, these two initialise when they are the first call, and a failed initialisation is the answer for ever;
-   then the thread's own error; then the process's, which nothing clears. */
+/* As NVIDIA's, these two initialise when they are the first call, and a failed initialisation is the answer for ever. */
 static int error_of(int last)
 {
     int error = runtime_thread.device ? cudaSuccess : runtime_attach(NULL);
-    if (!error)
-        error = last;
-    return error ? error : core_sticky();
+    return error ? error : last;
 }
 
 cudaError_t runtime_cudaGetLastError(void)

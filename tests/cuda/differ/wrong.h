@@ -52,7 +52,7 @@ static void fail_copies(Thread *t, Memory *d, Memory *h, Memory *p, cudaStream_t
     case 16:
         cube.srcPtr = in_host, cube.dstPtr = pitched, cube.kind = cudaMemcpyHostToDevice;
         cube.extent = make_cudaExtent(101, 1, 1);
-        FAILS(cudaErrorInvalidPitchValue, cudaMemcpy3DAsync(&cube, s));
+        FAILS(cudaErrorInvalidValue, cudaMemcpy3DAsync(&cube, s));
         break;
     case 17:
         cube.srcPtr = in_host, cube.dstPtr = pitched, cube.kind = cudaMemcpyHostToDevice;
