@@ -446,7 +446,7 @@ static void modules()
     begin();
     for (int i = 0; i < n; i++) {
         handles[i] = __cudaRegisterFatBinary((void *)code[i].c_str());
-        __cudaRegisterFunction(handles[i], &keys[i], NULL, "k", -1, NULL, NULL, NULL, NULL, NULL);
+        __cudaRegisterFunction(handles[i], &keys[i], (char *)"k", "k", -1, NULL, NULL, NULL, NULL, NULL);
         __cudaRegisterFatBinaryEnd(handles[i]);
     }
     end("register");
@@ -480,7 +480,7 @@ static void kernels()
     begin();
     void **handle = __cudaRegisterFatBinary((void *)code.c_str());
     for (int i = 0; i < n; i++)
-        __cudaRegisterFunction(handle, &keys[i], NULL, names[i].c_str(), -1, NULL, NULL, NULL, NULL, NULL);
+        __cudaRegisterFunction(handle, &keys[i], &names[i][0], names[i].c_str(), -1, NULL, NULL, NULL, NULL, NULL);
     __cudaRegisterFatBinaryEnd(handle);
     end("register");
     begin();
@@ -513,8 +513,8 @@ static void variables()
     begin();
     void **handle = __cudaRegisterFatBinary((void *)code.c_str());
     for (int i = 0; i < n; i++)
-        __cudaRegisterVar(handle, &keys[i], NULL, names[i].c_str(), 0, 4, 0, 0);
-    __cudaRegisterFunction(handle, &key, NULL, "k", -1, NULL, NULL, NULL, NULL, NULL);
+        __cudaRegisterVar(handle, &keys[i], &names[i][0], names[i].c_str(), 0, 4, 0, 0);
+    __cudaRegisterFunction(handle, &key, (char *)"k", "k", -1, NULL, NULL, NULL, NULL, NULL);
     __cudaRegisterFatBinaryEnd(handle);
     end("register");
     begin();

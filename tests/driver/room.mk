@@ -9,6 +9,10 @@ TESTS_DRIVER_NVCC      = $(NVCC) -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o 
 $(TESTS_DRIVER)/static-%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart static
+# Code that other architectures have: as in tests/cuda/room.mk.
+$(TESTS_DRIVER)/static-tiles: TESTS_DRIVER_NVCC := $(subst sm_75,sm_80,$(TESTS_DRIVER_NVCC))
+$(TESTS_DRIVER)/static-clusters: TESTS_DRIVER_NVCC += -gencode arch=compute_75,code=compute_75 \
+    -gencode arch=compute_90,code=compute_90
 $(TESTS_DRIVER)/linked: tests/cuda/vector_add.cu tests/cuda/check.h | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart shared -Xlinker --no-as-needed -L$(BIN)/cudart -l:libcuda.so.1 -Xlinker -rpath-link=$(BIN)
@@ -38,5 +42,40 @@ $(TESTS_DRIVER)-programs: tests/driver/programs.py $(TESTS_DRIVER)/direct $(TEST
 	@printf '#!/bin/sh\nexec tests/driver/programs.py %s\n' \
 	    '$(BIN) $(TESTS_DRIVER) $(CUDA_HOME) build/cuda $(TESTS_DRIVER_STATIC)' > $@
 	@chmod +x $@
+
+# NVIDIA's own runtime as a second reference: the end-to-end programs run with it over our libcuda.so.1, and print what
+# they print with Flyt's runtime. Here the toolkit's shared runtime and the quick programs; the long tests run all
+# programs, those with the static runtime, and the runtimes of older releases.
+TESTS_DRIVER_SECOND := tests/driver/second.py $(BIN)
+TESTS_DRIVER_LATEST := --runtime $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
+TESTS_DRIVER_SLOW   := $(addprefix build/cuda/,apart cancelled held stress lookback many lanes joined litmus pinned waiting \
+                         progress locked memory-rdc memory-plain memory-size memory-lz4 streams-debug reuse-debug)
+TESTS_DRIVER_QUICK  := $(filter-out $(TESTS_DRIVER_SLOW),$(CUDA_TEST_PROGRAMS))
+$(TESTS_DRIVER)-second: tests/driver/second.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec $(TESTS_DRIVER_SECOND) $(TESTS_DRIVER_LATEST) %s\n' '$(TESTS_DRIVER_QUICK)' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-second
+
+# Programs in the launch form of CUDA 11 and 12, linked against ours of that version; NVIDIA's takes its place.
+TESTS_DRIVER_OLD := atomics calls errors freed memory numbers occupancy pinned reuse sticky streams threads vector_add warps
+TESTS_DRIVER_OLD_RUNTIMES := 11.8 12.4 12.9
+$(TESTS_DRIVER)/old/%.o: tests/cuda/%.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_NVCC) -c -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
+define TESTS_DRIVER_OLD_RULE
+$(TESTS_DRIVER)/old/$(1)/%: $(TESTS_DRIVER)/old/%.o | $(RUNTIME_LIBRARIES)
+	@mkdir -p $$(@D)
+	$$(TESTS_DRIVER_NVCC) -cudart none -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) -Xlinker --allow-shlib-undefined
+endef
+$(foreach v,11 12,$(eval $(call TESTS_DRIVER_OLD_RULE,$(v))))
+.SECONDARY: $(TESTS_DRIVER_OLD:%=$(TESTS_DRIVER)/old/%.o)
+# release -> its programs
+driver_old = $(addprefix $(TESTS_DRIVER)/old/$(firstword $(subst ., ,$(1)))/,$(TESTS_DRIVER_OLD))
+LONG_TESTS += "$(TESTS_DRIVER_SECOND) $(TESTS_DRIVER_LATEST) --all $(CUDA_TEST_PROGRAMS)" \
+              "$(TESTS_DRIVER_SECOND) --static $(foreach n,$(CUDA_TEST_NAMES),$(TESTS_DRIVER)/static-$(n)=build/cuda/$(n))" \
+              $(foreach r,$(TESTS_DRIVER_OLD_RUNTIMES),"$(TESTS_DRIVER_SECOND) --runtime \
+                  build/cuda-releases/$(r)/nvidia/cuda_runtime/lib $(call driver_old,$(r))")
+run-long-tests: $(CUDA_TEST_NAMES:%=$(TESTS_DRIVER)/static-%) $(call driver_old,11.8) $(call driver_old,12.4)
+
 TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs $(TESTS_DRIVER)/test_api
 endif

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""second.py BIN (--runtime FOLDER | --static) PROGRAM...: NVIDIA's own runtime as a second reference; TAP on stdout.
+
+shows: first steps: NVIDIA's runtime over Flyt's libcuda.so.1 prints, line by line, what Flyt's runtime prints; each difference is known and has a reason
+
+Every PROGRAM runs twice in this way: with Flyt's libcudart, and with NVIDIA's. --runtime: the libcudart of FOLDER takes
+the place of Flyt's. --static: STATIC=PROGRAM names two builds, the first with NVIDIA's static runtime. Times, process
+ids and addresses are not compared.
+--all: a row of KNOWN that no program needs any more is a failure, too.
+"""
+import argparse
+import collections
+import os
+import re
+import subprocess
+import sys
+
+LIMIT = 300
+# Which program, which line (whole), why. docs/limits.md has the same list for users.
+CALL = r"tests/cuda/\S+: "
+KNOWN = (
+    ("errors differ", CALL + r"cuda(Peek|Get)\w*LastError\(\): got 1 \(cudaErrorInvalidValue\), expected 9",
+     "13.0 returns what the driver returns for impossible dimensions; 11.8 to 12.9 look at them, as Flyt does"),
+    ("differ", r"thread \d+, step \d+: \w+<<<.*>>>\(.*\): 1 \(cudaErrorInvalidValue\) instead of 9", "the same"),
+    ("errors differ", r".*cudaFuncGetAttributes\(.*\): (got )?400 \(cudaErrorInvalidResourceHandle\)(,| instead).*98",
+     "from 12.9 on a function that is not registered counts as a kernel's handle"),
+    ("environment", r".*", "this runtime loads the driver, which reads FLYT_SERVER, at the first CUDA call"),
+    ("streams", CALL + r"cudaSetDevice\(0\): got 0 \(cudaSuccess\), expected 800",
+     "a host function may make a context current; what NVIDIA's driver answers there is not known"),
+    ("cancelled", r"flyt\[#\] warning: cu(da)?\w+ is not supported by this version of Flyt; it returns error 801",
+     "a message names the function of the API that was called"),
+    ("locked", r"flyt\[#\] error: .* cannot run the server in this process: .*",
+     "the program takes away the memory: what fails first differs"),
+)
+# The same, of 11.8 alone: it forgets that cuDevicePrimaryCtxReset failed, and then wants the context back.
+KNOWN_OF_11 = (
+    ("sticky", CALL + r"cudaMalloc\(.*\): got 46 \(cudaErrorDevicesUnavailable\), expected 7\d\d", "it cannot be had back"),
+    ("sticky", r"[\w ]+: child ended with status 0x#|" + CALL + r"does not hold: status == 0", "as a consequence"),
+    ("streams", CALL + r"cudaDeviceReset\(\): got 0 \(cudaSuccess\), expected 800", "the error of a host function's call"),
+)
+# Programs that cannot be compared.
+LEFT_OUT = {
+    "answers": "it counts the calls of Flyt's runtime",
+    "assertion": "how many threads tell of their failed assertion before the kernel ends differs from run to run",
+    "forks": "NVIDIA's runtime does not survive a fork while another thread initialises it",
+}
+SUMMARY = re.compile(r"[\w-]+: (passed|\d+ checks failed)|seed \d+, .*")
+CHANGING = ((re.compile(r"flyt\[\d+\]"), "flyt[#]"), (re.compile(r"0x[0-9a-f]+"), "0x#"),
+            (re.compile(r"\b\d+(\.\d+)? ?(ns|us|ms|s|[KMG]i?B/s)\b"), "# \\2"), (re.compile(r"\s+"), " "))
+used = set()
+
+
+def run(bin_folder, program, libraries, server="local:software"):
+    paths = [os.path.abspath(path) for path in (*libraries, f"{bin_folder}/cudart", bin_folder)]
+    try:
+        return subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=LIMIT,
+                              env={**os.environ, "FLYT_SERVER": server, "LD_LIBRARY_PATH": ":".join(paths)})
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess([program], "no end", "", "")
+
+
+def lines(done):
+    result = []
+    for line in (done.stdout + done.stderr).splitlines():
+        for pattern, name in CHANGING:
+            line = pattern.sub(name, line)
+        if not SUMMARY.fullmatch(line.strip()):
+            result.append(line.strip())
+    return collections.Counter(result)
+
+
+def known(name, line, more):
+    for row, (programs, pattern, _) in enumerate(KNOWN + more):
+        if name.split("-")[0] in programs.split() and re.fullmatch(pattern, line):
+            used.add(row)
+            return True
+    return False
+
+
+def compare(name, ours, theirs, more):
+    """What differs and should not."""
+    first, second = lines(ours), lines(theirs)
+    differing = [("Flyt's only:    ", line) for line in (first - second).elements()]
+    differing += [("NVIDIA's only:  ", line) for line in (second - first).elements()]
+    unknown = [where + line for where, line in differing if not known(name, line, more)]
+    if not unknown and ours.returncode != theirs.returncode and not differing:
+        unknown.append(f"ends with {theirs.returncode} instead of {ours.returncode}: {theirs.stderr[-300:]}")
+    return unknown
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("--runtime")
+    parser.add_argument("--static", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("program", nargs="+")
+    options = parser.parse_intermixed_args()
+    if options.runtime and not os.path.isdir(options.runtime):
+        print(f"1..1\nok 1 - NVIDIA's runtime # SKIP {options.runtime} is not there (tools/cuda-releases fetches it)")
+        return 0
+    failed, more = 0, KNOWN_OF_11 if "/11." in (options.runtime or "") else ()
+    for number, program in enumerate(options.program, 1):
+        static, shared = program.split("=") if options.static else (program, program)
+        name = os.path.basename(shared)
+        if name in LEFT_OUT:
+            print(f"ok {number} - {name} # SKIP {LEFT_OUT[name]}")
+            continue
+        unknown = compare(name, run(options.bin, shared, ()),
+                          run(options.bin, static, (options.runtime,) if options.runtime else ()), more)
+        failed += bool(unknown)
+        print(f"{'not ok' if unknown else 'ok'} {number} - {name}")
+        print(*(f"#   {line}\n" for line in unknown[:20]), sep="", end="", flush=True)
+    count = len(options.program)
+    if options.all:
+        unused = [KNOWN[row] for row in range(len(KNOWN)) if row not in used]
+        count, failed = count + 1, failed + bool(unused)
+        print(f"{'not ok' if unused else 'ok'} {count} - every known difference is one")
+        print(*(f"#   {programs}: {pattern}\n" for programs, pattern, _ in unused), sep="", end="")
+    print(f"1..{count}")
+    return failed != 0
+
+
+sys.exit(main())
