@@ -64,6 +64,13 @@ int sg_program_kernel(sg_program *, const char *name, sg_kernel **, char *log, s
 /* The same for module->functions[index], which is an entry. */
 int sg_program_entry(sg_program *, uint32_t index, sg_kernel **, char *log, size_t log_size);
 
+/* For a survey of what programs need: from now on an instruction that cannot be executed does not end the decoding of
+   its kernel. Instead, unknown() is called for each of them; log says why. Such a kernel must not be launched. */
+typedef void sg_unknown(void *context, const struct ptx_function *, const struct ptx_instruction *, const char *log);
+void sg_program_survey(sg_program *, sg_unknown *unknown, void *context);
+/* Frees what sg_program_entry made of functions[index]. The kernel must not be in use. */
+void sg_program_forget(sg_program *, uint32_t index);
+
 struct sg_kernel_info {
     const struct ptx_function *function;    /* name, parameters with offsets and sizes */
     unsigned max_threads;                   /* per block, from .maxntid/.reqntid and registers */

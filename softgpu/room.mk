@@ -19,3 +19,13 @@ $(SOFTGPU_LIBRARY): $(SOFTGPU_OBJECTS)
 ifeq ($(filter-out $(wildcard $(SOFTGPU_EXEC_SOURCES)),$(SOFTGPU_EXEC_SOURCES)),)
 PROGRAMS += $(SOFTGPU_LIBRARY)
 endif
+
+# `make check-ptx DIR=…` decodes the kernels of a folder's libraries and programs, and says what the software GPU cannot
+# execute.
+SOFTGPU_CHECK_PTX := $(BUILD)/check-ptx
+$(SOFTGPU_CHECK_PTX): $(call objects,softgpu/check/check_ptx.c) $(SOFTGPU_OBJECTS)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lzstd -llz4 -lm
+
+.PHONY: check-ptx
+check-ptx: $(SOFTGPU_CHECK_PTX)
+	$(SOFTGPU_CHECK_PTX) $(or $(DIR),$(error name a folder or files: make check-ptx DIR=/usr/local/cuda/lib64))

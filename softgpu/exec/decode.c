@@ -101,6 +101,18 @@ static bool is_store(const struct exec_decoder *d)
     return false;
 }
 
+/* The instruction cannot be executed. true: this is a survey, and decoding goes on behind it. */
+static bool surveyed(struct exec_decoder *d)
+{
+    const sg_program *p = d->kernel->program;
+    if (!p->unknown)
+        return false;
+    p->unknown(p->unknown_context, d->f, d->in, d->log);
+    d->log[0] = 0;
+    d->failed = false;
+    return true;
+}
+
 static int decode_body(struct exec_decoder *d)
 {
     for (d->at = 0; d->at < d->f->instruction_count; d->at++) {
@@ -110,7 +122,7 @@ static int decode_body(struct exec_decoder *d)
         if (d->kernel->has_barriers && is_store(d) && decode_put(d, (struct exec_insn){ .run = exec_run_halt }))
             return -1;
         decode_function *decode = decode_find(d->in->opcode);
-        if ((decode ? decode : decode_arithmetic)(d))
+        if ((decode ? decode : decode_arithmetic)(d) && !surveyed(d))
             return -1;
     }
     d->first_insn[d->at] = d->count;

@@ -139,6 +139,8 @@ struct sg_program {
     uint64_t *address_of;
     uint64_t code_base;               /* functions[i] is at code_base + EXEC_CODE_STEP * i */
     sg_kernel **kernels;              /* by function; NULL: not asked for yet */
+    sg_unknown *unknown;              /* sg_program_survey; NULL: none */
+    void *unknown_context;
     pthread_mutex_t lock;
 };
 

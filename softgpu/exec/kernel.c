@@ -62,6 +62,12 @@ void sg_program_destroy(sg_program *p)
 
 const struct ptx_module *sg_program_module(const sg_program *p) { return p->module; }
 
+void sg_program_survey(sg_program *p, sg_unknown *unknown, void *context)
+{
+    p->unknown = unknown;
+    p->unknown_context = context;
+}
+
 uint64_t sg_program_function_address(sg_program *p, uint32_t index)
 {
     return exec_code_address(p, index);
@@ -338,6 +344,14 @@ int sg_program_entry(sg_program *p, uint32_t index, sg_kernel **out, char *log, 
     *out = p->kernels[index];
     pthread_mutex_unlock(&p->lock);
     return result;
+}
+
+void sg_program_forget(sg_program *p, uint32_t index)
+{
+    pthread_mutex_lock(&p->lock);
+    exec_kernel_free(p->kernels[index]);
+    p->kernels[index] = NULL;
+    pthread_mutex_unlock(&p->lock);
 }
 
 int sg_program_kernel(sg_program *p, const char *name, sg_kernel **out, char *log, size_t log_size)

@@ -13,3 +13,5 @@ TESTS += $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_contexts tes
 run-long-tests test-programs: $(TESTS_SOFTGPU_PROGRAMS)
 LONG_TESTS += $(foreach seed,1 2 3 4 5 6 7 8,$(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_launch test_random test_streams),"env FLYT_SOFTGPU_CHAOS=$(seed) $(program)"))
 endif
+
+TESTS += "tests/softgpu/check_ptx.sh $(SOFTGPU_CHECK_PTX) build/cuda/vector_add"
