@@ -316,6 +316,46 @@ static void pointer_attributes(void **state)
     OK(cuMemFree(d));
 }
 
+/* Each answer fills its whole width, and not a byte more. */
+static void pointer_attribute_widths(void **state)
+{
+    (void)state;
+    static const struct { int attribute; size_t bytes;
+    } widths[] = {
+        { CU_POINTER_ATTRIBUTE_CONTEXT, 8 },
+        { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 4 },
+        { CU_POINTER_ATTRIBUTE_DEVICE_POINTER, 8 },
+        { CU_POINTER_ATTRIBUTE_HOST_POINTER, 8 },
+        { CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, 4 },
+        { CU_POINTER_ATTRIBUTE_BUFFER_ID, 8 },
+        { CU_POINTER_ATTRIBUTE_IS_MANAGED, 4 },
+        { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 4 },
+        { CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, 4 },
+        { CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 8 },
+        { CU_POINTER_ATTRIBUTE_RANGE_SIZE, 8 },
+        { CU_POINTER_ATTRIBUTE_MAPPED, 4 },
+        { CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, 4 },
+        { CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, 4 },
+        { CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, 4 },
+        { CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 8 },
+    };
+    CUdeviceptr d;
+    OK(cuMemAllocManaged(&d, 1000, CU_MEM_ATTACH_GLOBAL));
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        unsigned char low[16], high[16];            /* filled with different bytes before: what is alike was written */
+        memset(low, 0x11, sizeof low);
+        memset(high, 0xee, sizeof high);
+        CUpointer_attribute attribute = (CUpointer_attribute)widths[i].attribute;
+        void *both[] = { high };
+        OK(cuPointerGetAttribute(low, attribute, d));
+        OK(cuPointerGetAttributes(1, &attribute, both, d));
+        for (size_t at = 0; at < sizeof low; at++)
+            if ((low[at] == high[at]) != (at < widths[i].bytes))
+                fail_msg("attribute %d: byte %zu of %zu", widths[i].attribute, at, widths[i].bytes);
+    }
+    OK(cuMemFree(d));
+}
+
 /* Registered ranges of whole granules that adjoin share a window: hundreds of them fit, and none can be touched once it
  * is gone. */
 static void many_registered(void **state)
@@ -362,7 +402,7 @@ int main(void)
         cmocka_unit_test(alloc_and_free),        cmocka_unit_test(stacks),          cmocka_unit_test(copies_1d),
         cmocka_unit_test(large_copies),          cmocka_unit_test(memsets),         cmocka_unit_test(copies_2d_3d),
         cmocka_unit_test(pinned_and_registered), cmocka_unit_test(many_registered), cmocka_unit_test(managed),
-        cmocka_unit_test(pointer_attributes),
+        cmocka_unit_test(pointer_attributes), cmocka_unit_test(pointer_attribute_widths),
     };
     return RUN(tests);
 }

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-/* Bytes of each attribute's answer; 0: not answered here. */
+/* Bytes of each attribute's answer; 0: not answered here. NVIDIA's reference calls some of them booleans and gives them
+   no C type. NVIDIA's own callers read words: the runtime reads IS_MANAGED into a word that it did not clear, NCCL asks
+   for IS_LEGACY_CUDA_IPC_CAPABLE with an int. The handle types are a mask of an enum's values. */
 static size_t size_of(int attribute)
 {
     switch (attribute) {
@@ -11,15 +13,17 @@ static size_t size_of(int attribute)
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
     case 18: case 19: case 20:               /* mapping size and base, block id: newer than 11.8 */
         return 8;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return 4;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: case CU_POINTER_ATTRIBUTE_IS_MANAGED: case CU_POINTER_ATTRIBUTE_MAPPED:
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: case 21:
-        return 1;                            /* bool */
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case 21:                                 /* hardware decompression: 13.0 */
+        return 4;
     default:
         return 0;
     }
