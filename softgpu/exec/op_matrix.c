@@ -1,113 +1,170 @@
 /*
- * op_matrix.c: matrices that a warp holds together: mma, wmma, ldmatrix, stmatrix, movmatrix.
+ * op_matrix.c: products of matrices that a warp holds together: mma, mma.sp, block-scaled mma, wmma.mma.
  *
- * Which element of a matrix lies in which lane, register and part of it is a table made when the instruction is
- * decoded: for mma as the PTX ISA draws it, for wmma (whose layout is nobody's business) in order. Execution takes A, B
- * and C apart by the tables, multiplies, and puts D together. Products of f16, bf16, tf32 and fp8 are exact in f32 and
- * are added in f32 in order of k; hardware's order and rounding are not specified.
+ * Execution takes A, B and C apart by the tables of matrix.h, multiplies, and puts D together. Products of f16, bf16,
+ * tf32 and narrower numbers are exact in f32 and are added in f32 in order of k; hardware's order and rounding are not
+ * specified.
+ *
+ * A sparse A holds half of its elements. For each chunk of a row, four bits of metadata say where the two that are
+ * there belong. Figures of the PTX ISA ("Sparse matrix storage") say which lane has which: a lane has 16 bits (four
+ * chunks) of a row in its low half and of the row eight below in its high half where elements have 16 or 32 bits, and
+ * 32 bits of one row where they are narrower.
  */
-#include "softgpu/exec/access.h"
-#include "softgpu/exec/decode.h"
+#include "softgpu/exec/matrix.h"
 
 #include <cuda.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "softgpu/alu/small_float.h"
-#include "softgpu/memory.h"
 
-enum element { E_NONE, E_F16, E_BF16, E_TF32, E_F32, E_F64, E_S8, E_U8, E_S4, E_U4, E_B1, E_S32, E_E4M3, E_E5M2 };
-static const struct { const char *name; uint8_t bits, integer, is_signed;
-} elements[] = {
-    [E_NONE] = { "", 0, 0, 0 },      [E_F16] = { "f16", 16, 0, 1 },  [E_BF16] = { "bf16", 16, 0, 1 },
-    [E_TF32] = { "tf32", 32, 0, 1 }, [E_F32] = { "f32", 32, 0, 1 },  [E_F64] = { "f64", 64, 0, 1 },
-    [E_S8] = { "s8", 8, 1, 1 },      [E_U8] = { "u8", 8, 1, 0 },     [E_S4] = { "s4", 4, 1, 1 },
-    [E_U4] = { "u4", 4, 1, 0 },      [E_B1] = { "b1", 1, 1, 0 },     [E_S32] = { "s32", 32, 1, 1 },
-    [E_E4M3] = { "e4m3", 8, 0, 1 },  [E_E5M2] = { "e5m2", 8, 0, 1 },
+enum scale_type { SCALE_NONE, SCALE_UE8M0, SCALE_UE4M3 };
+struct matrix {
+    unsigned m, n, k;
+    unsigned matrices;                /* 1, or 4: the warp's quarters compute one each */
+    bool clamp, xor_popc;
+    struct exec_part a, b, c, d;
+    /* sparse A. chunk: elements of A that four bits are about, 0: not sparse */
+    unsigned chunk, selector;
+    exec_source metadata;
+    /* block-scaled. scales: of a row of A and a column of B, 0: none; which: lanes and bytes that hold them */
+    enum scale_type scale_type;
+    unsigned scales;
+    exec_source scale_a, scale_b, byte_a, byte_b, thread_a, thread_b;
 };
-enum { MOST_REGISTERS = 8, MOST_INNER = 256 };
 
-/* One operand: `count` registers a lane; place[lane * per_lane + n] is where its n-th element goes in the matrix. */
-struct part {
-    enum element type;
-    uint8_t count, wide;                  /* wide: registers of 64 bits */
-    uint32_t per_lane;
-    exec_source from[MOST_REGISTERS];
-    uint32_t to[MOST_REGISTERS];
-    uint16_t *place;
-};
-struct matrix { unsigned m, n, k; bool clamp, xor_popc; struct part a, b, c, d; };
-
-/* --- taking apart and putting together --- */
-
-static uint64_t bits_at(const struct exec_warp *w, const struct part *p, unsigned lane, unsigned n)
-{
-    unsigned bits = elements[p->type].bits;
-    if (p->wide)
-        return ((const uint64_t *)exec_row(w, p->from[n]))[lane];
-    unsigned per = 32 / bits;
-    uint32_t word = ((const uint32_t *)exec_row(w, p->from[n / per]))[lane];
-    return bits == 32 ? word : (word >> (n % per * bits)) & ((1u << bits) - 1);
-}
-
-static float real_of(enum element t, uint32_t bits)
+static float real_of(enum exec_element t, uint32_t bits)
 {
     switch (t) {
-    case E_F16:  return small_to_f32(bits, FORMAT_F16);
-    case E_BF16: return small_to_f32(bits, FORMAT_BF16);
-    case E_E4M3: return small_to_f32(bits, FORMAT_E4M3);
-    case E_E5M2: return small_to_f32(bits, FORMAT_E5M2);
-    case E_TF32: return bits_float(bits & 0xffffe000);
-    default:     return bits_float(bits);
+    case E_F16:         return small_to_f32(bits, FORMAT_F16);
+    case E_BF16:        return small_to_f32(bits, FORMAT_BF16);
+    case E_E4M3:        return small_to_f32(bits, FORMAT_E4M3);
+    case E_E5M2:        return small_to_f32(bits, FORMAT_E5M2);
+    case E_E3M2:        return small_to_f32(bits & 63, FORMAT_E3M2);
+    case E_E2M3:        return small_to_f32(bits & 63, FORMAT_E2M3);
+    case E_E2M1:        return small_to_f32(bits >> 2 & 15, FORMAT_E2M1);      /* in the middle of its byte */
+    case E_E2M1_PACKED: return small_to_f32(bits & 15, FORMAT_E2M1);
+    case E_TF32:        return bits_float(bits & 0xffffe000);
+    default:            return bits_float(bits);
     }
 }
 
-static int32_t integer_of(enum element t, uint32_t bits)
+static int32_t integer_of(enum exec_element t, uint32_t bits)
 {
     return t == E_S8 ? (int8_t)bits : t == E_S4 ? (int32_t)(bits << 28) >> 28 : (int32_t)bits;
 }
 
-static void put_bits(struct exec_warp *w, const struct part *p, unsigned lane, unsigned n, uint64_t value)
+/* --- sparse A --- */
+
+/* Which column of A the stored one is. */
+static unsigned sparse_column(const struct exec_warp *w, const struct matrix *x, unsigned row, unsigned stored)
 {
-    unsigned bits = elements[p->type].bits;
-    if (p->wide) {
-        ((uint64_t *)(void *)(w->rows + p->to[n]))[lane] = value;
-        return;
+    const uint32_t *metadata = exec_row(w, x->metadata);
+    unsigned each = x->chunk / 2, chunk = stored / each;               /* `each` are stored of a chunk */
+    unsigned group = row % 8 * 4, lower = row / 8, lane, shift;
+    if (exec_elements[x->a.type].bits >= 16) {
+        lane = group + (x->k / x->chunk > 4 ? 2 * x->selector : x->selector) + chunk / 4;
+        shift = 16 * lower + chunk % 4 * 4;
+    } else {
+        lane = group + 2 * x->selector + 2 * (chunk / 8) + lower;
+        shift = chunk % 8 * 4;
     }
-    unsigned per = 32 / bits;
-    uint32_t *word = (uint32_t *)(void *)(w->rows + p->to[n / per]) + lane;
-    *word = bits == 32 ? (uint32_t)value : n % per ? *word | (uint32_t)value << (n % per * bits) : (uint32_t)value;
+    unsigned bits = metadata[lane & 31] >> shift & 15, within = stored % each;
+    if (x->chunk == 2)                                                 /* tf32: as two halves of 16 bits each */
+        return chunk * 2 + (bits & 3) / 2;
+    unsigned unit = x->chunk / 4;                                      /* 4-bit elements come in pairs */
+    return chunk * x->chunk + (within / unit ? bits >> 2 : bits & 3) * unit + within % unit;
 }
 
-/* Whole warps only: what .aligned asks for. Lanes in other frames cannot be brought together. */
-static bool whole(struct exec_warp *w, const struct exec_insn *i)
+/* Where the n-th element of A that a lane holds goes among m * k. */
+static unsigned place_of_a(const struct exec_warp *w, const struct matrix *x, unsigned lane, unsigned n)
 {
-    if (w->mask == UINT32_MAX)
-        return true;
-    exec_fault(w, i, CUDA_ERROR_ILLEGAL_INSTRUCTION, "a matrix instruction without the whole warp");
-    return false;
+    unsigned at = x->a.place[lane * x->a.per_lane + n];
+    if (!x->chunk)
+        return at;
+    unsigned row = at / (x->k / 2);
+    return row * x->k + sparse_column(w, x, row, at % (x->k / 2));
 }
 
-static void multiply_real(struct exec_warp *w, const struct matrix *x)
+/* --- scales --- */
+
+static float scale_of(const struct matrix *x, uint32_t byte)
 {
-    static _Thread_local float a[32 * MOST_INNER], b[MOST_INNER * 32], c[32 * 32];
-    for (unsigned l = 0; l < SG_LANES; l++) {
-        for (unsigned n = 0; n < x->a.per_lane; n++)
-            a[x->a.place[l * x->a.per_lane + n]] = real_of(x->a.type, (uint32_t)bits_at(w, &x->a, l, n));
-        for (unsigned n = 0; n < x->b.per_lane; n++)
-            b[x->b.place[l * x->b.per_lane + n]] = real_of(x->b.type, (uint32_t)bits_at(w, &x->b, l, n));
-        for (unsigned n = 0; n < x->c.per_lane; n++)
-            c[x->c.place[l * x->c.per_lane + n]] = real_of(x->c.type, (uint32_t)bits_at(w, &x->c, l, n));
+    if (x->scale_type == SCALE_UE4M3)
+        return small_to_f32(byte & 0x7f, FORMAT_E4M3);
+    if (byte == 255)
+        return bits_float(0x7fc00000);
+    return ldexpf(1, (int)byte - 127);
+}
+
+static uint32_t selector_of(const struct exec_warp *w, exec_source s) { return *(const uint32_t *)exec_row(w, s); }
+
+/* scale[i * x->scales + block]. Lane 4 * g + 2 * thread holds row g of A, the next one row g + 8; lane 4 * g + thread
+   holds column g of B. Blocks are bytes one behind the other. */
+static void take_scales(const struct exec_warp *w, const struct matrix *x, float *a, float *b)
+{
+    const uint32_t *from_a = exec_row(w, x->scale_a), *from_b = exec_row(w, x->scale_b);
+    unsigned byte_a = selector_of(w, x->byte_a), byte_b = selector_of(w, x->byte_b);
+    unsigned thread_a = selector_of(w, x->thread_a), thread_b = selector_of(w, x->thread_b);
+    for (unsigned block = 0; block < x->scales; block++) {
+        for (unsigned row = 0; row < x->m; row++)
+            a[row * x->scales + block] =
+                scale_of(x, from_a[(row % 8 * 4 + 2 * thread_a + row / 8) & 31] >> ((byte_a + block) % 4 * 8) & 255);
+        for (unsigned column = 0; column < x->n; column++)
+            b[column * x->scales + block] =
+                scale_of(x, from_b[(column * 4 + thread_b) & 31] >> ((byte_b + block) % 4 * 8) & 255);
     }
+}
+
+/* --- products --- */
+
+static void add_products(const struct matrix *x, const float *a, const float *b, float *c)
+{
     for (unsigned m = 0; m < x->m; m++)
         for (unsigned k = 0; k < x->k; k++)
             for (unsigned n = 0; n < x->n; n++)
                 c[m * x->n + n] += a[m * x->k + k] * b[k * x->n + n];
+}
+
+/* Block by block of k: the sum of its products is scaled. */
+static void add_scaled(const struct exec_warp *w, const struct matrix *x, const float *a, const float *b, float *c)
+{
+    float scale_a[16 * 4], scale_b[8 * 4];
+    unsigned size = x->k / x->scales;
+    take_scales(w, x, scale_a, scale_b);
+    for (unsigned m = 0; m < x->m; m++)
+        for (unsigned n = 0; n < x->n; n++)
+            for (unsigned block = 0; block < x->scales; block++) {
+                float sum = 0;
+                for (unsigned k = block * size; k < (block + 1) * size; k++)
+                    sum += a[m * x->k + k] * b[k * x->n + n];
+                c[m * x->n + n] += sum * scale_a[m * x->scales + block] * scale_b[n * x->scales + block];
+            }
+}
+
+static void multiply_real(struct exec_warp *w, const struct matrix *x)
+{
+    static _Thread_local float a[32 * EXEC_MATRIX_INNER], b[EXEC_MATRIX_INNER * 32], c[32 * 32];
+    if (x->chunk)
+        memset(a, 0, x->m * x->k * sizeof *a);
+    for (unsigned l = 0; l < SG_LANES; l++) {
+        for (unsigned n = 0; n < x->a.per_lane; n++)
+            a[place_of_a(w, x, l, n)] = real_of(x->a.type, (uint32_t)exec_part_bits(w, &x->a, l, n));
+        for (unsigned n = 0; n < x->b.per_lane; n++)
+            b[x->b.place[l * x->b.per_lane + n]] = real_of(x->b.type, (uint32_t)exec_part_bits(w, &x->b, l, n));
+        for (unsigned n = 0; n < x->c.per_lane; n++)
+            c[x->c.place[l * x->c.per_lane + n]] = real_of(x->c.type, (uint32_t)exec_part_bits(w, &x->c, l, n));
+    }
+    if (x->scales)
+        add_scaled(w, x, a, b, c);
+    else
+        for (unsigned i = 0; i < x->matrices; i++)
+            add_products(x, a + i * x->m * x->k, b + i * x->k * x->n, c + i * x->m * x->n);
     for (unsigned l = 0; l < SG_LANES; l++)
         for (unsigned n = 0; n < x->d.per_lane; n++) {
             uint32_t bits = float_bits(c[x->d.place[l * x->d.per_lane + n]]);
-            put_bits(w, &x->d, l, n, x->d.type == E_F16 ? small_from_f32(bits, FORMAT_F16, SMALL_RN, false) : bits);
+            exec_part_put(w, &x->d, l, n,
+                          x->d.type == E_F16 ? small_from_f32(bits, FORMAT_F16, SMALL_RN, false) : bits);
         }
 }
 
@@ -117,11 +174,11 @@ static void multiply_double(struct exec_warp *w, const struct matrix *x)
     union { uint64_t u; double f; } v;
     for (unsigned l = 0; l < SG_LANES; l++) {
         for (unsigned n = 0; n < x->a.per_lane; n++)
-            v.u = bits_at(w, &x->a, l, n), a[x->a.place[l * x->a.per_lane + n]] = v.f;
+            v.u = exec_part_bits(w, &x->a, l, n), a[x->a.place[l * x->a.per_lane + n]] = v.f;
         for (unsigned n = 0; n < x->b.per_lane; n++)
-            v.u = bits_at(w, &x->b, l, n), b[x->b.place[l * x->b.per_lane + n]] = v.f;
+            v.u = exec_part_bits(w, &x->b, l, n), b[x->b.place[l * x->b.per_lane + n]] = v.f;
         for (unsigned n = 0; n < x->c.per_lane; n++)
-            v.u = bits_at(w, &x->c, l, n), c[x->c.place[l * x->c.per_lane + n]] = v.f;
+            v.u = exec_part_bits(w, &x->c, l, n), c[x->c.place[l * x->c.per_lane + n]] = v.f;
     }
     for (unsigned m = 0; m < x->m; m++)
         for (unsigned k = 0; k < x->k; k++)
@@ -130,21 +187,23 @@ static void multiply_double(struct exec_warp *w, const struct matrix *x)
     for (unsigned l = 0; l < SG_LANES; l++)
         for (unsigned n = 0; n < x->d.per_lane; n++) {
             v.f = c[x->d.place[l * x->d.per_lane + n]];
-            put_bits(w, &x->d, l, n, v.u);
+            exec_part_put(w, &x->d, l, n, v.u);
         }
 }
 
 static void multiply_integer(struct exec_warp *w, const struct matrix *x)
 {
-    static _Thread_local int32_t a[32 * MOST_INNER], b[MOST_INNER * 32];
+    static _Thread_local int32_t a[32 * EXEC_MATRIX_INNER], b[EXEC_MATRIX_INNER * 32];
     int64_t c[32 * 32];
+    if (x->chunk)
+        memset(a, 0, x->m * x->k * sizeof *a);
     for (unsigned l = 0; l < SG_LANES; l++) {
         for (unsigned n = 0; n < x->a.per_lane; n++)
-            a[x->a.place[l * x->a.per_lane + n]] = integer_of(x->a.type, (uint32_t)bits_at(w, &x->a, l, n));
+            a[place_of_a(w, x, l, n)] = integer_of(x->a.type, (uint32_t)exec_part_bits(w, &x->a, l, n));
         for (unsigned n = 0; n < x->b.per_lane; n++)
-            b[x->b.place[l * x->b.per_lane + n]] = integer_of(x->b.type, (uint32_t)bits_at(w, &x->b, l, n));
+            b[x->b.place[l * x->b.per_lane + n]] = integer_of(x->b.type, (uint32_t)exec_part_bits(w, &x->b, l, n));
         for (unsigned n = 0; n < x->c.per_lane; n++)
-            c[x->c.place[l * x->c.per_lane + n]] = (int32_t)bits_at(w, &x->c, l, n);
+            c[x->c.place[l * x->c.per_lane + n]] = (int32_t)exec_part_bits(w, &x->c, l, n);
     }
     for (unsigned m = 0; m < x->m; m++)
         for (unsigned k = 0; k < x->k; k++)
@@ -157,314 +216,121 @@ static void multiply_integer(struct exec_warp *w, const struct matrix *x)
             int64_t v = c[x->d.place[l * x->d.per_lane + n]];
             if (x->clamp)
                 v = v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v;
-            put_bits(w, &x->d, l, n, (uint32_t)v);
+            exec_part_put(w, &x->d, l, n, (uint32_t)v);
         }
 }
 
 static void run_multiply(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct matrix *x = i->extra;
-    if (!whole(w, i))
+    if (!exec_matrix_whole(w, i))
         return;
     if (x->a.type == E_F64)
         multiply_double(w, x);
-    else if (elements[x->a.type].integer)
+    else if (exec_elements[x->a.type].integer)
         multiply_integer(w, x);
     else
         multiply_real(w, x);
 }
 
-/* --- wmma.load and .store: lane by lane --- */
-
-struct transfer { struct part part; unsigned rows, columns; bool by_column, is_b; };
-
-static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
-{
-    const struct transfer *t = i->extra;
-    bool store = i->kind;
-    unsigned bytes = elements[t->part.type].bits / 8;
-    if (!whole(w, i))
-        return;
-    enum exec_found found = exec_address(w, i, bytes, bytes, store ? SG_WRITE : SG_READ);
-    if (found == EXEC_FOUND_NONE)
-        return;
-    uint64_t base = (uint64_t)i->offset;              /* as the kernel knows it; the first lane's */
-    if (!(i->flags & EXEC_ADDRESS_UNIFORM))
-        base += exec_lane(exec_row(w, i->s[0]), i->flags & EXEC_ADDRESS_32 ? SG_CELL_32 : SG_CELL_64, 0);
-    if (i->flags & EXEC_ADDRESS_FRAME)
-        base += w->frame->local_base;
-    if (i->space == PTX_SPACE_SHARED)
-        base = (base & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_SHARED);
-    else if (i->space == PTX_SPACE_LOCAL)
-        base = (base & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_LOCAL);
-    uint64_t stride = i->s[1] ? *(const uint32_t *)exec_row(w, i->s[1]) : t->by_column ? t->rows : t->columns;
-    for (unsigned l = 0; l < SG_LANES; l++)
-        for (unsigned n = 0; n < t->part.per_lane; n++) {
-            unsigned at = t->part.place[l * t->part.per_lane + n], row = at / t->columns, column = at % t->columns;
-            uint64_t address = base + bytes * (t->by_column ? column * stride + row : row * stride + column), value = 0;
-            unsigned char *p = exec_address_lane(w, l, address, bytes, store ? SG_WRITE : SG_READ);
-            if (!p || address % bytes) {
-                exec_fault_address(w, i, p ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS,
-                                   "address of a matrix", l, address);
-                return;
-            }
-            if (store) {
-                value = bits_at(w, &t->part, l, n);
-                exec_copy_bytes(p, &value, bytes);
-            } else {
-                exec_copy_bytes(&value, p, bytes);
-                put_bits(w, &t->part, l, n, value);
-            }
-        }
-}
-
-/* --- ldmatrix, stmatrix, movmatrix: 8 by 8 elements of 16 bits --- */
-
-struct tiles { unsigned count; uint32_t to[4]; exec_source from[4]; };
-
-/* Lane and half of its register that hold the element. */
-static void tile_place(unsigned row, unsigned column, bool transposed, unsigned *lane, unsigned *half)
-{
-    unsigned r = transposed ? column : row, c = transposed ? row : column;
-    *lane = 4 * r + c / 2;
-    *half = c % 2;
-}
-
-static void run_tiles(struct exec_warp *w, const struct exec_insn *i)
-{
-    const struct tiles *t = i->extra;
-    bool store = i->kind & 1, transposed = i->kind & 2;
-    if (!whole(w, i))
-        return;
-    uint32_t used = t->count == 4 ? UINT32_MAX : (1u << (8 * t->count)) - 1;
-    w->mask = used;
-    enum exec_found found = exec_address(w, i, 16, 16, store ? SG_WRITE : SG_READ);
-    w->mask = UINT32_MAX;
-    if (found == EXEC_FOUND_NONE)
-        return;
-    w->block->read |= !store;
-    for (unsigned k = 0; k < t->count; k++)
-        for (unsigned row = 0; row < 8; row++) {
-            unsigned from = 8 * k + row;
-            uintptr_t at = exec_found_address(w, found, from, 16);
-            uint16_t line[8];
-            if (!store)
-                exec_copy_bytes(line, (void *)at, 16);
-            for (unsigned column = 0; column < 8; column++) {
-                unsigned lane, half;
-                tile_place(row, column, transposed, &lane, &half);
-                if (store)
-                    memcpy(&line[column], (const unsigned char *)exec_row(w, t->from[k]) + 4 * lane + 2 * half, 2);
-                else
-                    memcpy(w->rows + t->to[k] + 4 * lane + 2 * half, &line[column], 2);
-            }
-            if (store)
-                exec_copy_bytes((void *)at, line, 16);
-        }
-}
-
-static void run_transpose(struct exec_warp *w, const struct exec_insn *i)
-{
-    uint16_t from[64], to[64];
-    if (!whole(w, i))
-        return;
-    memcpy(from, exec_row(w, i->s[0]), sizeof from);
-    for (unsigned r = 0; r < 8; r++)
-        for (unsigned c = 0; c < 8; c++)
-            to[8 * r + c] = from[8 * c + r];          /* lane and half are row * 8 + column */
-    memcpy(w->rows + i->d, to, sizeof to);
-}
-
 /* --- decoding --- */
 
-static bool shape_of(const struct exec_decoder *d, unsigned *m, unsigned *n, unsigned *k)
+/* Behind C: metadata and selector. */
+static int decode_sparse(struct exec_decoder *d, struct matrix *x, enum exec_element type)
 {
-    for (uint32_t i = 0; i < d->in->modifier_count; i++)
-        if (sscanf(d->in->modifiers[i], "m%un%uk%u", m, n, k) == 3)
-            return *m <= 32 && *n <= 32 && *k <= MOST_INNER;
-    return false;
+    const struct ptx_operand *o = d->in->operands;
+    unsigned bits = exec_elements[type].bits;
+    x->chunk = bits == 32 ? 2 : bits == 4 ? 8 : 4;
+    if (d->in->operand_count < 6 || o[5].kind != PTX_OP_INTEGER || (uint64_t)o[5].integer > 3)
+        return decode_error(d, "operands for the metadata");
+    x->selector = (unsigned)o[5].integer;
+    return decode_source(d, &o[4], PTX_B32, &x->metadata);
 }
 
-static unsigned types_of(const struct exec_decoder *d, enum element types[4])
+static int decode_scale(struct exec_decoder *d, const struct ptx_operand *o, exec_source *scale, exec_source *byte,
+                        exec_source *thread)
 {
-    unsigned count = 0;
-    for (uint32_t i = 0; i < d->in->modifier_count; i++)
-        for (unsigned e = E_F16; e <= E_E5M2; e++)
-            if (!strcmp(d->in->modifiers[i], elements[e].name) && count < 4)
-                types[count++] = (enum element)e;
-    return count;
+    const struct ptx_operand *list[2], *value[1];
+    struct ptx_operand scratch[2], one[1];
+    if (decode_elements(d, &o[0], value, one, 1) != 1 || decode_elements(d, &o[1], list, scratch, 2) != 2)
+        return decode_error(d, "operands of its scales");
+    return decode_source(d, value[0], PTX_B32, scale) || decode_source(d, list[0], PTX_B16, byte) ||
+                   decode_source(d, list[1], PTX_B16, thread)
+               ? -1
+               : 0;
 }
 
-/* which: 'a', 'b' or 'c' (and d). */
-static int part_init(struct exec_decoder *d, struct part *p, char which, const struct matrix *x, enum element type,
-                     const struct ptx_operand *o, bool destination, bool wmma)
+/* At the end: scales of A, which lanes and bytes hold them, and the same of B. */
+static int decode_scales(struct exec_decoder *d, struct matrix *x)
 {
-    const struct ptx_operand *list[MOST_REGISTERS];
-    struct ptx_operand scratch[MOST_REGISTERS];
-    uint32_t count = decode_elements(d, o, list, scratch, MOST_REGISTERS);
-    unsigned bits = elements[type].bits;
-    if (!count || !bits)
-        return decode_error(d, "a matrix of %u registers", count);
-    p->type = type;
-    p->count = (uint8_t)count;
-    p->wide = bits == 64;
-    unsigned per = p->wide ? 1 : 32 / bits;
-    p->per_lane = count * per;
-    unsigned rows = which == 'b' ? x->k : x->m, columns = which == 'a' ? x->k : x->n, total = rows * columns;
-    if (p->per_lane * SG_LANES != total &&
-        !(wmma && p->per_lane * SG_LANES > total && p->per_lane * SG_LANES % total == 0))
-        return decode_error(d, "%u registers for a matrix of %u by %u", count, rows, columns);
-    p->place = exec_kernel_own(d->kernel, p->per_lane * SG_LANES * sizeof *p->place);
-    if (!p->place)
-        return decode_error(d, "no host memory");
-    unsigned groups = x->m / 8 ? x->m / 8 : 1;
-    for (unsigned l = 0; l < SG_LANES; l++)
-        for (unsigned n = 0; n < p->per_lane; n++) {
-            unsigned row, column, g = l / 4, t = l % 4, reg = n / per, j = n % per;
-            if (wmma) {
-                unsigned at = (l * p->per_lane + n) % total;
-                row = which == 'b' ? at % x->k : at / columns;
-                column = which == 'b' ? at / x->k : at % columns;
-            } else if (which == 'a') {
-                row = g + 8 * (reg % groups);
-                column = reg / groups * 4 * per + t * per + j;
-            } else if (which == 'b') {
-                row = reg * 4 * per + t * per + j;
-                column = g;
-            } else {
-                row = g + 8 * (n / 2);
-                column = 2 * t + n % 2;
-            }
-            p->place[l * p->per_lane + n] = (uint16_t)(row * columns + column);
-        }
-    for (uint32_t k = 0; k < count; k++) {
-        enum ptx_type want = p->wide ? PTX_B64 : PTX_B32, declared;
-        if (destination ? decode_destination(d, list[k], want, &p->to[k], &declared)
-                        : decode_source(d, list[k], want, &p->from[k]))
-            return -1;
-        if (destination && ptx_type_size(declared) != ptx_type_size(want))
-            return decode_error(d, "a register of type %s", ptx_type_name(declared));
-    }
-    return 0;
+    const struct ptx_instruction *in = d->in;
+    uint32_t at = x->chunk ? 6 : 4;
+    x->scale_type = decode_has(d, "ue4m3") ? SCALE_UE4M3 : SCALE_UE8M0;
+    x->scales = decode_has(d, "scale_vec::4X")   ? 4
+                : decode_has(d, "scale_vec::2X") ? 2
+                : decode_has(d, "scale_vec::1X") ? 1
+                : decode_has(d, "kind::mxf8f6f4") ? 1
+                                                  : 2;
+    if (in->operand_count != at + 4 || x->m > 16 || x->n > 8)
+        return decode_error(d, "operands of its scales");
+    return decode_scale(d, &in->operands[at], &x->scale_a, &x->byte_a, &x->thread_a) ||
+                   decode_scale(d, &in->operands[at + 2], &x->scale_b, &x->byte_b, &x->thread_b)
+               ? -1
+               : 0;
 }
 
-static int put_whole(struct exec_decoder *d, struct exec_insn n)
-{
-    return decode_converge(d) || decode_put_guarded(d, n) ? -1 : 0;
-}
-
-static int decode_multiply(struct exec_decoder *d, bool wmma)
+static int decode_multiply(struct exec_decoder *d, enum exec_layout layout)
 {
     const struct ptx_instruction *in = d->in;
     struct matrix *x = exec_kernel_own(d->kernel, sizeof *x);
     if (!x)
         return decode_error(d, "no host memory");
-    enum element types[4] = { E_NONE, E_NONE, E_NONE, E_NONE };
-    unsigned count = types_of(d, types);
-    if (!shape_of(d, &x->m, &x->n, &x->k) || in->operand_count != 4)
+    enum exec_element types[4] = { E_NONE, E_NONE, E_NONE, E_NONE };
+    unsigned count = decode_matrix_types(d, types);
+    if (!decode_matrix_shape(d, &x->m, &x->n, &x->k) || in->operand_count < 4)
         return decode_error(d, "shape or operands");
-    for (uint32_t i = 0; i < in->modifier_count; i++)
-        if (!strcmp(in->modifiers[i], "sp") || !strncmp(in->modifiers[i], "sp::", 4) ||
-            !strncmp(in->modifiers[i], "kind::", 6) || !strcmp(in->modifiers[i], "block_scale"))
-            return decode_error(d, "sparse and block-scaled matrices");
-    if (wmma && count == 2) {                         /* .dtype.ctype of f16 */
+    if (layout == EXEC_LAYOUT_WMMA && count == 2) {   /* .dtype.ctype of f16 */
         types[3] = types[1];
         types[1] = types[2] = E_F16;
     } else if (count != 4)
         return decode_error(d, "types of its matrices");
-    if (!wmma && x->m == 8 && x->n == 8 && x->k == 4 && types[1] == E_F16)
-        return decode_error(d, "m8n8k4 of f16");      /* in quarters of a warp, of sm_70 */
-    if (!wmma && (!decode_has(d, "row") || !decode_has(d, "col")))
+    bool by_row = decode_has(d, "row"), by_column = decode_has(d, "col"), a_by_column = false, b_by_column = true;
+    x->matrices = 1;
+    if (layout == EXEC_LAYOUT_MMA && x->m == 8 && x->k == 4 && types[1] == E_F16 && in->modifier_count > 4) {
+        layout = EXEC_LAYOUT_QUARTERS;
+        x->matrices = 4;
+        a_by_column = !strcmp(in->modifiers[3], "col");
+        b_by_column = !strcmp(in->modifiers[4], "col");
+    } else if (layout == EXEC_LAYOUT_MMA && (!by_row || !by_column))
         return decode_error(d, "only row by col");
+    if (decode_has(d, "kind::mxf4") || decode_has(d, "kind::mxf4nvf4"))
+        for (int i = 1; i < 3; i++)
+            types[i] = types[i] == E_E2M1 ? E_E2M1_PACKED : E_NONE;
     x->clamp = decode_has(d, "satfinite");
     x->xor_popc = decode_has(d, "xor");
-    bool integer = elements[types[1]].integer;
-    if (elements[types[2]].integer != integer || elements[types[0]].integer != integer ||
-        elements[types[3]].integer != integer || (types[1] == E_F64) != (types[0] == E_F64) ||
-        (x->m > 16 && types[1] == E_F64) || x->m * x->k > 32 * MOST_INNER)
+    bool integer = exec_elements[types[1]].integer;
+    if (exec_elements[types[2]].integer != integer || exec_elements[types[0]].integer != integer ||
+        exec_elements[types[3]].integer != integer || (types[1] == E_F64) != (types[0] == E_F64) ||
+        (x->m > 16 && types[1] == E_F64) || (x->k > 16 && types[1] == E_F64) ||
+        x->m * x->k > 32 * EXEC_MATRIX_INNER)
         return decode_error(d, "types of its matrices");
-    if (part_init(d, &x->d, 'c', x, types[0], &in->operands[0], true, wmma) ||
-        part_init(d, &x->a, 'a', x, types[1], &in->operands[1], false, wmma) ||
-        part_init(d, &x->b, 'b', x, types[2], &in->operands[2], false, wmma) ||
-        part_init(d, &x->c, 'c', x, types[3], &in->operands[3], false, wmma))
+    bool sparse = decode_has(d, "sp") || decode_has(d, "sp::ordered_metadata");
+    if (sparse && (layout != EXEC_LAYOUT_MMA || x->m != 16 || types[1] == E_F64 || decode_sparse(d, x, types[1])))
+        return decode_error(d, "a sparse matrix of this type");
+    if (decode_has(d, "block_scale") && decode_scales(d, x))
         return -1;
-    return put_whole(d, (struct exec_insn){ .run = run_multiply, .extra = x });
-}
-
-static int decode_mma(struct exec_decoder *d) { return decode_multiply(d, false); }
-
-static int decode_wmma(struct exec_decoder *d)
-{
-    const struct ptx_instruction *in = d->in;
-    if (!in->modifier_count)
-        return decode_error(d, "what it does is missing");
-    if (!strcmp(in->modifiers[0], "mma"))
-        return decode_multiply(d, true);
-    bool store = !strcmp(in->modifiers[0], "store");
-    struct transfer *t = exec_kernel_own(d->kernel, sizeof *t);
-    struct matrix x = { 0 };
-    enum element types[4];
-    if (!t)
-        return decode_error(d, "no host memory");
-    if (!shape_of(d, &x.m, &x.n, &x.k) || types_of(d, types) != 1 || in->operand_count < 2 || in->modifier_count < 2)
-        return decode_error(d, "shape, type or operands");
-    if (elements[types[0]].bits < 8)
-        return decode_error(d, "elements of less than a byte");
-    char which = in->modifiers[1][0];
-    t->rows = which == 'b' ? x.k : x.m;
-    t->columns = which == 'a' ? x.k : x.n;
-    t->by_column = decode_has(d, "col");
-    struct exec_insn n = { .run = run_transfer, .kind = store, .extra = t };
-    if (part_init(d, &t->part, which == 'd' ? 'c' : which, &x, types[0], &in->operands[store ? 1 : 0], !store, true) ||
-        decode_memory(d, &in->operands[store ? 0 : 1], decode_space(d, NULL), &n) ||
-        (in->operand_count > 2 && decode_source(d, &in->operands[2], PTX_B32, &n.s[1])))
+    const struct exec_fragment a = { 'a', layout, a_by_column, x->m, sparse ? x->k / 2 : x->k };
+    const struct exec_fragment b = { 'b', layout, b_by_column, x->k, x->n };
+    const struct exec_fragment c = { 'c', layout, false, x->m, x->n };
+    if (decode_part(d, &x->d, &c, types[0], &in->operands[0], true) ||
+        decode_part(d, &x->a, &a, types[1], &in->operands[1], false) ||
+        decode_part(d, &x->b, &b, types[2], &in->operands[2], false) ||
+        decode_part(d, &x->c, &c, types[3], &in->operands[3], false))
         return -1;
-    return put_whole(d, n);
+    return decode_put_whole(d, (struct exec_insn){ .run = run_multiply, .extra = x });
 }
 
-static int decode_tiles(struct exec_decoder *d)
-{
-    const struct ptx_instruction *in = d->in;
-    bool store = !strcmp(in->opcode, "stmatrix");
-    struct tiles *t = exec_kernel_own(d->kernel, sizeof *t);
-    if (!t)
-        return decode_error(d, "no host memory");
-    t->count = decode_has(d, "x4") ? 4 : decode_has(d, "x2") ? 2 : 1;
-    if (!decode_has(d, "m8n8") || !decode_has(d, "b16") || in->operand_count != 2)
-        return decode_error(d, "only m8n8 of b16");
-    const struct ptx_operand *list[4];
-    struct ptx_operand scratch[4];
-    if (decode_elements(d, &in->operands[store ? 1 : 0], list, scratch, 4) != t->count)
-        return decode_error(d, "registers for %u matrices", t->count);
-    struct exec_insn n = { .run = run_tiles,
-                           .kind = (uint8_t)((store ? 1 : 0) | (decode_has(d, "trans") ? 2 : 0)),
-                           .extra = t };
-    for (unsigned k = 0; k < t->count; k++) {
-        enum ptx_type declared = PTX_B32;
-        if (store ? decode_source(d, list[k], PTX_B32, &t->from[k])
-                  : decode_destination(d, list[k], PTX_B32, &t->to[k], &declared))
-            return -1;
-        if (ptx_type_size(declared) != 4)
-            return decode_error(d, "a register of type %s", ptx_type_name(declared));
-    }
-    if (decode_memory(d, &in->operands[store ? 0 : 1], decode_space(d, NULL), &n))
-        return -1;
-    return put_whole(d, n);
-}
+static int decode_mma(struct exec_decoder *d) { return decode_multiply(d, EXEC_LAYOUT_MMA); }
+int decode_wmma_multiply(struct exec_decoder *d) { return decode_multiply(d, EXEC_LAYOUT_WMMA); }
 
-static int decode_transpose(struct exec_decoder *d)
-{
-    enum ptx_type declared;
-    struct exec_insn n = { .run = run_transpose };
-    if (d->in->operand_count != 2 || decode_destination(d, &d->in->operands[0], PTX_B32, &n.d, &declared) ||
-        decode_source(d, &d->in->operands[1], PTX_B32, &n.s[0]))
-        return decode_error(d, "operands");
-    if (ptx_type_size(declared) != 4)
-        return decode_error(d, "a register of type %s", ptx_type_name(declared));
-    return put_whole(d, n);
-}
-
-const struct decode_entry decode_matrix[] = {
-    { "mma", decode_mma }, { "wmma", decode_wmma }, { "ldmatrix", decode_tiles }, { "stmatrix", decode_tiles },
-    { "movmatrix", decode_transpose }, { NULL, NULL }
-};
+const struct decode_entry decode_matrix[] = { { "mma", decode_mma }, { NULL, NULL } };

@@ -1,0 +1,160 @@
+/* matrix.c: fragments of matrices: which element is where, and taking them out of registers and putting them back. See
+   matrix.h. */
+#include "softgpu/exec/matrix.h"
+
+#include <cuda.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct exec_element_traits exec_elements[E_COUNT] = {
+    [E_NONE] = { "", 0, 0 },      [E_F16] = { "f16", 16, 0 },   [E_BF16] = { "bf16", 16, 0 },
+    [E_TF32] = { "tf32", 32, 0 }, [E_F32] = { "f32", 32, 0 },   [E_F64] = { "f64", 64, 0 },
+    [E_S8] = { "s8", 8, 1 },      [E_U8] = { "u8", 8, 1 },      [E_S4] = { "s4", 4, 1 },
+    [E_U4] = { "u4", 4, 1 },      [E_B1] = { "b1", 1, 1 },      [E_S32] = { "s32", 32, 1 },
+    [E_E4M3] = { "e4m3", 8, 0 },  [E_E5M2] = { "e5m2", 8, 0 },  [E_E3M2] = { "e3m2", 8, 0 },
+    [E_E2M3] = { "e2m3", 8, 0 },  [E_E2M1] = { "e2m1", 8, 0 },  [E_E2M1_PACKED] = { "", 4, 0 },
+};
+
+uint64_t exec_part_bits(const struct exec_warp *w, const struct exec_part *p, unsigned lane, unsigned n)
+{
+    unsigned bits = exec_elements[p->type].bits;
+    if (p->wide)
+        return ((const uint64_t *)exec_row(w, p->from[n]))[lane];
+    unsigned per = 32 / bits;
+    uint32_t word = ((const uint32_t *)exec_row(w, p->from[n / per]))[lane];
+    return bits == 32 ? word : (word >> (n % per * bits)) & ((1u << bits) - 1);
+}
+
+void exec_part_put(struct exec_warp *w, const struct exec_part *p, unsigned lane, unsigned n, uint64_t value)
+{
+    unsigned bits = exec_elements[p->type].bits;
+    if (p->wide) {
+        ((uint64_t *)(void *)(w->rows + p->to[n]))[lane] = value;
+        return;
+    }
+    unsigned per = 32 / bits;
+    uint32_t *word = (uint32_t *)(void *)(w->rows + p->to[n / per]) + lane;
+    *word = bits == 32 ? (uint32_t)value : n % per ? *word | (uint32_t)value << (n % per * bits) : (uint32_t)value;
+}
+
+bool exec_matrix_whole(struct exec_warp *w, const struct exec_insn *i)
+{
+    if (w->mask == UINT32_MAX)
+        return true;
+    exec_fault(w, i, CUDA_ERROR_ILLEGAL_INSTRUCTION, "a matrix instruction without the whole warp");
+    return false;
+}
+
+bool decode_matrix_shape(const struct exec_decoder *d, unsigned *m, unsigned *n, unsigned *k)
+{
+    for (uint32_t i = 0; i < d->in->modifier_count; i++)
+        if (sscanf(d->in->modifiers[i], "m%un%uk%u", m, n, k) == 3)
+            return *m && *n && *k && *m <= 32 && *n <= 32 && *k <= EXEC_MATRIX_INNER;
+    return false;
+}
+
+unsigned decode_matrix_types(const struct exec_decoder *d, enum exec_element types[4])
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < d->in->modifier_count; i++)
+        for (unsigned e = E_F16; e <= E_E2M1; e++)
+            if (!strcmp(d->in->modifiers[i], exec_elements[e].name) && count < 4)
+                types[count++] = (enum exec_element)e;
+    return count;
+}
+
+struct where { unsigned row, column, matrix; };
+
+static struct where place_wmma(const struct exec_fragment *f, unsigned lane, unsigned n, unsigned per_lane)
+{
+    unsigned at = (lane * per_lane + n) % (f->rows * f->columns);
+    if (f->which == 'b')
+        return (struct where){ .row = at % f->rows, .column = at / f->rows };
+    return (struct where){ .row = at / f->columns, .column = at % f->columns };
+}
+
+/* per: elements in a register */
+static struct where place_mma(const struct exec_fragment *f, unsigned lane, unsigned n, unsigned per)
+{
+    unsigned group = lane / 4, thread = lane % 4, reg = n / per, j = n % per;
+    unsigned halves = f->rows / 8 ? f->rows / 8 : 1;
+    if (f->which == 'a')
+        return (struct where){ .row = group + 8 * (reg % halves),
+                               .column = reg / halves * 4 * per + thread * per + j };
+    if (f->which == 'b')
+        return (struct where){ .row = reg * 4 * per + thread * per + j, .column = group };
+    return (struct where){ .row = group + 8 * (n / 2), .column = 2 * thread + n % 2 };
+}
+
+/* Lanes 4q to 4q+3 and 4q+16 to 4q+19 hold matrix q. */
+static struct where place_quarters(const struct exec_fragment *f, unsigned lane, unsigned n, bool words)
+{
+    unsigned upper = lane >= 16 ? 4 : 0, in_quad = lane % 4 + upper;
+    struct where p = { .matrix = lane % 16 / 4 };
+    if (f->which == 'a') {
+        p.row = f->by_column ? n % 4 + upper : in_quad;
+        p.column = f->by_column ? lane % 4 : n;
+    } else if (f->which == 'b') {
+        p.row = f->by_column ? n : lane % 4;
+        p.column = f->by_column ? in_quad : n + upper;
+    } else if (words) {
+        p.row = (lane & 1) + (n & 2) + upper;
+        p.column = (n & 4) + (lane & 2) + (n & 1);
+    } else {
+        p.row = in_quad;
+        p.column = n;
+    }
+    return p;
+}
+
+static int place_elements(struct exec_decoder *d, struct exec_part *p, const struct exec_fragment *f, unsigned per)
+{
+    unsigned total = f->rows * f->columns, matrices = f->layout == EXEC_LAYOUT_QUARTERS ? 4 : 1;
+    unsigned held = p->per_lane * SG_LANES;
+    bool repeated = f->layout == EXEC_LAYOUT_WMMA && held > total && held % total == 0;
+    if (held != total * matrices && !repeated)
+        return decode_error(d, "%u registers for a matrix of %u by %u", p->count, f->rows, f->columns);
+    p->place = exec_kernel_own(d->kernel, held * sizeof *p->place);
+    if (!p->place)
+        return decode_error(d, "no host memory");
+    for (unsigned l = 0; l < SG_LANES; l++)
+        for (unsigned n = 0; n < p->per_lane; n++) {
+            struct where at = f->layout == EXEC_LAYOUT_WMMA  ? place_wmma(f, l, n, p->per_lane)
+                              : f->layout == EXEC_LAYOUT_MMA ? place_mma(f, l, n, per)
+                                                             : place_quarters(f, l, n, per == 1);
+            p->place[l * p->per_lane + n] = (uint16_t)(at.matrix * total + at.row * f->columns + at.column);
+        }
+    return 0;
+}
+
+int decode_part(struct exec_decoder *d, struct exec_part *p, const struct exec_fragment *f, enum exec_element type,
+                const struct ptx_operand *o, bool destination)
+{
+    const struct ptx_operand *list[EXEC_MATRIX_REGISTERS];
+    struct ptx_operand scratch[EXEC_MATRIX_REGISTERS];
+    uint32_t count = decode_elements(d, o, list, scratch, EXEC_MATRIX_REGISTERS);
+    unsigned bits = exec_elements[type].bits;
+    if (!count || !bits)
+        return decode_error(d, "a matrix of %u registers", count);
+    p->type = type;
+    p->count = (uint8_t)count;
+    p->wide = bits == 64;
+    unsigned per = p->wide ? 1 : 32 / bits;
+    p->per_lane = count * per;
+    if (place_elements(d, p, f, per))
+        return -1;
+    for (uint32_t k = 0; k < count; k++) {
+        enum ptx_type want = p->wide ? PTX_B64 : PTX_B32, declared;
+        if (destination ? decode_destination(d, list[k], want, &p->to[k], &declared)
+                        : decode_source(d, list[k], want, &p->from[k]))
+            return -1;
+        if (destination && ptx_type_size(declared) != ptx_type_size(want))
+            return decode_error(d, "a register of type %s", ptx_type_name(declared));
+    }
+    return 0;
+}
+
+int decode_put_whole(struct exec_decoder *d, struct exec_insn n)
+{
+    return decode_converge(d) || decode_put_guarded(d, n) ? -1 : 0;
+}
