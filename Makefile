@@ -94,6 +94,7 @@ help:
 	@echo 'make guide-check     docs/setup.md, executed as it stands on machines in containers (as root)'
 	@echo 'make bench           figures of forwarding against their limits'
 	@echo 'make bench-softgpu   speed of the software GPU'
+	@echo 'make check-ptx DIR=...    which kernels of libraries and programs it can execute'
 	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only'
 	@echo 'make install-cpu-client    what a VM needs'
 	@echo 'make deb | deb-client     Debian packages: everything, or what a VM needs'

@@ -19,10 +19,10 @@ typedef struct sg_heap sg_heap;
 typedef struct sg_print sg_print;
 typedef struct sg_grid sg_grid;             /* one launch */
 
-/* Capability 12.1 by default: the limits of one consistent device. */
+/* The limits of one consistent device; figures: what the driver makes of it unless told otherwise. */
 struct sg_limits {
     unsigned sm_count;                      /* 4 */
-    unsigned cc_major, cc_minor;            /* 12, 1 */
+    unsigned cc_major, cc_minor;            /* 13, 0 */
     unsigned warp_size;                     /* 32 */
     unsigned max_threads_per_block;         /* 1024 */
     unsigned max_block[3], max_grid[3];
@@ -76,7 +76,7 @@ struct sg_kernel_info {
     unsigned max_threads;                   /* per block, from .maxntid/.reqntid and registers */
     unsigned registers;                     /* as the device would count them, for occupancy */
     size_t static_shared, local_bytes, const_bytes;
-    unsigned ptx_version, binary_version;   /* 90, 121 */
+    unsigned ptx_version, binary_version;   /* 90, 130 */
 };
 void sg_kernel_describe(const sg_kernel *, struct sg_kernel_info *);
 

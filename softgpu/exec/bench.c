@@ -54,6 +54,8 @@ static const struct line lines[] = {
       "fma.rn.f32 f2, f1, f2, f3; bar.sync 0;",
       20 },
     { "atom.shared.add", "atom.shared.add.u32 r8, [r7], 1;", 1 },
+    { "mma.m16n8k16.f32.f16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f1, f2, f3, f4}, {r4, r5, r6, r4}, "
+      "{r5, r6}, {f1, f2, f3, f4};", 1 },
     { "div.rn.f32", "div.rn.f32 f1, f2, f3;", 1 },
     { "ex2.approx.f32", "ex2.approx.f32 f1, f2;", 1 },
     { "cvt.rn.f32.s32", "cvt.rn.f32.s32 f1, r4;", 1 },
@@ -204,9 +206,9 @@ int main(int argc, char **argv)
         if (argc > 1 && !strstr(lines[i].name, argv[1]))
             continue;
         double full = measure(e, memory, &lines[i], false);
-        double half =
-            strstr(lines[i].name, "shfl") || strstr(lines[i].name, "bar.") ? 0 : measure(e, memory, &lines[i], true);
-        printf("%-28s %16.2f %16.2f%s\n", lines[i].name, full / 1e9, half / 1e9,
+        bool together = strstr(lines[i].name, "shfl") || strstr(lines[i].name, "bar.") || strstr(lines[i].name, "mma.");
+        double half = together ? 0 : measure(e, memory, &lines[i], true);
+        printf("%-28s %16.3f %16.3f%s\n", lines[i].name, full / 1e9, half / 1e9,
                i < 7 && (full < GOAL || half < GOAL / 2) ? "   below the goal of 1 and 0.5" : "");
         fflush(stdout);
         failed |= full < 0 || half < 0;

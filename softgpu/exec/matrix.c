@@ -15,28 +15,6 @@ const struct exec_element_traits exec_elements[E_COUNT] = {
     [E_E2M3] = { "e2m3", 8, 0 },  [E_E2M1] = { "e2m1", 8, 0 },  [E_E2M1_PACKED] = { "", 4, 0 },
 };
 
-uint64_t exec_part_bits(const struct exec_warp *w, const struct exec_part *p, unsigned lane, unsigned n)
-{
-    unsigned bits = exec_elements[p->type].bits;
-    if (p->wide)
-        return ((const uint64_t *)exec_row(w, p->from[n]))[lane];
-    unsigned per = 32 / bits;
-    uint32_t word = ((const uint32_t *)exec_row(w, p->from[n / per]))[lane];
-    return bits == 32 ? word : (word >> (n % per * bits)) & ((1u << bits) - 1);
-}
-
-void exec_part_put(struct exec_warp *w, const struct exec_part *p, unsigned lane, unsigned n, uint64_t value)
-{
-    unsigned bits = exec_elements[p->type].bits;
-    if (p->wide) {
-        ((uint64_t *)(void *)(w->rows + p->to[n]))[lane] = value;
-        return;
-    }
-    unsigned per = 32 / bits;
-    uint32_t *word = (uint32_t *)(void *)(w->rows + p->to[n / per]) + lane;
-    *word = bits == 32 ? (uint32_t)value : n % per ? *word | (uint32_t)value << (n % per * bits) : (uint32_t)value;
-}
-
 bool exec_matrix_whole(struct exec_warp *w, const struct exec_insn *i)
 {
     if (w->mask == UINT32_MAX)

@@ -35,9 +35,31 @@ enum exec_layout { EXEC_LAYOUT_WMMA, EXEC_LAYOUT_MMA, EXEC_LAYOUT_QUARTERS };
 /* A fragment of a matrix of `rows` by `columns`. which: 'a', 'b' or 'c' (and d). by_column: only quarters ask. */
 struct exec_fragment { char which; enum exec_layout layout; bool by_column; unsigned rows, columns; };
 
-/* Element n of a lane, and writing it: bits of a word are written from the lowest element on. */
-uint64_t exec_part_bits(const struct exec_warp *, const struct exec_part *, unsigned lane, unsigned n);
-void exec_part_put(struct exec_warp *, const struct exec_part *, unsigned lane, unsigned n, uint64_t value);
+/* Element n of a lane. */
+static inline uint64_t exec_part_bits(const struct exec_warp *w, const struct exec_part *p, unsigned lane, unsigned n)
+{
+    unsigned bits = exec_elements[p->type].bits;
+    if (p->wide)
+        return ((const uint64_t *)exec_row(w, p->from[n]))[lane];
+    unsigned per = 32 / bits;
+    uint32_t word = ((const uint32_t *)exec_row(w, p->from[n / per]))[lane];
+    return bits == 32 ? word : (word >> (n % per * bits)) & ((1u << bits) - 1);
+}
+
+/* The elements of a word are written from the lowest on. */
+static inline void exec_part_put(struct exec_warp *w, const struct exec_part *p, unsigned lane, unsigned n,
+                                 uint64_t value)
+{
+    unsigned bits = exec_elements[p->type].bits;
+    if (p->wide) {
+        ((uint64_t *)(void *)(w->rows + p->to[n]))[lane] = value;
+        return;
+    }
+    unsigned per = 32 / bits;
+    uint32_t *word = (uint32_t *)(void *)(w->rows + p->to[n / per]) + lane;
+    *word = bits == 32 ? (uint32_t)value : n % per ? *word | (uint32_t)value << (n % per * bits) : (uint32_t)value;
+}
+
 /* Whole warps only: what .aligned asks for. Lanes in other frames cannot be brought together. false: it has failed. */
 bool exec_matrix_whole(struct exec_warp *, const struct exec_insn *);
 

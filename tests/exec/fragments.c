@@ -254,7 +254,8 @@ static void narrow(void **state)
     static const struct type *const types[] = { &E4M3, &E5M2, &E3M2, &E2M3, &E2M1 };
     for (int a = 0; a < 5; a++)
         for (int b = 0; b < 5; b++) {
-            const char *const one = "kind::f8f6f4.m16n8k32.row.col.%s", *const other = "m16n8k32.row.col.kind::f8f6f4.%s";
+            const char *const one = "kind::f8f6f4.m16n8k32.row.col.%s";
+            const char *const other = "m16n8k32.row.col.kind::f8f6f4.%s";
             check_product(&(struct product){ types[a], types[b], &F32, 32, one, 0, 0, 0 });
             check_product(&(struct product){ types[a], types[b], &F16, 32, other, 0, 0, 0 });
         }
@@ -378,7 +379,8 @@ static void byte_tiles(void **state)
         char insn[512];
         snprintf(insn, sizeof insn,
                  ".shared .align 16 .b8 tile[512]; .reg .b64 at; mul.wide.u32 at, r1, 16; mov.u64 a3, tile; "
-                 "add.u64 a3, a3, at; st.shared.v4.b32 [a3], {x0, x1, x2, x3}; bar.sync 0; ldmatrix.sync.aligned.%s %s, [a3]",
+                 "add.u64 a3, a3, at; st.shared.v4.b32 [a3], {x0, x1, x2, x3}; bar.sync 0; "
+                 "ldmatrix.sync.aligned.%s %s, [a3]",
                  cases[i].form, registers('z', cases[i].registers));
         struct lane lanes[32] = { 0 };
         unsigned bits = cases[i].bits;

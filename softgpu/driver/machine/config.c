@@ -4,7 +4,7 @@
  *   FLYT_SOFTGPU_DEVICES=1            how many devices (0: cuInit gives 100)
  *   FLYT_SOFTGPU_SMS=4                multiprocessors of each
  *   FLYT_SOFTGPU_MEMORY=4G            memory of each, at most three quarters of the host's
- *   FLYT_SOFTGPU_CC=12.1              compute capability
+ *   FLYT_SOFTGPU_CC=13.0              compute capability
  *   FLYT_SOFTGPU_THREADS=0            host threads that execute; 0: one per core
  *   FLYT_SOFTGPU_FAULT_DOMAIN=process or gpu: a fault reaches all processes of the card FLYT_SOFTGPU_CARD=0 (domain.c)
  *   FLYT_SOFTGPU_CHAOS=0              seed: delays completions, reorders streams as CUDA allows, refuses address hints
@@ -63,10 +63,13 @@ static size_t size_of(const char *name, size_t standard, size_t most)
     return standard ? standard : SGD_GRANULE;
 }
 
+/* 13.0: newer than every machine code that NVIDIA's libraries carry. For a device that they know, they choose kernels by
+   what they have been tuned for, and find machine code only (cuBLAS 13 does so for 7.5 to 12.1); for one that they do
+   not know, they take the kernels whose PTX they carry. */
 static void capability(struct sgd_config *c)
 {
-    c->cc_major = 12;
-    c->cc_minor = 1;
+    c->cc_major = 13;
+    c->cc_minor = 0;
     const char *text = env_get("FLYT_SOFTGPU_CC");
     if (!text || !*text)
         return;
@@ -79,7 +82,7 @@ static void capability(struct sgd_config *c)
         major /= 10;
     }
     if (*end || end == text || major < 3 || major > 99 || minor > 9) {
-        log_warning("software GPU: FLYT_SOFTGPU_CC=%s is not a compute capability such as 9.0; using 12.1", text);
+        log_warning("software GPU: FLYT_SOFTGPU_CC=%s is not a compute capability such as 9.0; using 13.0", text);
         return;
     }
     c->cc_major = (unsigned)major;
