@@ -12,7 +12,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { EVENTS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000 };
+enum { EVENTS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000, TRANSPORT_MINOR = 4 };
 
 static void ask_events(struct manager *);
 
@@ -70,6 +70,25 @@ int cluster_renew(struct program *program)
 {
     client_renew_args args = { .key = program->key };
     return call_about(program, CLIENT_RENEW, &args);
+}
+
+static void transport_told(void *context, int error, const char *why, void *object)
+{
+    const ctl_plain_result *result = object;
+    (void)context;
+    if (error || result->status.code != CTL_OK)
+        log_debug("event=transport-not-told why=\"%s\"", error ? why : result->status.text);
+}
+
+void cluster_tell_transport(struct program *program)
+{
+    struct manager *manager = program->manager;
+    char error[EXPLAIN_SIZE];
+    client_transport_args args = { .key = program->key, .transport = { program->mode, program->why } };
+    if (!*program->mode || program->ended || !manager->registered || !manager->takes_transport)
+        return;
+    if (link_call(manager->link, CLIENT_TRANSPORT, &args, CALL_MS, transport_told, NULL, error) != 0)
+        log_debug("event=transport-not-told why=\"%s\"", error);
 }
 
 /* ---- ends ---- */
@@ -202,9 +221,11 @@ static void registered(void *context, int error, const char *why, void *object)
     manager->registered = true;
     manager->lasts = false;
     log_info("event=registered vm=%s sms=%u memory=%llu", result->vm, result->sms, (unsigned long long)result->memory);
-    for (struct program *program = manager->programs; program; program = program->next)
+    for (struct program *program = manager->programs; program; program = program->next) {
         if (program->state == PROGRAM_ASKING && !program->ended)
             program_ask(program);
+        cluster_tell_transport(program);
+    }
     cluster_tell_ends(manager);
     ask_events(manager);
 }
@@ -219,6 +240,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     if (peer->incarnation != manager_incarnation)
         manager->acknowledged = 0;
     manager_incarnation = peer->incarnation;
+    manager->takes_transport = peer->minor >= TRANSPORT_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {

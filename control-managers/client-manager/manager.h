@@ -46,6 +46,7 @@ struct program {
     bool               sent;            /* CLIENT_REQUEST is on its way, or was answered by this connection */
     bool               news;            /* answer holds something that the program was not told */
     bool               renew;           /* it waits for a new ticket */
+    char               mode[CTL_MAX_NAME + 1], why[CTL_MAX_TEXT + 1];   /* ctl_transport; "": it has not said */
     program_answer     answer;          /* deep copy */
     struct conn       *conn;            /* NULL: of before a restart */
     struct call       *waiting;         /* PROGRAM_ATTACH or PROGRAM_WAIT */
@@ -67,6 +68,7 @@ struct manager {
     char                         why_away[512];     /* why the cluster manager is not there */
     bool                         lasts, not_ready;  /* that is: link_error_lasts; it waits for its DB */
     bool                         registered, telling_ends;
+    bool                         takes_transport;   /* the cluster manager is of a version that does */
     uint64_t                     incarnation, next_key, acknowledged;
     struct program              *programs;
     struct loop_timer            monitor;
@@ -92,6 +94,8 @@ int  cluster_open(struct manager *, char *error);
 /* 0, or -ENOTCONN. */
 int  cluster_request(struct program *);
 int  cluster_renew(struct program *);
+/* How the program reaches its GPU server, if it has said so and the cluster manager is there. */
+void cluster_tell_transport(struct program *);
 void cluster_tell_ends(struct manager *);
 
 /* state.c */

@@ -5,7 +5,7 @@
  * executed another one, and what it held is given back. Who it is we know from the kernel (the socket's credentials),
  * not from what it says. Programs of before our restart have no connection; their process is watched instead.
  *
- * A program has at most one call with us. PROGRAM_ATTACH and PROGRAM_WAIT are answered when there is something to say,
+ * Of a program at most one call waits. PROGRAM_ATTACH and PROGRAM_WAIT are answered when there is something to say,
  * at the latest after CTL_BEAT_SECONDS, so a program always knows that we are there.
  */
 #include <errno.h>
@@ -457,6 +457,25 @@ static void handle_wait(struct conn *conn, struct call *call, void *object)
     hold_call(program, call, BEAT_MS);
 }
 
+static void handle_transport(struct conn *conn, struct call *call, void *object)
+{
+    const ctl_transport *args = object;
+    struct program *program = ((struct visitor *)conn_context(conn))->program;
+    ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
+    if (!program) {
+        result.status = (ctl_status){ CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" };
+        call_reply(call, &result);
+        return;
+    }
+    call_reply(call, &result);
+    snprintf(program->mode, sizeof program->mode, "%s", args->mode);
+    snprintf(program->why, sizeof program->why, "%s", args->why);
+    log_info("event=program-connected program=%llu pid=%u server=%llu over=%s why=\"%s\"",
+             (unsigned long long)program->key, program->pid, (unsigned long long)program->server, program->mode,
+             program->why);
+    cluster_tell_transport(program);
+}
+
 static void opened(struct conn *conn)
 {
     struct visitor *visitor = calloc(1, sizeof *visitor);
@@ -488,6 +507,7 @@ static const struct conn_method methods[] = {
     [CTL_PROVE] = { ~0u, handle_prove },
     [PROGRAM_ATTACH] = { 1u << CTL_ROLE_PROGRAM, handle_attach },
     [PROGRAM_WAIT] = { 1u << CTL_ROLE_PROGRAM, handle_wait },
+    [PROGRAM_TRANSPORT] = { 1u << CTL_ROLE_PROGRAM, handle_transport },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

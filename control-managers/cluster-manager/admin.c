@@ -410,7 +410,7 @@ void admin_handle_programs(struct conn *conn, struct call *call, void *object)
     const admin_numbered_page *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
     admin_program programs[CTL_MAX_PAGE];
-    char text[CTL_MAX_TEXT + 1] = "";
+    char text[CTL_MAX_TEXT + 1] = "", empty[1] = "";
     admin_programs_result result = { .status = { CTL_OK, text }, .programs = { 0, programs } };
     struct vm *wanted = *args->vm ? vm_find(cluster, args->vm) : NULL;
     struct program *program;
@@ -428,6 +428,7 @@ void admin_handle_programs(struct conn *conn, struct call *call, void *object)
                       .executable = program->executable },
             .state = program->state, .position = program->queued ? program->position : 0,
             .server = program->server ? program->server->row.id : 0, .since = program->since,
+            .transport = { program->mode ? program->mode : empty, program->mode_why ? program->mode_why : empty },
         };
     }
     if (!result.programs.programs_len)

@@ -134,6 +134,7 @@ struct program {
     admin_program_state state;
     uint32_t pid, uid;
     char    *executable;
+    char    *mode, *mode_why;       /* ctl_transport; NULL: it has not said */
     uint32_t position;              /* in the queue, as counted last; 0: never */
     char     why[256];              /* queued: what server_try said last */
     uint32_t tries;                 /* servers that failed to start */
@@ -338,7 +339,7 @@ void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
-    client_handle_events;
+    client_handle_events, client_handle_transport;
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);

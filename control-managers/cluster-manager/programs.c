@@ -243,6 +243,23 @@ void client_handle_renew(struct conn *conn, struct call *call, void *object)
     call_reply(call, &answer);
 }
 
+void client_handle_transport(struct conn *conn, struct call *call, void *object)
+{
+    const client_transport_args *args = object;
+    struct vm *vm = vm_of(conn);
+    struct program *program = vm ? map_get_id(&vm->by_key, args->key) : NULL;
+    ctl_plain_result result = { { CTL_OK, (char *)"" } };
+    if (!program)
+        result.status = (ctl_status){ CTL_NOT_FOUND, (char *)"there is no such program" };
+    call_reply(call, &result);
+    if (!program)
+        return;
+    free(program->mode);
+    free(program->mode_why);
+    program->mode = strdup(args->transport.mode);
+    program->mode_why = strdup(args->transport.why);
+}
+
 /* ---- registration ---- */
 
 /* One program that its client manager has. */

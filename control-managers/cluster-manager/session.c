@@ -299,6 +299,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_ENDED] = { CLIENT, client_handle_ended },
     [CLIENT_RENEW] = { CLIENT, client_handle_renew },
     [CLIENT_EVENTS] = { CLIENT, client_handle_events },
+    [CLIENT_TRANSPORT] = { CLIENT, client_handle_transport },
     [ADMIN_STATUS] = { ADMIN, admin_handle_status },
     [ADMIN_NODES] = { ADMIN, admin_handle_nodes },
     [ADMIN_NODE] = { ADMIN, admin_handle_node },

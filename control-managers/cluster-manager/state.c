@@ -242,6 +242,8 @@ void program_destroy(struct cluster *cluster, struct program *program)
     map_remove_id(&vm->by_key, program->key);
     map_remove_id(&cluster->programs, program->id);
     free(program->executable);
+    free(program->mode);
+    free(program->mode_why);
     free(program);
 }
 

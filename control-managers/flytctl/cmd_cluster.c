@@ -67,6 +67,7 @@ static const struct column program_columns[] = {
     { "STATE", "state", COLUMN_TEXT, NULL, 0 },
     { "POSITION", "position", COLUMN_NUMBER, NULL, 1 },
     { "SERVER", "server", COLUMN_NUMBER, NULL, 0 },
+    { "OVER", "transport", COLUMN_TEXT, NULL, 2 },
     { "SINCE", "since", COLUMN_AGO, NULL, 0 },
     { "EXECUTABLE", "executable", COLUMN_END, NULL, 0 },
 };

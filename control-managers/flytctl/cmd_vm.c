@@ -51,6 +51,17 @@ static const struct column vm_fields[] = {
     { "Waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
 };
 
+/* How and why: `flytctl vm show`. */
+static const struct column vm_programs[] = {
+    { "PROGRAM", "id", COLUMN_NUMBER, NULL, 0 },
+    { "PID", "pid", COLUMN_NUMBER, NULL, 0 },
+    { "STATE", "state", COLUMN_TEXT, NULL, 3 },
+    { "SERVER", "server", COLUMN_NUMBER, NULL, 2 },
+    { "OVER", "transport", COLUMN_TEXT, NULL, 0 },
+    { "BECAUSE", "transport_why", COLUMN_TEXT, NULL, 0 },
+    { "EXECUTABLE", "executable", COLUMN_END, NULL, 1 },
+};
+
 static bool read_words(struct flytctl *ctl, admin_vm *vm)
 {
     const char *sharing = option(ctl, "sharing"), *wait = option(ctl, "wait");
@@ -170,8 +181,21 @@ int command_vm_show(struct flytctl *ctl)
     int code = list_vms(ctl, ctl->argv[0], &rows);
     if (code)
         return code;
-    json_t *row = json_incref(json_array_get(rows, 0));
+    json_t *row = json_incref(json_array_get(rows, 0)), *programs;
     json_decref(rows);
-    return row ? print_object(ctl, row, vm_fields, COUNT(vm_fields))
-               : complain(ctl, EXIT_NOT_FOUND, "there is no VM '%s'", ctl->argv[0]);
+    if (!row)
+        return complain(ctl, EXIT_NOT_FOUND, "there is no VM '%s'", ctl->argv[0]);
+    code = list_programs(ctl, json_string_value(json_object_get(row, "name")), NULL, &programs);
+    if (code) {
+        json_decref(row);
+        return code;
+    }
+    json_object_set(row, "running", programs);
+    code = print_object(ctl, row, vm_fields, COUNT(vm_fields));
+    if (!ctl->json && json_array_size(programs)) {
+        putchar('\n');
+        print_table(ctl, programs, vm_programs, COUNT(vm_programs));
+    }
+    json_decref(programs);
+    return code;
 }

@@ -188,6 +188,8 @@ json_t *row_program(const admin_program *program)
     add(row, "position", json_u64(program->position));
     add(row, "server", json_u64(program->server));
     add(row, "since", json_time(program->since));
+    add(row, "transport", json_text(program->transport.mode));
+    add(row, "transport_why", json_text(program->transport.why));
     return row;
 }
 

@@ -65,6 +65,16 @@ static void test_attach(void **state)
     both_ways((xdrproc_t)xdr_program_answer, &answer, (xdrproc_t)xdr_manager_answer, sizeof(manager_answer));
 }
 
+static void test_transport(void **state)
+{
+    (void)state;
+    manager_transport args = { .mode = TEXT("shared-memory"), .why = TEXT("because") };
+    both_ways((xdrproc_t)xdr_manager_transport, &args, (xdrproc_t)xdr_ctl_transport, sizeof(ctl_transport));
+    ctl_plain_result result = { .status = { CTL_INVALID, TEXT("why") } };
+    both_ways((xdrproc_t)xdr_ctl_plain_result, &result, (xdrproc_t)xdr_manager_plain_result,
+              sizeof(manager_plain_result));
+}
+
 static void test_numbers(void **state)
 {
     (void)state;
@@ -72,6 +82,7 @@ static void test_numbers(void **state)
     assert_int_equal(MANAGER_HELLO, CTL_HELLO);
     assert_int_equal(MANAGER_ATTACH, PROGRAM_ATTACH);
     assert_int_equal(MANAGER_WAIT, PROGRAM_WAIT);
+    assert_int_equal(MANAGER_TRANSPORT, PROGRAM_TRANSPORT);
     assert_int_equal(MANAGER_MAJOR, CTL_MAJOR);
     assert_int_equal(MANAGER_ROLE_PROGRAM, CTL_ROLE_PROGRAM);
     assert_int_equal(MANAGER_OK, CTL_OK);
@@ -93,6 +104,7 @@ static void test_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_hello), cmocka_unit_test(test_attach),
+                                        cmocka_unit_test(test_transport),
                                         cmocka_unit_test(test_numbers) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

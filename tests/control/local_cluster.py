@@ -4,6 +4,7 @@
     local_cluster.py BIN CLIENT_PROGRAM CUDA_PROGRAM FAULTY_PROGRAM
 
 shows: survival: each daemon and a GPU server killed with -9 while programs run: running programs go on, or hear why not; nothing is left over
+shows: flytctl: `vm show` tells how each program reaches its GPU server and why, also after the managers were killed
 shows: neighbours: a fault that takes a whole GPU: the other tenant is told that a neighbour did it, programs are accepted again within 10 s
 """
 import glob
@@ -125,14 +126,38 @@ def until_attached(process):
 class Holder:
     """A program that uses its GPU when it is told to."""
 
-    def __init__(self, cluster):
-        self.process = subprocess.Popen([HOLDER], env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def __init__(self, cluster, **variables):
+        self.process = subprocess.Popen([HOLDER], env=cluster.env | variables, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         until_attached(self.process)
 
     def finish(self, status=0):
         text, _ = self.process.communicate("\n", timeout=PATIENCE)
         assert self.process.returncode == status, f"{self.process.returncode}: {text}"
         return text
+
+
+def ways(cluster):
+    """By process id: how each program of the VM reaches its server, and why."""
+    rows = cluster.ctl("vm", "show", "local")["running"]
+    return {row["pid"]: (row["transport"], row["transport_why"]) for row in rows}
+
+
+def shows_ways(cluster):
+    shares, slower = Holder(cluster), Holder(cluster, FLYT_PERF="no_shm")
+    wanted = {shares.process.pid: ("shared-memory", "the GPU server is on this machine"),
+              slower.process.pid: ("unix", "FLYT_PERF=no_shm")}
+    until(lambda: ways(cluster) == wanted, f"flytctl shows {wanted}, not {ways(cluster)}")
+    text = run(f"{BIN}/flytctl", "vm", "show", "local", env=cluster.env)
+    assert re.search(rf"{slower.process.pid} .* unix +FLYT_PERF=no_shm ", text), text
+    cluster.kill("cluster-manager")()
+    until(lambda: ways(cluster) == wanted, "a new cluster manager knows it from the client manager")
+    cluster.kill("client-manager")()
+    until(lambda: cluster.ctl("status")["vms_connected"] == 1, "the client manager is back")
+    assert ways(cluster) == wanted, ways(cluster)
+    shares.finish()
+    slower.finish()
+    quiet(cluster)
 
 
 def quiet(cluster):
@@ -157,6 +182,9 @@ def scenario(cluster):
     run(f"{BIN}/flytctl", "key", "rotate", env=cluster.env)
     assert "passed" in run(f"{BIN}/flyt-run", VECTOR_ADD, env=cluster.env | sanitizer_environment(BIN))
     ok("the key that signs tickets is changed: the next program runs on the server that is there")
+
+    shows_ways(cluster)
+    ok("flytctl vm show tells how each program reaches its server and why, also after both managers were killed")
 
     program = Holder(cluster)
     again = cluster.kill("client-manager")

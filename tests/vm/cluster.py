@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # shows: virtual machine: two guests at once in a cluster, each with its own entitlement and its own memory
 # shows: virtual machine: the node manager makes the memory before a guest boots, with its permissions, and removes it
+# shows: virtual machine: `flytctl vm show` tells of each program which mode it uses, and why
 # shows: virtual machine: a paused guest is suspended, and later reclaimed; its program finds its session gone
 # shows: virtual machine: a guest that vanishes in mid-copy, or fills its memory with garbage, disturbs no other one
 """tests/vm/cluster.py: two guests in a cluster, through memory that each shares with the host; TAP on stdout.
@@ -87,6 +88,9 @@ def apart(bed):
     """Garbage in all of the memory of one, which then vanishes."""
     bed.loops("two")
     bed.loops("one")
+    for vm in VMS:
+        ways = [program["transport"] for program in bed.host.ctl("vm", "show", vm)["running"]]
+        assert ways == ["ivshmem"], f"flytctl vm show {vm}: {ways}"
     bed.guests["one"].must(GARBAGE + f"$(echo {RESOURCE})")
     bed.guests["one"].kill()
     del bed.guests["one"]

@@ -19,6 +19,8 @@ struct manager_place {                /* of a GPU server; freed by manager_place
 bool manager_wanted(const char *default_server);
 int  manager_ask(struct manager_place *);       /* a result code; what failed has been said. May wait in line */
 void manager_place_free(struct manager_place *);
+/* Tells the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */
+void manager_tell_transport(const char *mode, const char *why);
 /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */
 void manager_tell_why(void);
 void manager_abandon(void);           /* in the child of a fork */

@@ -28,11 +28,13 @@ enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 
 static const char *const default_socket = "/run/flyt/client-manager.sock";
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
 static rpc_client *manager;
+static unsigned manager_minor;
 
 static const struct rpc_procedure procedures[] = {
     [MANAGER_HELLO] = { "MANAGER_HELLO", RPC_CLASS_SYNC },
     [MANAGER_ATTACH] = { "MANAGER_ATTACH", RPC_CLASS_SYNC },
     [MANAGER_WAIT] = { "MANAGER_WAIT", RPC_CLASS_SYNC },
+    [MANAGER_TRANSPORT] = { "MANAGER_TRANSPORT", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -143,6 +145,7 @@ static int manager_hello(void)
         log_error("the client manager refuses this program: %s", result.status.text);
     else
         code = CORE_OK;
+    manager_minor = result.minor;
     if (patience_wish() == PATIENCE_NO)
         patience_limit(0);                      /* it is there; what it answers comes with its own limits */
     xdr_free((xdrproc_t)xdr_manager_hello_result, &result);
@@ -238,6 +241,27 @@ void manager_place_free(struct manager_place *place)
         free(place->uris[i]);
     free(place->ticket);
     memset(place, 0, sizeof *place);
+}
+
+static void transport_told(struct rpc_call *call, void *context)
+{
+    (void)context;
+    xdr_free((xdrproc_t)xdr_manager_plain_result, call->result);
+}
+
+void manager_tell_transport(const char *mode, const char *why)
+{
+    /* The answer is read whenever the client manager is asked something else, if ever. */
+    static manager_plain_result result;
+    static struct rpc_call call = { .procedure = MANAGER_TRANSPORT, .encode = (xdrproc_t)xdr_manager_transport,
+                                    .decode = (xdrproc_t)xdr_manager_plain_result, .result = &result,
+                                    .done = transport_told };
+    if (!manager || manager_minor < MANAGER_MINOR_TRANSPORT)
+        return;
+    manager_transport args = { (char *)(uintptr_t)mode, (char *)(uintptr_t)why };
+    call.args = &args;
+    if (rpc_client_submit(manager, &call) != RPC_SUCCESS)
+        log_info("the client manager is not told how this program reaches its GPU server: the connection has ended");
 }
 
 void manager_tell_why(void)

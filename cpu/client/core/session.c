@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,17 @@ static bool attach_held_up(void)
     return true;
 }
 
+/* Why calls reach the server as they do, for people who ask `flytctl vm show`. */
+static char attach_why[256];
+
+__attribute__((format(printf, 1, 2))) static void attach_because(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(attach_why, sizeof attach_why, format, list);
+    va_end(list);
+}
+
 /* Goes on through memory where there is any, before anything is said. Memory that was not asked for, and that the
    server does not have, is no matter for a warning: the device may be there for other things, and the server on another
    host. */
@@ -96,15 +108,21 @@ static int attach_memory(const char *uri, rpc_channel **channel, char *error)
 {
     const char *bar = env_get("FLYT_BAR");
     bool asked = bar && *bar;
+    if (core_perf.no_shm) {
+        attach_because("FLYT_PERF=no_shm");
+        return 0;
+    }
     if (begins_with(uri, "unix://") || begins_with(uri, "shm://") || (!asked && !rpc_bar_present()))
         return rpc_channel_share(channel, error);
     const char *what = asked ? "FLYT_BAR" : "the memory shared with the host (ivshmem)";
     if (!begins_with(uri, "tcp://")) {
-        log_message(asked ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
-                    "%s is not used with a server at tls://: what goes through that memory is not encrypted", what);
+        attach_because("%s is not used with a server at tls://: what goes through that memory is not encrypted", what);
+        log_message(asked ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "%s", attach_why);
         return 0;
     }
     int status = rpc_channel_share_bar(channel, asked ? bar : NULL, patience_ms(RPC_HANDSHAKE_MS), error);
+    if (status >= 0 && *error)
+        attach_because("%s is not used: %s", what, error);
     if (status >= 0 && *error)
         log_message(asked || status == 0 ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
                     "%s is not used, and calls go over the network: %s", what, error);
@@ -135,13 +153,14 @@ static int attach_connect(const char *uri, bool managed, bool more, rpc_channel 
                    (int)strcspn(uri, "?"), uri);
     int status = rpc_channel_connect_within(uri, patience_ms(session_connect_ms),
                                             patience_ms(session_connect_ms + RPC_HANDSHAKE_MS), channel, error);
-    if (status == 0 && (core_perf.no_shm || (status = attach_memory(uri, channel, error)) == 0))
+    if (status == 0 && (status = attach_memory(uri, channel, error)) == 0)
         return CORE_OK;
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
         log_error("the GPU server is not used: %s", error);         /* TLS: somebody is there, or nothing was tried */
         return CORE_SYSTEM_NOT_READY;
     }
     if (more && begins_with(uri, "unix://")) {      /* of another machine, or of another user */
+        attach_because("%s cannot be used from here (%s)", uri, error);
         log_info("%s cannot be used from here (%s); trying the server's next address", uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
@@ -336,6 +355,24 @@ static int attach_once(const struct manager_place *place)
     return code;
 }
 
+/* What the client manager is told of the connection that has been made. */
+static void attach_tell(void)
+{
+    const char *transport = rpc_client_transport(core_session.client), *mode = transport;
+    bool memory = strcmp(transport, "shm") == 0;
+    if (memory && begins_with(core_session.uri, "tcp://")) {
+        mode = "ivshmem";
+        attach_because("this VM and the GPU server's machine share memory");
+    } else if (memory) {
+        mode = "shared-memory";
+        attach_because("the GPU server is on this machine");
+    } else if (!*attach_why) {
+        attach_because(strcmp(transport, "unix") == 0 ? "the GPU server offers no shared memory"
+                                                      : "no memory is shared with the GPU server's machine");
+    }
+    manager_tell_transport(mode, attach_why);
+}
+
 static int attach_session(const struct manager_place *place)
 {
     int code;
@@ -371,6 +408,8 @@ static int attach_first(void)
     int code = managed ? manager_ask(&place) : CORE_OK;
     if (!code)
         code = attach_session(&place);
+    if (!code && managed)
+        attach_tell();
     patience_end(code);
     manager_place_free(&place);
     return code;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/control/operator.py BIN PROGRAM [TEST...]: what an operator meets when something is wrong. Speaks TAP.
+"""tests/control/trouble.py BIN PROGRAM [TEST...]: what an operator meets when something is wrong. Speaks TAP.
 
 shows: Operators: the cluster manager tells systemd when it is ready and why it waits, a reload takes everything over or says why not, refused peers and reloads are events
 """
