@@ -21,26 +21,52 @@
 
 enum { CARD_LOOK_MS = 200 };
 
-static void card_path(const struct gpu *gpu, char path[128])
+/* Who has the file: the servers on the card. */
+static uid_t card_user(const struct node *node)
 {
-    snprintf(path, 128, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(), gpu->card);
+    uid_t shared = users_shared(node);
+    return shared ? shared : geteuid();
 }
 
-void card_remove(const struct gpu *gpu)
+static void card_path(const struct node *node, const struct gpu *gpu, char path[128])
+{
+    snprintf(path, 128, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)card_user(node), gpu->card);
+}
+
+bool card_shared(void)
+{
+    const char *domain = getenv("FLYT_SOFTGPU_FAULT_DOMAIN");
+    return domain && strcmp(domain, "gpu") == 0;
+}
+
+bool card_make(const struct node *node, const struct gpu *gpu, char path[128])
+{
+    if (!gpu->software || !card_shared())
+        return false;
+    card_path(node, gpu, path);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 && fchown(fd, card_user(node), (gid_t)-1) != 0)
+        log_warning("event=card-unusable path=%s why=\"%s\"", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return true;
+}
+
+void card_remove(const struct node *node, const struct gpu *gpu)
 {
     char path[128];
-    card_path(gpu, path);
+    card_path(node, gpu, path);
     if (gpu->software)
         unlink(path);
 }
 
-static int card_open(const struct gpu *gpu)
+static int card_open(const struct node *node, const struct gpu *gpu)
 {
     char path[128];
     struct stat st;
-    card_path(gpu, path);
+    card_path(node, gpu, path);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_uid != geteuid() || !S_ISREG(st.st_mode))) {
+    if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_uid != card_user(node) || !S_ISREG(st.st_mode))) {
         close(fd);
         fd = -1;
     }
@@ -53,9 +79,9 @@ static int card_code(int fd)
     return pread(fd, &code, sizeof code, 0) == sizeof code ? code : 0;
 }
 
-bool card_faulty(const struct gpu *gpu, int *code)
+bool card_faulty(const struct node *node, const struct gpu *gpu, int *code)
 {
-    int fd = gpu->software ? card_open(gpu) : -1;
+    int fd = gpu->software ? card_open(node, gpu) : -1;
     if (fd < 0)
         return false;
     *code = card_code(fd);
@@ -64,10 +90,10 @@ bool card_faulty(const struct gpu *gpu, int *code)
 }
 
 /* True: nobody is on the card any more, and it is clean. */
-static bool card_clear(const struct gpu *gpu)
+static bool card_clear(const struct node *node, const struct gpu *gpu)
 {
     static const int none;
-    int fd = card_open(gpu);
+    int fd = card_open(node, gpu);
     if (fd < 0)
         return true;
     bool alone = flock(fd, LOCK_EX | LOCK_NB) == 0;
@@ -107,9 +133,9 @@ static void card_look(struct loop_timer *timer, void *context)
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct gpu *gpu = &node->gpus[i];
         int code;
-        if (gpu->software && gpu->state == CTL_GPU_READY && card_faulty(gpu, &code)) {
+        if (gpu->software && gpu->state == CTL_GPU_READY && card_faulty(node, gpu, &code)) {
             card_fault(node, gpu, code);
-        } else if (gpu->software && gpu->state == CTL_GPU_FAULTY && card_clear(gpu)) {
+        } else if (gpu->software && gpu->state == CTL_GPU_FAULTY && card_clear(node, gpu)) {
             gpu->state = CTL_GPU_READY;
             gpu->text[0] = '\0';
             log_info("event=gpu-ready gpu=%s", gpu->id);
@@ -121,7 +147,6 @@ static void card_look(struct loop_timer *timer, void *context)
 
 void card_watch(struct node *node)
 {
-    const char *domain = getenv("FLYT_SOFTGPU_FAULT_DOMAIN");
-    if (domain && strcmp(domain, "gpu") == 0)
+    if (card_shared())
         loop_timer_start(node->loop, &node->cards, CARD_LOOK_MS, card_look, node);
 }

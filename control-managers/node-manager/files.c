@@ -87,11 +87,15 @@ static bool add_address(struct server *server, const char *uri)
             return false;
         snprintf(out, sizeof server->addresses[0], "%.*s", (int)strcspn(uri, "?"), uri);
     } else {
-        /* Behind the port of tls:// is the fingerprint of the certificate that this server has made for itself. */
-        const char *port = strrchr(uri, ':');
-        int length =
-            snprintf(out, sizeof server->addresses[0], strchr(node->advertise, ':') ? "%.6s[%s]%s" : "%.6s%s%s", uri,
-                     node->advertise, port ? port : "");
+        /* The port is that of the socket that we made, whatever the server says; behind it, of tls://, is the
+           fingerprint of the certificate that this server has made for itself. */
+        const char *port = strrchr(uri, ':'), *more = port ? port + 1 + strspn(port + 1, "0123456789") : "";
+        char own[16];
+        snprintf(own, sizeof own, ":%u", server->port);
+        bool ours = server->port != 0;
+        int length = snprintf(out, sizeof server->addresses[0],
+                              strchr(node->advertise, ':') ? "%.6s[%s]%s%s" : "%.6s%s%s%s", uri, node->advertise,
+                              ours ? own : port ? port : "", ours ? more : "");
         if (length >= (int)sizeof server->addresses[0]) {
             log_error("event=address-long server=%llu why=\"%s is too long a name for an address\": set "
                       "virt-server.advertise-address",

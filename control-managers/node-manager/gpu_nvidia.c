@@ -34,6 +34,7 @@ struct nvml {
     int (*max_clock)(nvml_device, int, unsigned *);
     int (*compute_mode)(nvml_device, int *);
     int (*mig_mode)(nvml_device, unsigned *current, unsigned *pending);     /* NULL: too old */
+    int (*minor)(nvml_device, unsigned *);                                  /* NULL: too old */
 };
 
 static bool nvml_open(struct nvml *nvml, char *error)
@@ -60,6 +61,8 @@ static bool nvml_open(struct nvml *nvml, char *error)
     }
     void *mig = dlsym(library, "nvmlDeviceGetMigMode");
     memcpy(&nvml->mig_mode, &mig, sizeof mig);
+    void *minor = dlsym(library, "nvmlDeviceGetMinorNumber");
+    memcpy(&nvml->minor, &minor, sizeof minor);
     return true;                        /* the library stays: unloading it is not foreseen */
 }
 
@@ -169,7 +172,7 @@ int gpu_nvidia_discover(struct node *node, char *error)
         struct gpu *gpu = &node->gpus[node->gpu_count];
         struct nvml_memory memory = { 0 };
         nvml_device device;
-        *gpu = (struct gpu){ .index = i };
+        *gpu = (struct gpu){ .index = i, .minor = -1 };
         if (nvml.by_index(i, &device) != NVML_SUCCESS || nvml.uuid(device, gpu->id, sizeof gpu->id) != NVML_SUCCESS) {
             log_warning("event=gpu-skipped index=%u: NVML gives no handle or UUID for it", i);
             continue;
@@ -179,6 +182,9 @@ int gpu_nvidia_discover(struct node *node, char *error)
         if (nvml.memory(device, &memory) == NVML_SUCCESS)
             gpu->memory = memory.total - (memory.used < memory.total ? memory.used : 0);
         nvml.max_clock(device, NVML_CLOCK_SM, &gpu->clock_mhz);
+        unsigned minor;
+        if (nvml.minor && nvml.minor(device, &minor) == NVML_SUCCESS && minor < 1u << 20)
+            gpu->minor = (int)minor;
         offer(node, &nvml, device, gpu);
         node->gpu_count++;
     }

@@ -23,6 +23,7 @@
 #include "control-managers/common/daemon.h"
 #include "control-managers/common/notify.h"
 #include "control-managers/node-manager/node.h"
+#include "control-managers/node-manager/sandbox.h"
 #include "cpu/common/log.h"
 
 static const char help[] =
@@ -108,7 +109,9 @@ static int find_program(struct node *node, char *error)
 {
     ssize_t size = 0;
     if (*node->config->program) {
-        snprintf(node->program, sizeof node->program, "%s", node->config->program);
+        char real[PATH_MAX];
+        bool is = realpath(node->config->program, real) != NULL;
+        snprintf(node->program, sizeof node->program, "%s", is ? real : node->config->program);
     } else {
         size = readlink("/proc/self/exe", node->program, sizeof node->program - 32);
         char *slash = size > 0 ? (node->program[size] = '\0', strrchr(node->program, '/')) : NULL;
@@ -134,6 +137,9 @@ static int take_lock(struct daemon *daemon, char *error)
     if (failure)
         return failure;
     failure = state_make_folder(daemon->node.servers_path, 0711, error);
+    snprintf(daemon->node.root_path, sizeof daemon->node.root_path, "%s/root", state);
+    if (!failure)
+        failure = state_make_folder(daemon->node.root_path, 0700, error);
     /* An earlier version has made it for its own user only. */
     if (!failure && chmod(daemon->node.servers_path, 0711) != 0)
         failure = explain(error, -errno, "opening the folder %s: %s", daemon->node.servers_path, strerror(errno));
@@ -162,7 +168,7 @@ static int prepare(struct daemon *daemon, char *error)
     if (!failure)
         failure = take_lock(daemon, error);
     if (!failure)
-        failure = launch_probe(node->servers_path, (enum node_sandbox)config->sandbox, error);
+        failure = launch_probe(node->root_path, (uid_t)config->first_user, (enum node_sandbox)config->sandbox, error);
     if (!failure)
         failure = daemon_tls(config->tls_ca, config->tls_certificate, config->tls_key, &node->tls, error);
     /* A driver may come later. */

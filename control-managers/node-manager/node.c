@@ -265,7 +265,7 @@ void node_close(struct node *node)
     loop_timer_stop(&node->figures);
     loop_timer_stop(&node->cards);
     for (unsigned i = 0; !node->servers && i < node->gpu_count; i++)
-        card_remove(&node->gpus[i]);
+        card_remove(node, &node->gpus[i]);
     server_forget_all(node);
     reports_drop_all(node);
 }

@@ -6,7 +6,9 @@
  *   reports.c  what the cluster manager is told
  *   server.c   the life of one GPU server: starting, being ready, crashing, starting again, stopping
  *   start.c    its process: command line and environment
- *   launch.c   how its process is isolated: namespaces, seccomp; nothing is decided there
+ *   users.c    the user id that it runs as
+ *   listen.c   the socket that it listens on
+ *   launch.c   its process in a sandbox (sandbox.h)
  *   files.c    what it is given and what it says, in files of its folder
  *   state.c    what lies on disk about it, so that a restarted node manager takes it over
  *   own.c      the folder that it can write
@@ -45,6 +47,7 @@ struct gpu {
     char          card[64];             /* software: name of its fault domain */
     bool          software;
     uint32_t      index, sms, clock_mhz, sharing, sm_limits;
+    int           minor;                /* of its device file /dev/nvidia<minor>; -1: not known */
     uint64_t      memory;
     ctl_gpu_state state;
     char          text[CTL_MAX_TEXT + 1];
@@ -69,6 +72,8 @@ struct server {
     bool             killed;            /* SIGKILL was sent because it did not stop in time */
     bool             fresh;             /* never ready so far: a failure is final */
     bool own; /* it writes in a folder within its folder (own.c); earlier versions had one for both */
+    uid_t            user;              /* that it runs as (users.c); 0: as the node manager */
+    unsigned         port;              /* of the socket that we made for it; 0: none */
     char             addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     unsigned         address_count, restarts, workers;
     uint32_t         shown_sms;         /* as its driver shows them; 0: not known */
@@ -94,6 +99,7 @@ struct node {
     unsigned                  address_count;
     char                      advertise[CTL_MAX_HOST + 1];
     char                      program[NODE_PATH_SIZE], servers_path[NODE_PATH_SIZE];
+    char                      root_path[NODE_PATH_SIZE];    /* an empty folder (sandbox.h) */
     struct gpu                gpus[CTL_MAX_GPUS];
     unsigned                  gpu_count;
     struct server            *servers;
@@ -139,7 +145,19 @@ int  server_make_process(struct server *, char *error);
 /* region.c: memory that virtual machines of this host share with their GPU servers */
 void regions_make(const struct node *);
 void regions_remove(const struct node *); /* those that no virtual machine has open */
-bool region_argument(const struct node *, const char *vm, char *out, size_t size); /* of --bar; false: there is none */
+/* What --bar is to say, and the group that may open the file; false: there is none. */
+bool region_argument(const struct node *, const char *vm, char *out, size_t size, gid_t *group);
+/* The file of what region_argument gave. */
+void region_file(const char *argument, char path[NODE_PATH_SIZE]);
+
+/* users.c */
+/* Before it begins: gives it a user id, if servers get their own, and its folder to that user. */
+void users_take(struct server *);
+/* That of servers which share more than a GPU's memory with each other: a fault domain, or the files of MPS. */
+uid_t users_shared(const struct node *);
+
+/* listen.c: a socket that listens on virt-server.listen-address, at any port; -1 with *error. *port: which. */
+int  listen_make(const struct node *, unsigned *port, char *error);
 
 /* files.c */
 void server_write_keys(struct server *);
@@ -167,6 +185,8 @@ int own_open_file(const struct server *, const char *name);     /* a regular one
 DIR *own_open_entries(const struct server *, const char *name); /* NULL: there is none */
 void own_unlink(const struct server *, const char *name);
 int own_write(const struct server *, const char *name, const void *, size_t, char *error); /* replaced atomically */
+/* Makes all in it the user's; 0: our own. */
+void own_give(const struct server *, uid_t user);
 /* All that lies on disk about it, state too. */
 void own_remove_all(const struct server *);
 
@@ -187,27 +207,15 @@ ctl_code gpu_check(const struct gpu *, const ctl_server_spec *, const struct nod
 
 /* card.c */
 void card_watch(struct node *);
-void card_remove(const struct gpu *);           /* its file, when no server is on it any more */
+void card_remove(const struct node *, const struct gpu *);      /* its file, when no server is on it any more */
+/* Whether a fault takes a whole software GPU (FLYT_SOFTGPU_FAULT_DOMAIN=gpu). */
+bool card_shared(void);
+/* Makes its file before a server begins, for the user of servers that share it. False: there is none. */
+bool card_make(const struct node *, const struct gpu *, char path[128]);
 /* Looks now whether a fault has taken the GPU. */
-bool card_faulty(const struct gpu *, int *code);
+bool card_faulty(const struct node *, const struct gpu *, int *code);
 
 /* mps.c: whether NVIDIA MPS runs as Flyt needs it; *text says what is wrong, and what to do. */
 bool mps_ready(const char *pipe_directory, char *text);
-
-/* launch.c */
-struct launch {
-    const char        *program;
-    char       *const *arguments, *const *environment;
-    int                output, log;
-    const char *own, *above, *all; /* its folder; that around it; the folder of all of them, which it shall not see */
-    enum node_sandbox  sandbox;
-};
-/* Finds out what this kernel offers, and logs what it does not. -EPERM where `required` cannot be met. */
-int  launch_probe(const char *scratch, enum node_sandbox, char *error);
-int  launch_process(const struct launch *, struct process *, char *error);
-
-/* seccomp.c: from then on this process and its children may not look into others, nor change the system. 0 or
- * -errno. */
-int  seccomp_restrict(void);
 
 #endif

@@ -39,7 +39,8 @@ int own_open_folder(const struct server *server)
         close(folder);
         folder = own;
     }
-    if (folder < 0 || (fstat(folder, &st) == 0 && st.st_uid == geteuid()))
+    if (folder < 0 || (fstat(folder, &st) == 0 &&
+                       (st.st_uid == geteuid() || (server->user && st.st_uid == server->user))))
         return folder;
     close(folder);
     errno = EPERM;
@@ -92,6 +93,7 @@ int own_write(const struct server *server, const char *name, const void *bytes, 
     errno = 0;
     int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || fdatasync(fd) != 0 ||
+        (server->user && fchown(fd, server->user, server->user) != 0) ||
         renameat(folder, temporary, folder, name) != 0)
         failure = errno ? -errno : -EIO;
     if (fd >= 0)
@@ -100,6 +102,44 @@ int own_write(const struct server *server, const char *name, const void *bytes, 
         unlinkat(folder, temporary, 0);
     close(folder);
     return failure ? explain(error, failure, "writing %s: %s", name, strerror(-failure)) : 0;
+}
+
+/* ---- whose it is ---- */
+
+static void give_entries(int folder, uid_t user, gid_t group, unsigned depth)
+{
+    int fd = dup(folder);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    if (fd >= 0 && !dir)
+        close(fd);
+    while (dir && (entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            continue;
+        if (fchownat(folder, name, user, group, AT_SYMLINK_NOFOLLOW) != 0)
+            log_warning("event=file-not-given name=%s why=\"%s\"", name, strerror(errno));
+        int inner = depth < MAX_DEPTH ? openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        if (inner >= 0) {
+            give_entries(inner, user, group, depth + 1);
+            close(inner);
+        }
+    }
+    if (dir)
+        closedir(dir);
+}
+
+void own_give(const struct server *server, uid_t given)
+{
+    uid_t user = given ? given : geteuid();
+    gid_t group = given ? (gid_t)given : getegid();
+    int folder = own_open_folder(server);
+    if (folder < 0)
+        return;
+    if (fchown(folder, user, group) != 0)
+        log_warning("event=folder-not-given server=%llu why=\"%s\"", (unsigned long long)server->id, strerror(errno));
+    give_entries(folder, user, group, 0);
+    close(folder);
 }
 
 /* ---- removing ---- */

@@ -55,12 +55,14 @@ static bool is_unused(int fd)
     return unused;
 }
 
-static int set_permissions(int fd, const char *group, char *error)
+/* Without a group of QEMU, GPU servers with users of their own get in by one. */
+static int set_permissions(int fd, const char *group, gid_t own, char *error)
 {
     struct group *entry = *group ? getgrnam(group) : NULL;
+    gid_t wanted = entry ? entry->gr_gid : own;
     if (*group && !entry)
         return explain(error, -ENOENT, "there is no group %s (virt-server.shared-memory-group)", group);
-    if ((entry && fchown(fd, (uid_t)-1, entry->gr_gid) != 0) || fchmod(fd, entry ? 0660 : 0600) != 0)
+    if ((wanted && fchown(fd, (uid_t)-1, wanted) != 0) || fchmod(fd, wanted ? 0660 : 0600) != 0)
         return explain(error, -errno, "setting its permissions: %s", strerror(errno));
     return 0;
 }
@@ -77,7 +79,7 @@ static int set_size(int fd, const struct stat *is, uint64_t size, char *error)
     return ftruncate(fd, (off_t)size) == 0 ? 0 : explain(error, -errno, "setting its size: %s", strerror(errno));
 }
 
-static int region_make(const struct node_config *config, const struct region *region, char *error)
+static int region_make(const struct node *node, const struct region *region, gid_t *group, char *error)
 {
     struct stat is;
     int fd = open(region->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -87,9 +89,11 @@ static int region_make(const struct node_config *config, const struct region *re
     if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode) || is.st_nlink != 1)
         failure = explain(error, -EINVAL, "it is no ordinary file, or has a second name");
     if (!failure)
-        failure = set_permissions(fd, config->shared_memory_group, error);
+        failure = set_permissions(fd, node->config->shared_memory_group, (gid_t)users_shared(node), error);
     if (!failure)
         failure = set_size(fd, &is, region->size, error);
+    if (!failure && fstat(fd, &is) == 0)
+        *group = is.st_gid;
     close(fd);
     return failure;
 }
@@ -98,11 +102,12 @@ void regions_make(const struct node *node)
 {
     struct region region;
     char error[EXPLAIN_SIZE];
+    gid_t group;
     const struct config_strings *items = &node->config->shared_memory;
     for (size_t i = 0; i < items->count; i++) {
         if (!region_of(node->config, items->items[i], &region))
             continue;
-        if (region_make(node->config, &region, error) == 0)
+        if (region_make(node, &region, &group, error) == 0)
             log_info("event=shared-memory path=%s size=%llu programs=%u", region.path, (unsigned long long)region.size,
                      region.programs);
         else
@@ -129,7 +134,7 @@ void regions_remove(const struct node *node)
     }
 }
 
-bool region_argument(const struct node *node, const char *vm, char *out, size_t size)
+bool region_argument(const struct node *node, const char *vm, char *out, size_t size, gid_t *group)
 {
     struct region region;
     char error[EXPLAIN_SIZE];
@@ -141,10 +146,16 @@ bool region_argument(const struct node *node, const char *vm, char *out, size_t 
             vm);
         return false;
     }
-    if (region_make(node->config, &region, error) != 0) {
+    if (region_make(node, &region, group, error) != 0) {
         log_error("event=shared-memory-missing path=%s why=\"%s\": programs of this VM use the network", region.path,
                   error);
         return false;
     }
     return snprintf(out, size, "%s,%u", region.path, region.programs) < (int)size;
+}
+
+void region_file(const char *argument, char path[NODE_PATH_SIZE])
+{
+    const char *comma = strrchr(argument, ',');
+    snprintf(path, NODE_PATH_SIZE, "%.*s", (int)(comma ? (size_t)(comma - argument) : strlen(argument)), argument);
 }

@@ -1,5 +1,6 @@
 # control-managers/node-manager: flyt-node-manager.
-NODE_MANAGER_NAMES   := main.c schema.c node.c reports.c server.c start.c region.c files.c own.c launch.c seccomp.c \
+NODE_MANAGER_NAMES   := main.c schema.c node.c reports.c server.c start.c region.c files.c own.c launch.c root.c seccomp.c \
+                        users.c listen.c \
                         state.c workers.c gpu.c gpu_software.c gpu_nvidia.c card.c mps.c
 NODE_MANAGER_OBJECTS := $(call objects,$(addprefix control-managers/node-manager/,$(NODE_MANAGER_NAMES)) control-managers/common/process.c cpu/common/driver_library.c)
 
@@ -7,5 +8,5 @@ $(NODE_MANAGER_OBJECTS): | $(CONTROL_COMMON_HEADERS)
 
 $(BIN)/flyt-node-manager: $(NODE_MANAGER_OBJECTS) $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -ldl -o $@
+	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -lseccomp -ldl -o $@
 PROGRAMS += $(BIN)/flyt-node-manager

@@ -20,6 +20,8 @@ struct node_config {
     int      gpu;                       /* node_gpu_kind */
     unsigned sharing;
     int      sandbox;                   /* node_sandbox */
+    struct config_strings sandbox_paths;
+    int64_t  first_user;
     double   report_period;
     char    *program;
     int      thread_mode;
@@ -28,6 +30,7 @@ struct node_config {
     char    *advertise;
     int      server_tls;                /* node_tls */
     int64_t  workers;
+    int64_t  processes;
     int64_t  restarts;
     double   start_timeout, stop_timeout;
     struct config_strings shared_memory;

@@ -1,29 +1,28 @@
 /*
- * seccomp.c: system calls that a GPU server has no need of, and with which it could look into other tenants' processes
- * or change the machine: they fail with EPERM. A list of what is forbidden, not of what is allowed: drivers and
- * libraries of NVIDIA call what they like, and change.
+ * seccomp.c: the system calls that a GPU server may make: a list of what is allowed. Every other call fails with
+ * ENOSYS, as on a kernel that does not have it, so that libraries fall back to an older one.
+ *
+ * The list holds what cricket-rpc-server, the software GPU, the C library and sanitizers need, and what NVIDIA's driver
+ * may need: it calls ioctl and mmap on its device files, and asks for the machine's memory nodes (mbind …). It does not
+ * hold calls that look into other processes, that change the machine, or whose code in the kernel is large and seldom
+ * used by programs of this kind (io_uring, bpf, perf events, userfaultfd, keys, asynchronous I/O, message queues).
+ *
+ * The filter is made before the process is (seccomp_prepare): libseccomp allocates memory, which a child must not do
+ * between clone and exec.
  */
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <seccomp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#include "control-managers/node-manager/node.h"
-
-#if defined __x86_64__
-#define OWN_ARCH AUDIT_ARCH_X86_64
-#elif defined __aarch64__
-#define OWN_ARCH AUDIT_ARCH_AARCH64
-#endif
-
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
-#define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (value))
-#define FORBID(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), ANSWER(SECCOMP_RET_ERRNO | EPERM)
+#include "control-managers/node-manager/sandbox.h"
+#include "cpu/common/explain.h"
 
 #define NEW_NAMESPACES \
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -36,75 +35,137 @@
 #endif
 #endif
 
-int seccomp_restrict(void)
+static const char *const allowed[] = {
+    /* files: which ones, its root folder says */
+    "access", "chdir", "chmod", "close", "close_range", "creat", "dup", "dup2", "dup3", "faccessat", "faccessat2",
+    "fadvise64", "fallocate", "fchdir", "fchmod", "fchmodat", "fcntl", "fdatasync", "flock", "fstat", "fstatfs",
+    "fsync", "ftruncate", "getcwd", "getdents", "getdents64", "inotify_add_watch", "inotify_init1",
+    "inotify_rm_watch", "ioctl", "lseek", "lstat", "mkdir", "mkdirat", "newfstatat", "open", "openat", "pread64",
+    "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "read", "readlink", "readlinkat", "readv", "rename",
+    "renameat", "renameat2", "rmdir", "sendfile", "stat", "statfs", "statx", "truncate", "umask", "unlink", "unlinkat",
+    "utimensat", "write", "writev",
+    /* memory */
+    "brk", "get_mempolicy", "madvise", "mbind", "memfd_create", "mincore", "mlock", "mlock2", "mlockall", "mmap",
+    "move_pages", "mprotect", "mremap", "msync", "munlock", "munlockall", "munmap", "set_mempolicy",
+    /* waiting */
+    "alarm",     "clock_getres", "clock_gettime", "clock_nanosleep", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait",
+    "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2", "futex", "futex_waitv", "get_robust_list", "getitimer",
+    "gettimeofday", "membarrier", "nanosleep", "pause", "pipe", "pipe2", "poll", "ppoll", "pselect6",
+    "restart_syscall", "rseq", "select", "set_robust_list", "setitimer", "time", "timer_create", "timer_delete",
+    "timer_getoverrun", "timer_gettime", "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime",
+    /* sockets: it accepts connections to one that the node manager made, and makes those of one machine itself */
+    "accept", "accept4", "bind", "getpeername", "getsockname", "getsockopt", "listen", "recvfrom", "recvmmsg",
+    "recvmsg", "setsockopt", "shutdown", "socketpair",
+    /* processes: its own */
+    "arch_prctl", "capget", "execve", "exit", "exit_group", "fork", "getcpu", "getegid", "geteuid", "getgid",
+    "getgroups", "getpgid", "getpgrp", "getpid", "getppid", "getpriority", "getrandom", "getresgid", "getresuid",
+    "getrlimit", "getrusage", "getsid", "gettid", "getuid", "kill", "pidfd_open", "pidfd_send_signal", "prctl",
+    "prlimit64", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
+    "rt_sigsuspend", "rt_sigtimedwait", "rt_tgsigqueueinfo", "sched_get_priority_max", "sched_get_priority_min",
+    "sched_getaffinity", "sched_getattr", "sched_getparam", "sched_getscheduler", "sched_rr_get_interval",
+    "sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_yield", "set_tid_address", "setpgid",
+    "setpriority", "setrlimit", "setsid", "sigaltstack", "signalfd4", "sysinfo", "tgkill", "times", "tkill", "uname",
+    "vfork", "wait4", "waitid",
+#ifdef LOOKS_INTO_ITSELF
+    "ptrace",
+#endif
+};
+
+enum { MAX_FILTER = 4096 };             /* what the kernel takes (BPF_MAXINSNS) */
+static struct sock_fprog programs[2];   /* [1]: with connect */
+
+static int allow(scmp_filter_ctx filter, const char *name, const struct scmp_arg_cmp *condition)
 {
-#ifdef OWN_ARCH
-    static struct sock_filter filter[] = {
-        LOAD(arch),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCH, 1, 0),
-        ANSWER(SECCOMP_RET_KILL_PROCESS),
-        LOAD(nr),
-#if defined __x86_64__
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1), /* the x32 numbers of the same calls */
-        ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
-        FORBID(iopl),
-        FORBID(ioperm),
-#endif
-#ifndef LOOKS_INTO_ITSELF
-        FORBID(ptrace),
-#endif
-        FORBID(process_vm_readv),
-        FORBID(process_vm_writev),
-        FORBID(kcmp),
-        FORBID(pidfd_getfd),
-        FORBID(bpf),
-        FORBID(perf_event_open),
-        FORBID(userfaultfd),
-        FORBID(mount),
-        FORBID(umount2),
-        FORBID(pivot_root),
-        FORBID(move_mount),
-        FORBID(open_tree),
-        FORBID(fsopen),
-        FORBID(fsconfig),
-        FORBID(fsmount),
-        FORBID(mount_setattr),
-        FORBID(unshare),
-        FORBID(setns),
-        FORBID(chroot),
-        FORBID(add_key),
-        FORBID(keyctl),
-        FORBID(request_key),
-        FORBID(open_by_handle_at),
-        FORBID(acct),
-        FORBID(quotactl),
-        FORBID(init_module),
-        FORBID(finit_module),
-        FORBID(delete_module),
-        FORBID(kexec_load),
-        FORBID(kexec_file_load),
-        FORBID(reboot),
-        FORBID(swapon),
-        FORBID(swapoff),
-        FORBID(settimeofday),
-        FORBID(clock_settime),
-        FORBID(sethostname),
-        FORBID(setdomainname),
-        FORBID(syslog),
-        /* Flags of clone3 are in memory, out of a filter's sight; libraries fall back to clone. */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
-        ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
-        LOAD(args[0]),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1),
-        ANSWER(SECCOMP_RET_ERRNO | EPERM),
-        ANSWER(SECCOMP_RET_ALLOW),
-    };
-    static const struct sock_fprog program = { .len = sizeof filter / sizeof *filter, .filter = filter };
+    int number = seccomp_syscall_resolve_name(name);
+    if (number < 0)
+        return 0;                       /* this processor, or this libseccomp, has no such call */
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, condition ? 1 : 0, condition);
+}
+
+/*
+ * The socket that a server listens on, and those that it accepts, belong to the machine's network. Such a socket can be
+ * closed for its first purpose and then be connected to any address; so no server may connect, except a client of MPS.
+ * To NVIDIA's driver the refusal says that there is no MPS. MSG_FASTOPEN is another way to connect.
+ */
+static int fill_connecting(scmp_filter_ctx filter, bool connects)
+{
+    const struct { const char *name; unsigned flags; } senders[] = { { "sendto", 3 }, { "sendmsg", 2 },
+                                                                     { "sendmmsg", 3 } };
+    int failure = seccomp_rule_add(filter, connects ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ECONNREFUSED), SCMP_SYS(connect), 0);
+    for (size_t i = 0; !failure && i < sizeof senders / sizeof *senders; i++) {
+        const struct scmp_arg_cmp plain = SCMP_CMP32(senders[i].flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0);
+        failure = allow(filter, senders[i].name, &plain);
+    }
+    return failure;
+}
+
+static int fill(scmp_filter_ctx filter, bool connects)
+{
+    /* Flags of clone3 are in memory, out of a filter's sight: it is not in the list, and libraries take clone. */
+    const struct scmp_arg_cmp old_namespaces = SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0);
+    const struct scmp_arg_cmp same_machine = SCMP_CMP32(0, SCMP_CMP_EQ, AF_UNIX);
+    const struct scmp_arg_cmp usual = SCMP_CMP32(0, SCMP_CMP_EQ, 0), question = SCMP_CMP32(0, SCMP_CMP_EQ, 0xffffffff),
+                              fixed_addresses = SCMP_CMP32(0, SCMP_CMP_EQ, 0x0040000); /* ThreadSanitizer */
+    int failure = fill_connecting(filter, connects);
+    for (size_t i = 0; !failure && i < sizeof allowed / sizeof *allowed; i++)
+        failure = allow(filter, allowed[i], NULL);
+    if (!failure)
+        failure = allow(filter, "clone", &old_namespaces);
+    if (!failure)
+        failure = allow(filter, "socket", &same_machine);
+    if (!failure)
+        failure = allow(filter, "personality", &usual);
+    if (!failure)
+        failure = allow(filter, "personality", &question);
+    if (!failure)
+        failure = allow(filter, "personality", &fixed_addresses);
+    return failure;
+}
+
+/* libseccomp writes the filter to a file; it is kept in memory. */
+static int keep(scmp_filter_ctx filter, bool connects)
+{
+    static struct sock_filter codes[2][MAX_FILTER];
+    struct sock_filter *code = codes[connects];
+    const size_t room = sizeof codes[connects];
+    int fd = memfd_create("seccomp", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int failure = seccomp_export_bpf(filter, fd);
+    ssize_t size = failure ? -1 : pread(fd, code, room, 0);
+    close(fd);
+    if (failure)
+        return failure;
+    if (size <= 0 || (size_t)size == room)
+        return -E2BIG;
+    programs[connects] = (struct sock_fprog){ .len = (unsigned short)((size_t)size / sizeof *code), .filter = code };
+    return 0;
+}
+
+static int prepare(bool connects, char *error)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+    if (!filter)
+        return explain(error, -ENOMEM, "libseccomp makes no filter");
+    int failure = fill(filter, connects);
+    if (!failure)
+        failure = keep(filter, connects);
+    seccomp_release(filter);
+    return failure ? explain(error, failure, "making the filter of system calls: %s", strerror(-failure)) : 0;
+}
+
+int seccomp_prepare(char *error)
+{
+    int failure = prepare(false, error);
+    return failure ? failure : prepare(true, error);
+}
+
+int seccomp_restrict(bool connects)
+{
+    const struct sock_fprog *program = &programs[connects];
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return -errno;
-    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 ? 0 : -errno;
-#else
-    return -ENOSYS;
-#endif
+    if (!program->len)
+        return -ENOSYS;
+    return prctl(PR_SET_SECCOMP, 2 /* SECCOMP_MODE_FILTER */, program) == 0 ? 0 : -errno;
 }

@@ -112,6 +112,7 @@ static void begin(struct server *server)
     server->deadline = loop_now(node->loop) + (uint64_t)(node->config->start_timeout * 1000);
     int failure = make_own_folder(server, error);
     if (!failure) {
+        users_take(server);
         server_write_keys(server);
         failure = server_make_process(server, error);
     }

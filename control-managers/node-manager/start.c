@@ -2,12 +2,14 @@
  * start.c: makes the process of a GPU server: its command line, its environment, its files. launch.c isolates it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "control-managers/node-manager/node.h"
+#include "control-managers/node-manager/sandbox.h"
 #include "cpu/common/explain.h"
 
 enum { MAX_ENVIRONMENT = 256 };
@@ -87,10 +89,28 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
     add_word(words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=%lluM", (unsigned long long)(server->memory >> 20));
 }
 
-static void make_arguments(const struct server *server, const struct gpu *gpu, const char *folder, struct words *words)
+/* What its process gets besides: the socket that it listens on, the file of --bar. */
+struct gifts { int listen; char bar[NODE_PATH_SIZE + 16]; gid_t bar_group; };
+
+static void add_listen(const struct server *server, const struct gifts *gifts, struct words *words)
 {
     const struct node_config *config = server->node->config;
-    char socket[NODE_PATH_SIZE], bar[NODE_PATH_SIZE + 16];
+    add_word(words, "--listen");
+    add_word(words, strchr(config->listen, ':') && config->listen[0] != '[' ? "%s://[%s]:%u" : "%s://%s:%u",
+             node_servers_tls(server->node) ? "tls" : "tcp", config->listen, server->port);
+    add_word(words, "--listen-fd");
+    add_word(words, "%d", LAUNCH_LISTEN);
+    if (*gifts->bar) {
+        add_word(words, "--bar");
+        add_word(words, "%s", gifts->bar);
+    }
+}
+
+static void make_arguments(const struct server *server, const struct gpu *gpu, const char *folder,
+                           const struct gifts *gifts, struct words *words)
+{
+    const struct node_config *config = server->node->config;
+    char socket[NODE_PATH_SIZE];
     add_word(words, "cricket-rpc-server");
     add_word(words, "--gpu");
     add_word(words, "%s", gpu->software ? "software" : "nvidia");
@@ -109,55 +129,98 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
         add_word(words, "--listen");
         add_word(words, "unix://%s?mode=0666", socket);
     }
-    if (*config->listen) {
-        add_word(words, "--listen");
-        add_word(words, strchr(config->listen, ':') && config->listen[0] != '[' ? "%s://[%s]:0" : "%s://%s:0",
-                 node_servers_tls(server->node) ? "tls" : "tcp", config->listen);
-        if (region_argument(server->node, server->vm, bar, sizeof bar)) {
-            add_word(words, "--bar");
-            add_word(words, "%s", bar);
-        }
-    }
+    if (gifts->listen >= 0)
+        add_listen(server, gifts, words);
     for (size_t i = 0; i < config->arguments.count; i++)
         add_word(words, "%s", config->arguments.items[i]);
 }
 
+/* ---- what it sees ---- */
+
+static void make_root(const struct server *server, const struct gpu *gpu, const char *folder,
+                      const struct gifts *gifts, struct root *root)
+{
+    const struct node *node = server->node;
+    const struct config_strings *paths = &node->config->sandbox_paths;
+    char path[NODE_PATH_SIZE];
+    root_begin(root, node->root_path, server->user ? server->user : launch_inner_user((uid_t)node->config->first_user));
+    root_show_program(root, node->program);
+    for (size_t i = 0; i < paths->count; i++)
+        root_show(root, ROOT_SHOWN, paths->items[i]);
+    if (!gpu->software)
+        root_show_nvidia(root, gpu->minor);
+    if (card_make(node, gpu, path))
+        root_show(root, ROOT_WRITABLE, path);
+    if (server->sharing == CTL_SHARING_MPS && !gpu->software) {
+        /* Its sockets; and memory by which MPS and its clients speak ◊. The control socket is of another user. */
+        root_show(root, ROOT_WRITABLE, node->config->mps_directory);
+        root_show(root, ROOT_WRITABLE, "/dev/shm");
+    }
+    if (*gifts->bar) {
+        region_file(gifts->bar, path);
+        root_show(root, ROOT_WRITABLE, path);
+    }
+    root_show(root, ROOT_WRITABLE, folder);
+}
+
 /* ---- its process ---- */
 
-int server_make_process(struct server *server, char *error)
+static int launch_server(struct server *server, const struct gpu *gpu, const char *folder, const struct gifts *gifts,
+                         int output, int log, char *error)
 {
-    struct node *node = server->node;
-    struct gpu *gpu = node_gpu(node, server->gpu);
+    const struct node *node = server->node;
     struct words arguments = { .count = 0 }, environment = { .count = 0 };
-    char folder[NODE_PATH_SIZE], above[NODE_PATH_SIZE];
-    if (!gpu)
-        return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpu);
-    if (own_folder(server, "", folder) != 0 || state_folder(server, "", above) != 0)
-        return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
-    own_unlink(server, "s");
-    workers_forget(server);
-    int output = files_open(server, "output", O_TRUNC), log = files_open(server, "log", 0);
-    int failure = 0;
-    if (output < 0 || log < 0)
-        failure = explain(error, -errno, "writing into %s: %s", folder, strerror(errno));
-    make_arguments(server, gpu, folder, &arguments);
+    struct root root;
+    make_arguments(server, gpu, folder, gifts, &arguments);
     make_environment(server, gpu, folder, &environment);
+    make_root(server, gpu, folder, gifts, &root);
     struct launch launch = { .program = node->program,
                              .arguments = arguments.items,
                              .environment = environment.items,
                              .output = output,
                              .log = log,
+                             .listen = gifts->listen,
                              .own = folder,
-                             .above = above,
-                             .all = node->servers_path,
-                             .sandbox = (enum node_sandbox)node->config->sandbox };
-    if (!failure)
-        failure = launch_process(&launch, &server->process, error);
+                             .root = &root,
+                             .sandbox = (enum node_sandbox)node->config->sandbox,
+                             .user = server->user ? server->user : (uid_t)node->config->first_user,
+                             .connects = server->sharing == CTL_SHARING_MPS && !gpu->software,
+                             .processes = server->user ? (unsigned)node->config->processes : 0 };
+    if (*gifts->bar)
+        launch.groups[launch.group_count++] = gifts->bar_group;
+    int failure = launch_process(&launch, &server->process, error);
     free_words(&arguments);
     free_words(&environment);
+    root_end(&root);
+    return failure;
+}
+
+int server_make_process(struct server *server, char *error)
+{
+    struct node *node = server->node;
+    struct gpu *gpu = node_gpu(node, server->gpu);
+    struct gifts gifts = { .listen = -1 };
+    char folder[NODE_PATH_SIZE];
+    if (!gpu)
+        return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpu);
+    if (own_folder(server, "", folder) != 0)
+        return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
+    own_unlink(server, "s");
+    workers_forget(server);
+    server->port = 0;
+    if (*node->config->listen && (gifts.listen = listen_make(node, &server->port, error)) < 0)
+        return -EADDRNOTAVAIL;
+    if (gifts.listen >= 0 && !region_argument(node, server->vm, gifts.bar, sizeof gifts.bar, &gifts.bar_group))
+        gifts.bar[0] = '\0';
+    int output = files_open(server, "output", O_TRUNC), log = files_open(server, "log", 0);
+    int failure = output < 0 || log < 0 ? explain(error, -errno, "writing into %s: %s", folder, strerror(errno)) : 0;
+    if (!failure)
+        failure = launch_server(server, gpu, folder, &gifts, output, log, error);
     if (output >= 0)
         close(output);
     if (log >= 0)
         close(log);
+    if (gifts.listen >= 0)
+        close(gifts.listen);
     return failure;
 }

@@ -78,11 +78,12 @@ int state_save(const struct server *server, char *error)
         return explain(error, -ENOMEM, "no memory to write the state of server %llu", (unsigned long long)server->id);
     fprintf(out,
             "version 1\nboot %s\nid %llu\nvm %s\ngpu %s\nvm-address %s\nsharing %u\nsms %u\nmemory %llu\nprogram %llu\n"
-            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\n",
+            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\nuser %u\nport %u\n",
             process_boot(), (unsigned long long)server->id, server->vm, server->gpu, server->vm_address,
             server->sharing, server->sms, (unsigned long long)server->memory, (unsigned long long)server->program,
             server->same_host, (int)server->process.pid, (unsigned long long)server->process.started, server->restarts,
-            server->fresh, server->state == CTL_SERVER_STOPPING, server->shown_sms, server->own);
+            server->fresh, server->state == CTL_SERVER_STOPPING, server->shown_sms, server->own,
+            (unsigned)server->user, server->port);
     for (unsigned i = 0; i < server->address_count; i++)
         fprintf(out, "address %s\n", server->addresses[i]);
     bool bad = ferror(out) != 0;
@@ -138,6 +139,10 @@ static void take_line(struct server *server, struct saved *saved, const char *ke
         saved->stopping = number != 0;
     else if (strcmp(key, "own") == 0)
         server->own = number != 0;
+    else if (strcmp(key, "user") == 0)
+        server->user = (uid_t)number;
+    else if (strcmp(key, "port") == 0)
+        server->port = (unsigned)number;
     else if (strcmp(key, "shown-sms") == 0)
         server->shown_sms = (uint32_t)number;
     else if (strcmp(key, "address") == 0 && server->address_count < CTL_MAX_ADDRESSES)

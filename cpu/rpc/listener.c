@@ -118,6 +118,21 @@ static int listen_on(const struct addrinfo *one)
     return fd;
 }
 
+static void take_tcp(int fd, const struct rpc_address *address, struct rpc_listener *listener)
+{
+    struct sockaddr_storage at;
+    socklen_t size = sizeof at;
+    unsigned port = 0;
+    if (getsockname(fd, (struct sockaddr *)&at, &size) == 0)
+        port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                              : ((struct sockaddr_in *)&at)->sin_port);
+    bool brackets = strchr(address->host, ':') != NULL;
+    snprintf(listener->uri, sizeof listener->uri, "%s://%s%s%s:%u", address->kind == RPC_ADDRESS_TLS ? "tls" : "tcp",
+             brackets ? "[" : "", address->host, brackets ? "]" : "", port);
+    listener->fd = fd;
+    listener->lock = -1;
+}
+
 static int listen_tcp(const struct rpc_address *address, struct rpc_listener *listener, const char **why)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
@@ -135,17 +150,7 @@ static int listen_tcp(const struct rpc_address *address, struct rpc_listener *li
     if (fd < 0)
         return fd;
 
-    struct sockaddr_storage at;
-    socklen_t size = sizeof at;
-    unsigned port = 0;
-    if (getsockname(fd, (struct sockaddr *)&at, &size) == 0)
-        port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
-                                              : ((struct sockaddr_in *)&at)->sin_port);
-    bool brackets = strchr(address->host, ':') != NULL;
-    snprintf(listener->uri, sizeof listener->uri, "%s://%s%s%s:%u", address->kind == RPC_ADDRESS_TLS ? "tls" : "tcp",
-             brackets ? "[" : "", address->host, brackets ? "]" : "", port);
-    listener->fd = fd;
-    listener->lock = -1;
+    take_tcp(fd, address, listener);
     return 0;
 }
 
@@ -170,6 +175,26 @@ int rpc_listener_open(const char *uri, rpc_listener **out, char *error)
         return rpc_explain(error, status, "listening on %s: %s%s", uri, why ? why : strerror(-status),
                            status == -EADDRINUSE ? " (is another server running there?)" : "");
     }
+    *out = listener;
+    return 0;
+}
+
+int rpc_listener_adopt(const char *uri, int fd, rpc_listener **out, char *error)
+{
+    struct rpc_address address;
+    int listens = 0, status = rpc_address_parse(uri, &address, error);
+    socklen_t size = sizeof listens;
+    if (status < 0)
+        return status;
+    if (address.kind != RPC_ADDRESS_TCP && address.kind != RPC_ADDRESS_TLS)
+        return rpc_explain(error, -EINVAL, "listening on %s by a descriptor: it is for tcp:// and tls:// only", uri);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens)
+        return rpc_explain(error, -EINVAL, "descriptor %d is no socket that listens", fd);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    struct rpc_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
+        return rpc_explain(error, -ENOMEM, "listening on %s: no memory", uri);
+    take_tcp(fd, &address, listener);
     *out = listener;
     return 0;
 }

@@ -119,6 +119,8 @@ typedef struct rpc_listener rpc_listener;
    shm:///path (the same socket; a stale socket file of a dead server is replaced; a live one is -EADDRINUSE; mode 0600
    unless ?mode=0660 follows the path). */
 int  rpc_listener_open(const char *uri, rpc_listener **out, char *error);
+/* The same of a TCP socket that somebody else has made and that listens already. Takes over fd. */
+int  rpc_listener_adopt(const char *uri, int fd, rpc_listener **out, char *error);
 int  rpc_listener_fd(const rpc_listener *);            /* for poll */
 int  rpc_listener_accept(rpc_listener *);              /* a connected fd, close-on-exec, tuned; or -errno */
 const char *rpc_listener_uri(const rpc_listener *);    /* the address really listened on */

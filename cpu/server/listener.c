@@ -511,7 +511,10 @@ static int listener_open_all(struct listener *l)
 {
     char error[RPC_ERROR_SIZE];
     for (int i = 0; i < l->options->uri_count; i++) {
-        if (rpc_listener_open(l->options->uris[i], &l->open[l->open_count], error) != 0) {
+        const char *uri = l->options->uris[i];
+        int fd = l->options->fds[i];
+        if ((fd ? rpc_listener_adopt(uri, fd, &l->open[l->open_count], error)
+                : rpc_listener_open(uri, &l->open[l->open_count], error)) != 0) {
             log_error("event=cannot-serve why=\"%s\"", error);
             return -1;
         }

@@ -11,6 +11,7 @@ enum { LISTENER_MAX_URIS = 16 };
 
 struct listener_options {
     const char *uris[LISTENER_MAX_URIS];
+    int fds[LISTENER_MAX_URIS];           /* of each: a socket that listens already; 0: none */
     int uri_count;
     const char *gpu;                      /* "auto", … */
     int spares;                           /* workers kept ready */

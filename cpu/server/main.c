@@ -17,6 +17,7 @@
 
 enum {
     OPTION_LISTEN = 256,
+    OPTION_LISTEN_FD,
     OPTION_GPU,
     OPTION_WORKERS,
     OPTION_VERSION,
@@ -42,6 +43,8 @@ static const char help[] =
     "\n"
     "  --listen URI      tls://HOST:PORT or tcp://HOST:PORT (port 0: any free one), or\n"
     "                    unix:///PATH[?mode=0660]; each address is printed as clients are to use it\n"
+    "  --listen-fd N     the --listen before it, a tcp:// or tls:// address, is the socket with descriptor N,\n"
+    "                    which the caller has made and which listens already\n"
     "  --gpu KIND        auto (default: an NVIDIA GPU if there is one, else software),\n"
     "                    nvidia, software, or null (does nothing; for measurements)\n"
     "  --workers N       processes kept ready for the next client (default 2)\n"
@@ -94,6 +97,7 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         { "listen", required_argument, NULL, OPTION_LISTEN },
+        { "listen-fd", required_argument, NULL, OPTION_LISTEN_FD },
         { "gpu", required_argument, NULL, OPTION_GPU },
         { "workers", required_argument, NULL, OPTION_WORKERS },
         { "host-memory", required_argument, NULL, OPTION_HOST_MEMORY },
@@ -132,6 +136,15 @@ int main(int argc, char **argv)
             listener.tls |= strncmp(optarg, "tls://", 6) == 0;
             tcp |= strncmp(optarg, "tcp://", 6) == 0;
             break;
+        case OPTION_LISTEN_FD: {
+            long n = strtol(optarg, &end, 10);
+            if (!*optarg || *end || n < 3 || n > 1 << 20)
+                return usage("--listen-fd is the number of a descriptor, from 3 on");
+            if (!listener.uri_count)
+                return usage("--listen-fd goes behind a --listen");
+            listener.fds[listener.uri_count - 1] = (int)n;
+            break;
+        }
         case OPTION_GPU:
             if (strcmp(optarg, "auto") && strcmp(optarg, "nvidia") && strcmp(optarg, "software") &&
                 strcmp(optarg, "null"))

@@ -380,7 +380,7 @@ static void test_gpu_fault(void **state)
     order_start(&spec);
     fake_until(in_state(1, CTL_SERVER_RUNNING) && in_state(2, CTL_SERVER_RUNNING), START_MS);
     pid_t one = (pid_t)fake_server(1)->pid, two = (pid_t)fake_server(2)->pid;
-    snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)geteuid(),
+    snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%ld-%s", status_number(one, "Uid", 10),
              variable(one, "FLYT_SOFTGPU_CARD="));
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0);

@@ -1,0 +1,44 @@
+/*
+ * users.c: the user ids that GPU servers run as, where the node manager is root: node.first-user-id and those behind
+ * it. The first is for servers that share more than a GPU's memory: NVIDIA MPS serves one user at a time ◊, and the
+ * servers on a software GPU with one fault domain share a file. Every other server gets the lowest free one behind it,
+ * and keeps it until it ends.
+ */
+#include "control-managers/node-manager/node.h"
+#include "control-managers/node-manager/sandbox.h"
+
+uid_t users_shared(const struct node *node)
+{
+    bool has = node->config->sandbox != NODE_SANDBOX_OFF && launch_has_users();
+    return has ? (uid_t)node->config->first_user : 0;
+}
+
+static bool taken(const struct node *node, uid_t user)
+{
+    for (const struct server *server = node->servers; server; server = server->next)
+        if (server->user == user)
+            return true;
+    return false;
+}
+
+static uid_t pick(const struct server *server, uid_t shared)
+{
+    uid_t user = shared + 1;
+    if (!shared)
+        return 0;
+    if (server->sharing == CTL_SHARING_MPS || card_shared())
+        return shared;
+    if (server->user > shared && server->user - shared <= CTL_MAX_NODE_SERVERS)
+        return server->user;
+    while (taken(server->node, user))
+        user++;
+    return user;
+}
+
+void users_take(struct server *server)
+{
+    uid_t user = pick(server, users_shared(server->node));
+    if (user || server->user)
+        own_give(server, user);
+    server->user = user;
+}
