@@ -32,8 +32,10 @@ if "$here/status_mps.sh" >/dev/null 2>&1; then
   echo "MPS runs already in $CUDA_MPS_PIPE_DIRECTORY"
   exit 0
 fi
+# GPU servers run as a user of their own, and go through this folder to MPS's socket. What is in it keeps its own
+# permissions; nobody else can list it.
 # shellcheck disable=SC2174 # only the last folder has to be closed to others
-mkdir -p -m 0700 "$CUDA_MPS_PIPE_DIRECTORY"
+mkdir -p -m 0711 "$CUDA_MPS_PIPE_DIRECTORY"
 if [ ! -O "$CUDA_MPS_PIPE_DIRECTORY" ]; then
   echo "start_mps.sh: $CUDA_MPS_PIPE_DIRECTORY belongs to somebody else; set CUDA_MPS_PIPE_DIRECTORY to a folder of your own" >&2
   exit 1

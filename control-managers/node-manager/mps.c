@@ -9,6 +9,7 @@
 
 #include "cpu/common/explain.h"
 #include "control-managers/node-manager/node.h"
+#include "control-managers/node-manager/sandbox.h"
 
 bool mps_ready(const char *directory, char *text)
 {
@@ -25,6 +26,11 @@ bool mps_ready(const char *directory, char *text)
         explain(text, 0,
                 "MPS at %s belongs to user %u, GPU servers run as %u, and MPS serves one user: start it as that user",
                 directory, (unsigned)st.st_uid, (unsigned)geteuid());
+        return false;
+    }
+    if (launch_has_users() && stat(directory, &st) == 0 && !(st.st_mode & S_IXOTH)) {
+        explain(text, 0, "GPU servers run as users of their own, and cannot get through %s: chmod 0711 %s", directory,
+                directory);
         return false;
     }
     snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control.pid", directory);

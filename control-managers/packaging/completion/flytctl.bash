@@ -129,7 +129,7 @@ _flyt_rpc_server() {
         --listen) _flyt_server "$value"; _flyt_reply "$value" "${server[@]/local:/}" ;;
         --tls-certificate|--tls-key|--tls-ca|--ticket-key|--bar) _flyt_reply "$value" :file ;;
         --ticket-state) _flyt_reply "$value" :dir ;;
-        --workers|--host-memory|--ticket-server) COMPREPLY=() ;;
+        --workers|--host-memory|--ticket-server|--listen-fd) COMPREPLY=() ;;
         *) _flyt_options ;;
     esac
 }
