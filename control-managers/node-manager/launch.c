@@ -38,7 +38,14 @@
 #define SPACES (CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
 
 /* What could not be done; bits of the probe's exit status. */
-enum { LACKS_ROOT = 1, LACKS_PROC = 2, LACKS_CAPABILITIES = 4, LACKS_FILTER = 8, LACKS_IDENTITY = 16, LACKS_NETWORK = 32 };
+enum {
+    LACKS_ROOT = 1,
+    LACKS_PROC = 2,
+    LACKS_CAPABILITIES = 4,
+    LACKS_FILTER = 8,
+    LACKS_IDENTITY = 16,
+    LACKS_NETWORK = 32
+};
 static const char *const lacks_text[] = {
     "GPU servers see the machine's files and other tenants' folders",
     "GPU servers see other processes in /proc",
@@ -49,9 +56,12 @@ static const char *const lacks_text[] = {
 };
 
 /* A way to make the process. */
-struct way { unsigned long spaces; bool user; };
+struct way {
+    unsigned long spaces;
+    bool user;
+};
 static struct way chosen;
-static int known;                       /* what it lacks */
+static int known; /* what it lacks */
 static bool probed;
 
 static void write_text(const char *path, const char *text, size_t size)
@@ -194,9 +204,12 @@ static int probe(const struct launch *launch, struct way way)
 static void choose(const struct launch *launch)
 {
     static const struct way ways[] = {
-        { SPACES | CLONE_NEWNET, true }, { CLONE_NEWUSER | SPACES | CLONE_NEWNET, false },
-        { SPACES, true },                { CLONE_NEWUSER | SPACES, false },
-        { 0, true },                     { 0, false },
+        { SPACES | CLONE_NEWNET, true },
+        { CLONE_NEWUSER | SPACES | CLONE_NEWNET, false },
+        { SPACES, true },
+        { CLONE_NEWUSER | SPACES, false },
+        { 0, true },
+        { 0, false },
     };
     int best = INT_MAX;
     for (size_t i = 0; i < sizeof ways / sizeof *ways && best; i++) {
@@ -314,6 +327,6 @@ int launch_process(const struct launch *launch, struct process *out, char *error
     if (fd >= 0)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (process_start_time(pid, &out->started) != 0)
-        out->started = 0;               /* it has ended already; its pidfd says so */
+        out->started = 0; /* it has ended already; its pidfd says so */
     return 0;
 }

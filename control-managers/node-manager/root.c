@@ -80,8 +80,8 @@ void root_begin(struct root *root, const char *base, uid_t user)
 {
     static const char *const folders[] = { "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
     /* How programs are loaded, the time zone, OpenSSL's settings. */
-    static const char *const settings[] = { "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-                                            "/etc/alternatives", "/etc/localtime", "/etc/ssl/openssl.cnf" };
+    static const char *const settings[] = { "/etc/ld.so.cache",  "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+                                            "/etc/alternatives", "/etc/localtime",  "/etc/ssl/openssl.cnf" };
     static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom" };
     char options[80];
     *root = (struct root){ .base = strdup(base) };
@@ -95,7 +95,7 @@ void root_begin(struct root *root, const char *base, uid_t user)
     snprintf(options, sizeof options, SHARED_OPTIONS, (unsigned)user, (unsigned)user);
     add(root, ROOT_MEMORY, options, "/dev/shm");
     add(root, ROOT_PROC, "/proc", "/proc");
-    root_show(root, ROOT_SHOWN, "/sys/devices/system");     /* processors and memory nodes */
+    root_show(root, ROOT_SHOWN, "/sys/devices/system"); /* processors and memory nodes */
     show_library_path(root);
 }
 
@@ -125,11 +125,15 @@ static void show_matching(struct root *root, enum root_kind kind, const char *pa
 void root_show_nvidia(struct root *root, int minor)
 {
     /* nvidiactl: the driver's control device; nvidia-uvm: managed and virtual memory; caps: MIG instances; dxg: WSL */
-    static const char *const devices[] = { "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
-                                           "/dev/nvidia-caps/*", "/dev/nvidia-caps-imex-channels/*", "/dev/dxg" };
+    static const char *const devices[] = { "/dev/nvidiactl",
+                                           "/dev/nvidia-uvm",
+                                           "/dev/nvidia-uvm-tools",
+                                           "/dev/nvidia-caps/*",
+                                           "/dev/nvidia-caps-imex-channels/*",
+                                           "/dev/dxg" };
     /* which PCI devices there are and near which processors; the driver's version; where distributions put it */
-    static const char *const shown[] = { "/sys/devices", "/sys/bus/pci", "/sys/module", "/etc/nvidia",
-                                         "/run/opengl-driver", "/nix/store" };
+    static const char *const shown[] = { "/sys/devices", "/sys/bus/pci",       "/sys/module",
+                                         "/etc/nvidia",  "/run/opengl-driver", "/nix/store" };
     char path[32] = "/dev/nvidia[0-9]*";
     if (minor >= 0)
         snprintf(path, sizeof path, "/dev/nvidia%d", minor);
@@ -183,7 +187,7 @@ static int show(const struct root_entry *entry, size_t from, unsigned long long 
 {
     struct stat st;
     if (stat(entry->source, &st) != 0)
-        return errno == ENOENT ? 0 : -1;                /* it went away after the list was made */
+        return errno == ENOENT ? 0 : -1; /* it went away after the list was made */
     if (make_folders(entry->target, from, S_ISDIR(st.st_mode)) != 0)
         return -1;
     if (!S_ISDIR(st.st_mode)) {
@@ -207,8 +211,8 @@ static int make_proc(const struct root_entry *entry)
         return 0;
     /* A container hides parts of its /proc, and then gives no other. */
     if (mount("/proc", entry->target, NULL, MS_BIND | MS_REC, NULL) != 0 ||
-        set_attributes(entry->target,
-                       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, AT_RECURSIVE) != 0)
+        set_attributes(entry->target, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                       AT_RECURSIVE) != 0)
         return -1;
     return ROOT_NO_PROC;
 }
@@ -216,18 +220,12 @@ static int make_proc(const struct root_entry *entry)
 static int make(const struct root_entry *entry, size_t from)
 {
     switch (entry->kind) {
-    case ROOT_FOLDER:
-        return make_folders(entry->target, from, true);
-    case ROOT_LINK:
-        return make_folders(entry->target, from, false) == 0 ? symlink(entry->source, entry->target) : -1;
-    case ROOT_SHOWN:
-        return show(entry, from, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    case ROOT_DEVICE:
-        return show(entry, from, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-    case ROOT_WRITABLE:
-        return show(entry, from, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    case ROOT_PROC:
-        return make_proc(entry);
+    case ROOT_FOLDER: return make_folders(entry->target, from, true);
+    case ROOT_LINK: return make_folders(entry->target, from, false) == 0 ? symlink(entry->source, entry->target) : -1;
+    case ROOT_SHOWN: return show(entry, from, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    case ROOT_DEVICE: return show(entry, from, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    case ROOT_WRITABLE: return show(entry, from, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    case ROOT_PROC: return make_proc(entry);
     case ROOT_MEMORY:
         return make_folders(entry->target, from, true) == 0
                    ? mount("none", entry->target, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, entry->source)
@@ -240,7 +238,7 @@ int root_enter(const struct root *root)
 {
     size_t from = strlen(root->base);
     int lacks = 0;
-    mode_t before = umask(0022);        /* the folders on the way are for the server's user too */
+    mode_t before = umask(0022); /* the folders on the way are for the server's user too */
     if (root->bad || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("none", root->base, "tmpfs", MS_NOSUID | MS_NODEV, ROOT_OPTIONS) != 0)
         return -1;

@@ -21,22 +21,25 @@
 /* ---- root.c ---- */
 
 enum root_kind {
-    ROOT_FOLDER,                        /* an empty one */
-    ROOT_LINK,                          /* a symbolic link to `source` */
-    ROOT_SHOWN,                         /* the machine's file or folder `source`, read-only, without device files */
-    ROOT_DEVICE,                        /* a device file */
-    ROOT_WRITABLE,                      /* a file or folder that the server may write, not execute from */
-    ROOT_PROC,                          /* /proc of its own process-id namespace, read-only */
-    ROOT_MEMORY,                        /* a small file system in memory, of the server's user */
+    ROOT_FOLDER,   /* an empty one */
+    ROOT_LINK,     /* a symbolic link to `source` */
+    ROOT_SHOWN,    /* the machine's file or folder `source`, read-only, without device files */
+    ROOT_DEVICE,   /* a device file */
+    ROOT_WRITABLE, /* a file or folder that the server may write, not execute from */
+    ROOT_PROC,     /* /proc of its own process-id namespace, read-only */
+    ROOT_MEMORY,   /* a small file system in memory, of the server's user */
 };
-struct root_entry { enum root_kind kind; char *source, *target; };
+struct root_entry {
+    enum root_kind kind;
+    char *source, *target;
+};
 
 enum { ROOT_MOST = 128 };
 struct root {
-    char             *base;             /* an empty folder of the node manager, on which the root is put together */
+    char *base; /* an empty folder of the node manager, on which the root is put together */
     struct root_entry entries[ROOT_MOST];
-    size_t            count;
-    bool              bad;              /* no memory, or too many entries */
+    size_t count;
+    bool bad; /* no memory, or too many entries */
 };
 
 /* What every server sees: /usr, the libraries, parts of /etc, /dev, /proc and /sys. user: whom /dev/shm belongs to. */
@@ -47,7 +50,7 @@ void root_show(struct root *, enum root_kind, const char *path);
 void root_show_program(struct root *, const char *program);
 /* The device files, /proc and /sys entries of NVIDIA's driver. minor: of its /dev/nvidia<minor>; -1: all of them. */
 void root_show_nvidia(struct root *, int minor);
-void root_end(struct root *);           /* frees */
+void root_end(struct root *); /* frees */
 
 /* In a child with a mount namespace of its own: makes it and enters it. 0; ROOT_NO_PROC: it stands, but /proc is the
    machine's, read-only; -1 and errno: it could not be made. */
@@ -64,30 +67,30 @@ int seccomp_restrict(bool connects);
 
 /* ---- launch.c ---- */
 
-enum { LAUNCH_LISTEN = 3 };             /* where a server finds the socket that it is to listen on */
+enum { LAUNCH_LISTEN = 3 }; /* where a server finds the socket that it is to listen on */
 enum { LAUNCH_GROUPS = 4 };
 
 struct launch {
-    const char        *program;
-    char       *const *arguments, *const *environment;
-    int                output, log, listen;     /* listen: -1: none */
-    const char        *own;             /* its folder */
+    const char *program;
+    char *const *arguments, *const *environment;
+    int output, log, listen; /* listen: -1: none */
+    const char *own;         /* its folder */
     const struct root *root;
-    enum node_sandbox  sandbox;
-    uid_t              user;            /* of launch_user; 0: that of the node manager */
-    gid_t              groups[LAUNCH_GROUPS];   /* further ones */
-    size_t             group_count;
-    bool               connects;        /* it may connect to sockets: a client of MPS */
-    unsigned           processes;       /* at most, with a user of its own */
+    enum node_sandbox sandbox;
+    uid_t user;                  /* of launch_user; 0: that of the node manager */
+    gid_t groups[LAUNCH_GROUPS]; /* further ones */
+    size_t group_count;
+    bool connects;      /* it may connect to sockets: a client of MPS */
+    unsigned processes; /* at most, with a user of its own */
 };
 
 /* Finds out what this kernel offers, and logs what it does not. base: of the root (struct root); users: the first of
    the user ids for servers. -EPERM where `required` cannot be met. */
-int  launch_probe(const char *base, uid_t users, enum node_sandbox, char *error);
+int launch_probe(const char *base, uid_t users, enum node_sandbox, char *error);
 /* Who a server without a user id of its own is in its sandbox: the node manager's user, or `users` in place of root. */
 uid_t launch_inner_user(uid_t users);
 /* Whether servers get user ids of their own. */
 bool launch_has_users(void);
-int  launch_process(const struct launch *, struct process *, char *error);
+int launch_process(const struct launch *, struct process *, char *error);
 
 #endif

@@ -28,7 +28,7 @@
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 #if defined __SANITIZE_ADDRESS__
-#define LOOKS_INTO_ITSELF 1             /* LeakSanitizer attaches to its own threads */
+#define LOOKS_INTO_ITSELF 1 /* LeakSanitizer attaches to its own threads */
 #elif defined __has_feature
 #if __has_feature(address_sanitizer)
 #define LOOKS_INTO_ITSELF 1
@@ -36,21 +36,24 @@
 #endif
 
 static const char *const allowed[] = {
+#ifdef LOOKS_INTO_ITSELF
+    "ptrace",
+#endif
     /* files: which ones, its root folder says */
     "access", "chdir", "chmod", "close", "close_range", "creat", "dup", "dup2", "dup3", "faccessat", "faccessat2",
     "fadvise64", "fallocate", "fchdir", "fchmod", "fchmodat", "fcntl", "fdatasync", "flock", "fstat", "fstatfs",
-    "fsync", "ftruncate", "getcwd", "getdents", "getdents64", "inotify_add_watch", "inotify_init1",
-    "inotify_rm_watch", "ioctl", "lseek", "lstat", "mkdir", "mkdirat", "newfstatat", "open", "openat", "pread64",
-    "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "read", "readlink", "readlinkat", "readv", "rename",
-    "renameat", "renameat2", "rmdir", "sendfile", "stat", "statfs", "statx", "truncate", "umask", "unlink", "unlinkat",
-    "utimensat", "write", "writev",
+    "fsync", "ftruncate", "getcwd", "getdents", "getdents64", "inotify_add_watch", "inotify_init1", "inotify_rm_watch",
+    "ioctl", "lseek", "lstat", "mkdir", "mkdirat", "newfstatat", "open", "openat", "pread64", "preadv", "preadv2",
+    "pwrite64", "pwritev", "pwritev2", "read", "readlink", "readlinkat", "readv", "rename", "renameat", "renameat2",
+    "rmdir", "sendfile", "stat", "statfs", "statx", "truncate", "umask", "unlink", "unlinkat", "utimensat", "write",
+    "writev",
     /* memory */
     "brk", "get_mempolicy", "madvise", "mbind", "memfd_create", "mincore", "mlock", "mlock2", "mlockall", "mmap",
     "move_pages", "mprotect", "mremap", "msync", "munlock", "munlockall", "munmap", "set_mempolicy",
     /* waiting */
-    "alarm",     "clock_getres", "clock_gettime", "clock_nanosleep", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait",
-    "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2", "futex", "futex_waitv", "get_robust_list", "getitimer",
-    "gettimeofday", "membarrier", "nanosleep", "pause", "pipe", "pipe2", "poll", "ppoll", "pselect6",
+    "alarm", "clock_getres", "clock_gettime", "clock_nanosleep", "epoll_create", "epoll_create1", "epoll_ctl",
+    "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2", "futex", "futex_waitv", "get_robust_list",
+    "getitimer", "gettimeofday", "membarrier", "nanosleep", "pause", "pipe", "pipe2", "poll", "ppoll", "pselect6",
     "restart_syscall", "rseq", "select", "set_robust_list", "setitimer", "time", "timer_create", "timer_delete",
     "timer_getoverrun", "timer_gettime", "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime",
     /* sockets: it accepts connections to one that the node manager made, and makes those of one machine itself */
@@ -60,25 +63,21 @@ static const char *const allowed[] = {
     "arch_prctl", "capget", "execve", "exit", "exit_group", "fork", "getcpu", "getegid", "geteuid", "getgid",
     "getgroups", "getpgid", "getpgrp", "getpid", "getppid", "getpriority", "getrandom", "getresgid", "getresuid",
     "getrlimit", "getrusage", "getsid", "gettid", "getuid", "kill", "pidfd_open", "pidfd_send_signal", "prctl",
-    "prlimit64", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
-    "rt_sigsuspend", "rt_sigtimedwait", "rt_tgsigqueueinfo", "sched_get_priority_max", "sched_get_priority_min",
-    "sched_getaffinity", "sched_getattr", "sched_getparam", "sched_getscheduler", "sched_rr_get_interval",
-    "sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_yield", "set_tid_address", "setpgid",
-    "setpriority", "setrlimit", "setsid", "sigaltstack", "signalfd4", "sysinfo", "tgkill", "times", "tkill", "uname",
-    "vfork", "wait4", "waitid",
-#ifdef LOOKS_INTO_ITSELF
-    "ptrace",
-#endif
+    "prlimit64", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn", "rt_sigsuspend",
+    "rt_sigtimedwait", "rt_tgsigqueueinfo", "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity",
+    "sched_getattr", "sched_getparam", "sched_getscheduler", "sched_rr_get_interval", "sched_setaffinity",
+    "sched_setparam", "sched_setscheduler", "sched_yield", "set_tid_address", "setpgid", "setpriority", "setrlimit",
+    "setsid", "sigaltstack", "signalfd4", "sysinfo", "tgkill", "times", "tkill", "uname", "vfork", "wait4", "waitid"
 };
 
-enum { MAX_FILTER = 4096 };             /* what the kernel takes (BPF_MAXINSNS) */
-static struct sock_fprog programs[2];   /* [1]: with connect */
+enum { MAX_FILTER = 4096 };           /* what the kernel takes (BPF_MAXINSNS) */
+static struct sock_fprog programs[2]; /* [1]: with connect */
 
 static int allow(scmp_filter_ctx filter, const char *name, const struct scmp_arg_cmp *condition)
 {
     int number = seccomp_syscall_resolve_name(name);
     if (number < 0)
-        return 0;                       /* this processor, or this libseccomp, has no such call */
+        return 0; /* this processor, or this libseccomp, has no such call */
     return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, condition ? 1 : 0, condition);
 }
 
@@ -89,9 +88,12 @@ static int allow(scmp_filter_ctx filter, const char *name, const struct scmp_arg
  */
 static int fill_connecting(scmp_filter_ctx filter, bool connects)
 {
-    const struct { const char *name; unsigned flags; } senders[] = { { "sendto", 3 }, { "sendmsg", 2 },
-                                                                     { "sendmmsg", 3 } };
-    int failure = seccomp_rule_add(filter, connects ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ECONNREFUSED), SCMP_SYS(connect), 0);
+    const struct {
+        const char *name;
+        unsigned flags;
+    } senders[] = { { "sendto", 3 }, { "sendmsg", 2 }, { "sendmmsg", 3 } };
+    int failure =
+        seccomp_rule_add(filter, connects ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ECONNREFUSED), SCMP_SYS(connect), 0);
     for (size_t i = 0; !failure && i < sizeof senders / sizeof *senders; i++) {
         const struct scmp_arg_cmp plain = SCMP_CMP32(senders[i].flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0);
         failure = allow(filter, senders[i].name, &plain);

@@ -78,7 +78,8 @@ int state_save(const struct server *server, char *error)
         return explain(error, -ENOMEM, "no memory to write the state of server %llu", (unsigned long long)server->id);
     fprintf(out,
             "version 1\nboot %s\nid %llu\nvm %s\ngpu %s\nvm-address %s\nsharing %u\nsms %u\nmemory %llu\nprogram %llu\n"
-            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\nuser %u\nport %u\n",
+            "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\nuser %u\n"
+            "port %u\n",
             process_boot(), (unsigned long long)server->id, server->vm, server->gpu, server->vm_address,
             server->sharing, server->sms, (unsigned long long)server->memory, (unsigned long long)server->program,
             server->same_host, (int)server->process.pid, (unsigned long long)server->process.started, server->restarts,

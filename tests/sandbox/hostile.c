@@ -33,8 +33,17 @@ static char own[4096];
 /* Trees of the machine that are shown whole: they are one line of what is seen. */
 static bool is_tree(const char *path)
 {
-    static const char *const trees[] = { "/usr", "/proc", "/sys/devices/system", "/etc/alternatives",
-                                         "/etc/ld.so.conf.d", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
+    static const char *const trees[] = { "/usr",
+                                         "/proc",
+                                         "/sys/devices/system",
+                                         "/etc/alternatives",
+                                         "/etc/ld.so.conf.d",
+                                         "/bin",
+                                         "/sbin",
+                                         "/lib",
+                                         "/lib32",
+                                         "/lib64",
+                                         "/libx32" };
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++)
         if (strcmp(path, trees[i]) == 0)
             return true;
@@ -77,7 +86,8 @@ static void say(const char *kind, const char *value, long result)
 
 static long connect_tcp(int fd, unsigned port)
 {
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((unsigned short)port),
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((unsigned short)port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&to, sizeof to);
 }
@@ -91,7 +101,8 @@ static long connect_unix(const char *name)
     memcpy(to.sun_path, name, size);
     if (name[0] == '@')
         to.sun_path[0] = '\0';
-    return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
+    return fd < 0 ? -1
+                  : connect(fd, (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
 }
 
 /* The socket that it listens on is one of the machine's network: it can be made one that connects. */
@@ -108,7 +119,8 @@ static long connect_by_own(unsigned port)
 
 static long send_by_own(unsigned port)
 {
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((unsigned short)port),
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((unsigned short)port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = dup(LISTEN);
     return fd < 0 ? -1 : sendto(fd, "x", 1, MSG_FASTOPEN | MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof to);
@@ -193,7 +205,7 @@ static void make_call(long number)
     long more = number == SYS_clone || number == SYS_sendto || number == SYS_sendmsg || number == SYS_sendmmsg ? 0 : -1;
     const struct itimerval soon = { .it_value = { .tv_usec = 100000 } };
     pid_t self = getpid();
-    setitimer(ITIMER_REAL, &soon, NULL);        /* some wait for ever */
+    setitimer(ITIMER_REAL, &soon, NULL); /* some wait for ever */
     long result = syscall(number, first, more, more, more, more, more);
     if (getpid() != self)
         _exit(0);
