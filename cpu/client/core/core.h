@@ -189,6 +189,7 @@ enum core_direction {
     CORE_DEVICE_TO_DEVICE,
     CORE_ANY_DIRECTION
 };
+CORE_API int core_copy_check(const void *to, const void *from, enum core_direction); /* 0 or 1; nothing is sent */
 CORE_API int core_copy_route(core_context *, core_stream, void *to, const void *from, size_t size, enum core_direction,
                              bool blocking);
 CORE_API int core_copy_box_route(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
@@ -209,6 +210,7 @@ CORE_API int core_stream_info(core_context *, core_stream, struct core_stream_in
 typedef uint64_t core_event;
 CORE_API int core_event_create(core_context *, unsigned flags, core_event *);
 CORE_API int core_event_destroy(core_event);
+CORE_API int core_event_check(core_event); /* 0, or 400: there is no such event */
 CORE_API int core_event_record(core_context *, core_event, core_stream, unsigned flags);
 CORE_API int core_event_synchronize(core_event);
 CORE_API int core_event_query(core_event);
@@ -280,6 +282,8 @@ struct core_launch {
 };
 /* Checks what native checks at the launch (dimensions, shared memory, cooperative fit), then sends. */
 CORE_API int core_launch(core_context *, const struct core_launch *);
+/* The same checks, of everything but the stream and the parameters; nothing is sent. */
+CORE_API int core_launch_check(core_context *, const struct core_launch *);
 
 /* One line on stderr, once per name, that something unsupported was asked for. */
 CORE_API void core_unsupported(const char *name);

@@ -50,6 +50,13 @@ static int event_enter(core_event token, struct event **out)
     return *out ? CORE_OK : CORE_INVALID_HANDLE;
 }
 
+int core_event_check(core_event token)
+{
+    CANCEL_DEFERRED;
+    struct event *e;
+    return event_enter(token, &e);
+}
+
 int core_event_create(core_context *c, unsigned flags, core_event *out)
 {
     CANCEL_DEFERRED;

@@ -370,6 +370,14 @@ static int launch_send_whole(struct stream *s, const struct core_launch *l, cons
     return code;
 }
 
+int core_launch_check(core_context *c, const struct core_launch *l)
+{
+    CANCEL_DEFERRED;
+    struct loaded_function *loaded;
+    int code = function_enter(c, l->function, &loaded);
+    return code ? code : check(c->device, l, loaded);
+}
+
 int core_launch(core_context *c, const struct core_launch *l)
 {
     CANCEL_DEFERRED;

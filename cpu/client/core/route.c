@@ -41,6 +41,12 @@ static int route(const void *to, const void *from, enum core_direction stated, e
     return CORE_OK;
 }
 
+int core_copy_check(const void *to, const void *from, enum core_direction stated)
+{
+    enum core_direction way;
+    return route(to, from, stated, &way);
+}
+
 int core_copy_route(core_context *context, core_stream stream, void *to, const void *from, size_t size,
                     enum core_direction stated, bool blocking)
 {

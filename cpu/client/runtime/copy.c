@@ -1,4 +1,5 @@
 /* copy.c: copies of linear memory, of chapter "Memory Management". */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
 int runtime_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size, int kind,
@@ -6,7 +7,7 @@ int runtime_copy(core_context *context, core_stream stream, void *to, const void
 {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
-    return core_copy_route(context, stream, to, from, size, (enum core_direction)kind, blocking);
+    return issue_copy(context, stream, to, from, size, (enum core_direction)kind, blocking);
 }
 
 static int copy(void *to, const void *from, size_t size, int kind, core_stream stream, bool blocking)
@@ -53,7 +54,7 @@ static int copy_box(core_context *context, core_stream stream, const struct core
     if (!pitch_fits(to->pitch, extent->width) || !pitch_fits(from->pitch, extent->width))
         return bad_pitch;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
-    return core_copy_box_route(context, stream, to, from, &size, (enum core_direction)kind, blocking);
+    return issue_copy_box(context, stream, to, from, &size, (enum core_direction)kind, blocking);
 }
 
 static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
@@ -104,6 +105,17 @@ static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, c
     if (extent->width > memory->pitch || position->x > memory->pitch - extent->width)
         return false;
     return extent->depth <= 1 || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height);
+}
+
+int runtime_copy_fits(const cudaMemcpy3DParms *copy)
+{
+    const cudaExtent *extent = &copy->extent;
+    if (!extent->width || !extent->height || !extent->depth || !region_fits(&copy->srcPtr, &copy->srcPos, extent) ||
+        !region_fits(&copy->dstPtr, &copy->dstPos, extent))
+        return cudaErrorInvalidValue;
+    return pitch_fits(copy->dstPtr.pitch, extent->width) && pitch_fits(copy->srcPtr.pitch, extent->width)
+               ? cudaSuccess
+               : cudaErrorInvalidPitchValue;
 }
 
 static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool blocking)

@@ -2,6 +2,7 @@
  * device.c: chapter "Device Management" without the properties (properties.c). Questions about devices are answered
  * from the core's snapshot and make no context; the current device is the thread's.
  */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
 #include <stdio.h>
@@ -287,6 +288,8 @@ static int synchronize(void)
 {
     core_context *context;
     int error = runtime_enter(&context);
+    if (!error)
+        error = issue_check_context(context);
     return runtime_waited(error ? error : core_context_synchronize(context));
 }
 

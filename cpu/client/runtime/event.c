@@ -1,4 +1,5 @@
 /* event.c: chapter "Event Management". An event handle is the core's token. */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
 enum { EVENT_BLOCKING = 1, EVENT_NO_TIMING = 2, EVENT_INTERPROCESS = 4, EVENT_FLAGS_KNOWN = 7, RECORD_FLAGS_KNOWN = 1 };
@@ -24,7 +25,7 @@ static int destroy(core_event event)
     int error = runtime_enter(&context);
     if (error)
         return error;
-    return event ? core_event_destroy(event) : cudaErrorInvalidResourceHandle;
+    return event ? issue_event_destroy(event) : cudaErrorInvalidResourceHandle;
 }
 
 cudaError_t runtime_cudaEventCreate(cudaEvent_t *event) { return runtime_return(create(event, 0)); }
@@ -44,7 +45,7 @@ static int record(core_event event, core_stream stream, unsigned flags)
     if (!event)
         return runtime_return(cudaErrorInvalidResourceHandle);
     return runtime_return(flags & ~(unsigned)RECORD_FLAGS_KNOWN ? cudaErrorInvalidValue
-                                                                : core_event_record(context, event, stream, flags));
+                                                                : issue_record(context, event, stream, flags));
 }
 
 cudaError_t runtime_cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return record(event, stream, 0); }
@@ -59,7 +60,10 @@ static int query(core_event event)
     int error = runtime_enter(&context);
     if (error)
         return error;
-    return event ? core_event_query(event) : cudaErrorInvalidResourceHandle;
+    if (!event)
+        return cudaErrorInvalidResourceHandle;
+    error = issue_check_event(event);
+    return error ? error : core_event_query(event);
 }
 
 static int synchronize(core_event event)
@@ -68,7 +72,10 @@ static int synchronize(core_event event)
     int error = runtime_enter(&context);
     if (error)
         return error;
-    return event ? core_event_synchronize(event) : cudaErrorInvalidResourceHandle;
+    if (!event)
+        return cudaErrorInvalidResourceHandle;
+    error = issue_check_event(event);
+    return error ? error : core_event_synchronize(event);
 }
 
 static int elapsed(float *milliseconds, core_event start, core_event end)
@@ -79,7 +86,11 @@ static int elapsed(float *milliseconds, core_event start, core_event end)
         return error;
     if (!milliseconds)
         return cudaErrorInvalidValue;
-    return start && end ? core_event_elapsed(start, end, milliseconds) : cudaErrorInvalidResourceHandle;
+    if (!start || !end)
+        return cudaErrorInvalidResourceHandle;
+    if ((error = issue_check_event(start)) || (error = issue_check_event(end)))
+        return error;
+    return core_event_elapsed(start, end, milliseconds);
 }
 
 cudaError_t runtime_cudaEventQuery(cudaEvent_t event) { return runtime_waited(query(event)); }

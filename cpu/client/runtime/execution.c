@@ -5,6 +5,7 @@
  * Dimensions are checked here, because NVIDIA's runtime answers 9 for what the driver calls an invalid value (1);
  * what depends on the kernel itself is the core's to check. Nothing on this path allocates or locks.
  */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static int launch_in(core_context *context, const void *key, dim3 grid, dim3 blo
         return error;
     launch->grid[0] = grid.x, launch->grid[1] = grid.y, launch->grid[2] = grid.z;
     launch->block[0] = block.x, launch->block[1] = block.y, launch->block[2] = block.z;
-    return core_launch(context, launch);
+    return issue_launch(context, launch, key);
 }
 
 /* `launch` comes with everything but function, grid and block. core_launch finds out by itself whether the thread's
@@ -56,7 +57,7 @@ static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *la
                 : error == CORE_CONTEXT_DESTROYED ? launch_in(context, key, grid, block, launch)
                                                   : error;
     }
-    if (LIKELY(!launches_block))
+    if (LIKELY(!launches_block) || issue_is_captured(context, launch->stream))
         return runtime_return(error);
     return runtime_waited(error ? error : core_stream_synchronize(context, launch->stream));
 }

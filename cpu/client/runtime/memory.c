@@ -1,4 +1,5 @@
 /* memory.c: allocation, of chapter "Memory Management" (copies are in copy.c, memset in set.c). */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
 #include <string.h>
@@ -18,6 +19,8 @@ static int allocate(void **pointer, size_t size)
         *pointer = NULL;
         return cudaSuccess;
     }
+    if ((error = issue_check_unsafe()))
+        return error;
     if ((error = core_memory_allocate(context, size, &address)))
         return error;
     *pointer = (void *)(uintptr_t)address;
@@ -70,7 +73,9 @@ static int release(void *pointer)
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (error || !pointer)
+    if (error || !pointer || (error = issue_check_unsafe()))
+        return error;
+    if (graph_memory_free((uint64_t)(uintptr_t)pointer, true, &error))
         return error;
     return core_memory_free((uint64_t)(uintptr_t)pointer);
 }
@@ -117,7 +122,8 @@ static int host_allocate(void **pointer, size_t size, unsigned flags)
         *pointer = NULL;
         return cudaSuccess;
     }
-    return core_host_allocate(size, flags, pointer);
+    error = issue_check_unsafe();
+    return error ? error : core_host_allocate(size, flags, pointer);
 }
 
 static int host_release(void *pointer)

@@ -38,7 +38,6 @@ struct runtime_thread {
     int last_error;
     int device;                          /* 1 + current device; 0: none chosen yet */
     core_context *context;               /* its primary context; NULL: not used by this thread yet */
-    cudaStreamCaptureMode capture_mode;  /* global unless changed */
     unsigned pending;                    /* configurations pushed and not popped */
     struct runtime_configuration inline_pending[RUNTIME_PENDING_INLINE];
     struct runtime_configuration *more_pending;
@@ -144,6 +143,11 @@ extern const struct trace_front runtime_front __attribute__((visibility("hidden"
 
 /* ---- copies (copy.c), used by memory, symbols and peer ---- */
 
+/* Whether a graph can copy that: 1 or 12. */
+int runtime_copy_fits(const cudaMemcpy3DParms *);
+/* The part of a symbol that a copy means (symbol.c). one_way: the kind that is allowed beside device to device and
+   default. */
+int runtime_symbol_part(const void *symbol, size_t count, size_t offset, int kind, int one_way, void **place);
 int runtime_copy(core_context *, core_stream, void *to, const void *from, size_t size, int kind, bool blocking);
 
 #endif

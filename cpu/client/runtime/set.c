@@ -1,4 +1,5 @@
 /* set.c: memset, of chapter "Memory Management". The value's lowest byte is what is written. */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
 static int set(const struct core_box *to, const cudaExtent *extent, int value, core_stream stream, bool blocking)
@@ -16,7 +17,7 @@ static int set(const struct core_box *to, const cudaExtent *extent, int value, c
         (to->pitch < extent->width || to->pitch > runtime_limits(runtime_current(), &space)->pitch))
         return cudaErrorInvalidValue;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
-    return core_set(context, stream, to, &size, (uint8_t)value, 1, blocking);
+    return issue_set(context, stream, to, &size, (uint8_t)value, 1, blocking);
 }
 
 static int set_linear(void *pointer, int value, size_t count, core_stream stream, bool blocking)

@@ -1,7 +1,7 @@
 /*
- * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not implemented: no stream
- * ever captures, and the questions about it say so.
+ * stream.c: chapter "Stream Management". A stream handle is the core's token. (Capture is in capture.c.)
  */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
 #include <stdlib.h>
@@ -25,7 +25,9 @@ static int destroy(core_stream stream)
     int error = runtime_enter(&context);
     if (error)
         return error;
-    return stream <= CORE_STREAM_PER_THREAD ? cudaErrorInvalidResourceHandle : core_stream_destroy(stream);
+    if (stream <= CORE_STREAM_PER_THREAD)
+        return cudaErrorInvalidResourceHandle;
+    return issue_is_captured(context, stream) ? capture_check_stream(context, stream) : core_stream_destroy(stream);
 }
 
 cudaError_t runtime_cudaStreamCreate(cudaStream_t *stream) { return runtime_return(create(stream, 0, 0)); }
@@ -45,6 +47,8 @@ static int synchronize(core_stream stream)
 {
     core_context *context;
     int error = runtime_enter(&context);
+    if (!error)
+        error = issue_check_stream(context, stream);
     return error ? error : core_stream_synchronize(context, stream);
 }
 
@@ -52,6 +56,8 @@ static int query(core_stream stream)
 {
     core_context *context;
     int error = runtime_enter(&context);
+    if (!error)
+        error = issue_check_stream(context, stream);
     return error ? error : core_stream_query(context, stream);
 }
 
@@ -64,8 +70,7 @@ static int wait_event(core_stream stream, core_event event, unsigned flags)
     int error = runtime_enter(&context);
     if (error)
         return error;
-    return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? cudaErrorInvalidValue
-                                               : core_stream_wait(context, stream, event, flags);
+    return flags & ~(unsigned)WAIT_FLAGS_KNOWN ? cudaErrorInvalidValue : issue_wait(context, stream, event, flags);
 }
 
 cudaError_t runtime_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
@@ -128,67 +133,6 @@ cudaError_t runtime_cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
 cudaError_t runtime_cudaStreamGetDevice(cudaStream_t stream, int *device) { return get_device(stream, device); }
 #endif
 
-/* ---- capture: status questions and the thread's mode ---- */
-
-static int is_capturing(core_stream stream, cudaStreamCaptureStatus *status)
-{
-    struct core_stream_info filled;
-    int error = info(stream, status, &filled);
-    if (!error)
-        *status = cudaStreamCaptureStatusNone;
-    return runtime_local(error);
-}
-
-cudaError_t runtime_cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status)
-{
-    return is_capturing(stream, status);
-}
-
-/* The further out-parameters of the later forms are optional and untouched while nothing is captured. */
-#if FLYT_CUDART <= 12
-cudaError_t runtime_cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status,
-                                             unsigned long long *id)
-{
-    (void)id;
-    return is_capturing(stream, status);
-}
-
-cudaError_t runtime_cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus *status,
-                                                unsigned long long *id, cudaGraph_t *graph,
-                                                const cudaGraphNode_t **dependencies, size_t *count)
-{
-    (void)id, (void)graph, (void)dependencies, (void)count;
-    return is_capturing(stream, status);
-}
-#endif
-#if FLYT_CUDART >= 12
-#if FLYT_CUDART == 12
-#define CAPTURE_INFO_WITH_EDGES runtime_cudaStreamGetCaptureInfo_v3
-#else
-#define CAPTURE_INFO_WITH_EDGES runtime_cudaStreamGetCaptureInfo
-#endif
-cudaError_t CAPTURE_INFO_WITH_EDGES(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id,
-                                    cudaGraph_t *graph, const cudaGraphNode_t **dependencies,
-                                    const cudaGraphEdgeData **edges, size_t *count)
-{
-    (void)id, (void)graph, (void)dependencies, (void)edges, (void)count;
-    return is_capturing(stream, status);
-}
-#endif
-
-cudaError_t runtime_cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode)
-{
-    int error = runtime_attach(NULL);
-    if (error)
-        return runtime_local(error);
-    if (!mode || *mode > cudaStreamCaptureModeRelaxed)
-        return runtime_local(cudaErrorInvalidValue);
-    cudaStreamCaptureMode previous = runtime_thread.capture_mode;
-    runtime_thread.capture_mode = *mode;
-    *mode = previous;
-    return runtime_local(cudaSuccess);
-}
-
 /* ---- host functions ---- */
 
 struct host_work {
@@ -216,6 +160,11 @@ static int add_host_work(struct host_work work, unsigned flags)
         return error;
     if (flags || (!work.callback && !work.function))
         return cudaErrorInvalidValue;
+    bool captured = false;
+    if (capture_any())
+        error = capture_host(context, work.stream, work.function, work.user, &captured);
+    if (captured)
+        return error;
     struct host_work *kept = malloc(sizeof *kept);
     if (!kept)
         return cudaErrorMemoryAllocation;

@@ -5,6 +5,7 @@
  * like cudaFree, for outstanding work: the order is the stream's, the host waits where it natively would not. The
  * functions that name a pool say that they are not supported, and so do the attributes.
  */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
 static int check_stream(core_context *context, core_stream stream)
@@ -28,7 +29,12 @@ static int allocate(void **pointer, size_t size, core_stream stream)
         *pointer = NULL;
         return cudaSuccess;
     }
-    if ((error = core_memory_allocate(context, size, &address)))
+    bool kept = false;
+    if (capture_any())
+        error = capture_allocate(context, stream, size, &address, &kept);
+    if (!kept)
+        error = core_memory_allocate(context, size, &address);
+    if (error)
         return error;
     *pointer = (void *)(uintptr_t)address;
     return cudaSuccess;
@@ -42,7 +48,13 @@ static int release(void *pointer, core_stream stream)
         error = check_stream(context, stream);
     if (error || !pointer)
         return error;
-    return core_memory_free((uint64_t)(uintptr_t)pointer);
+    uint64_t address = (uint64_t)(uintptr_t)pointer;
+    bool kept = false;
+    if (capture_any())
+        error = capture_free(context, stream, address, &kept);
+    if (kept || graph_memory_free(address, false, &error))
+        return error;
+    return core_memory_free(address);
 }
 
 cudaError_t runtime_cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)

@@ -66,6 +66,12 @@ static int part(core_context **context, const void *symbol, size_t count, size_t
     return cudaSuccess;
 }
 
+int runtime_symbol_part(const void *symbol, size_t count, size_t offset, int kind, int one_way, void **place)
+{
+    core_context *context;
+    return part(&context, symbol, count, offset, kind, one_way, place);
+}
+
 static int copy_to(const void *symbol, const void *from, size_t count, size_t offset, int kind, core_stream stream,
                    bool blocking)
 {

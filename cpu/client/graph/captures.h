@@ -1,0 +1,62 @@
+/*
+ * captures.h: captures as this folder sees them. All of it under the lock of the graphs, but where it is said.
+ */
+#ifndef FLYT_CLIENT_CAPTURES_H
+#define FLYT_CLIENT_CAPTURES_H
+
+#include "cpu/client/graph/capture.h"
+#include "cpu/client/graph/model.h"
+
+/* What the next node of a stream, or who waits for an event, follows. */
+struct frontier {
+    graph_node *nodes;
+    struct graph_edge *edges;
+    size_t count, room;
+};
+
+bool frontier_add(struct frontier *, graph_node, const struct graph_edge *); /* false: no memory */
+bool frontier_merge(struct frontier *, const struct frontier *);
+void frontier_drop(struct frontier *);
+
+struct capture {
+    uint64_t id;
+    enum capture_mode mode;
+    const void *thread;
+    struct graph *graph;
+    bool own; /* the graph was made by the capture */
+    bool invalid;
+    struct list of_all;
+    struct list streams; /* the origin is the first */
+};
+
+struct captured {
+    struct capture *capture;
+    uint64_t stream; /* the core's number of it */
+    core_context *context;
+    bool blocking; /* the legacy stream would wait for it */
+    struct frontier frontier;
+    struct list of_capture;
+};
+
+struct captured *captured_find(uint64_t stream); /* NULL: it is not captured */
+struct captured *captured_join(struct capture *, uint64_t stream, core_context *, bool blocking); /* NULL: no memory */
+struct capture *capture_find(uint64_t id); /* NULL: it has ended */
+struct list *captures_all(void);
+void capture_invalidate(struct capture *);
+/* A call that makes the context's legacy stream wait for its blocking streams. 0 or 906. */
+int capture_refuse_legacy(const core_context *, bool invalidate);
+const void *capture_thread(void); /* tells threads apart; no lock needed */
+enum capture_mode capture_thread_mode(void);
+
+/* Captured events (marks.c). */
+struct mark {
+    core_event event;
+    uint64_t capture;
+    struct frontier frontier;
+    struct mark *next;
+};
+struct mark *mark_find(core_event);
+bool mark_set(core_event, uint64_t capture, const struct frontier *);
+void mark_remove(core_event);
+
+#endif

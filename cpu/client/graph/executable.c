@@ -1,0 +1,409 @@
+/*
+ * executable.c: executable graphs: how they are made, changed and ended.
+ */
+#include "cpu/client/graph/executable.h"
+
+#include <stdlib.h>
+
+#include "cpu/client/graph/handles.h"
+#include "cpu/common/cancel.h"
+
+/* ---- entering ---- */
+
+int executable_enter(graph_executable token, struct executable **out)
+{
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct executable *e = handle_find(HANDLE_EXECUTABLE, token);
+    if (e)
+        e->references++;
+    graphs_leave();
+    if (!e)
+        return CORE_INVALID_VALUE;
+    pthread_mutex_lock(&e->lock);
+    *out = e;
+    return CORE_OK;
+}
+
+static void executable_free(struct executable *e)
+{
+    plan_drop(&e->plan);
+    if (e->started)
+        core_event_destroy(e->started);
+    if (e->ended)
+        core_event_destroy(e->ended);
+    if (e->graph && !graphs_enter()) {
+        graph_free(e->graph);
+        graphs_leave();
+    }
+    pthread_mutex_destroy(&e->lock);
+    free(e->named);
+    free(e);
+}
+
+static void unreference(struct executable *e)
+{
+    if (graphs_enter())
+        return;
+    bool last = --e->references == 0;
+    graphs_leave();
+    if (last)
+        executable_free(e);
+}
+
+void executable_leave(struct executable *e)
+{
+    pthread_mutex_unlock(&e->lock);
+    unreference(e);
+}
+
+/* ---- making ---- */
+
+static size_t nodes_in(struct graph *g)
+{
+    size_t count = g->count;
+    for (EACH_NODE(n, g))
+        if (n->child)
+            count += nodes_in(n->child);
+    return count;
+}
+
+static void names_fill(struct executable *e, struct graph *g)
+{
+    for (EACH_NODE(n, g)) {
+        e->named[e->named_count++] = (struct named){ n->original, n };
+        if (n->parameters.kind == GRAPH_ALLOCATE || n->parameters.kind == GRAPH_FREE)
+            e->uses_memory = true;
+        if (n->child)
+            names_fill(e, n->child);
+    }
+}
+
+static int by_original(const void *left, const void *right)
+{
+    const struct named *a = left, *b = right;
+    return a->original < b->original ? -1 : a->original > b->original;
+}
+
+static struct node *named_node(const struct executable *e, graph_node original)
+{
+    const struct named key = { .original = original };
+    struct named *found = original ? bsearch(&key, e->named, e->named_count, sizeof key, by_original) : NULL;
+    return found ? found->node : NULL;
+}
+
+static int executable_fill(struct executable *e, struct graph_failure *failure)
+{
+    struct node *cycle;
+    int code = plan_make(&e->plan, e->graph, &cycle);
+    if (cycle)
+        *failure = (struct graph_failure){ cycle->original, GRAPH_INVALID_STRUCTURE };
+    if (code)
+        return code;
+    if (!(e->named = malloc((nodes_in(e->graph) + 1) * sizeof *e->named)))
+        return CORE_OUT_OF_MEMORY;
+    names_fill(e, e->graph);
+    qsort(e->named, e->named_count, sizeof *e->named, by_original);
+    return CORE_OK;
+}
+
+int graph_instantiate(graph_handle handle, unsigned long long flags, graph_executable *out,
+                      struct graph_failure *failure)
+{
+    CANCEL_DEFERRED;
+    *failure = (struct graph_failure){ 0, GRAPH_NOT_MADE };
+    if (flags & ~15ull)
+        return CORE_INVALID_VALUE;
+    if (flags & GRAPH_DEVICE_LAUNCH) {
+        core_unsupported("a graph that kernels launch");
+        return CORE_NOT_SUPPORTED;
+    }
+    struct executable *e = calloc(1, sizeof *e);
+    if (!e)
+        return CORE_OUT_OF_MEMORY;
+    pthread_mutex_init(&e->lock, NULL);
+    e->flags = flags;
+    e->references = 1;
+    int code = graphs_enter();
+    if (!code) {
+        struct graph *g = graph_of(handle);
+        if (!g)
+            code = CORE_INVALID_VALUE;
+        else if (!(e->graph = graph_copy_of(g, false)))
+            code = CORE_OUT_OF_MEMORY;
+        graphs_leave();
+    }
+    if (!code)
+        code = executable_fill(e, failure);
+    if (!code && !(code = graphs_enter())) {
+        if (!(e->token = handle_add(HANDLE_EXECUTABLE, e)))
+            code = CORE_OUT_OF_MEMORY;
+        graphs_leave();
+    }
+    if (code) {
+        executable_free(e);
+        return code;
+    }
+    failure->reason = GRAPH_MADE;
+    *out = e->token;
+    return CORE_OK;
+}
+
+int graph_executable_destroy(graph_executable token)
+{
+    CANCEL_DEFERRED;
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct executable *e = handle_find(HANDLE_EXECUTABLE, token);
+    if (e)
+        handle_remove(HANDLE_EXECUTABLE, token);
+    graphs_leave();
+    if (!e)
+        return CORE_INVALID_VALUE;
+    unreference(e);
+    return CORE_OK;
+}
+
+int graph_executable_flags(graph_executable token, unsigned long long *flags)
+{
+    CANCEL_DEFERRED;
+    struct executable *e;
+    int code = executable_enter(token, &e);
+    if (code)
+        return code;
+    *flags = e->flags;
+    executable_leave(e);
+    return CORE_OK;
+}
+
+/* ---- changing single nodes ---- */
+
+static bool can_be_disabled(const struct node *n)
+{
+    return n->parameters.kind == GRAPH_KERNEL || n->parameters.kind == GRAPH_COPY || n->parameters.kind == GRAPH_SET;
+}
+
+int graph_executable_enable(graph_executable token, graph_node original, bool enabled)
+{
+    CANCEL_DEFERRED;
+    struct executable *e;
+    int code = executable_enter(token, &e);
+    if (code)
+        return code;
+    struct node *n = named_node(e, original);
+    if (n && can_be_disabled(n))
+        n->disabled = !enabled;
+    else
+        code = CORE_INVALID_VALUE;
+    executable_leave(e);
+    return code;
+}
+
+int graph_executable_enabled(graph_executable token, graph_node original, bool *enabled)
+{
+    CANCEL_DEFERRED;
+    struct executable *e;
+    int code = executable_enter(token, &e);
+    if (code)
+        return code;
+    struct node *n = named_node(e, original);
+    if (n && can_be_disabled(n))
+        *enabled = !n->disabled;
+    else
+        code = CORE_INVALID_VALUE;
+    executable_leave(e);
+    return code;
+}
+
+/* ---- update ---- */
+
+static enum core_memory_kind memory_kind(uint64_t address)
+{
+    struct core_range range;
+    return core_address_lookup(address, &range) ? range.kind : CORE_UNKNOWN_MEMORY;
+}
+
+static bool same_place(uint64_t a, uint64_t b)
+{
+    return (memory_kind(a) == CORE_DEVICE_MEMORY) == (memory_kind(b) == CORE_DEVICE_MEMORY);
+}
+
+/* Whether an executable's node can take these parameters: what native keeps fixed must be the same. */
+static enum graph_updated compare(const struct graph_parameters *now, const struct graph_parameters *new)
+{
+    if (now->kind != new->kind)
+        return GRAPH_KIND_CHANGED;
+    switch (now->kind) {
+    case GRAPH_KERNEL: return now->context == new->context ? GRAPH_UPDATED : GRAPH_FUNCTION_CHANGE_UNSUPPORTED;
+    case GRAPH_COPY:
+        return now->context == new->context &&same_place(now->copy.to.base, new->copy.to.base) &&
+                       same_place(now->copy.from.base, new->copy.from.base)
+                   ? GRAPH_UPDATED
+                   : GRAPH_PARAMETERS_CHANGED;
+    case GRAPH_SET:
+        return now->context == new->context && (now->set.height == 1) == (new->set.height == 1)
+                   ? GRAPH_UPDATED
+                   : GRAPH_PARAMETERS_CHANGED;
+    case GRAPH_ALLOCATE:
+        return now->allocation.address == new->allocation.address ? GRAPH_UPDATED : GRAPH_UPDATE_NOT_SUPPORTED;
+    case GRAPH_FREE: return now->freed == new->freed ? GRAPH_UPDATED : GRAPH_UPDATE_NOT_SUPPORTED;
+    default: return GRAPH_UPDATED;
+    }
+}
+
+/* Both graphs' nodes are numbered in `place`. */
+static bool same_edges(const struct edges *a, const struct edges *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        size_t j = 0;
+        while (j < b->count && b->items[j].node->place != a->items[i].node->place)
+            j++;
+        if (j == b->count)
+            return false;
+    }
+    return true;
+}
+
+static void number(struct graph *g)
+{
+    size_t place = 0;
+    for (EACH_NODE(n, g))
+        n->place = place++;
+}
+
+static struct node *next_node(struct graph *g, struct node *n)
+{
+    return LIST_OBJECT(n ? list_next(&g->nodes, &n->of_graph) : list_first(&g->nodes), struct node, of_graph);
+}
+
+static bool compare_graphs(struct graph *now, struct graph *new, struct graph_update *out)
+{
+    number(now);
+    number(new);
+    struct node *a = next_node(now, NULL), *b = next_node(new, NULL);
+    for (; a && b; a = next_node(now, a), b = next_node(new, b)) {
+        out->node = b->token;
+        out->result = compare(&a->parameters, &b->parameters);
+        if (!out->result && !same_edges(&a->before, &b->before)) {
+            out->result = GRAPH_TOPOLOGY_CHANGED;
+            out->from = b->before.count ? b->before.items[0].node->token : 0;
+        }
+        if (out->result)
+            return false;
+        if (a->child && !compare_graphs(a->child, b->child, out))
+            return false;
+    }
+    out->node = 0;
+    if (!a && !b)
+        return true;
+    *out = (struct graph_update){ .result = GRAPH_TOPOLOGY_CHANGED, .node = b ? b->token : 0 };
+    return false;
+}
+
+/* Copies first, so that the executable changes as a whole or not at all. */
+static bool copies_make(struct graph *new, struct graph_parameters *copies, size_t *count)
+{
+    for (EACH_NODE(n, new)) {
+        if (!parameters_copy(&n->parameters, &copies[*count]))
+            return false;
+        ++*count;
+        if (n->child && !copies_make(n->child, copies, count))
+            return false;
+    }
+    return true;
+}
+
+static void copies_take(struct graph *g, struct graph_parameters *copies, size_t *count)
+{
+    for (EACH_NODE(n, g)) {
+        struct graph_parameters before = n->parameters;
+        n->parameters = copies[*count];
+        copies[(*count)++] = before;
+        if (n->child)
+            copies_take(n->child, copies, count);
+    }
+}
+
+static bool replace_all(struct graph *now, struct graph *new)
+{
+    size_t count = 0, taken = 0;
+    struct graph_parameters *copies = calloc(nodes_in(new) + 1, sizeof *copies);
+    bool good = copies && copies_make(new, copies, &count);
+    if (good)
+        copies_take(now, copies, &taken);
+    while (count)
+        parameters_drop(&copies[--count]);
+    free(copies);
+    return good;
+}
+
+/* Under both locks. */
+static int update(struct graph *now, struct graph *new, struct graph_update *out)
+{
+    *out = (struct graph_update){ .result = GRAPH_UPDATE_ERROR };
+    if (!new)
+        return CORE_INVALID_VALUE;
+    if (!compare_graphs(now, new, out))
+        return GRAPH_UPDATE_FAILURE;
+    return replace_all(now, new) ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+int graph_executable_update(graph_executable token, graph_handle handle, struct graph_update *out)
+{
+    CANCEL_DEFERRED;
+    struct executable *e;
+    *out = (struct graph_update){ .result = GRAPH_UPDATE_ERROR };
+    int code = executable_enter(token, &e);
+    if (code)
+        return code;
+    if (!(code = graphs_enter())) {
+        code = update(e->graph, graph_of(handle), out);
+        graphs_leave();
+    }
+    executable_leave(e);
+    return code;
+}
+
+/* Under both locks. own is taken over, or is what it replaces. */
+static int set(struct executable *e, graph_node original, struct graph_parameters *own)
+{
+    struct graph_update why;
+    struct node *n = named_node(e, original);
+    if (!n || n->parameters.kind != own->kind || own->kind == GRAPH_ALLOCATE || own->kind == GRAPH_FREE ||
+        own->kind == GRAPH_EMPTY)
+        return CORE_INVALID_VALUE;
+    if (own->kind == GRAPH_CHILD)
+        return update(n->child, graph_of(own->child), &why);
+    if (compare(&n->parameters, own))
+        return CORE_INVALID_VALUE;
+    int code = own->kind == GRAPH_KERNEL ? attributes_keep(own, &n->parameters) : CORE_OK;
+    if (code)
+        return code;
+    struct graph_parameters before = n->parameters;
+    n->parameters = *own;
+    *own = before;
+    return CORE_OK;
+}
+
+int graph_executable_set(graph_executable token, graph_node original, const struct graph_parameters *parameters)
+{
+    CANCEL_DEFERRED;
+    struct executable *e;
+    struct graph_parameters own;
+    int code = parameters_prepare(parameters, &own);
+    if (code)
+        return code;
+    if (!(code = executable_enter(token, &e))) {
+        if (!(code = graphs_enter())) {
+            code = set(e, original, &own);
+            graphs_leave();
+        }
+        executable_leave(e);
+    }
+    parameters_drop(&own);
+    return code;
+}

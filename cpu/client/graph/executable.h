@@ -1,0 +1,71 @@
+/*
+ * executable.h: an executable graph: a copy of a graph, and the plan by which it is launched.
+ *
+ * The plan is a list of steps in the order in which they are given to streams. Each step runs in a lane, which is one
+ * stream of each launch; steps of one lane run one after another. A step waits for steps of other lanes through their
+ * events.
+ */
+#ifndef FLYT_CLIENT_GRAPH_EXECUTABLE_H
+#define FLYT_CLIENT_GRAPH_EXECUTABLE_H
+
+#include "cpu/client/graph/model.h"
+
+enum { LANES_MOST = 16 };
+
+struct step {
+    struct node *node; /* NULL: only a place that others wait for */
+    unsigned lane;
+    uint32_t number; /* in its lane, from 1 */
+    bool first;      /* waits for the start of the launch */
+    bool awaited;    /* a step of another lane waits for it */
+    size_t wait_count;
+    uint32_t *waits;  /* steps */
+    core_event event; /* 0: not made yet */
+};
+
+struct lane {
+    core_context *context;
+    core_stream stream;
+}; /* lane 0 has a stream of its own only when need be */
+
+struct plan {
+    struct step *steps;
+    size_t count, room;
+    struct lane lanes[LANES_MOST];
+    unsigned lane_count;
+    uint32_t ends[LANES_MOST]; /* the steps that the end of a launch waits for */
+    unsigned end_count;
+};
+
+/* plan.c. Nodes of g are named by the plan. 1 with *cycle: g has a cycle, and that node is in it. 2: no memory. */
+int plan_make(struct plan *, struct graph *g, struct node **cycle);
+void plan_drop(struct plan *);
+
+struct executable {
+    graph_executable token;
+    unsigned long long flags;
+    unsigned references;  /* under the lock of the graphs */
+    pthread_mutex_t lock; /* what follows; taken before the lock of the graphs */
+    struct graph *graph;
+    struct named {
+        graph_node original;
+        struct node *node;
+    } * named; /* sorted */
+    size_t named_count;
+    bool uses_memory;
+    struct plan plan;
+    core_event started, ended; /* 0: not made yet */
+    core_context *ended_context;
+    core_stream last; /* the stream of the last launch; 0: none, or one that has no name of its own */
+    bool launched;
+};
+
+/* Locked, and kept alive up to executable_leave. 1: no such executable. */
+int executable_enter(graph_executable, struct executable **);
+void executable_leave(struct executable *);
+/* Under its lock. */
+int executable_launch(struct executable *, core_context *, core_stream);
+/* Not under any lock. A node's work, in that stream of its context. */
+int node_run(const struct node *, core_stream);
+
+#endif

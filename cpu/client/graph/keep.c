@@ -1,0 +1,361 @@
+/*
+ * keep.c: what a captured stream is given becomes a node.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/client/graph/captures.h"
+#include "cpu/client/graph/executable.h"
+#include "cpu/common/cancel.h"
+
+enum { RECORD_EXTERNAL = 1, WAIT_EXTERNAL = 1, STREAM_NON_BLOCKING = 1 };
+
+/* Whether the stream is captured: *id is its number, else 0. A call to the legacy stream may be refused. Says nothing
+   of streams that do not exist: the call itself does. */
+static int look(core_context *context, core_stream stream, uint64_t *id)
+{
+    struct core_stream_info info;
+    *id = 0;
+    if (core_stream_info(context, stream, &info) || graphs_enter())
+        return CORE_OK;
+    int code = CORE_OK;
+    const struct captured *s = captured_find(info.id);
+    if (s)
+        *id = info.id;
+    if (s && s->capture->invalid)
+        code = GRAPH_CAPTURE_INVALIDATED;
+    else if (!s && stream <= CORE_STREAM_LEGACY)
+        code = capture_refuse_legacy(info.context, true);
+    graphs_leave();
+    return code;
+}
+
+/* Under the lock. The parameters are taken over on success. */
+static int keep_node(struct captured *s, struct graph_parameters *own, struct node **out)
+{
+    struct frontier *f = &s->frontier;
+    struct node **nodes = malloc((f->count + 1) * sizeof *nodes);
+    if (!nodes)
+        return CORE_OUT_OF_MEMORY;
+    for (size_t i = 0; i < f->count; i++)
+        nodes[i] = node_of(f->nodes[i]);
+    int code = node_add(s->capture->graph, nodes, f->edges, f->count, own, out);
+    free(nodes);
+    if (code)
+        return code;
+    f->count = 0;
+    frontier_add(f, (*out)->token, NULL); /* there is room, or the stream had no frontier and gets one */
+    if (!f->count)
+        capture_invalidate(s->capture);
+    return CORE_OK;
+}
+
+/* A call whose stream is captured, with parameters that are still the program's. */
+static int keep(uint64_t id, const struct graph_parameters *parameters)
+{
+    struct graph_parameters own;
+    struct node *n;
+    int code = parameters_prepare(parameters, &own);
+    if (code)
+        return code;
+    if (!(code = graphs_enter())) {
+        struct captured *s = captured_find(id);
+        code = !s                    ? GRAPH_ILLEGAL_STATE /* another thread has ended the capture */
+               : s->capture->invalid ? GRAPH_CAPTURE_INVALIDATED
+                                     : keep_node(s, &own, &n);
+        graphs_leave();
+    }
+    if (code)
+        parameters_drop(&own);
+    return code;
+}
+
+/* What every kept call does. blocking: the caller waits for the stream, so it cannot be kept. */
+static int offer(core_context *context, core_stream stream, const struct graph_parameters *p, bool blocking, bool *kept)
+{
+    uint64_t id;
+    int code = look(context, stream, &id);
+    if (!code && !id && blocking)
+        code = capture_check_unsafe();
+    if (!code && !id)
+        return CORE_OK;
+    *kept = true;
+    if (!code && blocking)
+        code = capture_check_stream(context, stream);
+    return code ? code : keep(id, p);
+}
+
+int capture_launch(core_context *context, const struct core_launch *l, const void *key, bool *kept)
+{
+    CANCEL_DEFERRED;
+    struct graph_parameters p = {
+        .kind = GRAPH_KERNEL,
+        .context = context,
+        .kernel = { .function = l->function,
+                    .key = key,
+                    .shared = l->shared,
+                    .cooperative = l->cooperative,
+                    .arguments = l->arguments,
+                    .packed = l->packed,
+                    .packed_size = l->packed_size,
+                    .attributes = l->attributes,
+                    .attribute_count = l->attribute_count },
+    };
+    memcpy(p.kernel.grid, l->grid, sizeof p.kernel.grid);
+    memcpy(p.kernel.block, l->block, sizeof p.kernel.block);
+    return offer(context, l->stream, &p, false, kept);
+}
+
+int capture_copy(core_context *context, core_stream stream, const struct graph_copy *copy, bool blocking, bool *kept)
+{
+    CANCEL_DEFERRED;
+    const struct graph_parameters p = { .kind = GRAPH_COPY, .context = context, .copy = *copy };
+    return offer(context, stream, &p, blocking, kept);
+}
+
+int capture_set(core_context *context, core_stream stream, const struct graph_set *set, bool blocking, bool *kept)
+{
+    CANCEL_DEFERRED;
+    const struct graph_parameters p = { .kind = GRAPH_SET, .context = context, .set = *set };
+    return offer(context, stream, &p, blocking, kept);
+}
+
+int capture_host(core_context *context, core_stream stream, void (*function)(void *), void *user, bool *kept)
+{
+    CANCEL_DEFERRED;
+    const struct graph_parameters p = { .kind = GRAPH_HOST, .context = context, .host = { function, user } };
+    if (function)
+        return offer(context, stream, &p, false, kept);
+    uint64_t id;
+    int code = look(context, stream, &id);
+    if (!code && id)
+        code = capture_check_stream(context, stream);
+    *kept = code != CORE_OK;
+    return code;
+}
+
+/* ---- events ---- */
+
+int capture_record(core_context *context, core_event event, core_stream stream, unsigned flags, bool *kept)
+{
+    CANCEL_DEFERRED;
+    uint64_t id;
+    if (flags & RECORD_EXTERNAL) {
+        const struct graph_parameters p = { .kind = GRAPH_RECORD_EVENT, .context = context, .event = event };
+        return offer(context, stream, &p, false, kept);
+    }
+    int code = look(context, stream, &id);
+    *kept = code || id;
+    if (!code && id)
+        code = core_event_check(event);
+    if (code || graphs_enter())
+        return code;
+    const struct captured *s = id ? captured_find(id) : NULL;
+    if (!id)
+        mark_remove(event); /* it is recorded as usual */
+    else
+        code = !s ? GRAPH_ILLEGAL_STATE : mark_set(event, s->capture->id, &s->frontier) ? CORE_OK : CORE_OUT_OF_MEMORY;
+    graphs_leave();
+    return code;
+}
+
+static int invalidated(struct capture *c, int code)
+{
+    if (c)
+        capture_invalidate(c);
+    return code;
+}
+
+/* Under the lock. A stream that is not captured waits for a captured event: it joins the capture. */
+static int join(const struct core_stream_info *info, core_stream stream, struct capture *c, const struct mark *m)
+{
+    if (!c)
+        return GRAPH_CAPTURED_EVENT;
+    if (c->invalid)
+        return GRAPH_CAPTURE_INVALIDATED;
+    if (stream <= CORE_STREAM_LEGACY)
+        return invalidated(c, GRAPH_CAPTURE_IMPLICIT);
+    struct captured *s = captured_join(c, info->id, info->context, !(info->flags & STREAM_NON_BLOCKING));
+    return s && frontier_merge(&s->frontier, &m->frontier) ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+static int wait(const struct core_stream_info *info, core_stream stream, core_event event, bool *kept)
+{
+    struct captured *s = captured_find(info->id);
+    const struct mark *m = mark_find(event);
+    struct capture *c = m ? capture_find(m->capture) : NULL;
+    *kept = s || m;
+    if (!s && !m) {
+        int code = stream <= CORE_STREAM_LEGACY ? capture_refuse_legacy(info->context, true) : CORE_OK;
+        *kept = code != CORE_OK;
+        return code;
+    }
+    if (!s)
+        return join(info, stream, c, m);
+    if (s->capture->invalid)
+        return GRAPH_CAPTURE_INVALIDATED;
+    if (!c)
+        return invalidated(s->capture, GRAPH_CAPTURE_ISOLATION);
+    if (c != s->capture) {
+        capture_invalidate(c);
+        return invalidated(s->capture, GRAPH_CAPTURE_MERGE);
+    }
+    return frontier_merge(&s->frontier, &m->frontier) ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+int capture_wait(core_context *context, core_stream stream, core_event event, unsigned flags, bool *kept)
+{
+    CANCEL_DEFERRED;
+    struct core_stream_info info;
+    if (flags & WAIT_EXTERNAL) {
+        const struct graph_parameters p = { .kind = GRAPH_WAIT_EVENT, .context = context, .event = event };
+        return offer(context, stream, &p, false, kept);
+    }
+    if (core_event_check(event) || core_stream_info(context, stream, &info) || graphs_enter())
+        return CORE_OK; /* the call itself says what is wrong */
+    int code = wait(&info, stream, event, kept);
+    graphs_leave();
+    return code;
+}
+
+/* ---- memory ---- */
+
+int capture_allocate(core_context *context, core_stream stream, size_t size, uint64_t *address, bool *kept)
+{
+    CANCEL_DEFERRED;
+    uint64_t id;
+    struct memory *memory;
+    struct node *n;
+    int code = look(context, stream, &id);
+    *kept = code || id;
+    if (code || !id)
+        return code;
+    struct core_context_info info;
+    if ((code = core_context_info(context, &info)))
+        return code;
+    struct graph_parameters p = { .kind = GRAPH_ALLOCATE,
+                                  .context = context,
+                                  .allocation = { .device = info.device, .size = size } };
+    if ((code = memory_new(&p, &memory)) || (code = graphs_enter()))
+        return code;
+    struct captured *s = captured_find(id);
+    code = s ? keep_node(s, &p, &n) : GRAPH_ILLEGAL_STATE;
+    if (code)
+        memory_drop(memory);
+    else
+        n->memory = memory;
+    graphs_leave();
+    *address = code ? 0 : p.allocation.address;
+    return code;
+}
+
+int capture_free(core_context *context, core_stream stream, uint64_t address, bool *kept)
+{
+    CANCEL_DEFERRED;
+    uint64_t id;
+    const struct graph_parameters p = { .kind = GRAPH_FREE, .context = context, .freed = address };
+    int code = look(context, stream, &id);
+    *kept = code || id;
+    if (code || !id || (code = graphs_enter()))
+        return code;
+    bool known = memory_known(address);
+    graphs_leave();
+    return known ? keep(id, &p) : CORE_INVALID_VALUE;
+}
+
+/* ---- launches of graphs ---- */
+
+/* The copy of the executable's graph that becomes a child. */
+static int keep_child(uint64_t id, core_context *context, struct executable *e)
+{
+    struct graph_parameters p = { .kind = GRAPH_CHILD, .context = context };
+    struct node *n;
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct captured *s = captured_find(id);
+    struct graph *child = s && !e->uses_memory ? graph_copy_of(e->graph, true) : NULL;
+    if (!s)
+        code = GRAPH_ILLEGAL_STATE;
+    else if (e->uses_memory)
+        code = CORE_NOT_SUPPORTED;
+    else
+        code = child ? keep_node(s, &p, &n) : CORE_OUT_OF_MEMORY;
+    if (!code) {
+        n->child = child;
+        child->parent = n;
+        n->parameters.child = child->token;
+    } else if (child) {
+        graph_free(child);
+    }
+    graphs_leave();
+    return code;
+}
+
+int graph_launch(core_context *context, graph_executable token, core_stream stream)
+{
+    CANCEL_DEFERRED;
+    struct executable *e;
+    uint64_t id = 0;
+    int code = capture_any() ? look(context, stream, &id) : CORE_OK;
+    if (code || (code = executable_enter(token, &e)))
+        return code;
+    code = id ? keep_child(id, context, e) : executable_launch(e, context, stream);
+    executable_leave(e);
+    return code;
+}
+
+/* ---- copies and memsets, kept or sent ---- */
+
+static struct graph_side side_of(const struct core_box *box, size_t width)
+{
+    return (struct graph_side){ .base = box->address, .pitch = box->pitch, .width = width, .height = box->height };
+}
+
+int issue_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size,
+               enum core_direction direction, bool blocking)
+{
+    bool kept = false;
+    int code = CORE_OK;
+    if (capture_any() && size) {
+        const struct graph_copy copy = {
+            .to = { .base = (uint64_t)(uintptr_t)to, .pitch = size, .width = size, .height = 1 },
+            .from = { .base = (uint64_t)(uintptr_t)from, .pitch = size, .width = size, .height = 1 },
+            .extent = { size, 1, 1 },
+            .direction = direction,
+            .kind = direction,
+        };
+        code = capture_copy(context, stream, &copy, blocking, &kept);
+    }
+    return kept ? code : core_copy_route(context, stream, to, from, size, direction, blocking);
+}
+
+int issue_copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
+                   const struct core_extent *size, enum core_direction direction, bool blocking)
+{
+    bool kept = false;
+    int code = CORE_OK;
+    if (capture_any()) {
+        const struct graph_copy copy = { side_of(to, size->width), side_of(from, size->width), *size, direction,
+                                         (int)direction };
+        code = capture_copy(context, stream, &copy, blocking, &kept);
+    }
+    return kept ? code : core_copy_box_route(context, stream, to, from, size, direction, blocking);
+}
+
+/* Only boxes of one slice become nodes: a node has no more. */
+int issue_set(core_context *context, core_stream stream, const struct core_box *to, const struct core_extent *size,
+              uint32_t value, unsigned element, bool blocking)
+{
+    bool kept = false;
+    int code = CORE_OK;
+    for (size_t z = 0; capture_any() && z < size->depth && !code; z++) {
+        const struct graph_set set = {
+            to->address + z * to->height * to->pitch, to->pitch, value, element, size->width, size->height
+        };
+        code = capture_set(context, stream, &set, blocking, &kept);
+        if (!kept)
+            break;
+    }
+    return kept ? code : core_set(context, stream, to, size, value, element, blocking);
+}

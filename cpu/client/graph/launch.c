@@ -1,0 +1,172 @@
+/*
+ * launch.c: an executable graph is put into a stream: each step's work into the stream of its lane, waits and events
+ * between the lanes.
+ *
+ * The program's stream is lane 0, so a graph without branches costs its nodes' own calls and one event. That event
+ * marks the end of the launch: the next launch waits for it when it goes to another stream.
+ */
+#include "cpu/client/graph/executable.h"
+#include "cpu/common/cancel.h"
+
+enum { EVENT_NO_TIMING = 2, STREAM_NON_BLOCKING = 1 };
+
+struct launch {
+    struct executable *e;
+    core_context *context;
+    core_stream stream;
+};
+
+static int event_make(core_context *context, core_event *event)
+{
+    return *event ? CORE_OK : core_event_create(context, EVENT_NO_TIMING, event);
+}
+
+/* The events at both ends belong to the context of the program's stream. */
+static int ends_make(const struct launch *l)
+{
+    struct executable *e = l->e;
+    if (e->ended_context == l->context && core_event_check(e->ended) == CORE_OK)
+        return CORE_OK;
+    if (e->started)
+        core_event_destroy(e->started);
+    if (e->ended)
+        core_event_destroy(e->ended);
+    e->started = e->ended = 0;
+    e->launched = false;
+    e->ended_context = l->context;
+    int code = event_make(l->context, &e->started);
+    return code ? code : event_make(l->context, &e->ended);
+}
+
+/* What the context took along when it ended comes again. */
+static int lane_make(struct lane *lane)
+{
+    struct core_stream_info info;
+    if (lane->stream && core_stream_info(lane->context, lane->stream, &info) == CORE_OK)
+        return CORE_OK;
+    return core_stream_create(lane->context, STREAM_NON_BLOCKING, 0, &lane->stream);
+}
+
+static bool is_programs(const struct launch *l, unsigned lane)
+{
+    const struct lane *of = &l->e->plan.lanes[lane];
+    return lane == 0 && (!of->context || of->context == l->context);
+}
+
+static int lanes_make(const struct launch *l)
+{
+    struct plan *p = &l->e->plan;
+    int code = CORE_OK;
+    for (unsigned i = 0; i < p->lane_count && !code; i++) {
+        if (!p->lanes[i].context)
+            p->lanes[i].context = l->context;
+        if (!is_programs(l, i))
+            code = lane_make(&p->lanes[i]);
+    }
+    return code;
+}
+
+static int step_launch(const struct launch *l, struct step *s)
+{
+    struct plan *p = &l->e->plan;
+    const struct lane *lane = &p->lanes[s->lane];
+    bool programs = is_programs(l, s->lane);
+    core_context *context = programs ? l->context : lane->context;
+    core_stream stream = programs ? l->stream : lane->stream;
+    int code = s->first && !programs ? core_stream_wait(context, stream, l->e->started, 0) : CORE_OK;
+    for (size_t i = 0; i < s->wait_count && !code; i++)
+        code = core_stream_wait(context, stream, p->steps[s->waits[i]].event, 0);
+    if (!code && s->node && !s->node->disabled)
+        code = node_run(s->node, stream);
+    if (!code && s->awaited) {
+        if (s->event && core_event_check(s->event))
+            s->event = 0;
+        code = event_make(context, &s->event);
+        if (!code)
+            code = core_event_record(context, s->event, stream, 0);
+    }
+    return code;
+}
+
+static bool needs_start(const struct launch *l)
+{
+    const struct plan *p = &l->e->plan;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->steps[i].first && !is_programs(l, p->steps[i].lane))
+            return true;
+    return false;
+}
+
+/* A lane 0 that is not the program's stream is waited for too. */
+static int ends_wait(const struct launch *l)
+{
+    struct plan *p = &l->e->plan;
+    int code = CORE_OK;
+    for (unsigned i = 0; i < p->end_count && !code; i++)
+        code = core_stream_wait(l->context, l->stream, p->steps[p->ends[i]].event, 0);
+    if (code || !p->count || is_programs(l, 0))
+        return code;
+    core_event event = 0;
+    code = event_make(p->lanes[0].context, &event);
+    if (!code)
+        code = core_event_record(p->lanes[0].context, event, p->lanes[0].stream, 0);
+    if (!code)
+        code = core_stream_wait(l->context, l->stream, event, 0);
+    if (event)
+        core_event_destroy(event);
+    return code;
+}
+
+/* What the graph allocates is the program's from here on, and what it frees is not any more. */
+static int memory_mark(struct executable *e)
+{
+    int code = e->uses_memory ? graphs_enter() : CORE_OK;
+    if (code || !e->uses_memory)
+        return code;
+    for (size_t i = 0; i < e->plan.count && !(e->flags & GRAPH_FREE_ON_LAUNCH); i++) {
+        const struct node *n = e->plan.steps[i].node;
+        if (n && n->parameters.kind == GRAPH_ALLOCATE && memory_live(n->memory))
+            code = CORE_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < e->plan.count && !code; i++) {
+        const struct node *n = e->plan.steps[i].node;
+        if (n && n->parameters.kind == GRAPH_ALLOCATE)
+            memory_begin(n->memory);
+        else if (n && n->parameters.kind == GRAPH_FREE)
+            memory_end(n->parameters.freed);
+    }
+    graphs_leave();
+    return code;
+}
+
+static int launch(const struct launch *l)
+{
+    struct executable *e = l->e;
+    struct plan *p = &e->plan;
+    bool same = e->launched && e->last == l->stream && l->stream > CORE_STREAM_PER_THREAD;
+    int code = e->launched && !same ? core_stream_wait(l->context, l->stream, e->ended, 0) : CORE_OK;
+    if (!code)
+        code = ends_make(l);
+    if (!code)
+        code = lanes_make(l);
+    if (!code)
+        code = memory_mark(e);
+    if (!code && needs_start(l))
+        code = core_event_record(l->context, e->started, l->stream, 0);
+    for (size_t i = 0; i < p->count && !code; i++)
+        code = step_launch(l, &p->steps[i]);
+    if (!code)
+        code = ends_wait(l);
+    if (!code)
+        code = core_event_record(l->context, e->ended, l->stream, 0);
+    e->launched = true;
+    e->last = l->stream;
+    return code;
+}
+
+int executable_launch(struct executable *e, core_context *context, core_stream stream)
+{
+    struct core_stream_info info;
+    int code = core_stream_info(context, stream, &info);
+    return code ? code : launch(&(struct launch){ e, info.context, stream });
+}

@@ -1,0 +1,113 @@
+/*
+ * model.h: graphs as this folder sees them. One lock protects all graphs, nodes and captures; it is not held while a
+ * call of the core is made. An executable has a lock of its own (executable.h).
+ */
+#ifndef FLYT_CLIENT_GRAPH_MODEL_H
+#define FLYT_CLIENT_GRAPH_MODEL_H
+
+#include <pthread.h>
+
+#include "cpu/client/graph/graph.h"
+#include "cpu/common/list.h"
+
+struct node;
+struct edge {
+    struct node *node;
+    struct graph_edge data;
+};
+struct edges {
+    struct edge *items;
+    size_t count, room;
+};
+
+struct node {
+    graph_node token;    /* 0: it is an executable's */
+    graph_node original; /* the node that it is a copy of; 0: of none */
+    struct graph *graph;
+    struct list of_graph;
+    struct edges before, after;
+    struct graph_parameters parameters; /* what they point to is the node's own */
+    struct graph *child;                /* of a child node */
+    struct memory *memory;              /* of an allocation node */
+    bool disabled;                      /* in an executable */
+    size_t place;                       /* scratch: its place in an order; how many nodes it waits for */
+};
+
+struct graph {
+    graph_handle token; /* 0: it is an executable's */
+    graph_handle original;
+    struct node *parent; /* the node whose child it is */
+    struct list nodes;   /* in the order in which they were added */
+    size_t count;
+    unsigned captures; /* how many captures add nodes to it */
+    struct user *users;
+};
+
+/* Entering: 3 in the child of a fork, 2 without memory. Leaving does what must not be done under the lock: memory goes
+   back to the core, and user objects are told their end. */
+int graphs_enter(void);
+void graphs_leave(void);
+/* Under the lock: function(data) is called by graphs_leave. link is in an object that lives until then. */
+struct deferred {
+    void (*function)(void *data);
+    void *data;
+    struct deferred *next;
+};
+void graphs_defer(struct deferred *);
+
+/* Under the lock; NULL: no such thing. */
+struct graph *graph_of(graph_handle);
+struct node *node_of(graph_node);
+
+/* for (EACH_NODE(n, g)) */
+#define NODE_AT(link) LIST_OBJECT(link, struct node, of_graph)
+#define EACH_NODE(name, g)                                \
+    struct node *name = NODE_AT(list_first(&(g)->nodes)); \
+    name;                                                 \
+    name = NODE_AT(list_next(&(g)->nodes, &name->of_graph))
+
+/* ---- graph.c; under the lock ---- */
+
+struct graph *graph_new(bool has_handle); /* NULL: no memory */
+/* A deep copy. with_handles: the program can name its nodes. NULL: no memory. */
+struct graph *graph_copy_of(struct graph *, bool with_handles);
+void graph_free(struct graph *);
+/* parameters is taken over. NULL: no memory; nothing is taken. */
+struct node *node_new(struct graph *, struct graph_parameters *, bool has_handle);
+bool node_connect(struct node *from, struct node *to, const struct graph_edge *);
+void node_free(struct node *);
+/* Adds a node whose parameters are prepared, behind nodes of the same graph. 1: a dependency is of another graph, or
+   is there twice. The parameters are taken over only on success. */
+int node_add(struct graph *, struct node *const *before, const struct graph_edge *, size_t count,
+             struct graph_parameters *, struct node **);
+/* Nodes in an order in which each follows those before it; the caller frees it. NULL with *cycle: there is none, and
+   that node is one of a cycle. NULL without: no memory. */
+struct node **graph_order(struct graph *, struct node **cycle);
+
+/* ---- parameters.c ---- */
+
+/* Checks the program's parameters and makes *out a copy that owns what it points to. Not under the lock: a kernel's
+   layout may come from the server. */
+int parameters_prepare(const struct graph_parameters *, struct graph_parameters *out);
+/* Copies what is prepared already. false: no memory. */
+bool parameters_copy(const struct graph_parameters *, struct graph_parameters *out);
+void parameters_drop(struct graph_parameters *);
+/* A kernel that gets new parameters keeps the attributes that it had. 0 or 2. */
+int attributes_keep(struct graph_parameters *to, const struct graph_parameters *from);
+
+/* ---- memory.c ---- */
+
+int memory_new(struct graph_parameters *, struct memory **); /* not under the lock */
+void memory_hold(struct memory *);
+void memory_drop(struct memory *);
+bool memory_known(uint64_t address);
+bool memory_live(const struct memory *);
+void memory_begin(struct memory *);
+void memory_end(uint64_t address);
+
+/* ---- user.c; under the lock ---- */
+
+bool users_copy(struct graph *to, const struct graph *from);
+void users_drop(struct graph *);
+
+#endif

@@ -1,0 +1,276 @@
+/*
+ * parameters.c: the parameters of nodes: checked, and copied so that the node owns them.
+ *
+ * A kernel's parameters become one block: the values, packed as the device reads them, then one pointer to each, then
+ * the attributes of the launch.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/client/graph/model.h"
+#include "cpu/common/cancel.h"
+
+/* ---- kernels ---- */
+
+static size_t round_up(size_t size) { return (size + 15) / 16 * 16; }
+
+static void *block_new(size_t values, size_t parameters, size_t attributes)
+{
+    return calloc(1, round_up(values) + round_up(parameters * sizeof(void *)) +
+                         attributes * sizeof(struct core_launch_attribute) + 1);
+}
+
+static struct core_launch_attribute *block_attributes(void *block, size_t values, size_t parameters)
+{
+    return (void *)((char *)block + round_up(values) + round_up(parameters * sizeof(void *)));
+}
+
+int graph_kernel_extra(void **extra, struct graph_kernel *k)
+{
+    enum { END, POINTER, SIZE, MOST = 16 }; /* names and values in turn */
+    const size_t *size = NULL;
+    for (int i = 0; extra[i] != (void *)END; i += 2) {
+        if (i >= MOST)
+            return CORE_INVALID_VALUE;
+        if (extra[i] == (void *)POINTER)
+            k->packed = extra[i + 1];
+        else if (extra[i] == (void *)SIZE)
+            size = extra[i + 1];
+        else
+            return CORE_INVALID_VALUE;
+    }
+    k->packed_size = size ? *size : 0;
+    return !k->packed == !size ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+/* As native reads them: from the packed form, or through a pointer per parameter. */
+static int values_copy(const struct graph_kernel *k, const struct core_function_info *info, char *to)
+{
+    if (k->packed) {
+        if (k->packed_size < info->parameter_bytes)
+            return CORE_INVALID_VALUE;
+        memcpy(to, k->packed, info->parameter_bytes);
+        return CORE_OK;
+    }
+    if (info->parameter_count && !k->arguments)
+        return CORE_INVALID_VALUE;
+    for (uint32_t i = 0; i < info->parameter_count; i++) {
+        if (!k->arguments[i])
+            return CORE_INVALID_VALUE;
+        memcpy(to + info->parameters[i].offset, k->arguments[i], info->parameters[i].size);
+    }
+    return CORE_OK;
+}
+
+static int kernel_prepare(core_context *context, const struct graph_kernel *k, struct graph_kernel *out)
+{
+    const struct core_function_info *info;
+    *out = *k;
+    int code = core_function_info(context, k->function, &info);
+    if (code)
+        return code;
+    char *block = block_new(info->parameter_bytes, info->parameter_count, k->attribute_count);
+    if (!block)
+        return CORE_OUT_OF_MEMORY;
+    if ((code = values_copy(k, info, block))) {
+        free(block);
+        return code;
+    }
+    struct core_launch_attribute *attributes = block_attributes(block, info->parameter_bytes, info->parameter_count);
+    out->packed = block;
+    out->packed_size = info->parameter_bytes;
+    out->arguments = (void **)(block + round_up(info->parameter_bytes));
+    for (uint32_t i = 0; i < info->parameter_count; i++)
+        out->arguments[i] = block + info->parameters[i].offset;
+    if (k->attribute_count)
+        memcpy(attributes, k->attributes, k->attribute_count * sizeof *attributes);
+    out->attributes = attributes;
+    const struct core_launch launch = {
+        .function = k->function,
+        .grid = { k->grid[0], k->grid[1], k->grid[2] },
+        .block = { k->block[0], k->block[1], k->block[2] },
+        .shared = k->shared,
+        .cooperative = k->cooperative,
+        .attributes = attributes,
+        .attribute_count = k->attribute_count,
+    };
+    if ((code = core_launch_check(context, &launch)))
+        free(block);
+    return code;
+}
+
+/* arguments lie between the values and the attributes, so their number follows from where they end. */
+static bool kernel_copy(const struct graph_kernel *k, uint32_t attribute_count,
+                        const struct core_launch_attribute *attributes, struct graph_kernel *out)
+{
+    const char *from = k->packed;
+    size_t values = k->packed_size, count = (size_t)((void **)(uintptr_t)k->attributes - k->arguments);
+    char *block = block_new(values, count, attribute_count);
+    if (!block)
+        return false;
+    *out = *k;
+    memcpy(block, from, values);
+    out->packed = block;
+    out->arguments = (void **)(block + round_up(values));
+    for (size_t i = 0; i < count; i++)
+        out->arguments[i] = k->arguments[i] ? block + ((char *)k->arguments[i] - from) : NULL;
+    struct core_launch_attribute *own = block_attributes(block, values, count);
+    if (attribute_count)
+        memcpy(own, attributes, attribute_count * sizeof *own);
+    out->attributes = own;
+    out->attribute_count = attribute_count;
+    return true;
+}
+
+int attributes_keep(struct graph_parameters *to, const struct graph_parameters *from)
+{
+    struct graph_kernel with;
+    if (to->kernel.attribute_count || !from->kernel.attribute_count)
+        return CORE_OK;
+    if (!kernel_copy(&to->kernel, from->kernel.attribute_count, from->kernel.attributes, &with))
+        return CORE_OUT_OF_MEMORY;
+    parameters_drop(to);
+    to->kernel = with;
+    return CORE_OK;
+}
+
+/* ---- all kinds ---- */
+
+static int copy_check(const struct graph_copy *copy)
+{
+    const struct core_extent *extent = &copy->extent;
+    if (!extent->width || !extent->height || !extent->depth || !copy->to.base || !copy->from.base)
+        return CORE_INVALID_VALUE;
+    return core_copy_check((void *)(uintptr_t)copy->to.base, (void *)(uintptr_t)copy->from.base, copy->direction);
+}
+
+static int set_check(const struct graph_set *set)
+{
+    size_t row;
+    if (set->element != 1 && set->element != 2 && set->element != 4)
+        return CORE_INVALID_VALUE;
+    if (!set->to || set->to % set->element || !set->width || !set->height ||
+        __builtin_mul_overflow(set->width, (size_t)set->element, &row))
+        return CORE_INVALID_VALUE;
+    return set->height > 1 && (set->pitch < row || set->pitch % set->element) ? CORE_INVALID_VALUE : CORE_OK;
+}
+
+int parameters_prepare(const struct graph_parameters *p, struct graph_parameters *out)
+{
+    *out = *p;
+    switch (p->kind) {
+    case GRAPH_KERNEL: return kernel_prepare(p->context, &p->kernel, &out->kernel);
+    case GRAPH_COPY: return copy_check(&p->copy);
+    case GRAPH_SET: return set_check(&p->set);
+    case GRAPH_HOST: return p->host.function ? CORE_OK : CORE_INVALID_VALUE;
+    case GRAPH_WAIT_EVENT:
+    case GRAPH_RECORD_EVENT: return core_event_check(p->event);
+    default: return CORE_OK;
+    }
+}
+
+bool parameters_copy(const struct graph_parameters *p, struct graph_parameters *out)
+{
+    *out = *p;
+    return p->kind != GRAPH_KERNEL ||
+           kernel_copy(&p->kernel, p->kernel.attribute_count, p->kernel.attributes, &out->kernel);
+}
+
+void parameters_drop(struct graph_parameters *p)
+{
+    if (p->kind == GRAPH_KERNEL)
+        free((void *)(uintptr_t)p->kernel.packed);
+}
+
+/* ---- attributes of kernel nodes ---- */
+
+static const struct core_launch_attribute *attribute_find(const struct graph_kernel *k, int id)
+{
+    for (uint32_t i = 0; i < k->attribute_count; i++)
+        if (k->attributes[i].id == id)
+            return &k->attributes[i];
+    return NULL;
+}
+
+enum { ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTES_MOST = 32 };
+
+int graph_get_attribute(graph_node token, int id, uint8_t value[64])
+{
+    CANCEL_DEFERRED;
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct node *n = node_of(token);
+    if (!n || n->parameters.kind != GRAPH_KERNEL) {
+        code = CORE_INVALID_VALUE;
+    } else {
+        const struct core_launch_attribute *found = attribute_find(&n->parameters.kernel, id);
+        int cooperative = n->parameters.kernel.cooperative;
+        memset(value, 0, 64);
+        if (id == ATTRIBUTE_COOPERATIVE)
+            memcpy(value, &cooperative, sizeof cooperative);
+        else if (found)
+            memcpy(value, found->value, 64);
+    }
+    graphs_leave();
+    return code;
+}
+
+/* The node's attributes become these. */
+static int attributes_replace(struct node *n, const struct core_launch_attribute *attributes, uint32_t count)
+{
+    struct graph_kernel with;
+    if (!kernel_copy(&n->parameters.kernel, count, attributes, &with))
+        return CORE_OUT_OF_MEMORY;
+    parameters_drop(&n->parameters);
+    n->parameters.kernel = with;
+    return CORE_OK;
+}
+
+static int attribute_set(struct node *n, int id, const uint8_t value[64])
+{
+    struct graph_kernel *k = &n->parameters.kernel;
+    if (id == ATTRIBUTE_COOPERATIVE) {
+        int cooperative;
+        memcpy(&cooperative, value, sizeof cooperative);
+        k->cooperative = cooperative != 0;
+        return CORE_OK;
+    }
+    struct core_launch_attribute all[ATTRIBUTES_MOST];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < k->attribute_count && count < ATTRIBUTES_MOST - 1; i++)
+        if (k->attributes[i].id != id)
+            all[count++] = k->attributes[i];
+    all[count].id = id;
+    memcpy(all[count].value, value, 64);
+    return attributes_replace(n, all, count + 1);
+}
+
+int graph_set_attribute(graph_node token, int id, const uint8_t value[64])
+{
+    CANCEL_DEFERRED;
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct node *n = node_of(token);
+    code = n && n->parameters.kind == GRAPH_KERNEL ? attribute_set(n, id, value) : CORE_INVALID_VALUE;
+    graphs_leave();
+    return code;
+}
+
+int graph_copy_attributes(graph_node to, graph_node from)
+{
+    CANCEL_DEFERRED;
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct node *target = node_of(to), *source = node_of(from);
+    code = target && source && target->parameters.kind == GRAPH_KERNEL && source->parameters.kind == GRAPH_KERNEL
+               ? attributes_replace(target, source->parameters.kernel.attributes,
+                                    source->parameters.kernel.attribute_count)
+               : CORE_INVALID_VALUE;
+    if (!code)
+        target->parameters.kernel.cooperative = source->parameters.kernel.cooperative;
+    graphs_leave();
+    return code;
+}

@@ -1,0 +1,167 @@
+/*
+ * run.c: the work of one node, given to a stream.
+ *
+ * A node reads and writes the program's memory when its turn has come, not when the graph is launched. Pinned memory
+ * is copied like that anyway. Pageable memory is copied by a host function, on a stream of this file's own: that
+ * makes a launch return at once, and an earlier node's result is seen. A small source that nothing unfinished can
+ * write is read at once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/client/core/pending.h"
+#include "cpu/client/core/state.h"
+#include "cpu/client/graph/executable.h"
+
+enum { EARLY_MOST = 64 << 10, SIDES_MOST = 64 };
+
+/* ---- copies ---- */
+
+static struct core_box side_box(const struct graph_side *side)
+{
+    uint64_t offset = (side->at[2] * side->height + side->at[1]) * side->pitch + side->at[0];
+    return (struct core_box){ side->base + offset, side->pitch, side->height };
+}
+
+static int copy_now(core_context *context, core_stream stream, const struct graph_copy *copy, bool blocking)
+{
+    const struct core_box to = side_box(&copy->to), from = side_box(&copy->from);
+    const struct core_extent *size = &copy->extent;
+    if (size->height == 1 && size->depth == 1)
+        return core_copy_route(context, stream, (void *)(uintptr_t)to.address, (const void *)(uintptr_t)from.address,
+                               size->width, copy->direction, blocking);
+    return core_copy_box_route(context, stream, &to, &from, size, copy->direction, blocking);
+}
+
+/* Streams for what host functions copy, one per context; made when it is needed, and again when its context came
+   again. They are never destroyed: a late copy of a graph that has ended may need them. */
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        core_context *context;
+        core_stream stream;
+    } of[SIDES_MOST];
+} sides = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int side_stream(core_context *context, core_stream *out)
+{
+    struct core_stream_info info;
+    int code = CORE_OUT_OF_MEMORY;
+    pthread_mutex_lock(&sides.lock);
+    for (unsigned i = 0; i < SIDES_MOST; i++) {
+        if (sides.of[i].context && sides.of[i].context != context)
+            continue;
+        sides.of[i].context = context;
+        code = CORE_OK;
+        if (!sides.of[i].stream || core_stream_info(context, sides.of[i].stream, &info))
+            code = core_stream_create(context, STREAM_NON_BLOCKING, 0, &sides.of[i].stream);
+        *out = sides.of[i].stream;
+        break;
+    }
+    pthread_mutex_unlock(&sides.lock);
+    return code;
+}
+
+struct late {
+    core_context *context;
+    struct graph_copy copy;
+};
+
+static void copy_late(void *data, int status)
+{
+    struct late *late = data;
+    core_stream stream;
+    int code = status ? CORE_OK : side_stream(late->context, &stream);
+    if (!status && !code)
+        code = copy_now(late->context, stream, &late->copy, true);
+    if (code)
+        session_latch(code);
+    free(late);
+}
+
+static enum core_memory_kind kind_of(uint64_t address)
+{
+    struct core_range range;
+    return core_address_lookup(address, &range) ? range.kind : CORE_UNKNOWN_MEMORY;
+}
+
+static int copy_run(core_context *context, core_stream stream, const struct graph_copy *copy)
+{
+    enum core_memory_kind to = kind_of(copy->to.base), from = kind_of(copy->from.base);
+    const struct core_extent *size = &copy->extent;
+    bool small = size->depth == 1 && size->width <= EARLY_MOST && size->width * size->height <= EARLY_MOST;
+    bool on_device = to == CORE_DEVICE_MEMORY && from == CORE_DEVICE_MEMORY;
+    bool pinned = to == CORE_DEVICE_MEMORY ? from != CORE_UNKNOWN_MEMORY
+                                           : from == CORE_DEVICE_MEMORY && to != CORE_UNKNOWN_MEMORY;
+    bool early = to == CORE_DEVICE_MEMORY && small && !outs_writers();
+    if (on_device || pinned || early)
+        return copy_now(context, stream, copy, false);
+    struct late *late = malloc(sizeof *late);
+    if (!late)
+        return CORE_OUT_OF_MEMORY;
+    *late = (struct late){ context, *copy };
+    int code = core_host_function(context, stream, copy_late, late, true);
+    if (code)
+        free(late);
+    return code;
+}
+
+/* ---- the other kinds ---- */
+
+static void host_run(void *data, int status)
+{
+    struct graph_host host = *(struct graph_host *)data;
+    free(data);
+    if (!status)
+        host.function(host.user);
+}
+
+static int host_put(core_context *context, core_stream stream, const struct graph_host *host)
+{
+    struct graph_host *own = malloc(sizeof *own);
+    if (!own)
+        return CORE_OUT_OF_MEMORY;
+    *own = *host;
+    int code = core_host_function(context, stream, host_run, own, true);
+    if (code)
+        free(own);
+    return code;
+}
+
+static int kernel_run(core_context *context, core_stream stream, const struct graph_kernel *k)
+{
+    struct core_launch launch = {
+        .function = k->function,
+        .stream = stream,
+        .shared = k->shared,
+        .cooperative = k->cooperative,
+        .packed = k->packed,
+        .packed_size = k->packed_size,
+        .attributes = k->attributes,
+        .attribute_count = k->attribute_count,
+    };
+    memcpy(launch.grid, k->grid, sizeof launch.grid);
+    memcpy(launch.block, k->block, sizeof launch.block);
+    return core_launch(context, &launch);
+}
+
+static int set_run(core_context *context, core_stream stream, const struct graph_set *set)
+{
+    const struct core_box to = { set->to, set->height > 1 ? set->pitch : set->width * set->element, set->height };
+    return core_set(context, stream, &to, &(struct core_extent){ set->width, set->height, 1 }, set->value, set->element,
+                    false);
+}
+
+int node_run(const struct node *n, core_stream stream)
+{
+    const struct graph_parameters *p = &n->parameters;
+    switch (p->kind) {
+    case GRAPH_KERNEL: return kernel_run(p->context, stream, &p->kernel);
+    case GRAPH_COPY: return copy_run(p->context, stream, &p->copy);
+    case GRAPH_SET: return set_run(p->context, stream, &p->set);
+    case GRAPH_HOST: return host_put(p->context, stream, &p->host);
+    case GRAPH_WAIT_EVENT: return core_stream_wait(p->context, stream, p->event, 0);
+    case GRAPH_RECORD_EVENT: return core_event_record(p->context, p->event, stream, 0);
+    default: return CORE_OK; /* memory is marked when the launch begins */
+    }
+}

@@ -1,0 +1,173 @@
+/*
+ * user.c: user objects: reference counts of the program that graphs, and what is made of them, hold. When the last
+ * reference goes, the program's function is called, once, by whoever dropped it.
+ */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "cpu/client/graph/handles.h"
+#include "cpu/client/graph/model.h"
+#include "cpu/common/cancel.h"
+
+struct object {
+    graph_object token;
+    void (*destroy)(void *);
+    void *pointer;
+    uint64_t count;
+    struct deferred end;
+};
+
+struct user {
+    struct object *object;
+    uint64_t count;
+    struct user *next;
+};
+
+static void object_end(void *data)
+{
+    struct object *o = data;
+    o->destroy(o->pointer);
+    free(o);
+}
+
+static void object_drop(struct object *o, uint64_t count)
+{
+    if ((o->count -= count))
+        return;
+    handle_remove(HANDLE_OBJECT, o->token);
+    o->end = (struct deferred){ .function = object_end, .data = o };
+    graphs_defer(&o->end);
+}
+
+static struct user *user_of(struct graph *g, const struct object *o)
+{
+    struct user *u = g->users;
+    while (u && u->object != o)
+        u = u->next;
+    return u;
+}
+
+static bool user_add(struct graph *g, struct object *o, uint64_t count)
+{
+    struct user *u = user_of(g, o);
+    if (!u) {
+        if (!(u = calloc(1, sizeof *u)))
+            return false;
+        u->object = o;
+        u->next = g->users;
+        g->users = u;
+    }
+    u->count += count;
+    return true;
+}
+
+bool users_copy(struct graph *to, const struct graph *from)
+{
+    for (const struct user *u = from->users; u; u = u->next) {
+        if (!user_add(to, u->object, u->count))
+            return false;
+        u->object->count += u->count;
+    }
+    return true;
+}
+
+void users_drop(struct graph *g)
+{
+    for (struct user *u; (u = g->users);) {
+        g->users = u->next;
+        object_drop(u->object, u->count);
+        free(u);
+    }
+}
+
+int graph_object_create(void *pointer, void (*destroy)(void *), unsigned count, graph_object *out)
+{
+    CANCEL_DEFERRED;
+    if (!destroy || !count || count > INT_MAX)
+        return CORE_INVALID_VALUE;
+    struct object *o = calloc(1, sizeof *o);
+    if (!o)
+        return CORE_OUT_OF_MEMORY;
+    *o = (struct object){ .destroy = destroy, .pointer = pointer, .count = count };
+    int code = graphs_enter();
+    if (!code) {
+        if (!(*out = o->token = handle_add(HANDLE_OBJECT, o)))
+            code = CORE_OUT_OF_MEMORY;
+        graphs_leave();
+    }
+    if (code)
+        free(o);
+    return code;
+}
+
+/* Changes the program's own references. */
+static int change(graph_object token, unsigned count, bool more)
+{
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct object *o = handle_find(HANDLE_OBJECT, token);
+    if (!o || !count || count > INT_MAX || (!more && count > o->count))
+        code = CORE_INVALID_VALUE;
+    else if (more)
+        o->count += count;
+    else
+        object_drop(o, count);
+    graphs_leave();
+    return code;
+}
+
+int graph_object_retain(graph_object token, unsigned count)
+{
+    CANCEL_DEFERRED;
+    return change(token, count, true);
+}
+
+int graph_object_release(graph_object token, unsigned count)
+{
+    CANCEL_DEFERRED;
+    return change(token, count, false);
+}
+
+int graph_object_give(graph_handle handle, graph_object token, unsigned count, bool moves)
+{
+    CANCEL_DEFERRED;
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct graph *g = graph_of(handle);
+    struct object *o = handle_find(HANDLE_OBJECT, token);
+    if (!g || !o || !count || count > INT_MAX)
+        code = CORE_INVALID_VALUE;
+    else if (!user_add(g, o, count))
+        code = CORE_OUT_OF_MEMORY;
+    else if (!moves)
+        o->count += count;
+    graphs_leave();
+    return code;
+}
+
+int graph_object_take(graph_handle handle, graph_object token, unsigned count)
+{
+    CANCEL_DEFERRED;
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct graph *g = graph_of(handle);
+    struct object *o = handle_find(HANDLE_OBJECT, token);
+    struct user *u = g && o ? user_of(g, o) : NULL;
+    if (!u || !count || count > u->count) {
+        code = CORE_INVALID_VALUE;
+    } else {
+        u->count -= count;
+        object_drop(o, count);
+        for (struct user **at = &g->users; !u->count && *at; at = &(*at)->next)
+            if (*at == u) {
+                *at = u->next;
+                free(u);
+                break;
+            }
+    }
+    graphs_leave();
+    return code;
+}
