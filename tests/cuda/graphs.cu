@@ -1,5 +1,5 @@
-// shows: graphs: a graph made by hand gives what the same work on a stream gives, launched again, on several streams, and after each change of its executable
-// shows: graphs: the calls about graphs give CUDA's error codes for cycles, foreign nodes, wrong kinds and handles that have ended
+// shows: graphs: graphs made by hand compute what is expected, launched again, on several streams, and after changes
+// shows: graphs: CUDA's error codes for cycles, foreign nodes, wrong kinds and handles that have ended
 #include <unistd.h>
 
 #include "check.h"
@@ -286,7 +286,8 @@ static void check_shapes(void)
     HOLDS(read.srcPtr.ptr == a && read.srcPtr.pitch == 64 && read.srcPos.x == 4 && read.srcPos.y == 1 &&
           read.extent.width == 32 && read.extent.height == 8 && read.dstPtr.ptr == a + N);
     static const int four[4] = { 4, 3, 2, 1 };
-    MUST(cudaGraphAddMemcpyNodeToSymbol(&node, graph, &copied, 1, symbol, four, sizeof four, 0, cudaMemcpyHostToDevice));
+    MUST(cudaGraphAddMemcpyNodeToSymbol(&node, graph, &copied, 1, symbol, four, sizeof four, 0,
+                                           cudaMemcpyHostToDevice));
     MUST(cudaGraphAddEventRecordNode(&recorded, graph, &node, 1, event));
     MUST(cudaGraphAddMemcpyNodeFromSymbol(&from, graph, &node, 1, a, symbol, 8, 8, cudaMemcpyDeviceToDevice));
     executable = instantiate(graph);
