@@ -33,9 +33,10 @@ int main(int argc, char **argv)
         line[0] = '\0';
     unsigned char out[256], in[256];
     memset(in, 0x5a, sizeof in);
-    code = core_copy_in(context, 0, address, in, sizeof in, true);
+    void *device = (void *)(uintptr_t)address;
+    code = core_copy(context, 0, device, in, sizeof in, CORE_HOST_TO_DEVICE, true);
     if (!code)
-        code = core_copy_out(context, 0, out, address, sizeof out, true);
+        code = core_copy(context, 0, out, device, sizeof out, CORE_DEVICE_TO_HOST, true);
     if (!code)
         code = core_context_synchronize(context);
     if (code || memcmp(in, out, sizeof in) != 0) {

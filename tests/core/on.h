@@ -13,4 +13,21 @@ static inline core_context *on(int device)
     return context;
 }
 
+/* Copies of one row, in each direction. */
+static inline int copy_in(core_context *c, core_stream s, uint64_t to, const void *from, size_t size, bool blocking)
+{
+    return core_copy(c, s, (void *)(uintptr_t)to, from, size, CORE_HOST_TO_DEVICE, blocking);
+}
+
+static inline int copy_out(core_context *c, core_stream s, void *to, uint64_t from, size_t size, bool blocking)
+{
+    return core_copy(c, s, to, (const void *)(uintptr_t)from, size, CORE_DEVICE_TO_HOST, blocking);
+}
+
+static inline int copy_on_device(core_context *c, core_stream s, uint64_t to, uint64_t from, size_t size,
+                                 bool blocking)
+{
+    return core_copy(c, s, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size, CORE_DEVICE_TO_DEVICE, blocking);
+}
+
 #endif

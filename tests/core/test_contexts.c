@@ -104,7 +104,7 @@ static void body_apart(void)
     /* Work in one does not hold up the other. */
     CHECK(launch_in(p, "hold", of_p, NULL) == 0 && core_stream_query(p, of_p) == 600);
     CHECK(launch_in(c, "fill", 0, (void *[]){ &b, &count, &value }) == 0 && core_stream_synchronize(c, 0) == 0);
-    CHECK(core_copy_out(c, of_c, got, b, sizeof got, true) == 0 && got[3] == 7 && core_context_synchronize(c) == 0);
+    CHECK(copy_out(c, of_c, got, b, sizeof got, true) == 0 && got[3] == 7 && core_context_synchronize(c) == 0);
     CHECK(core_event_query(event) == 0 && core_stream_query(p, of_p) == 600);
     /* And the per-thread stream is another in each. */
     struct core_stream_info one, other;
@@ -119,7 +119,7 @@ static void body_apart(void)
     CHECK(core_context_synchronize(p) == 0 && core_memory_free(a) == 0);
     CHECK(core_context_create(0, 0, &c) == 0 && core_memory_allocate(c, 64, &b) == 0);
     CHECK(launch_in(c, "fill", CORE_STREAM_PER_THREAD, (void *[]){ &b, &count, &value }) == 0);
-    CHECK(core_copy_out(c, CORE_STREAM_PER_THREAD, got, b, sizeof got, true) == 0 && got[0] == 7);
+    CHECK(copy_out(c, CORE_STREAM_PER_THREAD, got, b, sizeof got, true) == 0 && got[0] == 7);
 }
 
 /* A synchronous copy returns early only while no other context could look at what it wrote. */
@@ -129,10 +129,10 @@ static void body_early(void)
     core_context *p = on(0), *c;
     uint64_t a;
     static uint8_t bytes[1000];
-    CHECK(core_memory_allocate(p, sizeof bytes, &a) == 0 && core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0);
+    CHECK(core_memory_allocate(p, sizeof bytes, &a) == 0 && copy_in(p, 0, a, bytes, sizeof bytes, true) == 0);
     CHECK(fake_calls[FLYT_STREAM_SYNC] == 0 && core_context_create(0, 0, &c) == 0);
-    CHECK(core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 && fake_calls[FLYT_STREAM_SYNC] == 1);
-    CHECK(core_context_destroy(c) == 0 && core_copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 &&
+    CHECK(copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 && fake_calls[FLYT_STREAM_SYNC] == 1);
+    CHECK(core_context_destroy(c) == 0 && copy_in(p, 0, a, bytes, sizeof bytes, true) == 0 &&
           fake_calls[FLYT_STREAM_SYNC] == 1);
 }
 

@@ -20,27 +20,38 @@ static void body_copies(void)
     for (int i = 0; i < SIZE; i++)
         from[i] = (uint8_t)random_next();
     uint64_t a = allocate(SIZE), b = allocate(SIZE);
-    CHECK(core_copy_in(on(0), 0, a, from, SIZE, true) == 0);
-    CHECK(core_copy(on(0), 0, b, a, SIZE, true) == 0);
-    CHECK(core_copy_out(on(0), 0, to, b, SIZE, true) == 0);
+    CHECK(copy_in(on(0), 0, a, from, SIZE, true) == 0);
+    CHECK(copy_on_device(on(0), 0, b, a, SIZE, true) == 0);
+    CHECK(copy_out(on(0), 0, to, b, SIZE, true) == 0);
     CHECK(memcmp(from, to, SIZE) == 0);
     /* odd sizes and offsets, around the size of a chunk */
     for (int i = 0; i < 200; i++) {
         size_t at = random_next() % 1000, size = 1 + random_next() % (i % 2 ? 100 : 2 * FLYT_MAX_INLINE);
         memset(to, 0, size);
-        CHECK(core_copy_in(on(0), 0, a + at, from + at / 2, size, i % 3) == 0);
-        CHECK(core_copy_out(on(0), 0, to, a + at, size, i % 2) == 0);
+        CHECK(copy_in(on(0), 0, a + at, from + at / 2, size, i % 3) == 0);
+        CHECK(copy_out(on(0), 0, to, a + at, size, i % 2) == 0);
         CHECK(memcmp(from + at / 2, to, size) == 0);
     }
     /* outside */
-    CHECK(core_copy_in(on(0), 0, a + SIZE - 10, from, 11, true) == 1 &&
-          core_copy_out(on(0), 0, to, a + SIZE, 1, true) == 1);
-    CHECK(core_copy(on(0), 0, a, b + SIZE - 1, 2, true) == 1 && core_copy_in(on(0), 0, 12345, from, 1, true) == 1);
-    CHECK(core_copy_in(on(0), 0, a, NULL, 1, true) == 1 && core_copy_out(on(0), 0, NULL, a, 1, true) == 1);
-    CHECK(core_copy_in(on(0), 0, 0, NULL, 0, true) == 0);
-    CHECK(core_copy_in(on(0), 0x1234567890, a, from, 1, true) == 400);
+    CHECK(copy_in(on(0), 0, a + SIZE - 10, from, 11, true) == 1 &&
+          copy_out(on(0), 0, to, a + SIZE, 1, true) == 1);
+    CHECK(copy_on_device(on(0), 0, a, b + SIZE - 1, 2, true) == 1 && copy_in(on(0), 0, 12345, from, 1, true) == 1);
+    CHECK(copy_in(on(0), 0, a, NULL, 1, true) == 1 && copy_out(on(0), 0, NULL, a, 1, true) == 1);
+    CHECK(copy_in(on(0), 0, 0, NULL, 0, true) == 0);
+    CHECK(copy_in(on(0), 0x1234567890, a, from, 1, true) == 400);
     /* host to host */
-    CHECK(core_copy_host(on(0), 0, to, from, 1000, true) == 0 && memcmp(to, from, 1000) == 0);
+    CHECK(core_copy(on(0), 0, to, from, 1000, CORE_HOST_TO_HOST, true) == 0 && memcmp(to, from, 1000) == 0);
+    /* what is stated must not contradict the addresses: nothing of the device is read or written through them here */
+    for (int way = CORE_HOST_TO_HOST; way <= CORE_DEVICE_TO_DEVICE; way++) {
+        bool to_device = way == CORE_HOST_TO_DEVICE || way == CORE_DEVICE_TO_DEVICE;
+        bool from_device = way == CORE_DEVICE_TO_HOST || way == CORE_DEVICE_TO_DEVICE;
+        void *target[] = { to, (void *)(uintptr_t)a };
+        const void *source[] = { from, (const void *)(uintptr_t)b };
+        for (int i = 0; i < 4; i++)
+            CHECK(core_copy(on(0), 0, target[i & 1], source[i >> 1], 8, (enum core_direction)way, i & 1) ==
+                  (to_device == (i & 1) && from_device == i >> 1 ? 0 : 1));
+        CHECK(core_copy(on(0), 0, target[to_device], source[from_device], 8, CORE_ANY_DIRECTION, true) == 0);
+    }
     CHECK(core_take_latched() == 0);
     free(from);
     free(to);
@@ -69,9 +80,9 @@ static void body_boxes(void)
         uint8_t *result = i % 2 ? to : pinned;
         memset(result, 0xEE, SPACE);
         memset(model, 0xEE, SPACE);
-        CHECK(core_copy_box_in(on(0), 0, &device, &host, &e, i % 3 == 0) == 0);
-        CHECK(core_copy_box(on(0), 0, &other, &device, &e, true) == 0);
-        CHECK(core_copy_box_out(on(0), 0, &back, &other, &e, i % 4 != 2) == 0);
+        CHECK(core_copy_box(on(0), 0, &device, &host, &e, CORE_HOST_TO_DEVICE, i % 3 == 0) == 0);
+        CHECK(core_copy_box(on(0), 0, &other, &device, &e, CORE_DEVICE_TO_DEVICE, true) == 0);
+        CHECK(core_copy_box(on(0), 0, &back, &other, &e, CORE_DEVICE_TO_HOST, i % 4 != 2) == 0);
         CHECK(core_stream_synchronize(on(0), 0) == 0);
         for (size_t z = 0; z < e.depth; z++)
             for (size_t y = 0; y < e.height; y++)
@@ -80,7 +91,7 @@ static void body_boxes(void)
     }
     struct core_extent e = { 10, 3, 1 };
     CHECK(core_set(on(0), 0, &(struct core_box){ a, 64, 3 }, &e, 0x01020304, 4, false) == 0);
-    CHECK(core_copy_out(on(0), 0, to, a, 200, true) == 0);
+    CHECK(copy_out(on(0), 0, to, a, 200, true) == 0);
     uint32_t word;
     memcpy(&word, to + 64 + 36, 4);
     CHECK(word == 0x01020304);
@@ -102,11 +113,11 @@ static void body_source_taken(void)
     uint8_t *buffer = malloc(1 << 20);
     CHECK(core_stream_create(on(0), 1, 0, &s) == 0 && launch("hold", s, NULL) == 0);
     memset(buffer, 1, 1 << 20);
-    CHECK(core_copy_in(on(0), s, a, buffer, 1 << 20, false) == 0);
+    CHECK(copy_in(on(0), s, a, buffer, 1 << 20, false) == 0);
     memset(buffer, 2, 1 << 20);
     CHECK(core_stream_query(on(0), s) == 600);
     fake_release();
-    CHECK(core_copy_out(on(0), s, buffer, a, 1 << 20, true) == 0);
+    CHECK(copy_out(on(0), s, buffer, a, 1 << 20, true) == 0);
     CHECK(buffer[0] == 1 && buffer[(1 << 20) - 1] == 1);
     free(buffer);
 }
@@ -123,16 +134,19 @@ static void body_pinned_chain(void)
     uint8_t *buffer = malloc(SIZE);
     memset(buffer, 7, SIZE);
     CHECK(core_host_allocate(SIZE, 0, &pinned) == 0 && core_stream_create(on(0), 0, 0, &s) == 0);
-    CHECK(core_copy_in(on(0), s, a, buffer, SIZE, true) == 0);
+    CHECK(copy_in(on(0), s, a, buffer, SIZE, true) == 0);
     CHECK(launch("hold", s, NULL) == 0);
-    CHECK(core_copy_out(on(0), s, pinned, a, SIZE, false) == 0);          /* returns at once */
-    CHECK(core_copy_in(on(0), s, b, pinned, SIZE, false) == 0);           /* and so does this */
+    CHECK(copy_out(on(0), s, pinned, a, SIZE, false) == 0);          /* returns at once */
+    CHECK(copy_in(on(0), s, b, pinned, SIZE, false) == 0);           /* and so does this */
     CHECK(((uint8_t *)pinned)[5] == 0 && core_stream_query(on(0), s) == 600);
     fake_release();
     CHECK(core_stream_synchronize(on(0), s) == 0);
     CHECK(((uint8_t *)pinned)[SIZE - 1] == 7);
     memset(buffer, 0, SIZE);
-    CHECK(core_copy_out(on(0), s, buffer, b, SIZE, true) == 0 && buffer[0] == 7 && buffer[SIZE - 1] == 7);
+    CHECK(copy_out(on(0), s, buffer, b, SIZE, true) == 0 && buffer[0] == 7 && buffer[SIZE - 1] == 7);
+    /* pinned memory stands on both sides */
+    CHECK(core_copy(on(0), s, (void *)(uintptr_t)a, pinned, 8, CORE_DEVICE_TO_DEVICE, true) == 0 &&
+          core_copy(on(0), s, buffer, pinned, 8, CORE_DEVICE_TO_HOST, true) == 0);
     CHECK(core_take_latched() == 0);
     free(buffer);
 }
@@ -148,16 +162,16 @@ static void body_waiting_rule(void)
     CHECK(core_context_synchronize(on(0)) == 0);
     core_statistics(&before);
     for (int i = 0; i < 100; i++)
-        CHECK(core_copy_in(on(0), 0, a, &value, 4, true) == 0);
+        CHECK(copy_in(on(0), 0, a, &value, 4, true) == 0);
     core_statistics(&after);
     CHECK(after.waited == before.waited);
     CHECK(fill(0, a, 1, 6) == 0);
     core_statistics(&before);
-    CHECK(core_copy_in(on(0), 0, a, &value, 4, true) == 0);
+    CHECK(copy_in(on(0), 0, a, &value, 4, true) == 0);
     core_statistics(&after);
     CHECK(after.waited == before.waited + 1);
     CHECK(launch("fault", 0, NULL) == 0);
-    CHECK(core_copy_in(on(0), 0, a, &value, 4, true) == 700);
+    CHECK(copy_in(on(0), 0, a, &value, 4, true) == 700);
     CHECK(core_sticky() == 700 && core_context_synchronize(on(0)) == 700 && core_context_reset(on(0)) == 700 &&
           core_memory_free(a) == 700);
 }

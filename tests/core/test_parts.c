@@ -12,7 +12,7 @@
 #include "cpu/client/core/device.h"
 #include "cpu/client/core/memory.h"
 #include "cpu/client/core/perf.h"
-#include "cpu/client/core/rows.h"
+#include "cpu/client/core/span.h"
 #include "cpu/common/tree.h"
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
@@ -173,34 +173,44 @@ static void window_model(void **unused)
 
 /* ---- boxes ---- */
 
-static void boxes_cover(size_t width, size_t height, size_t depth)
+/* Cut into parts of at most `most` bytes, or, where `other` is not 0, of at most one and the other by turns. */
+static void boxes_cover(size_t width, size_t height, size_t depth, size_t most, size_t other)
 {
-    struct core_extent e = { width, height, depth }, part;
-    struct box_cursor cursor = { 0 };
-    size_t origin[3], covered = 0, next = 0;
-    while (box_next(&e, &cursor, FLYT_MAX_INLINE, origin, &part)) {
-        assert_true(part.width && part.height && part.depth);
-        assert_true(part.width * part.height * part.depth <= FLYT_MAX_INLINE);
-        assert_true(origin[0] + part.width <= width && origin[1] + part.height <= height &&
-                    origin[2] + part.depth <= depth);
-        /* Each part begins where the last ended, in the order of memory. */
-        assert_int_equal((origin[2] * height + origin[1]) * width + origin[0], next);
-        covered += part.width * part.height * part.depth;
-        next = covered;
+    const struct copy_span whole = { { 0, width, height }, { 0, 2 * width, height + 1 }, { width, height, depth } };
+    struct copy_cut cut = copy_cut_begin(&whole);
+    struct copy_span part;
+    size_t next = 0;
+    for (unsigned i = 0; copy_cut_next(&cut, other && i % 2 ? other : most, &part); i++) {
+        assert_true(part.extent.width && part.extent.height && part.extent.depth);
+        assert_true(copy_bytes(&part) <= (other && i % 2 ? other : most));
+        /* Each part begins where the last ended, in the order of memory; and at the same place on both sides. */
+        assert_int_equal(part.to.address, next);
+        size_t row = next / width;
+        assert_int_equal(part.from.address,
+                         (row / height * (height + 1) + row % height) * 2 * width + next % width);
+        assert_true(next % width + part.extent.width <= width);
+        assert_true(part.extent.height == 1 || part.extent.width == width);
+        assert_true(row % height + part.extent.height <= height);
+        assert_true(part.extent.depth == 1 || part.extent.height == height);
+        next += copy_bytes(&part);
+        assert_int_equal(cut.bytes, width * height * depth - next);
     }
-    assert_int_equal(covered, width * height * depth);
+    assert_int_equal(next, width * height * depth);
 }
 
 static void boxes(void **unused)
 {
     (void)unused;
-    boxes_cover(1, 1, 1);
-    boxes_cover(7, 5, 3);
-    boxes_cover(FLYT_MAX_INLINE, 2, 2);
-    boxes_cover(FLYT_MAX_INLINE + 1, 2, 2);
-    boxes_cover(3 * FLYT_MAX_INLINE - 5, 3, 1);
-    boxes_cover(1000, 3000, 3);
-    boxes_cover(100, 100, 1000);
+    boxes_cover(1, 1, 1, FLYT_MAX_INLINE, 0);
+    boxes_cover(7, 5, 3, FLYT_MAX_INLINE, 0);
+    boxes_cover(FLYT_MAX_INLINE, 2, 2, FLYT_MAX_INLINE, 0);
+    boxes_cover(FLYT_MAX_INLINE + 1, 2, 2, FLYT_MAX_INLINE, 0);
+    boxes_cover(3 * FLYT_MAX_INLINE - 5, 3, 1, FLYT_MAX_INLINE, 0);
+    boxes_cover(1000, 3000, 3, FLYT_MAX_INLINE, 0);
+    boxes_cover(100, 100, 1000, FLYT_MAX_INLINE, 0);
+    boxes_cover(1000, 30, 5, 700, 50000);
+    boxes_cover(100, 100, 20, 350, 25000);
+    boxes_cover(1 << 20, 1, 1, 4096, 65536);
     uint64_t bytes;
     assert_int_equal(box_check(&(struct core_box){ 0x1000, 64, 4 }, &(struct core_extent){ 10, 3, 2 }, &bytes), 0);
     assert_int_equal(bytes, 6 * 64 + 10);

@@ -109,7 +109,7 @@ static void body_contexts(void)
     }
     CHECK(a[0] != a[1] && table[0] != table[1]);
     for (int i = 0; i < 2; i++)
-        CHECK(core_copy_out(c[i], 0, got, a[i], sizeof got, true) == 0 && got[999] == 10 + (uint32_t)i);
+        CHECK(copy_out(c[i], 0, got, a[i], sizeof got, true) == 0 && got[999] == 10 + (uint32_t)i);
     /* The legacy stream waits for the blocking streams of its own context only; an event orders across contexts. */
     CHECK(core_stream_create(c[0], 0, 0, &held) == 0 && core_host_function(c[0], held, wait_for_it, &go, false) == 0);
     CHECK(fill_in(c[0], held, a[0], 1000, 20) == 0 && core_event_create(c[0], 2, &event) == 0 &&
@@ -117,15 +117,15 @@ static void body_contexts(void)
     CHECK(core_stream_query(c[0], 0) == 600 && core_context_synchronize(c[1]) == 0 && core_context_synchronize(p) == 0);
     CHECK(fill_in(c[1], 0, a[1], 10, 30) == 0 && core_stream_synchronize(c[1], 0) == 0 &&
           core_stream_query(c[0], 0) == 600);
-    CHECK(core_stream_wait(c[1], 0, event, 0) == 0 && core_copy(c[1], 0, a[1], a[0], 400, false) == 0);
+    CHECK(core_stream_wait(c[1], 0, event, 0) == 0 && copy_on_device(c[1], 0, a[1], a[0], 400, false) == 0);
     CHECK(core_stream_query(c[1], 0) == 600);
     atomic_store(&go, 1);
-    CHECK(core_copy_out(c[1], 0, got, a[1], sizeof got, true) == 0 && got[0] == 20 && got[99] == 20 && got[100] == 11);
+    CHECK(copy_out(c[1], 0, got, a[1], sizeof got, true) == 0 && got[0] == 20 && got[99] == 20 && got[100] == 11);
     /* One ends, the others go on. */
     CHECK(core_context_destroy(c[0]) == 0 && core_context_check(c[0]) == 709 && core_event_query(event) == 400);
     CHECK(core_memory_free(a[0]) == 1 && fill_in(c[0], 0, a[0], 1, 1) == 709 && core_memory_free(a[1]) == 0);
     CHECK(core_context_create(0, 0, &c[0]) == 0 && core_memory_allocate(c[0], 4096, &a[0]) == 0);
-    CHECK(fill_in(c[0], 0, a[0], 1000, 40) == 0 && core_copy_out(c[0], 0, got, a[0], 4000, true) == 0 &&
+    CHECK(fill_in(c[0], 0, a[0], 1000, 40) == 0 && copy_out(c[0], 0, got, a[0], 4000, true) == 0 &&
           got[999] == 40);
     CHECK(core_context_retain(p) == 0 && core_context_release(p) == 0 && core_context_check(p) == 0);
     CHECK(core_context_release(p) == 0 && core_context_check(p) == 709 && core_context_synchronize(c[0]) == 0);
@@ -142,14 +142,14 @@ static void body_work(void)
     static uint32_t got[3000];
     uint64_t a = allocate(sizeof got), table;
     size_t size;
-    CHECK(fill(0, a, 3000, 0x1234) == 0 && core_copy_out(on(0), 0, got, a, sizeof got, true) == 0);
+    CHECK(fill(0, a, 3000, 0x1234) == 0 && copy_out(on(0), 0, got, a, sizeof got, true) == 0);
     for (int i = 0; i < 3000; i++)
         CHECK(got[i] == 0x1234);
     core_variable *v;
     CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 &&
           core_variable_address(on(0), v, &table, &size) == 0 && size == 4096);
-    CHECK(fill(0, table, 1024, 77) == 0 && core_copy(on(0), 0, a, table, 4096, true) == 0);
-    CHECK(core_copy_out(on(0), 0, got, a, 4096, true) == 0 && got[0] == 77 && got[1023] == 77);
+    CHECK(fill(0, table, 1024, 77) == 0 && copy_on_device(on(0), 0, a, table, 4096, true) == 0);
+    CHECK(copy_out(on(0), 0, got, a, 4096, true) == 0 && got[0] == 77 && got[1023] == 77);
     CHECK(core_memory_free(table) == 1 && core_memory_free(a) == 0);
     core_event e, f;
     float ms;
@@ -161,7 +161,7 @@ static void body_work(void)
     CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
     CHECK(core_context_reset(on(0)) == 0 && core_stream_query(on(0), s) == 400);
     a = allocate(64);
-    CHECK(fill(0, a, 16, 9) == 0 && core_copy_out(on(0), 0, got, a, 64, true) == 0 && got[15] == 9);
+    CHECK(fill(0, a, 16, 9) == 0 && copy_out(on(0), 0, got, a, 64, true) == 0 && got[15] == 9);
 }
 
 /* ---- order ---- */
@@ -188,17 +188,17 @@ static void body_held(void)
     memset(source, 3, 3 * MIB);
     CHECK(core_host_allocate(3 * MIB, 0, &pinned) == 0);
     CHECK(core_host_function(on(0), s, wait_for_go, pinned, false) == 0);
-    CHECK(core_copy_in(on(0), s, b, pinned, 3 * MIB, false) == 0);        /* takes what the function writes */
+    CHECK(copy_in(on(0), s, b, pinned, 3 * MIB, false) == 0);        /* takes what the function writes */
     for (int i = 0; i < 9; i++)
-        CHECK(core_copy_in(on(0), s, a, source, 3 * MIB, false) == 0);
+        CHECK(copy_in(on(0), s, a, source, 3 * MIB, false) == 0);
     CHECK(core_stream_query(on(0), s) == 600);
     uint64_t c = allocate(3 * MIB);
-    CHECK(core_copy_in(on(0), t, c, source, 3 * MIB, true) == 0 &&
-          core_copy_out(on(0), t, back, c, 3 * MIB, true) == 0 && back[MIB] == 3);
+    CHECK(copy_in(on(0), t, c, source, 3 * MIB, true) == 0 &&
+          copy_out(on(0), t, back, c, 3 * MIB, true) == 0 && back[MIB] == 3);
     go = true;
     CHECK(core_stream_synchronize(on(0), s) == 0);
-    CHECK(core_copy_out(on(0), s, back, b, 3 * MIB, true) == 0 && back[0] == 9 && back[3 * MIB - 1] == 9);
-    CHECK(core_copy_out(on(0), s, back, a, 3 * MIB, true) == 0 && back[0] == 3 && back[3 * MIB - 1] == 3);
+    CHECK(copy_out(on(0), s, back, b, 3 * MIB, true) == 0 && back[0] == 9 && back[3 * MIB - 1] == 9);
+    CHECK(copy_out(on(0), s, back, a, 3 * MIB, true) == 0 && back[0] == 3 && back[3 * MIB - 1] == 3);
     free(source);
     free(back);
 }
@@ -216,14 +216,14 @@ static void body_chain(void)
     CHECK(core_host_allocate(4 * WORDS, 0, &pinned[0]) == 0 && core_host_allocate(4 * WORDS, 0, &pinned[1]) == 0);
     for (uint32_t i = 0; i < ROUNDS; i++) {
         CHECK(fill(s, a, WORDS, i) == 0);
-        CHECK(core_copy_out(on(0), s, pinned[0], a, 4 * WORDS, false) == 0);
-        CHECK(core_copy_host(on(0), s, pinned[1], pinned[0], 4 * WORDS, false) == 0);
+        CHECK(copy_out(on(0), s, pinned[0], a, 4 * WORDS, false) == 0);
+        CHECK(core_copy(on(0), s, pinned[1], pinned[0], 4 * WORDS, CORE_HOST_TO_HOST, false) == 0);
         CHECK(core_event_record(on(0), e, s, 0) == 0 && core_stream_wait(on(0), t, e, 0) == 0);
-        CHECK(core_copy_in(on(0), t, b, pinned[1], 4 * WORDS, false) == 0);
+        CHECK(copy_in(on(0), t, b, pinned[1], 4 * WORDS, false) == 0);
         CHECK(core_event_record(on(0), e, t, 0) == 0 && core_stream_wait(on(0), s, e, 0) == 0);
         if (i % 7 && i != ROUNDS - 1)
             continue;
-        CHECK(core_copy_out(on(0), t, back, b, 4 * WORDS, true) == 0);
+        CHECK(copy_out(on(0), t, back, b, 4 * WORDS, true) == 0);
         CHECK(back[0] == i && back[WORDS / 2] == i && back[WORDS - 1] == i);
         CHECK(core_host_free(pinned[0]) == 0 && core_host_allocate(4 * WORDS, 0, &pinned[0]) == 0);
     }
@@ -238,7 +238,7 @@ static void *thread(void *argument)
     for (uint32_t i = 0; i < 60; i++) {
         uint64_t a = allocate(1024);
         CHECK(fill(i % 2 ? s : CORE_STREAM_PER_THREAD, a, 256, mine * 1000 + i) == 0);
-        CHECK(core_copy_out(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 1024, i % 3) == 0);
+        CHECK(copy_out(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 1024, i % 3) == 0);
         for (int k = 0; k < 256; k++)
             CHECK(got[k] == mine * 1000 + i);
         CHECK(core_memory_free(a) == 0);
@@ -347,26 +347,26 @@ static void step(void)
             break;
         use(d, stream);
         use(e, stream);
-        CHECK(core_copy(on(0), s, d->device + 4 * from, e->device + 4 * from, 4 * count, true) == 0);
+        CHECK(copy_on_device(on(0), s, d->device + 4 * from, e->device + 4 * from, 4 * count, true) == 0);
         memcpy(d->model + from, e->model + from, 4 * count);
         break;
     case 3:                                                   /* device to pinned, later */
         use(d, stream);
         use(h, stream);
-        CHECK(core_copy_out(on(0), s, h->pinned + from, d->device + 4 * from, 4 * count, false) == 0);
+        CHECK(copy_out(on(0), s, h->pinned + from, d->device + 4 * from, 4 * count, false) == 0);
         memcpy(h->model + from, d->model + from, 4 * count);
         break;
     case 4:                                                   /* pinned to device, later or at once */
         use(d, stream);
         use(h, stream);
-        CHECK(core_copy_in(on(0), s, d->device + 4 * from, h->pinned + from, 4 * count, value & 1) == 0);
+        CHECK(copy_in(on(0), s, d->device + 4 * from, h->pinned + from, 4 * count, value & 1) == 0);
         memcpy(d->model + from, h->model + from, 4 * count);
         break;
     case 5:                                                   /* pageable to device; the source is ours again */
         use(d, stream);
         for (uint32_t i = 0; i < count; i++)
             d->model[from + i] = world.pageable[i] = value + i;
-        CHECK(core_copy_in(on(0), s, d->device + 4 * from, world.pageable, 4 * count, value & 1) == 0);
+        CHECK(copy_in(on(0), s, d->device + 4 * from, world.pageable, 4 * count, value & 1) == 0);
         memset(world.pageable, 0xAB, 4 * count);
         break;
     case 6: {                                                 /* a host function changes a pinned buffer */
@@ -380,7 +380,7 @@ static void step(void)
     }
     case 7:                                                   /* device to pageable: compare */
         use(d, stream);
-        CHECK(core_copy_out(on(0), s, world.pageable, d->device + 4 * from, 4 * count, value & 1) == 0);
+        CHECK(copy_out(on(0), s, world.pageable, d->device + 4 * from, 4 * count, value & 1) == 0);
         CHECK(memcmp(world.pageable, d->model + from, 4 * count) == 0);
         break;
     case 8:                                                   /* look at a pinned buffer */
@@ -411,7 +411,7 @@ static void random_program(uint64_t seed)
     CHECK(core_context_synchronize(on(0)) == 0);
     for (int i = 0; i < BUFFERS; i++) {
         CHECK(memcmp(world.pinned[i].pinned, world.pinned[i].model, 4 * WORDS) == 0);
-        CHECK(core_copy_out(on(0), 0, world.pageable, world.device[i].device, 4 * WORDS, true) == 0);
+        CHECK(copy_out(on(0), 0, world.pageable, world.device[i].device, 4 * WORDS, true) == 0);
         CHECK(memcmp(world.pageable, world.device[i].model, 4 * WORDS) == 0);
         CHECK(core_memory_free(world.device[i].device) == 0 && core_host_free(world.pinned[i].pinned) == 0);
         free(world.device[i].model);
@@ -483,7 +483,7 @@ static void body_forks(void)
         }
         int status;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
-        CHECK(core_copy_out(on(0), 0, &got, a, 4, true) == 0 && got == 5);
+        CHECK(copy_out(on(0), 0, &got, a, 4, true) == 0 && got == 5);
     }
 }
 

@@ -205,14 +205,14 @@ static void body_fork(void)
     uint64_t address;
     uint32_t value = 7, back = 0;
     CHECK(core_memory_allocate(on(0), 64, &address) == 0);
-    CHECK(core_copy_in(on(0), 0, address, &value, 4, true) == 0);
+    CHECK(copy_in(on(0), 0, address, &value, 4, true) == 0);
     for (int i = 0; i < 3; i++) {
         pid_t child = fork();
         if (!child)
             in_child();
         int status;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
-        CHECK(core_copy_out(on(0), 0, &back, address, 4, true) == 0 && back == 7);
+        CHECK(copy_out(on(0), 0, &back, address, 4, true) == 0 && back == 7);
     }
     CHECK(!core_forked());
 }
@@ -228,8 +228,8 @@ static void *busy(void *unused)
         uint64_t address;
         char byte = 1;
         CHECK(core_memory_allocate(on(0), 1000, &address) == 0 &&
-              core_copy_in(on(0), 0, address, &byte, 1, false) == 0);
-        CHECK(core_copy_out(on(0), 0, &byte, address, 1, true) == 0 && core_memory_free(address) == 0);
+              copy_in(on(0), 0, address, &byte, 1, false) == 0);
+        CHECK(copy_out(on(0), 0, &byte, address, 1, true) == 0 && core_memory_free(address) == 0);
         if (i < 500)
             CHECK(core_image_add(".version", &image) == 0 && core_function_add(image, "f", &f) == 0);
     }
@@ -349,19 +349,19 @@ static void use_until_lost(void)
     core_host_allocate(64, 0, &pinned);
     core_stream_create(on(0), 0, 0, &s);
     core_event_create(on(0), 0, &e);
-    core_copy_in(on(0), s, a, buffer, 64, false);
+    copy_in(on(0), s, a, buffer, 64, false);
     core_event_record(on(0), e, s, 0);
-    core_copy_out(on(0), s, pinned ? pinned : buffer, a, 64, false);
+    copy_out(on(0), s, pinned ? pinned : buffer, a, 64, false);
     core_stream_synchronize(on(0), s);
     core_event_synchronize(e);
     core_launch(on(0), &(struct core_launch){ .function = f, .stream = s, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } });
     core_context_synchronize(on(0));
-    core_copy_out(on(0), 0, buffer, a, 64, true);
+    copy_out(on(0), 0, buffer, a, 64, true);
     if (core_attach())
         exit(0);                              /* it never got so far: told at attach */
     double before = seconds();
     CHECK(core_sticky() == 46);
-    CHECK(core_copy_out(on(0), 0, buffer, a, 64, true) == 46);
+    CHECK(copy_out(on(0), 0, buffer, a, 64, true) == 46);
     CHECK(core_context_synchronize(on(0)) == 46 && core_stream_query(on(0), s) == 46 && core_event_query(e) == 46);
     CHECK(core_memory_free(a) == 46 && core_memory_allocate(on(0), 64, &a) == 46 && core_stream_destroy(s) == 46);
     CHECK(core_context_reset(on(0)) == 46);

@@ -41,7 +41,7 @@ static void body_streams(void)
     for (uint32_t i = 0; i < 3000; i++) {
         uint32_t got = 0;
         CHECK(core_stream_create(on(0), 1, 0, &s) == 0 && fill(s, a, 1, i) == 0);
-        CHECK(i % 3 == 0 || core_copy_out(on(0), s, &got, a, 4, true) == 0);
+        CHECK(i % 3 == 0 || copy_out(on(0), s, &got, a, 4, true) == 0);
         CHECK(i % 3 == 0 || got == i);
         CHECK(core_stream_destroy(s) == 0);
         if (i % 3 == 0)
@@ -189,7 +189,7 @@ static void *body_threads_own(void *unused)
         while (i % 3 == 0 && core_stream_query(c, s) == 600)
             ;
         CHECK(i % 3 == 1 || core_event_synchronize(e) == 0);
-        CHECK(core_copy_out(c, s, &got, a, 4, true) == 0 && got == i);
+        CHECK(copy_out(c, s, &got, a, 4, true) == 0 && got == i);
         CHECK(i % 5 || core_context_synchronize(c) == 0);
         CHECK(core_stream_destroy(s) == 0 && core_event_destroy(e) == 0);
     }
@@ -201,9 +201,9 @@ static void *body_threads_legacy(void *unused)
     core_context *c = on(0);
     uint64_t a = allocate(64);
     for (uint32_t i = 0, got; legacy_goes_on; i++) {
-        CHECK(core_copy_in(c, 0, a, &i, 4, true) == 0 && fill(0, a + 4, 1, i) == 0);
+        CHECK(copy_in(c, 0, a, &i, 4, true) == 0 && fill(0, a + 4, 1, i) == 0);
         CHECK(core_stream_query(c, 0) % 600 == 0 && core_stream_synchronize(c, 0) == 0);
-        CHECK(core_copy_out(c, 0, &got, a, 4, true) == 0 && got == i);
+        CHECK(copy_out(c, 0, &got, a, 4, true) == 0 && got == i);
     }
     return unused;
 }
@@ -273,17 +273,17 @@ static void body_host_functions(void)
     uint8_t got[1000];
     CHECK(core_host_allocate(1000, 0, &pinned) == 0);
     CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 &&
-          core_copy_in(on(0), s, a, pinned, 1000, false) == 0);
-    CHECK(core_copy_out(on(0), s, got, a, 1000, true) == 0 && got[0] == 9 && got[999] == 9);
+          copy_in(on(0), s, a, pinned, 1000, false) == 0);
+    CHECK(copy_out(on(0), s, got, a, 1000, true) == 0 && got[0] == 9 && got[999] == 9);
     memset(pinned, 0, 1000);
     CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 &&
-          core_copy_in(on(0), s, a, pinned, 1000, true) == 0);
-    CHECK(core_copy_out(on(0), s, got, a, 1000, true) == 0 && got[0] == 9 && got[999] == 9);
+          copy_in(on(0), s, a, pinned, 1000, true) == 0);
+    CHECK(copy_out(on(0), s, got, a, 1000, true) == 0 && got[0] == 9 && got[999] == 9);
     /* A host to host copy keeps its place. */
     host_buffer = calloc(1, 1000);
     memset(pinned, 3, 1000);
     CHECK(core_host_function(on(0), s, scribble, pinned, false) == 0 &&
-          core_copy_host(on(0), s, host_buffer, pinned, 1000, false) == 0);
+          core_copy(on(0), s, host_buffer, pinned, 1000, CORE_HOST_TO_HOST, false) == 0);
     CHECK(core_stream_synchronize(on(0), s) == 0 && host_buffer[0] == 9);
     /* After an error: callbacks hear of it, host functions are not run. */
     static _Atomic int status = -1;
@@ -304,7 +304,7 @@ static void body_free_pinned_late(void)
     uint64_t a = allocate(4 << 20);
     CHECK(core_host_allocate(4 << 20, 0, &pinned) == 0 && core_stream_create(on(0), 1, 0, &s) == 0);
     for (int i = 0; i < 20; i++) {
-        CHECK(core_copy_out(on(0), s, pinned, a, 4 << 20, false) == 0 && core_host_free(pinned) == 0);
+        CHECK(copy_out(on(0), s, pinned, a, 4 << 20, false) == 0 && core_host_free(pinned) == 0);
         CHECK(core_host_allocate(4 << 20, 0, &pinned) == 0);
     }
 }

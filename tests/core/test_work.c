@@ -47,7 +47,7 @@ static void body_launch_checks(void)
     struct core_launch l = { .function = kernel("fill"), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 }, .packed = &packed,
                              .packed_size = 16 };
     uint32_t got[2];
-    CHECK(core_launch(on(0), &l) == 0 && core_copy_out(on(0), 0, got, a, 8, true) == 0 && got[0] == 77 && got[1] == 77);
+    CHECK(core_launch(on(0), &l) == 0 && copy_out(on(0), 0, got, a, 8, true) == 0 && got[0] == 77 && got[1] == 77);
     l.packed_size = 15;
     CHECK(core_launch(on(0), &l) == 1);
     CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
@@ -161,10 +161,10 @@ static void *worker(void *argument)
         CHECK(fill(i % 2 ? s : CORE_STREAM_PER_THREAD, a, 64, mine * 1000 + i) == 0);
         if (i % 5 == 0) {
             CHECK(core_stream_synchronize(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD) == 0);
-            CHECK(core_copy_out(on(0), s, pinned, a, 256, false) == 0 && core_stream_synchronize(on(0), s) == 0);
+            CHECK(copy_out(on(0), s, pinned, a, 256, false) == 0 && core_stream_synchronize(on(0), s) == 0);
             memcpy(got, pinned, 256);
         } else {
-            CHECK(core_copy_out(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 256, true) == 0);
+            CHECK(copy_out(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 256, true) == 0);
         }
         for (int k = 0; k < 64; k++)
             CHECK(got[k] == mine * 1000 + i);

@@ -269,67 +269,39 @@ static int note(const char *call, core_stream stream, bool blocking)
     return answer(call);
 }
 
-static int move(void *to, const void *from, size_t size)
+/* Where the bytes of one row are: the device's in their shadow, all others at their own address. NULL: nowhere. */
+static char *row_at(const struct core_box *box, size_t y, size_t z, size_t width)
 {
-    if (!to || !from)
-        return CORE_INVALID_VALUE;
-    memmove(to, from, size);
-    return CORE_OK;
+    uint64_t address = box->address + (z * box->height + y) * box->pitch;
+    const struct core_range *range = range_at(address);
+    return range && range->kind == CORE_DEVICE_MEMORY ? bytes(address, width) : (char *)(uintptr_t)address;
 }
 
-int core_copy_in(core_context *context, core_stream stream, uint64_t to, const void *from, size_t size, bool blocking)
-{
-    int error = note(__func__, stream, blocking);
-    return (void)context, error ? error : move(bytes(to, size), from, size);
-}
-int core_copy_out(core_context *context, core_stream stream, void *to, uint64_t from, size_t size, bool blocking)
-{
-    int error = note(__func__, stream, blocking);
-    return (void)context, error ? error : move(to, bytes(from, size), size);
-}
-int core_copy(core_context *context, core_stream stream, uint64_t to, uint64_t from, size_t size, bool blocking)
-{
-    int error = note(__func__, stream, blocking);
-    return (void)context, error ? error : move(bytes(to, size), bytes(from, size), size);
-}
-int core_copy_host(core_context *context, core_stream stream, void *to, const void *from, size_t size, bool blocking)
-{
-    int error = note(__func__, stream, blocking);
-    return (void)context, error ? error : move(to, from, size);
-}
-
-static int boxes(const struct core_box *to, bool to_device, const struct core_box *from, bool from_device,
-                 const struct core_extent *extent)
-{
-    for (size_t z = 0; z < extent->depth; z++)
-        for (size_t y = 0; y < extent->height; y++) {
-            uint64_t target = to->address + (z * to->height + y) * to->pitch,
-                     source = from->address + (z * from->height + y) * from->pitch;
-            int error =
-                move(to_device ? bytes(target, extent->width) : (void *)(uintptr_t)target,
-                     from_device ? bytes(source, extent->width) : (const void *)(uintptr_t)source, extent->width);
-            if (error)
-                return error;
-        }
-    return CORE_OK;
-}
-int core_copy_box_in(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
-                     const struct core_extent *extent, bool blocking)
-{
-    int error = note(__func__, stream, blocking);
-    return (void)context, error ? error : boxes(to, true, from, false, extent);
-}
-int core_copy_box_out(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
-                      const struct core_extent *extent, bool blocking)
-{
-    int error = note(__func__, stream, blocking);
-    return (void)context, error ? error : boxes(to, false, from, true, extent);
-}
 int core_copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
-                  const struct core_extent *extent, bool blocking)
+                  const struct core_extent *extent, enum core_direction direction, bool blocking)
 {
+    (void)context, (void)direction;
     int error = note(__func__, stream, blocking);
-    return (void)context, error ? error : boxes(to, true, from, true, extent);
+    for (size_t z = 0; extent->width && !error && z < extent->depth; z++)
+        for (size_t y = 0; !error && y < extent->height; y++) {
+            char *target = row_at(to, y, z, extent->width), *source = row_at(from, y, z, extent->width);
+            if (!target || !source)
+                return CORE_INVALID_VALUE;
+            memmove(target, source, extent->width);
+        }
+    return error;
+}
+int core_copy_check(const void *to, const void *from, enum core_direction direction)
+{
+    (void)direction;
+    return to && from ? CORE_OK : CORE_INVALID_VALUE;
+}
+int core_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size,
+              enum core_direction direction, bool blocking)
+{
+    const struct core_box target = { (uint64_t)(uintptr_t)to, size, 1 };
+    const struct core_box source = { (uint64_t)(uintptr_t)from, size, 1 };
+    return core_copy_box(context, stream, &target, &source, &(struct core_extent){ size, 1, 1 }, direction, blocking);
 }
 int core_set(core_context *context, core_stream stream, const struct core_box *to, const struct core_extent *extent,
              uint32_t value, unsigned element, bool blocking)

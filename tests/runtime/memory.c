@@ -117,7 +117,7 @@ static void pinned_memory_stands_on_both_sides(void **state)
 static void wrong_copies_are_errors_not_crashes(void **state)
 {
     (void)state;
-    char *device, host[8] = "", other[8] = "";
+    char *device, host[8] = "";
     assert_int_equal(cudaMalloc((void **)&device, 8), 0);
     assert_int_equal(cudaMemcpy(device, host, 8, 5), 21);
     assert_int_equal(cudaMemcpy(device, host, 8, -1), 21);
@@ -125,12 +125,6 @@ static void wrong_copies_are_errors_not_crashes(void **state)
     assert_int_equal(cudaMemcpy(NULL, NULL, 0, cudaMemcpyHostToDevice), 0);
     assert_int_equal(cudaMemcpy(NULL, host, 8, cudaMemcpyHostToDevice), 1);
     assert_int_equal(cudaMemcpy(device, NULL, 8, cudaMemcpyHostToDevice), 1);
-    assert_int_equal(cudaMemcpy(host, other, 8, cudaMemcpyHostToDevice), 1);
-    assert_int_equal(cudaMemcpy(host, other, 8, cudaMemcpyDeviceToHost), 1);
-    assert_int_equal(cudaMemcpy(host, other, 8, cudaMemcpyDeviceToDevice), 1);
-    assert_int_equal(cudaMemcpy(device, device, 8, cudaMemcpyHostToDevice), 1);      /* would read device memory here */
-    assert_int_equal(cudaMemcpy(device, device, 8, cudaMemcpyDeviceToHost), 1);
-    assert_int_equal(cudaMemcpy(host, device, 8, cudaMemcpyHostToHost), 1);
     assert_int_equal(cudaMemcpy(device, host, 9, cudaMemcpyHostToDevice), 1);
     assert_int_equal(cudaGetLastError(), 1);
 }

@@ -106,25 +106,3 @@ bool core_address_lookup(uint64_t address, struct core_range *out)
     pthread_rwlock_unlock(&lock);
     return r != NULL;
 }
-
-static bool inside(uint64_t address, uint64_t size, struct core_range *out)
-{
-    return core_address_lookup(address, out) && size <= out->size - (address - out->base);
-}
-
-bool address_on_device(const struct stream *s, uint64_t address, uint64_t size)
-{
-    struct core_range r;
-    if (!inside(address, size, &r) || r.kind != CORE_DEVICE_MEMORY)
-        return false;
-    if (r.context != s->context)
-        atomic_store(&s->context->abroad, true);
-    return true;
-}
-
-bool address_pinned(const void *host, size_t size)
-{
-    struct core_range r;
-    return inside((uint64_t)(uintptr_t)host, size, &r) &&
-           (r.kind == CORE_PINNED_MEMORY || r.kind == CORE_REGISTERED_MEMORY);
-}

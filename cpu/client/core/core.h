@@ -156,12 +156,11 @@ struct core_range {
    loaded modules count as device memory. */
 CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
 
-/* ---- copies and memset (copy.c, copy_box.c, route.c)
- * ---------------------------------------------------------------------------- Directions are settled by the front end.
+/* ---- copies and memset (copy.c, set.c) --------------------------------------------------------------------------
  * The stream is a token; `blocking` says that the caller is a synchronous function: it returns when native's would.
  * Without it, pageable sources have been taken on return, pinned ones need not; a device-to-host copy into pageable
  * memory has arrived on return, into pinned memory it arrives later, before any synchronisation with its stream
- * returns. */
+ * returns. A copy between host memory and host memory is done when the function returns, as native. */
 typedef uint64_t core_stream;                     /* 0: legacy default of the context; CORE_STREAM_… below */
 #define CORE_STREAM_LEGACY     ((core_stream)1)
 #define CORE_STREAM_PER_THREAD ((core_stream)2)
@@ -169,19 +168,8 @@ typedef uint64_t core_stream;                     /* 0: legacy default of the co
 struct core_box { uint64_t address; size_t pitch, height; };   /* address: host pointer or device address */
 struct core_extent { size_t width, height, depth; };            /* bytes, rows, slices */
 
-CORE_API int core_copy_in(core_context *, core_stream, uint64_t to, const void *from, size_t size, bool blocking);
-CORE_API int core_copy_out(core_context *, core_stream, void *to, uint64_t from, size_t size, bool blocking);
-CORE_API int core_copy(core_context *, core_stream, uint64_t to, uint64_t from, size_t size, bool blocking);
-/* Done when it returns, blocking or not, as native. */
-CORE_API int core_copy_host(core_context *, core_stream, void *to, const void *from, size_t size, bool blocking);
-CORE_API int core_copy_box_in(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
-                              const struct core_extent *, bool blocking);
-CORE_API int core_copy_box_out(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
-                               const struct core_extent *, bool blocking);
-CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
-                           const struct core_extent *, bool blocking);
-/* route.c: the two addresses say how the copy travels. 1: the stated direction contradicts them. The numbers are those
-   of cudaMemcpyKind. */
+/* What the program states about the two addresses. The addresses say how the copy travels; 1: the statement contradicts
+   them. The numbers are those of cudaMemcpyKind. */
 enum core_direction {
     CORE_HOST_TO_HOST,
     CORE_HOST_TO_DEVICE,
@@ -189,11 +177,12 @@ enum core_direction {
     CORE_DEVICE_TO_DEVICE,
     CORE_ANY_DIRECTION
 };
-CORE_API int core_copy_check(const void *to, const void *from, enum core_direction); /* 0 or 1; nothing is sent */
-CORE_API int core_copy_route(core_context *, core_stream, void *to, const void *from, size_t size, enum core_direction,
-                             bool blocking);
-CORE_API int core_copy_box_route(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
-                                 const struct core_extent *, enum core_direction, bool blocking);
+/* Whether the direction fits what lies at the addresses: 0 or 1. Nothing is sent. */
+CORE_API int core_copy_check(const void *to, const void *from, enum core_direction);
+CORE_API int core_copy(core_context *, core_stream, void *to, const void *from, size_t size, enum core_direction,
+                       bool blocking);
+CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
+                           const struct core_extent *, enum core_direction, bool blocking);
 /* Elements of 1, 2 or 4 bytes; extent.width counts elements. */
 CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *,
                       uint32_t value, unsigned element, bool blocking);

@@ -145,7 +145,8 @@ int core_event_record(core_context *c, core_event token, core_stream stream, uns
         return CORE_INVALID_HANDLE;
     pthread_mutex_lock(&e->lock);
     event_record_args args = { .event = e->wire, .stream = s->wire, .flags = flags };
-    code = stream_send(s, FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args, STREAM_LIGHT, &e->point);
+    code = stream_send(s, &(struct stream_call){ FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, .args = &args },
+                       &e->point);
     e->stream = s;
     e->stream_token = atomic_load(&s->token);
     atomic_store(&e->asked.at, 0);            /* what was said of the record before says nothing of this one */
@@ -265,7 +266,8 @@ int core_stream_wait(core_context *c, core_stream stream, core_event token, unsi
         return CORE_OK;                       /* nothing to wait for */
     event_wait_args args = { .stream = s->wire, .event = e->wire, .flags = flags };
     struct point point;
-    code = stream_send(s, FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args, STREAM_WEIGHTY, &point);
+    code = stream_send(s, &(struct stream_call){ FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args,
+                                                 .weighty = true }, &point);
     outs_join(&r.point, &point);
     return code;
 }

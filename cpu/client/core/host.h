@@ -20,16 +20,8 @@ void host_space_give(uint64_t address);                     /* nothing uses it a
 
 /* ---- host_memory.c ---- */
 
-/* Where the device finds the program's memory [host, host + size); 0: nowhere, it must be copied. */
-uint64_t host_shared(const void *host, size_t size);
-
-/* ---- copy.c ---- */
-
-struct stream;
-
-bool copy_may_be_early(struct stream *);                          /* its source may be read now, before its turn */
-/* for an asynchronous copy of pinned memory: to be sent in its turn */
-bool copy_waits_its_turn(struct stream *, size_t size);
+/* Where the device finds pinned memory of the program; 0: nowhere, it must be copied. */
+uint64_t host_shared(uint64_t address, size_t size);
 
 /* ---- chunks.c: pieces of the window through which the bytes of ordinary memory pass ---- */
 

@@ -115,7 +115,8 @@ int host_function_put(struct stream *s, void (*function)(void *, int), void *use
         outs_writer_begins();
     throttle_begins();
     host_function_args args = { .stream = s->wire, .id = id };
-    code = stream_send(s, FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args, &args, STREAM_WEIGHTY, NULL);
+    code = stream_send(s, &(struct stream_call){ FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args, &args,
+                                                 .weighty = true }, NULL);
     if (!code)
         rpc_client_flush(core_session.client);
     /* a lost connection is the next call's error: `user` must not be freed twice */

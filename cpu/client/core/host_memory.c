@@ -163,12 +163,9 @@ static uint64_t remap_find(uint64_t address, uint64_t size)
     return found;
 }
 
-uint64_t host_shared(const void *host, size_t size)
+uint64_t host_shared(uint64_t address, size_t size)
 {
-    uint64_t address = (uint64_t)(uintptr_t)host;
-    if (!host_space_holds(address))
-        return remap_find(address, size);
-    return address_pinned(host, size) ? address : 0;
+    return host_space_holds(address) ? address : remap_find(address, size);
 }
 
 /* ---- pinned memory ---- */
@@ -285,27 +282,32 @@ int core_host_unregister(void *host)
     return code;
 }
 
+static bool pinned(const void *host, struct core_range *range)
+{
+    return core_address_lookup((uint64_t)(uintptr_t)host, range) && range->kind != CORE_DEVICE_MEMORY;
+}
+
 int core_host_device_pointer(void *host, uint64_t *address)
 {
     CANCEL_DEFERRED;
+    struct core_range range;
     int code = core_enter();
     if (code)
         return code;
-    if (!address_pinned(host, 1))
+    if (!pinned(host, &range))
         return CORE_INVALID_VALUE;
-    *address = host_shared(host, 1);
+    *address = host_shared((uint64_t)(uintptr_t)host, 1);
     return *address ? CORE_OK : CORE_NOT_SUPPORTED;
 }
 
 int core_host_flags(void *host, unsigned *flags)
 {
     CANCEL_DEFERRED;
-    int code = core_enter();
     struct core_range range;
+    int code = core_enter();
     if (code)
         return code;
-    if (!core_address_lookup((uint64_t)(uintptr_t)host, &range)
-        || (range.kind != CORE_PINNED_MEMORY && range.kind != CORE_REGISTERED_MEMORY))
+    if (!pinned(host, &range))
         return CORE_INVALID_VALUE;
     *flags = range.flags;
     return CORE_OK;

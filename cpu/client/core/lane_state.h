@@ -3,12 +3,9 @@
 #ifndef FLYT_CLIENT_CORE_LANE_STATE_H
 #define FLYT_CLIENT_CORE_LANE_STATE_H
 
-#include <sys/uio.h>
-
 #include "cpu/rpc/call/lane.h"
 #include "host.h"
 #include "lanes.h"
-#include "rows.h"
 #include "stream.h"
 
 enum {
@@ -78,9 +75,5 @@ void lanes_choose(bool beside);
 bool lanes_beside(void);
 /* One way, 0 to the device, 1 from it, so many bytes took so long. */
 void lanes_tune(unsigned way, uint64_t bytes, uint64_t ns);
-
-size_t rows_size(const struct host_rows *);
-/* The pieces of at most `size` bytes, from byte `at` on. */
-int    rows_vector(const struct host_rows *, size_t at, size_t size, struct iovec vector[LANES_VECTOR]);
 
 #endif

@@ -35,7 +35,6 @@
 #include "cpu/common/log.h"
 #include "lane_state.h"
 #include "perf.h"
-#include "rows.h"
 #include "state.h"
 #include "wire.h"
 
@@ -198,11 +197,6 @@ bool lanes_wanted(size_t size, bool stands)
     return lanes.offered && size >= lanes.least && (stands || lanes_beside()) && lanes_opened();
 }
 
-bool lanes_want_boxes(size_t size, bool stands)
-{
-    return lanes_wanted(size, stands) && lanes.chunk >= CHUNK_SIZE;
-}
-
 bool lane_close(struct lane *lane)
 {
     FLYT_ASSERT_HELD(&lanes.opening);
@@ -217,28 +211,6 @@ bool lane_close(struct lane *lane)
     }
     pthread_mutex_unlock(&lanes.lock);
     return idle;
-}
-
-/* ---- rows of the program's memory ---- */
-
-size_t rows_size(const struct host_rows *r)
-{
-    return r->width * r->rows * r->slices;
-}
-
-int rows_vector(const struct host_rows *r, size_t at, size_t size, struct iovec vector[LANES_VECTOR])
-{
-    int count = 0;
-    while (size > 0 && count < LANES_VECTOR) {
-        size_t row = at / r->width, column = at % r->width, part = r->width - column;
-        if (part > size)
-            part = size;
-        vector[count++] =
-            (struct iovec){ r->address + row / r->rows * r->slice_pitch + row % r->rows * r->pitch + column, part };
-        at += part;
-        size -= part;
-    }
-    return count;
 }
 
 /* ---- what was done ---- */

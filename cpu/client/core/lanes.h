@@ -2,7 +2,7 @@
 #ifndef FLYT_CLIENT_CORE_LANES_H
 #define FLYT_CLIENT_CORE_LANES_H
 
-#include "rows.h"
+#include "span.h"
 #include "stream.h"
 
 void lanes_setup(void);                       /* at attach, after HELLO */
@@ -11,7 +11,6 @@ void lanes_abandon(void);                     /* in the child of a fork */
 /* Is a copy of so many bytes to go over lanes? stands: it may stand still on its way, behind a kernel, say, or nobody
    waits for it: then also where the connection is fast. Opens them the first time. May wait. */
 bool lanes_wanted(size_t size, bool stands);
-bool lanes_want_boxes(size_t size, bool stands);             /* cut as box_next does, by CHUNK_SIZE */
 /* So many bytes of a copy that could have used lanes went with its calls, and took so long on their way. */
 void lanes_pace(uint64_t bytes, uint64_t ns);
 
@@ -20,24 +19,13 @@ void lanes_statistics(struct lanes_statistics *);
 
 /* ---- to the device ---- */
 
-/* One transfer. next fills in `from` (at most `most` bytes), send, and what send needs; data is filled in for it. */
-struct lane_in {
-    struct host_rows from;
-    flyt_bulk        data;
-    int            (*send)(struct stream *, const struct lane_in *);    /* the call */
-    uint64_t         to;
-    flyt_box         box;
-    flyt_extent      extent;
-};
-typedef void lanes_next_function(void *context, size_t most, struct lane_in *);
-
 /* What to do where there is no credit because the stream does not get on: leave the rest at once, after a moment, or
    wait for the stream, as a synchronous copy does anyway. (Where other streams have all credit, only a moment is
    waited.) */
 enum lanes_patience { LANES_WAIT_NEVER, LANES_WAIT_A_MOMENT, LANES_WAIT };
 
-/* Sends *size bytes, in parts that `next` gives, each followed by its call. *size becomes what is left. */
-int  lanes_send(struct stream *, lanes_next_function *next, void *context, size_t *size, enum lanes_patience);
+/* Sends what is left of a copy, in parts, each followed by its call. What cannot be sent stays in *left. */
+int  lanes_send(struct stream *, struct copy_cut *left, enum lanes_patience);
 
 /* ---- from the device ---- */
 

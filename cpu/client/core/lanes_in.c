@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "copy_calls.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
@@ -102,14 +103,16 @@ static void batch_prepare(struct batch *batch, const struct stream *stream, unsi
 enum { RING = 32, PUSHED = 64 };
 
 struct record {
-    struct lane    *lane;
-    struct lane_in  in;
+    struct lane     *lane;
+    struct copy_span part;
+    struct host_rows from;
+    flyt_on_lane     data;
     uint8_t         head[RPC_LANE_HEAD];
     size_t          done;             /* bytes of head and rows that are in the socket */
 };
 
 /* A transfer whose bytes are in the socket, and whose call has not been sent. */
-struct pushed { struct lane *lane; uint64_t end; struct lane_in in; };
+struct pushed { struct lane *lane; uint64_t end; struct copy_span part; flyt_on_lane data; };
 
 /* A copy to the device under way. */
 struct sending {
@@ -121,7 +124,7 @@ struct sending {
     struct batch   ring[RING];        /* those whose answer this thread waits for */
     unsigned       begun, ended;
     unsigned       unasked;           /* transfers sent whose credit has not been asked back */
-    size_t         left;              /* bytes that are not begun */
+    struct copy_cut *left;            /* what is not begun */
     enum lanes_patience patience;
     bool           dead;              /* the connection is lost */
     int            code;
@@ -166,7 +169,8 @@ static void sending_wait(struct sending *s)
 /* Sends for the credit of what was sent. Near the end nobody waits for the answer. */
 static void sending_ask(struct sending *s)
 {
-    bool waited = s->patience == LANES_WAIT && s->left > lanes.window / 2 * lanes.chunk && s->begun - s->ended < RING;
+    bool waited = s->patience == LANES_WAIT && s->left->bytes > lanes.window / 2 * lanes.chunk &&
+                  s->begun - s->ended < RING;
     struct batch *batch = waited ? &s->ring[s->begun % RING] : malloc(sizeof *batch);
     unsigned count = s->unasked;
     s->unasked = 0;
@@ -206,7 +210,7 @@ static void sending_call(struct sending *s, unsigned at_least)
         at_least -= at_least > 0;
         s->pushed_ended++;
         /* also after an error: the server has the bytes, or will */
-        int code = pushed->in.send(s->stream, &pushed->in);
+        int code = copy_call_in(s->stream, &pushed->part, &pushed->data);
         if (!s->code)
             s->code = code;
         if (++s->unasked == LANES_BATCH)
@@ -215,7 +219,7 @@ static void sending_call(struct sending *s, unsigned at_least)
 }
 
 /* True: a record has been begun. */
-static bool sending_begin(struct sending *s, lanes_next_function *next, void *context)
+static bool sending_begin(struct sending *s)
 {
     if (!credit_take(s->stream, LANES_WAIT_NEVER)) {
         if (s->count || s->code)
@@ -236,22 +240,21 @@ static bool sending_begin(struct sending *s, lanes_next_function *next, void *co
     struct record *record = &s->records[s->count++];
     record->lane = lane;
     record->done = 0;
-    next(context, lanes.chunk, &record->in);
-    size_t size = rows_size(&record->in.from);
+    copy_cut_next(s->left, lanes.chunk, &record->part);
+    record->from = rows_of(&record->part.from, &record->part.extent);
+    size_t size = rows_size(&record->from);
     uint32_t transfer;
     while (!(transfer = atomic_fetch_add(&lanes.transfer, 1) + 1))
         ;
-    record->in.data = (flyt_bulk){ .kind = FLYT_BULK_LANE,
-                                   .flyt_bulk_u = { .on_lane = { .transfer = transfer, .size = size } } };
+    record->data = (flyt_on_lane){ .transfer = transfer, .size = size };
     rpc_lane_put(record->head, &(struct rpc_lane_record){ .transfer = transfer, .lane = lane->number, .length = size });
-    s->left -= size;
     return true;
 }
 
 /* Puts of a record into its socket what fits: 1 all of it, 0 not yet, or -errno. */
 static int record_push(struct record *record)
 {
-    size_t total = sizeof record->head + rows_size(&record->in.from);
+    size_t total = sizeof record->head + rows_size(&record->from);
     while (record->done < total) {
         struct iovec vector[LANES_VECTOR + 1];
         int count = 0;
@@ -260,7 +263,7 @@ static int record_push(struct record *record)
             vector[count++] = (struct iovec){ record->head + record->done, sizeof record->head - record->done };
         else
             at = record->done - sizeof record->head;
-        count += rows_vector(&record->in.from, at, rows_size(&record->in.from) - at, vector + count);
+        count += rows_vector(&record->from, at, rows_size(&record->from) - at, vector + count, LANES_VECTOR);
         ssize_t sent = rpc_channel_send(record->lane->channel, vector, count);
         if (sent == -EAGAIN)
             return 0;
@@ -292,7 +295,7 @@ static bool sending_push(struct sending *s)
         if (s->pushed_begun - s->pushed_ended == PUSHED)
             sending_call(s, 1);
         s->pushed[s->pushed_begun++ % PUSHED] = (struct pushed){ record->lane, atomic_load(&record->lane->written),
-                                                                 record->in };
+                                                                 record->part, record->data };
         pthread_mutex_unlock(&record->lane->sending);
         *record = s->records[--s->count];
         moved = true;
@@ -323,23 +326,22 @@ static void sending_poll(struct sending *s)
     s->dead |= lanes_gone();
 }
 
-int lanes_send(struct stream *stream, lanes_next_function *next, void *context, size_t *size,
-               enum lanes_patience patience)
+int lanes_send(struct stream *stream, struct copy_cut *left, enum lanes_patience patience)
 {
     CANCEL_OFF;
     struct sending *s = malloc(sizeof *s);
-    uint64_t start = clock_now(), whole = *size;
+    uint64_t start = clock_now(), whole = left->bytes;
     if (!s)
         return CORE_OUT_OF_MEMORY;
     s->stream = stream;
     s->count = s->begun = s->ended = s->unasked = s->pushed_begun = s->pushed_ended = 0;
-    s->left = *size;
+    s->left = left;
     s->patience = patience;
     s->dead = false;
     s->code = CORE_OK;
     bool more = true;
-    while (!s->dead && ((more && s->left && !s->code) || s->count)) {
-        while (more && s->left && !s->code && s->count < FLYT_MAX_LANES && sending_begin(s, next, context))
+    while (!s->dead && ((more && left->bytes && !s->code) || s->count)) {
+        while (more && left->bytes && !s->code && s->count < FLYT_MAX_LANES && sending_begin(s))
             ;
         more = s->count > 0;                  /* nothing could be begun: no credit for this one now */
         if (s->count && !sending_push(s) && s->count)
@@ -354,7 +356,6 @@ int lanes_send(struct stream *stream, lanes_next_function *next, void *context, 
     while (s->ended < s->begun)
         sending_wait(s);
     int code = s->dead ? session_loss_wait(CORE_DEVICE_UNAVAILABLE) : s->code;
-    *size = s->left;
     free(s);
     if (!code)
         lanes_tune(0, whole, clock_now() - start);

@@ -11,7 +11,6 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
-#include "rows.h"
 #include "state.h"
 
 /* ---- from the device: reading ---- */
@@ -62,7 +61,8 @@ static ssize_t lane_receive(struct lane *lane)
     int count = 1;
     struct lane_out *out = lane->current;
     if (out)
-        count = rows_vector(&out->to, lane->record.offset + lane->got, lane->record.length - lane->got, vector);
+        count = rows_vector(&out->to, lane->record.offset + lane->got, lane->record.length - lane->got, vector,
+                            LANES_VECTOR);
     lane->receiving = true;
     pthread_mutex_unlock(&lanes.lock);
     ssize_t got = rpc_channel_receive_into(lane->channel, vector, count);

@@ -364,7 +364,8 @@ static int launch_send_whole(struct stream *s, const struct core_launch *l, cons
         args.params.params_val = (char *)parameters;
         args.attributes.attributes_len = l->attribute_count;
         args.attributes.attributes_val = attributes;
-        code = stream_send(s, FLYT_LAUNCH, (xdrproc_t)xdr_launch_args, &args, STREAM_WEIGHTY, NULL);
+        code = stream_send(s, &(struct stream_call){ FLYT_LAUNCH, (xdrproc_t)xdr_launch_args, &args, true,
+                                                     args.params.params_len }, NULL);
     }
     free(parameters);
     return code;

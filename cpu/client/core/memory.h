@@ -15,11 +15,6 @@ int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
 uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
 void address_forget_context(core_context *);                /* its device memory and symbols */
-/* [address, address + size) lies in one range of device memory. */
-struct stream;
-/* Whether a copy or set in the stream may use it; notes whose memory the stream's device works on. */
-bool address_on_device(const struct stream *, uint64_t address, uint64_t size);
-bool address_pinned(const void *, size_t);                  /* pinned or registered, all of it */
 
 /* ---- window.c: which parts of the window are taken, in granules ---- */
 

@@ -1,6 +1,6 @@
 /*
- * pending.c: the copies into pinned memory that have not arrived (outs.c): what they come before, and waiting for
- * them.
+ * pending.c: the copies into pinned memory that have not arrived (copy_pending.c): what they come before, and waiting
+ * for them.
  *
  * Each call stands in a list until its bytes have arrived, so that a synchronisation (or a host function) can wait
  * for exactly those that come before it: replies of different streams come in no order that could be relied on. A
@@ -19,7 +19,6 @@
 #include "context.h"
 #include "outs.h"
 #include "pending.h"
-#include "rows.h"
 
 struct outs outs = { .lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER };
 
@@ -168,15 +167,14 @@ void outs_wait(const struct point *p)
     wire_print_texts();
 }
 
-void outs_wait_place(const struct point *p, const void *address, size_t size)
+void outs_wait_place(const struct point *p, const struct host_rows *place)
 {
-    struct host_rows place = { .address = (uint8_t *)(uintptr_t)address, .width = size, .rows = 1, .slices = 1 };
     if (!atomic_load(&outs.count))
         return;
     CANCEL_OFF;
     pthread_mutex_lock(&outs.lock);
     for (struct out *o = outs.first; o;) {
-        bool first = outs_overlap(&o->place, &place) && out_before(o, p);
+        bool first = outs_overlap(&o->place, place) && out_before(o, p);
         if (first)
             pthread_cond_wait(&outs.arrived, &outs.lock);
         o = first ? outs.first : o->next;

@@ -1,16 +1,17 @@
 /*
  * pending.h: copies into pinned memory that have not arrived: what they come before, and waiting for them
- * (pending.c); and how they begin (outs.c).
+ * (pending.c). How they begin: copy_pending.c.
  */
 #ifndef FLYT_CLIENT_CORE_PENDING_H
 #define FLYT_CLIENT_CORE_PENDING_H
 
+#include "span.h"
 #include "stream.h"
 
 void outs_wait(const struct point *);                       /* all that come before it */
 /* all up to serial, of all streams of the context (NULL: of all) */
 void outs_wait_context(const core_context *, uint64_t serial);
-void outs_wait_place(const struct point *, const void *address, size_t size);     /* those that write there */
+void outs_wait_place(const struct point *, const struct host_rows *);       /* those that write there */
 bool outs_pending(const struct point *);
 bool outs_refer_to(const struct stream *);
 /* a stream has been made to wait for another */
@@ -21,7 +22,5 @@ void outs_join_next(const struct stream *);
 unsigned outs_writers(void);
 void outs_writer_begins(void);
 void outs_writer_ends(void);
-int  outs_start(struct stream *, void *to, uint64_t from, size_t size);
-int outs_start_box(struct stream *, const struct core_box *to, const struct core_box *from, const struct core_extent *);
 
 #endif

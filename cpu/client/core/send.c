@@ -7,7 +7,6 @@
 #include "cpu/common/lock.h"
 #include "host_function.h"
 #include "returned.h"
-#include "rows.h"
 #include "state.h"
 
 /* ---- numbers ---- */
@@ -48,13 +47,13 @@ static void placed(struct rpc_place *place)
 
 /* Under the stream's lock, so what is the stream's is only stored, and released: who learns of the call in any way
    finds its numbers. */
-static void number_begin(struct numbering *n, struct stream *s, enum stream_weight weight, size_t bytes)
+static void number_begin(struct numbering *n, struct stream *s, bool weighty, size_t bytes)
 {
     FLYT_ASSERT_HELD(&s->lock);
     uint64_t number = atomic_load_explicit(&s->numbered, memory_order_relaxed) + 1;
     *n = (struct numbering){ .place = { placed }, .stream = s, .point = { .stream = s, .number = number } };
     atomic_store_explicit(&s->numbered, number, memory_order_release);
-    if (weight == STREAM_WEIGHTY)
+    if (weighty)
         atomic_store_explicit(&s->weighty, number, memory_order_release);
     atomic_store_explicit(&s->backlog.spent,
                           atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + 1 + bytes / 1024,
@@ -65,37 +64,16 @@ static void number_begin(struct numbering *n, struct stream *s, enum stream_weig
 
 /* ---- sending ---- */
 
-/* How much of the program's travels inside the call. */
-static size_t bytes_inside(uint32_t procedure, xdrproc_t encode, const void *args)
-{
-    switch (procedure) {
-    case FLYT_LAUNCH:
-        return ((const launch_args *)args)->params.params_len;
-    case FLYT_COPY_IN: {
-        const flyt_bulk *data = &((const copy_in_args *)args)->data;
-        return data->kind == FLYT_BULK_INLINE ? data->flyt_bulk_u.bytes.bytes_len : 0;
-    }
-    case FLYT_COPY_BOX_IN: {
-        const struct host_rows *rows = &((const struct chunk_in *)args)->from;
-        /* else on a lane */
-        return encode == (xdrproc_t)xdr_chunk_in ? rows->width * rows->rows * rows->slices : 0;
-    }
-    default:
-        return 0;
-    }
-}
-
-int stream_send(struct stream *s, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight weight,
-                struct point *point)
+int stream_send(struct stream *s, const struct stream_call *call, struct point *point)
 {
     struct numbering mine;
     throttle_enter(s, 0);
     backlog_enter(s);
-    if (weight == STREAM_WEIGHTY && stream_is_blocking(s))
+    if (call->weighty && stream_is_blocking(s))
         returned_before(s->context);
     pthread_mutex_lock(&s->lock);
-    number_begin(&mine, s, weight, bytes_inside(procedure, encode, args));
-    int code = wire_send_placed(procedure, encode, args, &mine.place);
+    number_begin(&mine, s, call->weighty, call->bytes);
+    int code = wire_send_placed(call->procedure, call->encode, call->args, &mine.place);
     pthread_mutex_unlock(&s->lock);
     if (point)
         *point = mine.point;
@@ -110,7 +88,7 @@ int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, siz
     if (stream_is_blocking(s))
         returned_before(s->context);
     pthread_mutex_lock(&s->lock);
-    number_begin(&mine, s, STREAM_WEIGHTY, size);
+    number_begin(&mine, s, true, size);
     int code = wire_send_ready(procedure, record, size, &mine.place);
     pthread_mutex_unlock(&s->lock);
     return code;
@@ -122,7 +100,7 @@ void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(str
     struct numbering mine;
     backlog_enter(s);
     pthread_mutex_lock(&s->lock);
-    number_begin(&mine, s, STREAM_LIGHT, 0);
+    number_begin(&mine, s, false, 0);
     mine.told = told;
     call->rpc.place = &mine.place;
     if (arrived)

@@ -85,12 +85,12 @@ uint64_t stats_copy_begins(void)
     return stats_on ? clock_now() : 0;
 }
 
-void stats_copy_ends(uint64_t begun, enum stats_copy kind, const void *host, uint64_t bytes)
+void stats_copy_ends(uint64_t begun, enum stats_copy kind, uint64_t bytes)
 {
     if (!stats_on || !begun)
         return;
-    bool out = kind == STATS_TO_PAGEABLE;
-    struct row *row = &stats.copies[kind + (host && bytes && address_pinned(host, bytes))];
+    bool out = kind == STATS_TO_PAGEABLE || kind == STATS_TO_PINNED;
+    struct row *row = &stats.copies[kind];
     add(&row->calls, 1);
     add(out ? &row->received : &row->sent, bytes);
     row_time(row, begun);

@@ -17,8 +17,7 @@ void stats_report(void);
 uint64_t stats_call_begins(uint32_t procedure, xdrproc_t encode, void *args);
 void stats_call_ends(uint32_t procedure, uint64_t begun, xdrproc_t decode, void *result);
 void stats_call_waited(uint32_t procedure);
-/* Copies as the program asked for them, however many calls they took. The kind is that of pageable memory, if `host`
-   (NULL: none) turns out to be pinned the one after it. Without FLYT_STATS these two do nothing. */
+/* Copies as the program asked for them, however many calls they took. Without FLYT_STATS these two do nothing. */
 enum stats_copy {
     STATS_FROM_PAGEABLE,
     STATS_FROM_PINNED,
@@ -29,6 +28,6 @@ enum stats_copy {
     STATS_COPIES
 };
 uint64_t stats_copy_begins(void);
-void stats_copy_ends(uint64_t begun, enum stats_copy, const void *host, uint64_t bytes);
+void stats_copy_ends(uint64_t begun, enum stats_copy, uint64_t bytes);
 
 #endif

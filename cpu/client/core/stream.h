@@ -109,10 +109,11 @@ static inline bool stream_is_blocking(const struct stream *s) { return !(s->flag
 /* ---- send.c: giving calls to them ---- */
 
 void send_open(void);                                       /* at attach */
-enum stream_weight { STREAM_LIGHT, STREAM_WEIGHTY };
-/* An ASYNC call that the stream counts; *point (may be NULL) is its place. */
-int  stream_send(struct stream *, uint32_t procedure, xdrproc_t encode, void *args, enum stream_weight,
-                 struct point *point);
+/* An ASYNC call that the stream counts. weighty: it may run long or fail. bytes: of the program's that travel inside.
+ */
+struct stream_call { uint32_t procedure; xdrproc_t encode; void *args; bool weighty; size_t bytes; };
+/* *point (may be NULL) is its place. */
+int  stream_send(struct stream *, const struct stream_call *, struct point *point);
 /* as wire_send_ready; weighty */
 int  stream_send_ready(struct stream *, uint32_t procedure, uint8_t *record, size_t size);
 /* SYNC; detached if arrived is not NULL. Where the call stands (may be NULL) is set before the call can complete. */

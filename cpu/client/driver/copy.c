@@ -7,7 +7,7 @@ static int copy(CUdeviceptr to, CUdeviceptr from, size_t size, enum core_directi
     core_context *context;
     int error = driver_enter(&context);
     return error ? error
-                 : core_copy_route(context, stream, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size,
+                 : core_copy(context, stream, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size,
                                    direction, blocking);
 }
 
@@ -137,7 +137,7 @@ static int copy_box(const struct side *to, const struct side *from, struct shape
     if ((error = side_box(to, &shape, &target)) || (error = side_box(from, &shape, &source)))
         return error;
     const struct core_extent extent = { shape.width, shape.height, shape.depth };
-    return core_copy_box_route(context, stream, &target, &source, &extent, direction_of(to->type, from->type),
+    return core_copy_box(context, stream, &target, &source, &extent, direction_of(to->type, from->type),
                                blocking);
 }
 

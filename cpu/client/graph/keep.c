@@ -327,7 +327,7 @@ int issue_copy(core_context *context, core_stream stream, void *to, const void *
         };
         code = capture_copy(context, stream, &copy, blocking, &kept);
     }
-    return kept ? code : core_copy_route(context, stream, to, from, size, direction, blocking);
+    return kept ? code : core_copy(context, stream, to, from, size, direction, blocking);
 }
 
 int issue_copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
@@ -340,7 +340,7 @@ int issue_copy_box(core_context *context, core_stream stream, const struct core_
                                          (int)direction };
         code = capture_copy(context, stream, &copy, blocking, &kept);
     }
-    return kept ? code : core_copy_box_route(context, stream, to, from, size, direction, blocking);
+    return kept ? code : core_copy_box(context, stream, to, from, size, direction, blocking);
 }
 
 /* Only boxes of one slice become nodes: a node has no more. */

@@ -28,9 +28,9 @@ static int copy_now(core_context *context, core_stream stream, const struct grap
     const struct core_box to = side_box(&copy->to), from = side_box(&copy->from);
     const struct core_extent *size = &copy->extent;
     if (size->height == 1 && size->depth == 1)
-        return core_copy_route(context, stream, (void *)(uintptr_t)to.address, (const void *)(uintptr_t)from.address,
+        return core_copy(context, stream, (void *)(uintptr_t)to.address, (const void *)(uintptr_t)from.address,
                                size->width, copy->direction, blocking);
-    return core_copy_box_route(context, stream, &to, &from, size, copy->direction, blocking);
+    return core_copy_box(context, stream, &to, &from, size, copy->direction, blocking);
 }
 
 /* Streams for what host functions copy, one per context; made when it is needed, and again when its context came

@@ -1,0 +1,148 @@
+/*
+ * copy_pending.c: asynchronous copies from the device into pinned memory. The server answers their calls in their turn
+ * in the stream; the thread that reads the reply writes the bytes to their place. Until then they are pending
+ * (pending.c).
+ *
+ * A copy into memory that an earlier one, still under way, writes too is received into a buffer of its own and moved
+ * to its place when the earlier one has arrived: replies of different streams come in no order that could be relied
+ * on.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "copy_engine.h"
+#include "cpu/common/lock.h"
+#include "outs.h"
+#include "pending.h"
+#include "state.h"
+
+/* ---- copies into the same memory; under outs.lock ---- */
+
+/* A copy that comes before it writes there too and has not arrived. One of a stream that has no order with this one
+   is not waited for: the program may let that stream go on only when it has seen these bytes. */
+static bool blocked(const struct out *out)
+{
+    FLYT_ASSERT_HELD(&outs.lock);
+    const struct point point = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial),
+                                 atomic_load(&out->at.legacy_before) };
+    for (const struct out *o = outs.first; o; o = o->next)
+        if (o != out && atomic_load(&o->at.serial) < point.serial && outs_overlap(&o->place, &out->place) &&
+            out_before(o, &point))
+            return true;
+    return false;
+}
+
+static void out_end(struct out *out)
+{
+    FLYT_ASSERT_HELD(&outs.lock);
+    *out->from = out->next;
+    if (out->next)
+        out->next->from = out->from;
+    atomic_fetch_sub(&outs.count, 1);
+    outs_writer_ends();
+    free(out->marks);
+    free(out->buffer);
+    free(out);
+}
+
+/* Those that have arrived and whose turn has come. */
+static void settle_buffered(void)
+{
+    FLYT_ASSERT_HELD(&outs.lock);
+    bool moved = true;
+    while (moved) {
+        moved = false;
+        for (struct out *o = outs.first, *next; o; o = next) {
+            next = o->next;
+            if (!o->here || blocked(o))
+                continue;
+            rows_unpack(&o->place, o->buffer, rows_size(&o->place));
+            out_end(o);
+            moved = true;
+        }
+    }
+}
+
+/* ---- beginning and arriving ---- */
+
+static void out_landed(struct out *out, int code)
+{
+    if (code)
+        session_latch(code);
+    pthread_mutex_lock(&outs.lock);
+    if (out->buffer && !code)
+        out->here = true;
+    else
+        out_end(out);
+    settle_buffered();
+    pthread_cond_broadcast(&outs.arrived);
+    pthread_mutex_unlock(&outs.lock);
+}
+
+static void out_landed_by_lane(struct lane_out *lane, int code)
+{
+    out_landed((struct out *)(void *)((char *)lane - offsetof(struct out, part.lane)), code);
+}
+
+static void out_arrived(struct wire_call *call)
+{
+    struct out *out = (struct out *)call; /* it begins with its part, which begins with the call */
+    int code = call->result;
+    if (copy_part_answered(&out->part))
+        lane_out_later(&out->part.lane, out_landed_by_lane);
+    else
+        out_landed(out, code);
+}
+
+static struct out *out_new(struct stream *stream, const struct host_rows *place)
+{
+    struct out *out = calloc(1, sizeof *out);
+    if (!out)
+        return NULL;
+    out->stream = stream;
+    atomic_store(&out->at.number, UINT64_MAX);
+    atomic_store(&out->at.serial, UINT64_MAX);
+    atomic_store(&out->at.legacy_before, UINT64_MAX);
+    out->place = *place;
+    pthread_mutex_lock(&outs.lock);
+    bool shared = false;
+    for (const struct out *o = outs.first; o && !shared; o = o->next)
+        shared = outs_overlap(&o->place, place);
+    if (shared && !(out->buffer = malloc(rows_size(place)))) {
+        pthread_mutex_unlock(&outs.lock);
+        free(out);
+        return NULL;
+    }
+    out->next = outs.first;
+    out->from = &outs.first;
+    if (out->next)
+        out->next->from = &out->next;
+    outs.first = out;
+    atomic_fetch_add(&outs.count, 1);
+    outs_writer_begins();
+    pthread_mutex_unlock(&outs.lock);
+    return out;
+}
+
+int copy_begin_pending(struct stream *stream, const struct copy_span *span)
+{
+    struct copy_cut left = copy_cut_begin(span);
+    struct copy_span part;
+    size_t bytes = left.bytes;
+    enum copy_lane lane = lanes_wanted(bytes, true) ? COPY_LANE_PENDING : COPY_NO_LANE;
+    while (left.bytes) {
+        struct chunk *chunk = chunks_serve(left.bytes) ? chunk_take(left.bytes, false) : NULL;
+        copy_cut_next(&left, CHUNK_SIZE, &part);
+        const struct host_rows place = rows_of(&part.to, &part.extent);
+        struct out *out = out_new(stream, &place);
+        if (!out && chunk)
+            chunk_give(chunk);
+        if (!out)
+            return CORE_OUT_OF_MEMORY;
+        struct host_rows to = { .address = out->buffer, .width = rows_size(&place), .rows = 1, .slices = 1 };
+        copy_part_begin(&out->part, stream, &part, out->buffer ? &to : &place, bytes, chunk, lane, out_arrived,
+                        &out->at);
+    }
+    return CORE_OK;
+}
