@@ -125,12 +125,15 @@ bool progress_direct(flyt_id wire, struct stream *s)
     uint32_t index = wire - FLYT_FIRST_STREAM;
     if (index / CHUNK >= CHUNKS)
         return false;
-    struct chunk *chunk = atomic_load(&directory[index / CHUNK]);
+    struct chunk *chunk = atomic_load(&directory[index / CHUNK]), *new;
     if (!chunk) {
-        chunk = calloc(1, sizeof *chunk);
-        if (!chunk)
+        if (!(new = calloc(1, sizeof *new)))
             return false;
-        atomic_store_explicit(&directory[index / CHUNK], chunk, memory_order_release);
+        /* Another thread may create a stream now whose id is in the same chunk. chunk becomes its one, if it has won. */
+        if (atomic_compare_exchange_strong(&directory[index / CHUNK], &chunk, new))
+            chunk = new;
+        else
+            free(new);
     }
     atomic_store_explicit(&chunk->at[index % CHUNK], s, memory_order_release);
     return true;
