@@ -29,6 +29,7 @@ struct sg_limits {
     unsigned max_threads_per_sm, max_blocks_per_sm;
     unsigned regs_per_sm, regs_per_block;
     size_t   shared_per_sm, shared_per_block, shared_per_block_optin, shared_reserved;
+    size_t local_memory; /* of all threads that run at a time; 0: no limit */
     unsigned clock_khz;
 };
 

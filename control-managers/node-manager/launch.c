@@ -284,6 +284,8 @@ static void child(const struct launch *launch, struct way way, uid_t uid, gid_t 
 {
     reset_signals();
     setsid();
+    if (launch->cgroup >= 0 && write(launch->cgroup, "0", 1) != 1)
+        _exit(126);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(launch->output, 1) < 0 || dup2(launch->log, 2) < 0)
         _exit(126);

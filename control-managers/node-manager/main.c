@@ -170,6 +170,8 @@ static int prepare(struct daemon *daemon, char *error)
     if (!failure)
         failure = launch_probe(node->root_path, (uid_t)config->first_user, (enum node_sandbox)config->sandbox, error);
     if (!failure)
+        cgroup_open();
+    if (!failure)
         failure = daemon_tls(config->tls_ca, config->tls_certificate, config->tls_key, &node->tls, error);
     /* A driver may come later. */
     return failure ? failure : gpu_discover(node, error) < 0 ? -ENODEV : 0;
@@ -267,8 +269,10 @@ static int run_end_servers(struct daemon *daemon)
     int failure = access(node->config->state, F_OK) == 0 ? take_lock(daemon, error) : 0;
     if (failure)
         log_error("event=cannot-start why=\"%s\"", error);
-    else
+    else {
+        cgroup_open();
         state_end_servers(node);
+    }
     server_forget_all(node);
     if (daemon->lock >= 0)
         close(daemon->lock);

@@ -264,6 +264,8 @@ void node_close(struct node *node)
     node->link = NULL;
     loop_timer_stop(&node->figures);
     loop_timer_stop(&node->cards);
+    if (!node->servers)
+        cgroup_close();
     for (unsigned i = 0; !node->servers && i < node->gpu_count; i++)
         card_remove(node, &node->gpus[i]);
     server_forget_all(node);

@@ -8,6 +8,7 @@
  *   start.c    its process: command line and environment
  *   users.c    the user id that it runs as
  *   listen.c   the socket that it listens on
+ *   cgroup.c   its bounds on memory and processes
  *   launch.c   its process in a sandbox (sandbox.h)
  *   files.c    what it is given and what it says, in files of its folder
  *   state.c    what lies on disk about it, so that a restarted node manager takes it over
@@ -155,6 +156,15 @@ void region_file(const char *argument, char path[NODE_PATH_SIZE]);
 void users_take(struct server *);
 /* That of servers which share more than a GPU's memory with each other: a fault domain, or the files of MPS. */
 uid_t users_shared(const struct node *);
+
+/* cgroup.c */
+void cgroup_close(void); /* removes their folder, if nobody is in it */
+void cgroup_open(void);  /* says what is missing */
+/* Makes that of a server, with its bounds. A descriptor to which a process writes "0" to enter it; -1: there is none. */
+int cgroup_make(const struct server *, bool software);
+void cgroup_remove(const struct server *);
+/* What a tenant's programs may have of the host's memory, bytes. */
+uint64_t node_host_memory(const struct node_config *);
 
 /* listen.c: a socket that listens on virt-server.listen-address, at any port; -1 with *error. *port: which. */
 int  listen_make(const struct node *, unsigned *port, char *error);

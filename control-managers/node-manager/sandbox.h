@@ -73,7 +73,7 @@ enum { LAUNCH_GROUPS = 4 };
 struct launch {
     const char *program;
     char *const *arguments, *const *environment;
-    int output, log, listen; /* listen: -1: none */
+    int output, log, listen, cgroup; /* listen, cgroup: -1: none */
     const char *own;         /* its folder */
     const struct root *root;
     enum node_sandbox sandbox;

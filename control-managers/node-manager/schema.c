@@ -129,6 +129,15 @@ static const struct config_key keys[] = {
       .min = 64,
       .max = 4000000,
       .help = "Processes and threads that one GPU server may have." },
+    { .path = "virt-server.host-memory",
+      .kind = CONFIG_SIZE,
+      .offset = AT(host_memory),
+      .initial = "0",
+      .min = 0,
+      .max = 1e15,
+      .help = "Memory of this machine that one GPU server with its programs may use, beside that of a software GPU; "
+              "half of the "
+              "machine's unless given." },
     { .path = "virt-server.max-restarts",
       .kind = CONFIG_INT,
       .offset = AT(restarts),

@@ -31,6 +31,7 @@ struct node_config {
     int      server_tls;                /* node_tls */
     int64_t  workers;
     int64_t  processes;
+    uint64_t host_memory;
     int64_t  restarts;
     double   start_timeout, stop_timeout;
     struct config_strings shared_memory;

@@ -84,6 +84,7 @@ static void finish(struct server *server, ctl_server_state state)
     if (server->stop_order)
         node_report_order(node, server->stop_order, CTL_OK, "");
     own_remove_all(server);
+    cgroup_remove(server);
     free_server(server);
 }
 

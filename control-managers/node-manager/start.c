@@ -67,6 +67,7 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
             add_word(words, "%s", *variable);
     add_word(words, "TMPDIR=%s", folder);
     add_word(words, "HOME=%s", folder);
+    add_word(words, "FLYT_TENANT_HOST_MEMORY=%llu", (unsigned long long)node_host_memory(server->node->config));
     add_word(words, "FLYT_TENANT_MEMORY=%llu", (unsigned long long)server->memory);
     add_word(words, "FLYT_TENANT_LEDGER=%s/memory", folder);
     uint32_t sms = server->sms ? server->sms : gpu->sms;
@@ -171,6 +172,7 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
     const struct node *node = server->node;
     struct words arguments = { .count = 0 }, environment = { .count = 0 };
     struct root root;
+    int cgroup = cgroup_make(server, gpu->software);
     make_arguments(server, gpu, folder, gifts, &arguments);
     make_environment(server, gpu, folder, &environment);
     make_root(server, gpu, folder, gifts, &root);
@@ -180,6 +182,7 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
                              .output = output,
                              .log = log,
                              .listen = gifts->listen,
+                             .cgroup = cgroup,
                              .own = folder,
                              .root = &root,
                              .sandbox = (enum node_sandbox)node->config->sandbox,
@@ -192,6 +195,8 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
     free_words(&arguments);
     free_words(&environment);
     root_end(&root);
+    if (cgroup >= 0)
+        close(cgroup);
     return failure;
 }
 

@@ -231,5 +231,6 @@ void state_end_servers(struct node *node)
         log_info("event=server-ended server=%llu vm=%s pid=%d", (unsigned long long)server->id, server->vm,
                  (int)server->process.pid);
         own_remove_all(server);
+        cgroup_remove(server);
     }
 }

@@ -11,10 +11,12 @@
 
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
+#include "cpu/common/env.h"
 #include "cpu/server/image_cache.h"
 
 #define IMAGES_KEEP ((size_t)256 << 20)
 #define IMAGES_LIMIT ((size_t)4 << 30)        /* with those in use or half received */
+#define IMAGES_ARRIVING ((size_t)512 << 20)   /* half received; one alone may be larger */
 enum { IMAGES_MAX_PARTS = 65536, IMAGES_MAX_COUNT = 65536 };
 
 struct image *image_find(struct session *session, const void *key)
@@ -38,6 +40,24 @@ static void image_remove(struct session *session, struct image *image)
     session->images.count--;
     free(image->bytes);
     free(image);
+}
+
+/* What a tenant's programs may have of the host's memory, as the node manager says. */
+static size_t images_limit(void)
+{
+    const char *given = env_get("FLYT_TENANT_HOST_MEMORY");
+    unsigned long long half = given ? strtoull(given, NULL, 10) / 2 : 0;
+    return half && half < IMAGES_LIMIT ? (size_t)half : IMAGES_LIMIT;
+}
+
+/* Whether another one of that size may begin to arrive. */
+static bool images_fit(const struct session *session, size_t size)
+{
+    size_t arriving = 0;
+    for (const struct image *image = session->images.first; image; image = image->next)
+        arriving += image->complete ? 0 : image->size;
+    return (!arriving || (size <= IMAGES_ARRIVING && arriving <= IMAGES_ARRIVING - size)) &&
+           session->images.bytes + size <= images_limit() && session->images.count < IMAGES_MAX_COUNT;
 }
 
 /* Makes room: the least recently used that nobody needs go until `limit` is kept. */
@@ -78,8 +98,7 @@ void serve_image(struct session *session, struct call *call)
         r = CUDA_ERROR_INVALID_VALUE;
     } else {
         images_trim(session, args->size < IMAGES_KEEP ? IMAGES_KEEP - args->size : 0);
-        bool fits = session->images.bytes + args->size <= IMAGES_LIMIT && session->images.count < IMAGES_MAX_COUNT;
-        image = fits ? calloc(1, sizeof *image) : NULL;
+        image = images_fit(session, args->size) ? calloc(1, sizeof *image) : NULL;
         /* One byte more: PTX is looked at as a string. */
         if (image && !(image->bytes = malloc(args->size + 1))) {
             free(image);

@@ -21,6 +21,20 @@
 /* In instructions, as branches backward count them. STEP: what a slice counts at least, so that a turn ends. */
 enum { TURN = 4096, SLICE = 512, STEP = 16 };
 
+/* A GPU takes local memory of its own memory; ours is the host's, and so has the same bound. */
+static bool local_take(struct exec_block *b, size_t size)
+{
+    sg_engine *e = b->grid->engine;
+    size_t held = atomic_fetch_add(&e->local_held, size) + size;
+    b->local = size && !(e->limits.local_memory && held > e->limits.local_memory) ? aligned_alloc(64, size) : NULL;
+    if (size && !b->local) {
+        atomic_fetch_sub(&e->local_held, size);
+        return false;
+    }
+    b->local_size = size;
+    return true;
+}
+
 static bool block_memory(struct exec_block *b)
 {
     const sg_grid *g = b->grid;
@@ -35,9 +49,7 @@ static bool block_memory(struct exec_block *b)
         b->shared = aligned_alloc(128, (b->shared_size + 255) / 128 * 128);
         if (!b->shared)
             return false;
-        b->local_size = local * g->warps_per_block;
-        b->local = b->local_size ? aligned_alloc(64, b->local_size) : NULL;
-        if (b->local_size && !b->local)
+        if (!local_take(b, local * g->warps_per_block))
             return false;
         for (uint32_t i = 0; i < b->warp_count; i++) {
             exec_warp_init(&b->warps[i], b, i);
@@ -80,6 +92,7 @@ void exec_block_free(struct exec_block *b)
     free(b->warps);
     free(b->shared);
     free(b->local);
+    atomic_fetch_sub(&b->grid->engine->local_held, b->local_size);
     free(b);
 }
 

@@ -13,7 +13,7 @@
 
 #include "softgpu/memory.h"
 
-enum { TEXT_MAX = 4096, FORMAT_MAX = 1024, SPEC_MAX = 48 };
+enum { TEXT_MAX = 4096, FORMAT_MAX = 1024, SPEC_MAX = 48, WIDTH_MAX = 9999 };
 
 /* Copies a string of the device. false: it runs into memory that is not mapped. */
 static bool device_string(struct exec_warp *w, unsigned lane, uint64_t address, char *to, size_t size)
@@ -62,6 +62,22 @@ static void text_double(struct text *t, const char *spec, uint64_t bits)
     text_add(t, out, n < 0 ? 0 : (size_t)n < sizeof out ? (size_t)n : sizeof out - 1);
 }
 
+/* Widths and precisions beyond what a text may hold are cut: the C library would take memory for all of them. */
+static void limit_widths(char *spec)
+{
+    for (char *c = spec; *c;) {
+        char *from = c;
+        while (*c >= '0' && *c <= '9')
+            c++;
+        if (c - from > 4) {
+            snprintf(from, 5, "%d", WIDTH_MAX);
+            memmove(from + 4, c, strlen(c) + 1);
+            c = from + 4;
+        }
+        c += *c && c == from;
+    }
+}
+
 /* One %…: spec ends at its conversion letter. Returns the arguments used. */
 static int convert(struct text *t, struct arguments *a, char *spec, size_t length)
 {
@@ -86,6 +102,7 @@ static int convert(struct text *t, struct arguments *a, char *spec, size_t lengt
             return used;
         memcpy(plain, numbered, (size_t)length_new + 1);
     }
+    limit_widths(plain);
     to = plain + strlen(plain);
     switch (how) {
     case 'd': case 'i': case 'u': case 'x': case 'X': case 'o': {

@@ -255,6 +255,7 @@ struct sg_engine {
     pthread_cond_t work;
     struct sg_limits limits;
     unsigned ordinal, thread_count;
+    _Atomic size_t local_held;        /* local memory of blocks, bytes */
     uint64_t chaos;                   /* the seed, constant: read without the lock */
     uint64_t chaos_state;             /* under the lock */
     pthread_t *threads;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+size_t ptx_arena_most = (size_t)1 << 30;
 enum { FIRST_BLOCK = 16 * 1024, LARGEST_BLOCK = 1024 * 1024, ALIGNMENT = 16 };
 
 struct block {
@@ -56,6 +57,8 @@ void *ptx_arena_alloc(struct ptx_arena *arena, size_t size)
     size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (size == 0)
         size = ALIGNMENT;
+    if (arena->used > ptx_arena_most || size > ptx_arena_most - arena->used)
+        return NULL;
 
     struct block *current = arena->blocks;
     if (current && size <= current->size - arena->filled) {

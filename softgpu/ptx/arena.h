@@ -10,6 +10,10 @@
 
 struct ptx_arena;
 
+/* Bytes that one may hand out: the memory that a text costs is some twenty times its size. Set before the first is
+   made. */
+extern size_t ptx_arena_most;
+
 struct ptx_arena *ptx_arena_create(void);              /* NULL: out of memory */
 void ptx_arena_destroy(struct ptx_arena *);            /* NULL is fine */
 /* NULL: out of memory; size 0 gives an address all the same */

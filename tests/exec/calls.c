@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static void recursion_diverges(void **state)
@@ -147,6 +148,34 @@ static void formatted_output(void **state)
     assert_string_equal(printed(), "");
 }
 
+/* The C library takes memory for all of a width or precision, however little of the text is kept. */
+static void printing_takes_little_memory(void **state)
+{
+    struct rusage before, after;
+    (void)state;
+    load_text("%.400000000f|%400000000d\n",
+              KERNEL("k", ".local .align 8 .b8 l[16]; mov.u64 a1, format; mov.u64 a2, l; cvta.local.u64 a3, a2;\n"
+                          "mov.f64 d1, 0d400921FB54442D18; st.local.f64 [l], d1; st.local.u32 [l+8], 7;\n" PRINT(
+                              "a3") "st.global.u32 [a0], r9;"));
+    uint32_t *out = gpu_alloc(64);
+    getrusage(RUSAGE_SELF, &before);
+    assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+    assert_int_equal(out[0], 2);
+    assert_int_equal(strncmp(printed(), "3.14159265358979", 16), 0);
+}
+
+/* 1,024 threads with 16 MiB each are more than the device has. */
+static void local_memory_is_bounded(void **state)
+{
+    (void)state;
+    gpu_load(KERNEL("k", ".local .align 8 .b8 l[16000000]; mov.u32 r1, 1; st.local.u32 [l+15999996], r1;"));
+    assert_int_equal(gpu_run("k", 1, 1024, 1, ARG(gpu_alloc(64))), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(gpu_alloc(64))), CUDA_SUCCESS);
+    assert_int_equal(gpu_run("k", 1, 1024, 1, ARG(gpu_alloc(64))), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 static void lines_stay_whole_and_in_order(void **state)
 {
     (void)state;
@@ -209,6 +238,8 @@ int main(void)
         EXEC_TEST(tables_of_branches),
         EXEC_TEST(the_stack),
         EXEC_TEST(formatted_output),
+        EXEC_TEST(printing_takes_little_memory),
+        EXEC_TEST(local_memory_is_bounded),
         EXEC_TEST(lines_stay_whole_and_in_order),
         EXEC_TEST(the_device_heap),
     };

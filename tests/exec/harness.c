@@ -42,6 +42,7 @@ static const struct sg_limits limits = {
     .shared_per_block = 48 << 10,
     .shared_per_block_optin = 99 << 10,
     .shared_reserved = 1024,
+    .local_memory = (size_t)1 << 30,
     .clock_khz = 2000000,
 };
 

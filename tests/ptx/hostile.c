@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "softgpu/ptx/arena.h"
 #include "softgpu/ptx/reader.h"
 
 /* Something of everything. */
@@ -263,6 +264,22 @@ static void twenty_megabytes(void **state)
     assert_true(b.operations < large_size * 4);
 }
 
+/* What a text costs is some twenty times its size: a bound stands between, and says so. */
+static void memory_is_bounded(void **state)
+{
+    (void)state;
+    size_t size, before = ptx_arena_most;
+    char *text = numbered(8 << 20, &size), log[200] = "";
+    struct ptx_module *module = NULL;
+    struct ptx_source source = { .text = text, .size = size, .name = "large" };
+    ptx_arena_most = (size_t)32 << 20;
+    int result = ptx_module_read(&source, 1, &module, log, sizeof log);
+    ptx_arena_most = before;
+    free(text);
+    assert_int_equal(result, -1);
+    assert_non_null(strstr(log, "memory"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +290,7 @@ int main(void)
         cmocka_unit_test_teardown(nesting_is_limited, ptx_check_free),
         cmocka_unit_test_teardown(growth_is_linear, ptx_check_free),
         cmocka_unit_test_teardown(twenty_megabytes, ptx_check_free),
+        cmocka_unit_test_teardown(memory_is_bounded, ptx_check_free),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("ptx hostile", tests, NULL, NULL);

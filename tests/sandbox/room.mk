@@ -12,3 +12,17 @@ $(BUILD)/tests/sandbox_sandbox: $(TESTS_SANDBOX_OBJECTS) $(BUILD)/tests/sandbox_
 ifeq ($(FLAVOUR),plain)
 TESTS += "$(BUILD)/tests/sandbox_sandbox $(BIN) $(BUILD)/tests/sandbox_hostile"
 endif
+
+# Bounds by control groups, in a guest: this machine need not have them.
+$(BUILD)/tests/sandbox_eater: $(call objects,tests/sandbox/eater.c)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^
+$(call objects,tests/sandbox/bounds.c): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/sandbox_bounds: $(call objects,tests/sandbox/bounds.c) $(filter-out %/sandbox.o,$(TESTS_SANDBOX_OBJECTS)) \
+                               $(BUILD)/tests/sandbox_eater | $(BIN)/flyt-node-manager
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -lcmocka $(CONTROL_COMMON_LIBS)
+ifeq ($(FLAVOUR),plain)
+test-programs: $(BUILD)/tests/sandbox_bounds
+TESTS += "tests/sandbox/in_guest.py $(BIN) $(BUILD)/tests/sandbox_bounds $(BUILD)/tests/sandbox_eater@240"
+endif

@@ -244,6 +244,20 @@ static void images_are_checked(void **state)
     xdr_free((xdrproc_t)xdr_image_result, (char *)&present);
 }
 
+/* Images of which no byte comes may not pile up; one alone may be as large as any. */
+static void images_under_way_are_bounded(void **state)
+{
+    struct peer *peer = *state;
+    for (int i = 0; i < 3; i++) {
+        image_args announce = { .kind = FLYT_IMAGE_PTX, .size = 600 << 20 };
+        image_result present = { 0 };
+        memset(announce.hash, 20 + i, sizeof announce.hash);
+        assert_int_equal(flyt_image_1(&announce, &present, peer->stub), RPC_SUCCESS);
+        assert_int_equal(present.head.result, i ? 2 : 0);
+        xdr_free((xdrproc_t)xdr_image_result, (char *)&present);
+    }
+}
+
 static void reset_gives_all_back(void **state)
 {
     struct peer *peer = *state;
@@ -412,6 +426,7 @@ int main(void)
         T(ids_are_checked),
         T(events_work),
         T(images_are_checked),
+        T(images_under_way_are_bounded),
         T(reset_gives_all_back),
         T(events_beat),
         T(host_functions_are_due),

@@ -67,6 +67,13 @@ static CUresult check(const struct sgd_function *f, const struct sg_launch *l)
     CUresult why;
     if (!sgd_function_fits(f, threads, l->dynamic_shared, &why))
         return why;
+    uint64_t resident = (uint64_t)sgd_function_occupancy(f, (unsigned)threads, l->dynamic_shared) * limits->sm_count;
+    if (f->info.local_bytes * threads * (blocks < resident ? blocks : resident) > limits->local_memory) {
+        sgd_log("%s needs %zu bytes of local memory per thread, more than the device has for the threads that run at a "
+                "time",
+                p->name, f->info.local_bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (l->flags & SG_GRID_COOPERATIVE
         && blocks > (uint64_t)sgd_function_occupancy(f, (unsigned)threads, l->dynamic_shared) * limits->sm_count)
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;

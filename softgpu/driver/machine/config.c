@@ -13,6 +13,7 @@
 #include "softgpu/driver/machine/machine.h"
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
+#include "softgpu/ptx/arena.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -101,6 +102,10 @@ void sgd_config_read(void)
     size_t host = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
     c->memory = size_of("FLYT_SOFTGPU_MEMORY", (size_t)4 << 30, host / 4 * 3);
     capability(c);
+    const char *host_memory = env_get("FLYT_TENANT_HOST_MEMORY"); /* the node manager's, in bytes */
+    unsigned long long half = host_memory ? strtoull(host_memory, NULL, 10) / 2 : 0;
+    if (half && half < ptx_arena_most)
+        ptx_arena_most = (size_t)half;
     const char *domain = env_get("FLYT_SOFTGPU_FAULT_DOMAIN");
     c->fault_gpu = domain && !strcmp(domain, "gpu");
     if (domain && *domain && !c->fault_gpu && strcmp(domain, "process"))

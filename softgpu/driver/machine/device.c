@@ -30,13 +30,23 @@ static void describe(struct sg_limits *l)
         if (families[i].cc <= cc)
             f = &families[i];
     *l = (struct sg_limits){
-        .sm_count = sgd_config.sm_count, .cc_major = sgd_config.cc_major, .cc_minor = sgd_config.cc_minor,
-        .warp_size = 32, .max_threads_per_block = 1024,
-        .max_block = { 1024, 1024, 64 }, .max_grid = { 2147483647, 65535, 65535 },
-        .max_threads_per_sm = f->threads_per_sm, .max_blocks_per_sm = f->blocks_per_sm,
-        .regs_per_sm = 65536, .regs_per_block = 65536,
-        .shared_per_sm = f->shared_per_sm, .shared_per_block = 48 << 10, .shared_per_block_optin = f->shared_optin,
-        .shared_reserved = f->reserved, .clock_khz = 1000000,
+        .sm_count = sgd_config.sm_count,
+        .cc_major = sgd_config.cc_major,
+        .cc_minor = sgd_config.cc_minor,
+        .warp_size = 32,
+        .max_threads_per_block = 1024,
+        .max_block = { 1024, 1024, 64 },
+        .max_grid = { 2147483647, 65535, 65535 },
+        .max_threads_per_sm = f->threads_per_sm,
+        .max_blocks_per_sm = f->blocks_per_sm,
+        .regs_per_sm = 65536,
+        .regs_per_block = 65536,
+        .shared_per_sm = f->shared_per_sm,
+        .shared_per_block = 48 << 10,
+        .shared_per_block_optin = f->shared_optin,
+        .shared_reserved = f->reserved,
+        .clock_khz = 1000000,
+        .local_memory = sgd_config.memory,
     };
 }
 
