@@ -3,6 +3,7 @@
  * current.c.
  */
 #include "cpu/client/driver/driver.h"
+#include "cpu/client/graph/capture.h"
 
 enum { API_VERSION = 3020 }; /* of every context since CUDA 3.2 */
 enum { SCHEDULE_MASK = 0x7, FLAGS_KNOWN = 0xFF };
@@ -207,6 +208,8 @@ CUresult driver_cuCtxSynchronize_v2(CUcontext handle)
     int error = driver_context(handle, &context);
     if (core_in_host_function())
         error = CUDA_ERROR_NOT_PERMITTED;
+    if (!error)
+        error = issue_check_context(context);
     return driver_waited(error ? error : core_context_synchronize(context));
 }
 

@@ -1,5 +1,6 @@
 /* copy.c: copies of linear memory, of chapter "Memory Management". */
 #include "cpu/client/driver/driver.h"
+#include "cpu/client/graph/capture.h"
 
 static int copy(CUdeviceptr to, CUdeviceptr from, size_t size, enum core_direction direction, core_stream stream,
                 bool blocking)
@@ -7,8 +8,8 @@ static int copy(CUdeviceptr to, CUdeviceptr from, size_t size, enum core_directi
     core_context *context;
     int error = driver_enter(&context);
     return error ? error
-                 : core_copy(context, stream, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size,
-                                   direction, blocking);
+                 : issue_copy(context, stream, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size, direction,
+                              blocking);
 }
 
 static CUdeviceptr host(const void *pointer) { return (CUdeviceptr)(uintptr_t)pointer; }
@@ -137,8 +138,7 @@ static int copy_box(const struct side *to, const struct side *from, struct shape
     if ((error = side_box(to, &shape, &target)) || (error = side_box(from, &shape, &source)))
         return error;
     const struct core_extent extent = { shape.width, shape.height, shape.depth };
-    return core_copy_box(context, stream, &target, &source, &extent, direction_of(to->type, from->type),
-                               blocking);
+    return issue_copy_box(context, stream, &target, &source, &extent, direction_of(to->type, from->type), blocking);
 }
 
 static int copy_2d(const CUDA_MEMCPY2D *c, bool limited, core_stream stream, bool blocking)
@@ -194,6 +194,23 @@ static int copy_3d(const CUDA_MEMCPY3D *c, core_stream stream, bool blocking)
         return error ? error : CUDA_ERROR_INVALID_VALUE;
     SIDES_3D(c);
     return copy_box(&to, &from, shape, true, stream, blocking);
+}
+
+int driver_copy_check(core_context *context, const CUDA_MEMCPY3D *c, enum core_direction *direction)
+{
+    struct core_box box;
+    if (c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
+        return CUDA_ERROR_INVALID_VALUE;
+    SIDES_3D(c);
+    struct shape limited = shape;
+    limited.most_pitch = greatest_pitch(context);
+    if (!shape.width || !shape.height || !shape.depth)
+        return CUDA_ERROR_INVALID_VALUE;
+    int error = side_box(&to, &limited, &box);
+    if (!error)
+        error = side_box(&from, &limited, &box);
+    *direction = direction_of(to.type, from.type);
+    return error;
 }
 
 CUresult driver_cuMemcpy2D_v2(const CUDA_MEMCPY2D *c, core_stream stream)

@@ -113,6 +113,11 @@ int driver_file_read(const char *path, void **);
 /* Checks the options of the JIT compiler. */
 int driver_jit_options(unsigned count, const CUjit_option *, void **values);
 
+/* ---- copies (copy.c) ---- */
+
+/* Whether a graph can copy that, and in which direction. */
+int driver_copy_check(core_context *, const CUDA_MEMCPY3D *, enum core_direction *);
+
 /* ---- tables of cuGetProcAddress and cuGetExportTable ---- */
 
 extern const struct driver_entry driver_entries[] __attribute__((visibility("hidden")));

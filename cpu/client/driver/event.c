@@ -1,5 +1,6 @@
 /* event.c: chapter "Event Management". An event handle is the core's token. */
 #include "cpu/client/driver/driver.h"
+#include "cpu/client/graph/capture.h"
 
 enum { EVENT_NO_TIMING = 2, EVENT_INTERPROCESS = 4, EVENT_FLAGS_KNOWN = 7, RECORD_FLAGS_KNOWN = 1 };
 
@@ -37,7 +38,7 @@ static int record(CUevent event, CUstream stream, unsigned flags)
         error = CUDA_ERROR_INVALID_HANDLE;
     if (!error && flags & ~(unsigned)RECORD_FLAGS_KNOWN)
         error = CUDA_ERROR_INVALID_VALUE;
-    return error ? error : core_event_record(context, event, stream, flags);
+    return error ? error : issue_record(context, event, stream, flags);
 }
 
 static int elapsed(float *milliseconds, CUevent start, CUevent end)
@@ -47,13 +48,17 @@ static int elapsed(float *milliseconds, CUevent start, CUevent end)
         error = enter(end);
     if (!error && !milliseconds)
         error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = issue_check_event(start);
+    if (!error)
+        error = issue_check_event(end);
     return error ? error : core_event_elapsed(start, end, milliseconds);
 }
 
 static int destroy(CUevent event)
 {
     int error = enter(event);
-    return error ? error : core_event_destroy(event);
+    return error ? error : issue_event_destroy(event);
 }
 
 CUresult driver_cuEventCreate(CUevent *event, unsigned flags) { return (CUresult)create(event, flags); }
@@ -68,12 +73,16 @@ CUresult driver_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned 
 CUresult driver_cuEventQuery(CUevent event)
 {
     int error = enter(event);
+    if (!error)
+        error = issue_check_event(event);
     return driver_waited(error ? error : core_event_query(event));
 }
 
 CUresult driver_cuEventSynchronize(CUevent event)
 {
     int error = enter(event);
+    if (!error)
+        error = issue_check_event(event);
     return driver_waited(error ? error : core_event_synchronize(event));
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cpu/client/driver/driver.h"
+#include "cpu/client/graph/capture.h"
 
 /* The second form of parameters: names and values in turn, up to a zero. */
 enum { EXTRA_END = 0, EXTRA_POINTER = 1, EXTRA_SIZE = 2, EXTRA_MOST = 16 };
@@ -41,9 +42,9 @@ static int send(struct core_launch *launch, void **parameters, void **extra)
     launch->arguments = parameters;
     if (!error && extra)
         error = read_extra(extra, launch);
-    if (error || (error = core_launch(context, launch)))
+    if (error || (error = issue_launch(context, launch, NULL)))
         return error;
-    if (LIKELY(!driver_launches_block))
+    if (LIKELY(!driver_launches_block) || issue_is_captured(context, launch->stream))
         return CUDA_SUCCESS;
     error = core_stream_synchronize(context, launch->stream);
     return error ? error : core_take_latched();

@@ -1,5 +1,6 @@
 /* memory.c: allocation, of chapter "Memory Management" (copies are in copy.c, memset in set.c). */
 #include "cpu/client/driver/driver.h"
+#include "cpu/client/graph/capture.h"
 
 /* ---- device memory ---- */
 
@@ -8,6 +9,8 @@ static int allocate(CUdeviceptr *address, size_t size)
     core_context *context;
     int error = driver_enter(&context);
     if (error)
+        return error;
+    if ((error = issue_check_unsafe()))
         return error;
     return address && size ? core_memory_allocate(context, size, address) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -42,7 +45,9 @@ static int release(CUdeviceptr address)
     int error = driver_ready();
     if (!error && core_in_host_function())
         error = CUDA_ERROR_NOT_PERMITTED;
-    return error || !address ? error : core_memory_free(address);
+    if (error || !address || (error = issue_check_unsafe()))
+        return error;
+    return graph_memory_free(address, true, &error) ? error : core_memory_free(address);
 }
 
 static int get_info(size_t *available, size_t *total)
@@ -95,7 +100,8 @@ static int host_allocate(void **pointer, size_t size, unsigned flags)
         return error;
     if (!pointer || !size || flags & ~(unsigned)HOST_ALLOCATE_KNOWN)
         return CUDA_ERROR_INVALID_VALUE;
-    return core_host_allocate(size, flags, pointer);
+    error = issue_check_unsafe();
+    return error ? error : core_host_allocate(size, flags, pointer);
 }
 
 static int host_release(void *pointer)

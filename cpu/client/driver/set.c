@@ -1,5 +1,6 @@
 /* set.c: memset, of chapter "Memory Management". */
 #include "cpu/client/driver/driver.h"
+#include "cpu/client/graph/capture.h"
 
 static int set(CUdeviceptr to, size_t pitch, uint32_t value, unsigned element, size_t width, size_t height,
                core_stream stream, bool blocking)
@@ -14,7 +15,7 @@ static int set(CUdeviceptr to, size_t pitch, uint32_t value, unsigned element, s
     if (height > 1 && (pitch < row || pitch % element))
         return CUDA_ERROR_INVALID_VALUE;
     const struct core_box box = { to, height > 1 ? pitch : row, height };
-    return core_set(context, stream, &box, &(struct core_extent){ width, height, 1 }, value, element, blocking);
+    return issue_set(context, stream, &box, &(struct core_extent){ width, height, 1 }, value, element, blocking);
 }
 
 #define MEMSETS(bits, type)                                                                                         \

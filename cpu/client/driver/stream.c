@@ -1,10 +1,10 @@
 /*
- * stream.c: chapter "Stream Management". A stream handle is the core's token. Capture is not implemented: no stream
- * ever captures, and the questions about it say so.
+ * stream.c: chapter "Stream Management". A stream handle is the core's token. (Capture is in capture.c.)
  */
 #include <stdlib.h>
 
 #include "cpu/client/driver/driver.h"
+#include "cpu/client/graph/capture.h"
 
 enum { STREAM_FLAGS_KNOWN = 1, WAIT_FLAGS_KNOWN = 1 };
 
@@ -27,7 +27,12 @@ static int destroy(CUstream stream)
         error = CUDA_ERROR_NOT_PERMITTED;
     if (error)
         return error;
-    return stream <= CORE_STREAM_PER_THREAD ? CUDA_ERROR_INVALID_HANDLE : core_stream_destroy(stream);
+    if (stream <= CORE_STREAM_PER_THREAD)
+        return CUDA_ERROR_INVALID_HANDLE;
+    core_context *context = driver_current;
+    if (context && issue_is_captured(context, stream))
+        return capture_check_stream(context, stream);
+    return core_stream_destroy(stream);
 }
 
 CUresult driver_cuStreamCreate(CUstream *stream, unsigned flags) { return (CUresult)create(stream, flags, 0); }
@@ -43,6 +48,8 @@ CUresult driver_cuStreamSynchronize(CUstream stream)
 {
     core_context *context;
     int error = driver_enter(&context);
+    if (!error)
+        error = issue_check_stream(context, stream);
     return driver_waited(error ? error : core_stream_synchronize(context, stream));
 }
 
@@ -50,6 +57,8 @@ CUresult driver_cuStreamQuery(CUstream stream)
 {
     core_context *context;
     int error = driver_enter(&context);
+    if (!error)
+        error = issue_check_stream(context, stream);
     return driver_waited(error ? error : core_stream_query(context, stream));
 }
 
@@ -61,7 +70,7 @@ CUresult driver_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
         error = CUDA_ERROR_INVALID_HANDLE;
     if (!error && flags & ~(unsigned)WAIT_FLAGS_KNOWN)
         error = CUDA_ERROR_INVALID_VALUE;
-    return (CUresult)(error ? error : core_stream_wait(context, stream, event, flags));
+    return (CUresult)(error ? error : issue_wait(context, stream, event, flags));
 }
 
 /* ---- what a stream is ---- */
@@ -131,58 +140,6 @@ CUresult driver_cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCt
     return driver_local(error);
 }
 
-/* ---- capture: status questions and the thread's mode ---- */
-
-static int capture_status(CUstream stream, CUstreamCaptureStatus *status)
-{
-    struct core_stream_info filled;
-    int error = info(stream, status, &filled);
-    if (!error)
-        *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return error;
-}
-
-CUresult driver_cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
-{
-    return driver_local(capture_status(stream, status));
-}
-
-/* The further out-parameters of the later forms are optional and untouched while nothing is captured. */
-CUresult driver_cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id)
-{
-    (void)id;
-    return driver_local(capture_status(stream, status));
-}
-
-CUresult driver_cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                          CUgraph *graph, const CUgraphNode **dependencies, size_t *count)
-{
-    (void)id, (void)graph, (void)dependencies, (void)count;
-    return driver_local(capture_status(stream, status));
-}
-
-CUresult driver_cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                          CUgraph *graph, const CUgraphNode **dependencies,
-                                          const CUgraphEdgeData **edges, size_t *count)
-{
-    (void)id, (void)graph, (void)dependencies, (void)edges, (void)count;
-    return driver_local(capture_status(stream, status));
-}
-
-CUresult driver_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    static _Thread_local CUstreamCaptureMode own;
-    int error = driver_ready();
-    if (!error && (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED))
-        error = CUDA_ERROR_INVALID_VALUE;
-    if (!error) {
-        CUstreamCaptureMode previous = own;
-        own = *mode;
-        *mode = previous;
-    }
-    return driver_local(error);
-}
-
 /* ---- host functions ---- */
 
 struct host_work {
@@ -210,6 +167,11 @@ static int add_host_work(struct host_work work, unsigned flags)
         return error;
     if (flags || (!work.callback && !work.function))
         return CUDA_ERROR_INVALID_VALUE;
+    bool captured = false;
+    if (capture_any())
+        error = capture_host(context, work.stream, work.function, work.user, &captured);
+    if (captured)
+        return error;
     struct host_work *kept = malloc(sizeof *kept);
     if (!kept)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -17,16 +17,19 @@ enum { EARLY_MOST = 64 << 10, SIDES_MOST = 64 };
 
 /* ---- copies ---- */
 
-static struct core_box side_box(const struct graph_side *side)
+/* Where only one row, or one slice, is copied, the program need not give a pitch, or a height. */
+static struct core_box side_box(const struct graph_side *side, const struct core_extent *size)
 {
-    uint64_t offset = (side->at[2] * side->height + side->at[1]) * side->pitch + side->at[0];
-    return (struct core_box){ side->base + offset, side->pitch, side->height };
+    size_t pitch = side->pitch ? side->pitch : side->at[0] + size->width;
+    size_t height = side->height ? side->height : side->at[1] + size->height;
+    uint64_t offset = (side->at[2] * height + side->at[1]) * pitch + side->at[0];
+    return (struct core_box){ side->base + offset, pitch, height };
 }
 
 static int copy_now(core_context *context, core_stream stream, const struct graph_copy *copy, bool blocking)
 {
-    const struct core_box to = side_box(&copy->to), from = side_box(&copy->from);
     const struct core_extent *size = &copy->extent;
+    const struct core_box to = side_box(&copy->to, size), from = side_box(&copy->from, size);
     if (size->height == 1 && size->depth == 1)
         return core_copy(context, stream, (void *)(uintptr_t)to.address, (const void *)(uintptr_t)from.address,
                                size->width, copy->direction, blocking);
