@@ -10,6 +10,7 @@
 #define FLYT_COMMON_TENANT_LEDGER_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { LEDGER_SLOTS = 4096 };
@@ -27,13 +28,26 @@ struct ledger_slot {
     uint32_t unused[3];
 };
 
+/* Whose program the worker of the slot with the same index serves, for libnvidia-ml. Each word is written by that
+   worker alone, without the lock. */
+enum { LEDGER_DEVICES = 8, LEDGER_NAME = 172 };
+struct ledger_program {
+    _Atomic uint32_t pid;             /* as the program says; 0: it serves nobody yet */
+    _Atomic uint32_t busy;            /* a bit for each look at it, the newest is the lowest: it had work under way */
+    _Atomic uint32_t looks;
+    _Atomic uint64_t bytes[LEDGER_DEVICES];   /* of device memory; those of further devices are not known */
+    char             executable[LEDGER_NAME];  /* set before pid */
+    uint32_t         unused;
+};
+
 struct ledger {
     _Atomic uint32_t changed;         /* counts what may let a waiting MAP succeed; waited for */
     uint32_t high;                    /* slots[high] and beyond have never been used */
     uint32_t unused[14];
     struct ledger_slot slots[LEDGER_SLOTS];
+    struct ledger_program programs[LEDGER_SLOTS];
 };
-_Static_assert(sizeof(struct ledger_slot) == 64 && sizeof(struct ledger) == 64 * (LEDGER_SLOTS + 1),
+_Static_assert(sizeof(struct ledger_slot) == 64 && offsetof(struct ledger, programs) == 64 * (LEDGER_SLOTS + 1),
                "read by other programs");
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "cpu/common/lock.h"
 #include "cpu/server/tenant.h"
+#include "cpu/server/usage.h"
 
 void charge_lock(struct session *session) { pthread_mutex_lock(&session->books); }
 void charge_unlock(struct session *session) { pthread_mutex_unlock(&session->books); }
@@ -53,6 +54,7 @@ static CUresult charge_settle(struct session *session, struct charge *charge, bo
     given = given < context->charged ? given : context->charged;
     context->charged -= given;
     context->device->charged -= given;
+    usage_device(context->device);
     charge_unlock(session);
     if (given)
         tenant_release(TENANT_FIXED, given);
@@ -62,6 +64,7 @@ static CUresult charge_settle(struct session *session, struct charge *charge, bo
         charge_lock(session);
         context->charged += now - charge->before;
         context->device->charged += now - charge->before;
+        usage_device(context->device);
         charge_unlock(session);
     }
     charge->before = now;
@@ -88,6 +91,7 @@ void charge_context_gone(struct session *session, struct context *context)
     uint64_t charged = context->charged;
     context->charged = 0;
     context->device->charged -= charged;
+    usage_device(context->device);
     charge_unlock(session);
     tenant_release(TENANT_FIXED, charged);
 }

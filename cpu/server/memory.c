@@ -16,6 +16,7 @@
 #include "cpu/common/log.h"
 #include "cpu/server/charge.h"
 #include "cpu/server/tenant.h"
+#include "cpu/server/usage.h"
 
 /* Where neither a Linux process nor the CUDA driver usually has anything, all below 2^46; then wherever the driver
    likes. ThreadSanitizer leaves only what is below 2^39 to programs, beside the usual places. */
@@ -188,6 +189,7 @@ static CUresult pieces_end(struct session *session, struct context *context, uin
         at += piece->size;
         context->mapped -= piece->size;
         context->device->mapped -= piece->size;
+        usage_device(context->device);
         CUresult ended = piece_end(session, piece);
         r = r ? r : ended;
     }
@@ -219,6 +221,7 @@ static CUresult pieces_make_charged(struct session *session, struct context *con
         window->pieces++;
         context->mapped += unit;
         context->device->mapped += unit;
+        usage_device(context->device);
     }
     return session->gpu->MemSetAccess(address, size, &access, 1);
 }

@@ -25,6 +25,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/transport/liveness.h"
+#include "cpu/server/usage.h"
 
 enum { TICKS = 8, STUCK = 8, STUCK_OF = 10, PRIORITY = -10 };
 
@@ -113,6 +114,7 @@ static void *pulse_main(void *context)
         pthread_cond_clockwait(&pulse->wake, &pulse->lock, CLOCK_MONOTONIC, &until);
         pthread_mutex_unlock(&pulse->lock);
         note_stuck(session, look(session, &watch, tick));
+        usage_look(session);
         if (!atomic_load(&session->ended))
             check_client(session);
         if (atomic_load(&session->greeted) && session->beats && !atomic_load(&pulse->stuck))

@@ -16,6 +16,7 @@
 #include "cpu/common/version.h"
 #include "cpu/server/code.h"
 #include "cpu/server/lanes.h"
+#include "cpu/server/usage.h"
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
 #define READER_LINGER_NS 40000
@@ -173,6 +174,7 @@ void serve_hello(struct session *session, struct call *call)
     result.major = FLYT_PROTOCOL_MAJOR;
     result.minor = FLYT_PROTOCOL_MINOR;
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
+    result.capabilities |= FLYT_CAP_USAGE;
     result.server = server;
     result.refusal = (char *)(uintptr_t)"";
     result.session = session->id;
@@ -185,6 +187,7 @@ void serve_hello(struct session *session, struct call *call)
     result.devices.devices_val = (flyt_device *)(uintptr_t)devices;
     result.devices.devices_len = (u_int)count;
     session->beats = args->capabilities & FLYT_CAP_BEATS;
+    usage_begin(session, args);
     session->greeted = true;
     ledger_share(session);
     log_info("event=session-began session=%llu program=%s transport=%s", (unsigned long long)session->id,

@@ -121,6 +121,7 @@ static struct ledger_slot *ledger_own(void)
     }
     if (unused) {
         memset(unused, 0, sizeof *unused);
+        memset(&ledger->programs[unused - ledger->slots], 0, sizeof ledger->programs[0]);
         unused->pid = self;
         if (unused - ledger->slots >= ledger->high)
             ledger->high = (uint32_t)(unused - ledger->slots) + 1;
@@ -262,6 +263,72 @@ uint64_t tenant_left(bool share, uint64_t *idle)
     ledger_unlock();
     sum -= *idle < sum ? *idle : sum;
     return sum < limit ? limit - sum : 0;
+}
+
+/* ---- what the programs use ---- */
+
+static struct ledger_program *program;              /* of our slot */
+
+void tenant_program(uint32_t pid, const char *executable)
+{
+    if (!ledger_lock())
+        return;
+    struct ledger_slot *own = ledger_own();
+    if (own) {
+        struct ledger_program *at = &ledger->programs[own - ledger->slots];
+        memset(at, 0, sizeof *at);
+        snprintf(at->executable, sizeof at->executable, "%s", executable);
+        atomic_store(&at->pid, pid);
+        __atomic_store_n(&program, at, __ATOMIC_RELEASE);
+    }
+    ledger_unlock();
+}
+
+static struct ledger_program *program_own(void) { return __atomic_load_n(&program, __ATOMIC_ACQUIRE); }
+
+void tenant_device(unsigned device, uint64_t bytes)
+{
+    struct ledger_program *own = program_own();
+    if (own && device < LEDGER_DEVICES)
+        atomic_store_explicit(&own->bytes[device], bytes, memory_order_relaxed);
+}
+
+void tenant_look(bool busy)
+{
+    struct ledger_program *own = program_own();
+    if (!own)
+        return;
+    atomic_store_explicit(&own->busy, atomic_load_explicit(&own->busy, memory_order_relaxed) << 1 | busy,
+                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&own->looks, 1, memory_order_relaxed);
+}
+
+_Static_assert(sizeof ((struct tenant_usage *)0)->executable == LEDGER_NAME &&
+               sizeof ((struct tenant_usage *)0)->bytes == LEDGER_DEVICES * sizeof(uint64_t), "as in the ledger");
+
+int tenant_usage(struct tenant_usage *out, unsigned most)
+{
+    unsigned count = 0;
+    if (!ledger_lock())
+        return -1;
+    ledger_sum(NULL);                               /* frees the slots of workers that have ended */
+    for (uint32_t i = 0; i < ledger_high() && count < most; i++) {
+        const struct ledger_program *at = &ledger->programs[i];
+        uint32_t pid = ledger->slots[i].pid ? atomic_load(&at->pid) : 0, looks = atomic_load(&at->looks);
+        if (!pid)
+            continue;
+        struct tenant_usage *one = &out[count++];
+        memset(one, 0, sizeof *one);
+        one->pid = pid;
+        snprintf(one->executable, sizeof one->executable, "%.*s", LEDGER_NAME - 1, at->executable);
+        looks = looks < TENANT_LOOKS ? looks : TENANT_LOOKS;
+        uint32_t busy = atomic_load(&at->busy) & ((1u << TENANT_LOOKS) - 1);
+        one->busy = looks ? 100 * (uint32_t)__builtin_popcount(busy) / looks : 0;
+        for (unsigned d = 0; d < LEDGER_DEVICES; d++)
+            one->bytes[d] = atomic_load(&at->bytes[d]);
+    }
+    ledger_unlock();
+    return (int)count;
 }
 
 /* ---- recall ---- */

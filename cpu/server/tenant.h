@@ -40,6 +40,19 @@ uint64_t tenant_limit(void);
    unless there is a limit, or `share`: they share the device's memory). */
 uint64_t tenant_left(bool share, uint64_t *idle);
 
+/* ---- what the tenant's programs use (usage.c) ---- */
+
+/* Whose session this worker serves. */
+void tenant_program(uint32_t pid, const char *executable);
+/* Of a device in the order of HELLO, the bytes that the session takes now. */
+void tenant_device(unsigned device, uint64_t bytes);
+/* A look at it: it has work under way, or not. TENANT_LOOKS of them are remembered. */
+enum { TENANT_LOOKS = 8 };
+void tenant_look(bool busy);
+struct tenant_usage { uint32_t pid, busy; uint64_t bytes[8]; char executable[172]; };
+/* Of at most so many programs; how many there are. -1: no ledger is kept. */
+int  tenant_usage(struct tenant_usage *, unsigned most);
+
 /* ---- recall ---- */
 
 #define TENANT_PATIENCE_NS (500 * UINT64_C(1000000))

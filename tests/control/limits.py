@@ -4,6 +4,7 @@
     limits.py BIN QUOTA_PROGRAM
 
 shows: quota: a VM with N SMs and M MiB in a cluster: its programs see N SMs, never hold more than M together, and nothing after kill -9
+shows: quota: flyt-smi shows as a GPU's memory what the VM may have, and what its programs hold of it
 """
 import json
 import glob
@@ -61,6 +62,10 @@ def scenario(vm):
     assert a.ask("big") == [0] and a.ask("stack", 2048) == [0, 2048]
     a.tell("fill", 3 * MIB)
     b.tell("fill", 5 * MIB)
+    smi = [f"{BIN}/flyt-smi", "--query-gpu=memory.total,memory.used", "--format=csv,noheader,nounits"]
+    fields = subprocess.run(smi, env=vm.place, capture_output=True, text=True, timeout=30)
+    total, used = map(int, fields.stdout.split(","))
+    assert total == vm.memory // MIB and 0 < used <= total, fields
     taken = 3 * MIB * a.hear("fill")[0] + 5 * MIB * b.hear("fill")[0]
     held = vm.ledger.sum()
     assert taken < held <= vm.memory and held > vm.memory - 8 * MIB, (taken, held)

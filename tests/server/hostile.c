@@ -195,7 +195,8 @@ static void context_call(struct peer *peer)
 
 static void one_call(struct peer *peer)
 {
-    switch (below(28)) {
+    switch (below(29)) {
+    case 28: WAIT(usage, usage_args, usage_result, { (u_int)any() }); break;
     case 26: WAIT(host_add, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 27: WAIT(host_remove, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 0: WAIT(context_sync, context_args, plain_result, { context() }); break;

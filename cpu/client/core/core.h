@@ -86,6 +86,20 @@ CORE_API int core_device_attribute(int device, int attribute, int *value); /* CU
  * none. */
 CORE_API int core_device_by_pci_bus_id(const char *text, int *device);
 
+/* ---- what the programs of this tenant use (usage.c): asked of the server, waits ---- */
+
+enum { CORE_USAGE_DEVICES = 64 };
+struct core_usage {
+    unsigned pid;                                   /* on the machine where it runs */
+    unsigned busy;                                  /* per cent of the last two seconds */
+    char     executable[256];
+    uint64_t bytes[CORE_USAGE_DEVICES];             /* of each device of the server, in the order of core_device
+                                                       without $CUDA_VISIBLE_DEVICES */
+};
+/* limit: bytes of device memory that they may have together; 0: none. *programs is freed by the caller. 801: the server
+   keeps no books, or is of an earlier version. */
+CORE_API int core_usage(struct core_usage **programs, unsigned *count, uint64_t *limit);
+
 /* ---- contexts (context.c, context_work.c, context_life.c) ------------------------------------------------------
  * What the driver API calls a context: streams, events, modules and memory belong to one. A device has one primary
  * context, which exists while somebody retains it, and any number of others. Stacks of current contexts belong to the

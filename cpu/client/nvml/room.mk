@@ -1,0 +1,27 @@
+# cpu/client/nvml: libnvidia-ml.so.1 for programs, flyt-nvml, which it starts to ask the GPU server, and flyt-smi.
+NVML_LIBRARY := $(BIN)/cudart/libnvidia-ml.so.1
+NVML_HELPER  := $(BIN)/cudart/flyt-nvml
+NVML_STUBS   := $(BUILD)/generated/nvml/stubs.c
+NVML_OBJECTS := $(call objects,$(addprefix cpu/client/nvml/,device.c source.c system.c used.c) cpu/common/clock.c) \
+                $(NVML_STUBS:.c=.o)
+PROGRAMS     += $(NVML_LIBRARY) $(NVML_HELPER)
+
+$(NVML_STUBS): cpu/client/nvml/names.txt cpu/client/nvml/stubs.awk
+	@mkdir -p $(@D)
+	awk -f cpu/client/nvml/stubs.awk $< > $@ || { rm -f $@; exit 1; }
+$(NVML_STUBS:.c=.o): $(NVML_STUBS)
+	$(CC) $(ALL_CFLAGS) -Wno-missing-prototypes -c $< -o $@
+
+# A clock for programs that have other things of that name: nothing but NVML's functions is exported.
+$(NVML_LIBRARY): $(NVML_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) -shared -o $@ $^ -Wl,-soname,libnvidia-ml.so.1 $(RUNTIME_LDFLAGS) $(ALL_LDFLAGS) -ldl
+$(NVML_HELPER): $(call objects,cpu/client/nvml/helper.c) | $(BIN)/libflyt-client.so
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN) -lflyt-client -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
+
+# Flyt's own library, whatever else the machine has.
+$(BIN)/flyt-smi: $(call objects,$(addprefix cpu/client/nvml/,smi.c smi_show.c smi_query.c)) | $(NVML_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/cudart -l:libnvidia-ml.so.1 -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/cudart'
+PROGRAMS += $(BIN)/flyt-smi

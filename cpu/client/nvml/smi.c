@@ -1,0 +1,270 @@
+/*
+ * smi.c: flyt-smi: what nvidia-smi shows, of the GPUs and programs that this machine reaches through Flyt.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "cpu/client/nvml/smi.h"
+#include "cpu/common/version.h"
+
+/* ---- libnvidia-ml.so.1 ---- */
+
+typedef struct nvml_device *device_t;
+struct memory { unsigned long long total, free, used; };
+struct utilisation { unsigned gpu, memory; };
+struct pci { char legacy[16]; unsigned domain, bus, device, device_id, subsystem_id; char bus_id[32]; };
+struct process { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
+int nvmlInit_v2(void);
+int nvmlShutdown(void);
+const char *nvmlErrorString(int);
+int nvmlSystemGetDriverVersion(char *, unsigned);
+int nvmlSystemGetCudaDriverVersion_v2(int *);
+int nvmlSystemGetProcessName(unsigned, char *, unsigned);
+int nvmlDeviceGetCount_v2(unsigned *);
+int nvmlDeviceGetHandleByIndex_v2(unsigned, device_t *);
+int nvmlDeviceGetName(device_t, char *, unsigned);
+int nvmlDeviceGetUUID(device_t, char *, unsigned);
+int nvmlDeviceGetPciInfo_v3(device_t, struct pci *);
+int nvmlDeviceGetCudaComputeCapability(device_t, int *, int *);
+int nvmlDeviceGetMemoryInfo(device_t, struct memory *);
+int nvmlDeviceGetUtilizationRates(device_t, struct utilisation *);
+int nvmlDeviceGetMaxClockInfo(device_t, unsigned, unsigned *);
+int nvmlDeviceGetComputeRunningProcesses_v3(device_t, unsigned *, struct process *);
+
+enum { EXIT_WRONG = 2, EXIT_NO_DRIVER = 9, CLOCK_SM = 1, CLOCK_MEMORY = 2 };
+
+static void read_processes(device_t device, struct smi_gpu *gpu)
+{
+    unsigned count = SMI_PROCESSES;
+    struct process *found = calloc(count, sizeof *found);
+    if (!found || nvmlDeviceGetComputeRunningProcesses_v3(device, &count, found) != 0)
+        count = 0;
+    gpu->processes = calloc(count ? count : 1, sizeof *gpu->processes);
+    gpu->process_count = gpu->processes ? count : 0;
+    for (unsigned i = 0; i < gpu->process_count; i++) {
+        gpu->processes[i].pid = found[i].pid;
+        gpu->processes[i].used = found[i].used;
+        if (nvmlSystemGetProcessName(found[i].pid, gpu->processes[i].name, SMI_TEXT) != 0)
+            snprintf(gpu->processes[i].name, SMI_TEXT, "[Not Found]");
+    }
+    free(found);
+}
+
+static void read_gpu(unsigned index, struct smi_gpu *gpu)
+{
+    device_t device;
+    struct memory memory;
+    struct utilisation utilisation;
+    struct pci pci;
+    *gpu = (struct smi_gpu){ .index = index };
+    if (nvmlDeviceGetHandleByIndex_v2(index, &device) != 0)
+        return;
+    nvmlDeviceGetName(device, gpu->name, sizeof gpu->name);
+    nvmlDeviceGetUUID(device, gpu->uuid, sizeof gpu->uuid);
+    if (nvmlDeviceGetPciInfo_v3(device, &pci) == 0)
+        snprintf(gpu->bus, sizeof gpu->bus, "%s", pci.bus_id);
+    nvmlDeviceGetCudaComputeCapability(device, &gpu->major, &gpu->minor);
+    nvmlDeviceGetMaxClockInfo(device, CLOCK_SM, &gpu->clock);
+    nvmlDeviceGetMaxClockInfo(device, CLOCK_MEMORY, &gpu->memory_clock);
+    gpu->memory_known = nvmlDeviceGetMemoryInfo(device, &memory) == 0;
+    if (gpu->memory_known) {
+        gpu->total = memory.total;
+        gpu->used = memory.used;
+        gpu->free = memory.free;
+    }
+    gpu->busy_known = nvmlDeviceGetUtilizationRates(device, &utilisation) == 0;
+    gpu->busy = gpu->busy_known ? utilisation.gpu : 0;
+    read_processes(device, gpu);
+}
+
+/* only: a list of indices, UUIDs and bus ids with commas; NULL: all. False: one of them is no GPU here. */
+static bool is_wanted(const struct smi_gpu *gpu, const char *only)
+{
+    for (const char *at = only; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        char number[16];
+        snprintf(number, sizeof number, "%u", gpu->index);
+        const char *names[] = { number, gpu->uuid, gpu->bus };
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strlen(names[i]) == length && strncasecmp(names[i], at, length) == 0)
+                return true;
+    }
+    return !only;
+}
+
+static int read_all(struct smi *smi, const char *only)
+{
+    unsigned count = 0;
+    memset(smi, 0, sizeof *smi);
+    int r = nvmlSystemGetDriverVersion(smi->driver, sizeof smi->driver);
+    if (r == 0)
+        r = nvmlSystemGetCudaDriverVersion_v2(&smi->cuda);
+    if (r == 0)
+        r = nvmlDeviceGetCount_v2(&count);
+    for (unsigned i = 0; i < count && r == 0 && smi->gpu_count < SMI_GPUS; i++) {
+        read_gpu(i, &smi->gpus[smi->gpu_count]);
+        if (is_wanted(&smi->gpus[smi->gpu_count], only))
+            smi->gpu_count++;
+        else
+            free(smi->gpus[smi->gpu_count].processes);
+    }
+    return r;
+}
+
+static void free_all(struct smi *smi)
+{
+    for (unsigned i = 0; i < smi->gpu_count; i++)
+        free(smi->gpus[i].processes);
+}
+
+/* ---- command line ---- */
+
+static const char help[] =
+    "NAME\n"
+    "    flyt-smi - show the GPUs that this machine uses through Flyt\n"
+    "\n"
+    "SYNOPSIS\n"
+    "    flyt-smi [-i GPU,...] [-l SECONDS] [-L | -q | --query-gpu=FIELDS | --query-compute-apps=FIELDS]\n"
+    "             [--format=csv[,noheader][,nounits]]\n"
+    "    flyt-smi --help | --help-query-gpu | --version\n"
+    "\n"
+    "DESCRIPTION\n"
+    "    Prints what nvidia-smi prints: the GPUs, the part of their memory that this VM may use and uses, and the\n"
+    "    programs of this VM on them. What Flyt does not know (temperature, power, fan) is N/A. The GPU server is the\n"
+    "    one that a CUDA program would get: FLYT_SERVER, or what the client manager gives.\n"
+    "\n"
+    "OPTIONS\n"
+    "    -L, --list-gpus          one line for each GPU\n"
+    "    -q, --query              all that is known, one line for each value\n"
+    "    --query-gpu=FIELDS       these fields of each GPU, with commas between (--help-query-gpu lists them)\n"
+    "    --query-compute-apps=FIELDS\n"
+    "                             of each program: timestamp, gpu_name, gpu_uuid, gpu_bus_id, pid, process_name (or\n"
+    "                             name), used_gpu_memory (or used_memory)\n"
+    "    --format=csv             of the last two, and needed there; noheader and nounits leave these away\n"
+    "    -i, --id=GPU,...         only these GPUs: index, UUID, or PCI address\n"
+    "    -l, --loop=SECONDS       again and again (5 s unless given)\n"
+    "    --help-query-gpu         list the fields\n"
+    "    -h, --help               this text\n"
+    "    -V, --version            the version\n"
+    "\n"
+    "EXIT STATUS\n"
+    "    0 all went well; 2 the command line is wrong; 6 there is no such GPU; 9 no GPU server can be reached; 15 the\n"
+    "    connection to the GPU server is lost\n";
+
+enum { OPTION_QUERY_GPU = 256, OPTION_QUERY_APPS, OPTION_FORMAT, OPTION_HELP_FIELDS };
+
+struct command {
+    const char *only, *gpus, *programs, *format;
+    unsigned loop;
+    bool list, all;
+};
+
+static const struct option options[] = {
+    { "list-gpus", no_argument, NULL, 'L' },
+    { "query", no_argument, NULL, 'q' },
+    { "query-gpu", required_argument, NULL, OPTION_QUERY_GPU },
+    { "query-compute-apps", required_argument, NULL, OPTION_QUERY_APPS },
+    { "format", required_argument, NULL, OPTION_FORMAT },
+    { "id", required_argument, NULL, 'i' },
+    { "loop", optional_argument, NULL, 'l' },
+    { "help-query-gpu", no_argument, NULL, OPTION_HELP_FIELDS },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, 'V' },
+    { 0 },
+};
+
+static int wrong(const char *what)
+{
+    fprintf(stderr, "flyt-smi: %s (see flyt-smi --help)\n", what);
+    return EXIT_WRONG;
+}
+
+/* -1: go on; else the exit status. */
+static int read_command(int argc, char **argv, struct command *command)
+{
+    int option;
+    while ((option = getopt_long(argc, argv, "Lqi:l::hV", options, NULL)) != -1) {
+        switch (option) {
+        case 'L': command->list = true; break;
+        case 'q': command->all = true; break;
+        case OPTION_QUERY_GPU: command->gpus = optarg; break;
+        case OPTION_QUERY_APPS: command->programs = optarg; break;
+        case OPTION_FORMAT: command->format = optarg; break;
+        case 'i': command->only = optarg; break;
+        case 'l':
+            if (!optarg && optind < argc && argv[optind][0] != '-')
+                optarg = argv[optind++];
+            command->loop = optarg ? (unsigned)strtoul(optarg, NULL, 10) : 5;
+            if (!command->loop)
+                return wrong("--loop wants a number of seconds above 0");
+            break;
+        case 'h': fputs(help, stdout); return 0;
+        case 'V': printf("flyt-smi %s\n", FLYT_VERSION); return 0;
+        case OPTION_HELP_FIELDS: smi_help_fields(); return 0;
+        default: return EXIT_WRONG;
+        }
+    }
+    if (optind < argc)
+        return wrong("there are no arguments beside the options");
+    if (command->list + command->all + !!command->gpus + !!command->programs > 1)
+        return wrong("one of -L, -q, --query-gpu and --query-compute-apps");
+    if ((command->gpus || command->programs) && !command->format)
+        return wrong("--format=csv is needed");
+    if (command->format && !command->gpus && !command->programs)
+        return wrong("--format goes with --query-gpu or --query-compute-apps");
+    return -1;
+}
+
+static int show(const struct smi *smi, const struct command *command, const struct smi_format *format, bool first)
+{
+    int r = 0;
+    if (command->list)
+        smi_list(smi);
+    else if (command->all)
+        smi_all(smi);
+    else if (command->gpus)
+        r = smi_query_gpus(smi, command->gpus, format, first);
+    else if (command->programs)
+        r = smi_query_processes(smi, command->programs, format, first);
+    else
+        smi_table(smi);
+    fflush(stdout);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    enum { NO_SUCH_GPU = 6 };
+    static struct smi smi;
+    struct command command = { 0 };
+    struct smi_format format = { 0 };
+    int r = read_command(argc, argv, &command);
+    if (r >= 0)
+        return r;
+    if (command.format && !smi_format_read(command.format, &format))
+        return wrong("--format is csv, perhaps with noheader and nounits behind commas");
+    setenv("FLYT_LOG", "warning", 0);           /* why no GPU server can be reached */
+    r = nvmlInit_v2();
+    for (bool first = true; r == 0; first = false) {
+        r = read_all(&smi, command.only);
+        if (r == 0 && !smi.gpu_count) {
+            fprintf(stderr, "flyt-smi: %s\n", command.only ? "there is no such GPU" : "no devices were found");
+            r = NO_SUCH_GPU;
+            break;
+        }
+        if (r == 0 && (r = show(&smi, &command, &format, first)) != 0)
+            return r;
+        free_all(&smi);
+        if (!command.loop || ferror(stdout))
+            break;
+        sleep(command.loop);
+    }
+    if (r != 0 && r != NO_SUCH_GPU)
+        fprintf(stderr, "flyt-smi: no GPU server answers: %s\n", nvmlErrorString(r));
+    nvmlShutdown();
+    return r;
+}

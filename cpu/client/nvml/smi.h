@@ -1,0 +1,44 @@
+/*
+ * smi.h: what the files of flyt-smi share. flyt-smi sees only what libnvidia-ml.so.1 tells.
+ */
+#ifndef FLYT_CLIENT_NVML_SMI_H
+#define FLYT_CLIENT_NVML_SMI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SMI_GPUS = 64, SMI_PROCESSES = 4096, SMI_TEXT = 256 };
+
+struct smi_process { unsigned pid; uint64_t used; char name[SMI_TEXT]; };
+
+struct smi_gpu {
+    unsigned index;
+    char name[SMI_TEXT], uuid[80], bus[32];
+    int major, minor;
+    bool memory_known, busy_known;
+    uint64_t total, used, free;
+    unsigned busy, clock, memory_clock;         /* per cent, MHz (0: not known) */
+    unsigned process_count;
+    struct smi_process *processes;
+};
+
+struct smi {
+    char driver[80];
+    int cuda;
+    unsigned gpu_count;
+    struct smi_gpu gpus[SMI_GPUS];
+};
+
+/* smi_show.c */
+void smi_table(const struct smi *);
+void smi_list(const struct smi *);
+void smi_all(const struct smi *);
+
+/* smi_query.c: `fields` is a list with commas. 0, or 2 (a field is not known, which has been said). */
+struct smi_format { bool header, units; };
+bool smi_format_read(const char *text, struct smi_format *);
+int  smi_query_gpus(const struct smi *, const char *fields, const struct smi_format *, bool first);
+int  smi_query_processes(const struct smi *, const char *fields, const struct smi_format *, bool first);
+void smi_help_fields(void);
+
+#endif

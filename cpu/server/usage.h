@@ -1,0 +1,16 @@
+/*
+ * usage.h: what a session tells the tenant's books for libnvidia-ml (usage.c).
+ */
+#ifndef FLYT_SERVER_USAGE_H
+#define FLYT_SERVER_USAGE_H
+
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+struct device;
+struct session;
+
+void usage_begin(struct session *, const hello_args *);     /* the session is this program's */
+void usage_device(const struct device *);                   /* mapped or charged has changed; under session.books */
+void usage_look(struct session *);                          /* the pulse: does it have work under way? */
+
+#endif
