@@ -20,6 +20,14 @@ static int fault(cudaError_t expected, int which)
     case 2: trap<<<1, 1>>>(); break;
     case 3: fails<<<1, 1>>>(4); break;
     }
+    cudaEvent_t event;                                 // made behind the fault: it has no error of its own
+    if (!cudaEventCreate(&event) && !cudaEventRecord(event)) {
+        cudaError_t got;
+        do
+            got = cudaEventQuery(event);
+        while (got == cudaErrorNotReady);
+        HOLDS(got == expected);
+    }
     GIVES(expected, cudaDeviceSynchronize());
     GIVES(expected, cudaGetLastError());
     GIVES(cudaSuccess, cudaGetLastError());            // the thread's last error is cleared, the process's is not

@@ -169,7 +169,8 @@ static void wire_settle(struct wire_call *call)
     }
     const flyt_head *head = call->rpc.result;
     wire_take_head(head);
-    call->result = head->result;
+    /* What fails behind a fault fails because of it: an event may have no counterpart on the server any more. */
+    call->result = head->result && head->sticky ? head->sticky : head->result;
     if (call->result != CORE_NOT_READY)
         wire_heard();
     if (call->begun)
