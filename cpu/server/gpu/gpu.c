@@ -65,6 +65,24 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     return 0;
 }
 
+/* A driver may have cuStreamWaitValue32 and devices that cannot do it. */
+static void gpu_without_stream_values(struct gpu *gpu, int count)
+{
+    bool can = true;
+    for (int i = 0; can && i < count; i++) {
+        int first = 0, second = 0;
+        CUdevice device;
+        can = gpu->DeviceGet(&device, i) == CUDA_SUCCESS;
+        if (can) {
+            gpu->DeviceGetAttribute(&first, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1, device);
+            gpu->DeviceGetAttribute(&second, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device);
+            can = first || second;
+        }
+    }
+    if (!can)
+        gpu->StreamWaitValue32 = NULL, gpu->StreamWriteValue32 = NULL;
+}
+
 /* Initialises what has been loaded; a driver without a device is of no use here. */
 static int gpu_start(struct gpu *gpu, char *error)
 {
@@ -82,6 +100,7 @@ static int gpu_start(struct gpu *gpu, char *error)
         snprintf(error, GPU_ERROR_SIZE, "the %s driver has no device (CUDA_VISIBLE_DEVICES?)", gpu->kind);
         return -1;
     }
+    gpu_without_stream_values(gpu, count);
     return 0;
 }
 

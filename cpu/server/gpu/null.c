@@ -101,6 +101,7 @@ CUresult null_DeviceGetAttribute(int *value, CUdevice_attribute name, CUdevice d
                                                          101376 },
         { CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 24 },
         { CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1 },
+        { CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1 },
     };
     if (device != 0)
         return CUDA_ERROR_INVALID_DEVICE;
