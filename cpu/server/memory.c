@@ -41,7 +41,7 @@ enum {
     WINDOW_SIZES = sizeof window_sizes / sizeof *window_sizes
 };
 
-static CUmemAllocationProp memory_properties(const struct device *device)
+CUmemAllocationProp memory_properties(const struct device *device)
 {
     CUmemAllocationProp properties;
     memset(&properties, 0, sizeof properties);
@@ -139,9 +139,7 @@ void serve_window(struct session *session, struct call *call)
 
 /* ---- mapping ---- */
 
-/* [address, address + size) as granules of the window. False: not in it, or not aligned. */
-static bool window_granules(const struct window *window, uint64_t address, uint64_t size, uint64_t *first,
-                            uint64_t *count)
+bool memory_granules(const struct window *window, uint64_t address, uint64_t size, uint64_t *first, uint64_t *count)
 {
     uint64_t offset = address - window->base;
     if (!size || offset >= window->size || size > window->size - offset ||
@@ -289,7 +287,7 @@ void serve_map(struct session *session, struct call *call)
     if (!args->piece)
         args->piece = args->least;
     CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
-    if (r == CUDA_SUCCESS && (!window_granules(&session->window, args->address, args->size, &first, &count) ||
+    if (r == CUDA_SUCCESS && (!memory_granules(&session->window, args->address, args->size, &first, &count) ||
                               args->least > args->size || args->piece % session->window.granularity ||
                               args->least % args->piece || args->size % args->piece))
         r = CUDA_ERROR_INVALID_VALUE;
@@ -310,7 +308,7 @@ void serve_map(struct session *session, struct call *call)
 static struct context *pieces_find(const struct window *window, const unmap_args *args)
 {
     uint64_t first, count;
-    if (!window_granules(window, args->address, args->size, &first, &count))
+    if (!memory_granules(window, args->address, args->size, &first, &count))
         return NULL;
     struct context *context = window->at[first] ? window->at[first]->context : NULL;
     for (uint64_t at = args->address; context && at < args->address + args->size;) {

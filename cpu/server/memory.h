@@ -14,17 +14,29 @@ struct context;
 struct module;
 struct session;
 
-struct mapping { uint64_t address, size; struct context *context; CUmemGenericAllocationHandle handle; };
+struct handle;
+/* A piece of MAP, which belongs to a context, or where a handle is mapped (`shared`, handle.c). */
+struct mapping {
+    uint64_t address, size;
+    struct context *context;
+    CUmemGenericAllocationHandle handle;
+    struct handle *shared;
+};
 struct window {
     uint64_t base, size, granularity;
     struct mapping **at;                  /* by granule; size/granularity entries */
-    uint64_t pieces;
+    uint64_t pieces, shared;              /* mappings of either sort */
     unsigned attempt;
 };
 struct symbol_range { uint64_t address, size; struct module *module; };
 
 int  memory_window_reserve(struct session *, char *error);
 void memory_stop(struct session *);
+/* How memory of the device is made. */
+CUmemAllocationProp memory_properties(const struct device *);
+/* [address, address + size) as granules of the window. False: not in it, or not aligned. */
+bool memory_granules(const struct window *, uint64_t address, uint64_t size, uint64_t *first, uint64_t *count);
+void handles_stop(struct session *);
 void memory_drop_all(struct session *, struct context *);         /* of the context */
 /* May the client name [address, address + size)? Mapped window, added host memory, or a variable of one of its
    modules. */

@@ -77,5 +77,26 @@ LONG_TESTS += "$(TESTS_DRIVER_SECOND) $(TESTS_DRIVER_LATEST) --all $(CUDA_TEST_P
                   build/cuda-releases/$(r)/nvidia/cuda_runtime/lib $(call driver_old,$(r))")
 run-long-tests: $(CUDA_TEST_NAMES:%=$(TESTS_DRIVER)/static-%) $(call driver_old,11.8) $(call driver_old,12.4)
 
+# The software GPU's tests of the driver API, linked with libcuda.so.1 of programs.
+TESTS_DRIVER_CONFORMANCE := $(patsubst tests/softgpu/test_%.c,\
+    $(TESTS_DRIVER)/conformance/%,$(wildcard tests/softgpu/test_*.c))
+$(TESTS_DRIVER)/conformance/%: $(BUILD)/tests/softgpu/test_%.o | $(DRIVER_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
+	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread
+$(TESTS_DRIVER)-conformance: tests/driver/conformance.py $(TESTS_DRIVER_CONFORMANCE) | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/conformance.py $(TESTS_DRIVER)/conformance\n' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-conformance
+
+# Two servers in a row.
+TESTS_DRIVER_CHAIN := tests/driver/chain.py $(BIN)
+$(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec $(TESTS_DRIVER_CHAIN) %s\n' \
+	    '$(addprefix build/cuda/,vector_add memory streams sticky pinned printing descriptors)' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-chain
+LONG_TESTS += "$(TESTS_DRIVER_CHAIN) $(CUDA_TEST_PROGRAMS)"
+
 TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs $(TESTS_DRIVER)/test_api
 endif

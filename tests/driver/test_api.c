@@ -61,8 +61,7 @@ static unsigned read_word(CUdeviceptr from)
 static void devices(void **state)
 {
     (void)state;
-    static const int withheld[] = { CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
-                                    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED };
+    static const int withheld[] = { CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED };
     int value = 7;
     char name[8];
     for (size_t i = 0; i < sizeof withheld / sizeof withheld[0]; i++) {

@@ -18,6 +18,9 @@ struct address_range {
     struct core_range range;
 };
 
+/* Of device memory. Not 0: it is no allocation, so the program cannot free it: a variable, or a handle's mapping. */
+enum { FLAG_MAPPED = 2 };
+
 static struct tree ranges;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static atomic_uint_fast64_t counts[CORE_REGISTERED_MEMORY + 1];      /* by kind, without symbols */
@@ -40,14 +43,15 @@ static struct address_range *containing(uint64_t address)
     return r && address - r->range.base < r->range.size ? r : NULL;
 }
 
-int address_add(enum core_memory_kind kind, core_context *owner, uint64_t base, size_t size, unsigned flags)
+static int add(const struct core_range *range)
 {
     struct address_range *r = malloc(sizeof *r);
+    uint64_t base = range->base, size = range->size;
     if (!r)
         return CORE_OUT_OF_MEMORY;
     r->node.key = base;
     r->node.tie = 0;
-    r->range = (struct core_range){ kind, owner, owner ? owner->device : -1, base, size, flags };
+    r->range = *range;
     pthread_rwlock_wrlock(&lock);
     struct address_range *next = (struct address_range *)tree_at_or_above(&ranges, base, 0);
     bool taken = containing(base) || (next && next->range.base - base < size);
@@ -59,6 +63,16 @@ int address_add(enum core_memory_kind kind, core_context *owner, uint64_t base, 
     if (taken)
         free(r);
     return taken ? CORE_INVALID_VALUE : CORE_OK;
+}
+
+int address_add(enum core_memory_kind kind, core_context *owner, uint64_t base, size_t size, unsigned flags)
+{
+    return add(&(struct core_range){ kind, owner, owner ? owner->device : -1, base, size, flags });
+}
+
+int address_add_mapped(int device, uint64_t base, size_t size)
+{
+    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_MAPPED });
 }
 
 bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range *out)
@@ -105,4 +119,19 @@ bool core_address_lookup(uint64_t address, struct core_range *out)
         *out = r->range;
     pthread_rwlock_unlock(&lock);
     return r != NULL;
+}
+
+bool address_covers(uint64_t address, uint64_t size)
+{
+    struct core_range r;
+    while (core_address_lookup(address, &r)) {
+        uint64_t here = r.size - (address - r.base);
+        if (size <= here)
+            return true;
+        if (r.flags != FLAG_MAPPED || r.kind != CORE_DEVICE_MEMORY)
+            return false;
+        address += here;
+        size -= here;
+    }
+    return false;
 }

@@ -124,7 +124,7 @@ int copy_side(const struct stream *s, const struct core_box *box, const struct c
         return CORE_INVALID_VALUE;
     if (!core_address_lookup(box->address, &r))
         return CORE_OK;
-    bool whole = bytes <= r.size - (box->address - r.base);
+    bool whole = bytes <= r.size - (box->address - r.base) || address_covers(box->address, bytes);
     side->kind = r.kind;
     if (r.kind == CORE_DEVICE_MEMORY) {
         side->reach = box->address;

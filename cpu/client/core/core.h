@@ -170,6 +170,26 @@ struct core_range {
    loaded modules count as device memory. */
 CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
 
+/* ---- virtual memory management (handle.c) -----------------------------------------------------------------------
+ * Addresses without memory, memory without addresses, and both brought together, as cuMemAddressReserve, cuMemCreate
+ * and cuMemMap do it. What does not fit together gives 1. Sizes and addresses are whole granules. */
+typedef uint64_t core_handle;
+
+CORE_API int core_memory_granularity(size_t *bytes);
+/* alignment: 0 or a power of two; hint: an address that would be welcome, or 0. 2: no room in the window. */
+CORE_API int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64_t *address);
+CORE_API int core_reservation_free(uint64_t address, size_t size);           /* all of it, and nothing is mapped there */
+CORE_API int core_handle_create(int device, size_t size, core_handle *);     /* waits */
+/* As often as it was created and asked for (core_handle_at). Memory that is mapped stays until it is unmapped. */
+CORE_API int core_handle_release(core_handle);
+CORE_API int core_handle_info(core_handle, int *device, size_t *size);
+CORE_API int core_handle_at(uint64_t address, core_handle *);                /* what is mapped there; to be released */
+CORE_API int core_handle_map(uint64_t address, size_t size, core_handle);    /* all of it; waits */
+CORE_API int core_handle_unmap(uint64_t address, size_t size);               /* whole mappings; waits for no stream */
+/* access: CUmemAccess_flags. 801: the memory is another device's. */
+CORE_API int core_access_set(uint64_t address, size_t size, int device, unsigned access);      /* waits */
+CORE_API int core_access_get(uint64_t address, int device, unsigned *access);
+
 /* ---- copies and memset (copy.c, set.c) --------------------------------------------------------------------------
  * The stream is a token; `blocking` says that the caller is a synchronous function: it returns when native's would.
  * Without it, pageable sources have been taken on return, pinned ones need not; a device-to-host copy into pageable

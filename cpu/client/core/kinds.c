@@ -22,6 +22,7 @@ const struct kind_row kinds[KINDS] = {
     [KIND_FUNCTION]      = { "functions", MOVE_REBUILT, .count = code_functions },        /* goes with its module */
     [KIND_ALLOCATION]    = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count },
     [KIND_MAPPING]       = { "mappings", MOVE_REBUILT, .drop = memory_forget_context, .count = memory_pieces },
+    [KIND_HANDLE]        = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count },
     [KIND_CHUNK]         = { "chunks", MOVE_NOTHING, .drop = chunks_forget_context },
     [KIND_HOST_MEMORY]   = { "pinned allocations", MOVE_REBUILT, .count = host_memory_count },
     /* Only this process knows that it is. */

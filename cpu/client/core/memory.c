@@ -356,6 +356,16 @@ static int heap_allocate(struct heap *heap, uint64_t size, uint64_t *address)
     return code ? code : *address ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
+void memory_give_back(void)
+{
+    for (struct heap *heap = heap_next(NULL); heap; heap = heap_next(heap)) {
+        pthread_mutex_lock(&heap->lock);
+        if (heap->piece)
+            heap_give_back(heap, UINT64_MAX);
+        pthread_mutex_unlock(&heap->lock);
+    }
+}
+
 /* ---- the public face ---- */
 
 /* CUDA's error does not say whose limit it was. Once: a program may try again and again with less. */

@@ -11,9 +11,13 @@
 /* 0, 1 when it overlaps another range, 2 without memory. */
 /* NULL: host memory */
 int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);
+/* Where a handle is mapped, which belongs to no context (handle.c). Neighbours count as one range. */
+int  address_add_mapped(int device, uint64_t base, size_t size);
 /* Takes out the range that starts at base and is of that kind; false: none. */
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
 uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
+/* Whether all of it is one piece of memory; neighbouring mappings of handles count as one. */
+bool address_covers(uint64_t address, uint64_t size);
 void address_forget_context(core_context *);                /* its device memory and symbols */
 
 /* ---- window.c: which parts of the window are taken, in granules ---- */
@@ -34,5 +38,11 @@ void memory_tend(void);
 uint64_t memory_pieces(void);                               /* mapped, of all contexts that nobody maps for now */
 uint64_t memory_credit(core_context *);                       /* mapped and unused */
 extern uint64_t memory_grow_at_least;
+void memory_give_back(void);                                /* all credit that no allocation uses */
+
+/* ---- handle.c ---- */
+
+int  handle_open(void);                                     /* at attach */
+uint64_t handle_count(void);
 
 #endif

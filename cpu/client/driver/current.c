@@ -157,6 +157,14 @@ CUresult driver_cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
     return driver_waited(create(context, flags, device));
 }
 
+CUresult driver_cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *parameters, int count, unsigned flags,
+                               CUdevice device)
+{
+    if (parameters || count)
+        return driver_unsupported("cuCtxCreate_v3 with parameters");
+    return driver_waited(create(context, flags, device));
+}
+
 /* Parameters ask for a part of the device's SMs, or for graphics. */
 CUresult driver_cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsigned flags, CUdevice device)
 {

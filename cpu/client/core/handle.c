@@ -1,0 +1,386 @@
+/*
+ * handle.c: virtual memory management: reservations of addresses in the session's window, handles of device memory
+ * without an address, and where handles are mapped. The server makes and maps the memory (HANDLE_…); everything that a
+ * program can do wrong is found out here. What a program may use (access has been set) is in the address map.
+ *
+ * One lock for all of it, also while the server is asked: programs do this when they start or grow, not in their
+ * loops.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "cpu/common/cancel.h"
+#include "cpu/common/ids.h"
+#include "cpu/common/tree.h"
+#include "device.h"
+#include "memory.h"
+#include "state.h"
+#include "wire.h"
+
+enum { TOKEN_KIND = 5 };
+
+struct reservation { struct tree_node node; uint64_t size; };          /* key: base */
+
+struct physical {
+    int      device;
+    uint64_t size;
+    uint32_t wire;                    /* of the protocol, an index of `wires` */
+    id_token named;                   /* there */
+    id_token token;                   /* the program's; 0: it has released all that it had */
+    unsigned handles, mappings;       /* the server's memory goes when both are 0 */
+};
+
+struct mapping { struct tree_node node; uint64_t size; struct physical *of; unsigned access; };     /* key: address */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tree reservations, mappings;
+static id_table *tokens, *wires;
+
+int handle_open(void)
+{
+    tokens = id_table_create(TOKEN_KIND, 1);
+    wires = id_table_create(TOKEN_KIND, 1);
+    return tokens && wires ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+uint64_t handle_count(void) { return wires ? id_table_count(wires) : 0; }
+
+static bool granules(uint64_t number) { return number % core_session.granularity == 0; }
+
+/* ---- reservations ---- */
+
+/* Behind the heaps of all contexts (memory.c), where there is room. */
+static uint64_t take(uint64_t hint, uint64_t size, uint64_t unit)
+{
+    uint64_t from = core_session.window + core_session.window_size / 4 * 3;
+    bool possible = hint >= core_session.window && hint - core_session.window < core_session.window_size &&
+                    (hint - core_session.window) % unit == 0;
+    return window_take(possible ? hint : 0, from, size, unit);
+}
+
+int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64_t *address)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    uint64_t unit = alignment > core_session.granularity ? alignment : core_session.granularity;
+    if (!size || !granules(size) || (alignment & (alignment - 1)) || core_session.window % unit)
+        return CORE_INVALID_VALUE;
+    struct reservation *reservation = calloc(1, sizeof *reservation);
+    if (!reservation)
+        return CORE_OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    uint64_t base = size <= core_session.window_size ? take(hint, size, unit) : 0;
+    if (base) {
+        reservation->node.key = base;
+        reservation->size = size;
+        tree_insert(&reservations, &reservation->node);
+        *address = base;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!base)
+        free(reservation);
+    return base ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+static struct mapping *mapping_at_or_above(uint64_t address)
+{
+    return (struct mapping *)tree_at_or_above(&mappings, address, 0);
+}
+
+/* The mapping that holds the address; NULL: none. */
+static struct mapping *mapping_of(uint64_t address)
+{
+    struct mapping *mapping = (struct mapping *)tree_at_or_below(&mappings, address, 0);
+    return mapping && address - mapping->node.key < mapping->size ? mapping : NULL;
+}
+
+int core_reservation_free(uint64_t address, size_t size)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&lock);
+    struct reservation *found = (struct reservation *)tree_at_or_below(&reservations, address, 0);
+    const struct mapping *inside = mapping_at_or_above(address);
+    if (!found || found->node.key != address || found->size != size || (inside && inside->node.key - address < size)) {
+        code = CORE_INVALID_VALUE;
+    } else {
+        tree_remove(&reservations, &found->node);
+        window_give(address, size);
+        free(found);
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+/* ---- handles ---- */
+
+static struct physical *physical_find(id_token token) { return tokens ? id_table_find(tokens, token) : NULL; }
+
+/* One use less. */
+static int physical_drop(struct physical *physical)
+{
+    if (!physical->handles && physical->token) {
+        id_table_remove(tokens, physical->token);
+        id_table_release(tokens, id_token_index(physical->token));
+        physical->token = 0;
+    }
+    if (physical->handles || physical->mappings)
+        return CORE_OK;
+    handle_release_args args = { .handle = physical->wire };
+    int code = wire_send(FLYT_HANDLE_RELEASE, (xdrproc_t)xdr_handle_release_args, &args);
+    id_table_remove(wires, physical->named);
+    id_table_release(wires, physical->wire);
+    free(physical);
+    return code;
+}
+
+static int create(struct physical *physical, core_handle *out)
+{
+    handle_create_args args = { .device = device_find(physical->device)->wire, .size = physical->size };
+    physical->named = id_table_add(wires, physical, &physical->wire);
+    if (!physical->named)
+        return CORE_OUT_OF_MEMORY;
+    args.handle = physical->wire;
+    int code = wire_plain(FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
+    if (code) {
+        id_table_remove(wires, physical->named);
+        id_table_release(wires, physical->wire);
+        return code;
+    }
+    *out = physical->token = id_table_add(tokens, physical, NULL);
+    physical->handles = physical->token ? 1 : 0;
+    return physical->token ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+int core_handle_create(int device, size_t size, core_handle *out)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!device_find(device))
+        return CORE_INVALID_DEVICE;
+    if (!size || !granules(size))
+        return CORE_INVALID_VALUE;
+    struct physical *physical = calloc(1, sizeof *physical);
+    if (!physical)
+        return CORE_OUT_OF_MEMORY;
+    *physical = (struct physical){ .device = device, .size = size };
+    pthread_mutex_lock(&lock);
+    code = create(physical, out);
+    if (code == CORE_OUT_OF_MEMORY) {
+        memory_give_back();               /* what this program holds unused counts against the same limit */
+        code = create(physical, out);
+    }
+    if (code)
+        free(physical);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int core_handle_release(core_handle handle)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = physical_find(handle);
+    if (physical) {
+        physical->handles--;
+        code = physical_drop(physical);
+    } else {
+        code = CORE_INVALID_VALUE;
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int core_handle_info(core_handle handle, int *device, size_t *size)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&lock);
+    const struct physical *physical = physical_find(handle);
+    if (physical) {
+        *device = physical->device;
+        *size = physical->size;
+    }
+    pthread_mutex_unlock(&lock);
+    return physical ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+int core_handle_at(uint64_t address, core_handle *out)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&lock);
+    const struct mapping *mapping = mapping_of(address);
+    struct physical *physical = mapping ? mapping->of : NULL;
+    if (physical && !physical->token)
+        physical->token = id_table_add(tokens, physical, NULL);
+    if (!physical)
+        code = CORE_INVALID_VALUE;
+    else if (!physical->token)
+        code = CORE_OUT_OF_MEMORY;
+    else
+        physical->handles++, *out = physical->token;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+/* ---- mappings ---- */
+
+/* Something of the range is mapped. */
+static bool occupied(uint64_t address, uint64_t size)
+{
+    const struct mapping *next = mapping_at_or_above(address);
+    return mapping_of(address) || (next && next->node.key - address < size);
+}
+
+static bool reserved(uint64_t address, uint64_t size)
+{
+    const struct reservation *r = (struct reservation *)tree_at_or_below(&reservations, address, 0);
+    return r && address - r->node.key < r->size && size <= r->size - (address - r->node.key);
+}
+
+static int map(uint64_t address, uint64_t size, struct physical *physical)
+{
+    if (!physical || size != physical->size || !granules(address) || !reserved(address, size) ||
+        occupied(address, size))
+        return CORE_INVALID_VALUE;
+    struct mapping *mapping = calloc(1, sizeof *mapping);
+    if (!mapping)
+        return CORE_OUT_OF_MEMORY;
+    handle_map_args args = { .handle = physical->wire, .address = address };
+    int code = wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);
+    if (code) {
+        free(mapping);
+        return code;
+    }
+    mapping->node.key = address;
+    mapping->size = size;
+    mapping->of = physical;
+    tree_insert(&mappings, &mapping->node);
+    physical->mappings++;
+    return CORE_OK;
+}
+
+int core_handle_map(uint64_t address, size_t size, core_handle handle)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&lock);
+    code = map(address, size, physical_find(handle));
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+/* Whole mappings fill the range without gaps. */
+static bool filled(uint64_t address, uint64_t size)
+{
+    uint64_t at = address;
+    while (at - address < size) {
+        const struct mapping *mapping = mapping_of(at);
+        if (!mapping || mapping->node.key != at || mapping->size > size - (at - address))
+            return false;
+        at += mapping->size;
+    }
+    return size != 0;
+}
+
+static void access_note(struct mapping *mapping, unsigned access)
+{
+    if (mapping->access)
+        address_remove(CORE_DEVICE_MEMORY, mapping->node.key, NULL);
+    mapping->access = access && !address_add_mapped(mapping->of->device, mapping->node.key, mapping->size) ? access : 0;
+}
+
+int core_handle_unmap(uint64_t address, size_t size)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&lock);
+    if (filled(address, size)) {
+        handle_unmap_args args = { .address = address, .size = size };
+        code = wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
+        for (uint64_t at = address; at - address < size;) {
+            struct mapping *mapping = mapping_of(at);
+            at += mapping->size;
+            access_note(mapping, 0);
+            tree_remove(&mappings, &mapping->node);
+            mapping->of->mappings--;
+            int dropped = physical_drop(mapping->of);
+            code = code ? code : dropped;
+            free(mapping);
+        }
+    } else {
+        code = CORE_INVALID_VALUE;
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+static int access_set(uint64_t address, uint64_t size, int device, unsigned access)
+{
+    if (!filled(address, size))
+        return CORE_INVALID_VALUE;
+    for (uint64_t at = address; at - address < size; at += mapping_of(at)->size)
+        if (mapping_of(at)->of->device != device)
+            return CORE_NOT_SUPPORTED;    /* no device reaches another's memory */
+    handle_access_args args = { address, size, device_find(device)->wire, access };
+    int code = wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args);
+    for (uint64_t at = address; !code && at - address < size; at += mapping_of(at)->size)
+        access_note(mapping_of(at), access);
+    return code;
+}
+
+int core_access_set(uint64_t address, size_t size, int device, unsigned access)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!device_find(device))
+        return CORE_INVALID_DEVICE;
+    pthread_mutex_lock(&lock);
+    code = access_set(address, size, device, access);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int core_access_get(uint64_t address, int device, unsigned *access)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!device_find(device))
+        return CORE_INVALID_DEVICE;
+    pthread_mutex_lock(&lock);
+    const struct mapping *mapping = mapping_of(address);
+    if (mapping)
+        *access = mapping->of->device == device ? mapping->access : 0;
+    pthread_mutex_unlock(&lock);
+    return mapping ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+int core_memory_granularity(size_t *bytes)
+{
+    int code = core_enter();
+    if (!code)
+        *bytes = core_session.granularity;
+    return code;
+}

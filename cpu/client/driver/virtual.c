@@ -1,0 +1,178 @@
+/*
+ * virtual.c: chapter "Virtual Memory Management". Reservations lie in the session's window of addresses. A handle is the
+ * core's; it cannot be given to another process.
+ */
+#include "cpu/client/driver/driver.h"
+
+static int reserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint, unsigned long long flags)
+{
+    int error = driver_ready();
+    if (error)
+        return error;
+    return out && !flags ? core_reservation_create(size, alignment, hint, out) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* 101: no such device; 801: memory that the protocol does not have. */
+static int check_properties(const CUmemAllocationProp *properties)
+{
+    if (!properties || properties->type == CU_MEM_ALLOCATION_TYPE_INVALID || properties->win32HandleMetaData)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (properties->location.type == CU_MEM_LOCATION_TYPE_INVALID)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->requestedHandleTypes ||
+        properties->allocFlags.gpuDirectRDMACapable) {
+        core_unsupported("memory with these properties (another process, RDMA, the host)");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return driver_device(properties->location.id);
+}
+
+static int create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *properties,
+                  unsigned long long flags)
+{
+    core_handle handle;
+    int error = driver_ready();
+    if (!error && (!out || flags))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = check_properties(properties);
+    if (!error && !(error = core_handle_create(properties->location.id, size, &handle)))
+        *out = handle;
+    return error;
+}
+
+static int release(CUmemGenericAllocationHandle handle)
+{
+    int error = driver_ready();
+    return error ? error : core_handle_release(handle);
+}
+
+static int map(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+               unsigned long long flags)
+{
+    int error = driver_ready();
+    if (error)
+        return error;
+    return offset || flags ? CUDA_ERROR_INVALID_VALUE : core_handle_map(address, size, handle);
+}
+
+static int unmap(CUdeviceptr address, size_t size)
+{
+    int error = driver_ready();
+    return error ? error : core_handle_unmap(address, size);
+}
+
+static int set_access(CUdeviceptr address, size_t size, const CUmemAccessDesc *wanted, size_t count)
+{
+    int error = driver_ready();
+    if (!error && (!wanted || !count))
+        error = CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; !error && i < count; i++) {
+        if (wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+            wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+        error = wanted[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
+                    ? core_access_set(address, size, wanted[i].location.id, wanted[i].flags)
+                    : CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return error;
+}
+
+static int get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
+{
+    unsigned access;
+    int error = driver_ready();
+    if (!error && (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error && !(error = core_access_get(address, location->id, &access)))
+        *flags = access;
+    return error;
+}
+
+static int get_granularity(size_t *bytes, const CUmemAllocationProp *properties,
+                           CUmemAllocationGranularity_flags option)
+{
+    int error = driver_ready();
+    if (!error && (!bytes || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = check_properties(properties);
+    return error ? error : core_memory_granularity(bytes);
+}
+
+static int get_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle)
+{
+    int device, error = driver_ready();
+    size_t size;
+    if (!error && !properties)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error && !(error = core_handle_info(handle, &device, &size)))
+        *properties = (CUmemAllocationProp){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                             .location = { CU_MEM_LOCATION_TYPE_DEVICE, device } };
+    return error;
+}
+
+static int retain(CUmemGenericAllocationHandle *out, const void *address)
+{
+    core_handle handle;
+    int error = driver_ready();
+    if (!error && !out)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error && !(error = core_handle_at((uint64_t)(uintptr_t)address, &handle)))
+        *out = handle;
+    return error;
+}
+
+CUresult driver_cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint,
+                                    unsigned long long flags)
+{
+    return driver_local(reserve(out, size, alignment, hint, flags));
+}
+
+CUresult driver_cuMemAddressFree(CUdeviceptr address, size_t size)
+{
+    int error = driver_ready();
+    return driver_local(error ? error : core_reservation_free(address, size));
+}
+
+CUresult driver_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *properties,
+                            unsigned long long flags)
+{
+    return driver_waited(create(handle, size, properties, flags));
+}
+
+CUresult driver_cuMemRelease(CUmemGenericAllocationHandle handle) { return (CUresult)release(handle); }
+CUresult driver_cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                         unsigned long long flags)
+{
+    return driver_waited(map(address, size, offset, handle, flags));
+}
+
+CUresult driver_cuMemUnmap(CUdeviceptr address, size_t size) { return (CUresult)unmap(address, size); }
+CUresult driver_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *wanted, size_t count)
+{
+    return driver_waited(set_access(address, size, wanted, count));
+}
+
+CUresult driver_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
+{
+    return driver_local(get_access(flags, location, address));
+}
+
+CUresult driver_cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
+                                              CUmemAllocationGranularity_flags option)
+{
+    return driver_local(get_granularity(bytes, properties, option));
+}
+
+CUresult driver_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
+                                                       CUmemGenericAllocationHandle handle)
+{
+    return driver_local(get_properties(properties, handle));
+}
+
+CUresult driver_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+{
+    return driver_local(retain(handle, address));
+}

@@ -1,0 +1,228 @@
+/*
+ * handle.c: memory handles (virtual memory management): device memory without an address, which the client maps where
+ * it wants in the window, at several places at a time if it likes. A handle belongs to no context. Its memory goes
+ * when its id is released and nothing maps it any more.
+ *
+ * Whole handles are mapped, and unmapped in whole. struct window knows each granule of a mapping, as it knows the
+ * pieces of MAP; `handle` tells the two apart.
+ */
+#include <stdlib.h>
+
+#include "cpu/common/lock.h"
+#include "cpu/server/charge.h"
+#include "cpu/server/session.h"
+#include "cpu/server/tenant.h"
+
+struct handle {
+    struct device *device;
+    CUmemGenericAllocationHandle memory;
+    uint64_t size;
+    uint32_t uses;                        /* its id, and each mapping */
+};
+
+static struct handle *handle_find(const struct session *session, uint32_t id)
+{
+    return id_map_find(session->ids[KIND_HANDLE], id);
+}
+
+static void handle_charged(struct session *session, struct device *device, uint64_t size, bool more)
+{
+    charge_lock(session);
+    device->mapped += more ? size : -size;
+    charge_unlock(session);
+}
+
+static CUresult handle_drop(struct session *session, struct handle *handle)
+{
+    if (--handle->uses)
+        return CUDA_SUCCESS;
+    CUresult r = session->gpu->MemRelease(handle->memory);
+    handle_charged(session, handle->device, handle->size, false);
+    tenant_release(TENANT_FIXED, handle->size);
+    free(handle);
+    return r;
+}
+
+static CUresult handle_make(struct session *session, const handle_create_args *args)
+{
+    FLYT_ASSERT_HELD(&session->lock);
+    struct device *device = device_find(session, args->device);
+    uint64_t granularity = session->window.granularity;
+    if (!device)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!args->size || args->size % granularity || args->size > session->window.size)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct handle *handle = malloc(sizeof *handle);
+    if (!handle || !tenant_charge(TENANT_FIXED, args->size)) {
+        free(handle);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *handle = (struct handle){ .device = device, .size = args->size, .uses = 1 };
+    CUmemAllocationProp properties = memory_properties(device);
+    CUresult r = session->gpu->MemCreate(&handle->memory, args->size, &properties, 0);
+    if (r != CUDA_SUCCESS) {
+        tenant_release(TENANT_FIXED, args->size);
+        free(handle);
+        return r;
+    }
+    handle_charged(session, device, args->size, true);
+    if (id_map_set(session->ids[KIND_HANDLE], args->handle, handle) != 0) {
+        handle_drop(session, handle);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+static void handle_answer(struct session *session, struct call *call, CUresult r)
+{
+    plain_result result = { .head = { .result = 0 } };
+    ledger_note(session, r);
+    session_reply(session, call->xid, (xdrproc_t)xdr_plain_result, &result, r, false);
+}
+
+/* In a thread of its own, without session.lock: other programs of the tenant are asked for what they do not use. */
+static void create_blocking(struct session *session, struct call *call)
+{
+    struct tenant_try try = tenant_try_begin(call->args.handle_create.size, TENANT_PATIENCE_NS, false);
+    CUresult r;
+    do {
+        pthread_mutex_lock(&session->lock);
+        r = handle_make(session, &call->args.handle_create);
+        if (r == CUDA_SUCCESS)
+            handle_answer(session, call, r);
+        pthread_mutex_unlock(&session->lock);
+    } while (r == CUDA_ERROR_OUT_OF_MEMORY && tenant_try_again(&try));
+    if (r != CUDA_SUCCESS)
+        handle_answer(session, call, r);
+}
+
+void serve_handle_create(struct session *session, struct call *call)
+{
+    CUresult r = handle_make(session, &call->args.handle_create);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && charge_shared(session) && call_serve_blocking(session, call, create_blocking))
+        return;
+    handle_answer(session, call, r);
+}
+
+void serve_handle_release(struct session *session, struct call *call)
+{
+    struct handle *handle = id_map_remove(session->ids[KIND_HANDLE], call->args.handle_release.handle);
+    CUresult r = handle ? handle_drop(session, handle) : CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        call_fail(session, call, r);
+}
+
+static void granules_set(struct window *window, uint64_t first, uint64_t count, struct mapping *mapping)
+{
+    for (uint64_t i = 0; i < count; i++)
+        window->at[first + i] = mapping;
+}
+
+static CUresult map(struct session *session, const handle_map_args *args)
+{
+    struct window *window = &session->window;
+    struct handle *handle = handle_find(session, args->handle);
+    uint64_t first, count;
+    if (!handle || !memory_granules(window, args->address, handle->size, &first, &count))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (uint64_t i = 0; i < count; i++)
+        if (window->at[first + i])
+            return CUDA_ERROR_INVALID_VALUE;
+    struct mapping *mapping = malloc(sizeof *mapping);
+    if (!mapping)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = session->gpu->MemMap(args->address, handle->size, 0, handle->memory, 0);
+    if (r != CUDA_SUCCESS) {
+        free(mapping);
+        return r;
+    }
+    *mapping = (struct mapping){ .address = args->address, .size = handle->size, .shared = handle };
+    handle->uses++;
+    window->shared++;
+    granules_set(window, first, count, mapping);
+    return CUDA_SUCCESS;
+}
+
+void serve_handle_map(struct session *session, struct call *call)
+{
+    handle_answer(session, call, map(session, &call->args.handle_map));
+}
+
+/* The mapping of a handle that begins at the address and ends before `end`; NULL: none. */
+static struct mapping *mapping_at(const struct window *window, uint64_t address, uint64_t end)
+{
+    struct mapping *mapping = window->at[(address - window->base) / window->granularity];
+    return mapping && mapping->shared && mapping->address == address && mapping->size <= end - address ? mapping : NULL;
+}
+
+/* Whole mappings of handles fill the range. */
+static bool mappings_fill(const struct window *window, uint64_t address, uint64_t size)
+{
+    uint64_t first, count;
+    if (!memory_granules(window, address, size, &first, &count))
+        return false;
+    for (uint64_t at = address; at < address + size;) {
+        const struct mapping *mapping = mapping_at(window, at, address + size);
+        if (!mapping)
+            return false;
+        at += mapping->size;
+    }
+    return true;
+}
+
+static CUresult unmap(struct session *session, uint64_t address, uint64_t size)
+{
+    struct window *window = &session->window;
+    CUresult r = session->gpu->MemUnmap(address, size);
+    for (uint64_t at = address; at < address + size;) {
+        struct mapping *mapping = mapping_at(window, at, address + size);
+        at += mapping->size;
+        granules_set(window, (mapping->address - window->base) / window->granularity,
+                     mapping->size / window->granularity, NULL);
+        CUresult dropped = handle_drop(session, mapping->shared);
+        r = r ? r : dropped;
+        window->shared--;
+        free(mapping);
+    }
+    return r;
+}
+
+void serve_handle_unmap(struct session *session, struct call *call)
+{
+    const handle_unmap_args *args = &call->args.handle_unmap;
+    CUresult r = mappings_fill(&session->window, args->address, args->size)
+                     ? unmap(session, args->address, args->size)
+                     : CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        call_fail(session, call, r);
+}
+
+void serve_handle_access(struct session *session, struct call *call)
+{
+    const handle_access_args *args = &call->args.handle_access;
+    const struct device *device = device_find(session, args->device);
+    CUresult r = device && mappings_fill(&session->window, args->address, args->size) ? CUDA_SUCCESS
+                                                                                      : CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS) {
+        CUmemAccessDesc access = { .location = memory_properties(device).location,
+                                   .flags = (CUmemAccess_flags)args->flags };
+        r = session->gpu->MemSetAccess(args->address, args->size, &access, 1);
+    }
+    handle_answer(session, call, r);
+}
+
+static void release_one(uint32_t id, void *handle, void *session)
+{
+    id_map_remove(((struct session *)session)->ids[KIND_HANDLE], id);
+    handle_drop(session, handle);
+}
+
+void handles_stop(struct session *session)
+{
+    struct window *window = &session->window;
+    uint64_t granules = window->at ? window->size / window->granularity : 0;
+    for (uint64_t i = 0; window->shared && i < granules; i++)
+        if (window->at[i] && window->at[i]->shared)
+            unmap(session, window->at[i]->address, window->at[i]->size);
+    id_map_each(session->ids[KIND_HANDLE], release_one, session);
+}

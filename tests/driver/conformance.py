@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""conformance.py FOLDER: the software GPU's own driver tests, linked with libcuda.so.1 of programs; TAP on stdout.
+
+shows: Driver API: what the tests of the software GPU demand of a driver holds through Flyt; each that does not hold is known and has a reason
+
+FOLDER holds tests/softgpu/test_*.c as programs whose driver is Flyt's libcuda.so.1, with the software GPU behind it. A
+test that fails and is not in KNOWN is a failure, and so is one in KNOWN that passes.
+"""
+import os
+import re
+import subprocess
+import sys
+
+AFFINITY = "no part of the device's SMs can be asked for"
+MANAGED = "managed memory is not implemented"
+VALUES = "stream memory operations are not implemented"
+ARRAYS = "arrays and textures are not implemented"
+LIMITS = "limits of a context belong to the device's"
+OWN = "the test looks into the software GPU: its environment, its log, its private rules"
+FAULT = "questions that the client answers itself do not give a fault's error; stream memory operations"
+KNOWN = {
+    "contexts": {"heaps": LIMITS, "flags": AFFINITY, "destroyed_while_others_wait": AFFINITY, "prefetching": MANAGED},
+    "devices": {"devices": OWN, "affinity": AFFINITY,
+                "peers": "no access between devices is offered"},
+    "faults": {name: FAULT for name in ("null", "freed", "misaligned", "no_access", "trap", "callback", "other_stream",
+                                        "unmapped", "copy_unmapped", "assert", "not_started", "domain")},
+    "launch": {"checks": "more threads than __launch_bounds__ allows: 701 and not 1"},
+    "memory": {"alloc_and_free": OWN, "pinned_and_registered": "memory of the program that is not registered gives 713",
+               "managed": MANAGED},
+    "modules": {"refused": OWN, "functions_of_a_module": "functions are not enumerated", "managed_variables": MANAGED},
+    "random": {},
+    "streams": {name: VALUES for name in ("query_and_events", "waiting_for_events", "legacy_default_stream",
+                                          "host_functions", "values_in_memory", "at_most_1024",
+                                          "asynchronous_source_is_taken")},
+    "textures": {name: ARRAYS for name in ("life_of_arrays", "end_of_a_context", "copies", "objects",
+                                           "object_of_an_array_that_is_gone")},
+    "vmm": {"create_and_map": "a memset of memory that may only be read fails later",
+            "two_addresses": "as a consequence", "sharing": "memory is not given to other processes"},
+}
+
+
+def run(program):
+    done = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=200,
+                          env={**os.environ, "FLYT_SERVER": "local:software"})
+    found = re.findall(r"^(not )?ok \d+ - (\w+)", done.stdout, re.M)
+    return {name: not failed for failed, name in found}, done
+
+
+def main():
+    number = failed = 0
+    for suite, known in KNOWN.items():
+        results, done = run(os.path.join(sys.argv[1], suite))
+        problems = [f"{name} fails" for name, passed in results.items() if not passed and name not in known]
+        problems += [f"{name} passes now: take it out of KNOWN" for name in known if results.get(name)]
+        problems += [f"{name} did not run" for name in known if name not in results]
+        if not results or done.returncode < 0:
+            problems.append(f"ends with {done.returncode} after {len(results)} tests")
+        number += 1
+        failed += bool(problems)
+        print(f"{'not ok' if problems else 'ok'} {number} - {suite}: {sum(results.values())} of {len(results)}")
+        if problems:
+            print(*problems, *done.stdout.splitlines()[-12:], sep="\n# ", flush=True)
+    print(f"1..{number}")
+    return failed != 0
+
+
+sys.exit(main())
