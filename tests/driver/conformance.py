@@ -26,7 +26,7 @@ KNOWN = {
                                         "unmapped", "copy_unmapped", "assert", "not_started", "domain")},
     "launch": {"checks": "more threads than __launch_bounds__ allows: 701 and not 1"},
     "memory": {"alloc_and_free": OWN, "pinned_and_registered": "memory of the program that is not registered gives 713",
-               "managed": MANAGED},
+               "managed": MANAGED, "pointer_attribute_widths": MANAGED},
     "modules": {"refused": OWN, "functions_of_a_module": "functions are not enumerated", "managed_variables": MANAGED},
     "random": {},
     "streams": {name: VALUES for name in ("query_and_events", "waiting_for_events", "legacy_default_stream",
