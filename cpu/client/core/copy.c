@@ -28,10 +28,10 @@
 #include <string.h>
 
 #include "copy_calls.h"
-#include "copy_engine.h"
 #include "cpu/common/cancel.h"
 #include "host.h"
 #include "memory.h"
+#include "op.h"
 #include "pending.h"
 #include "perf.h"
 #include "returned.h"
@@ -178,8 +178,9 @@ static int plan_make(const struct stream *s, struct copy_plan *plan, enum core_d
     return CORE_OK;
 }
 
-static int plan_do(struct stream *s, const struct copy_plan *plan)
+int copy_op(struct stream *s, const struct op *op)
 {
+    const struct copy_plan *plan = &op->copy;
     switch (plan->route) {
     case COPY_HERE: return copy_here(s, &plan->span);
     case COPY_REACH: return copy_reach(s, plan);
@@ -212,14 +213,14 @@ int core_copy_box(core_context *c, core_stream stream, const struct core_box *to
 {
     CANCEL_DEFERRED;
     struct stream *s;
-    struct copy_plan plan = { .span = { *to, *from, *e }, .blocking = blocking };
-    uint64_t begun = stats_copy_begins(), bytes = copy_bytes(&plan.span);
+    struct op op = { .kind = OP_COPY, .copy = { .span = { *to, *from, *e }, .blocking = blocking } };
+    uint64_t begun = stats_copy_begins(), bytes = copy_bytes(&op.copy.span);
     if (!e->width || !e->height || !e->depth)
         return CORE_OK;
     int code = stream_enter(c, stream, &s);
-    if (code || (code = plan_make(s, &plan, stated)) || (code = plan_do(s, &plan)))
+    if (code || (code = plan_make(s, &op.copy, stated)) || (code = op_submit(s, &op)))
         return code;
-    stats_copy_ends(begun, counted_as(&plan), bytes);
+    stats_copy_ends(begun, counted_as(&op.copy), bytes);
     return CORE_OK;
 }
 

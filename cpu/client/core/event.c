@@ -10,6 +10,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
 #include "context.h"
+#include "op.h"
 #include "pending.h"
 #include "perf.h"
 #include "state.h"
@@ -143,10 +144,16 @@ int core_event_record(core_context *c, core_event token, core_stream stream, uns
         return code;
     if (e->context != s->context)
         return CORE_INVALID_HANDLE;
+    return op_submit(s, &(struct op){ .kind = OP_EVENT_RECORD, .event = { e, flags } });
+}
+
+int event_record_op(struct stream *s, const struct op *op)
+{
+    struct event *e = op->event.event;
     pthread_mutex_lock(&e->lock);
-    event_record_args args = { .event = e->wire, .stream = s->wire, .flags = flags };
-    code = stream_send(s, &(struct stream_call){ FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, .args = &args },
-                       &e->point);
+    event_record_args args = { .event = e->wire, .stream = s->wire, .flags = op->event.flags };
+    int code = stream_send(s, &(struct stream_call){ FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, .args = &args },
+                           &e->point);
     e->stream = s;
     e->stream_token = atomic_load(&s->token);
     atomic_store(&e->asked.at, 0);            /* what was said of the record before says nothing of this one */
@@ -261,13 +268,19 @@ int core_stream_wait(core_context *c, core_stream stream, core_event token, unsi
     int code = event_enter(token, &e);
     if (code || (code = stream_enter(c, stream, &s)))
         return code;
+    return op_submit(s, &(struct op){ .kind = OP_EVENT_WAIT, .event = { e, flags } });
+}
+
+int event_wait_op(struct stream *s, const struct op *op)
+{
+    struct event *e = op->event.event;
     struct recorded r = event_recorded(e);
     if (!r.stream || known_done(&r))
         return CORE_OK;                       /* nothing to wait for */
-    event_wait_args args = { .stream = s->wire, .event = e->wire, .flags = flags };
+    event_wait_args args = { .stream = s->wire, .event = e->wire, .flags = op->event.flags };
     struct point point;
-    code = stream_send(s, &(struct stream_call){ FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args,
-                                                 .weighty = true }, &point);
+    int code = stream_send(s, &(struct stream_call){ FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args,
+                                                     .weighty = true }, &point);
     outs_join(&r.point, &point);
     return code;
 }

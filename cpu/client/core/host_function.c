@@ -11,6 +11,7 @@
 #include "context.h"
 #include "events.h"
 #include "host_function.h"
+#include "op.h"
 #include "pending.h"
 #include "state.h"
 
@@ -150,5 +151,10 @@ int core_host_function(core_context *c, core_stream stream, void (*function)(voi
         return code;
     if (!function)
         return CORE_INVALID_VALUE;
-    return host_function_put(s, function, user, on_error, true);
+    return op_submit(s, &(struct op){ .kind = OP_HOST_FUNCTION, .host = { function, user, on_error } });
+}
+
+int host_function_op(struct stream *s, const struct op *op)
+{
+    return host_function_put(s, op->host.function, op->host.user, op->host.on_error, true);
 }

@@ -16,6 +16,7 @@
 #include "code.h"
 #include "context.h"
 #include "device.h"
+#include "op.h"
 #include "perf.h"
 #include "stats.h"
 
@@ -379,6 +380,41 @@ int core_launch_check(core_context *c, const struct core_launch *l)
     return code ? code : check(c->device, l, loaded);
 }
 
+int launch_op(struct stream *s, const struct op *op)
+{
+    const struct core_launch *l = op->launch.launch;
+    const struct loaded_function *loaded = op->launch.loaded;
+    return l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || stats_on
+               ? launch_send_whole(s, l, loaded) : launch_send(s, l, loaded);
+}
+
+/* In one piece of memory: the operation, the launch, its attributes, its parameters. */
+int launch_keep(const struct op *op, struct op **out)
+{
+    const struct core_launch *l = op->launch.launch;
+    const struct core_function_info *info = &op->launch.loaded->info;
+    struct { struct op op; struct core_launch launch; struct core_launch_attribute attributes[]; } *kept;
+    size_t attributes = l->attribute_count * sizeof *l->attributes;
+    if (!(kept = malloc(sizeof *kept + attributes + info->parameter_bytes)))
+        return CORE_OUT_OF_MEMORY;
+    uint8_t *parameters = (uint8_t *)kept->attributes + attributes;
+    kept->op = *op;
+    kept->op.launch.launch = &kept->launch;
+    kept->launch = *l;
+    kept->launch.arguments = NULL;
+    kept->launch.packed = parameters;
+    kept->launch.packed_size = info->parameter_bytes;
+    kept->launch.attributes = kept->attributes;
+    if (attributes)
+        memcpy(kept->attributes, l->attributes, attributes);
+    int code = pack(l, info, parameters);
+    if (code)
+        free(kept);
+    else
+        *out = &kept->op;
+    return code;
+}
+
 int core_launch(core_context *c, const struct core_launch *l)
 {
     CANCEL_DEFERRED;
@@ -391,7 +427,8 @@ int core_launch(core_context *c, const struct core_launch *l)
         return CORE_INVALID_HANDLE;           /* a stream of another context */
     if ((code = check(c->device, l, loaded)))
         return code;
-    if (l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || stats_on)
-        return launch_send_whole(s, l, loaded);
-    return launch_send(s, l, loaded);
+    const struct op op = { .kind = OP_LAUNCH, .launch = { l, loaded } };
+    /* Most operations are launches: where no sink takes them, they go on without the table. */
+    bool taken = __builtin_expect(atomic_load_explicit(&s->sink, memory_order_acquire) != NULL, 0);
+    return taken ? op_submit(s, &op) : launch_op(s, &op);
 }

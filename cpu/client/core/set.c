@@ -3,19 +3,12 @@
 #include <string.h>
 
 #include "copy_calls.h"
-#include "copy_engine.h"
 #include "cpu/common/cancel.h"
 #include "host_function.h"
+#include "op.h"
 
 /* Pinned memory that the device does not reach. */
-struct set {
-    struct core_box to;
-    struct core_extent extent;
-    uint32_t value;
-    unsigned element;
-};
-
-static void set_here(const struct set *set)
+static void set_here(const struct op_set *set)
 {
     uint8_t bytes[4];
     /* both sides are little-endian, as every machine with a GPU is */
@@ -35,21 +28,34 @@ static void set_deferred(void *user, int status)
     free(user);
 }
 
-static int set_pinned(struct stream *s, const struct set *set, bool blocking)
+static int set_pinned(struct stream *s, const struct op_set *set)
 {
     int code;
-    if (blocking) {
+    if (set->blocking) {
         if (!(code = stream_wait_for(s)))
             set_here(set);
         return code;
     }
-    struct set *late = malloc(sizeof *late);
-    if (!late)
+    struct op_set *deferred = malloc(sizeof *deferred);
+    if (!deferred)
         return CORE_OUT_OF_MEMORY;
-    *late = *set;
-    if ((code = host_function_put(s, set_deferred, late, true, true)))
-        free(late);
+    *deferred = *set;
+    if ((code = host_function_put(s, set_deferred, deferred, true, true)))
+        free(deferred);
     return code;
+}
+
+int set_op(struct stream *s, const struct op *op)
+{
+    const struct op_set *set = &op->set;
+    if (!set->reach)
+        return set_pinned(s, set);
+    set_args args = { .stream = s->wire, .to = wire_box(&set->to), .extent = wire_extent(&set->extent),
+                      .value = set->value, .element = set->element };
+    args.to.address = set->reach;
+    int code = stream_send(s, &(struct stream_call){ FLYT_SET, (xdrproc_t)xdr_set_args, .args = &args }, NULL);
+    /* asynchronous to the host only on device memory */
+    return code || !set->pinned || !set->blocking ? code : stream_wait_for(s);
 }
 
 int core_set(core_context *c, core_stream stream, const struct core_box *to, const struct core_extent *e,
@@ -63,15 +69,9 @@ int core_set(core_context *c, core_stream stream, const struct core_box *to, con
     if (code || !e->width || !e->height || !e->depth)
         return code;
     if ((element != 1 && element != 2 && element != 4) || to->address % element ||
-        __builtin_mul_overflow(e->width, element, &in_bytes.width) || copy_side(s, to, &in_bytes, &side))
+        __builtin_mul_overflow(e->width, element, &in_bytes.width) || copy_side(s, to, &in_bytes, &side) ||
+        (!side.reach && !side.pinned))
         return CORE_INVALID_VALUE;
-    if (!side.reach)
-        return side.pinned ? set_pinned(s, &(struct set){ *to, *e, value, element }, blocking) : CORE_INVALID_VALUE;
-    set_args args = {
-        .stream = s->wire, .to = wire_box(to), .extent = wire_extent(e), .value = value, .element = element
-    };
-    args.to.address = side.reach;
-    code = stream_send(s, &(struct stream_call){ FLYT_SET, (xdrproc_t)xdr_set_args, .args = &args }, NULL);
-    /* asynchronous to the host only on device memory */
-    return code || !side.pinned || !blocking ? code : stream_wait_for(s);
+    return op_submit(s, &(struct op){ .kind = OP_SET, .set = { *to, *e, side.reach, value, element, side.pinned,
+                                                               blocking } });
 }

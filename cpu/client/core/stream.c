@@ -122,6 +122,7 @@ static struct stream *stream_new(core_context *c, unsigned flags, int priority)
     s->priority = priority;
     s->published = progress_published(index);
     s->counted = 0;
+    atomic_store(&s->sink, NULL);
     atomic_store(&s->heard, 0);
     atomic_store(&s->asked.at, 0);
     atomic_store(&s->sent, 0);

@@ -21,6 +21,7 @@
    the session, legacy_before the serial of the last call that the context's legacy stream had been given by then:
    enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
 struct stream;
+struct op_sink;
 struct point { const struct stream *stream; uint64_t number, serial, legacy_before; };
 /* The same of a call that is being submitted, for other threads: UINT64_MAX until it has its place. */
 struct submitted { atomic_uint_fast64_t number, serial, legacy_before; };
@@ -62,6 +63,7 @@ struct stream {
     core_context *context;
     unsigned flags;
     int      priority;
+    struct op_sink *_Atomic sink;     /* takes what it is given (op.h); NULL: the server does */
     uint64_t counted;                 /* the context's `sent` with the last call; under lock */
     /* The lists of its context that it is in (rest.c, returned.c). listed is changed under both locks: the stream's
        and the lists'. */

@@ -1,0 +1,70 @@
+/*
+ * op.h: an operation of a stream, as data (op.c). What a program gives a stream is checked, becomes one of these, and
+ * goes through op_submit. So a stream can keep its operations instead of sending them, as a capture does.
+ *
+ * A new operation is a kind here, its arguments, and a row of the table in op.c.
+ */
+#ifndef FLYT_CLIENT_CORE_OP_H
+#define FLYT_CLIENT_CORE_OP_H
+
+#include "copy_engine.h"
+#include "stream.h"
+
+enum op_kind { OP_COPY, OP_SET, OP_LAUNCH, OP_EVENT_RECORD, OP_EVENT_WAIT, OP_HOST_FUNCTION, OP_KINDS };
+
+struct event;
+struct loaded_function;
+
+struct op {
+    enum op_kind kind;
+    union {
+        struct copy_plan copy;
+        /* reach: where the device finds `to`; 0: nowhere, it is pinned memory */
+        struct op_set {
+            struct core_box to;
+            struct core_extent extent;
+            uint64_t reach;
+            uint32_t value;
+            unsigned element;
+            bool pinned, blocking;
+        } set;
+        /* What the launch points to is the caller's, unless op_keep has made a copy of it. */
+        struct op_launch { const struct core_launch *launch; const struct loaded_function *loaded; } launch;
+        struct op_event { struct event *event; unsigned flags; } event;         /* recorded, or waited for */
+        struct op_host { void (*function)(void *user, int status); void *user; bool on_error; } host;
+    };
+};
+
+/* Takes a stream's operations in place of the server: `take` returns what the program's call returns. */
+struct op_sink { int (*take)(struct op_sink *, struct stream *, const struct op *); };
+
+/* One row for each kind. keep: NULL: a plain copy will do. */
+extern const struct op_row {
+    int (*send)(struct stream *, const struct op *);
+    int (*keep)(const struct op *, struct op **out);
+} op_rows[OP_KINDS];
+
+static inline int op_send(struct stream *s, const struct op *op) { return op_rows[op->kind].send(s, op); }
+
+/* Sends it, or gives it to the stream's sink. */
+static inline int op_submit(struct stream *s, const struct op *op)
+{
+    struct op_sink *sink = atomic_load_explicit(&s->sink, memory_order_acquire);
+    return __builtin_expect(sink != NULL, 0) ? sink->take(sink, s, op) : op_send(s, op);
+}
+
+/* A copy that lives until the caller frees it (free), with all that the operation points to except what is the
+   program's own: memory, and `user`. 1: a launch lacks parameters; 2: no memory. */
+int op_keep(const struct op *, struct op **out);
+
+/* ---- the rows ---- */
+
+int copy_op(struct stream *, const struct op *);
+int set_op(struct stream *, const struct op *);
+int launch_op(struct stream *, const struct op *);
+int launch_keep(const struct op *, struct op **out);
+int event_record_op(struct stream *, const struct op *);
+int event_wait_op(struct stream *, const struct op *);
+int host_function_op(struct stream *, const struct op *);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * test_ops.c: a stream's operations as data (op.h): each kind is kept instead of sent, and sent later.
+ *
+ * shows: client core: every operation of a stream passes through one place, where it can be kept; kept ones hold copies
+ *   of a launch's parameters, and do in their order what they would have done
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "cpu/client/core/op.h"
+#include "work.h"
+
+static struct keeper { struct op_sink sink; struct op *kept[64]; int count; } keeper;
+
+static int take(struct op_sink *sink, struct stream *s, const struct op *op)
+{
+    struct keeper *k = (struct keeper *)sink;         /* sink is the first member */
+    (void)s;
+    int code = op_keep(op, &k->kept[k->count]);
+    k->count += code == 0;
+    return code;
+}
+
+static uint64_t calls(void)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < 128; i++)
+        sum += i == FLYT_EVENTS ? 0 : fake_calls[i];
+    return sum;
+}
+
+static int heard;
+static void hear(void *user, int status)
+{
+    (void)status;
+    heard = *(int *)user;
+}
+
+/* Gives the stream one operation of each kind. The parameters of the launches are gone when it returns. */
+static void give_all(core_stream t, core_event e, uint64_t a, uint32_t *pinned, int *user)
+{
+    CHECK(fill(t, a, 64, 5) == 0 && fill(t, a + 4, 1, 6) == 0);
+    CHECK(core_set(on(0), t, &(struct core_box){ a + 8, 4, 1 }, &(struct core_extent){ 4, 1, 1 }, 7, 1, false) == 0);
+    CHECK(copy_on_device(on(0), t, a + 16, a, 12, false) == 0);
+    CHECK(copy_out(on(0), t, pinned, a, 256, false) == 0);
+    CHECK(core_event_record(on(0), e, t, 0) == 0 && core_stream_wait(on(0), t, e, 0) == 0);
+    CHECK(core_host_function(on(0), t, hear, user, false) == 0);
+    CHECK(launch("fill", t, (void *[]){ &a, NULL, NULL }) == 1);          /* found when it is given, kept or not */
+}
+
+static void body_kept(void)
+{
+    fake_start();
+    uint64_t a = allocate(4096);
+    core_stream t;
+    core_event e;
+    struct stream *s;
+    void *memory;
+    int user = 9;
+    uint32_t *pinned;
+    CHECK(core_host_allocate(4096, 0, &memory) == 0 && core_stream_create(on(0), 1, 0, &t) == 0 &&
+          core_event_create(on(0), 0, &e) == 0 && fill(t, a, 64, 1) == 0 && core_stream_synchronize(on(0), t) == 0);
+    pinned = memory;
+    CHECK(stream_find(on(0), t, &s) == 0);
+    keeper.sink.take = take;
+    atomic_store(&s->sink, &keeper.sink);
+    uint64_t before = calls(), sent = atomic_load(&s->sent);
+    give_all(t, e, a, pinned, &user);
+    atomic_store(&s->sink, NULL);
+    CHECK(keeper.count == 8 && calls() == before && atomic_load(&s->sent) == sent);
+    unsigned kinds = 0;
+    for (int i = 0; i < keeper.count; i++)
+        kinds |= 1u << keeper.kept[i]->kind;
+    CHECK(kinds == (1u << OP_KINDS) - 1);
+    /* twice, as a graph may be launched */
+    for (int round = 0; round < 2; round++) {
+        heard = 0;
+        memset(pinned, 0, 256);
+        CHECK(fill(t, a, 64, 0) == 0);
+        for (int i = 0; i < keeper.count; i++)
+            CHECK(op_send(s, keeper.kept[i]) == 0);
+        CHECK(core_stream_synchronize(on(0), t) == 0 && core_event_query(e) == 0);
+        CHECK(pinned[0] == 5 && pinned[1] == 6 && pinned[2] == 0x07070707 && pinned[3] == 5);
+        CHECK(pinned[4] == 5 && pinned[5] == 6 && pinned[6] == 0x07070707 && pinned[63] == 5 && heard == 9);
+    }
+    for (int i = 0; i < keeper.count; i++)
+        free(keeper.kept[i]);
+}
+
+TEST(ops, body_kept)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(ops) };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
