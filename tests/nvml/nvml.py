@@ -340,8 +340,8 @@ def smi_shows_tables_and_values(bed):
 def smi_answers_queries(bed):
     fields = "--query-gpu=index,name,memory.total,utilization.gpu,temperature.gpu,compute_cap"
     header = "index, name, memory.total [MiB], utilization.gpu [%], temperature.gpu, compute_cap\n"
-    row = "0, Flyt software GPU, 4096 MiB, 0 %, [N/A], 12.1\n"
-    until(lambda: smi(fields, "--format=csv") == header + row, "the answer", 5)
+    row = "0, Flyt software GPU, 4096 MiB, 0 %, [N/A], 13.0\n"
+    until(lambda: smi(fields, "--format=csv") == header + row, "the answer")
     assert smi(fields, "--format=csv,noheader,nounits") == row.replace(" MiB", "").replace(" %", "")
     uuid = smi("--query-gpu=uuid", "--format=csv,noheader").strip()
     assert smi("-i", uuid, "--query-gpu=index", "--format=csv,noheader") == "0\n"

@@ -256,9 +256,9 @@ static void entry_points(void **state)
     assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     OK(cuGetProcAddress("cuLibraryLoadData", &f, 11000, 0, &status));
     assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
-    OK(cuGetProcAddress("cuGraphCreate", &g, 12000, 0, NULL));
+    OK(cuGetProcAddress("cuGraphicsUnregisterResource", &g, 12000, 0, NULL));
     assert_non_null(g);
-    FAILS(CUDA_ERROR_NOT_SUPPORTED, ((CUresult (*)(CUgraph *, unsigned))g)(NULL, 0));
+    FAILS(CUDA_ERROR_NOT_SUPPORTED, ((CUresult (*)(void *))g)(NULL));
 #endif
     const void *table = &state;
     CUuuid id = { { 1 } };
