@@ -28,5 +28,6 @@ int device_tests(void);
 int memory_tests(void);
 int code_tests(void);
 int stream_tests(void);
+int graph_tests(void);
 
 #endif

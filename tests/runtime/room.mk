@@ -1,7 +1,7 @@
 # Tests of the CUDA Runtime libraries against a core without a server.
 RUNTIME_TEST_DIR  := $(BUILD)/tests/runtime
 RUNTIME_TEST_CORE := $(RUNTIME_TEST_DIR)/fake/libflyt-client.so
-RUNTIME_TEST_NAMES := runtime device stream memory code
+RUNTIME_TEST_NAMES := runtime device stream graph memory code
 
 RUNTIME_TEST_CORE_OBJECTS := $(BUILD)/tests/runtime/fake_core.o $(call objects,$(addprefix cpu/client/core/,trace.c trace_value.c registry.c pci.c) \
     cpu/common/clock.c cpu/common/log.c cpu/common/env.c cpu/common/ids.c) $(GRAPH_OBJECTS)

@@ -14,5 +14,5 @@ int runtime_begin(void **state)
 int main(void)
 {
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return device_tests() + stream_tests() + memory_tests() + code_tests() ? 1 : 0;
+    return device_tests() + stream_tests() + graph_tests() + memory_tests() + code_tests() ? 1 : 0;
 }

@@ -1,0 +1,13 @@
+# Tests of CUDA graphs: the model without a server. (End-to-end programs: tests/cuda/graphs.cu, capture.cu and
+# graph_random.cu.)
+TESTS_GRAPH := $(BUILD)/tests/graph_model
+TESTS       += $(TESTS_GRAPH)
+
+# Expanded late: tests/runtime is read after this room.
+$(TESTS_GRAPH): $(BUILD)/tests/graph/test_model.o $$(RUNTIME_TEST_CORE_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ -lcmocka $(ALL_LDFLAGS)
+
+# Random graphs over all transports, for longer.
+GRAPH_LONG := tests/cuda/e2e.py --bin $(BIN) --arguments
+LONG_TESTS += $(foreach where,shm unix tcp,"$(GRAPH_LONG) '2 2000' --transport $(where) build/cuda/graph_random")

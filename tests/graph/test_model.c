@@ -1,0 +1,377 @@
+/*
+ * test_model.c: graphs as data, without a server: the client's own objects over the core that tests of the Runtime API
+ * use. What a launch gives to which stream is read from that core.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cpu/client/graph/capture.h"
+#include "cpu/client/graph/executable.h"
+#include "tests/runtime/fake_core.h"
+
+static core_context *context;
+
+static int begin(void **state)
+{
+    (void)state;
+    fake_core_reset();
+    context = core_context_primary(0);
+    return core_context_retain(context);
+}
+
+static graph_node empty(graph_handle g, const graph_node *before, size_t count)
+{
+    struct graph_parameters p = { .kind = GRAPH_EMPTY, .context = context };
+    graph_node node;
+    assert_int_equal(graph_add(g, before, NULL, count, &p, &node), 0);
+    return node;
+}
+
+static void ignore(void *user) { (void)user; }
+
+static struct graph_parameters host(void *user)
+{
+    return (struct graph_parameters){ .kind = GRAPH_HOST, .context = context, .host = { ignore, user } };
+}
+
+static void nodes_keep_order_and_lists_have_their_rules(void **state)
+{
+    (void)state;
+    graph_handle g;
+    graph_node nodes[3], found[5], from[5], to[5];
+    size_t count = 0;
+    assert_int_equal(graph_create(&g), 0);
+    nodes[0] = empty(g, NULL, 0);
+    nodes[1] = empty(g, nodes, 1);
+    nodes[2] = empty(g, nodes, 2);
+    assert_int_equal(graph_nodes(g, NULL, &count), 0);
+    assert_int_equal(count, 3);
+    count = 5;
+    memset(found, 0xFF, sizeof found);
+    assert_int_equal(graph_nodes(g, found, &count), 0);
+    assert_int_equal(count, 3);
+    assert_memory_equal(found, nodes, sizeof nodes);
+    assert_int_equal(found[3], 0); /* the rest of the room is zeroed */
+    count = 1;
+    assert_int_equal(graph_nodes(g, found, &count), 0);
+    assert_int_equal(count, 1);
+    count = 5;
+    assert_int_equal(graph_edges(g, from, to, NULL, &count), 0);
+    assert_int_equal(count, 3);
+    assert_true(from[2] == nodes[1] && to[2] == nodes[2]);
+    assert_int_equal(graph_edges(g, from, NULL, NULL, &count), 1);
+    count = 5;
+    assert_int_equal(graph_before(nodes[2], found, NULL, &count), 0);
+    assert_true(count == 2 && found[0] == nodes[0] && found[1] == nodes[1]);
+    count = 5;
+    assert_int_equal(graph_after(nodes[0], found, NULL, &count), 0);
+    assert_true(count == 2 && found[0] == nodes[1]);
+    assert_int_equal(graph_remove(nodes[1]), 0);
+    count = 5;
+    assert_int_equal(graph_after(nodes[0], found, NULL, &count), 0);
+    assert_true(count == 1 && found[0] == nodes[2]);
+    assert_int_equal(graph_remove(nodes[1]), 1);
+    assert_int_equal(graph_destroy(g), 0);
+    assert_int_equal(graph_nodes(g, NULL, &count), 1);
+    assert_int_equal(graph_after(nodes[0], NULL, NULL, &count), 1);
+    assert_int_equal(graph_destroy(0), 1);
+    assert_int_equal(graph_destroy(nodes[0]), 1); /* a token of another kind */
+}
+
+static void edges_are_changed_as_a_whole(void **state)
+{
+    (void)state;
+    graph_handle g, other;
+    size_t count = 0;
+    assert_int_equal(graph_create(&g), 0);
+    assert_int_equal(graph_create(&other), 0);
+    const graph_node a = empty(g, NULL, 0), b = empty(g, NULL, 0), c = empty(g, NULL, 0),
+                     foreign = empty(other, NULL, 0);
+    const graph_node from[] = { a, b }, to[] = { b, c }, wrong[] = { b, foreign };
+    assert_int_equal(graph_connect(g, from, wrong, NULL, 2), 1);
+    assert_int_equal(graph_edges(g, NULL, NULL, NULL, &count), 0);
+    assert_int_equal(count, 0);
+    assert_int_equal(graph_connect(g, from, to, NULL, 2), 0);
+    assert_int_equal(graph_connect(g, from, to, NULL, 1), 1); /* is there already */
+    assert_int_equal(graph_connect(g, &a, &a, NULL, 1), 1);
+    const graph_node missing[] = { b, a };
+    assert_int_equal(graph_disconnect(g, from, missing, NULL, 2), 1);
+    assert_int_equal(graph_edges(g, NULL, NULL, NULL, &count), 0);
+    assert_int_equal(count, 2);
+    const struct graph_edge programmatic = { .type = 1, .from_port = 1 };
+    assert_int_equal(graph_connect(g, &a, &c, &programmatic, 1), 1); /* only between kernels */
+    assert_int_equal(graph_disconnect(g, from, to, NULL, 2), 0);
+    assert_int_equal(graph_destroy(g), 0);
+    assert_int_equal(graph_destroy(other), 0);
+}
+
+static void clones_and_children_are_copies(void **state)
+{
+    (void)state;
+    graph_handle inner, outer, clone;
+    graph_node child, found, in_clone;
+    int user;
+    struct graph_parameters p = host(&user), got;
+    assert_int_equal(graph_create(&inner), 0);
+    graph_node node;
+    assert_int_equal(graph_add(inner, NULL, NULL, 0, &p, &node), 0);
+    assert_int_equal(graph_create(&outer), 0);
+    p = (struct graph_parameters){ .kind = GRAPH_CHILD, .context = context, .child = inner };
+    assert_int_equal(graph_add(outer, NULL, NULL, 0, &p, &child), 0);
+    assert_int_equal(graph_get(child, GRAPH_CHILD, &got), 0);
+    assert_true(got.child != inner);
+    assert_int_equal(graph_destroy(got.child), 1); /* it belongs to its node */
+    assert_int_equal(graph_find_in_clone(node, got.child, &found), 0);
+    assert_int_equal(graph_clone(outer, &clone), 0);
+    assert_int_equal(graph_find_in_clone(child, clone, &in_clone), 0);
+    assert_int_equal(graph_find_in_clone(node, clone, &in_clone), 1);
+    p = host(NULL);
+    assert_int_equal(graph_set_parameters(node, &p), 0);
+    assert_int_equal(graph_get(found, GRAPH_HOST, &got), 0);
+    assert_ptr_equal(got.host.user, &user);
+    assert_int_equal(graph_get(found, GRAPH_SET, &got), 1);
+    assert_int_equal(graph_destroy(inner), 0);
+    assert_int_equal(graph_destroy(outer), 0);
+    assert_int_equal(graph_get(found, GRAPH_HOST, &got), 1);
+    size_t count = 0;
+    assert_int_equal(graph_nodes(clone, NULL, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(graph_destroy(clone), 0);
+}
+
+static void parameters_are_checked(void **state)
+{
+    (void)state;
+    graph_handle g;
+    graph_node node;
+    assert_int_equal(graph_create(&g), 0);
+    struct graph_parameters p = { .kind = GRAPH_HOST, .context = context };
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 1);
+    p = (struct graph_parameters){ .kind = GRAPH_SET, .context = context, .set = { 256, 0, 1, 3, 4, 1 } };
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 1); /* elements of 3 bytes */
+    p.set.element = 4;
+    p.set.to = 254;
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 1);
+    p.set.to = 256;
+    p.set.height = 2;
+    p.set.pitch = 8;
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 1); /* rows overlap */
+    p.set.pitch = 16;
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 0);
+    p = (struct graph_parameters){ .kind = GRAPH_RECORD_EVENT, .context = context, .event = 7 };
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 400);
+    p = (struct graph_parameters){ .kind = GRAPH_COPY, .context = context };
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 1);
+    p = (struct graph_parameters){ .kind = GRAPH_FREE, .context = context, .freed = 256 };
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 1);
+    p = (struct graph_parameters){ .kind = GRAPH_CHILD, .context = context, .child = 77 };
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &node), 1);
+    size_t count = 0;
+    assert_int_equal(graph_nodes(g, NULL, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(graph_destroy(g), 0);
+}
+
+static void a_cycle_is_found_when_instantiated(void **state)
+{
+    (void)state;
+    graph_handle g;
+    graph_executable e;
+    struct graph_failure failure;
+    assert_int_equal(graph_create(&g), 0);
+    const graph_node a = empty(g, NULL, 0), b = empty(g, &a, 1), c = empty(g, &b, 1);
+    assert_int_equal(graph_instantiate(g, 0, &e, &failure), 0);
+    assert_int_equal(failure.reason, GRAPH_MADE);
+    assert_int_equal(graph_executable_destroy(e), 0);
+    assert_int_equal(graph_executable_destroy(e), 1);
+    assert_int_equal(graph_connect(g, &c, &b, NULL, 1), 0);
+    assert_int_equal(graph_instantiate(g, 0, &e, &failure), 1);
+    assert_int_equal(failure.reason, GRAPH_INVALID_STRUCTURE);
+    assert_true(failure.node == b || failure.node == c);
+    assert_int_equal(graph_instantiate(g, 1 << 9, &e, &failure), 1);
+    assert_int_equal(graph_instantiate(g, GRAPH_DEVICE_LAUNCH, &e, &failure), 801);
+    assert_int_equal(graph_destroy(g), 0);
+}
+
+/* The plan of a graph whose nodes are host functions; edges are pairs of places. */
+static struct graph *planned(struct plan *plan, size_t count, const int (*edges)[2], size_t edge_count)
+{
+    struct node *nodes[64], *cycle;
+    assert_int_equal(graphs_enter(), 0);
+    struct graph *g = graph_new(false);
+    for (size_t i = 0; i < count; i++) {
+        struct graph_parameters p = host(NULL);
+        nodes[i] = node_new(g, &p, false);
+    }
+    for (size_t i = 0; i < edge_count; i++)
+        assert_true(node_connect(nodes[edges[i][0]], nodes[edges[i][1]], NULL));
+    graphs_leave();
+    assert_int_equal(plan_make(plan, g, &cycle), 0);
+    return g;
+}
+
+static void drop(struct plan *plan, struct graph *g)
+{
+    plan_drop(plan);
+    assert_int_equal(graphs_enter(), 0);
+    graph_free(g);
+    graphs_leave();
+}
+
+static size_t waits_of(const struct plan *p)
+{
+    size_t waits = p->end_count;
+    for (size_t i = 0; i < p->count; i++)
+        waits += p->steps[i].wait_count;
+    return waits;
+}
+
+static void plans_use_no_more_lanes_and_waits_than_they_need(void **state)
+{
+    (void)state;
+    struct plan plan;
+    const int chain[][2] = { { 0, 1 }, { 1, 2 }, { 0, 2 } };
+    struct graph *g = planned(&plan, 3, chain, 3);
+    assert_int_equal(plan.lane_count, 1);
+    assert_int_equal(waits_of(&plan), 0);
+    drop(&plan, g);
+    const int diamonds[][2] = { { 0, 1 }, { 0, 2 }, { 1, 3 }, { 2, 3 }, { 3, 4 }, { 3, 5 }, { 4, 6 }, { 5, 6 } };
+    g = planned(&plan, 7, diamonds, 8);
+    assert_int_equal(plan.lane_count, 2); /* the second diamond uses the lane of the first again */
+    assert_int_equal(waits_of(&plan), 4);
+    assert_int_equal(plan.end_count, 0);
+    drop(&plan, g);
+    /* more branches than lanes: some follow each other */
+    g = planned(&plan, 40, NULL, 0);
+    assert_int_equal(plan.lane_count, LANES_MOST);
+    assert_int_equal(plan.end_count, LANES_MOST - 1);
+    drop(&plan, g);
+    /* the end of a branch that nothing follows is waited for, too */
+    const int loose[][2] = { { 0, 1 }, { 0, 2 } };
+    g = planned(&plan, 3, loose, 2);
+    assert_int_equal(plan.lane_count, 2);
+    assert_int_equal(plan.end_count, 1);
+    drop(&plan, g);
+}
+
+static void updates_compare_the_whole_form(void **state)
+{
+    (void)state;
+    graph_handle g, other;
+    graph_executable e;
+    struct graph_failure failure;
+    struct graph_update update;
+    assert_int_equal(graph_create(&g), 0);
+    struct graph_parameters p = host(NULL);
+    graph_node a, b;
+    assert_int_equal(graph_add(g, NULL, NULL, 0, &p, &a), 0);
+    assert_int_equal(graph_add(g, &a, NULL, 1, &p, &b), 0);
+    assert_int_equal(graph_instantiate(g, 0, &e, &failure), 0);
+    assert_int_equal(graph_executable_update(e, g, &update), 0);
+    assert_int_equal(update.result, GRAPH_UPDATED);
+    assert_int_equal(graph_disconnect(g, &a, &b, NULL, 1), 0);
+    assert_int_equal(graph_executable_update(e, g, &update), 910);
+    assert_true(update.result == GRAPH_TOPOLOGY_CHANGED && update.node == b);
+    assert_int_equal(graph_create(&other), 0);
+    assert_int_equal(graph_add(other, NULL, NULL, 0, &p, &a), 0);
+    b = empty(other, &a, 1);
+    assert_int_equal(graph_executable_update(e, other, &update), 910);
+    assert_true(update.result == GRAPH_KIND_CHANGED && update.node == b);
+    assert_int_equal(graph_executable_update(e, 5, &update), 1);
+    assert_int_equal(graph_executable_set(e, b, &p), 1); /* not a node of the graph that it was made of */
+    assert_int_equal(graph_executable_destroy(e), 0);
+    assert_int_equal(graph_destroy(g), 0);
+    assert_int_equal(graph_destroy(other), 0);
+}
+
+static int ended;
+static void note_end(void *user) { ended += *(int *)user; }
+
+static void user_objects_end_with_their_last_holder(void **state)
+{
+    (void)state;
+    graph_handle g, clone;
+    graph_object object;
+    int one = 1;
+    ended = 0;
+    assert_int_equal(graph_object_create(&one, NULL, 1, &object), 1);
+    assert_int_equal(graph_object_create(&one, note_end, 0, &object), 1);
+    assert_int_equal(graph_object_create(&one, note_end, 2, &object), 0);
+    assert_int_equal(graph_create(&g), 0);
+    assert_int_equal(graph_object_give(g, object, 1, false), 0);
+    assert_int_equal(graph_clone(g, &clone), 0);
+    assert_int_equal(graph_object_release(object, 2), 0);
+    assert_int_equal(graph_object_take(g, object, 2), 1);
+    assert_int_equal(graph_object_take(g, object, 1), 0);
+    assert_int_equal(ended, 0);
+    assert_int_equal(graph_destroy(clone), 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(graph_object_retain(object, 1), 1);
+    assert_int_equal(graph_destroy(g), 0);
+}
+
+static void the_child_of_a_fork_gets_3(void **state)
+{
+    (void)state;
+    graph_handle g;
+    fake_core()->forked = true;
+    assert_int_equal(graph_create(&g), 3);
+    fake_core()->forked = false;
+}
+
+static void captures_keep_host_functions(void **state)
+{
+    (void)state;
+    core_stream stream;
+    graph_handle g;
+    bool kept = false;
+    struct capture_info info;
+    assert_int_equal(core_stream_create(context, 1, 0, &stream), 0);
+    assert_false(capture_any());
+    assert_int_equal(capture_end(context, stream, &g), 401);
+    assert_int_equal(capture_begin(context, 0, CAPTURE_GLOBAL), 900);
+    assert_int_equal(capture_begin(context, stream, CAPTURE_GLOBAL), 0);
+    assert_true(capture_any());
+    assert_int_equal(capture_info(context, stream, &info), 0);
+    assert_true(info.status == CAPTURE_ACTIVE && info.graph && info.count == 0);
+    assert_int_equal(graph_destroy(info.graph), 1); /* not while it is captured */
+    assert_int_equal(capture_host(context, stream, ignore, NULL, &kept), 0);
+    assert_true(kept);
+    assert_int_equal(capture_info(context, stream, &info), 0);
+    assert_int_equal(info.count, 1);
+    assert_int_equal(capture_end(context, stream, &g), 0);
+    assert_int_equal(g, info.graph);
+    assert_false(capture_any());
+    size_t count = 0;
+    assert_int_equal(graph_nodes(g, NULL, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(graph_destroy(g), 0);
+    assert_int_equal(core_stream_destroy(stream), 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup(function, begin)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(nodes_keep_order_and_lists_have_their_rules),
+        TEST(edges_are_changed_as_a_whole),
+        TEST(clones_and_children_are_copies),
+        TEST(parameters_are_checked),
+        TEST(a_cycle_is_found_when_instantiated),
+        TEST(plans_use_no_more_lanes_and_waits_than_they_need),
+        TEST(updates_compare_the_whole_form),
+        TEST(user_objects_end_with_their_last_holder),
+        TEST(the_child_of_a_fork_gets_3),
+        TEST(captures_keep_host_functions),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);
+}
