@@ -1,7 +1,7 @@
-// shows: graphs: random work gives the same as a graph made by hand, captured from several streams, cloned, updated, or issued
+// shows: graphs: random work gives the same as a graph made by hand, captured, cloned, updated, or issued to streams
 //
-// Each round makes a list of operations on a few buffers. Operations that touch the same buffer keep their order; all others
-// may run at the same time. What they must compute is computed on the host. Arguments: a seed, and how many rounds.
+// Each round makes a list of operations on a few buffers. Operations that touch the same buffer keep their order; all
+// others may run at the same time. The host computes what they must give. Arguments: a seed, and how many rounds.
 #include <vector>
 
 #include "check.h"
