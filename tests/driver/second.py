@@ -42,8 +42,6 @@ KNOWN_OF_11 = (
 LEFT_OUT = {
     "answers": "it counts the calls of Flyt's runtime",
     "assertion": "how many threads tell of their failed assertion before the kernel ends differs from run to run",
-    "capture": "the Driver API for programs has no graphs",
-    "graphs": "the Driver API for programs has no graphs",
     "forks": "NVIDIA's runtime does not survive a fork while another thread initialises it",
 }
 SUMMARY = re.compile(r"[\w-]+: (passed|\d+ checks failed)|seed \d+, .*")
