@@ -205,13 +205,12 @@ static enum core_memory_kind kind_at(const void *address)
 int core_copy_check(const void *to, const void *from, enum core_direction stated)
 {
     CANCEL_DEFERRED;
-    return contradicts(stated, kind_at(to), kind_at(from)) ? CORE_INVALID_VALUE : CORE_OK;
+    return !to || !from || contradicts(stated, kind_at(to), kind_at(from)) ? CORE_INVALID_VALUE : CORE_OK;
 }
 
-int core_copy_box(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
-                  const struct core_extent *e, enum core_direction stated, bool blocking)
+static int copy(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
+                const struct core_extent *e, enum core_direction stated, bool blocking)
 {
-    CANCEL_DEFERRED;
     struct stream *s;
     struct op op = { .kind = OP_COPY, .copy = { .span = { *to, *from, *e }, .blocking = blocking } };
     uint64_t begun = stats_copy_begins(), bytes = copy_bytes(&op.copy.span);
@@ -227,7 +226,15 @@ int core_copy_box(core_context *c, core_stream stream, const struct core_box *to
 int core_copy(core_context *c, core_stream stream, void *to, const void *from, size_t size, enum core_direction stated,
               bool blocking)
 {
+    CANCEL_DEFERRED;
     const struct core_box target = { (uint64_t)(uintptr_t)to, size, 1 };
     const struct core_box source = { (uint64_t)(uintptr_t)from, size, 1 };
-    return core_copy_box(c, stream, &target, &source, &(struct core_extent){ size, 1, 1 }, stated, blocking);
+    return copy(c, stream, &target, &source, &(struct core_extent){ size, 1, 1 }, stated, blocking);
+}
+
+int core_copy_box(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
+                  const struct core_extent *e, enum core_direction stated, bool blocking)
+{
+    CANCEL_DEFERRED;
+    return copy(c, stream, to, from, e, stated, blocking);
 }

@@ -30,9 +30,6 @@ static int copy_now(core_context *context, core_stream stream, const struct grap
 {
     const struct core_extent *size = &copy->extent;
     const struct core_box to = side_box(&copy->to, size), from = side_box(&copy->from, size);
-    if (size->height == 1 && size->depth == 1)
-        return core_copy(context, stream, (void *)(uintptr_t)to.address, (const void *)(uintptr_t)from.address,
-                               size->width, copy->direction, blocking);
     return core_copy_box(context, stream, &to, &from, size, copy->direction, blocking);
 }
 
