@@ -379,6 +379,7 @@ int core_access_get(uint64_t address, int device, unsigned *access)
 
 int core_memory_granularity(size_t *bytes)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (!code)
         *bytes = core_session.granularity;
