@@ -77,7 +77,7 @@ struct sg_kernel_info {
     unsigned max_threads;                   /* per block, from .maxntid/.reqntid and registers */
     unsigned registers;                     /* as the device would count them, for occupancy */
     size_t static_shared, local_bytes, const_bytes;
-    unsigned ptx_version, binary_version;   /* 90, 130 */
+    unsigned ptx_version, binary_version; /* 90, 130 */
 };
 void sg_kernel_describe(const sg_kernel *, struct sg_kernel_info *);
 

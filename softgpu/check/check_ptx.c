@@ -21,16 +21,23 @@
 #include "cpu/code/fatbin.h"
 #include "softgpu/driver/machine/machine.h"
 
-struct gap {                              /* an instruction that cannot be executed, and why */
+struct gap { /* an instruction that cannot be executed, and why */
     char *text;
     uint64_t occurrences, kernels, last_kernel, files, last_file;
 };
 
 /* What a file holds. unread: images whose PTX cannot be read. */
 enum { MOST_TARGETS = 8 };
-struct tally { uint64_t images, bare, unread, kernels, decoded; unsigned targets[MOST_TARGETS]; };
+struct tally {
+    uint64_t images, bare, unread, kernels, decoded;
+    unsigned targets[MOST_TARGETS];
+};
 
-struct image { const uint8_t *at; size_t size; bool relocatable; };
+struct image {
+    const uint8_t *at;
+    size_t size;
+    bool relocatable;
+};
 
 static struct gap *gaps;
 static size_t gap_count;
@@ -43,7 +50,7 @@ static size_t path_count;
 
 static void *grown(void *list, size_t count, size_t each)
 {
-    if (count & (count - 1))              /* doubles when the count is a power of two */
+    if (count & (count - 1)) /* doubles when the count is a power of two */
         return list;
     list = realloc(list, (count ? 2 * count : 1) * each);
     if (!list) {
@@ -255,7 +262,7 @@ static bool check_file(const char *path, struct tally *t)
 static int visit(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
     (void)where, (void)st;
-    if (kind == FTW_F) {                  /* no links: libx.so -> libx.so.1 would be counted twice */
+    if (kind == FTW_F) { /* no links: libx.so -> libx.so.1 would be counted twice */
         paths = grown(paths, path_count, sizeof *paths);
         paths[path_count++] = strdup(path);
     }

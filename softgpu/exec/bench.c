@@ -54,8 +54,10 @@ static const struct line lines[] = {
       "fma.rn.f32 f2, f1, f2, f3; bar.sync 0;",
       20 },
     { "atom.shared.add", "atom.shared.add.u32 r8, [r7], 1;", 1 },
-    { "mma.m16n8k16.f32.f16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f1, f2, f3, f4}, {r4, r5, r6, r4}, "
-      "{r5, r6}, {f1, f2, f3, f4};", 1 },
+    { "mma.m16n8k16.f32.f16",
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f1, f2, f3, f4}, {r4, r5, r6, r4}, "
+      "{r5, r6}, {f1, f2, f3, f4};",
+      1 },
     { "div.rn.f32", "div.rn.f32 f1, f2, f3;", 1 },
     { "ex2.approx.f32", "ex2.approx.f32 f1, f2;", 1 },
     { "cvt.rn.f32.s32", "cvt.rn.f32.s32 f1, r4;", 1 },

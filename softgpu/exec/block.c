@@ -12,6 +12,7 @@
  *
  * Blocks are used again by the grid's later blocks, with all their memory.
  */
+#include "softgpu/check.h"
 #include "softgpu/exec/exec.h"
 
 #include <cuda.h>
@@ -67,7 +68,7 @@ static void block_start(struct exec_block *b)
     b->ctaid[0] = (uint32_t)(b->index % g->launch.grid[0]);
     b->ctaid[1] = (uint32_t)(b->index / g->launch.grid[0] % g->launch.grid[1]);
     b->ctaid[2] = (uint32_t)(b->index / g->launch.grid[0] / g->launch.grid[1]);
-    if (!block_memory(b)) {
+    if (!block_memory(b) || (sg_check && !exec_check_start(b))) {
         int none = 0;
         atomic_compare_exchange_strong(&g->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
         b->failed = true;
@@ -89,6 +90,7 @@ void exec_block_free(struct exec_block *b)
 {
     for (uint32_t i = 0; i < b->warp_count; i++)
         exec_frames_free(&b->warps[i]);
+    exec_check_free(b);
     free(b->warps);
     free(b->shared);
     free(b->local);

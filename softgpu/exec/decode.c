@@ -1,5 +1,6 @@
 /* decode.c: a function of PTX into instructions: the frame's layout, the walk, labels. See decode.h. It stands above
    the op_*.c files. */
+#include "softgpu/check.h"
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/registers.h"
 
@@ -122,7 +123,11 @@ static int decode_body(struct exec_decoder *d)
         if (d->kernel->has_barriers && is_store(d) && decode_put(d, (struct exec_insn){ .run = exec_run_halt }))
             return -1;
         decode_function *decode = decode_find(d->in->opcode);
+        if (sg_check && decode_check_before(d))
+            return -1;
         if ((decode ? decode : decode_arithmetic)(d) && !surveyed(d))
+            return -1;
+        if (sg_check && decode_check_after(d))
             return -1;
     }
     d->first_insn[d->at] = d->count;

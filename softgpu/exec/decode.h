@@ -87,6 +87,10 @@ int decode_reduction(struct exec_decoder *, struct exec_insn *);
 /* and doing it with each of the values at `from`, atomically for each. */
 void exec_reduce(struct exec_warp *, const struct exec_insn *, void *to, const void *from, unsigned bytes);
 
+/* op_check.c: before and behind each instruction of a kernel that is watched (softgpu/check.h) */
+int decode_check_before(struct exec_decoder *);
+int decode_check_after(struct exec_decoder *);
+
 /* op_alu.c */
 int decode_arithmetic(struct exec_decoder *);
 

@@ -229,6 +229,7 @@ struct exec_block {
     unsigned char *shared; size_t shared_size;   /* reserved, static, dynamic */
     unsigned char *local; size_t local_size;
     struct exec_barrier barriers[EXEC_BARRIERS];
+    struct exec_check *check; /* NULL: it is not watched */
 };
 
 struct sg_grid {
@@ -406,6 +407,10 @@ void exec_warp_exit(struct exec_warp *);                    /* the active lanes 
 /* op_barrier.c, op_warp.c */
 void exec_barrier_recheck(struct exec_block *);
 void exec_sync_recheck(struct exec_warp *);
+
+/* check.c: of a block that is watched. Start: before each use of the block; false: no host memory. */
+bool exec_check_start(struct exec_block *);
+void exec_check_free(struct exec_block *);
 
 /* kernel.c */
 void exec_kernel_free(sg_kernel *);

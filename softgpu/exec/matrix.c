@@ -7,12 +7,12 @@
 #include <string.h>
 
 const struct exec_element_traits exec_elements[E_COUNT] = {
-    [E_NONE] = { "", 0, 0 },      [E_F16] = { "f16", 16, 0 },   [E_BF16] = { "bf16", 16, 0 },
-    [E_TF32] = { "tf32", 32, 0 }, [E_F32] = { "f32", 32, 0 },   [E_F64] = { "f64", 64, 0 },
-    [E_S8] = { "s8", 8, 1 },      [E_U8] = { "u8", 8, 1 },      [E_S4] = { "s4", 4, 1 },
-    [E_U4] = { "u4", 4, 1 },      [E_B1] = { "b1", 1, 1 },      [E_S32] = { "s32", 32, 1 },
-    [E_E4M3] = { "e4m3", 8, 0 },  [E_E5M2] = { "e5m2", 8, 0 },  [E_E3M2] = { "e3m2", 8, 0 },
-    [E_E2M3] = { "e2m3", 8, 0 },  [E_E2M1] = { "e2m1", 8, 0 },  [E_E2M1_PACKED] = { "", 4, 0 },
+    [E_NONE] = { "", 0, 0 },      [E_F16] = { "f16", 16, 0 },  [E_BF16] = { "bf16", 16, 0 },
+    [E_TF32] = { "tf32", 32, 0 }, [E_F32] = { "f32", 32, 0 },  [E_F64] = { "f64", 64, 0 },
+    [E_S8] = { "s8", 8, 1 },      [E_U8] = { "u8", 8, 1 },     [E_S4] = { "s4", 4, 1 },
+    [E_U4] = { "u4", 4, 1 },      [E_B1] = { "b1", 1, 1 },     [E_S32] = { "s32", 32, 1 },
+    [E_E4M3] = { "e4m3", 8, 0 },  [E_E5M2] = { "e5m2", 8, 0 }, [E_E3M2] = { "e3m2", 8, 0 },
+    [E_E2M3] = { "e2m3", 8, 0 },  [E_E2M1] = { "e2m1", 8, 0 }, [E_E2M1_PACKED] = { "", 4, 0 },
 };
 
 bool exec_matrix_whole(struct exec_warp *w, const struct exec_insn *i)
@@ -41,7 +41,9 @@ unsigned decode_matrix_types(const struct exec_decoder *d, enum exec_element typ
     return count;
 }
 
-struct where { unsigned row, column, matrix; };
+struct where {
+    unsigned row, column, matrix;
+};
 
 static struct where place_wmma(const struct exec_fragment *f, unsigned lane, unsigned n, unsigned per_lane)
 {
@@ -57,8 +59,7 @@ static struct where place_mma(const struct exec_fragment *f, unsigned lane, unsi
     unsigned group = lane / 4, thread = lane % 4, reg = n / per, j = n % per;
     unsigned halves = f->rows / 8 ? f->rows / 8 : 1;
     if (f->which == 'a')
-        return (struct where){ .row = group + 8 * (reg % halves),
-                               .column = reg / halves * 4 * per + thread * per + j };
+        return (struct where){ .row = group + 8 * (reg % halves), .column = reg / halves * 4 * per + thread * per + j };
     if (f->which == 'b')
         return (struct where){ .row = reg * 4 * per + thread * per + j, .column = group };
     return (struct where){ .row = group + 8 * (n / 2), .column = 2 * thread + n % 2 };

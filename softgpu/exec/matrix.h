@@ -10,19 +10,37 @@
 #include "softgpu/exec/decode.h"
 
 enum exec_element {
-    E_NONE, E_F16, E_BF16, E_TF32, E_F32, E_F64, E_S8, E_U8, E_S4, E_U4, E_B1, E_S32, E_E4M3, E_E5M2,
-    E_E3M2, E_E2M3, E_E2M1,           /* a byte each, as .kind::f8f6f4 has them */
-    E_E2M1_PACKED,                    /* two in a byte: .kind::mxf4 */
+    E_NONE,
+    E_F16,
+    E_BF16,
+    E_TF32,
+    E_F32,
+    E_F64,
+    E_S8,
+    E_U8,
+    E_S4,
+    E_U4,
+    E_B1,
+    E_S32,
+    E_E4M3,
+    E_E5M2,
+    E_E3M2,
+    E_E2M3,
+    E_E2M1,        /* a byte each, as .kind::f8f6f4 has them */
+    E_E2M1_PACKED, /* two in a byte: .kind::mxf4 */
     E_COUNT
 };
-struct exec_element_traits { const char *name; uint8_t bits, integer; };
+struct exec_element_traits {
+    const char *name;
+    uint8_t bits, integer;
+};
 extern const struct exec_element_traits exec_elements[E_COUNT];
 enum { EXEC_MATRIX_REGISTERS = 8, EXEC_MATRIX_INNER = 256 };
 
 /* One operand: `count` registers a lane; place[lane * per_lane + n] is where its n-th element goes in the matrix. */
 struct exec_part {
     enum exec_element type;
-    uint8_t count, wide;              /* wide: registers of 64 bits */
+    uint8_t count, wide; /* wide: registers of 64 bits */
     uint32_t per_lane;
     exec_source from[EXEC_MATRIX_REGISTERS];
     uint32_t to[EXEC_MATRIX_REGISTERS];
@@ -33,7 +51,12 @@ struct exec_part {
    each. */
 enum exec_layout { EXEC_LAYOUT_WMMA, EXEC_LAYOUT_MMA, EXEC_LAYOUT_QUARTERS };
 /* A fragment of a matrix of `rows` by `columns`. which: 'a', 'b' or 'c' (and d). by_column: only quarters ask. */
-struct exec_fragment { char which; enum exec_layout layout; bool by_column; unsigned rows, columns; };
+struct exec_fragment {
+    char which;
+    enum exec_layout layout;
+    bool by_column;
+    unsigned rows, columns;
+};
 
 /* Element n of a lane. */
 static inline uint64_t exec_part_bits(const struct exec_warp *w, const struct exec_part *p, unsigned lane, unsigned n)

@@ -21,7 +21,7 @@
 enum scale_type { SCALE_NONE, SCALE_UE8M0, SCALE_UE4M3 };
 struct matrix {
     unsigned m, n, k;
-    unsigned matrices;                /* 1, or 4: the warp's quarters compute one each */
+    unsigned matrices; /* 1, or 4: the warp's quarters compute one each */
     bool clamp, xor_popc;
     struct exec_part a, b, c, d;
     /* sparse A. chunk: elements of A that four bits are about, 0: not sparse */
@@ -36,16 +36,16 @@ struct matrix {
 static float real_of(enum exec_element t, uint32_t bits)
 {
     switch (t) {
-    case E_F16:         return small_to_f32(bits, FORMAT_F16);
-    case E_BF16:        return small_to_f32(bits, FORMAT_BF16);
-    case E_E4M3:        return small_to_f32(bits, FORMAT_E4M3);
-    case E_E5M2:        return small_to_f32(bits, FORMAT_E5M2);
-    case E_E3M2:        return small_to_f32(bits & 63, FORMAT_E3M2);
-    case E_E2M3:        return small_to_f32(bits & 63, FORMAT_E2M3);
-    case E_E2M1:        return small_to_f32(bits >> 2 & 15, FORMAT_E2M1);      /* in the middle of its byte */
+    case E_F16: return small_to_f32(bits, FORMAT_F16);
+    case E_BF16: return small_to_f32(bits, FORMAT_BF16);
+    case E_E4M3: return small_to_f32(bits, FORMAT_E4M3);
+    case E_E5M2: return small_to_f32(bits, FORMAT_E5M2);
+    case E_E3M2: return small_to_f32(bits & 63, FORMAT_E3M2);
+    case E_E2M3: return small_to_f32(bits & 63, FORMAT_E2M3);
+    case E_E2M1: return small_to_f32(bits >> 2 & 15, FORMAT_E2M1); /* in the middle of its byte */
     case E_E2M1_PACKED: return small_to_f32(bits & 15, FORMAT_E2M1);
-    case E_TF32:        return bits_float(bits & 0xffffe000);
-    default:            return bits_float(bits);
+    case E_TF32: return bits_float(bits & 0xffffe000);
+    default: return bits_float(bits);
     }
 }
 
@@ -60,7 +60,7 @@ static int32_t integer_of(enum exec_element t, uint32_t bits)
 static unsigned sparse_column(const struct exec_warp *w, const struct matrix *x, unsigned row, unsigned stored)
 {
     const uint32_t *metadata = exec_row(w, x->metadata);
-    unsigned each = x->chunk / 2, chunk = stored / each;               /* `each` are stored of a chunk */
+    unsigned each = x->chunk / 2, chunk = stored / each; /* `each` are stored of a chunk */
     unsigned group = row % 8 * 4, lower = row / 8, lane, shift;
     if (exec_elements[x->a.type].bits >= 16) {
         lane = group + (x->k / x->chunk > 4 ? 2 * x->selector : x->selector) + chunk / 4;
@@ -70,9 +70,9 @@ static unsigned sparse_column(const struct exec_warp *w, const struct matrix *x,
         shift = chunk % 8 * 4;
     }
     unsigned bits = metadata[lane & 31] >> shift & 15, within = stored % each;
-    if (x->chunk == 2)                                                 /* tf32: as two halves of 16 bits each */
+    if (x->chunk == 2) /* tf32: as two halves of 16 bits each */
         return chunk * 2 + (bits & 3) / 2;
-    unsigned unit = x->chunk / 4;                                      /* 4-bit elements come in pairs */
+    unsigned unit = x->chunk / 4; /* 4-bit elements come in pairs */
     return chunk * x->chunk + (within / unit ? bits >> 2 : bits & 3) * unit + within % unit;
 }
 
@@ -266,9 +266,9 @@ static int decode_scales(struct exec_decoder *d, struct matrix *x)
     const struct ptx_instruction *in = d->in;
     uint32_t at = x->chunk ? 6 : 4;
     x->scale_type = decode_has(d, "ue4m3") ? SCALE_UE4M3 : SCALE_UE8M0;
-    x->scales = decode_has(d, "scale_vec::4X")   ? 4
-                : decode_has(d, "scale_vec::2X") ? 2
-                : decode_has(d, "scale_vec::1X") ? 1
+    x->scales = decode_has(d, "scale_vec::4X")    ? 4
+                : decode_has(d, "scale_vec::2X")  ? 2
+                : decode_has(d, "scale_vec::1X")  ? 1
                 : decode_has(d, "kind::mxf8f6f4") ? 1
                                                   : 2;
     if (in->operand_count != at + 4 || x->m > 16 || x->n > 8)
@@ -289,7 +289,7 @@ static int decode_multiply(struct exec_decoder *d, enum exec_layout layout)
     unsigned count = decode_matrix_types(d, types);
     if (!decode_matrix_shape(d, &x->m, &x->n, &x->k) || in->operand_count < 4)
         return decode_error(d, "shape or operands");
-    if (layout == EXEC_LAYOUT_WMMA && count == 2) {   /* .dtype.ctype of f16 */
+    if (layout == EXEC_LAYOUT_WMMA && count == 2) { /* .dtype.ctype of f16 */
         types[3] = types[1];
         types[1] = types[2] = E_F16;
     } else if (count != 4)
@@ -311,8 +311,7 @@ static int decode_multiply(struct exec_decoder *d, enum exec_layout layout)
     bool integer = exec_elements[types[1]].integer;
     if (exec_elements[types[2]].integer != integer || exec_elements[types[0]].integer != integer ||
         exec_elements[types[3]].integer != integer || (types[1] == E_F64) != (types[0] == E_F64) ||
-        (x->m > 16 && types[1] == E_F64) || (x->k > 16 && types[1] == E_F64) ||
-        x->m * x->k > 32 * EXEC_MATRIX_INNER)
+        (x->m > 16 && types[1] == E_F64) || (x->k > 16 && types[1] == E_F64) || x->m * x->k > 32 * EXEC_MATRIX_INNER)
         return decode_error(d, "types of its matrices");
     bool sparse = decode_has(d, "sp") || decode_has(d, "sp::ordered_metadata");
     if (sparse && (layout != EXEC_LAYOUT_MMA || x->m != 16 || types[1] == E_F64 || decode_sparse(d, x, types[1])))

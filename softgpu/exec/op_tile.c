@@ -13,7 +13,11 @@
 /* --- wmma.load and .store: lane by lane --- */
 
 /* at_once: elements of one access: more than one where they are narrower than a byte. */
-struct transfer { struct exec_part part; unsigned rows, columns, at_once; bool by_column; };
+struct transfer {
+    struct exec_part part;
+    unsigned rows, columns, at_once;
+    bool by_column;
+};
 
 static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
 {
@@ -25,7 +29,7 @@ static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
     enum exec_found found = exec_address(w, i, bytes, bytes, store ? SG_WRITE : SG_READ);
     if (found == EXEC_FOUND_NONE)
         return;
-    uint64_t base = (uint64_t)i->offset;              /* as the kernel knows it; the first lane's */
+    uint64_t base = (uint64_t)i->offset; /* as the kernel knows it; the first lane's */
     if (!(i->flags & EXEC_ADDRESS_UNIFORM))
         base += exec_lane(exec_row(w, i->s[0]), i->flags & EXEC_ADDRESS_32 ? SG_CELL_32 : SG_CELL_64, 0);
     if (i->flags & EXEC_ADDRESS_FRAME)
@@ -49,7 +53,7 @@ static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
             if (store) {
                 value = exec_part_bits(w, &t->part, l, n);
                 exec_copy_bytes(p, &value, bytes);
-            } else if (t->at_once > 1) {              /* a whole register */
+            } else if (t->at_once > 1) { /* a whole register */
                 exec_copy_bytes(w->rows + t->part.to[n / t->at_once] + 4 * l, p, 4);
             } else {
                 exec_copy_bytes(&value, p, bytes);
@@ -62,7 +66,12 @@ static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
 
 /* What lies in the 16 bytes of a row in memory. In registers it is 16 bytes in any case. */
 enum source { SOURCE_PLAIN, SOURCE_6_BITS, SOURCE_4_BITS };
-struct tiles { unsigned count; enum source source; uint32_t to[4]; exec_source from[4]; };
+struct tiles {
+    unsigned count;
+    enum source source;
+    uint32_t to[4];
+    exec_source from[4];
+};
 
 /* Lane and half of its register that hold the element. */
 static void tile_place(unsigned row, unsigned column, bool transposed, unsigned *lane, unsigned *half)
@@ -153,7 +162,7 @@ static void run_transpose(struct exec_warp *w, const struct exec_insn *i)
     memcpy(from, exec_row(w, i->s[0]), sizeof from);
     for (unsigned r = 0; r < 8; r++)
         for (unsigned c = 0; c < 8; c++)
-            to[8 * r + c] = from[8 * c + r];          /* lane and half are row * 8 + column */
+            to[8 * r + c] = from[8 * c + r]; /* lane and half are row * 8 + column */
     memcpy(w->rows + i->d, to, sizeof to);
 }
 
@@ -181,8 +190,9 @@ static int decode_wmma(struct exec_decoder *d)
     t->at_once = bits < 8 ? 32 / bits : 1;
     if (bits < 8 && t->by_column != (which == 'b'))
         return decode_error(d, "elements of less than a byte that do not lie in order of k");
-    const struct exec_fragment f = { .which = which == 'd' ? 'c' : which, .layout = EXEC_LAYOUT_WMMA,
-                                     .rows = t->rows, .columns = t->columns };
+    const struct exec_fragment f = {
+        .which = which == 'd' ? 'c' : which, .layout = EXEC_LAYOUT_WMMA, .rows = t->rows, .columns = t->columns
+    };
     struct exec_insn n = { .run = run_transfer, .kind = store, .extra = t };
     if (decode_part(d, &t->part, &f, types[0], &in->operands[store ? 1 : 0], !store) ||
         decode_memory(d, &in->operands[store ? 0 : 1], decode_space(d, NULL), &n) ||
@@ -213,7 +223,7 @@ static int decode_tiles(struct exec_decoder *d)
     if (in->operand_count != 2 || !tiles_known(d, t, store))
         return decode_error(d, "matrices of this shape and type");
     if (bytes)
-        t->count *= 2;                                /* registers: two a matrix */
+        t->count *= 2; /* registers: two a matrix */
     const struct ptx_operand *list[4];
     struct ptx_operand scratch[4];
     if (t->count > 4 || decode_elements(d, &in->operands[store ? 1 : 0], list, scratch, 4) != t->count)

@@ -147,11 +147,16 @@ bool function_read_prototype(struct ptx_reader *reader, struct ptx_prototype *pr
 /* ---- statements ---- */
 
 /* .loc file line column [, function_name label [+ number], inlined_at file line column]; no semicolon */
-bool function_skip_loc(struct ptx_reader *reader)
+bool function_read_loc(struct ptx_reader *reader)
 {
-    for (;;) {
-        while (reader->token.kind == TOKEN_INTEGER)
+    for (unsigned number = 0;;) {
+        for (; reader->token.kind == TOKEN_INTEGER; number++) {
+            if (number == 0)
+                reader->source_file = (uint32_t)reader->token.bits;
+            else if (number == 1)
+                reader->source_line = (uint32_t)reader->token.bits;
             lexer_next(reader);
+        }
         if (!lexer_accept(reader, ','))
             return !reader->failed;
         if (lexer_accept_word(reader, "function_name")) {
@@ -291,7 +296,7 @@ static bool read_statement(struct ptx_reader *reader)
         enum keyword keyword = lexer_keyword(reader);
         if (keyword == KEYWORD_LOC || keyword == KEYWORD_PRAGMA) {
             lexer_next(reader);
-            return keyword == KEYWORD_LOC ? function_skip_loc(reader) : function_skip_pragma(reader);
+            return keyword == KEYWORD_LOC ? function_read_loc(reader) : function_skip_pragma(reader);
         }
         return read_declaration(reader);
     }
@@ -403,6 +408,7 @@ bool function_read(struct ptx_reader *reader, enum ptx_linkage linkage, bool is_
         return lexer_expect(reader, ';', "after the function's declaration");
     if (!keep || reader->outline)
         return lexer_skip_block(reader);
+    reader->source_file = reader->source_line = 0;
     if (!read_body(reader, &function))
         return false;
 

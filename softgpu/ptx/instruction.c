@@ -92,7 +92,9 @@ static bool read_guard(struct ptx_reader *reader, struct ptx_instruction *instru
 
 bool instruction_read(struct ptx_reader *reader)
 {
-    struct ptx_instruction instruction = { .line = reader->token.line };
+    struct ptx_instruction instruction = { .line = reader->token.line,
+                                           .source_file = reader->source_file,
+                                           .source_line = reader->source_line };
     size_t first = reader->operands.count;
     if (!read_guard(reader, &instruction))
         return false;

@@ -242,12 +242,30 @@ struct ptx_module *link_finish(struct ptx_reader *reader)
     }
     for (uint32_t i = 0; i < reader->functions.count; i++)
         functions[i] = function_at(reader, i)->function;
+    const struct ptx_file *files = reader_keep(reader, &reader->files, 0, sizeof *files);
+    if (reader->files.count && !files)
+        return NULL;
     *module = (struct ptx_module){
-        .version_major = reader->version_major, .version_minor = reader->version_minor, .target = reader->target,
-        .variables = variables, .variable_count = (uint32_t)reader->variables.count,
-        .functions = functions, .function_count = (uint32_t)reader->functions.count, .arena = reader->arena,
+        .version_major = reader->version_major,
+        .version_minor = reader->version_minor,
+        .target = reader->target,
+        .variables = variables,
+        .variable_count = (uint32_t)reader->variables.count,
+        .functions = functions,
+        .function_count = (uint32_t)reader->functions.count,
+        .files = files,
+        .file_count = (uint32_t)reader->files.count,
+        .arena = reader->arena,
     };
     return module;
+}
+
+const char *ptx_source_file(const struct ptx_module *m, const struct ptx_function *f, uint32_t number)
+{
+    for (uint32_t i = 0; i < m->file_count; i++)
+        if (m->files[i].unit == f->unit && m->files[i].number == number)
+            return m->files[i].name;
+    return NULL;
 }
 
 bool ptx_is_builtin(const char *name)

@@ -56,10 +56,21 @@ static bool read_address_size(struct ptx_reader *reader)
 }
 
 /* .file 1 "name" [, time, size] */
-static bool skip_file(struct ptx_reader *reader)
+/* .file number "name" [, time, size] */
+static bool read_file(struct ptx_reader *reader)
 {
-    if (!lexer_expect(reader, TOKEN_INTEGER, "after .file") ||
-        !lexer_expect(reader, TOKEN_STRING, "after .file and its number"))
+    struct ptx_file file = { .unit = reader->unit, .number = (uint32_t)reader->token.bits };
+    if (!lexer_expect(reader, TOKEN_INTEGER, "after .file"))
+        return false;
+    if (reader->token.kind == TOKEN_STRING) {
+        const char *start = reader->token.start, *end = reader->token.end;
+        struct ptx_file *kept = reader_push(reader, &reader->files, sizeof *kept);
+        bool quoted = end - start >= 2 && *start == '"' && end[-1] == '"';
+        if (!kept || !(file.name = ptx_arena_string(reader->arena, start + quoted, (size_t)(end - start) - 2 * quoted)))
+            return false;
+        *kept = file;
+    }
+    if (!lexer_expect(reader, TOKEN_STRING, "after .file and its number"))
         return false;
     while (lexer_accept(reader, ','))
         if (!lexer_expect(reader, TOKEN_INTEGER, "in .file"))
@@ -120,8 +131,8 @@ static bool read_directive(struct ptx_reader *reader)
     case KEYWORD_VERSION:      return read_version(reader);
     case KEYWORD_TARGET:       return read_target(reader);
     case KEYWORD_ADDRESS_SIZE: return read_address_size(reader);
-    case KEYWORD_FILE:         return skip_file(reader);
-    case KEYWORD_LOC:          return function_skip_loc(reader);
+    case KEYWORD_FILE: return read_file(reader);
+    case KEYWORD_LOC: return function_read_loc(reader);
     case KEYWORD_SECTION:      return skip_section(reader);
     case KEYWORD_PRAGMA:       return function_skip_pragma(reader);
     case KEYWORD_ALIAS:        return read_alias(reader);

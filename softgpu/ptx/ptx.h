@@ -129,6 +129,7 @@ struct ptx_instruction {
     const struct ptx_operand *operands;
     uint32_t operand_count;
     uint32_t line;                    /* in the PTX text */
+    uint32_t source_file, source_line; /* of the last .loc before it; 0: none. See ptx_source_file */
 };
 
 struct ptx_prototype {                /* signature of a function or of an indirect call */
@@ -155,11 +156,18 @@ struct ptx_function {
     uint32_t unit;                    /* which translation unit it came from */
 };
 
+struct ptx_file {
+    uint32_t unit, number;
+    const char *name;
+};
+
 struct ptx_module {
     unsigned version_major, version_minor;     /* the highest of its units */
     unsigned target;                           /* sm number, highest */
     const struct ptx_variable *variables; uint32_t variable_count;      /* module scope */
     const struct ptx_function *functions; uint32_t function_count;
+    const struct ptx_file *files;
+    uint32_t file_count; /* of .file */
     struct ptx_arena *arena;
 };
 
@@ -179,5 +187,7 @@ int ptx_module_read_outline(const struct ptx_source *, size_t count, struct ptx_
                             size_t log_size);
 void ptx_module_free(struct ptx_module *);
 bool ptx_is_builtin(const char *function_name);
+/* The name of a source file that an instruction of the function names; NULL: none. */
+const char *ptx_source_file(const struct ptx_module *, const struct ptx_function *, uint32_t number);
 
 #endif

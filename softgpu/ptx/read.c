@@ -7,9 +7,9 @@
 static void reader_free(struct ptx_reader *reader)
 {
     struct reader_vector *vectors[] = {
-        &reader->variables,    &reader->functions,  &reader->relocations, &reader->pending,
-        &reader->aliases,      &reader->bytes,      &reader->registers,   &reader->locals,
-        &reader->instructions, &reader->prototypes, &reader->operands,    &reader->params,
+        &reader->variables,  &reader->functions, &reader->relocations, &reader->pending, &reader->aliases,
+        &reader->files,      &reader->bytes,     &reader->registers,   &reader->locals,  &reader->instructions,
+        &reader->prototypes, &reader->operands,  &reader->params,
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         free(vectors[i]->items);

@@ -185,8 +185,10 @@ struct ptx_reader {
     struct reader_vector pending;     /* struct reader_pending of the unit */
     struct reader_vector aliases;     /* struct reader_alias of the unit */
     struct reader_vector bytes;       /* of the initialiser being read */
+    struct reader_vector files;       /* struct ptx_file */
 
     /* of the function being read */
+    uint32_t source_file, source_line; /* of the last .loc */
     struct reader_vector registers, locals, instructions, prototypes, operands, params;
 
     unsigned             version_major, version_minor, target;
@@ -259,7 +261,7 @@ bool initialiser_read(struct ptx_reader *, struct ptx_variable *, const uint64_t
 /* function.c */
 bool function_read(struct ptx_reader *, enum ptx_linkage, bool is_entry);
 bool function_read_prototype(struct ptx_reader *, struct ptx_prototype *, struct reader_name **name);
-bool function_skip_loc(struct ptx_reader *);
+bool function_read_loc(struct ptx_reader *);
 bool function_skip_pragma(struct ptx_reader *);
 
 /* instruction.c, operand.c */

@@ -12,7 +12,10 @@
 #include <string.h>
 
 /* bits: of a register that an element takes; shift: where in it; exponent 0: an integer. */
-struct type { const char *name; unsigned bits, exponent, fraction, shift; };
+struct type {
+    const char *name;
+    unsigned bits, exponent, fraction, shift;
+};
 static const struct type F16 = { "f16", 16, 5, 10, 0 }, BF16 = { "bf16", 16, 8, 7, 0 }, TF32 = { "tf32", 32, 8, 23, 0 },
                          E4M3 = { "e4m3", 8, 4, 3, 0 }, E5M2 = { "e5m2", 8, 5, 2, 0 }, E3M2 = { "e3m2", 8, 3, 2, 0 },
                          E2M3 = { "e2m3", 8, 2, 3, 0 }, E2M1 = { "e2m1", 8, 2, 1, 2 }, FP4 = { "e2m1", 4, 2, 1, 0 },
@@ -31,7 +34,9 @@ static uint32_t encode(const struct type *t, int v)
 }
 
 /* Every lane has this in memory; the kernel loads it, and stores z. */
-struct lane { uint32_t x[8], y[4], z[8], metadata, scale[2], selector[4], spare[5]; };
+struct lane {
+    uint32_t x[8], y[4], z[8], metadata, scale[2], selector[4], spare[5];
+};
 
 static const char *const FRAME =
     ".visible .entry k(.param .u64 out)\n{\n%s.reg .b32 x<8>, y<4>, z<8>, e, s<2>; .reg .b16 i<4>; .reg .b32 w<4>;\n"
@@ -87,11 +92,11 @@ static unsigned c_row(unsigned lane, unsigned n) { return lane / 4 + n / 2 * 8; 
 static unsigned c_column(unsigned lane, unsigned n) { return lane % 4 * 2 + n % 2; }
 
 struct product {
-    const struct type *a, *b, *c;         /* c: NULL for s32 */
+    const struct type *a, *b, *c; /* c: NULL for s32 */
     unsigned k;
-    const char *modifiers;                /* "%s" stands for the types: "kind::f8f6f4.m16n8k32.row.col.%s" */
-    unsigned chunk, selector;             /* sparse: elements of A per four bits of metadata */
-    unsigned scales;                      /* per row of A */
+    const char *modifiers;    /* "%s" stands for the types: "kind::f8f6f4.m16n8k32.row.col.%s" */
+    unsigned chunk, selector; /* sparse: elements of A per four bits of metadata */
+    unsigned scales;          /* per row of A */
 };
 static int a_dense[16][256], b_dense[256][8];
 
@@ -112,13 +117,13 @@ static void lay_metadata(const struct product *p, struct lane *lanes)
 {
     for (unsigned row = 0; row < 16; row++)
         for (unsigned chunk = 0; chunk < p->k / p->chunk; chunk++) {
-            uint32_t bits = p->chunk == 2 ? ((row + chunk) % 2 ? 14u : 4u)
-                                          : first_of(row, chunk) | second_of(row, chunk) << 2;
+            uint32_t bits =
+                p->chunk == 2 ? ((row + chunk) % 2 ? 14u : 4u) : first_of(row, chunk) | second_of(row, chunk) << 2;
             unsigned thread, shift;
-            if (p->a->bits >= 16) {                  /* four chunks of row g, then of row g + 8 */
+            if (p->a->bits >= 16) { /* four chunks of row g, then of row g + 8 */
                 thread = p->k / p->chunk > 4 ? 2 * p->selector + chunk / 4 : p->selector;
                 shift = row / 8 * 16 + chunk % 4 * 4;
-            } else {                                 /* eight chunks of one row */
+            } else { /* eight chunks of one row */
                 thread = 2 * p->selector + chunk / 8 * 2 + row / 8;
                 shift = chunk % 8 * 4;
             }
@@ -192,8 +197,7 @@ static void check_product(const struct product *p)
         unsigned g = l / 4, t = l % 4;
         for (unsigned r = 0; r < count_a; r++)
             for (unsigned j = 0; j < per_a; j++)
-                put(lanes[l].x, r * per_a + j, p->a,
-                    value(g + r % 2 * 8, r / 2 * 4 * per_a + t * per_a + j, 1));
+                put(lanes[l].x, r * per_a + j, p->a, value(g + r % 2 * 8, r / 2 * 4 * per_a + t * per_a + j, 1));
         for (unsigned r = 0; r < count_b; r++)
             for (unsigned j = 0; j < per_b; j++)
                 put(lanes[l].y, r * per_b + j, p->b, b_dense[r * 4 * per_b + t * per_b + j][g]);
@@ -221,7 +225,10 @@ static void check_product(const struct product *p)
     run(insn, lanes);
     for (unsigned l = 0; l < 32; l++)
         for (unsigned r = 0; r < 4; r++) {
-            union { uint32_t u; float f; } v = { .u = lanes[l].z[half ? r / 2 : r] };
+            union {
+                uint32_t u;
+                float f;
+            } v = { .u = lanes[l].z[half ? r / 2 : r] };
             double got = integer ? (int32_t)v.u : half ? f16_value(v.u >> (r % 2 * 16) & 0xffff) : v.f;
             double want = expected(p, c_row(l, r), c_column(l, r));
             if (got != want)
@@ -232,11 +239,14 @@ static void check_product(const struct product *p)
 static void sparse(void **state)
 {
     (void)state;
-    static const struct { const struct type *a, *b, *c; unsigned k, chunk, selectors; } cases[] = {
-        { &F16, &F16, &F32, 16, 4, 4 },  { &F16, &F16, &F32, 32, 4, 2 },  { &BF16, &BF16, &F32, 32, 4, 2 },
-        { &F16, &F16, &F16, 16, 4, 4 },  { &TF32, &TF32, &F32, 8, 2, 4 }, { &TF32, &TF32, &F32, 16, 2, 2 },
-        { &S8, &S8, NULL, 32, 4, 2 },    { &S8, &S8, NULL, 64, 4, 1 },    { &S4, &S4, NULL, 64, 8, 2 },
-        { &S4, &S4, NULL, 128, 8, 1 },   { &E4M3, &E5M2, &F32, 64, 4, 1 },
+    static const struct {
+        const struct type *a, *b, *c;
+        unsigned k, chunk, selectors;
+    } cases[] = {
+        { &F16, &F16, &F32, 16, 4, 4 }, { &F16, &F16, &F32, 32, 4, 2 },   { &BF16, &BF16, &F32, 32, 4, 2 },
+        { &F16, &F16, &F16, 16, 4, 4 }, { &TF32, &TF32, &F32, 8, 2, 4 },  { &TF32, &TF32, &F32, 16, 2, 2 },
+        { &S8, &S8, NULL, 32, 4, 2 },   { &S8, &S8, NULL, 64, 4, 1 },     { &S4, &S4, NULL, 64, 8, 2 },
+        { &S4, &S4, NULL, 128, 8, 1 },  { &E4M3, &E5M2, &F32, 64, 4, 1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (unsigned selector = 0; selector < cases[i].selectors; selector++) {
@@ -270,12 +280,12 @@ static void block_scaled(void **state)
             check_product(&(struct product){ types[a], types[b], &F32, 32,
                                              "m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.%s.ue8m0", 0, 0,
                                              1 });
-    check_product(&(struct product){
-        &FP4, &FP4, &F32, 64, "m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.%s.ue8m0", 0, 0, 2 });
-    check_product(&(struct product){
-        &FP4, &FP4, &F32, 64, "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::2X.%s.ue8m0", 0, 0, 2 });
-    check_product(&(struct product){
-        &FP4, &FP4, &F32, 64, "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.%s.ue4m3", 0, 0, 4 });
+    check_product(&(struct product){ &FP4, &FP4, &F32, 64,
+                                     "m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.%s.ue8m0", 0, 0, 2 });
+    check_product(&(struct product){ &FP4, &FP4, &F32, 64,
+                                     "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::2X.%s.ue8m0", 0, 0, 2 });
+    check_product(&(struct product){ &FP4, &FP4, &F32, 64,
+                                     "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.%s.ue4m3", 0, 0, 4 });
 }
 
 /* mma.m8n8k4: lanes 4q … and 4q + 16 … compute product q. */
@@ -313,7 +323,10 @@ static void quarters(void **state)
                 int want = start(row, column);
                 for (unsigned k = 0; k < 4; k++)
                     want += value(row, k, q) * value(k, column, q + 3);
-                union { uint32_t u; float f; } v = { .u = lanes[l].z[half_d ? i / 2 : i] };
+                union {
+                    uint32_t u;
+                    float f;
+                } v = { .u = lanes[l].z[half_d ? i / 2 : i] };
                 double got = half_d ? f16_value(v.u >> (i % 2 * 16) & 0xffff) : v.f;
                 if (got != want)
                     fail_msg("%s: product %u, row %u, column %u: %g, not %d", insn, q, row, column, got, want);
@@ -329,8 +342,9 @@ static void packed(void **state)
         unsigned k = bits == 4 ? 32 : 128;
         char ptx[2048], type[32], mma[128];
         snprintf(type, sizeof type, "m8n8k%u", k);
-        snprintf(mma, sizeof mma, bits == 4 ? "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32"
-                                            : "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32");
+        snprintf(mma, sizeof mma,
+                 bits == 4 ? "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32"
+                           : "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32");
         snprintf(ptx, sizeof ptx,
                  ".visible .entry k(.param .u64 out)\n{\n%s.reg .b32 x, y, z<2>; add.u64 a1, a0, 1024; add.u64 a2, a0, "
                  "2048;\nwmma.load.a.sync.aligned.row.%s.global.%s {x}, [a0], %u; "
@@ -367,7 +381,10 @@ static void packed(void **state)
 static void byte_tiles(void **state)
 {
     (void)state;
-    static const struct { const char *form; unsigned bits, registers, square; } cases[] = {
+    static const struct {
+        const char *form;
+        unsigned bits, registers, square;
+    } cases[] = {
         { "m16n16.x1.trans.shared.b8", 8, 2, 1 },
         { "m16n16.x2.trans.shared.b8", 8, 4, 1 },
         { "m16n16.x2.trans.shared.b8x16.b6x16_p32", 6, 4, 1 },
@@ -392,7 +409,7 @@ static void byte_tiles(void **state)
         for (unsigned l = 0; l < 32; l++)
             for (unsigned r = 0; r < cases[i].registers; r++)
                 for (unsigned j = 0; j < 4; j++) {
-                    unsigned row = l / 4, column = l % 4 * 4 + j;      /* of the matrix in registers */
+                    unsigned row = l / 4, column = l % 4 * 4 + j; /* of the matrix in registers */
                     unsigned line = cases[i].square ? r / 2 * 16 + column : r * 8 + row;
                     unsigned n = cases[i].square ? row + r % 2 * 8 : column;
                     assert_int_equal(lanes[l].z[r] >> (8 * j) & 255, (line * 7 + n * 3) & ((1u << bits) - 1));
@@ -403,8 +420,8 @@ static void byte_tiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(sparse), EXEC_TEST(narrow),     EXEC_TEST(block_scaled), EXEC_TEST(quarters),
-        EXEC_TEST(packed), EXEC_TEST(byte_tiles),
+        EXEC_TEST(sparse),   EXEC_TEST(narrow), EXEC_TEST(block_scaled),
+        EXEC_TEST(quarters), EXEC_TEST(packed), EXEC_TEST(byte_tiles),
     };
     return EXEC_MAIN(tests);
 }

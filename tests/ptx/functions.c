@@ -285,6 +285,28 @@ static void heads(void **state)
     ptx_check_refused("\x01", "0x01");
 }
 
+/* Each instruction knows the .loc before it. Files may be named behind the code; each text numbers its own. */
+static void source_lines(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        ".visible .entry k() {\n.reg .b32 r;\nmov.b32 r, 1;\n.loc 1 7 3\nmov.b32 r, 2;\n.loc 2 9 0, function_name x, "
+        "inlined_at 1 8 2\nmov.b32 r, 3; ret; }\n.func x() { ret; }\n.file 1 \"a.cu\"\n.file 2 \"b.h\", 1, 2\n",
+        ".visible .entry l() {\n.loc 1 5 0\nret; }\n.file 1 \"c.cu\"\n",
+    };
+    const struct ptx_module *m = ptx_check_link(texts, 2);
+    const struct ptx_function *k = ptx_check_function(m, "k"), *l = ptx_check_function(m, "l");
+    const struct ptx_instruction *i = k->instructions;
+    assert_int_equal(i[0].source_line, 0);
+    assert_int_equal(i[1].source_line, 7);
+    assert_int_equal(i[2].source_line, 9);
+    assert_string_equal(ptx_source_file(m, k, i[1].source_file), "a.cu");
+    assert_string_equal(ptx_source_file(m, k, i[2].source_file), "b.h");
+    assert_null(ptx_source_file(m, k, 3));
+    assert_int_equal(l->instructions[0].source_line, 5);
+    assert_string_equal(ptx_source_file(m, l, 1), "c.cu");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +323,7 @@ int main(void)
         cmocka_unit_test_teardown(register_ranges, ptx_check_free),
         cmocka_unit_test_teardown(local_variables, ptx_check_free),
         cmocka_unit_test_teardown(debug_information, ptx_check_free),
+        cmocka_unit_test_teardown(source_lines, ptx_check_free),
         cmocka_unit_test_teardown(heads, ptx_check_free),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -141,7 +141,7 @@ static void occupancy(void **state)
     OK(cuCtxGetDevice(&d));
     OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d));
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 256, 0));
-    assert_int_equal(blocks, 6);             /* 1,536 threads of an SM of 12.0 and later */
+    assert_int_equal(blocks, 6); /* 1,536 threads of an SM of 12.0 and later */
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 32, 0));
     assert_int_equal(blocks, 24);
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 32, 40000));

@@ -320,7 +320,9 @@ static void pointer_attributes(void **state)
 static void pointer_attribute_widths(void **state)
 {
     (void)state;
-    static const struct { int attribute; size_t bytes;
+    static const struct {
+        int attribute;
+        size_t bytes;
     } widths[] = {
         { CU_POINTER_ATTRIBUTE_CONTEXT, 8 },
         { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 4 },
@@ -342,7 +344,7 @@ static void pointer_attribute_widths(void **state)
     CUdeviceptr d;
     OK(cuMemAllocManaged(&d, 1000, CU_MEM_ATTACH_GLOBAL));
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        unsigned char low[16], high[16];            /* filled with different bytes before: what is alike was written */
+        unsigned char low[16], high[16]; /* filled with different bytes before: what is alike was written */
         memset(low, 0x11, sizeof low);
         memset(high, 0xee, sizeof high);
         CUpointer_attribute attribute = (CUpointer_attribute)widths[i].attribute;
@@ -399,10 +401,17 @@ static void many_registered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_and_free),        cmocka_unit_test(stacks),          cmocka_unit_test(copies_1d),
-        cmocka_unit_test(large_copies),          cmocka_unit_test(memsets),         cmocka_unit_test(copies_2d_3d),
-        cmocka_unit_test(pinned_and_registered), cmocka_unit_test(many_registered), cmocka_unit_test(managed),
-        cmocka_unit_test(pointer_attributes), cmocka_unit_test(pointer_attribute_widths),
+        cmocka_unit_test(alloc_and_free),
+        cmocka_unit_test(stacks),
+        cmocka_unit_test(copies_1d),
+        cmocka_unit_test(large_copies),
+        cmocka_unit_test(memsets),
+        cmocka_unit_test(copies_2d_3d),
+        cmocka_unit_test(pinned_and_registered),
+        cmocka_unit_test(many_registered),
+        cmocka_unit_test(managed),
+        cmocka_unit_test(pointer_attributes),
+        cmocka_unit_test(pointer_attribute_widths),
     };
     return RUN(tests);
 }

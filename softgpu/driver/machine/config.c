@@ -7,10 +7,12 @@
  *   FLYT_SOFTGPU_CC=13.0              compute capability
  *   FLYT_SOFTGPU_THREADS=0            host threads that execute; 0: one per core
  *   FLYT_SOFTGPU_FAULT_DOMAIN=process or gpu: a fault reaches all processes of the card FLYT_SOFTGPU_CARD=0 (domain.c)
+ *   FLYT_SOFTGPU_MEMCHECK=0           1: kernels are watched (softgpu/check.h); race: for races on shared memory too
  *   FLYT_SOFTGPU_CHAOS=0              seed: delays completions, reorders streams as CUDA allows, refuses address hints
  *   FLYT_SOFTGPU_CHAOS_OOM=0          1: with a seed, allocations fail now and then
  */
 #include "softgpu/driver/machine/machine.h"
+#include "softgpu/check.h"
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "softgpu/ptx/arena.h"
@@ -64,8 +66,8 @@ static size_t size_of(const char *name, size_t standard, size_t most)
     return standard ? standard : SGD_GRANULE;
 }
 
-/* 13.0: newer than every machine code that NVIDIA's libraries carry. For a device that they know, they choose kernels by
-   what they have been tuned for, and find machine code only (cuBLAS 13 does so for 7.5 to 12.1); for one that they do
+/* 13.0: newer than every machine code that NVIDIA's libraries carry. For a device that they know, they choose kernels
+   by what they have been tuned for, and find machine code only (cuBLAS 13 does so for 7.5 to 12.1); for one that they do
    not know, they take the kernels whose PTX they carry. */
 static void capability(struct sgd_config *c)
 {
@@ -90,6 +92,19 @@ static void capability(struct sgd_config *c)
     c->cc_minor = (unsigned)minor;
 }
 
+static void memcheck(void)
+{
+    const char *text = env_get("FLYT_SOFTGPU_MEMCHECK");
+    if (!text || !*text || !strcmp(text, "0"))
+        return;
+    if (!strcmp(text, "1"))
+        sg_check = SG_CHECK_MEMORY;
+    else if (!strcmp(text, "race"))
+        sg_check = SG_CHECK_MEMORY | SG_CHECK_RACE;
+    else
+        log_warning("software GPU: FLYT_SOFTGPU_MEMCHECK=%s is neither 1 nor race; nothing is checked", text);
+}
+
 void sgd_config_read(void)
 {
     struct sgd_config *c = &sgd_config;
@@ -106,6 +121,7 @@ void sgd_config_read(void)
     unsigned long long half = host_memory ? strtoull(host_memory, NULL, 10) / 2 : 0;
     if (half && half < ptx_arena_most)
         ptx_arena_most = (size_t)half;
+    memcheck();
     const char *domain = env_get("FLYT_SOFTGPU_FAULT_DOMAIN");
     c->fault_gpu = domain && !strcmp(domain, "gpu");
     if (domain && *domain && !c->fault_gpu && strcmp(domain, "process"))

@@ -7,6 +7,7 @@
  * their longest free run, so that an allocation looks into one slab only.
  */
 #include "softgpu/driver/machine/machine.h"
+#include "softgpu/check.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -203,11 +204,17 @@ CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_me
         return r;
     }
     *out = m->at.base;
+    if (sg_check)
+        sg_check_allocated(m->at.base, size);
+    if (sg_check && kind != SGD_MEMORY_DEVICE) /* the program writes there unseen */
+        sg_check_written(m->at.base, size);
     return CUDA_SUCCESS;
 }
 
 void sgd_memory_free(struct sgd_memory *m)
 {
+    if (sg_check && m->kind != SGD_MEMORY_REGISTERED)
+        sg_check_freed(m->at.base, m->at.size);
     sgd_extents_remove(&sgd_memories, &m->at);
     if (m->kind == SGD_MEMORY_REGISTERED) {
         sgd_space_unshare((int)m->window, m->at.base, m->at.size);

@@ -5,6 +5,7 @@
  * meanwhile by `running`, which also counts its launches, and unloading waits until it is 0.
  */
 #include "softgpu/driver/machine/machine.h"
+#include "softgpu/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,8 @@ static CUresult place_variables(struct sgd_module *m, const struct ptx_module *p
         return r;
     sgd_memory_find(m->memory)->internal = true;
     memset((void *)(uintptr_t)m->memory, 0, total);
+    if (sg_check)
+        sg_check_written(m->memory, total);
     for (uint32_t i = 0; i < ptx->variable_count; i++)
         if (has_memory(&ptx->variables[i]) && !ptx->variables[i].managed)
             m->addresses[i] += m->memory - 1;
@@ -115,6 +118,8 @@ static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
     struct sgd_memory *memory = sgd_memory_find(at);
     memory->internal = true;
     c->heap = sg_heap_create(at, size);
+    if (sg_check)
+        sg_check_written(at, size);
     if (c->heap)
         return CUDA_SUCCESS;
     sgd_memory_free(memory);

@@ -8,6 +8,7 @@
  * there ThreadSanitizer is told to look away.
  */
 #include "softgpu/driver/machine/machine.h"
+#include "softgpu/check.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -43,6 +44,8 @@ static bool move(const struct sgd_side *to, uint64_t to_at, const struct sgd_sid
                    (!from->device || sgd_space_any(from_at, piece, SG_READ));
         if (may)
             move_piece(to_at, from_at, piece, past_cache);
+        if (may && sg_check && to->device)
+            sg_check_written(to_at, piece);
         sgd_space_unhold();
         if (!may)
             return false;
@@ -99,6 +102,8 @@ static CUresult run_set(const struct sgd_op *op)
             bool may = sgd_space_any(at, piece * element, SG_WRITE);
             if (may)
                 fill(at, piece, element, op->set.value);
+            if (may && sg_check)
+                sg_check_written(at, piece * element);
             sgd_space_unhold();
             if (!may)
                 return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -142,6 +147,8 @@ CUresult sgd_value_write(const struct sgd_op *op)
     uint64_t a = op->value.address;
     if (!sgd_space_any(a, op->value.wide ? 8 : 4, SG_WRITE))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (sg_check)
+        sg_check_written(a, op->value.wide ? 8 : 4);
     if (op->value.wide)
         atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)a, op->value.value, memory_order_release);
     else

@@ -1,5 +1,6 @@
 /* state.c: the driver's one mutex, the fault that sticks, small things that everything uses. */
 #include "softgpu/driver/machine/machine.h"
+#include "softgpu/check.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -104,3 +105,13 @@ uint64_t sgd_now(void)
 }
 
 uint64_t sgd_next_id(void) { return ++last_id; }
+
+/* For servers whose clients cut allocations out of mapped memory themselves, under FLYT_SOFTGPU_MEMCHECK. state: 0
+   freed, 1 allocated, 2 mapped for allocations to come. Returns whether anybody looks at it. */
+__attribute__((visibility("default"))) int softgpu_extent(uint64_t address, uint64_t size, int state);
+int softgpu_extent(uint64_t address, uint64_t size, int state)
+{
+    if (sg_check && size)
+        (state == 0 ? sg_check_freed : state == 1 ? sg_check_allocated : sg_check_nobodys)(address, size);
+    return sg_check != 0;
+}
