@@ -254,6 +254,8 @@ static void map_reply(struct session *session, struct call *call, uint64_t size,
     map_result result;
     memset(&result, 0, sizeof result);
     result.size = r == CUDA_SUCCESS ? size : 0;
+    if (result.size && session->gpu->extent)
+        session->gpu->extent(call->args.map.address, size, GPU_EXTENT_NOBODYS);
     ledger_note(session, r);
     session_reply(session, call->xid, (xdrproc_t)xdr_map_result, &result, r, false);
 }
@@ -330,6 +332,21 @@ void serve_unmap(struct session *session, struct call *call)
         r = pieces_end(session, context, args->address, args->size);
     if (r != CUDA_SUCCESS)
         call_fail(session, call, r);
+}
+
+bool memory_watched(const struct session *session)
+{
+    return session->gpu->extent && session->gpu->extent(0, 0, GPU_EXTENT_NOBODYS);
+}
+
+void serve_extent(struct session *session, struct call *call)
+{
+    const extent_args *args = &call->args.extent;
+    if (!memory_watched(session) || !memory_known(session, args->address, args->size))
+        call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
+    else
+        session->gpu->extent(args->address, args->size,
+                             args->state == FLYT_EXTENT_FREED ? GPU_EXTENT_FREED : GPU_EXTENT_ALLOCATED);
 }
 
 /* In order behind the UNMAPs that it speaks of. */

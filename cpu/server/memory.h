@@ -41,6 +41,7 @@ void memory_drop_all(struct session *, struct context *);         /* of the cont
 /* May the client name [address, address + size)? Mapped window, added host memory, or a variable of one of its
    modules. */
 bool memory_known(struct session *, uint64_t address, uint64_t size);
+bool memory_watched(const struct session *);                /* FLYT_CAP_EXTENTS */
 /* Whose memory lies there; NULL: nobody's, or not the window's. */
 const struct context *memory_context(struct session *, uint64_t address);
 int  memory_symbol_add(struct session *, uint64_t address, uint64_t size, struct module *);

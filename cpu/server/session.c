@@ -175,6 +175,7 @@ void serve_hello(struct session *session, struct call *call)
     result.minor = FLYT_PROTOCOL_MINOR;
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
     result.capabilities |= FLYT_CAP_USAGE;
+    result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
     result.server = server;
     result.refusal = (char *)(uintptr_t)"";
     result.session = session->id;

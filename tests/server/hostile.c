@@ -195,7 +195,7 @@ static void context_call(struct peer *peer)
 
 static void one_call(struct peer *peer)
 {
-    switch (below(29)) {
+    switch (below(30)) {
     case 28: WAIT(usage, usage_args, usage_result, { (u_int)any() }); break;
     case 26: WAIT(host_add, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 27: WAIT(host_remove, host_args, plain_result, { host_address(peer), host_size() }); break;
@@ -216,6 +216,7 @@ static void one_call(struct peer *peer)
     case 6:
         SEND(unmap, unmap_args, { context(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule });
         break;
+    case 29: SEND(extent, extent_args, { context(), address(peer), size(peer), (flyt_extent_state)below(2) }); break;
     case 7: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
     case 8:
         WAIT(copy_out, copy_out_args, copy_out_result,

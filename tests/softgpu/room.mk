@@ -15,3 +15,8 @@ LONG_TESTS += $(foreach seed,1 2 3 4 5 6 7 8,$(foreach program,$(addprefix $(BUI
 endif
 
 TESTS += "tests/softgpu/check_ptx.sh $(SOFTGPU_CHECK_PTX) build/cuda/vector_add"
+
+build/cuda/outside: tests/softgpu/outside.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -lineinfo -o $@ $<
+TESTS += "tests/softgpu/memcheck.sh $(BIN) build/cuda/outside"

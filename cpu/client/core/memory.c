@@ -210,6 +210,15 @@ static int unmap(const core_context *c, uint64_t address, uint64_t size)
     return code;
 }
 
+/* A server that watches kernels' accesses learns what is an allocation. */
+static int say_extent(const core_context *c, uint64_t address, uint64_t size, flyt_extent_state state)
+{
+    if (!(core_session.hello.capabilities & FLYT_CAP_EXTENTS))
+        return CORE_OK;
+    extent_args args = { .context = c->wire, .address = address, .size = size, .state = state };
+    return wire_send(FLYT_EXTENT, (xdrproc_t)xdr_extent_args, &args);
+}
+
 /* Takes [from, to) out of a free block that holds it. */
 static bool block_cut(struct heap *heap, struct block *b, uint64_t from, uint64_t to)
 {
@@ -401,6 +410,8 @@ int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
         heap_give(heap, *address);
         code = CORE_OUT_OF_MEMORY;
     }
+    if (!code)
+        code = say_extent(c, *address, size, FLYT_EXTENT_ALLOCATED);
     pthread_mutex_unlock(&heap->lock);
     return memory_say_limit(c, size, code);
 }
@@ -423,6 +434,7 @@ int core_memory_free(uint64_t address)
         code = c != range.context && atomic_load(&c->abroad) ? context_settle(c) : CORE_OK;
     struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);
+    say_extent(range.context, address, range.size, FLYT_EXTENT_FREED);
     heap_give(heap, address);
     if (core_perf.no_cache)
         heap_give_back(heap, UINT64_MAX);

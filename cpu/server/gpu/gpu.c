@@ -62,6 +62,7 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
         return -1;
     }
     *(void **)&gpu->last_log = dlsym(library, "softgpu_last_log");
+    *(void **)&gpu->extent = dlsym(library, "softgpu_extent");
     return 0;
 }
 

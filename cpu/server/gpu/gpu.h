@@ -16,6 +16,9 @@
 #include <cuda.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+enum gpu_extent { GPU_EXTENT_FREED, GPU_EXTENT_ALLOCATED, GPU_EXTENT_NOBODYS };
 
 struct gpu {
     const char *kind;                 /* "nvidia", "software", "null" */
@@ -27,6 +30,9 @@ struct gpu {
 #undef OPTIONAL
     /* The software GPU's: text of the last failure of the calling thread; its length. NULL elsewhere. */
     size_t (*last_log)(char *buffer, size_t size);
+    /* The software GPU's: what is allocated of mapped memory. Returns whether it watches accesses
+       (FLYT_SOFTGPU_MEMCHECK); size 0 only asks. NULL elsewhere. */
+    int (*extent)(uint64_t address, uint64_t size, int state);
 };
 
 enum { GPU_ERROR_SIZE = 512 };
