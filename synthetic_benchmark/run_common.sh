@@ -1,15 +1,19 @@
 # run_common.sh: what the run scripts share. RUN is what a program is started with: nothing (default) runs it natively on
-# this machine's GPU, RUN=local in process (RUN=local:software on the software GPU), RUN=URI through the Flyt server there.
+# this machine's GPU (or, after `make install-client-lib`, on Flyt's), RUN=flyt on the GPU server that the client manager
+# names, RUN=URI on the one there, RUN=local in process (RUN=local:software on the software GPU).
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 programs=${PROGRAMS:-$top/build/bench}
+flyt_run=$top/bin/flyt-run
+[ -x "$flyt_run" ] || flyt_run=flyt-run       # installed
 
 run() { # program arguments...
   local program=$1; shift
   case ${RUN:-} in
     '')    "$programs/$program" "$@" ;;
-    local) "$top/bin/flyt-run" --server local: "$programs/$program" "$@" ;;
-    *)     "$top/bin/flyt-run" --server "$RUN" "$programs/$program" "$@" ;;
+    flyt)  "$flyt_run" "$programs/$program" "$@" ;;
+    local) "$flyt_run" --server local: "$programs/$program" "$@" ;;
+    *)     "$flyt_run" --server "$RUN" "$programs/$program" "$@" ;;
   esac
 }
 

@@ -26,7 +26,13 @@ $(BUILD)/tests/control_client_wire: $(call objects,tests/control/client_wire.c) 
 $(BUILD)/tests/control_node_ticket: $(call objects,tests/control/node_ticket.c cpu/server/ticket.c) $(CPU_COMMON_TICKET_OBJECTS) $(call objects,cpu/common/env.c cpu/common/log.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka -lcrypto
-TESTS += $(BUILD)/tests/control_client_wire $(BUILD)/tests/control_node_ticket
+# Links what region.c needs, and no node manager.
+$(call objects,tests/control/node_region.c): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/control_node_region: $(call objects,tests/control/node_region.c \
+    $(addprefix control-managers/node-manager/,region.c schema.c)) $(TESTS_CONTROL_NODE_COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
+TESTS += $(BUILD)/tests/control_client_wire $(BUILD)/tests/control_node_ticket $(BUILD)/tests/control_node_region
 
 # A whole cluster by flyt-local.
 TESTS_CONTROL_LOCAL := $(BUILD)/tests/control_local_cluster

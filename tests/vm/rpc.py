@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # shows: virtual machine: a guest under QEMU runs programs, as they were built, on the host's GPU over its network
+# shows: virtual machine: the benchmark script of the guide (run_benchE.sh) runs in a guest
 # shows: virtual machine: a guest that is rebooted in the middle of a program is served again; all is given back
 """tests/vm/rpc.py: programs in a guest, over its network; TAP on stdout.
 
@@ -8,6 +9,7 @@
 import argparse
 import glob
 import os
+import re
 import sys
 
 import guest
@@ -56,6 +58,12 @@ def rebooted(host, machine, configuration):
     assert not workers(host), "worker processes are left"
 
 
+def benchmark(host, machine):
+    """As the guide has it: the script, in the VM."""
+    said = machine.must("RUN=flyt FLYT_MANAGER=/run/flyt.sock synthetic_benchmark/run_benchE.sh 512 32 5 2")
+    assert re.fullmatch(r"kilobytes,r1,r2\n256(,[\d.]+){2}\n512(,[\d.]+){2}\n", said), said
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="bin")
@@ -75,6 +83,7 @@ def main():
         tap.case(what, rebooted, host, machine, configuration)
         for program in PROGRAMS:
             tap.case(f"{program} runs in the guest, over its network", program_runs, host, machine, program)
+        tap.case("run_benchE.sh runs in the guest, over its network", benchmark, host, machine)
         if tap.failed:
             print("\n".join("# " + line for line in host.logs().splitlines()), flush=True)
     finally:
