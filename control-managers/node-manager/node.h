@@ -160,7 +160,7 @@ uid_t users_shared(const struct node *);
 /* cgroup.c */
 void cgroup_close(void); /* removes their folder, if nobody is in it */
 void cgroup_open(void);  /* says what is missing */
-/* Makes that of a server, with its bounds. A descriptor to which a process writes "0" to enter it; -1: there is none. */
+/* Makes that of a server, with its bounds. A descriptor to which a process writes "0" to enter it; -1: none. */
 int cgroup_make(const struct server *, bool software);
 void cgroup_remove(const struct server *);
 /* What a tenant's programs may have of the host's memory, bytes. */

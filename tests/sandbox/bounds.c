@@ -1,6 +1,6 @@
 /*
- * What a GPU server takes of its machine: eater.c stands in for it. Where the machine has control groups of version 2, the
- * kernel ends what takes more memory than virt-server.host-memory, and refuses processes beyond max-processes.
+ * What a GPU server takes of its machine: eater.c stands in for it. Where the machine has control groups of version 2,
+ * the kernel ends what takes more memory than virt-server.host-memory, and refuses processes beyond max-processes.
  *
  * usage: bounds BIN EATER
  */

@@ -1,6 +1,6 @@
 /*
- * eater.c: stands in for cricket-rpc-server: makes as many processes as it can, says how many, and then takes memory until it
- * is stopped.
+ * eater.c: stands in for cricket-rpc-server: makes as many processes as it can, says how many, and then takes memory
+ * until it is stopped.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -27,7 +27,8 @@ def main():
     good = status == 0 and "\nok 1" in "\n" + said and "# SKIP" not in said
     if not good:
         print("\n".join("# " + line for line in said.splitlines()))
-    print(f"{'ok' if good else 'not ok'} 1 - a GPU server is ended at its bound of memory, and makes no more processes\n1..1")
+    what = "a GPU server is ended at its bound of memory, and makes no more processes"
+    print(f"{'ok' if good else 'not ok'} 1 - {what}\n1..1")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ $(BUILD)/tests/sandbox_eater: $(call objects,tests/sandbox/eater.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^
 $(call objects,tests/sandbox/bounds.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/sandbox_bounds: $(call objects,tests/sandbox/bounds.c) $(filter-out %/sandbox.o,$(TESTS_SANDBOX_OBJECTS)) \
-                               $(BUILD)/tests/sandbox_eater | $(BIN)/flyt-node-manager
+$(BUILD)/tests/sandbox_bounds: $(call objects,tests/sandbox/bounds.c) $(BUILD)/tests/sandbox_eater \
+                               $(filter-out %/sandbox.o,$(TESTS_SANDBOX_OBJECTS)) | $(BIN)/flyt-node-manager
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -lcmocka $(CONTROL_COMMON_LIBS)
 ifeq ($(FLAVOUR),plain)
