@@ -15,9 +15,16 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { MAX_LOG = 16 << 20, MAX_LINES = 1000 };
+enum { MAX_LOG = 16 << 20, KEPT_LOG = 256 << 10, MAX_LINES = 1000 };
 
 /* ---- what it is given ---- */
+
+static int files_open_there(const struct server *server, const char *name)
+{
+    char path[NODE_PATH_SIZE];
+    return state_folder(server, name, path) == 0 ? open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+                                                 : -1;
+}
 
 int files_open(const struct server *server, const char *name, int flags)
 {
@@ -34,6 +41,31 @@ int files_open(const struct server *server, const char *name, int flags)
     if (fd >= 0 && st.st_size > MAX_LOG && ftruncate(fd, 0) != 0)
         log_warning("event=log-long path=%s why=\"%s\"", path, strerror(errno));
     return fd;
+}
+
+/* A file that a server appends to: what is too long is cut to its end. */
+static void bound_file(const struct server *server, const char *name)
+{
+    static char kept[KEPT_LOG];
+    struct stat st;
+    int fd = files_open_there(server, name);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > MAX_LOG) {
+        ssize_t size = pread(fd, kept, sizeof kept, st.st_size - (off_t)sizeof kept);
+        if (ftruncate(fd, 0) != 0 || (size > 0 && write(fd, kept, (size_t)size) != size))
+            log_warning("event=log-long server=%llu why=\"%s\"", (unsigned long long)server->id, strerror(errno));
+        else
+            log_info("event=log-cut server=%llu file=%s", (unsigned long long)server->id, name);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+void files_bound(const struct node *node)
+{
+    for (const struct server *server = node->servers; server; server = server->next) {
+        bound_file(server, "log");
+        bound_file(server, "output");
+    }
 }
 
 void server_write_keys(struct server *server)

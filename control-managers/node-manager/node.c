@@ -14,7 +14,7 @@
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
 
-enum { ORDERS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000 };
+enum { ORDERS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000, LOGS_MS = 1000 };
 
 static void ask_orders(struct node *);
 
@@ -223,6 +223,13 @@ static void down(struct link *link, bool was_up, int error, const char *why)
     log_warning("event=%s why=\"%s\": running servers go on", was_up ? "disconnected" : "not-connected", why);
 }
 
+static void look_at_logs(struct loop_timer *timer, void *context)
+{
+    struct node *node = context;
+    files_bound(node);
+    loop_timer_start(node->loop, timer, LOGS_MS, look_at_logs, node);
+}
+
 int node_open(struct node *node, char *error)
 {
     char uri[CTL_MAX_URI + 1];
@@ -252,6 +259,7 @@ int node_open(struct node *node, char *error)
     if (failure)
         return failure;
     loop_timer_start(node->loop, &node->figures, (uint64_t)(config->report_period * 1000), report_figures, node);
+    loop_timer_start(node->loop, &node->logs, LOGS_MS, look_at_logs, node);
     card_watch(node);
     return 0;
 }
@@ -264,6 +272,7 @@ void node_close(struct node *node)
     node->link = NULL;
     loop_timer_stop(&node->figures);
     loop_timer_stop(&node->cards);
+    loop_timer_stop(&node->logs);
     if (!node->servers)
         cgroup_close();
     for (unsigned i = 0; !node->servers && i < node->gpu_count; i++)

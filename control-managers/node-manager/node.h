@@ -110,7 +110,7 @@ struct node {
     bool                      registered, reporting;
     struct report            *reports, **reports_end;   /* not yet taken by the cluster manager, oldest first */
     size_t                    report_count, reports_sent;
-    struct loop_timer         figures, cards;
+    struct loop_timer figures, cards, logs;
 };
 
 /* node.c */
@@ -172,6 +172,8 @@ int  listen_make(const struct node *, unsigned *port, char *error);
 /* files.c */
 void server_write_keys(struct server *);
 int  files_open(const struct server *, const char *name, int flags);    /* a descriptor; -1 and errno */
+/* Cuts what servers have written into their logs and outputs, where it is too much. Once a second. */
+void files_bound(const struct node *);
 /* The last line of its log, for messages. */
 void files_last_words(const struct server *, char *out, size_t size);
 /* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is

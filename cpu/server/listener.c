@@ -2,12 +2,12 @@
  * listener.c: listens, keeps some workers ready, hands each connection to one of them.
  *
  * One thread, one poll loop; it never takes a client's bytes, it only looks at the first: a lane of a session goes to
- * the worker that has the session. Any other connection waits here until its first byte has come (then it gets a
- * worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have passed: so a peer that says nothing costs a
- * descriptor for a while, never a worker.
+ * the worker that has the session. Any other connection waits at the door (door.h) until its first byte has come (then
+ * it gets a worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have passed: so a peer that says
+ * nothing costs a descriptor for a while, never a worker.
  *
  * A worker is this program again with --worker. It says that it is ready, or why it is not, over a socket pair, gets
- * one connection over it, and ends with that. Workers that fail at the start are tried again at growing intervals; if
+ * one connection over it, says when that client has proved itself, and ends with it. Workers that fail at the start are tried again at growing intervals; if
  * the very first one fails, the server gives up, since nothing will be better by itself.
  */
 #include "cpu/server/listener.h"
@@ -30,9 +30,11 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/common/log_limit.h"
 #include "cpu/rpc/tls/channel_tls.h"
 #include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/rpc.h"
+#include "cpu/server/door.h"
 #include "cpu/server/image_cache.h"
 #include "cpu/server/tenant.h"
 
@@ -51,20 +53,24 @@
 #define LISTENER_STOP_NS    (2 * CLOCK_NS_PER_SECOND)
 #define LISTENER_FIRST_PAUSE_NS (100 * CLOCK_NS_PER_MS)
 #define LISTENER_LAST_PAUSE_NS  (10 * CLOCK_NS_PER_SECOND)
-enum { LISTENER_MAX_WAITING = 1024, LISTENER_MAX_WORKERS = 4096 };
+enum { LISTENER_MAX_WORKERS = 4096 };
 
-/* A connection without a worker. */
-struct waiting { int fd; bool spoke, tls; uint64_t deadline; };
-
-enum worker_state { WORKER_STARTING, WORKER_IDLE, WORKER_BUSY };
-struct worker { pid_t pid; int socket; enum worker_state state; };
+/* GREETING: it has a client, which has not proved itself. */
+enum worker_state { WORKER_STARTING, WORKER_IDLE, WORKER_GREETING, WORKER_BUSY };
+struct worker {
+    pid_t pid;
+    int socket;
+    enum worker_state state;
+    struct door_source source;
+};
 
 struct listener {
     const struct listener_options *options;
     rpc_listener *open[LISTENER_MAX_URIS];
     int open_count;
-    struct waiting waiting[LISTENER_MAX_WAITING];
-    int waiting_count, waiting_most;      /* most: fewer where few files may be open: workers need some */
+    struct door door;
+    uint64_t serve_after; /* 0, or: somebody waits whose source was barred until then */
+    struct log_limit said_silent, said_lane, said_full, said_ended;
     uint64_t accept_after;                /* 0, or: accepting failed, and is tried again then */
     bool accept_failed;                   /* said so */
     struct worker workers[LISTENER_MAX_WORKERS];
@@ -197,6 +203,18 @@ static void listener_announce(struct listener *l, int multiprocessors)
     fflush(stdout);
 }
 
+/* Whether a message that a peer has caused is written: " (N more)" goes behind it. */
+static bool listener_says(struct log_limit *limit, char more[48])
+{
+    unsigned left_out = 0;
+    if (!log_limit_passes(limit, &left_out))
+        return false;
+    more[0] = '\0';
+    if (left_out)
+        snprintf(more, 48, " (and %u more before)", left_out);
+    return true;
+}
+
 /* What a worker says. */
 static void listener_hear(struct listener *l, struct worker *worker)
 {
@@ -205,6 +223,11 @@ static void listener_hear(struct listener *l, struct worker *worker)
     if (n != sizeof message)
         return;                                           /* its end is noticed by SIGCHLD */
     message.text[sizeof message.text - 1] = 0;
+    if (message.word == WORKER_GREETED) {
+        if (worker->state == WORKER_GREETING)
+            worker->state = WORKER_BUSY;
+        return;
+    }
     if (message.word == WORKER_READY) {
         worker->state = WORKER_IDLE;
         l->pause = 0;
@@ -230,17 +253,20 @@ static void listener_reap(struct listener *l)
         if (i == l->worker_count)
             continue;
         struct worker *worker = &l->workers[i];
-        if (worker->state == WORKER_STARTING)
-            listener_hear(l, worker);                     /* perhaps it said why */
+        char more[48];
+        if (worker->state == WORKER_STARTING || worker->state == WORKER_GREETING)
+            listener_hear(l, worker); /* perhaps it said why, or that its client is welcome */
+        if (worker->state == WORKER_GREETING)
+            door_failed(&l->door, &worker->source, clock_now());
         if (WIFSIGNALED(status) && l->stopping)
             log_info("event=worker-stopped worker=%d", (int)pid);
         else if (WIFSIGNALED(status))
             log_warning("event=worker-ended worker=%d signal=%d why=\"%s\"%s", (int)pid, WTERMSIG(status),
                         strsignal(WTERMSIG(status)),
                         worker->state == WORKER_BUSY ? ": its client has lost its session" : "");
-        else
-            log_info("event=worker-ended worker=%d status=%d", (int)pid, WEXITSTATUS(status));
-        if (worker->state != WORKER_BUSY && !l->stopping) {
+        else if (listener_says(&l->said_ended, more))
+            log_info("event=worker-ended worker=%d status=%d%s", (int)pid, WEXITSTATUS(status), more);
+        if (worker->state < WORKER_GREETING && !l->stopping) {
             listener_back_off(l);
             if (!l->announced) {
                 log_error("event=cannot-serve why=\"the first worker ended before it was ready\"");
@@ -272,16 +298,14 @@ static void listener_accept(struct listener *l, rpc_listener *from)
         return;
     }
     l->accept_failed = false;
-    l->waiting[l->waiting_count++] = (struct waiting){ .fd = fd, .tls = listens_tls(from),
-                                                       .deadline = clock_now() + LISTENER_SILENCE_NS };
+    char more[48];
+    if (!door_add(&l->door, fd, listens_tls(from), clock_now() + LISTENER_SILENCE_NS) &&
+        listener_says(&l->said_full, more))
+        log_warning("event=connection-closed why=\"its machine or user has %d that wait already\"%s",
+                    DOOR_SOURCE_PLACES, more);
 }
 
-static void listener_drop(struct listener *l, int i)
-{
-    close(l->waiting[i].fd);
-    memmove(&l->waiting[i], &l->waiting[i + 1], (size_t)(l->waiting_count - i - 1) * sizeof *l->waiting);
-    l->waiting_count--;
-}
+static void listener_drop(struct listener *l, int i) { door_remove(&l->door, i, true); }
 
 static int listener_hand_over(const struct listener *l, struct worker *worker, int fd, bool tls)
 {
@@ -311,13 +335,14 @@ static void listener_give_lane(struct listener *l, int i, const uint8_t *hello)
     int one = 1;
     bool sound = rpc_lane_get_hello(hello, &session, &number);
     for (int w = 0; w < l->worker_count && sound && !owner; w++)
-        if (l->workers[w].state == WORKER_BUSY && (uint64_t)l->workers[w].pid == session >> 32)
+        if (l->workers[w].state >= WORKER_GREETING && (uint64_t)l->workers[w].pid == session >> 32)
             owner = &l->workers[w];
-    setsockopt(l->waiting[i].fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
-    if (!owner)
-        log_info("event=lane-refused session=%llu why=\"there is no such session\"",
-                 sound ? (unsigned long long)session : 0);
-    else if (listener_hand_over(l, owner, l->waiting[i].fd, l->waiting[i].tls) != 0)
+    setsockopt(l->door.waiting[i].fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+    char more[48];
+    if (!owner && listener_says(&l->said_lane, more))
+        log_info("event=lane-refused session=%llu why=\"there is no such session\"%s",
+                 sound ? (unsigned long long)session : 0, more);
+    else if (owner && listener_hand_over(l, owner, l->door.waiting[i].fd, l->door.waiting[i].tls) != 0)
         log_info("event=lane-refused worker=%d why=\"the worker does not take it\"", (int)owner->pid);
     listener_drop(l, i);
 }
@@ -338,23 +363,46 @@ static enum first_bytes listener_first(int fd, const uint8_t *bytes, size_t n)
 
 /* ---- workers for calls ---- */
 
-/* First come, first served, as far as there are idle workers. */
+/* Whether one more client of the source may have a worker before it has proved itself. */
+static bool listener_may_greet(struct listener *l, const struct door_source *source, uint64_t now)
+{
+    int all = 0, own = 0;
+    for (int w = 0; w < l->worker_count; w++)
+        if (l->workers[w].state == WORKER_GREETING) {
+            all++;
+            own += door_same_source(&l->workers[w].source, source);
+        }
+    if (all >= DOOR_GREETING || own >= DOOR_SOURCE_GREETING)
+        return false; /* until one of them has, or has ended */
+    uint64_t until = door_barred(&l->door, source, now);
+    if (until && (!l->serve_after || until < l->serve_after))
+        l->serve_after = until;
+    return !until;
+}
+
+/* First come, first served, as far as there are idle workers; but no source keeps the others from theirs. */
 static void listener_serve_waiting(struct listener *l)
 {
-    for (int i = 0; i < l->waiting_count;) {
-        if (!l->waiting[i].spoke) {
-            i++;
-            continue;
-        }
+    uint64_t now = clock_now();
+    l->serve_after = 0;
+    for (int i = 0; i < l->door.count;) {
+        const struct waiting *waiting = &l->door.waiting[i];
         struct worker *idle = NULL;
         for (int w = 0; w < l->worker_count && !idle; w++)
             if (l->workers[w].state == WORKER_IDLE)
                 idle = &l->workers[w];
         if (!idle)
             return;
-        idle->state = WORKER_BUSY;
-        if (listener_hand_over(l, idle, l->waiting[i].fd, l->waiting[i].tls) != 0)
-            continue;                                     /* it has just died; the next one */
+        if (!waiting->spoke || !listener_may_greet(l, &waiting->source, now)) {
+            i++;
+            continue;
+        }
+        idle->state = WORKER_GREETING;
+        idle->source = waiting->source;
+        if (listener_hand_over(l, idle, waiting->fd, waiting->tls) != 0) {
+            idle->state = WORKER_BUSY; /* it has just died; the next one */
+            continue;
+        }
         log_debug("event=connection worker=%d", (int)idle->pid);
         listener_drop(l, i);
     }
@@ -363,7 +411,7 @@ static void listener_serve_waiting(struct listener *l)
 /* Looks at connection i after poll. True: it is still there. */
 static bool listener_look(struct listener *l, int i, short events, uint64_t now)
 {
-    struct waiting *waiting = &l->waiting[i];
+    struct waiting *waiting = &l->door.waiting[i];
     if (events & (POLLIN | POLLHUP | POLLERR | POLLRDHUP)) {
         uint8_t bytes[RPC_LANE_HEAD];
         ssize_t n = recv(waiting->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
@@ -381,7 +429,9 @@ static bool listener_look(struct listener *l, int i, short events, uint64_t now)
         }
     }
     if (!waiting->spoke && now >= waiting->deadline) {
-        log_info("event=connection-closed why=\"it said nothing\"");
+        char more[48];
+        if (listener_says(&l->said_silent, more))
+            log_info("event=connection-closed why=\"it said nothing\"%s", more);
         listener_drop(l, i);
         return false;
     }
@@ -444,27 +494,35 @@ static uint64_t listener_deadline(const struct listener *l)
     if (l->start_after && listener_count(l, WORKER_IDLE) + listener_count(l, WORKER_STARTING) < l->options->spares &&
         l->start_after < deadline)
         deadline = l->start_after;
-    for (int i = 0; i < l->waiting_count; i++)
-        if (!l->waiting[i].spoke && l->waiting[i].deadline < deadline)
-            deadline = l->waiting[i].deadline;
+    if (l->serve_after && l->serve_after < deadline)
+        deadline = l->serve_after;
+    for (int i = 0; i < l->door.count; i++)
+        if (!l->door.waiting[i].spoke && l->door.waiting[i].deadline < deadline)
+            deadline = l->door.waiting[i].deadline;
     return deadline;
+}
+
+/* Those that have something to say. */
+static bool listener_listens(const struct worker *worker)
+{
+    return worker->state == WORKER_STARTING || worker->state == WORKER_GREETING;
 }
 
 static void listener_turn(struct listener *l)
 {
-    static struct pollfd polled[1 + LISTENER_MAX_URIS + LISTENER_MAX_WORKERS + LISTENER_MAX_WAITING];
-    int n = 0, waiting = l->waiting_count, workers = l->worker_count;
+    static struct pollfd polled[1 + LISTENER_MAX_URIS + LISTENER_MAX_WORKERS + DOOR_PLACES];
+    int n = 0, waiting = l->door.count, workers = l->worker_count;
     if (l->accept_after && l->accept_after <= clock_now())
         l->accept_after = 0;
-    bool room = l->waiting_count < l->waiting_most && !l->accept_after;
+    bool room = !l->accept_after;
     polled[n++] = (struct pollfd){ .fd = l->signals, .events = POLLIN };
     for (int i = 0; i < l->open_count; i++)
         polled[n++] = (struct pollfd){ .fd = room ? rpc_listener_fd(l->open[i]) : -1, .events = POLLIN };
     for (int i = 0; i < workers; i++)
-        polled[n++] = (struct pollfd){ .fd = l->workers[i].state == WORKER_STARTING ? l->workers[i].socket : -1,
-                                       .events = POLLIN };
+        polled[n++] =
+            (struct pollfd){ .fd = listener_listens(&l->workers[i]) ? l->workers[i].socket : -1, .events = POLLIN };
     for (int i = 0; i < waiting; i++)
-        polled[n++] = (struct pollfd){ .fd = l->waiting[i].spoke ? -1 : l->waiting[i].fd,
+        polled[n++] = (struct pollfd){ .fd = l->door.waiting[i].spoke ? -1 : l->door.waiting[i].fd,
                                        .events = POLLIN | POLLRDHUP };
     uint64_t deadline = listener_deadline(l);
     if (poll(polled, (nfds_t)n, deadline == UINT64_MAX ? -1 : clock_poll_timeout(deadline)) < 0)
@@ -477,7 +535,7 @@ static void listener_turn(struct listener *l)
     for (int i = 0; i < workers; i++)
         if (of_workers[i].revents & POLLIN)
             listener_hear(l, &l->workers[i]);
-    for (int i = 0; i < l->open_count && l->waiting_count < l->waiting_most && !l->accept_after; i++)
+    for (int i = 0; i < l->open_count && !l->accept_after; i++)
         if (polled[1 + i].revents & POLLIN)
             listener_accept(l, l->open[i]);
     if (polled[0].revents & POLLIN)
@@ -528,13 +586,13 @@ static int listener_raise_files(void)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return LISTENER_MAX_WAITING / 2;
+        return DOOR_PLACES / 2;
     if (files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &files) != 0)
             getrlimit(RLIMIT_NOFILE, &files);
     }
-    return files.rlim_cur / 2 < LISTENER_MAX_WAITING ? (int)(files.rlim_cur / 2) : LISTENER_MAX_WAITING;
+    return files.rlim_cur / 2 < DOOR_PLACES ? (int)(files.rlim_cur / 2) : DOOR_PLACES;
 }
 
 int listener_main(const struct listener_options *options)
@@ -546,7 +604,7 @@ int listener_main(const struct listener_options *options)
         return 1;
     }
     l->options = options;
-    l->waiting_most = listener_raise_files();
+    l->door.most = listener_raise_files();
     l->signals = -1;
     l->exit_code = 1;
     sigemptyset(&signals);
@@ -581,8 +639,8 @@ int listener_main(const struct listener_options *options)
 out:
     for (int i = 0; i < l->open_count; i++)
         rpc_listener_close(l->open[i]);
-    for (int i = 0; i < l->waiting_count; i++)
-        close(l->waiting[i].fd);
+    while (l->door.count)
+        listener_drop(l, 0);
     if (l->worker_count)
         listener_end_workers(l);
     image_cache_remove(l->cache);

@@ -29,7 +29,8 @@ int listener_main(const struct listener_options *);
 /* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection and how it
    came: one byte, and behind WORKER_TLS what rpc_tls_identity_pack makes. */
 enum { WORKER_PLAIN = 'p', WORKER_TLS = 't' };
-enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2 };
+/* GREETED: its client has proved itself. */
+enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3 };
 /* multiprocessors: as the driver shows them */
 struct worker_message { int word, multiprocessors; char text[512]; };
 enum { WORKER_SOCKET = 3 };               /* the worker's end */

@@ -49,6 +49,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     session->disposable = options->disposable;
     session->cache = options->cache;
     session->admit = options->admit;
+    session->welcome = options->greeted;
     session->ledger.text = options->text;
     session->id = ((uint64_t)getpid() << 32) | (atomic_fetch_add(&session_count, 1) + 1);
     pthread_mutex_init(&session->lock, NULL);
@@ -118,6 +119,7 @@ static void hello_refuse(struct session *session, struct call *call, CUresult co
     result.refusal = (char *)(uintptr_t)refusal;
     log_warning("event=client-refused program=%s why=\"%s\"", session->client, refusal);
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, code, false);
+    session_end(session, "it was refused");
 }
 
 /* What is printed into logs has no control characters. */
@@ -190,6 +192,8 @@ void serve_hello(struct session *session, struct call *call)
     session->beats = args->capabilities & FLYT_CAP_BEATS;
     usage_begin(session, args);
     session->greeted = true;
+    if (session->welcome)
+        session->welcome();
     ledger_share(session);
     log_info("event=session-began session=%llu program=%s transport=%s", (unsigned long long)session->id,
              session->client, rpc_server_transport(session->server));

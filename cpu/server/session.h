@@ -106,6 +106,7 @@ struct session {
     bool               abandoned;                     /* could not be given back: stays to the end of the process */
     struct session    *next_abandoned;
     int              (*admit)(const void *ticket, size_t size, char *refusal);    /* session_options */
+    void (*welcome)(void);                                                        /* session_options.greeted */
     uint64_t           id;
     _Atomic bool       greeted;
     _Atomic bool       ended;
@@ -158,6 +159,7 @@ struct session_options {
     /* Looks at the ticket of HELLO before anything else is done: 0, or -1 with why in *refusal (FLYT_MAX_SHORT).
        NULL: all are welcome. */
     int (*admit)(const void *ticket, size_t size, char *refusal);
+    void (*greeted)(void); /* HELLO was accepted; NULL: nobody wants to know */
 };
 
 /* Takes the channel, also on failure. */

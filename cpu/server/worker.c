@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +25,9 @@
 #include "cpu/server/tenant.h"
 #include "cpu/server/ticket.h"
 
-/* A client that has begun to speak is given so long to come to an end with the handshake. */
-enum { WORKER_HANDSHAKE_MS = 5000 };
+/* A client that has begun to speak is given so long to come to an end with the handshake, and so long to prove itself,
+   however it spends the time. */
+enum { WORKER_HANDSHAKE_MS = 5000, WORKER_GREETING_SECONDS = 10, WORKER_UNGREETED = 4 };
 
 /* Reports of a sanitizer build belong to the log, not to the client's stderr. */
 #if defined __has_feature
@@ -177,9 +180,44 @@ static void worker_tell_counts(const struct gpu *gpu)
     log_info("event=null-device launches=%lu copies=%lu memsets=%lu", count.launches, count.copies, count.sets);
 }
 
+/* ---- before HELLO ---- */
+
+static atomic_bool greeted;
+static int late_log = -1;
+
+/* A client of which no worker knows who it is may not keep it, whatever it says in the meantime. */
+static void worker_too_late(int number)
+{
+    static const char text[] = "flyt-worker info: event=client-refused why=\"it did not say HELLO in time\"\n";
+    (void)number;
+    if (atomic_load(&greeted))
+        return;
+    if (late_log >= 0 && write(late_log, text, sizeof text - 1) < 0)
+        _exit(WORKER_UNGREETED);
+    _exit(WORKER_UNGREETED);
+}
+
+static void worker_limit_greeting(int log_fd)
+{
+    struct sigaction action = { .sa_handler = worker_too_late, .sa_flags = SA_RESTART };
+    late_log = log_enabled(LOG_LEVEL_INFO) ? log_fd : -1;
+    sigaction(SIGALRM, &action, NULL);
+    alarm(WORKER_GREETING_SECONDS);
+}
+
+static void worker_greeted(void)
+{
+    atomic_store(&greeted, true);
+    alarm(0);
+    signal(SIGALRM, SIG_DFL);
+    worker_say(WORKER_GREETED, "", 0);
+}
+
 int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar)
 {
-    struct session_options options = { .disposable = true, .admit = ticket_check, .lane_open = worker_lane_open };
+    struct session_options options = {
+        .disposable = true, .admit = ticket_check, .lane_open = worker_lane_open, .greeted = worker_greeted
+    };
     char error[RPC_ERROR_SIZE] = "";
     const flyt_device *devices;
     int log_fd, count;
@@ -212,6 +250,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         return 0;
     rpc_channel *channel;
     struct session *session;
+    worker_limit_greeting(log_fd);
     if (worker_open(fd, &identity, host_memory, bar, &options, &channel) != 0)
         return 1;
     if (session_create(channel, &options, &session, error) != 0) {

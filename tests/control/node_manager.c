@@ -339,6 +339,35 @@ static void test_does_not_start(void **state)
     end_node(node);
 }
 
+/* A server that writes without end fills no disk: its log is cut while it runs. */
+static void test_log_is_bounded(void **state)
+{
+    (void)state;
+    ctl_server_spec spec;
+    char path[128];
+    struct stat st = { 0 };
+    fake_file("broken", "#!/bin/sh\nhead -c 40000000 /dev/zero | tr '\\0' x >&2\necho the end >&2\n"
+                        "echo listening on tcp://127.0.0.1:1\nexec sleep 60\n");
+    snprintf(path, sizeof path, "%s/broken", fake.folder);
+    assert_int_equal(chmod(path, 0755), 0);
+    snprintf(more_config, sizeof more_config, "program-path = \"%s\";", path);
+    pid_t node = start_node();
+    fake_spec(&spec, 3);
+    uint64_t number = order_start(&spec);
+    fake_until(fake_done(number) && in_state(3, CTL_SERVER_RUNNING), SOON_MS);
+    snprintf(path, sizeof path, "%s/state/servers/3/log", fake.folder);
+    fake_until(stat(path, &st) == 0 && st.st_size < 1 << 20, 5000);
+    assert_in_range(st.st_size, 1000, 1 << 20);
+    char words[32] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && pread(fd, words, sizeof words - 1, st.st_size - 8) == 8);
+    close(fd);
+    assert_string_equal(words, "the end\n");
+    order_stop(3, 0);
+    fake_until(in_state(3, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
 static bool gpu_reported(ctl_gpu_state wanted)
 {
     for (int i = fake.report_count; i-- > 0;)
@@ -544,6 +573,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_crash, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_does_not_start, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_log_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken_over_server, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gpu_fault, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nvidia, setup, teardown),
