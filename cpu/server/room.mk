@@ -1,7 +1,7 @@
 # cpu/server: cricket-rpc-server (listener and worker) and libflyt-server.so (the same session code for local:).
 CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c))
 CPU_SERVER_SESSION_OBJECTS := $(call objects,$(addprefix cpu/server/,calls.c code.c completion.c long_wait.c context.c context_calls.c context_make.c copy.c device.c event.c \
-                                events.c events_call.c executor.c executor_queue.c gates.c handle.c head.c host_function.c host_memory.c image.c image_cache.c kinds.c lanes.c lanes_in.c lanes_out.c launch.c limits.c loader.c loader_queue.c memory.c pulse.c \
+                                events.c events_call.c executor.c executor_queue.c gates.c handle.c head.c host_function.c host_memory.c image.c image_cache.c kinds.c lanes.c lanes_in.c lanes_out.c launch.c limits.c loader.c loader_queue.c memory.c prefetch.c pulse.c \
                                 references.c session.c session_end.c staging.c stream.c sync.c tenant.c text.c)) $(CPU_SERVER_GPU_OBJECTS)
 CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(addprefix cpu/server/,main.c listener.c door.c worker.c ticket.c))
 CPU_SERVER_LOCAL_OBJECTS := $(call objects,cpu/server/local.c)

@@ -260,6 +260,7 @@ static const struct { uint32_t procedure; xdrproc_t args; } queued[] = {
     { FLYT_SET, (xdrproc_t)xdr_set_args }, { FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args },
     { FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args }, { FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args },
     { FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args }, { FLYT_LAUNCH, (xdrproc_t)xdr_launch_args },
+    { FLYT_PREFETCH, (xdrproc_t)xdr_prefetch_args },
 };
 
 static bool enqueue_call(rpc_request *r)

@@ -183,6 +183,8 @@ static bool run(struct fake_op *op, bool *counted)
     case FLYT_COPY_BOX_OUT:
         run_out(op, op->a.box_out.extent.width * op->a.box_out.extent.height * op->a.box_out.extent.depth, true);
         break;
+    case FLYT_PREFETCH:
+        break;
     case FLYT_LAUNCH:
         return run_launch(&op->a.launch);
     case FLYT_STREAM_WAIT:

@@ -42,8 +42,9 @@ static void hear(void *user, int status)
 }
 
 /* Gives the stream one operation of each kind. The parameters of the launches are gone when it returns. */
-static void give_all(core_stream t, core_event e, uint64_t a, uint32_t *pinned, int *user)
+static void give_all(core_stream t, core_event e, uint64_t a, uint64_t variable, uint32_t *pinned, int *user)
 {
+    CHECK(core_prefetch(on(0), t, variable, 4, -1) == 0);
     CHECK(fill(t, a, 64, 5) == 0 && fill(t, a + 4, 1, 6) == 0);
     CHECK(core_set(on(0), t, &(struct core_box){ a + 8, 4, 1 }, &(struct core_extent){ 4, 1, 1 }, 7, 1, false) == 0);
     CHECK(copy_on_device(on(0), t, a + 16, a, 12, false) == 0);
@@ -60,19 +61,26 @@ static void body_kept(void)
     core_stream t;
     core_event e;
     struct stream *s;
+    core_image *image;
+    core_variable *v;
+    uint64_t variable;
+    size_t size;
     void *memory;
     int user = 9;
     uint32_t *pinned;
     CHECK(core_host_allocate(4096, 0, &memory) == 0 && core_stream_create(on(0), 1, 0, &t) == 0 &&
           core_event_create(on(0), 0, &e) == 0 && fill(t, a, 64, 1) == 0 && core_stream_synchronize(on(0), t) == 0);
     pinned = memory;
+    CHECK(core_image_add("// variables\n.version 9.0\n", &image) == 0 &&
+          core_variable_add(image, "shared", 4, false, &v) == 0 &&
+          core_variable_address(on(0), v, &variable, &size) == 0);
     CHECK(stream_find(on(0), t, &s) == 0);
     keeper.sink.take = take;
     atomic_store(&s->sink, &keeper.sink);
     uint64_t before = calls(), sent = atomic_load(&s->sent);
-    give_all(t, e, a, pinned, &user);
+    give_all(t, e, a, variable, pinned, &user);
     atomic_store(&s->sink, NULL);
-    CHECK(keeper.count == 8 && calls() == before && atomic_load(&s->sent) == sent);
+    CHECK(keeper.count == 9 && calls() == before && atomic_load(&s->sent) == sent);
     unsigned kinds = 0;
     for (int i = 0; i < keeper.count; i++)
         kinds |= 1u << keeper.kept[i]->kind;

@@ -56,6 +56,13 @@ int main()
     GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpy(d, h, 16, (cudaMemcpyKind)17));
     cudaGetLastError();
     GIVES(cudaErrorInvalidValue, cudaEventCreate(NULL));
+#if CUDART_VERSION >= 13000
+    cudaMemLocation here = { cudaMemLocationTypeDevice, { 0 } };
+    GIVES(cudaErrorInvalidValue, cudaMemPrefetchAsync(d, 4096, here, 0, 0));       /* d is not managed */
+#else
+    GIVES(cudaErrorInvalidValue, cudaMemPrefetchAsync(d, 4096, 0, 0));
+#endif
+    GIVES(cudaErrorInvalidValue, cudaGetLastError());
     cudaGetLastError();
     cudaEvent_t event;
     MUST(cudaEventCreate(&event));

@@ -19,6 +19,13 @@
 #undef cuGetProcAddress_v2
 CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice);
 CUresult cuGetProcAddress_v2(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+/* Which of its forms the plain name is depends on the headers. */
+#undef cuMemPrefetchAsync
+#undef cuMemPrefetchAsync_v2
+#define prefetch_1 cuMemPrefetchAsync
+#define prefetch_2 cuMemPrefetchAsync_v2
+CUresult prefetch_1(CUdeviceptr, size_t, CUdevice, CUstream);
+CUresult prefetch_2(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream);
 #undef cuMemAlloc_v2
 CUresult cuMemAlloc_v2(CUdeviceptr *, size_t);
 
@@ -196,6 +203,52 @@ static void modules(void **state)
     OK(cuMemFree(out));
 }
 
+/* Variables of modules are all the managed memory that there is. What is not managed fails at once, or, where only the
+   server's driver can tell, by the next call that waits. */
+static void prefetch(void **state)
+{
+    (void)state;
+    static const char code[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                               ".visible .global .attribute(.managed) .align 4 .u32 shared = 7;\n"
+                               ".visible .global .align 4 .u32 own = 8;\n";
+    const CUmemLocation there = { CU_MEM_LOCATION_TYPE_DEVICE, 0 }, here = { CU_MEM_LOCATION_TYPE_HOST, 0 };
+    CUmodule module;
+    CUdeviceptr shared, own, memory;
+    size_t size;
+    CUstream stream;
+    CUgraph graph;
+    unsigned word = 9;
+    OK(cuModuleLoadData(&module, code));
+    OK(cuModuleGetGlobal(&shared, &size, module, "shared"));
+    OK(cuModuleGetGlobal(&own, NULL, module, "own"));
+    OK(cuMemAlloc(&memory, 4));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(prefetch_1(shared, size, 0, stream));
+    OK(prefetch_2(shared, size, there, 0, stream));
+    OK(cuMemsetD32Async(shared, 6, 1, stream));
+    OK(prefetch_1(shared, size, CU_DEVICE_CPU, stream));
+    OK(prefetch_2(shared, size, here, 0, NULL));
+    OK(cuStreamSynchronize(stream));
+    assert_int_equal(read_word(shared), 6);
+    FAILS(CUDA_ERROR_INVALID_VALUE, prefetch_1(memory, 4, 0, stream));
+    FAILS(CUDA_ERROR_INVALID_VALUE, prefetch_1((CUdeviceptr)(uintptr_t)&word, 4, 0, stream));
+    FAILS(CUDA_ERROR_INVALID_VALUE, prefetch_1(shared, size + 1, 0, stream));
+    FAILS(CUDA_ERROR_INVALID_VALUE, prefetch_1(shared, 0, 0, stream));
+    FAILS(CUDA_ERROR_INVALID_VALUE, prefetch_2(shared, size, there, 1, stream));
+    FAILS(CUDA_ERROR_INVALID_VALUE, prefetch_2(shared, size, (CUmemLocation){ 5, 0 }, 0, stream));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, prefetch_1(shared, size, 7, stream));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, prefetch_1(shared, size, -2, stream));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, prefetch_1(shared, size, 0, (CUstream)(uintptr_t)0x40));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, prefetch_1(shared, size, 0, stream));
+    FAILS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &graph));
+    OK(prefetch_1(own, 4, 0, stream));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamSynchronize(stream));
+    OK(cuStreamDestroy(stream));
+    OK(cuMemFree(memory));
+    OK(cuModuleUnload(module));
+}
+
 /* The server keeps what could not be loaded under its number: the number must not come again. */
 static void images_that_cannot_be_loaded(void **state)
 {
@@ -344,7 +397,7 @@ int main(void)
         cmocka_unit_test(stack),
         cmocka_unit_test(each_thread_has_its_own),
         cmocka_unit_test(primary_contexts),
-        cmocka_unit_test(modules),
+        cmocka_unit_test(modules), cmocka_unit_test(prefetch),
         cmocka_unit_test(images_that_cannot_be_loaded),
         cmocka_unit_test(a_function_has_a_context),
         cmocka_unit_test(memory_and_pointers),

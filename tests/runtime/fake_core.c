@@ -303,6 +303,11 @@ int core_copy(core_context *context, core_stream stream, void *to, const void *f
     const struct core_box source = { (uint64_t)(uintptr_t)from, size, 1 };
     return core_copy_box(context, stream, &target, &source, &(struct core_extent){ size, 1, 1 }, direction, blocking);
 }
+int core_prefetch(core_context *context, core_stream stream, uint64_t address, size_t size, int device)
+{
+    int error = note(__func__, stream, false);
+    return (void)context, (void)size, (void)device, error ? error : range_at(address) ? CORE_INVALID_VALUE : CORE_OK;
+}
 int core_set(core_context *context, core_stream stream, const struct core_box *to, const struct core_extent *extent,
              uint32_t value, unsigned element, bool blocking)
 {

@@ -195,7 +195,7 @@ static void context_call(struct peer *peer)
 
 static void one_call(struct peer *peer)
 {
-    switch (below(30)) {
+    switch (below(31)) {
     case 28: WAIT(usage, usage_args, usage_result, { (u_int)any() }); break;
     case 26: WAIT(host_add, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 27: WAIT(host_remove, host_args, plain_result, { host_address(peer), host_size() }); break;
@@ -254,6 +254,7 @@ static void one_call(struct peer *peer)
     case 22: WAIT(event_sync, event_args, plain_result, { id(0) }); break;
     case 23: WAIT(event_query, event_args, plain_result, { id(0) }); break;
     case 24: WAIT(event_elapsed, event_elapsed_args, event_elapsed_result, { id(0), id(0) }); break;
+    case 30: SEND(prefetch, prefetch_args, { stream(), address(peer), below(1 << 20), (int)below(3) - 1 }); break;
     default: code_call(peer); break;
     }
     if (!below(100))

@@ -20,7 +20,6 @@
 #include "memory.h"
 #include "state.h"
 
-enum { DEVICE_SYMBOL = 1 };           /* the flag of a symbol's range in the address map */
 
 /* Ids of modules and functions: the lowest free ones. */
 struct id_pool { flyt_id next, *freed; unsigned count, room, taken; };

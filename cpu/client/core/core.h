@@ -221,6 +221,9 @@ CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *t
 CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *,
                       uint32_t value, unsigned element, bool blocking);
 
+/* Managed memory moves to the device, or to the host (-1). 1: the range is not managed; 101: no such device. */
+CORE_API int core_prefetch(core_context *, core_stream, uint64_t address, size_t size, int device);
+
 /* ---- streams and events (stream.c, event.c) --------------------------------------------------------------------- */
 
 CORE_API int core_stream_create(core_context *, unsigned flags, int priority, core_stream *);

@@ -8,6 +8,8 @@
 
 /* ---- address.c ---- */
 
+enum { DEVICE_SYMBOL = 1 };           /* the flag of a variable's range in the address map */
+
 /* 0, 1 when it overlaps another range, 2 without memory. */
 /* NULL: host memory */
 int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);

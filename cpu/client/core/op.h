@@ -10,7 +10,7 @@
 #include "copy_engine.h"
 #include "stream.h"
 
-enum op_kind { OP_COPY, OP_SET, OP_LAUNCH, OP_EVENT_RECORD, OP_EVENT_WAIT, OP_HOST_FUNCTION, OP_KINDS };
+enum op_kind { OP_COPY, OP_SET, OP_PREFETCH, OP_LAUNCH, OP_EVENT_RECORD, OP_EVENT_WAIT, OP_HOST_FUNCTION, OP_KINDS };
 
 struct event;
 struct loaded_function;
@@ -28,6 +28,7 @@ struct op {
             unsigned element;
             bool pinned, blocking;
         } set;
+        struct op_prefetch { uint64_t address; size_t size; int device; } prefetch;
         /* What the launch points to is the caller's, unless op_keep has made a copy of it. */
         struct op_launch { const struct core_launch *launch; const struct loaded_function *loaded; } launch;
         struct op_event { struct event *event; unsigned flags; } event;         /* recorded, or waited for */
@@ -61,6 +62,7 @@ int op_keep(const struct op *, struct op **out);
 
 int copy_op(struct stream *, const struct op *);
 int set_op(struct stream *, const struct op *);
+int prefetch_op(struct stream *, const struct op *);
 int launch_op(struct stream *, const struct op *);
 int launch_keep(const struct op *, struct op **out);
 int event_record_op(struct stream *, const struct op *);
