@@ -61,6 +61,9 @@ void function_hold(struct function *);
 void function_drop(struct session *, struct function *);
 struct function *function_find(struct session *, uint32_t id);
 
+/* launch.c: as many as `count`. 801: one that holds a handle or a pointer of the client's process. */
+CUresult launch_attributes(const flyt_launch_attribute *from, unsigned count, CUlaunchAttribute *to);
+
 /* image.c */
 struct image *image_find(struct session *, const void *hash);
 void images_free(struct session *);

@@ -21,25 +21,31 @@ static bool attribute_plain(int id)
     }
 }
 
+CUresult launch_attributes(const flyt_launch_attribute *from, unsigned count, CUlaunchAttribute *to)
+{
+    memset(to, 0, count * sizeof *to);
+    for (unsigned i = 0; i < count; i++) {
+        if (!attribute_plain(from[i].id))
+            return CUDA_ERROR_NOT_SUPPORTED;
+        to[i].id = (CUlaunchAttributeID)from[i].id;
+        _Static_assert(sizeof to->value == sizeof from->value, "the protocol carries whole attribute values");
+        memcpy(&to[i].value, from[i].value, sizeof from->value);
+    }
+    return CUDA_SUCCESS;
+}
+
 static CUresult launch_extended(struct session *session, const struct call *call, void **extra)
 {
     const launch_args *args = &call->args.launch;
     CUlaunchAttribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES + 1];
-    unsigned count = 0;
+    unsigned count = args->attributes.attributes_len;
     if (!session->gpu->LaunchKernelEx)
         return CUDA_ERROR_NOT_SUPPORTED;
-    memset(attributes, 0, sizeof attributes);
-    for (; count < args->attributes.attributes_len; count++) {
-        const flyt_launch_attribute *from = &args->attributes.attributes_val[count];
-        if (!attribute_plain(from->id))
-            return CUDA_ERROR_NOT_SUPPORTED;
-        attributes[count].id = (CUlaunchAttributeID)from->id;
-        _Static_assert(sizeof attributes[0].value == sizeof from->value, "the protocol carries whole attribute values");
-        memcpy(&attributes[count].value, from->value, sizeof from->value);
-    }
+    CUresult r = launch_attributes(args->attributes.attributes_val, count, attributes);
+    if (r != CUDA_SUCCESS)
+        return r;
     if (args->flags & FLYT_LAUNCH_COOPERATIVE) {
-        attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-        attributes[count++].value.cooperative = 1;
+        attributes[count++] = (CUlaunchAttribute){ .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1 };
     }
     CUlaunchConfig config = {
         .gridDimX = args->grid.x, .gridDimY = args->grid.y, .gridDimZ = args->grid.z,

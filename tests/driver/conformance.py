@@ -27,7 +27,7 @@ KNOWN = {
     "launch": {"checks": "more threads than __launch_bounds__ allows: 701 and not 1"},
     "memory": {"alloc_and_free": OWN, "pinned_and_registered": "memory of the program that is not registered gives 713",
                "managed": MANAGED, "pointer_attribute_widths": MANAGED},
-    "modules": {"refused": OWN, "functions_of_a_module": "functions are not enumerated", "managed_variables": MANAGED},
+    "modules": {"refused": OWN, "managed_variables": MANAGED},
     "random": {},
     "streams": {name: VALUES for name in ("query_and_events", "waiting_for_events", "legacy_default_stream",
                                           "host_functions", "values_in_memory", "at_most_1024",

@@ -105,6 +105,17 @@ def a_runtime_without_a_number():
 
 
 @case
+def runtime_and_driver_api_together():
+    """The context that the runtime makes is current for the Driver API, as natively; cuFFT counts on it."""
+    done = run(sys.executable, "-c", "import ctypes as c; r = c.CDLL('libcudart.so'); d = c.CDLL('libcuda.so.1')\n"
+               "p, q = c.c_void_p(), c.c_void_p(); a = c.c_uint64()\n"
+               "print(d.cuInit(0), d.cuCtxGetCurrent(c.byref(p)), p.value, d.cuMemAlloc_v2(c.byref(a), 4))\n"
+               "print(r.cudaFree(None), d.cuCtxGetCurrent(c.byref(p)), d.cuDevicePrimaryCtxRetain(c.byref(q), 0),"
+               " p.value == q.value, d.cuMemAlloc_v2(c.byref(a), 4), r.cudaFree(a))")
+    assert done.stdout == "0 0 None 201\n0 0 0 True 0 0\n" and not done.stderr, done
+
+
+@case
 def without_flyt_run():
     for variables in ({"LD_LIBRARY_PATH": f"{BIN}/cudart"}, {"LD_PRELOAD": f"{BIN}/cudart/libcuda.so.1"}):
         done = subprocess.run([own("static-vector_add")], capture_output=True, text=True, timeout=100,

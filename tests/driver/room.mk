@@ -89,6 +89,16 @@ $(TESTS_DRIVER)-conformance: tests/driver/conformance.py $(TESTS_DRIVER_CONFORMA
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-conformance
 
+# NVIDIA's libraries, where the toolkit has them.
+TESTS_DRIVER_LIBRARIES := $(addprefix $(TESTS_DRIVER)/libraries/,cublas cufft curand cusolver cusparse)
+TESTS_DRIVER_LIBRARIES_AT = $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
+$(TESTS_DRIVER)/libraries/%: tests/driver/libraries/%.c tests/driver/libraries/library.h
+	@mkdir -p $(@D)
+	[ ! -e $(TESTS_DRIVER_LIBRARIES_AT)/lib$*.so ] || $(CC) -O1 -I$(CUDA_INCLUDE) -o $@ $< -L$(TESTS_DRIVER_LIBRARIES_AT) \
+	    -l$* -lcudart -lm -Wl,-rpath,$(TESTS_DRIVER_LIBRARIES_AT),-rpath-link,$(TESTS_DRIVER_LIBRARIES_AT)
+run-long-tests: $(TESTS_DRIVER_LIBRARIES)
+LONG_TESTS += "tests/driver/libraries.py $(BIN) $(TESTS_DRIVER_LIBRARIES)"
+
 # Two servers in a row.
 TESTS_DRIVER_CHAIN := tests/driver/chain.py $(BIN)
 $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+_Thread_local core_context *core_current;
+
 static struct fake_core fake;
 struct core_context { int device; bool active; unsigned flags; };
 static core_context contexts[FAKE_DEVICES];

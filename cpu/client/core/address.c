@@ -22,6 +22,7 @@ struct address_range {
 enum { FLAG_MAPPED = 2 };
 
 static struct tree ranges;
+static atomic_uint_fast64_t ids;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static atomic_uint_fast64_t counts[CORE_REGISTERED_MEMORY + 1];      /* by kind, without symbols */
 
@@ -52,6 +53,7 @@ static int add(const struct core_range *range)
     r->node.key = base;
     r->node.tie = 0;
     r->range = *range;
+    r->range.id = atomic_fetch_add_explicit(&ids, 1, memory_order_relaxed) + 1;
     pthread_rwlock_wrlock(&lock);
     struct address_range *next = (struct address_range *)tree_at_or_above(&ranges, base, 0);
     bool taken = containing(base) || (next && next->range.base - base < size);
@@ -67,12 +69,12 @@ static int add(const struct core_range *range)
 
 int address_add(enum core_memory_kind kind, core_context *owner, uint64_t base, size_t size, unsigned flags)
 {
-    return add(&(struct core_range){ kind, owner, owner ? owner->device : -1, base, size, flags });
+    return add(&(struct core_range){ kind, owner, owner ? owner->device : -1, base, size, flags, 0 });
 }
 
 int address_add_mapped(int device, uint64_t base, size_t size)
 {
-    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_MAPPED });
+    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_MAPPED, 0 });
 }
 
 bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range *out)

@@ -406,6 +406,70 @@ int core_function_find(core_context *c, core_image *image, const char *name, cor
     return code;
 }
 
+/* The names in one block behind the pointers to them. */
+static int names_add(char ***names, size_t *bytes, unsigned have, const module_names_result *part)
+{
+    unsigned count = part->count;
+    size_t head = count * sizeof **names, more = *bytes;
+    for (u_int i = 0; i < part->names.names_len; i++)
+        more += strlen(part->names.names_val[i]) + 1;
+    char **block = realloc(*names, head + more + 1);
+    if (!block || have + part->names.names_len > count)
+        return CORE_OUT_OF_MEMORY;
+    *names = block;
+    char *at = (char *)block + head + *bytes;
+    for (u_int i = 0; i < part->names.names_len; i++, at += strlen(at) + 1)
+        strcpy(at, part->names.names_val[i]);
+    *bytes = more;
+    return CORE_OK;
+}
+
+static int names_ask(flyt_id module, char ***names, unsigned *count)
+{
+    size_t bytes = 0;
+    unsigned have = 0, all = 0;
+    int code;
+    *names = NULL;
+    do {
+        module_names_args args = { .module = module, .first = have };
+        module_names_result part = { .count = 0 };
+        code = wire_call(FLYT_MODULE_NAMES, (xdrproc_t)xdr_module_names_args, &args,
+                         (xdrproc_t)xdr_module_names_result, &part);
+        if (!code && have && part.count != all)
+            code = CORE_UNKNOWN;              /* it cannot change */
+        all = part.count;
+        if (!code)
+            code = names_add(names, &bytes, have, &part);
+        have += part.names.names_len;
+        bool stuck = !part.names.names_len;
+        xdr_free((xdrproc_t)xdr_module_names_result, &part);
+        if (stuck && have < all)
+            code = code ? code : CORE_UNKNOWN;
+    } while (!code && have < all);
+    if (code) {
+        free(*names);
+        return code;
+    }
+    char *at = (char *)(*names + all);
+    for (unsigned i = 0; i < all; i++, at += strlen(at) + 1)
+        (*names)[i] = at;
+    *count = all;
+    return CORE_OK;
+}
+
+int core_image_functions(core_context *c, core_image *image, char ***names, unsigned *count)
+{
+    CANCEL_DEFERRED;
+    int code = context_enter(c);
+    if (code)
+        return code;
+    pthread_mutex_lock(&image->load);
+    code = image_load(image, c);
+    flyt_id module = code ? 0 : load_in(image, c)->module;
+    pthread_mutex_unlock(&image->load);
+    return code ? code : names_ask(module, names, count);
+}
+
 /* ---- variables ---- */
 
 int core_variable_address(core_context *c, core_variable *v, uint64_t *address, size_t *size)

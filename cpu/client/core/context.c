@@ -13,6 +13,8 @@
 #include "device.h"
 #include "state.h"
 
+_Thread_local core_context *core_current;
+
 static core_context contexts[CONTEXTS_MOST];
 static struct {
     pthread_mutex_t lock;

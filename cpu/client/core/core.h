@@ -123,6 +123,9 @@ CORE_API int core_context_enter(const core_context *);
 CORE_API int core_context_retain(core_context *);
 /* One owner less. The last one ends the context as core_context_reset does. 201: it has no owner. */
 CORE_API int core_context_release(core_context *);
+/* What the Driver API calls the thread's current context, or NULL. The front ends set it; the core does not look. It may
+   have ended. */
+extern CORE_API _Thread_local core_context *core_current __attribute__((tls_model("initial-exec")));
 /* Ends a primary context, whoever retains it: its streams, events and memory are gone (modules come back by
    themselves at their next use). Clears 710, never the errors that stay. Waits. */
 CORE_API int core_context_reset(core_context *);
@@ -165,6 +168,7 @@ struct core_range {
     uint64_t base;
     size_t size;
     unsigned flags;
+    uint64_t id;            /* no other range of the process has it, or had it */
 };
 /* The allocation that contains address; false: none (ordinary memory of the process, or nothing). Symbols of
    loaded modules count as device memory. */
@@ -272,6 +276,9 @@ CORE_API void core_image_remove(core_image *);             /* also its functions
 CORE_API int core_function_add(core_image *, const char *name, core_function **);
 /* The same for a name that the image may lack: 500, and nothing on stderr. Loads the image into the context. Waits. */
 CORE_API int core_function_find(core_context *, core_image *, const char *name, core_function **);
+/* The names of the image's functions; the caller frees the array, which holds the names too. 801: the driver behind the
+   server does not tell. Loads the image into the context. Waits. */
+CORE_API int core_image_functions(core_context *, core_image *, char ***names, unsigned *count);
 /* Whether a program's handle is a function whose image was not removed: 0 or 400. Its image and its name; both may be
  * NULL. */
 CORE_API int core_function_check(const core_function *, core_image **, const char **name);
@@ -294,6 +301,10 @@ CORE_API int core_variable_address(core_context *, core_variable *, uint64_t *ad
 CORE_API int core_occupancy_blocks(core_context *, core_function *, int block_size, size_t shared, unsigned flags,
                                    int *blocks);
 CORE_API int core_occupancy_shared(core_context *, core_function *, int blocks, int block_size, size_t *shared);
+
+struct core_launch;
+/* How large a cluster of such a launch may be (size), or how many run at a time on the device. Waits. */
+CORE_API int core_occupancy_clusters(core_context *, const struct core_launch *, bool size, int *answer);
 
 struct core_launch_attribute { int id; uint8_t value[64]; };
 struct core_launch {

@@ -144,6 +144,31 @@ int core_occupancy_shared(core_context *c, core_function *f, int blocks, int blo
     return code;
 }
 
+int core_occupancy_clusters(core_context *c, const struct core_launch *l, bool size, int *answer)
+{
+    CANCEL_DEFERRED;
+    struct loaded_function *loaded;
+    flyt_launch_attribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES];
+    int code = function_enter(c, l->function, &loaded);
+    if (!code && l->attribute_count > FLYT_MAX_LAUNCH_ATTRIBUTES)
+        code = CORE_INVALID_VALUE;
+    if (code)
+        return code;
+    for (uint32_t i = 0; i < l->attribute_count; i++) {
+        attributes[i].id = l->attributes[i].id;
+        memcpy(attributes[i].value, l->attributes[i].value, sizeof attributes[i].value);
+    }
+    clusters_args args = { .kind = size ? FLYT_CLUSTERS_SIZE : FLYT_CLUSTERS_ACTIVE, .function = loaded->wire,
+                           .grid = { l->grid[0], l->grid[1], l->grid[2] },
+                           .block = { l->block[0], l->block[1], l->block[2] }, .shared = (u_int)l->shared,
+                           .attributes = { l->attribute_count, attributes } };
+    occupancy_result result = { .value = 0 };
+    code = wire_call(FLYT_CLUSTERS, (xdrproc_t)xdr_clusters_args, &args, (xdrproc_t)xdr_occupancy_result, &result);
+    *answer = code ? 0 : (int)result.value;
+    xdr_free((xdrproc_t)xdr_occupancy_result, &result);
+    return code;
+}
+
 /* ---- checks ---- */
 
 static uint32_t limit(int device, int attribute)

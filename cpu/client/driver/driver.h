@@ -38,8 +38,9 @@ int driver_device(CUdevice);
 /* What cuInit does. Waits, the first time. */
 int driver_initialise(void);
 
-/* Of the calling thread; NULL: none. It may have ended meanwhile. */
-extern _Thread_local core_context *driver_current __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* Of the calling thread; NULL: none. It may have ended meanwhile. A runtime in the same process makes its own context
+   current, too. */
+#define driver_current core_current
 int driver_enter_slow(core_context **);
 /* The same, also in a host function. It may make a context current and ask about it; every other call there gives 800.
    */
@@ -108,6 +109,10 @@ void driver_modules_forget_library(struct driver_library *);
 CUmodule driver_module_of(const core_image *, const core_context *);
 CUlibrary driver_library_of(const core_image *); /* NULL: it is a module's own */
 int driver_symbol(core_context *, core_image *, const char *name, CUdeviceptr *, size_t *);
+/* Functions by number, as the image lists them: at most *count, which becomes how many there are. get may be NULL. */
+int driver_functions(core_context *, core_image *, core_function **get, unsigned *count);
+/* get is called for each function of a module. */
+int driver_module_each(CUmodule, void (*get)(void *user, CUfunction, CUmodule), void *user);
 /* The whole file, with a NUL behind it; the caller frees it. 1, 2 or 301. */
 int driver_file_read(const char *path, void **);
 /* Checks the options of the JIT compiler. */
@@ -117,6 +122,14 @@ int driver_jit_options(unsigned count, const CUjit_option *, void **values);
 
 /* Whether a graph can copy that, and in which direction. */
 int driver_copy_check(core_context *, const CUDA_MEMCPY3D *, enum core_direction *);
+
+/* ---- launches (execution.c) ---- */
+
+/* More attributes than there are kinds of them mean that one is given twice. */
+enum { DRIVER_LAUNCH_ATTRIBUTES = 32 };
+/* All but the parameters. 1: it cannot be read. */
+int driver_launch_read(const CUlaunchConfig *, CUfunction, core_stream default_stream,
+                       struct core_launch_attribute[DRIVER_LAUNCH_ATTRIBUTES], struct core_launch *);
 
 /* ---- tables of cuGetProcAddress and cuGetExportTable ---- */
 

@@ -75,20 +75,12 @@ CUresult driver_cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, 
                           parameters, NULL);
 }
 
-/* More attributes than there are kinds of them mean that one is given twice. */
-enum { ATTRIBUTES_MAX = 32 };
-
-static int launch_extended(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra,
-                           core_stream default_stream)
+int driver_launch_read(const CUlaunchConfig *config, CUfunction function, core_stream default_stream,
+                       struct core_launch_attribute attributes[DRIVER_LAUNCH_ATTRIBUTES], struct core_launch *launch)
 {
-    core_context *context;
-    int error = driver_enter(&context);
-    if (error)
-        return error;
-    if (!config || config->numAttrs > ATTRIBUTES_MAX || (config->numAttrs && !config->attrs))
+    if (!config || config->numAttrs > DRIVER_LAUNCH_ATTRIBUTES || (config->numAttrs && !config->attrs))
         return CUDA_ERROR_INVALID_VALUE;
-    struct core_launch_attribute attributes[ATTRIBUTES_MAX];
-    struct core_launch launch = {
+    *launch = (struct core_launch){
         .function = function,
         .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
         .block = { config->blockDimX, config->blockDimY, config->blockDimZ },
@@ -105,14 +97,26 @@ static int launch_extended(const CUlaunchConfig *config, CUfunction function, vo
         if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
             int cooperative;
             memcpy(&cooperative, attribute->value, sizeof cooperative);
-            launch.cooperative = cooperative != 0;
+            launch->cooperative = cooperative != 0;
             continue;
         }
-        struct core_launch_attribute *kept = &attributes[launch.attribute_count++];
+        struct core_launch_attribute *kept = &attributes[launch->attribute_count++];
         kept->id = (int)attribute->id;
         memcpy(kept->value, attribute->value, sizeof kept->value);
     }
-    return send(&launch, parameters, extra);
+    return CUDA_SUCCESS;
+}
+
+static int launch_extended(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra,
+                           core_stream default_stream)
+{
+    struct core_launch_attribute attributes[DRIVER_LAUNCH_ATTRIBUTES];
+    struct core_launch launch;
+    core_context *context;
+    int error = driver_enter(&context);
+    if (!error)
+        error = driver_launch_read(config, function, default_stream, attributes, &launch);
+    return error ? error : send(&launch, parameters, extra);
 }
 
 CUresult driver_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra,

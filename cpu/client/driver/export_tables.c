@@ -365,11 +365,19 @@ static const slot context_table[CONTEXT_SLOTS] = {
     [52 ... CONTEXT_SLOTS - 1] = SLOT(unknown_context),
 };
 
-/* cuFFT asks for the functions of a module here, which is not implemented; it then returns an error. */
+/* cuFFT asks for the functions of a module here, and takes 1 for yes. */
+static int each_function(CUcontext context, CUmodule module, void (*get)(void *user, CUfunction, CUmodule), void *user)
+{
+    (void)context;
+    return get && !driver_module_each(module, get, user);
+}
+
 enum { MODULE_SLOTS = 92 };
 static const slot module_table[MODULE_SLOTS] = {
     [0] = SLOT(sizeof(slot) * MODULE_SLOTS),
-    [1 ... MODULE_SLOTS - 1] = SLOT(unknown_module),
+    [1 ... 6] = SLOT(unknown_module),
+    [7] = SLOT(each_function),
+    [8 ... MODULE_SLOTS - 1] = SLOT(unknown_module),
 };
 
 /* cuBLASLt asks for something unknown, takes 801 for an answer, and goes on. It does not look whether the table is

@@ -161,11 +161,30 @@ CUresult driver_cuLibraryUnload(CUlibrary library) { return driver_waited(unload
 
 /* ---- what is in a library ---- */
 
-/* Where no context is current, the first device's primary context lends itself for the question. */
+/* Where no context is current, the first device's primary context lends itself for the question: lend_back. */
+static int lend(core_context **context, bool *lent)
+{
+    int error = driver_enter(context);
+    *lent = error == CUDA_ERROR_INVALID_CONTEXT;
+    if (!*lent)
+        return error;
+    *context = core_context_primary(0);
+    error = core_context_retain(*context);
+    *lent = !error;
+    return error;
+}
+
+static void lend_back(core_context *context, bool lent)
+{
+    if (lent)
+        core_context_release(context);
+}
+
 static int get_kernel(CUkernel *out, CUlibrary handle, const char *name)
 {
     core_image *image;
     core_context *context;
+    bool lent;
     int error = driver_ready();
     if (!error && (!out || !name))
         error = CUDA_ERROR_INVALID_VALUE;
@@ -173,14 +192,54 @@ static int get_kernel(CUkernel *out, CUlibrary handle, const char *name)
         return error;
     if (!*name)
         return CUDA_ERROR_NOT_FOUND;
-    if ((error = driver_enter(&context)) != CUDA_ERROR_INVALID_CONTEXT)
-        return error ? error : core_function_find(context, image, name, out);
-    context = core_context_primary(0);
-    if ((error = core_context_retain(context)))
+    if ((error = lend(&context, &lent)))
         return error;
     error = core_function_find(context, image, name, out);
-    core_context_release(context);
+    lend_back(context, lent);
     return error;
+}
+
+/* get NULL: only counts. */
+static int get_kernels(CUkernel *get, unsigned *count, CUlibrary handle)
+{
+    core_image *image;
+    core_context *context;
+    bool lent;
+    int error = find(handle, &image);
+    if (error || (error = lend(&context, &lent)))
+        return error;
+    error = driver_functions(context, image, get, count);
+    lend_back(context, lent);
+    return error;
+}
+
+static int count_kernels(unsigned *count, CUlibrary handle)
+{
+    int error = driver_ready();
+    if (!error && !count)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error)
+        return error;
+    *count = 0;
+    return get_kernels(NULL, count, handle);
+}
+
+static int enumerate_kernels(CUkernel *kernels, unsigned room, CUlibrary handle)
+{
+    int error = driver_ready();
+    if (!error && (!kernels || !room))
+        error = CUDA_ERROR_INVALID_VALUE;
+    return error ? error : get_kernels(kernels, &room, handle);
+}
+
+CUresult driver_cuLibraryGetKernelCount(unsigned *count, CUlibrary library)
+{
+    return driver_waited(count_kernels(count, library));
+}
+
+CUresult driver_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned room, CUlibrary library)
+{
+    return driver_waited(enumerate_kernels(kernels, room, library));
 }
 
 static int get_module(CUmodule *out, CUlibrary handle)

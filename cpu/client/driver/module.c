@@ -368,3 +368,76 @@ CUresult driver_cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *size, CUmodul
 {
     return driver_waited(get_global(address, size, module, name));
 }
+
+/* ---- all functions of a module ---- */
+
+int driver_functions(core_context *context, core_image *image, core_function **get, unsigned *count)
+{
+    char **names;
+    unsigned all, room = *count;
+    int error = core_image_functions(context, image, &names, &all);
+    if (error == CUDA_ERROR_NOT_SUPPORTED)
+        core_unsupported("the list of a module's functions, with this driver,");
+    if (error)
+        return error;
+    for (unsigned i = 0; get && i < all && i < room && !error; i++)
+        error = core_function_find(context, image, names[i], &get[i]);
+    free(names);
+    *count = all;
+    return error;
+}
+
+static int count_functions(unsigned *count, CUmodule handle)
+{
+    struct driver_module module;
+    int error = driver_ready();
+    if (!error && !count)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = module_find(handle, &module);
+    if (error)
+        return error;
+    *count = 0;
+    return driver_functions(module.context, module.image, NULL, count);
+}
+
+static int enumerate_functions(CUfunction *functions, unsigned room, CUmodule handle)
+{
+    struct driver_module module;
+    unsigned count = room;
+    int error = driver_ready();
+    if (!error && (!functions || !room))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = module_find(handle, &module);
+    if (error || (error = driver_functions(module.context, module.image, functions, &count)))
+        return error;
+    for (unsigned i = 0; i < count && i < room && !module.library; i++)
+        driver_function_bind(functions[i], module.context);
+    return CUDA_SUCCESS;
+}
+
+int driver_module_each(CUmodule handle, void (*get)(void *user, CUfunction, CUmodule), void *user)
+{
+    unsigned count;
+    int error = count_functions(&count, handle);
+    CUfunction *functions = error ? NULL : calloc(count + 1, sizeof *functions);
+    if (!error && !functions)
+        error = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!error && count)
+        error = enumerate_functions(functions, count, handle);
+    for (unsigned i = 0; !error && i < count; i++)
+        get(user, functions[i], handle);
+    free(functions);
+    return error;
+}
+
+CUresult driver_cuModuleGetFunctionCount(unsigned *count, CUmodule module)
+{
+    return driver_waited(count_functions(count, module));
+}
+
+CUresult driver_cuModuleEnumerateFunctions(CUfunction *functions, unsigned room, CUmodule module)
+{
+    return driver_waited(enumerate_functions(functions, room, module));
+}

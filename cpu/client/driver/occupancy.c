@@ -65,6 +65,29 @@ static int potential_block(int *grid, int *block, CUfunction function, CUoccupan
     return best ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+static int clusters(int *answer, CUfunction function, const CUlaunchConfig *config, bool size)
+{
+    struct core_launch_attribute attributes[DRIVER_LAUNCH_ATTRIBUTES];
+    struct core_launch launch;
+    core_context *context;
+    int error = enter(function, &context);
+    if (!error && !answer)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = driver_launch_read(config, function, 0, attributes, &launch);
+    return error ? error : core_occupancy_clusters(context, &launch, size, answer);
+}
+
+CUresult driver_cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function, const CUlaunchConfig *config)
+{
+    return driver_waited(clusters(size, function, config, true));
+}
+
+CUresult driver_cuOccupancyMaxActiveClusters(int *count, CUfunction function, const CUlaunchConfig *config)
+{
+    return driver_waited(clusters(count, function, config, false));
+}
+
 CUresult driver_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_size,
                                                             size_t shared)
 {

@@ -57,10 +57,17 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         *size = sizeof value->ordinal;
         value->ordinal = device_of(range);
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        *size = sizeof value->number;
+        value->number = range->id;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         *size = sizeof value->number;
         value->number = range->base;
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         *size = sizeof value->number;
         value->number = range->size;

@@ -49,8 +49,6 @@ CUresult driver_unsupported(const char *name)
 
 /* ---- the current context; the stack below it is in current.c ---- */
 
-_Thread_local core_context *driver_current;
-
 /* What a host function has made current. Its other calls find no current context, and so their way to the answer 800.
    */
 static _Thread_local core_context *held;

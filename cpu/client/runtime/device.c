@@ -84,6 +84,8 @@ static int set_device(int device)
         error = runtime_retain(device, &context);
     runtime_thread.device = device + 1;
     runtime_thread.context = error ? NULL : context;
+    if (runtime_thread.context)
+        core_current = context;
     return error;
 }
 

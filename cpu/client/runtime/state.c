@@ -94,7 +94,7 @@ int runtime_enter_slow(core_context **context)
     if ((error = runtime_retain(wanted, context)))
         return error;
     runtime_thread.device = wanted + 1;
-    runtime_thread.context = *context;
+    runtime_thread.context = core_current = *context; /* for the Driver API, as natively */
     return core_sticky();
 }
 
