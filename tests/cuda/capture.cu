@@ -250,6 +250,26 @@ static void check_forbidden(void)
     HOLDS(!graph && status_of(stream) == cudaStreamCaptureStatusNone);
     HOLDS(status_of(other) == cudaStreamCaptureStatusNone);
 
+    /* a joined stream may go before the end; its work must have been joined */
+    cudaStream_t passing = stream_of(cudaStreamNonBlocking);
+    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    MUST(cudaEventRecord(event, stream));
+    MUST(cudaStreamWaitEvent(passing, event, 0));
+    MUST(cudaMemsetAsync(a, 0, 16, passing));
+    MUST(cudaEventRecord(event, passing));
+    MUST(cudaStreamWaitEvent(stream, event, 0));
+    MUST(cudaStreamDestroy(passing));
+    MUST(cudaStreamEndCapture(stream, &graph));
+    HOLDS(nodes_in(graph) == 1);
+    MUST(cudaGraphDestroy(graph));
+    passing = stream_of(cudaStreamNonBlocking);
+    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    MUST(cudaEventRecord(event, stream));
+    MUST(cudaStreamWaitEvent(passing, event, 0));
+    MUST(cudaMemsetAsync(a, 0, 16, passing));
+    MUST(cudaStreamDestroy(passing));
+    GIVES(cudaErrorStreamCaptureUnjoined, cudaStreamEndCapture(stream, &graph));
+
     /* in mode relaxed, only what concerns the captured work itself is forbidden */
     MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     MUST(cudaMalloc(&p, 16));

@@ -29,10 +29,7 @@ static int destroy(CUstream stream)
         return error;
     if (stream <= CORE_STREAM_PER_THREAD)
         return CUDA_ERROR_INVALID_HANDLE;
-    core_context *context = driver_current;
-    if (context && issue_is_captured(context, stream))
-        return capture_check_stream(context, stream);
-    return core_stream_destroy(stream);
+    return driver_current ? issue_stream_destroy(driver_current, stream) : core_stream_destroy(stream);
 }
 
 CUresult driver_cuStreamCreate(CUstream *stream, unsigned flags) { return (CUresult)create(stream, flags, 0); }

@@ -389,6 +389,20 @@ int capture_check_event(core_event event)
     return code;
 }
 
+void capture_forget_stream(core_context *context, core_stream stream)
+{
+    CANCEL_DEFERRED;
+    struct core_stream_info info;
+    if (core_stream_info(context, stream, &info) || graphs_enter())
+        return;
+    struct captured *s = captured_find(info.id);
+    if (s && list_first(&s->capture->streams) == &s->of_capture)
+        capture_finish(s->capture, true);
+    else if (s)
+        s->stream = CAPTURED_GONE; /* what it was given must still be joined */
+    graphs_leave();
+}
+
 void capture_forget_event(core_event event)
 {
     CANCEL_DEFERRED;

@@ -67,6 +67,8 @@ CORE_API int capture_check_context(core_context *);             /* the same of a
 CORE_API int capture_check_event(core_event);
 CORE_API int capture_check_unsafe(void); /* it may wait for other work: cudaMalloc, cudaMemcpy … */
 CORE_API void capture_forget_event(core_event);
+/* A stream that joined a capture may go before its end; with the origin, the capture is gone. */
+CORE_API void capture_forget_stream(core_context *, core_stream);
 
 /* ---- the same, without cost where nothing is captured ---- */
 
@@ -104,6 +106,13 @@ static inline int issue_wait(core_context *c, core_stream s, core_event e, unsig
     bool kept = false;
     int code = capture_any() ? capture_wait(c, s, e, flags, &kept) : CORE_OK;
     return kept ? code : core_stream_wait(c, s, e, flags);
+}
+
+static inline int issue_stream_destroy(core_context *c, core_stream s)
+{
+    if (capture_any())
+        capture_forget_stream(c, s);
+    return core_stream_destroy(s);
 }
 
 static inline int issue_event_destroy(core_event e)

@@ -29,9 +29,11 @@ struct capture {
     struct list streams; /* the origin is the first */
 };
 
+#define CAPTURED_GONE UINT64_MAX
+
 struct captured {
     struct capture *capture;
-    uint64_t stream; /* the core's number of it */
+    uint64_t stream; /* the core's number of it; CAPTURED_GONE: it was destroyed */
     core_context *context;
     bool blocking; /* the legacy stream would wait for it */
     struct frontier frontier;

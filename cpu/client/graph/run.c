@@ -11,6 +11,7 @@
 
 #include "cpu/client/core/pending.h"
 #include "cpu/client/core/state.h"
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/graph/executable.h"
 
 enum { EARLY_MOST = 64 << 10, SIDES_MOST = 64 };
@@ -161,7 +162,10 @@ int node_run(const struct node *n, core_stream stream)
     case GRAPH_SET: return set_run(p->context, stream, &p->set);
     case GRAPH_HOST: return host_put(p->context, stream, &p->host);
     case GRAPH_WAIT_EVENT: return core_stream_wait(p->context, stream, p->event, 0);
-    case GRAPH_RECORD_EVENT: return core_event_record(p->context, p->event, stream, 0);
+    case GRAPH_RECORD_EVENT:
+        if (capture_any())
+            capture_forget_event(p->event); /* it stands for captured work no longer */
+        return core_event_record(p->context, p->event, stream, 0);
     default: return CORE_OK; /* memory is marked when the launch begins */
     }
 }

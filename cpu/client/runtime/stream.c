@@ -27,7 +27,7 @@ static int destroy(core_stream stream)
         return error;
     if (stream <= CORE_STREAM_PER_THREAD)
         return cudaErrorInvalidResourceHandle;
-    return issue_is_captured(context, stream) ? capture_check_stream(context, stream) : core_stream_destroy(stream);
+    return issue_stream_destroy(context, stream);
 }
 
 cudaError_t runtime_cudaStreamCreate(cudaStream_t *stream) { return runtime_return(create(stream, 0, 0)); }
