@@ -639,7 +639,10 @@ void config_print_schema(const struct config_schema *schema, FILE *out)
         bool quoted = is_string(key->kind) || key->kind == CONFIG_CHOICE || key->kind == CONFIG_SIZE ||
                       key->kind == CONFIG_SHARING || key->kind == CONFIG_STRINGS;
         const char *quote = quoted ? "\"" : "";
-        fprintf(out, "\n# %s: %s%s\n", key->help, kind_text(key->kind), key->reload ? "; SIGHUP changes it" : "");
+        size_t length = strlen(key->help);
+        length -= length && key->help[length - 1] == '.';
+        fprintf(out, "\n# %.*s (%s%s)\n", (int)length, key->help, kind_text(key->kind),
+                key->reload ? "; SIGHUP changes it" : "");
         if (key->initial)
             fprintf(out, "# %s = %s%s%s;\n", key->path, quote, key->initial, quote);
         else

@@ -1,5 +1,6 @@
 #!/bin/sh
 # shows: installation: each command has a manual page that formats and names every option that its --help names
+# shows: installation: each daemon's configuration has a manual page with all its keys
 # tests/tools/man.sh BIN: TAP on stdout.
 bin=${1:-bin}
 number=0 failed=0
@@ -19,6 +20,7 @@ for page in docs/man/*.[158]; do
     [ -z "$complaints" ]; say $? "$page formats"
   fi
 done
+tools/man-keys --check "$bin"; say $? 'the pages of the configurations name all keys (tools/man-keys)'
 for program in "$bin"/flyt* "$bin"/cricket-rpc-server; do
   name=$(basename "$program")
   ls docs/man/"$name".[158] >/dev/null 2>&1; say $? "$name has a page"

@@ -1,7 +1,8 @@
 /*
  * functions.h: that NVML's functions are exported, and what the files that have them share. NVML's types are declared
  * in these files, as its documentation gives them; its header is not needed to build. names.txt lists all functions of
- * that header (of NVML 13); stubs.awk makes one that returns NVML_ERROR_NOT_SUPPORTED of each that is not here.
+ * that header (of NVML 13; names.awk made it); stubs.awk makes one that returns NVML_ERROR_NOT_SUPPORTED of each that
+ * is not here.
  */
 #ifndef FLYT_CLIENT_NVML_FUNCTIONS_H
 #define FLYT_CLIENT_NVML_FUNCTIONS_H
