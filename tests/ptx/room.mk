@@ -24,7 +24,8 @@ PTX_FUZZ_SOURCES := tests/fuzz/ptx_fuzz.c tests/ptx/validate.c $(patsubst $(BUIL
 ifneq ($(PTX_FUZZ_CC),)
 $(PTX_FUZZ): $(PTX_FUZZ_SOURCES) $(wildcard softgpu/ptx/*.h tests/ptx/*.h)
 	@mkdir -p $(@D)
-	$(PTX_FUZZ_CC) -std=c11 -D_GNU_SOURCE -g1 -O1 -I. -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined $(PTX_FUZZ_SOURCES) -o $@
+	$(PTX_FUZZ_CC) -std=c11 -D_GNU_SOURCE -g1 -O1 -I. -fsanitize=fuzzer,address,undefined \
+	    -fno-sanitize-recover=undefined $(PTX_FUZZ_SOURCES) -o $@
 else
 $(PTX_FUZZ): ;
 endif

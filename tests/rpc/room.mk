@@ -16,8 +16,9 @@ TESTS += $(call sleeping,rpc_liveness,$(TESTS_RPC_BINARIES)) tests/rpc/classes.s
 # Fuzz targets are built by clang whatever CC is, all sources at once: objects of other flavours are of no use. Where
 # clang has no libFuzzer, a note takes the program's place, and the test is skipped.
 FUZZ_CC    ?= clang
-FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-              -fno-sanitize=function -I. -I$(BUILD)/generated -I$(CPU_RPC_GENERATED) -isystem /usr/include/tirpc -w
+FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined \
+              -fno-sanitize-recover=undefined -fno-sanitize=function -I. -I$(BUILD)/generated \
+              -I$(CPU_RPC_GENERATED) -isystem /usr/include/tirpc -w
 TESTS_FUZZ_LINK = @mkdir -p $(@D); \
     if echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && !n; }' | \
        $(FUZZ_CC) -fsanitize=fuzzer,address,undefined -x c - -o $@ 2>/dev/null; \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# shows: virtual machine: libvirt understands the definitions of docs/vm.md, and makes of them what the page says for QEMU
+# shows: virtual machine: libvirt understands the definition of docs/vm.md, and makes of it what the page says for QEMU
 """tests/vm/libvirt.py: the definitions of docs/vm.md, given to libvirt (virsh domxml-to-native); TAP on stdout.
 
 A libvirtd of our own runs in namespaces of its own and leaves nothing behind. Exit status 77 where there is none, or
