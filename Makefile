@@ -66,8 +66,8 @@ sleeping = $(foreach test,$(2),$(test)$(if $(filter $(1),$(notdir $(test))),@sle
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 # What files of several rooms include, and cpu/api/room.mk makes.
-API_INCLUDED := $(addprefix $(BUILD)/generated/api/driver/,entries.inc errors.inc null.inc server.inc \
-                  soft_per_thread.inc symbols.inc)
+API_INCLUDED := $(addprefix $(BUILD)/generated/api/,$(addprefix driver/,entries.inc errors.inc null.inc server.inc \
+                  soft_per_thread.inc symbols.inc types.h) $(addprefix forward/,core.h defaults.inc hostile.inc server.h structures.h))
 
 $(BUILD)/%.o: %.c | $(API_INCLUDED)
 	@mkdir -p $(@D)

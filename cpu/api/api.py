@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 HERE = os.path.dirname(os.path.abspath(__file__))
 MAJORS = (11, 12, 13)
 NEWEST = {11: 8, 12: 9, 13: 0}  # the release of each major version that is described
-CLASSES = ("local", "hand", "unsupported")
+CLASSES = ("local", "hand", "forward", "object", "unsupported")
 
 
 class Wrong(Exception):
@@ -66,7 +66,7 @@ def versions(word):
 
 # ---- functions ----
 
-WORDS = ("kernel", "symbol", "in", "out", "inout")
+FLAGS = ("null", "soft", "async", "blocks", "partial", "untraced")  # options without a value
 
 
 @dataclass
@@ -75,6 +75,7 @@ class Parameter:
     name: str
     use: str = ""  # kernel, symbol, in, out, inout or nothing
     count: str = ""  # of out[count]: the parameter that says how many
+    maybe: bool = False  # the pointer may be NULL
 
     def declaration(self):
         return f"{self.type}{'' if self.type.endswith('*') else ' '}{self.name}"
@@ -119,14 +120,15 @@ def logical_lines(path):
 
 
 FUNCTION = re.compile(r"^([\w ]+?[ *]+)((?:__)?cu\w+)\((.*?)\)\s*([^()]*)$")
-PARAMETER = re.compile(r"^(?:(kernel|symbol|in|out|inout)(?:\[(\w+)\])? )?(.*?[ *])(\w+)$")
+PARAMETER = re.compile(r"^(maybe )?(?:(kernel|symbol|in|out|inout)(?:\[(\w+)\])? )?(.*?[ *])(\w+)$")
 
 
 def parameter(text):
     match = PARAMETER.match(text)
     if not match:
         raise Wrong(f"the parameter '{text}' is not understood")
-    return Parameter(match.group(3).strip(), match.group(4), match.group(1) or "", match.group(2) or "")
+    maybe, use, count, type_, name = match.groups()
+    return Parameter(type_.strip(), name, use or "", count or "", bool(maybe))
 
 
 def function(row, chapter, reason, option_names):
@@ -149,11 +151,15 @@ def function(row, chapter, reason, option_names):
         elif VERSIONS.match(word):
             made.versions = versions(word)
         elif name in option_names and name not in made.options:
+            if name in FLAGS and equal:
+                raise Wrong(f"{made.name}: '{word}' is not understood, or said twice")
             made.options[name] = value if equal else True
         else:
             raise Wrong(f"{made.name}: '{word}' is not understood, or said twice")
     if not made.kind:
         raise Wrong(f"{made.name} has no class: one of {', '.join(CLASSES)}")
+    if made.kind in ("forward", "object") and "call" not in made.options:
+        raise Wrong(f"{made.name} is of class {made.kind} without the word call=")
     if made.kind != "unsupported":
         made.reason = ""
     elif not reason:
@@ -223,6 +229,7 @@ class Alias:
     type: str
     handle: bool
     versions: Versions
+    options: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -243,6 +250,8 @@ class Types:
     callbacks: dict
 
 
+HANDLE_OPTIONS = ("wire", "object", "missing")
+MEMBER_OPTIONS = ("attribute", "by", "case")
 MEMBER = re.compile(r"^(.*?[ *])(\w+)((?:\[\w+\])*)$")
 
 
@@ -290,9 +299,9 @@ def types(path):
 def top(line, made):
     keyword, _, rest = line.partition(" ")
     if keyword in ("handle", "alias"):
-        text, range_, _ = annotated(rest)
+        text, range_, options = annotated(rest, HANDLE_OPTIONS)
         name, _, type_ = text.partition(" = ")
-        made.aliases[name] = Alias(name, type_ or "void *", keyword == "handle", range_)
+        made.aliases[name] = Alias(name, type_ or "void *", keyword == "handle", range_, options)
         return None
     if keyword == "callback":
         text, range_, _ = annotated(rest)
@@ -317,7 +326,7 @@ def nest(line, open_, current):
     into = open_[-1] if open_ else current
     if into is None:
         raise Wrong("a member of nothing")
-    text, range_, options = annotated(line, ("attribute",))
+    text, range_, options = annotated(line, MEMBER_OPTIONS)
     if text in ("struct {", "union {"):
         open_.append(Struct("", text[0] == "u", Versions(), []))
     elif text.startswith("}"):
@@ -372,7 +381,7 @@ def errors(path):
 # ---- the files of this description ----
 
 RUNTIME_OPTIONS = ("partial", "untraced", "wire")
-DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft")
+DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft", "call", "async", "blocks")
 
 
 def path_of(name):

@@ -12,6 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import api  # noqa: E402
+import forward_c  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(api.HERE))
 PATH = os.path.join(ROOT, "docs/api-coverage.md")
@@ -49,7 +50,8 @@ Flyt's `libcuda.so.1` has all these functions. One that it does not implement re
 and names itself once on stderr.
 
 - **since**: the CUDA version from which `cuGetProcAddress` gives this symbol.
-- **program**: whether Flyt's `libcuda.so.1` implements it for programs.
+- **program**: whether Flyt's `libcuda.so.1` implements it for programs; `forwarded`: from the program to the server's
+  driver, the code of the call is generated from its row in `cpu/api/driver.api`.
 - **server**: whether the GPU server calls it; `optional`: it does without where the driver lacks it.
 - **software GPU**, **null device**: whether these implement it.
 - **test**: a file in `tests/` that calls it.
@@ -134,6 +136,12 @@ def runtime_rows(functions, called):
     yield ""
 
 
+def program(function):
+    if function.kind in ("forward", "object"):
+        return "forwarded"
+    return "yes" if implemented(function) else "–"
+
+
 def driver_rows(functions, called):
     yield "| function | since | program | server | software GPU | null device | test |"
     yield "|---|---|---|---|---|---|---|"
@@ -145,7 +153,7 @@ def driver_rows(functions, called):
         later = [f.name for f in functions if re.fullmatch(short + r"_v\d+", f.name) and f.name > function.name]
         names = [] if later and function.name == short else function.names() + ([] if later else [short])
         yield (
-            f"| `{function.name}` | {since // 1000}.{since % 1000 // 10} | {'yes' if implemented(function) else '–'} "
+            f"| `{function.name}` | {since // 1000}.{since % 1000 // 10} | {program(function)} "
             f"| {server} | {'yes' if 'soft' in options else ''} | {'yes' if 'null' in options else ''} "
             f"| {test_of(names, called)} |"
         )
@@ -184,8 +192,7 @@ def document():
 
 def unknown_procedures():
     """Words of wire= that the protocol lacks, and functions that are said to be local and use it."""
-    with open(os.path.join(ROOT, "cpu/rpc/cpu_rpc_prot.x")) as file:
-        known = set(re.findall(r"^%#define FLYT_CLASS_FLYT_(\w+)", file.read(), re.M))
+    known = set(re.findall(r"^%#define FLYT_CLASS_FLYT_(\w+)", "\n".join(forward_c.protocol()), re.M))
     for function in api.runtime():
         wire = str(function.options.get("wire", ""))
         for procedure in filter(None, wire.split(",")):

@@ -67,18 +67,27 @@ def default_stream(function):
     return function.per_thread and not any(p.type == STREAM for p in function.parameters)
 
 
-def front_header():
-    """Types, and the prototypes of what is written by hand."""
+def types_header():
     yield MADE
-    yield "#ifndef FLYT_API_DRIVER_H"
-    yield "#define FLYT_API_DRIVER_H"
+    yield "#ifndef FLYT_API_DRIVER_TYPES_H"
+    yield "#define FLYT_API_DRIVER_TYPES_H"
     yield ""
     yield "#include <stddef.h>"
     yield "#include <stdint.h>"
     yield ""
+    yield c_types.driver_types(api.driver_types(), api.all_errors(), RELEASE)
+    yield "#endif"
+
+
+def front_header():
+    """Types, and the prototypes of the bodies."""
+    yield MADE
+    yield "#ifndef FLYT_API_DRIVER_H"
+    yield "#define FLYT_API_DRIVER_H"
+    yield ""
+    yield '#include "api/driver/types.h"'
     yield '#include "cpu/client/core/core.h"'
     yield ""
-    yield c_types.driver_types(api.driver_types(), api.all_errors(), RELEASE)
     for function in api.driver():
         if implemented(function):
             yield f"{body(function)};"
@@ -192,7 +201,8 @@ def server():
                 f"{function.place}: the server requires {function.name}; the null device must have it (word: null)"
             )
         if need:
-            yield f"{need.upper()}({field(function)}, {quoted(function.name)}, ({arguments(function)}))"
+            row = f"{need.upper()}({field(function)}, {quoted(function.name)}, ({arguments(function)}))"
+            yield from guarded(function, row) if "call" in function.options else [row]
 
 
 def null_device():
@@ -206,6 +216,7 @@ def null_device():
 MAKERS = {
     "errors.inc": errors,
     "symbols.inc": symbols,
+    "types.h": types_header,
     "driver.h": front_header,
     "front.c": front,
     "exports.map": version_script,

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """generate.py WHAT: writes one generated file to stdout, for the Makefile.
 
-WHAT is cudart<MAJOR>/<file> (see runtime_c.py), driver/<file> (see driver_c.py) or preload.map.
+WHAT is cudart<MAJOR>/<file> (see runtime_c.py), driver/<file> (see driver_c.py), forward/<file> (see forward_c.py) or
+preload.map.
 """
 
 import os
@@ -10,6 +11,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import api  # noqa: E402
 import driver_c  # noqa: E402
+import forward_c  # noqa: E402
 import runtime_c  # noqa: E402
 
 
@@ -18,9 +20,10 @@ def lines(what):
         for name, make in runtime_c.MAKERS.items():
             if what == f"cudart{major}/{name}":
                 return make(major)
-    for name, make in driver_c.MAKERS.items():
-        if what == f"driver/{name}":
-            return make()
+    for folder, makers in (("driver", driver_c.MAKERS), ("forward", forward_c.MAKERS)):
+        for name, make in makers.items():
+            if what == f"{folder}/{name}":
+                return make()
     if what == "preload.map":
         return runtime_c.nodes()
     raise SystemExit(f"generate.py: cannot make {what}")

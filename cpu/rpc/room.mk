@@ -21,9 +21,11 @@ CPU_RPC_CLIENT_OBJECTS := $(CPU_RPC_GENERATED)/cpu_rpc_prot_clnt.o
 CPU_RPC_SERVER_OBJECTS := $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.o
 CPU_RPC_LIBS      := -ltirpc
 
-$(CPU_RPC_GENERATED)/cpu_rpc_prot.x: cpu/rpc/cpu_rpc_prot.x
+# With the calls that are described in cpu/api. Nearly everything depends on it, so it is written only when it changes.
+$(CPU_RPC_GENERATED)/cpu_rpc_prot.x: $(BUILD)/generated/api/forward/cpu_rpc_prot.x
 	@mkdir -p $(@D)
-	cp $< $@
+	cmp -s $< $@ || cp $< $@
+$(BUILD)/generated/api/forward/cpu_rpc_prot.x: cpu/rpc/cpu_rpc_prot.x
 
 $(CPU_RPC_GENERATED)/manager_prot.x: cpu/rpc/manager_prot.x
 	@mkdir -p $(@D)
@@ -42,7 +44,7 @@ $(CPU_RPC_GENERATED)/cpu_rpc_prot_clnt.c: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x
 	$(call CPU_RPC_RPCGEN,-l)
 $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x
 	$(call CPU_RPC_RPCGEN,-m)
-$(CPU_RPC_GENERATED)/cpu_rpc_classes.h: cpu/rpc/cpu_rpc_prot.x cpu/rpc/classes.awk
+$(CPU_RPC_GENERATED)/cpu_rpc_classes.h: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x cpu/rpc/classes.awk
 	@mkdir -p $(@D)
 	awk -f cpu/rpc/classes.awk $< > $@
 

@@ -131,6 +131,16 @@ void function_reply(struct session *session, uint32_t xid, const struct function
     session_reply(session, xid, (xdrproc_t)xdr_function_get_result, &result, function->result, false);
 }
 
+/* Its attributes may have been set meanwhile. */
+static void function_ask_again(struct session *session, struct function *function)
+{
+    if (function->state != CODE_READY || context_use(session, function->module->context) != CUDA_SUCCESS)
+        return;
+    for (uint32_t i = 0; i < function->attribute_count; i++)
+        session->gpu->FuncGetAttribute(&function->attributes[i].value,
+                                       (CUfunction_attribute)function->attributes[i].name, function->handle);
+}
+
 void serve_function_get(struct session *session, struct call *call)
 {
     const function_get_args *args = &call->args.function_get;
@@ -144,7 +154,8 @@ void serve_function_get(struct session *session, struct call *call)
     if (r == CUDA_SUCCESS && function && function->state == CODE_FAILED && function->result == CUDA_ERROR_OUT_OF_MEMORY)
         function->state = CODE_LOADING;
     if (r == CUDA_SUCCESS && function && function->state != CODE_LOADING) {
-        function_reply(session, call->xid, function, NULL);         /* asked twice */
+        function_ask_again(session, function);
+        function_reply(session, call->xid, function, NULL);
         return;
     }
     if (r == CUDA_SUCCESS && !function) {
@@ -252,62 +263,4 @@ CUresult function_describe(struct session *session, struct function *function)
     if (r == CUDA_SUCCESS)
         r = function_params(session, function);
     return r;
-}
-
-/* ---- settings and questions ---- */
-
-static CUresult function_use(struct session *session, uint32_t id, struct function **function)
-{
-    *function = function_find(session, id);
-    if (!*function || (*function)->state == CODE_LOADING)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if ((*function)->state == CODE_FAILED)
-        return (*function)->result;
-    return context_use(session, (*function)->module->context);
-}
-
-void serve_function_set(struct session *session, struct call *call)
-{
-    const function_set_args *args = &call->args.function_set;
-    struct function *function;
-    CUresult r = function_use(session, args->function, &function);
-    if (r == CUDA_SUCCESS)
-        r = session->gpu->FuncSetAttribute(function->handle, (CUfunction_attribute)args->attribute, args->value);
-    if (r == CUDA_SUCCESS)
-        for (uint32_t i = 0; i < function->attribute_count; i++)
-            if (function->attributes[i].name == args->attribute)
-                function->attributes[i].value = args->value;
-    session_reply_plain(session, call->xid, r, false);
-}
-
-void serve_function_cache(struct session *session, struct call *call)
-{
-    const function_cache_args *args = &call->args.function_cache;
-    struct function *function;
-    CUresult r = function_use(session, args->function, &function);
-    if (r == CUDA_SUCCESS)
-        r = session->gpu->FuncSetCacheConfig(function->handle, (CUfunc_cache)args->config);
-    if (r != CUDA_SUCCESS)
-        call_fail(session, call, r);
-}
-
-void serve_occupancy(struct session *session, struct call *call)
-{
-    const occupancy_args *args = &call->args.occupancy;
-    struct function *function;
-    occupancy_result result;
-    int blocks = 0;
-    size_t shared = 0;
-    memset(&result, 0, sizeof result);
-    CUresult r = function_use(session, args->function, &function);
-    if (r == CUDA_SUCCESS && args->kind == FLYT_OCCUPANCY_BLOCKS) {
-        r = session->gpu->OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-            &blocks, function->handle, args->block_size, args->shared, args->flags);
-        result.value = blocks > 0 ? (uint64_t)blocks : 0;
-    } else if (r == CUDA_SUCCESS) {
-        r = session->gpu->OccupancyAvailableDynamicSMemPerBlock(&shared, function->handle, args->blocks,
-                                                                args->block_size);
-        result.value = shared;
-    }
-    session_reply(session, call->xid, (xdrproc_t)xdr_occupancy_result, &result, r, false);
 }

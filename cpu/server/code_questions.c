@@ -91,9 +91,9 @@ static CUresult clusters(struct session *session, const clusters_args *args, int
 
 void serve_clusters(struct session *session, struct call *call)
 {
-    occupancy_result result = { .value = 0 };
+    clusters_result result = { .value = 0 };
     int value = 0;
     CUresult r = clusters(session, &call->args.clusters, &value);
     result.value = value > 0 ? (uint64_t)value : 0;
-    session_reply(session, call->xid, (xdrproc_t)xdr_occupancy_result, &result, r, false);
+    session_reply(session, call->xid, (xdrproc_t)xdr_clusters_result, &result, r, false);
 }

@@ -2,7 +2,7 @@
  * event.c: events. The client's event is an object of ours; behind it stands one driver event per recording that
  * somebody still refers to (struct record), mostly one in all. It is made for blocking waits: see long_wait.c.
  */
-#include "cpu/server/session.h"
+#include "cpu/server/forward.h"
 
 #include <stdlib.h>
 
@@ -201,18 +201,15 @@ void serve_event_query(struct session *session, struct call *call)
     session_reply_plain(session, call->xid, r, false);
 }
 
-void serve_event_elapsed(struct session *session, struct call *call)
+CUresult forward_event(struct session *session, uint32_t id, CUevent *handle)
 {
-    struct event *start = event_find(session, call->args.event_elapsed.start);
-    struct event *end = event_find(session, call->args.event_elapsed.end);
-    event_elapsed_result result = { .milliseconds = 0 };
-    CUresult r = !start || !end ? CUDA_ERROR_INVALID_HANDLE : context_use(session, start->context);
-    if (r == CUDA_SUCCESS && ((start->record->recorded && !start->record->issued) ||
-                              (end->record->recorded && !end->record->issued)))
-        r = CUDA_ERROR_NOT_READY;
-    if (r == CUDA_SUCCESS)
-        r = session->gpu->EventElapsedTime(&result.milliseconds, start->record->event, end->record->event);
-    session_reply(session, call->xid, (xdrproc_t)xdr_event_elapsed_result, &result, r, false);
+    const struct event *event = event_find(session, id);
+    if (!event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (event->record->recorded && !event->record->issued)
+        return CUDA_ERROR_NOT_READY;
+    *handle = event->record->event;
+    return context_use(session, event->context);
 }
 
 /* ---- the end ---- */

@@ -7,20 +7,6 @@
 #include "cpu/server/code.h"
 #include "cpu/server/tenant.h"
 
-void serve_limit_get(struct session *session, struct call *call)
-{
-    const limit_args *args = &call->args.limit;
-    struct context *context = context_find(session, args->context);
-    limit_result result;
-    size_t value = 0;
-    memset(&result, 0, sizeof result);
-    CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
-    if (r == CUDA_SUCCESS)
-        r = session->gpu->CtxGetLimit(&value, (CUlimit)args->limit);
-    result.value = value;
-    session_reply(session, call->xid, (xdrproc_t)xdr_limit_result, &result, r, false);
-}
-
 /* Stacks and the like grow with it: what the tenant may not have is undone. */
 static CUresult limit_set_charged(struct session *session, struct context *context, CUlimit limit, size_t value)
 {

@@ -8,7 +8,13 @@ CPU_SERVER_LOCAL_OBJECTS := $(call objects,cpu/server/local.c)
 # Expanded late: the other rooms may be included after this one.
 CPU_SERVER_BASE = $(CPU_RPC_OBJECTS) $(CPU_CODE_OBJECTS) $(CPU_CODE_LAYOUT_OBJECTS) $(CPU_COMMON_OBJECTS)
 CPU_SERVER_LIBS = $(CPU_RPC_LIBS) $(CPU_CODE_LIBS) -ldl -lm
-CPU_SERVER_SESSION_OBJECTS += $(call objects,$(addprefix cpu/server/,charge.c deferred.c procedures.c usage.c code_questions.c))
+# What cpu/api generates for this room.
+CPU_SERVER_FORWARDED := $(BUILD)/cpu/server/forwarded.o
+CPU_SERVER_SESSION_OBJECTS += $(call objects,$(addprefix cpu/server/,charge.c deferred.c forward.c object.c procedures.c usage.c code_questions.c)) \
+                              $(CPU_SERVER_FORWARDED)
+$(CPU_SERVER_FORWARDED): $(BUILD)/generated/api/forward/server.c | $(API_INCLUDED)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 $(CPU_SERVER_SESSION_OBJECTS) $(CPU_SERVER_MAIN_OBJECTS) $(CPU_SERVER_LOCAL_OBJECTS): | $(CPU_RPC_HEADERS)
 

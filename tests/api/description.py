@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""description.py INCLUDE: the checks of cpu/api notice a description that is wrong, and one that makes no sense.
+"""description.py INCLUDE [--record]: the checks of cpu/api notice a description that is wrong, and one that makes no sense.
 
 shows: description of CUDA: whatever differs from NVIDIA's headers is noticed: functions, types, values, layouts
+--record renews the list of forwarded calls in golden/.
+
 shows: description of CUDA: a row that makes no sense is refused with its file and line
+shows: description of CUDA: a call that cannot be forwarded is refused; numbers of forwarded calls stay what they were
 """
 
 import contextlib
+import difflib
 import io
 import os
 import re
@@ -17,6 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "cpu/api"))
 import api  # noqa: E402
 import check  # noqa: E402
+import forward_c  # noqa: E402
 
 # file, what is changed there, into what, the check that must notice it, what it says
 CHANGES = (
@@ -106,9 +111,44 @@ def refused(name, row, says):
     return False
 
 
+# what is changed in driver.api, into what, what the generator of forwarded calls says
+REFUSED = (
+    (r"forward call=104", "forward call=100", "its number 100 is that of cuCtxGetLimit"),
+    (r"forward call=104", "forward", "of class forward without the word call="),
+    (r"call=102 async", "call=102 async=2", "async=2"),
+    (r"CUlimit limit\)  hand call", "void *limit)  hand call", "the parameter limit cannot be forwarded"),
+    (r"call=100 blocks", "call=100 async", "has the word async and something to answer"),
+)
+
+
+def unforwardable(old, new, says):
+    with changed("driver.api", lambda text: re.sub(old, new, text, count=1)):
+        try:
+            forward_c.calls()
+        except api.Wrong as wrong:
+            return says in str(wrong)
+    return False
+
+
+GOLDEN = os.path.join(ROOT, "tests/api/golden/forwarded-calls.txt")
+
+
+def forwarded(number):
+    """The forwarded calls are those that were recorded, so that a number is never given to another call."""
+    have = [line + "\n" for line in forward_c.listed()]
+    if "--record" in sys.argv:
+        with open(GOLDEN, "w") as file:
+            file.writelines(have)
+    with open(GOLDEN) as file:
+        want = file.readlines()
+    print(f"{'ok' if have == want else 'not ok'} {number} - forwarded calls, as recorded")
+    for line in difflib.unified_diff(want, have, "recorded", "cpu/api/driver.api", n=0):
+        print(f"# {line.rstrip()}")
+
+
 def main():
     include, number = sys.argv[1], 0
-    print(f"1..{len(CHANGES) + len(MISTAKES)}")
+    print(f"1..{len(CHANGES) + len(MISTAKES) + len(REFUSED) + 1}")
     for name, old, new, run, says in CHANGES:
         number += 1
         title = f"{run.__name__} notices that {name} lacks or changes {says}"
@@ -119,6 +159,10 @@ def main():
     for name, row, says in MISTAKES:
         number += 1
         print(f"{'ok' if refused(name, row, says) else 'not ok'} {number} - {name} with {row!r} is refused: {says}")
+    for old, new, says in REFUSED:
+        number += 1
+        print(f"{'ok' if unforwardable(old, new, says) else 'not ok'} {number} - not forwarded: {says}")
+    forwarded(number + 1)
 
 
 if __name__ == "__main__":

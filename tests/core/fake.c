@@ -38,7 +38,7 @@ const char *__tsan_default_suppressions(void)
 }
 
 struct fake_options fake_options;
-_Atomic uint64_t fake_calls[128];
+_Atomic uint64_t fake_calls[256];
 _Atomic uint64_t fake_mapped[8], fake_idle;
 _Atomic unsigned fake_recalled;
 
@@ -333,8 +333,8 @@ static void call(rpc_request *r)
         fake.queues[a.stream].done = fake.counted[a.stream] = 0;
         break;
     }
-    case FLYT_EVENT_ELAPSED:
-        FAKE_REPLY(event_elapsed_result, xid, 0, .milliseconds = 1.5f);
+    case FLYT_EVENT_ELAPSED_TIME:
+        FAKE_REPLY(event_elapsed_time_result, xid, 0, .pMilliseconds = 1.5f);
         break;
     case FLYT_MAP:
         map(r);
@@ -367,11 +367,11 @@ static void call(rpc_request *r)
     case FLYT_FUNCTION_GET:
         function_get(r);
         break;
-    case FLYT_FUNCTION_SET:
+    case FLYT_FUNC_SET_ATTRIBUTE:
         FAKE_REPLY(plain_result, xid, 0);
         break;
-    case FLYT_OCCUPANCY:
-        FAKE_REPLY(occupancy_result, xid, 0, .value = 2);
+    case FLYT_OCCUPANCY_MAX_ACTIVE_BLOCKS_PER_MULTIPROCESSOR_WITH_FLAGS:
+        FAKE_REPLY(occupancy_max_active_blocks_per_multiprocessor_with_flags_result, xid, 0, .numBlocks = 2);
         break;
     default:                          /* ASYNC ones that need nothing done */
         break;
@@ -411,7 +411,7 @@ static void *serve(void *unused)
         pthread_mutex_lock(&fake.lock);
         if (r) {
             uint32_t p = rpc_request_procedure(r);
-            fake_calls[p < 128 ? p : 127]++;
+            fake_calls[p < 256 ? p : 255]++;
             if (p == fake_options.close_at && p)
                 rpc_server_shutdown(fake.server);
             else if (fake_options.garbage_at && p == fake_options.garbage_at)

@@ -26,7 +26,7 @@ struct fake_options {
 };
 
 extern struct fake_options fake_options;
-extern _Atomic uint64_t fake_calls[128];        /* received, per procedure */
+extern _Atomic uint64_t fake_calls[256];        /* received, per procedure */
 extern _Atomic uint64_t fake_mapped[8];         /* bytes, per device */
 extern _Atomic unsigned fake_recalled;          /* number of the last recall that was answered; they count from 1 */
 extern _Atomic uint64_t fake_idle;              /* what that answer said */

@@ -35,7 +35,7 @@ static void body_launch_checks(void)
     CHECK(try_launch(1, 1, 1024, 1, 1, 0, false) == 701 && try_launch(1, 1, 512, 1, 1, 0, false) == 0);
     CHECK(try_launch(1, 1, 1, 1, 1, 16385, false) == 1 && try_launch(1, 1, 1, 1, 1, 16384, false) == 0);
     CHECK(try_launch(8, 1, 64, 1, 1, 0, true) == 0 && try_launch(9, 1, 64, 1, 1, 0, true) == 720);
-    CHECK(fake_calls[FLYT_OCCUPANCY] == 1);   /* the answer is kept */
+    CHECK(fake_calls[FLYT_OCCUPANCY_MAX_ACTIVE_BLOCKS_PER_MULTIPROCESSOR_WITH_FLAGS] == 1);   /* the answer is kept */
     CHECK(core_launch(on(0), &(struct core_launch){ .function = NULL, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) ==
           400);
     CHECK(launch("fill", 0, NULL) == 1);      /* parameters are missing */

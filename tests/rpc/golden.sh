@@ -1,5 +1,5 @@
 #!/bin/sh
-# golden.sh            compares cpu_rpc_prot.x, less its comments and spacing, with cpu_rpc_prot.golden
+# golden.sh            compares cpu_rpc_prot.x, with the calls of cpu/api/driver.api, less its comments and spacing, with cpu_rpc_prot.golden
 # golden.sh --update   makes that file anew
 #
 # The golden copy is what programs of this version say on the wire: constants, structures with their bounds,
@@ -9,7 +9,9 @@
 set -eu
 here=$(dirname "$0")
 golden=$here/cpu_rpc_prot.golden
-protocol=$here/../../cpu/rpc/cpu_rpc_prot.x
+protocol=$(mktemp)
+trap 'rm -f "$protocol"' EXIT
+"$here/../../cpu/api/generate.py" forward/cpu_rpc_prot.x > "$protocol"
 
 # One declaration, member or brace a line; one space between words.
 wire() {

@@ -149,7 +149,7 @@ int core_context_synchronize(core_context *context)
     fake.synchronisations++;
     return answer(__func__);
 }
-int core_limit_get(core_context *context, int limit, size_t *value)
+int core_ctx_get_limit(core_context *context, size_t *value, int limit)
 {
     return (void)context, *value = 100 + (size_t)limit, answer(__func__);
 }
@@ -499,7 +499,7 @@ int core_function_set(core_context *context, core_function *function, int attrib
     fake.attribute_value = value;
     return answer(__func__);
 }
-int core_function_cache(core_context *context, core_function *function, int config)
+int core_func_set_cache_config(core_context *context, core_function *function, int config)
 {
     return (void)context, (void)function, (void)config, answer(__func__);
 }
@@ -523,7 +523,8 @@ int core_occupancy_blocks(core_context *context, core_function *function, int bl
     *blocks = 1536 / block_size;
     return answer(__func__);
 }
-int core_occupancy_shared(core_context *context, core_function *function, int blocks, int block_size, size_t *shared)
+int core_occupancy_available_dynamic_smem_per_block(core_context *context, size_t *shared, core_function *function,
+                                                    int blocks, int block_size)
 {
     (void)context, (void)function, (void)block_size;
     *shared = 100000 / (size_t)blocks;

@@ -335,9 +335,11 @@ static void wrong_names_are_refused(void **state)
     assert_int_equal(latched(f), 1);
     limit_args limit = { 9, 0, 0 };
     limit_result value = { 0 };
-    assert_int_equal(flyt_limit_get_1(&limit, &value, f->peer.stub), RPC_SUCCESS);
-    assert_int_equal(value.head.result, GONE);
-    xdr_free((xdrproc_t)xdr_limit_result, (char *)&value);
+    ctx_get_limit_args ask = { 9, 0 };
+    ctx_get_limit_result answer = { 0 };
+    assert_int_equal(flyt_ctx_get_limit_1(&ask, &answer, f->peer.stub), RPC_SUCCESS);
+    assert_int_equal(answer.head.result, GONE);
+    xdr_free((xdrproc_t)xdr_ctx_get_limit_result, (char *)&answer);
     assert_int_equal(flyt_limit_set_1(&limit, &value, f->peer.stub), RPC_SUCCESS);
     assert_int_equal(value.head.result, GONE);
     xdr_free((xdrproc_t)xdr_limit_result, (char *)&value);

@@ -117,6 +117,15 @@ static void ok(enum clnt_stat status)
         ok(flyt_##name##_1(&args, NULL, peer->stub)); \
     } while (0)
 
+__attribute__((unused)) static void nonsense(void *out, size_t bytes)
+{
+    for (uint8_t *byte = out; bytes--; byte++)
+        *byte = below(3) ? 0 : (uint8_t)below(256);
+}
+
+/* Every forwarded call, as cpu/api describes it. */
+#include "api/forward/hostile.inc"
+
 static void image_hash(char *out)
 {
     hash_bytes(kernels_ptx, sizeof kernels_ptx, (uint8_t *)out);
@@ -157,11 +166,10 @@ static void code_call(struct peer *peer)
     }
     case 3: SEND(module_unload, module_args, { id(0) }); break;
     case 4: WAIT(function_get, function_get_args, function_get_result, { id(0), id(0), names[below(5)] }); break;
-    case 5: WAIT(function_set, function_set_args, plain_result, { id(0), (int)below(20), (int)any() }); break;
-    case 6: SEND(function_cache, function_cache_args, { id(0), (int)any() }); break;
+    case 5: WAIT(func_set_attribute, func_set_attribute_args, plain_result, { id(0), (int)below(20), (int)any() }); break;
+    case 6: SEND(func_set_cache_config, func_set_cache_config_args, { id(0), (int)any() }); break;
     case 7:
-        WAIT(occupancy, occupancy_args, occupancy_result,
-             { (flyt_occupancy_kind)below(2), id(0), (int)below(2000), (int)below(40), any(), (u_int)below(3) });
+        forwarded_call(peer);
         break;
     default:
         SEND(launch, launch_args,
@@ -200,7 +208,7 @@ static void one_call(struct peer *peer)
     case 26: WAIT(host_add, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 27: WAIT(host_remove, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 0: WAIT(context_sync, context_args, plain_result, { context() }); break;
-    case 1: WAIT(limit_get, limit_args, limit_result, { context(), (int)any() % 20, 0 }); break;
+    case 1: forwarded_call(peer); break;
     case 2: WAIT(limit_set, limit_args, limit_result, { context(), (int)any() % 20, any() }); break;
     case 3: WAIT(memory_info, context_args, memory_info_result, { context() }); break;
     case 4:
@@ -253,7 +261,7 @@ static void one_call(struct peer *peer)
     case 21: SEND(event_record, event_record_args, { id(0), stream(), (u_int)below(3) }); break;
     case 22: WAIT(event_sync, event_args, plain_result, { id(0) }); break;
     case 23: WAIT(event_query, event_args, plain_result, { id(0) }); break;
-    case 24: WAIT(event_elapsed, event_elapsed_args, event_elapsed_result, { id(0), id(0) }); break;
+    case 24: forwarded_call(peer); break;
     case 30: SEND(prefetch, prefetch_args, { stream(), address(peer), below(1 << 20), (int)below(3) - 1 }); break;
     default: code_call(peer); break;
     }

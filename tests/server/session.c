@@ -193,11 +193,11 @@ static void events_work(void **state)
     peer_event_record(peer, 1, 0);
     assert_int_equal(peer_event_sync(peer, 1), 0);
     assert_int_equal(peer_done(peer, 0), 2);
-    event_elapsed_args args = { 0, 1 };
-    event_elapsed_result result = { 0 };
-    assert_int_equal(flyt_event_elapsed_1(&args, &result, peer->stub), RPC_SUCCESS);
+    event_elapsed_time_args args = { 0, 1 };
+    event_elapsed_time_result result = { 0 };
+    assert_int_equal(flyt_event_elapsed_time_1(&args, &result, peer->stub), RPC_SUCCESS);
     assert_int_equal(result.head.result, 0);
-    xdr_free((xdrproc_t)xdr_event_elapsed_result, (char *)&result);
+    xdr_free((xdrproc_t)xdr_event_elapsed_time_result, (char *)&result);
     event_args destroy = { 0 };
     flyt_event_destroy_1(&destroy, NULL, peer->stub);
     flyt_event_destroy_1(&destroy, NULL, peer->stub);

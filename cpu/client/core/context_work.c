@@ -75,20 +75,6 @@ int context_round_trip(void)
 
 /* ---- limits ---- */
 
-int core_limit_get(core_context *c, int limit, size_t *value)
-{
-    CANCEL_DEFERRED;
-    int code = context_enter(c);
-    if (code)
-        return code;
-    limit_args args = { .context = c->wire, .limit = limit };
-    limit_result result = { 0 };
-    code = wire_call(FLYT_LIMIT_GET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
-    *value = result.value;
-    xdr_free((xdrproc_t)xdr_limit_result, &result);
-    return code;
-}
-
 int core_limit_set(core_context *c, int limit, size_t value)
 {
     CANCEL_DEFERRED;

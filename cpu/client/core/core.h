@@ -140,8 +140,7 @@ CORE_API int core_context_info(core_context *, struct core_context_info *);
 /* Of a primary context, also while it does not exist, or of any other one. */
 CORE_API int core_context_set_flags(core_context *, unsigned flags);
 CORE_API int core_context_synchronize(core_context *);                      /* waits */
-CORE_API int core_limit_get(core_context *, int limit, size_t *value);      /* CUlimit; waits */
-CORE_API int core_limit_set(core_context *, int limit, size_t value);       /* waits */
+CORE_API int core_limit_set(core_context *, int limit, size_t value);       /* CUlimit; waits */
 
 /* ---- memory (memory.c, address.c) ------------------------------------------------------------------- */
 
@@ -296,11 +295,9 @@ struct core_function_info {
 CORE_API int core_function_info(core_context *, core_function *, const struct core_function_info **);
 /* CUfunction_attribute; waits */
 CORE_API int core_function_set(core_context *, core_function *, int attribute, int value);
-CORE_API int core_function_cache(core_context *, core_function *, int config);
 CORE_API int core_variable_address(core_context *, core_variable *, uint64_t *address, size_t *size);
 CORE_API int core_occupancy_blocks(core_context *, core_function *, int block_size, size_t shared, unsigned flags,
                                    int *blocks);
-CORE_API int core_occupancy_shared(core_context *, core_function *, int blocks, int block_size, size_t *shared);
 
 struct core_launch;
 /* How large a cluster of such a launch may be (size), or how many run at a time on the device. Waits. */

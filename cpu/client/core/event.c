@@ -9,7 +9,9 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
+#include "api/forward/core.h"
 #include "context.h"
+#include "forward.h"
 #include "op.h"
 #include "pending.h"
 #include "perf.h"
@@ -250,13 +252,16 @@ int core_event_elapsed(core_event start, core_event end, float *milliseconds)
     if ((a->flags | b->flags) & FLAG_DISABLE_TIMING || a->context != b->context || !event_recorded(a).stream ||
         !event_recorded(b).stream)
         return CORE_INVALID_HANDLE;
-    event_elapsed_args args = { .start = a->wire, .end = b->wire };
-    event_elapsed_result result = { 0 };
-    code = wire_call(FLYT_EVENT_ELAPSED, (xdrproc_t)xdr_event_elapsed_args, &args, (xdrproc_t)xdr_event_elapsed_result,
-                     &result);
+    return core_event_elapsed_time(a->context, milliseconds, start, end);
+}
+
+int forward_event(core_context *c, core_event token, flyt_id *wire)
+{
+    struct event *e;
+    int code = event_enter(token, &e);
+    (void)c;
     if (!code)
-        *milliseconds = result.milliseconds;
-    xdr_free((xdrproc_t)xdr_event_elapsed_result, &result);
+        *wire = e->wire;
     return code;
 }
 

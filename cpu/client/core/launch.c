@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cpu/common/cancel.h"
+#include "api/forward/core.h"
 #include "cpu/rpc/quick.h"
 #include "code.h"
 #include "context.h"
@@ -64,8 +65,7 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
     int code = function_enter(c, f, &loaded);
     if (code)
         return code;
-    function_set_args args = { .function = loaded->wire, .attribute = attribute, .value = value };
-    code = wire_plain(FLYT_FUNCTION_SET, (xdrproc_t)xdr_function_set_args, &args);
+    code = core_func_set_attribute(c, f, attribute, value);
     if (code)
         return code;
     struct core_function_info *info = &loaded->info;
@@ -79,46 +79,23 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
     return CORE_OK;
 }
 
-int core_function_cache(core_context *c, core_function *f, int config)
-{
-    CANCEL_DEFERRED;
-    struct loaded_function *loaded;
-    int code = function_enter(c, f, &loaded);
-    if (code)
-        return code;
-    function_cache_args args = { .function = loaded->wire, .config = config };
-    return wire_send(FLYT_FUNCTION_CACHE, (xdrproc_t)xdr_function_cache_args, &args);
-}
-
-static int occupancy(struct loaded_function *loaded, occupancy_args args, uint64_t *value)
-{
-    occupancy_result result = { 0 };
-    args.function = loaded->wire;
-    int code =
-        wire_call(FLYT_OCCUPANCY, (xdrproc_t)xdr_occupancy_args, &args, (xdrproc_t)xdr_occupancy_result, &result);
-    *value = result.value;
-    xdr_free((xdrproc_t)xdr_occupancy_result, &result);
-    return code;
-}
-
 /* Each of loaded->fits packs an answer: block size 11 bits, flags 1, shared 20, valid 1, blocks 16; what does not fit
    is not kept. cudaOccupancyMaxPotentialBlockSize asks for every multiple of 32, so those have places of their own. */
-static int occupancy_blocks(struct loaded_function *loaded, int block_size, size_t shared, unsigned flags, int *blocks)
+static int occupancy_blocks(core_context *c, core_function *f, struct loaded_function *loaded, int block_size,
+                            size_t shared, unsigned flags, int *blocks)
 {
     bool keep = block_size >= 0 && block_size < 2048 && flags < 2 && shared < (1u << 20) && !core_perf.no_cache;
-    uint64_t key = (((((uint64_t)block_size << 1) | flags) << 20 | shared) << 1 | 1) << 16, value;
+    uint64_t key = (((((uint64_t)block_size << 1) | flags) << 20 | shared) << 1 | 1) << 16;
     atomic_uint_fast64_t *place = &loaded->fits[((unsigned)block_size / 32 + 33 * flags + shared / 256) % 64];
     uint64_t fit = atomic_load(place);
     if (keep && (fit & ~UINT64_C(0xFFFF)) == key) {
         *blocks = (int)(fit & 0xFFFF);
         return CORE_OK;
     }
-    int code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_BLOCKS, .block_size = block_size,
-                                                   .shared = shared,
-                                                   .flags = flags }, &value);
-    if (!code && keep && value < 0x10000)
-        atomic_store(place, key | value);
-    *blocks = code ? 0 : (int)value;
+    *blocks = 0;
+    int code = core_occupancy_max_active_blocks_per_multiprocessor_with_flags(c, blocks, f, block_size, shared, flags);
+    if (!code && keep && *blocks >= 0 && *blocks < 0x10000)
+        atomic_store(place, key | (uint64_t)*blocks);
     return code;
 }
 
@@ -127,21 +104,7 @@ int core_occupancy_blocks(core_context *c, core_function *f, int block_size, siz
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
     int code = function_enter(c, f, &loaded);
-    return code ? code : occupancy_blocks(loaded, block_size, shared, flags, blocks);
-}
-
-int core_occupancy_shared(core_context *c, core_function *f, int blocks, int block_size, size_t *shared)
-{
-    CANCEL_DEFERRED;
-    struct loaded_function *loaded;
-    int code = function_enter(c, f, &loaded);
-    if (code)
-        return code;
-    uint64_t value;
-    code = occupancy(loaded, (occupancy_args){ .kind = FLYT_OCCUPANCY_SHARED, .block_size = block_size,
-                                               .blocks = blocks }, &value);
-    *shared = code ? 0 : value;
-    return code;
+    return code ? code : occupancy_blocks(c, f, loaded, block_size, shared, flags, blocks);
 }
 
 int core_occupancy_clusters(core_context *c, const struct core_launch *l, bool size, int *answer)
@@ -162,10 +125,10 @@ int core_occupancy_clusters(core_context *c, const struct core_launch *l, bool s
                            .grid = { l->grid[0], l->grid[1], l->grid[2] },
                            .block = { l->block[0], l->block[1], l->block[2] }, .shared = (u_int)l->shared,
                            .attributes = { l->attribute_count, attributes } };
-    occupancy_result result = { .value = 0 };
-    code = wire_call(FLYT_CLUSTERS, (xdrproc_t)xdr_clusters_args, &args, (xdrproc_t)xdr_occupancy_result, &result);
+    clusters_result result = { .value = 0 };
+    code = wire_call(FLYT_CLUSTERS, (xdrproc_t)xdr_clusters_args, &args, (xdrproc_t)xdr_clusters_result, &result);
     *answer = code ? 0 : (int)result.value;
-    xdr_free((xdrproc_t)xdr_occupancy_result, &result);
+    xdr_free((xdrproc_t)xdr_clusters_result, &result);
     return code;
 }
 
@@ -202,12 +165,14 @@ static const struct launch_limits *limits_of(int device)
     return limits;
 }
 
-static int check_cooperative(int device, const struct core_launch *l, struct loaded_function *loaded, uint64_t threads)
+static int check_cooperative(core_context *c, const struct core_launch *l, struct loaded_function *loaded,
+                             uint64_t threads)
 {
     int per_sm = 0;
+    int device = c->device;
     if (!limit(device, COOPERATIVE_LAUNCH))
         return CORE_NOT_SUPPORTED;
-    int code = occupancy_blocks(loaded, (int)threads, l->shared, 0, &per_sm);
+    int code = occupancy_blocks(c, l->function, loaded, (int)threads, l->shared, 0, &per_sm);
     if (code)
         return code;
     uint64_t room = (uint64_t)per_sm * limit(device, MULTIPROCESSORS);
@@ -279,9 +244,9 @@ static int check_attribute(int device, const struct core_launch *l, const struct
     return CORE_NOT_SUPPORTED;
 }
 
-static int check(int device, const struct core_launch *l, struct loaded_function *loaded)
+static int check(core_context *c, const struct core_launch *l, struct loaded_function *loaded)
 {
-    const struct launch_limits *limits = limits_of(device);
+    const struct launch_limits *limits = limits_of(c->device);
     uint64_t threads = 1;
     for (int i = 0; i < 3; i++) {
         if (!l->grid[i] || l->grid[i] > limits->grid[i] || !l->block[i] || l->block[i] > limits->block[i])
@@ -298,14 +263,14 @@ static int check(int device, const struct core_launch *l, struct loaded_function
         return CORE_INVALID_VALUE;
     const struct core_function_info *info = &loaded->info;
     if ((info->cluster_width > 1 || info->cluster_height > 1 || info->cluster_depth > 1) &&
-        !has(device, CLUSTER_LAUNCH))
+        !has(c->device, CLUSTER_LAUNCH))
         return clusters_lacking();
     for (uint32_t i = 0; i < l->attribute_count; i++) {
-        int code = check_attribute(device, l, &l->attributes[i]);
+        int code = check_attribute(c->device, l, &l->attributes[i]);
         if (code)
             return code;
     }
-    return l->cooperative ? check_cooperative(device, l, loaded, threads) : CORE_OK;
+    return l->cooperative ? check_cooperative(c, l, loaded, threads) : CORE_OK;
 }
 
 /* ---- the launch ---- */
@@ -450,7 +415,7 @@ int core_launch(core_context *c, const struct core_launch *l)
         return code;
     if (s->context != c)
         return CORE_INVALID_HANDLE;           /* a stream of another context */
-    if ((code = check(c->device, l, loaded)))
+    if ((code = check(c, l, loaded)))
         return code;
     const struct op op = { .kind = OP_LAUNCH, .launch = { l, loaded } };
     /* Most operations are launches: where no sink takes them, they go on without the table. */

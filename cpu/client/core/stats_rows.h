@@ -7,7 +7,7 @@
 #include "stats.h"
 
 enum {
-    PROCEDURES = 128,
+    PROCEDURES = 256,
     PARTS = 8,                        /* buckets in an octave */
     OCTAVES = 40,                     /* up to 1,100 seconds; longer counts as that */
     BUCKETS = OCTAVES * PARTS,

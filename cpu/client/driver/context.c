@@ -5,6 +5,8 @@
 #include "cpu/client/driver/driver.h"
 #include "cpu/client/graph/capture.h"
 
+#include "api/forward/core.h"
+
 enum { API_VERSION = 3020 }; /* of every context since CUDA 3.2 */
 enum { SCHEDULE_MASK = 0x7, FLAGS_KNOWN = 0xFF };
 
@@ -215,7 +217,7 @@ CUresult driver_cuCtxSynchronize_v2(CUcontext handle)
 
 CUresult driver_cuCtxSynchronize(void) { return driver_cuCtxSynchronize_v2(NULL); }
 
-/* Those that the protocol carries, and those that the header knows. */
+/* Those that can be set, and those that the header knows. */
 enum { LIMIT_LAST = CU_LIMIT_PERSISTING_L2_CACHE_SIZE, LIMIT_KNOWN = CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED };
 
 static int check_limit(CUlimit limit)
@@ -238,7 +240,7 @@ static int get_limit(size_t *value, CUlimit limit)
         return CUDA_SUCCESS;
     }
     error = check_limit(limit);
-    return error ? error : core_limit_get(context, (int)limit, value);
+    return error ? error : core_ctx_get_limit(context, value, (int)limit);
 }
 
 CUresult driver_cuCtxGetLimit(size_t *value, CUlimit limit) { return driver_waited(get_limit(value, limit)); }

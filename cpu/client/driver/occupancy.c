@@ -20,17 +20,6 @@ static int max_blocks(int *blocks, CUfunction function, int block_size, size_t s
     return core_occupancy_blocks(context, function, block_size, shared, flags, blocks);
 }
 
-static int available_shared(size_t *shared, CUfunction function, int blocks, int block_size)
-{
-    core_context *context;
-    int error = enter(function, &context);
-    if (error)
-        return error;
-    if (!shared || blocks <= 0 || block_size <= 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    return core_occupancy_shared(context, function, blocks, block_size, shared);
-}
-
 /* Tries every multiple of a warp, from the largest down, and keeps the first that fills a multiprocessor best. */
 static int potential_block(int *grid, int *block, CUfunction function, CUoccupancyB2DSize size_of, size_t shared,
                            int limit, unsigned flags)
@@ -98,11 +87,6 @@ CUresult driver_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks
                                                                      size_t shared, unsigned flags)
 {
     return driver_waited(max_blocks(blocks, function, block_size, shared, flags));
-}
-
-CUresult driver_cuOccupancyAvailableDynamicSMemPerBlock(size_t *shared, CUfunction function, int blocks, int block_size)
-{
-    return driver_waited(available_shared(shared, function, blocks, block_size));
 }
 
 CUresult driver_cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function, CUoccupancyB2DSize size_of,

@@ -3,7 +3,8 @@ DRIVER_LIBRARY   := $(BIN)/cudart/libcuda.so.1
 DRIVER_SOURCES   := $(wildcard cpu/client/driver/*.c)
 DRIVER_GENERATED := $(BUILD)/generated/api/driver
 DRIVER_FRONT     := $(BUILD)/cpu/client/driver/front.o
-DRIVER_OWN       := $(call objects,$(DRIVER_SOURCES)) $(DRIVER_FRONT)
+DRIVER_FORWARDED := $(BUILD)/cpu/client/driver/forwarded.o
+DRIVER_OWN       := $(call objects,$(DRIVER_SOURCES)) $(DRIVER_FRONT) $(DRIVER_FORWARDED)
 DRIVER_OBJECTS   := $(DRIVER_OWN) $(call objects,$(addprefix cpu/common/,driver_names.c env.c log.c))
 PROGRAMS         += $(DRIVER_LIBRARY)
 
@@ -22,6 +23,10 @@ $(BUILD)/cpu/client/driver/export_tables.o: $(DRIVER_INTEROP)
 $(DRIVER_FRONT): $(DRIVER_GENERATED)/front.c $(DRIVER_GENERATED)/driver.h $(DRIVER_GENERATED)/entries.inc
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Wno-unused-parameter -MMD -MP -c $< -o $@
+
+$(DRIVER_FORWARDED): $(BUILD)/generated/api/forward/driver.c | $(API_INCLUDED)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 # nodelete: a program that unloads it keeps addresses of its functions, and the core's threads run host functions
 # through it.

@@ -5,6 +5,8 @@
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
+#include "api/forward/core.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -317,7 +319,7 @@ static int get_limit(size_t *value, unsigned limit)
     int error = runtime_enter(&context);
     if (!error && (!value || limit > LIMIT_LAST))
         error = cudaErrorInvalidValue;
-    return runtime_waited(error ? error : core_limit_get(context, (int)limit, value));
+    return runtime_waited(error ? error : core_ctx_get_limit(context, value, (int)limit));
 }
 
 static int set_limit(unsigned limit, size_t value)

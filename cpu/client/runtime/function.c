@@ -2,6 +2,8 @@
    image. */
 #include "cpu/client/runtime/runtime.h"
 
+#include "api/forward/core.h"
+
 #include <string.h>
 
 /* What is known of a kernel on the current device; `out` is where the caller wants it. */
@@ -100,7 +102,7 @@ static int set_cache_config(const void *key, cudaFuncCache config)
         return error;
     if (config > cudaFuncCachePreferEqual)
         return cudaErrorInvalidValue;
-    return (error = runtime_function(key, &function)) ? error : core_function_cache(context, function, (int)config);
+    return (error = runtime_function(key, &function)) ? error : core_func_set_cache_config(context, function, (int)config);
 }
 
 /* No GPU since compute capability 5 has a choice of bank sizes: checked, and without effect, as natively. */

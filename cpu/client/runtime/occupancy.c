@@ -1,6 +1,8 @@
 /* occupancy.c: chapter "Occupancy". The core computes from what came with the kernel's image. */
 #include "cpu/client/runtime/runtime.h"
 
+#include "api/forward/core.h"
+
 enum { OCCUPANCY_FLAGS_KNOWN = 1 };
 
 static int max_blocks(int *blocks, const void *key, int block_size, size_t shared, unsigned flags)
@@ -28,7 +30,7 @@ static int available_shared(size_t *shared, const void *key, int blocks, int blo
         return cudaErrorInvalidValue;
     return (error = runtime_function(key, &function))
                ? error
-               : core_occupancy_shared(context, function, blocks, block_size, shared);
+               : core_occupancy_available_dynamic_smem_per_block(context, shared, function, blocks, block_size);
 }
 
 cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *key, int block_size,

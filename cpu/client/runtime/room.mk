@@ -21,7 +21,7 @@ runtime_objects   = $(RUNTIME_NAMES:%=$(BUILD)/cudart-$(1)/%.o) $(BUILD)/cudart-
 
 # $(1): 11, 12 or 13
 define RUNTIME_RULES
-$(BUILD)/cudart-$(1)/%.o: $(RUNTIME_DIR)/%.c | $(call RUNTIME_GENERATED,$(1))/cudart.h
+$(BUILD)/cudart-$(1)/%.o: $(RUNTIME_DIR)/%.c | $(call RUNTIME_GENERATED,$(1))/cudart.h $(API_INCLUDED)
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -MMD -MP -c $$< -o $$@
 

@@ -84,11 +84,30 @@ static void gpu_without_stream_values(struct gpu *gpu, int count)
         gpu->StreamWaitValue32 = NULL, gpu->StreamWriteValue32 = NULL;
 }
 
+/* For forwarded calls that this driver lacks. */
+#define DEFAULT(field, parameters) static CUresult CUDAAPI default_##field parameters { return CUDA_ERROR_NOT_SUPPORTED; }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "api/forward/defaults.inc"
+#pragma GCC diagnostic pop
+#undef DEFAULT
+
+static void gpu_fill_defaults(struct gpu *gpu)
+{
+    (void)gpu;
+#define DEFAULT(field, parameters) \
+    if (!gpu->field) \
+        gpu->field = default_##field;
+#include "api/forward/defaults.inc"
+#undef DEFAULT
+}
+
 /* Initialises what has been loaded; a driver without a device is of no use here. */
 static int gpu_start(struct gpu *gpu, char *error)
 {
     char name[64];
     int count = 0;
+    gpu_fill_defaults(gpu);
     CUresult r = gpu->Init(0);
     if (r == CUDA_SUCCESS)
         r = gpu->DeviceGetCount(&count);

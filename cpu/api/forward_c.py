@@ -1,0 +1,936 @@
+"""forward_c.py: calls that are only handed on: rows of driver.api with a number of a procedure (the word call=).
+
+For each of them: its structures and procedure in the protocol, the server's handler, the client core's function, and for
+rows of the classes forward and object the body in libcuda.so.1. README.md has the rules. What a kind of parameter needs in
+each of these places is one class here.
+"""
+
+import os
+import re
+
+import api
+import c_types
+import driver_c
+
+MADE = "/* Made by cpu/api/generate.py. */"
+PROTOCOL = os.path.join(os.path.dirname(os.path.dirname(api.HERE)), "cpu/rpc/cpu_rpc_prot.x")
+MARK_TYPES, MARK_PROCEDURES = "/* FORWARDED TYPES */", "/* FORWARDED PROCEDURES */"
+
+# How plain types travel.
+WIRE = {
+    "int": "int",
+    "unsigned int": "unsigned int",
+    "unsigned char": "unsigned int",
+    "unsigned short": "unsigned int",
+    "size_t": "unsigned hyper",
+    "unsigned long long": "unsigned hyper",
+    "uint64_t": "unsigned hyper",
+    "float": "float",
+}
+
+
+def snake(text):
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()
+
+
+class Library:
+    """The described types, and what is asked about them."""
+
+    def __init__(self):
+        self.types = api.driver_types()
+
+    def plain(self, text):
+        """The plain type that a name stands for, or None."""
+        alias = self.types.aliases.get(text)
+        if alias and not alias.handle:
+            return self.plain(alias.type)
+        return text if text in WIRE else None
+
+    def handle(self, text):
+        alias = self.types.aliases.get(text)
+        return alias if alias and "wire" in alias.options else None
+
+    def highest(self, text):
+        """(lowest, highest) value of an enum."""
+        numbers = [number for _, number, _ in self.types.enums[text].values]
+        return min(numbers), max(numbers)
+
+
+# ---- structures: on the wire, and both ways between it and C ----
+
+
+class Structs:
+    """The structures that calls use, each after those that it contains."""
+
+    def __init__(self, library):
+        self.library, self.wire, self.code, self.done = library, [], [], set()
+
+    def need(self, name):
+        """The wire's name of the structure."""
+        wire = f"flyt_{snake(name)}"
+        if name not in self.done:
+            self.done.add(name)
+            self.make(name, wire)
+        return wire
+
+    def make(self, name, wire):
+        struct = self.library.types.structs[name]
+        members, there, back = self.members(struct, wire, "", "")
+        self.wire += [f"struct {wire} {{", *(f"    {m};" for m in members), "};"]
+        self.code += [
+            f"static inline int to_wire_{name}(const struct {name} *from, {wire} *to)",
+            "{",
+            *(f"    {line}" for line in there),
+            "    return 0;",
+            "}",
+            "",
+            f"static inline int from_wire_{name}(const {wire} *from, struct {name} *to)",
+            "{",
+            "    memset(to, 0, sizeof *to);",
+            *(f"    {line}" for line in back),
+            "    return 0;",
+            "}",
+            "",
+        ]
+
+    def members(self, struct, wire, prefix, at):
+        """The wire's members, and the lines that fill them and read them. at: where they are in the wire's structure."""
+        members, there, back = [], [], []
+        choices = [m.options["by"] for m in struct.of(driver_c.RELEASE) if "by" in m.options]
+        for member in struct.of(driver_c.RELEASE):
+            path = prefix + member.name
+            if member.name in choices or re.match(r"reserved|pad", member.name):
+                continue  # the union carries it; nobody reads it
+            if not member.nested:
+                member_wire, lines_there, lines_back = self.plain(member, path, at + member.name)
+                members.append(member_wire)
+            elif member.nested.union:
+                if "by" not in member.options:
+                    raise api.Wrong(f"{struct.name or wire}.{member.name}: no word by= says which part of it counts")
+                lines_there, lines_back = self.union(member, struct, f"{wire}_{member.name}", prefix, at)
+                members.append(f"{wire}_{member.name} {member.name}")
+            else:
+                inner = f"{wire}_{member.name}"
+                parts, lines_there, lines_back = self.members(member.nested, inner, path + ".", at + member.name + ".")
+                self.wire += [f"struct {inner} {{", *(f"    {part};" for part in parts), "};"]
+                members.append(f"{inner} {member.name}")
+            there += lines_there
+            back += lines_back
+        return members, there, back
+
+    def plain(self, member, path, at):
+        enum = member.type in self.library.types.enums
+        wire = "int" if enum else WIRE.get(self.library.plain(member.type) or "")
+        if not wire:
+            raise api.Wrong(f"a member of the type {member.type} cannot be forwarded")
+        index = "[i]" if member.array else ""
+        count = re.findall(r"\d+", member.array)
+        cast = f"({member.type})" if enum or wire != self.library.plain(member.type) else ""
+        there, back = [f"to->{at}{index} = from->{path}{index};"], [f"to->{path}{index} = {cast}from->{at}{index};"]
+        if enum:
+            there[0] = f"to->{at}{index} = (int)from->{path}{index};"
+            low, high = self.library.highest(member.type)
+            back.insert(0, f"if (from->{at}{index} < {low} || from->{at}{index} > {high})")
+            back.insert(1, "    return 1;")
+        if member.array:
+            there = [f"for (int i = 0; i < {count[0]}; i++)", *("    " + line for line in there)]
+            back = [f"for (int i = 0; i < {count[0]}; i++) {{", *("    " + line for line in back), "}"]
+        return f"{wire} {member.name}{member.array}", there, back
+
+    def union(self, member, struct, wire, prefix, at):
+        by = next(m for m in struct.of(driver_c.RELEASE) if m.name == member.options["by"])
+        numbers = {name: number for name, number, _ in self.library.types.enums[by.type].values}
+        cases, there, back = [], [], []
+        for part in member.nested.of(driver_c.RELEASE):
+            if "case" not in part.options:
+                continue
+            number, inner = numbers[part.options["case"]], f"{wire}_{part.name}"
+            place = f"{at}{member.name}.{wire}_u.{part.name}."
+            members, lines_there, lines_back = self.members(
+                part.nested, inner, f"{prefix}{member.name}.{part.name}.", place
+            )
+            self.wire += [f"struct {inner} {{", *(f"    {m};" for m in members), "};"]
+            cases.append(f"case {number}: {inner} {part.name};")
+            there += [f"case {number}:", *("    " + line for line in lines_there), "    break;"]
+            back += [f"case {number}:", *("    " + line for line in lines_back), "    break;"]
+        self.wire += [f"union {wire} switch (int {by.name}) {{", *cases, "default: void;", "};"]
+        choice = f"{at}{member.name}.{by.name}"
+        low, high = self.library.highest(by.type)
+        other = ["default:", "    return 801; /* this part of the union is not implemented */", "}"]
+        return (
+            [f"to->{choice} = (int)from->{prefix}{by.name};", f"switch (to->{choice}) {{", *there, *other],
+            [
+                f"if (from->{choice} < {low} || from->{choice} > {high})",
+                "    return 1;",
+                f"to->{prefix}{by.name} = ({by.type})from->{choice};",
+                f"switch (from->{choice}) {{",
+                *back,
+                *other,
+            ],
+        )
+
+
+# ---- parameters ----
+
+
+class Parameter:
+    """What one parameter is, in each of the places. Nothing, unless a kind of parameter says otherwise."""
+
+    context = False  # it says in which context the call is made
+    device = False  # the call names a device
+    out = False
+
+    def __init__(self, p, call):
+        self.p, self.name, self.call = p, p.name, call
+
+    def arguments(self):
+        """Members of the protocol's structure of arguments."""
+        return []
+
+    def results(self):
+        return []
+
+    def server_locals(self):
+        return []
+
+    def server_checks(self):
+        """Lines, each run while r is CUDA_SUCCESS."""
+        return []
+
+    def server_gives(self):
+        """What the driver's function is given."""
+        return f"args->{self.name}"
+
+    def server_stores(self):
+        """Lines, run when the driver's function has succeeded."""
+        return []
+
+    def core_type(self):
+        """The type of the core function's parameter; "": it has none."""
+        return self.p.type
+
+    def core_fills(self):
+        """Lines, each run while code is 0."""
+        return []
+
+    def core_takes(self):
+        return []
+
+    def front_checks(self):
+        """Lines of libcuda's body, each run while error is 0."""
+        return []
+
+    def front_gives(self):
+        return self.name
+
+    def nonsense(self):
+        """Lines that fill the argument, for the test that sends nonsense (tests/server/hostile.c)."""
+        return [f"args.{self.name} = below(9) ? (__typeof__(args.{self.name}))below(2000) : (__typeof__(args.{self.name}))any();"]
+
+
+class Plain(Parameter):
+    def __init__(self, p, call, wire):
+        super().__init__(p, call)
+        self.wire = wire
+
+    def arguments(self):
+        return [f"{self.wire} {self.name}"]
+
+    def server_gives(self):
+        return f"({self.p.type})args->{self.name}" if self.wire != self.p.type else f"args->{self.name}"
+
+    def core_fills(self):
+        return [f"args.{self.name} = {self.name};"]
+
+
+class Device(Plain):
+    device = True
+
+    def server_locals(self):
+        return [f"const struct device *{self.name} = device_find(session, args->{self.name});"]
+
+    def server_checks(self):
+        return [f"r = {self.name} ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;"]
+
+    def server_gives(self):
+        return f"{self.name}->handle"
+
+    def front_checks(self):
+        return [f"error = driver_device({self.name});"]
+
+    def nonsense(self):
+        return [f"args.{self.name} = device();"]
+
+
+class Enum(Plain):
+    def __init__(self, p, call, limits):
+        super().__init__(p, call, "int")
+        self.low, self.high = limits
+
+    def server_checks(self):
+        return [
+            f"r = args->{self.name} >= {self.low} && args->{self.name} <= {self.high} "
+            "? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;"
+        ]
+
+    def core_type(self):
+        return "int"
+
+    def front_checks(self):
+        return [
+            f"error = (int){self.name} >= {self.low} && (int){self.name} <= {self.high} "
+            "? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;"
+        ]
+
+    def front_gives(self):
+        return f"(int){self.name}"
+
+    def nonsense(self):
+        return [f"args.{self.name} = below(9) ? (int)below({self.high + 3}) : (int)any();"]
+
+
+class Context(Parameter):
+    """A context that the call names. The core's function has it as its first parameter."""
+
+    context = True
+
+    def nonsense(self):
+        return []
+
+    def server_gives(self):
+        return "context->handle"
+
+    def core_type(self):
+        return ""
+
+    def front_checks(self):
+        return [f"error = driver_context({self.name}, &context);"]
+
+
+class Handle(Parameter):
+    """Something that has an id: forward_<kind>() finds it, on both sides (cpu/*/forward.h)."""
+
+    context = True
+
+    def __init__(self, p, call, alias):
+        super().__init__(p, call)
+        self.alias, self.kind = alias, alias.options["wire"]
+
+    def arguments(self):
+        return [f"flyt_id {self.name}"]
+
+    def server_locals(self):
+        return [f"{self.p.type} {self.name} = NULL;"]
+
+    def server_checks(self):
+        return [f"r = forward_{self.kind}(session, args->{self.name}, &{self.name});"]
+
+    def server_gives(self):
+        return self.name
+
+    def core_type(self):
+        return self.alias.type
+
+    def core_fills(self):
+        return [f"code = forward_{self.kind}(context, {self.name}, &args.{self.name});"]
+
+    def front_checks(self):
+        return [f"error = driver_{self.kind}(&context, {self.name});"]
+
+    def nonsense(self):
+        return [f"args.{self.name} = id(0);"]
+
+
+class Object(Parameter):
+    """An object of a kind whose calls are all made here: the server's table of objects has it (cpu/server/object.h)."""
+
+    context = True
+
+    def __init__(self, p, call, alias):
+        super().__init__(p, call)
+        self.kind = alias.options["wire"]
+
+    def arguments(self):
+        return [f"unsigned hyper {self.name}"]
+
+    def server_locals(self):
+        return [f"uint64_t {self.name} = 0;"]
+
+    def server_checks(self):
+        return [f"r = object_use(session, &object_{self.kind}, args->{self.name}, &{self.name});"]
+
+    def server_gives(self):
+        return f"({self.p.type}){self.name}"
+
+    def core_type(self):
+        return "uint64_t"
+
+    def core_fills(self):
+        return [f"args.{self.name} = {self.name};"]
+
+    def nonsense(self):
+        return [f"args.{self.name} = below(5) ? below(4) : any();"]
+
+
+class Out(Parameter):
+    """The function stores a number there."""
+
+    out = True
+
+    def __init__(self, p, call, target, wire):
+        super().__init__(p, call)
+        self.target, self.wire = target, wire
+
+    def results(self):
+        return [f"{self.wire} {self.name}"]
+
+    def server_locals(self):
+        return [f"{self.target} {self.name} = 0;"]
+
+    def server_gives(self):
+        return f"&{self.name}"
+
+    def server_stores(self):
+        return [f"result.{self.name} = {self.name};"]
+
+    def core_takes(self):
+        store = f"*{self.name} = result.{self.name};"
+        return [f"if ({self.name})", f"    {store}"] if self.p.maybe else [store]
+
+    def front_checks(self):
+        return [] if self.p.maybe else [f"error = {self.name} ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;"]
+
+    def nonsense(self):
+        return []
+
+
+class OutEnum(Out):
+    def __init__(self, p, call, target):
+        super().__init__(p, call, target, "int")
+
+    def server_locals(self):
+        return [f"{self.target} {self.name} = ({self.target})0;"]
+
+    def server_stores(self):
+        return [f"result.{self.name} = (int){self.name};"]
+
+    def core_type(self):
+        return "int *"
+
+    def front_gives(self):
+        return f"(int *){self.name}"
+
+
+class OutObject(Out):
+    """The function makes an object."""
+
+    def __init__(self, p, call, target, kind):
+        super().__init__(p, call, target, "unsigned hyper")
+        self.kind = kind
+
+    def server_stores(self):
+        return [f"r = object_add(session, context, &object_{self.kind}, (uint64_t){self.name}, &result.{self.name});"]
+
+    def core_type(self):
+        return "uint64_t *"
+
+
+class InStruct(Parameter):
+    def __init__(self, p, call, target, wire):
+        super().__init__(p, call)
+        self.target, self.wire = target, wire
+
+    def arguments(self):
+        return [f"{self.wire} {'*' if self.p.maybe else ''}{self.name}"]
+
+    def server_locals(self):
+        return [f"{self.target} {self.name};"]
+
+    def server_checks(self):
+        if self.p.maybe:
+            given = f"args->{self.name}"
+            return [f"r = {given} ? (CUresult)from_wire_{self.target}({given}, &{self.name}) : CUDA_SUCCESS;"]
+        return [f"r = (CUresult)from_wire_{self.target}(&args->{self.name}, &{self.name});"]
+
+    def server_gives(self):
+        return f"args->{self.name} ? &{self.name} : NULL" if self.p.maybe else f"&{self.name}"
+
+    def core_type(self):
+        return f"const struct {self.target} *"
+
+    def nonsense(self):
+        if self.p.maybe:
+            return [
+                f"{self.wire} wire_{self.name};",
+                f"nonsense(&wire_{self.name}, sizeof wire_{self.name});",
+                f"args.{self.name} = below(2) ? &wire_{self.name} : NULL;",
+            ]
+        return [f"nonsense(&args.{self.name}, sizeof args.{self.name});"]
+
+    def core_fills(self):
+        if self.p.maybe:
+            return [
+                f"code = {self.name} ? to_wire_{self.target}({self.name}, args.{self.name} = &wire_{self.name}) : 0;"
+            ]
+        return [f"code = to_wire_{self.target}({self.name}, &args.{self.name});"]
+
+    def front_checks(self):
+        return [] if self.p.maybe else [f"error = {self.name} ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;"]
+
+
+class OutStruct(Parameter):
+    out = True
+
+    def nonsense(self):
+        return []
+
+    def __init__(self, p, call, target, wire):
+        super().__init__(p, call)
+        self.target, self.wire = target, wire
+
+    def results(self):
+        return [f"{self.wire} {self.name}"]
+
+    def server_locals(self):
+        return [f"{self.target} {self.name};"]
+
+    def server_checks(self):
+        return [f"memset(&{self.name}, 0, sizeof {self.name});"]
+
+    def server_gives(self):
+        return f"&{self.name}"
+
+    def server_stores(self):
+        return [f"r = (CUresult)to_wire_{self.target}(&{self.name}, &result.{self.name});"]
+
+    def core_type(self):
+        return f"struct {self.target} *"
+
+    def core_takes(self):
+        return [f"code = from_wire_{self.target}(&result.{self.name}, {self.name});"]
+
+    def front_checks(self):
+        return [f"error = {self.name} ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;"]
+
+
+class Call:
+    """One row."""
+
+    def __init__(self, function, library, structs):
+        self.function, self.library, self.structs = function, library, structs
+        self.field = driver_c.field(function)
+        self.name = snake(self.field)
+        self.number = int(function.options["call"])
+        self.parameters = [self.parameter(p) for p in function.parameters]
+        self.outs = [p for p in self.parameters if p.out]
+        self.synchronous = "async" not in function.options
+        self.makes = next((p for p in self.parameters if isinstance(p, OutObject)), None)
+        objects = [p for p in self.parameters if isinstance(p, Object)]
+        self.ends = objects[0] if function.kind == "object" and not self.makes and len(objects) == 1 else None
+        if function.kind == "object" and not self.makes and not self.ends:
+            self.wrong("of class object, and neither makes nor ends an object")
+        if self.outs and not self.synchronous:
+            self.wrong("has the word async and something to answer")
+        named = [p for p in self.parameters if p.context]
+        self.context = not any(p.device for p in self.parameters)  # the core's function is given one
+        self.asks_context = self.context and (not named or isinstance(named[0], Context))  # the protocol names it
+
+    def wrong(self, what):
+        raise api.Wrong(f"{self.function.place}: {self.function.name}: {what}")
+
+    def parameter(self, p):
+        library, pointer = self.library, p.type.endswith("*")
+        if not pointer:
+            if p.type == "CUcontext":
+                return Context(p, self)
+            if p.type == "CUdevice":
+                return Device(p, self, "int")
+            alias = library.handle(p.type)
+            if alias:
+                return (Object if "object" in alias.options else Handle)(p, self, alias)
+            if p.type in library.types.enums:
+                return Enum(p, self, library.highest(p.type))
+            if library.plain(p.type):
+                return Plain(p, self, WIRE[library.plain(p.type)])
+        else:
+            target = c_types.base(p.type)
+            struct = target in library.types.structs
+            if struct and p.type.startswith("const "):
+                return InStruct(p, self, target, self.structs.need(target))
+            if p.use == "out" and not p.count and p.type.count("*") == 1:
+                alias = library.handle(target)
+                if struct:
+                    return OutStruct(p, self, target, self.structs.need(target))
+                if alias and "object" in alias.options:
+                    return OutObject(p, self, target, alias.options["wire"])
+                if target in library.types.enums:
+                    return OutEnum(p, self, target)
+                if library.plain(target):
+                    return Out(p, self, target, WIRE[library.plain(target)])
+        return self.wrong(f"the parameter {p.name} cannot be forwarded: it needs a class by hand")
+
+    # ---- the protocol ----
+
+    def arguments_type(self):
+        return f"{self.name}_args"
+
+    def result_type(self):
+        return (f"{self.name}_result" if self.outs else "plain_result") if self.synchronous else "void"
+
+    def protocol_types(self):
+        members = ["flyt_id context"] if self.asks_context else []
+        members += [m for p in self.parameters for m in p.arguments()]
+        yield f"struct {self.arguments_type()} {{ {' '.join(m + ';' for m in members)} }};"
+        if self.outs:
+            members = ["flyt_head head", *(m for p in self.parameters for m in p.results())]
+            yield f"struct {self.result_type()} {{ {' '.join(m + ';' for m in members)} }};"
+        yield f"%#define FLYT_CLASS_FLYT_{self.name.upper()} {'SYNC' if self.synchronous else 'ASYNC'}"
+
+    def procedure(self):
+        return f"{self.result_type()} FLYT_{self.name.upper()}({self.arguments_type()}) = {self.number};"
+
+    # ---- the server ----
+
+    def server(self):
+        entry = int(self.function.options["entry"])
+        yield f"void serve_{self.name}(struct session *session, struct call *call)"
+        yield "{"
+        if entry > driver_c.OLDEST_HEADER:
+            yield f"#if CUDA_VERSION >= {entry}"
+        yield from ("    " + line for line in self.handler())
+        if entry > driver_c.OLDEST_HEADER:
+            yield "#else"
+            yield "    call_fail(session, call, CUDA_ERROR_NOT_SUPPORTED);"
+            yield "#endif"
+        yield "}"
+        yield ""
+
+    def handler(self):
+        yield f"const {self.arguments_type()} *args = &call->args.{self.name};"
+        if self.outs:
+            yield f"{self.result_type()} result;"
+            yield "memset(&result, 0, sizeof result);"
+        if self.ends:
+            yield f"CUresult r = object_end(session, &object_{self.ends.kind}, args->{self.ends.name});"
+        else:
+            yield from self.driver_call()
+        if not self.synchronous:
+            yield "if (r != CUDA_SUCCESS)"
+            yield "    call_fail(session, call, r);"
+        elif self.outs:
+            yield (
+                f"session_reply(session, call->xid, (xdrproc_t)xdr_{self.result_type()}, &result, r, false);"
+            )
+        else:
+            yield "session_reply_plain(session, call->xid, r, false);"
+
+    def driver_call(self):
+        needs_context = self.makes or any(isinstance(p, Context) for p in self.parameters)
+        if self.asks_context:
+            yield "struct context *context;"
+        for p in self.parameters:
+            yield from p.server_locals()
+        if self.asks_context:
+            yield "CUresult r = forward_context(session, args->context, &context);"
+        else:
+            yield "CUresult r = CUDA_SUCCESS;"
+        if self.asks_context and not needs_context:
+            yield "(void)context;"
+        for p in self.parameters:
+            yield from guarded("r == CUDA_SUCCESS", p.server_checks())
+        call = f"session->gpu->{self.field}({', '.join(p.server_gives() for p in self.parameters)})"
+        if self.synchronous:
+            yield from guarded("r == CUDA_SUCCESS", [f"r = {call};"])
+        else:
+            yield "if (r == CUDA_SUCCESS) {"
+            yield "    executor_driver_enter(session);"
+            yield f"    r = {call};"
+            yield "    executor_driver_leave(session);"
+            yield "}"
+        for p in self.parameters:
+            yield from guarded("r == CUDA_SUCCESS", p.server_stores())
+
+    # ---- the client core ----
+
+    def core_prototype(self):
+        parameters = ["core_context *context"] if self.context else []
+        for p in self.parameters:
+            if p.core_type():
+                parameters.append(c_types.declaration(p.core_type(), p.name))
+        return f"int core_{self.name}({', '.join(parameters)})"
+
+    def core(self):
+        yield self.core_prototype()
+        yield "{"
+        yield "    CANCEL_DEFERRED;"
+        yield f"    {self.arguments_type()} args = {{ 0 }};"
+        for p in self.parameters:
+            if isinstance(p, InStruct) and p.p.maybe:
+                yield f"    {p.wire} wire_{p.name};"
+        yield f"    int code = {'context_enter(context)' if self.context else 'core_enter()'};"
+        if self.asks_context:
+            yield "    if (!code)"
+            yield "        args.context = context->wire;"
+        for p in self.parameters:
+            yield from ("    " + line for line in guarded("!code", p.core_fills()))
+        yield "    if (code)"
+        yield "        return code;"
+        procedure, encode = f"FLYT_{self.name.upper()}", f"(xdrproc_t)xdr_{self.arguments_type()}"
+        if not self.synchronous:
+            yield f"    return wire_send({procedure}, {encode}, &args);"
+        elif not self.outs:
+            yield f"    return wire_plain({procedure}, {encode}, &args);"
+        else:
+            decode = f"(xdrproc_t)xdr_{self.result_type()}"
+            yield f"    {self.result_type()} result = {{ 0 }};"
+            yield f"    code = wire_call({procedure}, {encode}, &args, {decode}, &result);"
+            yield "    if (!code) {"
+            for p in self.parameters:
+                yield from ("        " + line for line in p.core_takes())
+            yield "    }"
+            yield f"    xdr_free({decode}, &result);"
+            yield "    return code;"
+        yield "}"
+        yield ""
+
+    # ---- libcuda.so.1 for programs ----
+
+    def front(self):
+        yield driver_c.body(self.function)
+        yield "{"
+        if self.context:
+            yield "    core_context *context;"
+            yield "    int error = driver_enter(&context);"
+        else:
+            yield "    int error = driver_ready();"
+        for p in self.parameters:
+            yield from ("    " + line for line in guarded("!error", p.front_checks()))
+        given = ["context"] if self.context else []
+        given += [p.front_gives() for p in self.parameters if p.core_type()]
+        yield f"    return driver_waited(error ? error : core_{self.name}({', '.join(given)}));"
+        yield "}"
+        yield ""
+
+
+def guarded(condition, lines):
+    for line in lines:
+        yield f"if ({condition})"
+        yield f"    {line}"
+
+
+# ---- the files ----
+
+
+def calls():
+    """(the calls in order of their numbers, the structures that they need)."""
+    library = Library()
+    structs = Structs(library)
+    made = [Call(f, library, structs) for f in api.driver() if "call" in f.options and f.kind != "unsupported"]
+    made.sort(key=lambda call: call.number)
+    for one, other in zip(made, made[1:]):
+        if one.number == other.number:
+            other.wrong(f"its number {other.number} is that of {one.function.name}")
+    return made, structs
+
+
+def kinds(made):
+    """(name of the kind, type of its handle, the call that ends one), for the kinds of class object."""
+    aliases = api.driver_types().aliases
+    for name, alias in aliases.items():
+        if "object" in alias.options:
+            ends = [call for call in made if call.ends and call.ends.p.type == name]
+            if len(ends) == 1:
+                yield alias, name, ends[0]
+
+
+def protocol():
+    """cpu_rpc_prot.x with the forwarded calls in it."""
+    made, structs = calls()
+    with open(PROTOCOL) as file:
+        for line in file.read().splitlines():
+            yield line
+            if line.strip() == MARK_TYPES:
+                yield from structs.wire
+                for call in made:
+                    yield from call.protocol_types()
+            elif line.strip() == MARK_PROCEDURES:
+                for call in made:
+                    yield f"        {call.procedure()}"
+
+
+def structures():
+    """C: between the structures of the wire and those of the driver API, which the includer has declared."""
+    _, structs = calls()
+    yield MADE
+    yield "/* Both give 0, or the CUresult to return. */"
+    yield "#include <string.h>"
+    yield ""
+    yield '#include "cpu/rpc/cpu_rpc_prot.h"'
+    yield ""
+    yield from structs.code
+
+
+def server_header():
+    """Kinds of objects, and which procedures may block in the driver."""
+    made, _ = calls()
+    yield MADE
+    yield "#ifndef FLYT_API_FORWARD_SERVER_H"
+    yield "#define FLYT_API_FORWARD_SERVER_H"
+    yield ""
+    yield "struct context;"
+    yield "struct session;"
+    for alias, _, _ in kinds(made):
+        kind = alias.options["wire"]
+        yield f"void {kind}_drop_all(struct session *, struct context *);"
+        yield f"uint64_t {kind}_count(const struct session *);"
+    yield "#define FORWARD_BLOCKING " + " ".join(
+        f"FLYT_{call.name.upper()}," for call in made if "blocks" in call.function.options
+    )
+    yield ""
+    yield "#endif"
+
+
+def server():
+    made, structs = calls()
+    yield MADE
+    yield '#include "cpu/server/forward.h"'
+    yield '#include "cpu/server/object.h"'
+    if structs.code:
+        yield '#include "api/forward/structures.h"'
+    yield '#include "api/forward/server.h"'
+    yield ""
+    for alias, type_, end in kinds(made):
+        kind = alias.options["wire"]
+        yield f"static CUresult {kind}_end(const struct gpu *gpu, uint64_t handle)"
+        yield "{"
+        yield f"    return gpu->{end.field}(({type_})handle);"
+        yield "}"
+        yield f"static const struct object_kind object_{kind} = {{"
+        yield f"    .kind = KIND_{kind.upper()}, .end = {kind}_end,"
+        yield f"    .value = {'true' if alias.options['object'] == 'value' else 'false'},"
+        yield f"    .missing = {alias.options.get('missing', 'CUDA_ERROR_INVALID_HANDLE')},"
+        yield "};"
+        yield f"void {kind}_drop_all(struct session *session, struct context *context)"
+        yield "{"
+        yield f"    objects_drop_all(session, context, &object_{kind});"
+        yield "}"
+        yield f"uint64_t {kind}_count(const struct session *session)"
+        yield "{"
+        yield f"    return objects_count(session, &object_{kind});"
+        yield "}"
+        yield ""
+    for call in made:
+        yield from call.server()
+
+
+def defaults():
+    """DEFAULT(field, (parameters)): what a driver may lack of it; the call then gives the not-supported code."""
+    yield MADE
+    made, _ = calls()
+    for call in made:
+        function = call.function
+        if function.options.get("server") == "optional":
+            row = f"DEFAULT({call.field}, ({driver_c.arguments(function)}))"
+            yield from driver_c.guarded(function, row)
+
+
+def core_header():
+    made, structs = calls()
+    yield MADE
+    yield "/* Calls that are only handed to the server's driver. Each costs one round trip, those of class ASYNC none. The"
+    yield "   parameters are those of the driver's function; enums are numbers. Errors as in core.h. */"
+    yield "#ifndef FLYT_API_FORWARD_CORE_H"
+    yield "#define FLYT_API_FORWARD_CORE_H"
+    yield ""
+    yield '#include "cpu/client/core/core.h"'
+    yield ""
+    yield from (f"struct {name};" for name in sorted(structs.done))
+    for call in made:
+        yield f"/* {call.function.name}: {'SYNC' if call.synchronous else 'ASYNC'} */"
+        yield f"CORE_API {call.core_prototype()};"
+    yield ""
+    yield "#endif"
+
+
+def core():
+    made, structs = calls()
+    yield MADE
+    yield '#include "api/forward/core.h"'
+    yield ""
+    if structs.code:
+        yield '#include "api/driver/types.h"'
+        yield '#include "api/forward/structures.h"'
+    yield '#include "cpu/client/core/forward.h"'
+    yield '#include "cpu/common/cancel.h"'
+    yield ""
+    for call in made:
+        yield from call.core()
+
+
+def front():
+    made, _ = calls()
+    yield MADE
+    yield '#include "cpu/client/driver/driver.h"'
+    yield '#include "api/forward/core.h"'
+    yield ""
+    for call in made:
+        if call.function.kind in ("forward", "object"):
+            yield from call.front()
+
+
+def hostile():
+    """C: forwarded_call() sends one of the calls, with nonsense."""
+    made, _ = calls()
+    yield MADE
+    for call in made:
+        yield f"static void nonsense_{call.name}(struct peer *peer)"
+        yield "{"
+        yield f"    {call.arguments_type()} args;"
+        if call.asks_context:
+            yield "    args.context = context();"
+        for p in call.parameters:
+            yield from ("    " + line for line in p.nonsense())
+        result = "NULL"
+        if call.synchronous:
+            result = "&result"
+            yield f"    {call.result_type()} result;"
+            yield "    memset(&result, 0, sizeof result);"
+        yield f"    ok(flyt_{call.name}_1(&args, {result}, peer->stub));"
+        if call.synchronous:
+            yield f"    xdr_free((xdrproc_t)xdr_{call.result_type()}, (char *)&result);"
+        yield "}"
+        yield ""
+    yield "static void forwarded_call(struct peer *peer)"
+    yield "{"
+    yield "    static void (*const all[])(struct peer *) = {"
+    yield from (f"        nonsense_{call.name}," for call in made)
+    yield "    };"
+    yield "    all[below(sizeof all / sizeof all[0])](peer);"
+    yield "}"
+
+
+def listed():
+    """The golden list: number, class, function, arguments, results."""
+    made, _ = calls()
+    for call in made:
+        arguments = ", ".join(m for p in call.parameters for m in p.arguments())
+        results = ", ".join(m for p in call.parameters for m in p.results())
+        context = "context, " if call.asks_context and arguments else "context" if call.asks_context else ""
+        yield (
+            f"{call.number} {'SYNC' if call.synchronous else 'ASYNC'} {call.function.name}({context}{arguments})"
+            f"{' -> ' + results if results else ''}"
+        )
+
+
+MAKERS = {
+    "cpu_rpc_prot.x": protocol,
+    "structures.h": structures,
+    "server.h": server_header,
+    "server.c": server,
+    "defaults.inc": defaults,
+    "core.h": core_header,
+    "core.c": core,
+    "driver.c": front,
+    "hostile.inc": hostile,
+    "list.txt": listed,
+}

@@ -1,0 +1,11 @@
+/* forward.c: the ids of what forwarded calls name. See forward.h. */
+#include "cpu/client/core/forward.h"
+
+int forward_function(core_context *context, core_function *function, flyt_id *wire)
+{
+    struct loaded_function *loaded;
+    int code = code_function(context, function, &loaded);
+    if (!code)
+        *wire = loaded->wire;
+    return code;
+}
