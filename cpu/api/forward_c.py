@@ -78,13 +78,13 @@ class Structs:
         members, there, back = self.members(struct, wire, "", "")
         self.wire += [f"struct {wire} {{", *(f"    {m};" for m in members), "};"]
         self.code += [
-            f"static inline int to_wire_{name}(const struct {name} *from, {wire} *to)",
+            f"static inline int to_wire_{name}(const {name} *from, {wire} *to)",
             "{",
             *(f"    {line}" for line in there),
             "    return 0;",
             "}",
             "",
-            f"static inline int from_wire_{name}(const {wire} *from, struct {name} *to)",
+            f"static inline int from_wire_{name}(const {wire} *from, {name} *to)",
             "{",
             "    memset(to, 0, sizeof *to);",
             *(f"    {line}" for line in back),
@@ -776,6 +776,8 @@ def server_header():
     yield MADE
     yield "#ifndef FLYT_API_FORWARD_SERVER_H"
     yield "#define FLYT_API_FORWARD_SERVER_H"
+    yield ""
+    yield "#include <stdint.h>"
     yield ""
     yield "struct context;"
     yield "struct session;"

@@ -1,6 +1,7 @@
 /* kinds.c: the table of kinds.h. It names functions of nearly all files; nobody calls this one. */
 #include "cpu/server/kinds.h"
 
+#include "api/forward/server.h"
 #include "cpu/server/code.h"
 #include "cpu/server/lanes.h"
 #include "cpu/server/session.h"
@@ -24,6 +25,8 @@ const struct kind_row kinds[KINDS] = {
                              .stop = streams_free },
     /* Times of recordings that have been made are values: a move has to carry them over. */
     [KIND_EVENT]         = { "event", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = events_drop_all },
+    /* The driver chooses the values, and kernels are given them. */
+    [KIND_TEXTURE]       = { "texture", .moves = MOVE_PROVED, .drop = texture_drop_all, .count = texture_count },
     /* The driver chooses the addresses of variables. */
     [KIND_MODULE]        = { "module", SESSION_MAX_OBJECTS, MOVE_PROVED, .drop = modules_drop_all },
     [KIND_FUNCTION]      = { "function", SESSION_MAX_OBJECTS, MOVE_REBUILT },          /* goes with its module */

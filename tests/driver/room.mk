@@ -29,7 +29,7 @@ $(TESTS_DRIVER)/alone $(TESTS_DRIVER)/quiet $(TESTS_DRIVER)/musl:
 	    $(if $(filter alone,$(@F)),-static) $(if $(filter musl,$(@F)),-Wl$(comma)--dynamic-linker=/lib/ld-musl-x86_64.so.1)
 
 # The driver API's own rules: contexts, modules, launches, handles that have ended.
-$(TESTS_DRIVER)/test_api: $(BUILD)/tests/driver/test_api.o | $(DRIVER_LIBRARY)
+$(TESTS_DRIVER)/test_%: $(BUILD)/tests/driver/test_%.o | $(DRIVER_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
 	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread
 
@@ -108,5 +108,5 @@ $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 TESTS += $(TESTS_DRIVER)-chain
 LONG_TESTS += "$(TESTS_DRIVER_CHAIN) $(CUDA_TEST_PROGRAMS)"
 
-TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs $(TESTS_DRIVER)/test_api
+TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs $(TESTS_DRIVER)/test_api $(TESTS_DRIVER)/test_textures
 endif

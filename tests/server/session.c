@@ -415,6 +415,27 @@ static void hello_must_be_first(void **state)
     peer_close(&peer);
 }
 
+/* The null device has no textures: what is not there is said by generated code. */
+static void lacking_calls_are_refused(void **state)
+{
+    struct peer *peer = *state;
+    tex_object_create_args args = { .pResDesc.res = { .resType = CU_RESOURCE_TYPE_LINEAR } };
+    tex_object_create_result result = { 0 };
+    args.pResDesc.res.flyt_cuda_resource_desc_res_u.linear.format = CU_AD_FORMAT_FLOAT;
+    assert_int_equal(flyt_tex_object_create_1(&args, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, CUDA_ERROR_NOT_SUPPORTED);
+    xdr_free((xdrproc_t)xdr_tex_object_create_result, (char *)&result);
+    args.pResDesc.res.flyt_cuda_resource_desc_res_u.linear.format = 12345;
+    assert_int_equal(flyt_tex_object_create_1(&args, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, CUDA_ERROR_INVALID_VALUE);
+    xdr_free((xdrproc_t)xdr_tex_object_create_result, (char *)&result);
+    tex_object_destroy_args destroy = { 1 };
+    plain_result plain = { 0 };
+    assert_int_equal(flyt_tex_object_destroy_1(&destroy, &plain, peer->stub), RPC_SUCCESS);
+    assert_int_equal(plain.head.result, CUDA_ERROR_INVALID_VALUE);
+    xdr_free((xdrproc_t)xdr_plain_result, (char *)&plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +453,7 @@ int main(void)
         T(host_functions_are_due),
         T(events_take_no_errors),
         T(gates_are_used_again),
+        T(lacking_calls_are_refused),
         cmocka_unit_test(wrong_version_is_refused),
         cmocka_unit_test(hello_must_be_first),
     };
