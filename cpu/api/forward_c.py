@@ -30,7 +30,7 @@ WIRE = {
 
 
 def snake(text):
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\dD)(?=[A-Z])", "_", text).lower()
 
 
 class Library:
@@ -239,6 +239,9 @@ class Plain(Parameter):
     def server_gives(self):
         return f"({self.p.type})args->{self.name}" if self.wire != self.p.type else f"args->{self.name}"
 
+    def core_type(self):
+        return self.call.library.plain(self.p.type)
+
     def core_fills(self):
         return [f"args.{self.name} = {self.name};"]
 
@@ -254,6 +257,9 @@ class Device(Plain):
 
     def server_gives(self):
         return f"{self.name}->handle"
+
+    def core_fills(self):
+        return [f"code = forward_device({self.name}, &args.{self.name});"]
 
     def front_checks(self):
         return [f"error = driver_device({self.name});"]
@@ -392,6 +398,9 @@ class Out(Parameter):
 
     def server_stores(self):
         return [f"result.{self.name} = {self.name};"]
+
+    def core_type(self):
+        return f"{self.call.library.plain(self.target)} *"
 
     def core_takes(self):
         store = f"*{self.name} = result.{self.name};"

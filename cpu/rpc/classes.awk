@@ -26,7 +26,7 @@ function fail(what) { print FILENAME ":" FNR ": " what > "/dev/stderr"; failed =
     next
 }
 /^program / { in_program = 1; next }
-in_program && /^[ \t]+[a-z_]+[ \t]+FLYT_[A-Z0-9_]+\([a-z_]+\)[ \t]*=[ \t]*[0-9]+;/ {
+in_program && /^[ \t]+[a-z0-9_]+[ \t]+FLYT_[A-Z0-9_]+\([a-z0-9_]+\)[ \t]*=[ \t]*[0-9]+;/ {
     line = $0
     sub(/\/\*.*/, "", line)
     gsub(/[();=]/, " ", line)

@@ -118,6 +118,20 @@ static void wrong_ones_are_refused(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceDesc(&wrong, texture));
 }
 
+static void the_widest_is_told(void **state)
+{
+    (void)state;
+    int attribute;
+    size_t width = 0;
+    OK(cuDeviceGetAttribute(&attribute, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, 0));
+    OK(cuDeviceGetTexture1DLinearMaxWidth(&width, CU_AD_FORMAT_FLOAT, 4, 0));
+    assert_int_equal(width, attribute);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetTexture1DLinearMaxWidth(NULL, CU_AD_FORMAT_FLOAT, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetTexture1DLinearMaxWidth(&width, CU_AD_FORMAT_FLOAT, 3, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetTexture1DLinearMaxWidth(&width, (CUarray_format)9999, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetTexture1DLinearMaxWidth(&width, CU_AD_FORMAT_FLOAT, 1, 99));
+}
+
 static void they_end_with_their_context(void **state)
 {
     (void)state;
@@ -145,6 +159,7 @@ static void they_end_with_their_context(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_kernel_reads), cmocka_unit_test(wrong_ones_are_refused),
+                                        cmocka_unit_test(the_widest_is_told),
                                         cmocka_unit_test(they_end_with_their_context) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -1,6 +1,17 @@
 /* forward.c: the ids of what forwarded calls name. See forward.h. */
 #include "cpu/client/core/forward.h"
 
+#include "device.h"
+
+int forward_device(int number, int *wire)
+{
+    const struct device *device = device_find(number);
+    if (!device)
+        return CORE_INVALID_DEVICE;
+    *wire = device->wire;
+    return CORE_OK;
+}
+
 int forward_function(core_context *context, core_function *function, flyt_id *wire)
 {
     struct loaded_function *loaded;

@@ -13,6 +13,8 @@
 #include "state.h"
 #include "wire.h"
 
+/* The server's number of a device. 101: there is none. */
+int forward_device(int device, int *wire);
 /* Loads the function into the context if need be. Waits, the first time. */
 int forward_function(core_context *, core_function *, flyt_id *);
 int forward_event(core_context *, core_event, flyt_id *);   /* event.c */

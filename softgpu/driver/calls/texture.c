@@ -149,6 +149,24 @@ static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from
     return r;
 }
 
+/* In texels, whatever their size. */
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format, unsigned channels, CUdevice device)
+{
+    uint8_t known;
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    const struct sgd_device *d = sgd_device(device);
+    if (!d)
+        r = CUDA_ERROR_INVALID_DEVICE;
+    else if (!width || !sgd_array_format(format, channels, &known))
+        r = CUDA_ERROR_INVALID_VALUE;
+    else
+        *width = (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH);
+    sgd_leave();
+    return r;
+}
+
 /* A view that only repeats the resource's own format is none. */
 CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how,
                            const CUDA_RESOURCE_VIEW_DESC *view)
