@@ -6,6 +6,7 @@
 #ifndef FLYT_TESTS_FAKE_CORE_H
 #define FLYT_TESTS_FAKE_CORE_H
 
+#include "api/forward/core.h"
 #include "cpu/client/core/core.h"
 
 enum { FAKE_DEVICES = 2, FAKE_SMS = 4, FAKE_MEMORY = 64 << 20, FAKE_STREAMS = 16, FAKE_NAMES = 8 };
