@@ -67,7 +67,8 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 # What files of several rooms include, and cpu/api/room.mk makes.
 API_INCLUDED := $(addprefix $(BUILD)/generated/api/,$(addprefix driver/,entries.inc errors.inc null.inc server.inc \
-                  soft_per_thread.inc symbols.inc types.h) $(addprefix forward/,core.h defaults.inc hostile.inc server.h structures.h))
+                  soft_per_thread.inc symbols.inc types.h) \
+                  $(addprefix forward/,core.h defaults.inc hostile.inc server.h structures.h))
 
 $(BUILD)/%.o: %.c | $(API_INCLUDED)
 	@mkdir -p $(@D)

@@ -1,8 +1,8 @@
 """forward_c.py: calls that are only handed on: rows of driver.api with a number of a procedure (the word call=).
 
-For each of them: its structures and procedure in the protocol, the server's handler, the client core's function, and for
-rows of the classes forward and object the body in libcuda.so.1. README.md has the rules. What a kind of parameter needs in
-each of these places is one class here.
+For each of them: its structures and procedure in the protocol, the server's handler, the client core's function,
+and for rows of the classes forward and object the body in libcuda.so.1. README.md has the rules. What a kind of
+parameter needs in each of these places is one class here.
 """
 
 import os
@@ -94,7 +94,7 @@ class Structs:
         ]
 
     def members(self, struct, wire, prefix, at):
-        """The wire's members, and the lines that fill them and read them. at: where they are in the wire's structure."""
+        """The wire's members, and the lines that fill and read them. at: where they are in the wire's structure."""
         members, there, back = [], [], []
         choices = [m.options["by"] for m in struct.of(driver_c.RELEASE) if "by" in m.options]
         for member in struct.of(driver_c.RELEASE):
@@ -225,7 +225,8 @@ class Parameter:
 
     def nonsense(self):
         """Lines that fill the argument, for the test that sends nonsense (tests/server/hostile.c)."""
-        return [f"args.{self.name} = below(9) ? (__typeof__(args.{self.name}))below(2000) : (__typeof__(args.{self.name}))any();"]
+        type_ = f"__typeof__(args.{self.name})"
+        return [f"args.{self.name} = below(9) ? ({type_})below(2000) : ({type_})any();"]
 
 
 class Plain(Parameter):
@@ -848,8 +849,8 @@ def defaults():
 def core_header():
     made, structs = calls()
     yield MADE
-    yield "/* Calls that are only handed to the server's driver. Each costs one round trip, those of class ASYNC none. The"
-    yield "   parameters are those of the driver's function; enums are numbers. Errors as in core.h. */"
+    yield "/* Calls that are only handed to the server's driver. Each costs one round trip, those of class ASYNC none."
+    yield "   The parameters are those of the driver's function; enums are numbers. Errors as in core.h. */"
     yield "#ifndef FLYT_API_FORWARD_CORE_H"
     yield "#define FLYT_API_FORWARD_CORE_H"
     yield ""

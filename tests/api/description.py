@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""description.py INCLUDE [--record]: the checks of cpu/api notice a description that is wrong, and one that makes no sense.
+"""description.py INCLUDE [--record]: the checks of cpu/api notice a wrong description, and one that makes no sense.
 
 shows: description of CUDA: whatever differs from NVIDIA's headers is noticed: functions, types, values, layouts
 --record renews the list of forwarded calls in golden/.

@@ -1,5 +1,5 @@
-/* shows: Forwarded objects: texture objects through Flyt's libcuda.so.1: kernels read through them; wrong and ended ones
- *   are refused; they end with their context; a call that the server's driver lacks gives 801 */
+/* shows: The Driver API for programs: texture objects of linear memory: kernels read through them; wrong and ended ones
+ *   are refused; they end with their context */
 /* test_textures.c: texture objects, which are made by generated code alone (cpu/api, class object), and other forwarded
    calls. On the software GPU inside this process, or on the server of FLYT_SERVER. */
 #include <setjmp.h>

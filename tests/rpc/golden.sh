@@ -1,5 +1,5 @@
 #!/bin/sh
-# golden.sh            compares cpu_rpc_prot.x, with the calls of cpu/api/driver.api, less its comments and spacing, with cpu_rpc_prot.golden
+# golden.sh            compares cpu_rpc_prot.x, with the calls of cpu/api/driver.api in it, with cpu_rpc_prot.golden
 # golden.sh --update   makes that file anew
 #
 # The golden copy is what programs of this version say on the wire: constants, structures with their bounds,

@@ -12,7 +12,8 @@ $(RUNTIME_TEST_CORE): $(RUNTIME_TEST_CORE_OBJECTS)
 
 # $(1): 11, 12 or 13. One program per version, of the library's own objects and the fake core.
 define RUNTIME_TEST_RULES
-$(RUNTIME_TEST_DIR)-$(1)/%.o: tests/runtime/%.c | $(API_INCLUDED) $(BUILD)/generated/api/cudart$(1)/cudart.h $(BUILD)/generated/api/cudart$(1)/entries.h
+$(RUNTIME_TEST_DIR)-$(1)/%.o: tests/runtime/%.c | $(API_INCLUDED) \
+            $(BUILD)/generated/api/cudart$(1)/cudart.h $(BUILD)/generated/api/cudart$(1)/entries.h
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -MMD -MP -c $$< -o $$@
 

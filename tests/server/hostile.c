@@ -166,8 +166,6 @@ static void code_call(struct peer *peer)
     }
     case 3: SEND(module_unload, module_args, { id(0) }); break;
     case 4: WAIT(function_get, function_get_args, function_get_result, { id(0), id(0), names[below(5)] }); break;
-    case 5: WAIT(func_set_attribute, func_set_attribute_args, plain_result, { id(0), (int)below(20), (int)any() }); break;
-    case 6: SEND(func_set_cache_config, func_set_cache_config_args, { id(0), (int)any() }); break;
     case 7:
         forwarded_call(peer);
         break;

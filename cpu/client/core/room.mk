@@ -1,7 +1,8 @@
 # cpu/client/core: libflyt-client.so, the connection of a process that all front ends share.
 CORE_SOURCES := $(notdir $(wildcard cpu/client/core/*.c))
 # Expanded late: cpu/rpc is read after this room.
-CORE_OBJECTS = $(call objects,$(addprefix cpu/client/core/,$(CORE_SOURCES))) $(CORE_FORWARDED) $(CPU_RPC_MANAGER_OBJECTS)
+CORE_OBJECTS = $(call objects,$(addprefix cpu/client/core/,$(CORE_SOURCES))) $(CORE_FORWARDED) \
+               $(CPU_RPC_MANAGER_OBJECTS)
 # What cpu/api generates for this room.
 CORE_FORWARDED := $(BUILD)/cpu/client/core/forwarded.o
 $(CORE_FORWARDED): $(BUILD)/generated/api/forward/core.c | $(API_INCLUDED)

@@ -102,7 +102,8 @@ static int set_cache_config(const void *key, cudaFuncCache config)
         return error;
     if (config > cudaFuncCachePreferEqual)
         return cudaErrorInvalidValue;
-    return (error = runtime_function(key, &function)) ? error : core_func_set_cache_config(context, function, (int)config);
+    error = runtime_function(key, &function);
+    return error ? error : core_func_set_cache_config(context, function, (int)config);
 }
 
 /* No GPU since compute capability 5 has a choice of bank sizes: checked, and without effect, as natively. */

@@ -85,7 +85,11 @@ static void gpu_without_stream_values(struct gpu *gpu, int count)
 }
 
 /* For forwarded calls that this driver lacks. */
-#define DEFAULT(field, parameters) static CUresult CUDAAPI default_##field parameters { return CUDA_ERROR_NOT_SUPPORTED; }
+#define DEFAULT(field, parameters) \
+    static CUresult CUDAAPI default_##field parameters \
+    { \
+        return CUDA_ERROR_NOT_SUPPORTED; \
+    }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "api/forward/defaults.inc"
