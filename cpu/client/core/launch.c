@@ -367,7 +367,7 @@ int core_launch_check(core_context *c, const struct core_launch *l)
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
     int code = function_enter(c, l->function, &loaded);
-    return code ? code : check(c->device, l, loaded);
+    return code ? code : check(c, l, loaded);
 }
 
 int launch_op(struct stream *s, const struct op *op)
