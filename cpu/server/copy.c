@@ -1,70 +1,66 @@
 /*
- * copy.c: copies and memset. Where the bytes are on the host's side:
- *   inline         come with the call (COPY_IN) or go with the reply (COPY_OUT), at most FLYT_MAX_INLINE of them, by way of
- *                  staging memory
- *   lanes          the same bytes, beside the calls (lanes.c)
- *   host memory    that the client shares (COPY, COPY_WAITED, COPY_BOX): the device reads and writes them where they are
+ * copy.c: copies. Each call is a plan (copy_plan.h): two sides and an extent. Which sides it has decides its route:
+ *   in        the bytes come with the call, at most FLYT_MAX_INLINE of them, or beside the calls on a lane; they pass
+ *             through staging memory
+ *   out       the bytes go with the reply or on a lane, likewise
+ *   between   two places that the device reaches: its memory, and host memory that the client shares
+ * What a call has of its own is a row at the end of this file.
  * Addresses are checked against what the client owns when the call is received.
  */
-#include "cpu/server/lanes.h"
+#include "cpu/server/copy_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPY_MAX_SLICES = 65536 };
+#include "cpu/server/lanes.h"
 
-/* The bytes of a bulk argument; NULL: they come on a lane. */
-static CUresult bulk_bytes(struct session *session, const flyt_bulk *bulk, const uint8_t **bytes, uint64_t *size)
+/* What a call asks for. The pointers are into its arguments. */
+struct request {
+    uint32_t stream;
+    struct copy_plan plan;
+    const flyt_bulk *bulk;                /* in: the bytes */
+    const flyt_via *via;                  /* out: how the bytes go */
+    uint64_t mark;                        /* between: a word to be set behind the copy, or 0 */
+};
+
+/* What a procedure is as a copy. */
+struct form {
+    struct operation operation;
+    struct request (*read)(const struct session *, const struct call *);
+};
+
+static struct request request_of(const struct session *session, const struct call *call)
 {
-    *bytes = NULL;
-    *size = 0;
-    if (bulk->kind == FLYT_BULK_LANE && session->lanes) {
-        const flyt_on_lane *on_lane = &bulk->flyt_bulk_u.on_lane;
-        if (!on_lane->transfer || !on_lane->size || on_lane->size > lanes_chunk())
-            return CUDA_ERROR_INVALID_VALUE;
-        *size = on_lane->size;
-        return CUDA_SUCCESS;
-    }
-    if (bulk->kind != FLYT_BULK_INLINE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    *bytes = (const uint8_t *)bulk->flyt_bulk_u.bytes.bytes_val;
-    *size = bulk->flyt_bulk_u.bytes.bytes_len;
-    return CUDA_SUCCESS;
+    return ((const struct form *)call->operation)->read(session, call);
 }
 
-/* From its first to its last byte. False: the box makes no sense. Extents are not zero. */
-static bool box_span(const flyt_box *box, const flyt_extent *extent, uint64_t width, uint64_t *span)
+/* Somebody or something that waits for a copy. */
+struct copy_waiter {
+    struct waiter waiter;
+    struct stream *stream;
+    uint32_t xid;
+    struct slot *slot;                    /* out: the bytes; NULL: there are none */
+    uint64_t size;
+    flyt_via via;
+    uint64_t mark;
+};
+
+/* The copy has been issued. wait: what finish needs, the rest is filled in here. */
+static void copy_wait(struct session *session, struct call *call, struct copy_waiter *wait,
+                      void (*finish)(struct session *, struct waiter *), bool speaks)
 {
-    uint64_t rows, bytes;
-    if (extent->height > 1 || extent->depth > 1) {
-        if (box->pitch < width || (extent->depth > 1 && box->height < extent->height))
-            return false;
-        if (__builtin_mul_overflow(extent->depth - 1, box->height, &rows) ||
-            __builtin_add_overflow(rows, extent->height - 1, &rows) ||
-            __builtin_mul_overflow(rows, box->pitch, &bytes) || __builtin_add_overflow(bytes, width, span))
-            return false;
-        return true;
-    }
-    *span = width;
-    return true;
+    wait->waiter = (struct waiter){ .number = call->number, .speaks = speaks, .finish = finish };
+    wait->stream = call->stream;
+    wait->xid = call->xid;
+    stream_hold(call->stream);
+    completion_wait(session, call->stream, &wait->waiter);
 }
 
-static CUresult box_check(struct session *session, const flyt_box *box, const flyt_extent *extent)
+static void copy_waited(struct session *session, struct copy_waiter *wait)
 {
-    uint64_t span;
-    if (!box_span(box, extent, extent->width, &span))
-        return CUDA_ERROR_INVALID_VALUE;
-    return memory_known(session, box->address, span) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    stream_drop(session, wait->stream);
+    free(wait);
 }
-
-/* Packed bytes of an extent; more than fits inline is refused. */
-static bool extent_packed(const flyt_extent *extent, uint64_t *size)
-{
-    return !__builtin_mul_overflow(extent->width, extent->height, size) &&
-           !__builtin_mul_overflow(*size, extent->depth, size) && *size <= FLYT_MAX_INLINE;
-}
-
-static bool extent_empty(const flyt_extent *extent) { return !extent->width || !extent->height || !extent->depth; }
 
 /* ---- staging ---- */
 
@@ -97,24 +93,76 @@ static void stream_holds(struct stream *stream)
         list_append(&stream->context->holding, &stream->holding);
 }
 
-/* A copy in has been issued from slot: it comes back when the stream has passed this call. */
-static void copy_slot_used(struct session *session, struct call *call, struct slot *slot, bool scarce)
+/* The slot comes back when the stream has passed this call. */
+static void copy_slot_used(struct session *session, struct call *call, struct slot *slot)
 {
     slot->number = call->number;
     completion_slot(session, call->stream, slot);
-    call->stream->issued = call->number;
-    if (scarce)
-        stream_mark(session, call->stream);
-    else
-        stream_holds(call->stream);
 }
 
-/* ---- to the device ---- */
+/* ---- in ---- */
 
-/* First thing of a copy in: whatever becomes of it, what comes for it on a lane is accounted for. */
-static bool copy_in_enter(struct session *session, struct call *call, uint32_t stream, const flyt_bulk *data)
+/* How many bytes the client sends. */
+static CUresult bulk_size(const struct session *session, const flyt_bulk *bulk, uint64_t *size)
 {
-    const flyt_on_lane *on_lane = data->kind == FLYT_BULK_LANE ? &data->flyt_bulk_u.on_lane : NULL;
+    if (bulk->kind == FLYT_BULK_INLINE) {
+        *size = bulk->flyt_bulk_u.bytes.bytes_len;
+        return CUDA_SUCCESS;
+    }
+    if (bulk->kind != FLYT_BULK_LANE || !session->lanes)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    const flyt_on_lane *on_lane = &bulk->flyt_bulk_u.on_lane;
+    *size = on_lane->size;
+    return on_lane->transfer && on_lane->size && on_lane->size <= lanes_chunk() ? CUDA_SUCCESS
+                                                                                : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The bytes in staging memory. CUDA_SUCCESS, OPERATION_LATER, or an error. */
+static int in_slot(struct session *session, struct call *call, const flyt_bulk *bulk, uint64_t size,
+                   struct slot **slot, bool *scarce)
+{
+    if (bulk->kind == FLYT_BULK_LANE) {
+        if (!(*slot = lanes_claim(session, call->transfer, size, scarce)))
+            return OPERATION_LATER;
+        call->transfer = 0;
+        return CUDA_SUCCESS;
+    }
+    CUresult r = copy_slot(session, call, size, slot, scarce);
+    if (r == CUDA_SUCCESS && !*slot)
+        return OPERATION_LATER;
+    if (r == CUDA_SUCCESS)
+        memcpy((*slot)->memory, bulk->flyt_bulk_u.bytes.bytes_val, size);
+    return (int)r;
+}
+
+static int in_issue(struct session *session, struct call *call)
+{
+    struct request request = request_of(session, call);
+    struct copy_plan *plan = &request.plan;
+    struct stream *stream = call->stream;
+    uint64_t size = copy_bytes(&plan->extent);
+    struct slot *slot;
+    bool scarce;
+    int r = size ? in_slot(session, call, request.bulk, size, &slot, &scarce) : CUDA_SUCCESS;
+    if (r == OPERATION_LATER)
+        return r;
+    stream->issued = call->number;
+    if (r != CUDA_SUCCESS || !size)
+        return r;
+    plan->from = copy_at(slot->memory, &plan->extent);
+    r = (int)copy_start(session, plan, stream->handle);
+    copy_slot_used(session, call, slot);
+    if (scarce)
+        stream_mark(session, stream);
+    else
+        stream_holds(stream);
+    return r;
+}
+
+/* Whatever becomes of the call, what comes for it on a lane is accounted for. */
+static bool in_enter(struct session *session, struct call *call, uint32_t stream, const flyt_bulk *bulk)
+{
+    const flyt_on_lane *on_lane = bulk->kind == FLYT_BULK_LANE ? &bulk->flyt_bulk_u.on_lane : NULL;
     if (!stream_enter(session, call, stream)) {
         if (on_lane && on_lane->transfer)
             lanes_discard(session, on_lane->transfer, on_lane->size);
@@ -125,151 +173,28 @@ static bool copy_in_enter(struct session *session, struct call *call, uint32_t s
     return true;
 }
 
-/* The bytes in staging memory. CUDA_SUCCESS, OPERATION_LATER, or an error. */
-static int copy_in_slot(struct session *session, struct call *call, const uint8_t *bytes, uint64_t size,
-                        struct slot **slot, bool *scarce)
+static void serve_in(struct session *session, struct call *call, const struct form *form)
 {
-    if (!bytes) {
-        if (!(*slot = lanes_claim(session, call->transfer, size, scarce)))
-            return OPERATION_LATER;
-        call->transfer = 0;
-        return CUDA_SUCCESS;
-    }
-    CUresult r = copy_slot(session, call, size, slot, scarce);
-    if (r == CUDA_SUCCESS && !*slot)
-        return OPERATION_LATER;
+    struct request request = form->read(session, call);
+    uint64_t size = 0;
+    if (!in_enter(session, call, request.stream, request.bulk))
+        return;
+    CUresult r = bulk_size(session, request.bulk, &size);
     if (r == CUDA_SUCCESS)
-        memcpy((*slot)->memory, bytes, size);
-    return (int)r;
-}
-
-static int copy_in_issue(struct session *session, struct call *call)
-{
-    const copy_in_args *args = &call->args.copy_in;
-    const uint8_t *bytes;
-    uint64_t size;
-    struct slot *slot;
-    bool scarce;
-    bulk_bytes(session, &args->data, &bytes, &size);
-    if (!size) {
-        call->stream->issued = call->number;
-        return CUDA_SUCCESS;
-    }
-    int r = copy_in_slot(session, call, bytes, size, &slot, &scarce);
-    if (r == OPERATION_LATER)
-        return r;
-    if (r == CUDA_SUCCESS) {
-        r = (int)session->gpu->MemcpyHtoDAsync(args->to, slot->memory, size, call->stream->handle);
-        copy_slot_used(session, call, slot, scarce);
-    }
-    call->stream->issued = call->number;
-    return r;
-}
-static const struct operation copy_in_operation = { .issue = copy_in_issue, .numbered = true, .own_number = true };
-
-void serve_copy_in(struct session *session, struct call *call)
-{
-    const copy_in_args *args = &call->args.copy_in;
-    const uint8_t *bytes;
-    uint64_t size;
-    if (!copy_in_enter(session, call, args->stream, &args->data))
-        return;
-    CUresult r = bulk_bytes(session, &args->data, &bytes, &size);
-    if (r == CUDA_SUCCESS && !memory_known(session, args->to, size))
+        r = copy_check(session, &request.plan);
+    if (r == CUDA_SUCCESS && copy_bytes(&request.plan.extent) != size)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         stream_refuse(session, call, r);
     else
-        stream_submit(session, call, &copy_in_operation);
+        stream_submit(session, call, &form->operation);
 }
 
-/* Describes one end of a box copy, on the device or in host memory. */
-static void box_source(const struct session *session, CUDA_MEMCPY3D *copy, const flyt_box *box,
-                       const flyt_extent *extent)
+/* ---- out ---- */
+
+static void out_finish(struct session *session, struct waiter *waiter)
 {
-    bool host = host_memory_here(session, box->address);
-    copy->srcMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-    copy->srcDevice = host ? 0 : box->address;
-    copy->srcHost = host ? (const void *)(uintptr_t)box->address : NULL;
-    copy->srcPitch = box->pitch < extent->width ? extent->width : box->pitch;
-    copy->srcHeight = box->height < extent->height ? extent->height : box->height;
-}
-
-static void box_target(const struct session *session, CUDA_MEMCPY3D *copy, const flyt_box *box,
-                       const flyt_extent *extent)
-{
-    bool host = host_memory_here(session, box->address);
-    copy->dstMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-    copy->dstDevice = host ? 0 : box->address;
-    copy->dstHost = host ? (void *)(uintptr_t)box->address : NULL;
-    copy->dstPitch = box->pitch < extent->width ? extent->width : box->pitch;
-    copy->dstHeight = box->height < extent->height ? extent->height : box->height;
-}
-
-static void box_extent(CUDA_MEMCPY3D *copy, const flyt_extent *extent)
-{
-    copy->WidthInBytes = extent->width;
-    copy->Height = extent->height;
-    copy->Depth = extent->depth;
-}
-
-static int copy_box_in_issue(struct session *session, struct call *call)
-{
-    const copy_box_in_args *args = &call->args.copy_box_in;
-    const uint8_t *bytes;
-    uint64_t size;
-    struct slot *slot;
-    bool scarce;
-    bulk_bytes(session, &args->data, &bytes, &size);
-    int r = size ? copy_in_slot(session, call, bytes, size, &slot, &scarce) : CUDA_SUCCESS;
-    if (r == OPERATION_LATER)
-        return r;
-    if (r == CUDA_SUCCESS && size) {
-        CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = slot->memory,
-                               .srcPitch = args->extent.width, .srcHeight = args->extent.height };
-        box_target(session, &copy, &args->to, &args->extent);
-        box_extent(&copy, &args->extent);
-        r = (int)session->gpu->Memcpy3DAsync(&copy, call->stream->handle);
-        copy_slot_used(session, call, slot, scarce);
-    }
-    call->stream->issued = call->number;
-    return r;
-}
-static const struct operation copy_box_in_operation = { .issue = copy_box_in_issue, .numbered = true,
-                                                        .own_number = true };
-
-void serve_copy_box_in(struct session *session, struct call *call)
-{
-    const copy_box_in_args *args = &call->args.copy_box_in;
-    const uint8_t *bytes;
-    uint64_t size, packed;
-    if (!copy_in_enter(session, call, args->stream, &args->data))
-        return;
-    CUresult r = bulk_bytes(session, &args->data, &bytes, &size);
-    if (r == CUDA_SUCCESS && (!extent_packed(&args->extent, &packed) || packed != size))
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r == CUDA_SUCCESS && !extent_empty(&args->extent))
-        r = box_check(session, &args->to, &args->extent);
-    if (r != CUDA_SUCCESS)
-        stream_refuse(session, call, r);
-    else
-        stream_submit(session, call, &copy_box_in_operation);
-}
-
-/* ---- from the device ---- */
-
-struct copy_out_waiter {
-    struct waiter waiter;
-    struct stream *stream;
-    struct slot *slot;
-    uint64_t size;
-    uint32_t xid;
-    flyt_via via;
-};
-
-static void copy_out_finish(struct session *session, struct waiter *waiter)
-{
-    struct copy_out_waiter *out = (struct copy_out_waiter *)waiter;
+    struct copy_waiter *out = (struct copy_waiter *)waiter;
     copy_out_result result;
     memset(&result, 0, sizeof result);
     if (waiter->result == CUDA_SUCCESS && out->slot && out->via.lane) {
@@ -288,364 +213,206 @@ static void copy_out_finish(struct session *session, struct waiter *waiter)
     session_reply(session, out->xid, (xdrproc_t)xdr_copy_out_result, &result, waiter->result, true);
     if (out->slot)
         staging_give(session, out->slot);
-    stream_drop(session, out->stream);
-    free(out);
+    copy_waited(session, out);
 }
 
-/* Issues the copy into a slot and arranges for the answer. copy: from the device, its host end filled in here. */
-static int copy_out_start(struct session *session, struct call *call, uint64_t size, CUdeviceptr from,
-                          CUDA_MEMCPY3D *box, const flyt_via *via)
+/* Issues the copy into a slot and arranges for the answer. */
+static int out_issue(struct session *session, struct call *call)
 {
+    struct request request = request_of(session, call);
+    struct copy_plan *plan = &request.plan;
     struct stream *stream = call->stream;
+    uint64_t size = copy_bytes(&plan->extent);
     struct slot *slot = NULL;
     bool scarce;
-    if (via->lane && lanes_congested(session)) {
+    if (request.via->lane && lanes_congested(session)) {
         call->wants = &session->congested;
         return OPERATION_LATER;
     }
     CUresult r = size ? copy_slot(session, call, size, &slot, &scarce) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && size && !slot)
         return OPERATION_LATER;
-    struct copy_out_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;
+    struct copy_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;
     if (!out && r == CUDA_SUCCESS)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     if (r == CUDA_SUCCESS && size) {
-        if (box) {
-            box->dstMemoryType = CU_MEMORYTYPE_HOST;
-            box->dstHost = slot->memory;
-            r = session->gpu->Memcpy3DAsync(box, stream->handle);
-        } else {
-            r = session->gpu->MemcpyDtoHAsync(slot->memory, from, size, stream->handle);
-        }
+        plan->to = copy_at(slot->memory, &plan->extent);
+        r = copy_start(session, plan, stream->handle);
     }
     stream->issued = call->number;
     if (r == CUDA_SUCCESS)
         r = stream_mark(session, stream);
-    if (r != CUDA_SUCCESS) {
-        if (slot) {
-            /* Should the copy be under way after all, the slot must not be used again before it has ended. */
-            slot->number = call->number;
-            completion_slot(session, stream, slot);
-            stream_holds(stream);
-        }
-        free(out);
-        return (int)r;
+    if (r == CUDA_SUCCESS) {
+        *out = (struct copy_waiter){ .slot = slot, .size = size, .via = *request.via };
+        copy_wait(session, call, out, out_finish, true);
+        return CUDA_SUCCESS;
     }
-    *out = (struct copy_out_waiter){ .waiter = { .number = call->number, .speaks = true, .finish = copy_out_finish },
-                                     .stream = stream, .slot = slot, .size = size, .xid = call->xid, .via = *via };
-    stream_hold(stream);
-    completion_wait(session, stream, &out->waiter);
-    return CUDA_SUCCESS;
+    if (slot) {
+        /* Should the copy be under way after all, the slot must not be used again before it has ended. */
+        copy_slot_used(session, call, slot);
+        stream_holds(stream);
+    }
+    free(out);
+    return (int)r;
 }
 
-static bool via_known(struct session *session, const flyt_via *via)
+static void serve_out(struct session *session, struct call *call, const struct form *form)
 {
-    return !via->lane || (via->transfer && lanes_known(session, via->lane));
-}
-
-static int copy_out_issue(struct session *session, struct call *call)
-{
-    return copy_out_start(session, call, call->args.copy_out.size, call->args.copy_out.from, NULL,
-                          &call->args.copy_out.via);
-}
-static const struct operation copy_out_operation = { .issue = copy_out_issue, .numbered = true, .own_number = true };
-
-void serve_copy_out(struct session *session, struct call *call)
-{
-    const copy_out_args *args = &call->args.copy_out;
-    if (!stream_enter(session, call, args->stream))
+    struct request request = form->read(session, call);
+    const flyt_via *via = request.via;
+    if (!stream_enter(session, call, request.stream))
         return;
-    if (args->size > FLYT_MAX_INLINE || !via_known(session, &args->via) ||
-        !memory_known(session, args->from, args->size))
+    bool known = !via->lane || (via->transfer && lanes_known(session, via->lane));
+    if (!known || copy_check(session, &request.plan) != CUDA_SUCCESS)
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
     else
-        stream_submit(session, call, &copy_out_operation);
+        stream_submit(session, call, &form->operation);
 }
 
-static int copy_box_out_issue(struct session *session, struct call *call)
-{
-    const copy_box_out_args *args = &call->args.copy_box_out;
-    CUDA_MEMCPY3D copy = { .dstPitch = args->extent.width, .dstHeight = args->extent.height };
-    uint64_t size;
-    extent_packed(&args->extent, &size);
-    box_source(session, &copy, &args->from, &args->extent);
-    box_extent(&copy, &args->extent);
-    return copy_out_start(session, call, size, 0, &copy, &args->via);
-}
-static const struct operation copy_box_out_operation = { .issue = copy_box_out_issue, .numbered = true,
-                                                         .own_number = true };
+/* ---- between ---- */
 
-void serve_copy_box_out(struct session *session, struct call *call)
+static CUresult between(struct session *session, struct call *call, uint64_t *mark)
 {
-    const copy_box_out_args *args = &call->args.copy_box_out;
-    uint64_t size;
-    if (!stream_enter(session, call, args->stream))
-        return;
-    CUresult r =
-        extent_packed(&args->extent, &size) && via_known(session, &args->via) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (r == CUDA_SUCCESS && !extent_empty(&args->extent))
-        r = box_check(session, &args->from, &args->extent);
-    if (r != CUDA_SUCCESS)
-        stream_refuse(session, call, r);
-    else
-        stream_submit(session, call, &copy_box_out_operation);
-}
-
-/* ---- on the device, and between it and host memory that the client shares ---- */
-
-/* Memory of two devices: the driver wants to know the contexts, since neither device may map the other's memory. */
-static bool copy_crosses(struct session *session, uint64_t to, uint64_t from, CUcontext *to_context,
-                         CUcontext *from_context)
-{
-    const struct context *target = memory_context(session, to), *source = memory_context(session, from);
-    if (!target || !source || target->device == source->device)
-        return false;
-    *to_context = target->handle;
-    *from_context = source->handle;
-    return true;
-}
-
-static CUresult copy_line(struct session *session, const copy_args *args, CUstream stream)
-{
-    const struct gpu *gpu = session->gpu;
-    bool to_host = host_memory_here(session, args->to), from_host = host_memory_here(session, args->from);
-    void *target = (void *)(uintptr_t)args->to, *source = (void *)(uintptr_t)args->from;
-    CUcontext to, from;
-    if (!args->size)
-        return CUDA_SUCCESS;
-    if (to_host && from_host) {
-        CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = source,
-                               .dstMemoryType = CU_MEMORYTYPE_HOST,
-                               .dstHost = target, .WidthInBytes = args->size, .Height = 1, .Depth = 1 };
-        return gpu->Memcpy3DAsync(&copy, stream);
-    }
-    if (to_host)
-        return gpu->MemcpyDtoHAsync(target, args->from, args->size, stream);
-    if (from_host)
-        return gpu->MemcpyHtoDAsync(args->to, source, args->size, stream);
-    if (copy_crosses(session, args->to, args->from, &to, &from) && gpu->MemcpyPeerAsync)
-        return gpu->MemcpyPeerAsync(args->to, to, args->from, from, args->size, stream);
-    return gpu->MemcpyDtoDAsync(args->to, args->from, args->size, stream);
+    struct request request = request_of(session, call);
+    *mark = request.mark;
+    call->stream->issued = call->number;
+    return copy_empty(&request.plan.extent) ? CUDA_SUCCESS
+                                            : copy_start(session, &request.plan, call->stream->handle);
 }
 
 /* The word is in the client's hands: it is written, never read. */
-static void copy_mark_now(uint64_t mark)
+static void mark_now(uint64_t mark)
 {
     atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)mark, 1, memory_order_release);
 }
 
-struct copy_mark_waiter { struct waiter waiter; struct stream *stream; uint64_t mark; };
-
-static void copy_mark_finish(struct session *session, struct waiter *waiter)
+static void mark_finish(struct session *session, struct waiter *waiter)
 {
-    struct copy_mark_waiter *out = (struct copy_mark_waiter *)waiter;
-    copy_mark_now(out->mark);
-    stream_drop(session, out->stream);
-    free(out);
+    struct copy_waiter *wait = (struct copy_waiter *)waiter;
+    mark_now(wait->mark);
+    copy_waited(session, wait);
 }
 
 /* The copy has been issued: its mark follows it in the stream, by the device where it can. */
-static CUresult copy_mark(struct session *session, struct call *call)
+static CUresult mark_behind(struct session *session, struct call *call, uint64_t mark)
 {
-    struct stream *stream = call->stream;
-    if (session->gpu->StreamWriteValue32 &&
-        session->gpu->StreamWriteValue32(stream->handle, call->args.copy.mark, 1, CU_STREAM_WRITE_VALUE_DEFAULT) ==
-            CUDA_SUCCESS)
+    const struct gpu *gpu = session->gpu;
+    if (gpu->StreamWriteValue32 && gpu->StreamWriteValue32(call->stream->handle, mark, 1,
+                                                           CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
         return CUDA_SUCCESS;
-    CUresult r = stream_mark(session, stream);
-    struct copy_mark_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;
-    if (!out)
+    CUresult r = stream_mark(session, call->stream);
+    struct copy_waiter *wait = r == CUDA_SUCCESS ? calloc(1, sizeof *wait) : NULL;
+    if (!wait)
         return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
-    *out = (struct copy_mark_waiter){ .waiter = { .number = call->number, .finish = copy_mark_finish },
-                                      .stream = stream,
-                                      .mark = call->args.copy.mark };
-    stream_hold(stream);
-    completion_wait(session, stream, &out->waiter);
+    wait->mark = mark;
+    copy_wait(session, call, wait, mark_finish, false);
     return CUDA_SUCCESS;
 }
 
-static int copy_issue(struct session *session, struct call *call)
+static int between_issue(struct session *session, struct call *call)
 {
-    CUresult r = copy_line(session, &call->args.copy, call->stream->handle);
-    call->stream->issued = call->number;
-    if (call->args.copy.mark && r == CUDA_SUCCESS)
-        r = copy_mark(session, call);
-    else if (call->args.copy.mark)
-        copy_mark_now(call->args.copy.mark);      /* nothing of it is under way */
+    uint64_t mark;
+    CUresult r = between(session, call, &mark);
+    if (mark && r == CUDA_SUCCESS)
+        r = mark_behind(session, call, mark);
+    else if (mark)
+        mark_now(mark);                       /* nothing of it is under way */
     return (int)r;
 }
-static const struct operation copy_operation = { .issue = copy_issue, .numbered = true, .own_number = true };
 
-static bool copy_known(struct session *session, const copy_args *args)
+static void answer_finish(struct session *session, struct waiter *waiter)
 {
-    return memory_known(session, args->to, args->size) && memory_known(session, args->from, args->size);
+    struct copy_waiter *wait = (struct copy_waiter *)waiter;
+    session_reply_plain(session, wait->xid, waiter->result, true);
+    copy_waited(session, wait);
 }
 
-void serve_copy(struct session *session, struct call *call)
+static int answered_issue(struct session *session, struct call *call)
 {
-    const copy_args *args = &call->args.copy;
-    if (!stream_enter(session, call, args->stream))
+    uint64_t mark;
+    struct copy_waiter *wait = calloc(1, sizeof *wait);
+    CUresult r = wait ? between(session, call, &mark) : CUDA_ERROR_OUT_OF_MEMORY;
+    call->stream->issued = call->number;
+    if (r == CUDA_SUCCESS)
+        r = stream_mark(session, call->stream);
+    if (r == CUDA_SUCCESS)
+        copy_wait(session, call, wait, answer_finish, true);
+    else
+        free(wait);
+    return (int)r;
+}
+
+static void serve_between(struct session *session, struct call *call, const struct form *form)
+{
+    struct request request = form->read(session, call);
+    uint64_t mark = request.mark;
+    if (!stream_enter(session, call, request.stream))
         return;
-    bool markable = !args->mark || (args->mark % 4 == 0 && host_memory_known(session, args->mark, 4));
-    if (markable && copy_known(session, args)) {
-        stream_submit(session, call, &copy_operation);
+    bool markable = !mark || (mark % 4 == 0 && !call->procedure->answers && host_memory_known(session, mark, 4));
+    if (markable && copy_check(session, &request.plan) == CUDA_SUCCESS) {
+        stream_submit(session, call, &form->operation);
         return;
     }
-    if (markable && args->mark)
-        copy_mark_now(args->mark);
+    if (markable && mark)
+        mark_now(mark);
     stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
 }
 
-struct copy_waiter { struct waiter waiter; struct stream *stream; uint32_t xid; };
+/* ---- the calls ---- */
 
-static void copy_waited_finish(struct session *session, struct waiter *waiter)
+static struct request read_in(const struct session *session, const struct call *call)
 {
-    struct copy_waiter *out = (struct copy_waiter *)waiter;
-    session_reply_plain(session, out->xid, waiter->result, true);
-    stream_drop(session, out->stream);
-    free(out);
+    const copy_in_args *args = &call->args.copy_in;
+    const flyt_bulk *bulk = &args->data;
+    uint64_t size = bulk->kind == FLYT_BULK_LANE ? bulk->flyt_bulk_u.on_lane.size : bulk->flyt_bulk_u.bytes.bytes_len;
+    return (struct request){ args->stream, { copy_line(session, args->to), copy_packed(), copy_row(size) },
+                             .bulk = bulk };
 }
 
-static int copy_waited_issue(struct session *session, struct call *call)
+static struct request read_box_in(const struct session *session, const struct call *call)
 {
-    struct stream *stream = call->stream;
-    struct copy_waiter *out = calloc(1, sizeof *out);
-    CUresult r = out ? copy_line(session, &call->args.copy, stream->handle) : CUDA_ERROR_OUT_OF_MEMORY;
-    stream->issued = call->number;
-    if (r == CUDA_SUCCESS)
-        r = stream_mark(session, stream);
-    if (r != CUDA_SUCCESS) {
-        free(out);
-        return (int)r;
-    }
-    *out = (struct copy_waiter){ .waiter = { .number = call->number, .speaks = true, .finish = copy_waited_finish },
-                                 .stream = stream, .xid = call->xid };
-    stream_hold(stream);
-    completion_wait(session, stream, &out->waiter);
-    return CUDA_SUCCESS;
+    const copy_box_in_args *args = &call->args.copy_box_in;
+    return (struct request){ args->stream, { copy_box(session, &args->to), copy_packed(), args->extent },
+                             .bulk = &args->data };
 }
-static const struct operation copy_waited_operation = { .issue = copy_waited_issue, .numbered = true,
-                                                        .own_number = true };
 
-void serve_copy_waited(struct session *session, struct call *call)
+static struct request read_out(const struct session *session, const struct call *call)
+{
+    const copy_out_args *args = &call->args.copy_out;
+    return (struct request){ args->stream, { copy_packed(), copy_line(session, args->from), copy_row(args->size) },
+                             .via = &args->via };
+}
+
+static struct request read_box_out(const struct session *session, const struct call *call)
+{
+    const copy_box_out_args *args = &call->args.copy_box_out;
+    return (struct request){ args->stream, { copy_packed(), copy_box(session, &args->from), args->extent },
+                             .via = &args->via };
+}
+
+static struct request read_copy(const struct session *session, const struct call *call)
 {
     const copy_args *args = &call->args.copy;
-    if (!stream_enter(session, call, args->stream))
-        return;
-    if (args->mark || !copy_known(session, args))
-        stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
-    else
-        stream_submit(session, call, &copy_waited_operation);
+    return (struct request){ args->stream,
+                             { copy_line(session, args->to), copy_line(session, args->from), copy_row(args->size) },
+                             .mark = args->mark };
 }
 
-static int copy_box_issue(struct session *session, struct call *call)
+static struct request read_box(const struct session *session, const struct call *call)
 {
     const copy_box_args *args = &call->args.copy_box;
-    CUDA_MEMCPY3D copy = { 0 };
-    if (extent_empty(&args->extent))
-        return CUDA_SUCCESS;
-    box_source(session, &copy, &args->from, &args->extent);
-    box_target(session, &copy, &args->to, &args->extent);
-    box_extent(&copy, &args->extent);
-    CUcontext to, from;
-    if (copy_crosses(session, args->to.address, args->from.address, &to, &from) && session->gpu->Memcpy3DPeerAsync) {
-        CUDA_MEMCPY3D_PEER peer = {
-            .srcMemoryType = copy.srcMemoryType,
-            .srcDevice = copy.srcDevice,
-            .srcContext = from,
-            .srcPitch = copy.srcPitch,
-            .srcHeight = copy.srcHeight,
-            .dstMemoryType = copy.dstMemoryType,
-            .dstDevice = copy.dstDevice,
-            .dstContext = to,
-            .dstPitch = copy.dstPitch,
-            .dstHeight = copy.dstHeight,
-            .WidthInBytes = copy.WidthInBytes,
-            .Height = copy.Height,
-            .Depth = copy.Depth,
-        };
-        return (int)session->gpu->Memcpy3DPeerAsync(&peer, call->stream->handle);
-    }
-    return (int)session->gpu->Memcpy3DAsync(&copy, call->stream->handle);
-}
-static const struct operation copy_box_operation = { .issue = copy_box_issue, .numbered = true };
-
-void serve_copy_box(struct session *session, struct call *call)
-{
-    const copy_box_args *args = &call->args.copy_box;
-    if (!stream_enter(session, call, args->stream))
-        return;
-    CUresult r = CUDA_SUCCESS;
-    if (!extent_empty(&args->extent)) {
-        r = box_check(session, &args->from, &args->extent);
-        if (r == CUDA_SUCCESS)
-            r = box_check(session, &args->to, &args->extent);
-    }
-    if (r != CUDA_SUCCESS)
-        stream_refuse(session, call, r);
-    else
-        stream_submit(session, call, &copy_box_operation);
+    struct copy_plan plan = { copy_box(session, &args->to), copy_box(session, &args->from), args->extent };
+    return (struct request){ .stream = args->stream, .plan = plan };
 }
 
-/* ---- memset ---- */
-
-static CUresult set_row(const struct gpu *gpu, const set_args *args, CUstream stream)
-{
-    uint64_t to = args->to.address, width = args->extent.width;
-    switch (args->element) {
-    case 1: return gpu->MemsetD8Async(to, (unsigned char)args->value, width, stream);
-    case 2: return gpu->MemsetD16Async(to, (unsigned short)args->value, width, stream);
-    default: return gpu->MemsetD32Async(to, args->value, width, stream);
-    }
-}
-
-static CUresult set_rows(const struct gpu *gpu, const set_args *args, uint64_t to, uint64_t rows, CUstream stream)
-{
-    uint64_t width = args->extent.width, pitch = args->to.pitch;
-    switch (args->element) {
-    case 1: return gpu->MemsetD2D8Async(to, pitch, (unsigned char)args->value, width, rows, stream);
-    case 2: return gpu->MemsetD2D16Async(to, pitch, (unsigned short)args->value, width, rows, stream);
-    default: return gpu->MemsetD2D32Async(to, pitch, args->value, width, rows, stream);
-    }
-}
-
-static int set_issue(struct session *session, struct call *call)
-{
-    const set_args *args = &call->args.set;
-    const flyt_extent *extent = &args->extent;
-    CUstream stream = call->stream->handle;
-    if (extent_empty(extent))
-        return CUDA_SUCCESS;
-    if (extent->height == 1 && extent->depth == 1)
-        return (int)set_row(session->gpu, args, stream);
-    if (extent->depth == 1 || args->to.height == extent->height)      /* slices without a gap are rows */
-        return (int)set_rows(session->gpu, args, args->to.address, extent->height * extent->depth, stream);
-    CUresult r = CUDA_SUCCESS;
-    for (uint64_t z = 0; z < extent->depth && r == CUDA_SUCCESS; z++)
-        r = set_rows(session->gpu, args, args->to.address + z * args->to.height * args->to.pitch, extent->height,
-                     stream);
-    return (int)r;
-}
-static const struct operation set_operation = { .issue = set_issue, .numbered = true };
-
-void serve_set(struct session *session, struct call *call)
-{
-    const set_args *args = &call->args.set;
-    const flyt_extent *extent = &args->extent;
-    uint64_t width, span;
-    if (!stream_enter(session, call, args->stream))
-        return;
-    CUresult r = CUDA_SUCCESS;
-    if (args->element != 1 && args->element != 2 && args->element != 4)
-        r = CUDA_ERROR_INVALID_VALUE;
-    else if (extent->depth > COPY_MAX_SLICES && args->to.height != extent->height)
-        r = CUDA_ERROR_INVALID_VALUE;
-    else if (!extent_empty(extent) &&
-             (__builtin_mul_overflow(extent->width, (uint64_t)args->element, &width) ||
-              !box_span(&args->to, extent, width, &span) || !memory_known(session, args->to.address, span)))
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r != CUDA_SUCCESS)
-        stream_refuse(session, call, r);
-    else
-        stream_submit(session, call, &set_operation);
-}
+/* Each call: how its request is read, what checks it, and what issues it. */
+#define COPY(name, read, check, how) \
+    static const struct form form_##name = { { .issue = how, .numbered = true, .own_number = true }, read }; \
+    void serve_##name(struct session *session, struct call *call) { check(session, call, &form_##name); }
+COPY(copy_in, read_in, serve_in, in_issue)
+COPY(copy_box_in, read_box_in, serve_in, in_issue)
+COPY(copy_out, read_out, serve_out, out_issue)
+COPY(copy_box_out, read_box_out, serve_out, out_issue)
+COPY(copy, read_copy, serve_between, between_issue)
+COPY(copy_waited, read_copy, serve_between, answered_issue)
+COPY(copy_box, read_box, serve_between, between_issue)
