@@ -23,6 +23,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import api  # noqa: E402
 import c_types  # noqa: E402
+import driver_c  # noqa: E402
 import headers  # noqa: E402
 
 
@@ -153,7 +154,7 @@ def check_entries(report, include, release):
 
 # ---- types ----
 
-SENTINEL = re.compile(r"(Max|_MAX|Count)$")  # "one more than the last": no value of its own
+SENTINEL = re.compile(r"(Max|_MAX|Count|_NUM_OPTIONS)$")  # "one more than the last": no value of its own
 
 
 def check_enums(report, include, release):
@@ -297,6 +298,66 @@ def check_layouts(report, include, release):
     )
 
 
+# ---- types of the driver API: described as 13.0 has them; an older header lacks some, and says the same of the rest
+
+
+# CUDA 12 gave these two names to new attributes; those of CUDA 11 are now called …_V1.
+MOVED = {"CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS", "CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR"}
+
+
+def check_driver_enums(report, include, release):
+    _, theirs, _ = headers.types(include, headers.DRIVER)
+    newest, wrong = release == driver_c.RELEASE, []
+    for enum in api.driver_types().enums.values():
+        if enum.name not in theirs:
+            wrong += [f"NVIDIA's header has no {enum.name}"] if newest else []
+            continue
+        have = {name: number for name, number, _ in enum.values}
+        want = headers.numbers(theirs[enum.name])
+        wrong += [
+            f"{enum.name}: {name} is {want.get(name)} in NVIDIA's header, {have.get(name)} in the description"
+            for name in ({**want, **have} if newest else want)
+            if want.get(name) != have.get(name)
+            and not (name not in have and (SENTINEL.search(name) or not newest))
+            and not (name in MOVED and release[0] < 12)
+        ]
+    report.test(f"enums of the driver API in the headers of {text_of(release)}", wrong)
+
+
+def driver_struct(structs, aliases, name):
+    """The structure that a name stands for: they are typedefs of numbered ones."""
+    while name in aliases and name not in structs:
+        name = aliases[name]
+    return structs.get(name)
+
+
+def check_driver_layouts(report, include, release):
+    structs, _, aliases = headers.types(include, headers.DRIVER)
+    newest, wrong, asked = release == driver_c.RELEASE, [], []
+    for struct in api.driver_types().structs.values():
+        theirs = driver_struct(structs, aliases, struct.name)
+        if not theirs:
+            wrong += [f"NVIDIA's header has no {struct.name}"] if newest else []
+            continue
+        present = set(header_paths(theirs))
+        ours = {path for path, _ in c_types.places(struct, driver_c.RELEASE)}
+        if newest:
+            wrong += [f"{struct.name}.{path} is only in NVIDIA's header" for path in sorted(present - ours)]
+            wrong += [f"{struct.name}.{path} is only in the description" for path in sorted(ours - present)]
+        asked += [(struct.name, ""), *((struct.name, path) for path in sorted(ours & present))]
+    with tempfile.TemporaryDirectory() as folder:
+        headers.write_stand_ins(folder)
+        want = measured("c++", "#include <cuda.h>\n", asked, ["-I", folder, "-I", include])
+    # A structure that has grown since keeps the places of what it had.
+    if not newest:
+        want = {key: place for key, place in want.items() if "." in key and not re.search(r"reserved|pad", key)}
+    asked = [pair for pair in asked if ".".join(filter(None, pair)) in want]
+    have = measured("c", c_types.driver_types(api.driver_types(), api.all_errors(), driver_c.RELEASE), asked)
+    wrong += layout_differences(want, have, "in NVIDIA's header")
+    count = len({struct for struct, _ in asked})
+    report.test(f"layouts of {count} structures of the driver API in the headers of {text_of(release)}", wrong)
+
+
 def layout_path(folder, release):
     return os.path.join(folder, f"layouts-{text_of(release)}.txt")
 
@@ -353,6 +414,16 @@ def check_golden(report, folder):
             )
 
 
+CHECKS = (
+    check_functions,
+    check_entries,
+    check_enums,
+    check_layouts,
+    check_driver_enums,
+    check_driver_layouts,
+)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for option in ("--releases", "--include", "--libraries", "--golden"):
@@ -380,7 +451,7 @@ def main():
         if release is None or release not in known:
             report.skip(f"headers in {include}", f"CUDA {text_of(release) if release else '?'} is not described")
             continue
-        for check in (check_functions, check_entries, check_enums, check_layouts):
+        for check in CHECKS:
             check(report, include, release)
         for library in sorted(glob.glob(os.path.join(libraries, "libcudart.so.1*")))[:1]:
             check_names(

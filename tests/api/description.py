@@ -57,6 +57,12 @@ CHANGES = (
         check.check_layouts,
         "cudaDeviceProp.accessPolicyMaxWindowSize: offset",
     ),
+    ("driver_types.api", "CU_LIMIT_MALLOC_HEAP_SIZE = 2", "CU_LIMIT_MALLOC_HEAP_SIZE = 3", check.check_driver_enums,
+     "CU_LIMIT_MALLOC_HEAP_SIZE"),
+    ("driver_types.api", "    unsigned int firstLayer\n", "", check.check_driver_layouts,
+     "firstLayer is only in NVIDIA's header"),
+    ("driver_types.api", "    CUfilter_mode filterMode\n", "    size_t filterMode\n", check.check_driver_layouts,
+     "CUDA_TEXTURE_DESC.flags: offset"),
     ("errors.api", r"cudaErrorNotReady\b", "cudaErrorNotYet", check.check_enums, "cudaErrorNotReady"),
 )
 
