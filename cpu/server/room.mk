@@ -1,17 +1,19 @@
 # cpu/server: cricket-rpc-server (listener and worker) and libflyt-server.so (the same session code for local:).
 CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c))
-CPU_SERVER_SESSION_OBJECTS := $(call objects,$(addprefix cpu/server/,calls.c code.c completion.c long_wait.c context.c context_calls.c context_make.c copy.c device.c event.c \
-                                events.c events_call.c executor.c executor_queue.c gates.c handle.c head.c host_function.c host_memory.c image.c image_cache.c kinds.c lanes.c lanes_in.c lanes_out.c launch.c limits.c loader.c loader_queue.c memory.c prefetch.c pulse.c \
-                                references.c session.c session_end.c staging.c stream.c sync.c tenant.c text.c)) $(CPU_SERVER_GPU_OBJECTS)
-CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(addprefix cpu/server/,main.c listener.c door.c worker.c ticket.c))
-CPU_SERVER_LOCAL_OBJECTS := $(call objects,cpu/server/local.c)
+# Of the program alone, and of local: alone; all other files are the session's.
+CPU_SERVER_MAIN  := $(addprefix cpu/server/,main.c listener.c door.c worker.c ticket.c)
+CPU_SERVER_LOCAL := cpu/server/local.c
+CPU_SERVER_SESSION_OBJECTS := \
+    $(call objects,$(filter-out $(CPU_SERVER_MAIN) $(CPU_SERVER_LOCAL),$(wildcard cpu/server/*.c))) \
+    $(CPU_SERVER_GPU_OBJECTS)
+CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(CPU_SERVER_MAIN))
+CPU_SERVER_LOCAL_OBJECTS := $(call objects,$(CPU_SERVER_LOCAL))
 # Expanded late: the other rooms may be included after this one.
 CPU_SERVER_BASE = $(CPU_RPC_OBJECTS) $(CPU_CODE_OBJECTS) $(CPU_CODE_LAYOUT_OBJECTS) $(CPU_COMMON_OBJECTS)
 CPU_SERVER_LIBS = $(CPU_RPC_LIBS) $(CPU_CODE_LIBS) -ldl -lm
 # What cpu/api generates for this room.
 CPU_SERVER_FORWARDED := $(BUILD)/cpu/server/forwarded.o
-CPU_SERVER_SESSION_OBJECTS += $(call objects,$(addprefix cpu/server/,charge.c deferred.c forward.c object.c procedures.c usage.c code_questions.c)) \
-                              $(CPU_SERVER_FORWARDED)
+CPU_SERVER_SESSION_OBJECTS += $(CPU_SERVER_FORWARDED)
 $(CPU_SERVER_FORWARDED): $(BUILD)/generated/api/forward/server.c | $(API_INCLUDED)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
