@@ -20,8 +20,8 @@ struct core_context {
     atomic_uint_fast64_t heard_at;    /* the same, as a synchronisation's answer said, with what kernels printed */
     /* value of sent when a stream was destroyed with work in it: unknown until a synchronisation */
     atomic_uint_fast64_t orphaned;
-    atomic_uint_fast64_t returned, marked;     /* returned.c */
-    atomic_bool abroad;               /* its streams have been given copies or sets of other contexts' memory */
+    atomic_uint_fast64_t early_returns, marked;     /* early_return.c */
+    atomic_bool cross_context;               /* its streams have been given copies or sets of other contexts' memory */
     struct stream legacy;
     /* Under lock. */
     pthread_mutex_t lock;             /* makes and ends it */
@@ -29,7 +29,7 @@ struct core_context {
     struct list     working[2], unheard[2];     /* rest.c. [blocking]: do they wait for the legacy stream? */
     struct list     streams;          /* stream.c; also destroyed ones until their id may be used again */
     uint64_t        transfer;         /* stream.c: token of the core's own stream */
-    struct list     returned_early;   /* returned.c */
+    struct list     early_returning;   /* early_return.c */
     struct heap    *_Atomic heap;     /* memory.c */
 };
 int  context_open(void);                                    /* at attach, after device_snapshot */

@@ -12,7 +12,7 @@
 #include "device.h"
 #include "kinds.h"
 #include "pending.h"
-#include "returned.h"
+#include "early_return.h"
 #include "state.h"
 
 enum { ASSERT_FAILED = 710 };
@@ -33,7 +33,7 @@ static int begin(core_context *c)
     if (code)
         return code;
     context_begins(c);
-    returned_settle_others(c);
+    early_return_settle_others(c);
     return CORE_OK;
 }
 
@@ -80,7 +80,7 @@ int core_context_create(int device, unsigned flags, core_context **out)
 
 static void forget(core_context *c)
 {
-    outs_wait_context(c, UINT64_MAX);
+    pending_wait_context(c, UINT64_MAX);
     context_ends(c);
     for (int kind = 0; kind < KINDS; kind++)
         if (kinds[kind].drop)

@@ -37,7 +37,7 @@ static int context_wait(core_context *c)
     int code = wire_plain(FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &args);
     if (code)
         return code;
-    outs_wait_context(c, serial);
+    pending_wait_context(c, serial);
     stream_context_ended(c, sent);
     raise_to(&c->idle_at, sent);
     raise_to(&c->heard_at, sent);

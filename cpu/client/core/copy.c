@@ -19,10 +19,10 @@
  *
  * To the device. The source has been taken when the function returns. A synchronous copy also waits where native would
  * wait and report: if something that may run long or fail precedes it, or if the source is pinned; and if there is a
- * stream that would not wait for the copy's (returned.c). A source that queued work may still write (a pinned buffer
- * that an earlier copy from the device fills, or a host function) must not be taken early: a synchronous copy waits for
- * its stream first; an asynchronous one is deferred: a host function does it in its turn, through a stream of the
- * core's own.
+ * stream that would not wait for the copy's stream (early_return.c). A source that queued work may still write (a pinned
+ * buffer that an earlier copy from the device fills, or a host function) must not be taken early: a synchronous copy
+ * waits for its stream first; an asynchronous one is deferred: a host function does it in its turn, through a stream of
+ * the core's own.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -34,7 +34,7 @@
 #include "op.h"
 #include "pending.h"
 #include "perf.h"
-#include "returned.h"
+#include "early_return.h"
 #include "state.h"
 #include "stats.h"
 
@@ -79,7 +79,10 @@ static int copy_here(struct stream *s, const struct copy_span *span)
 /* ---- to the device, in parts ---- */
 
 /* The source may be read now, before its turn in the stream: nothing that is queued can still write it. */
-static bool may_be_early(struct stream *s) { return (!outs_writers() && !core_perf.no_early) || stream_known_idle(s); }
+static bool may_be_early(struct stream *s)
+{
+    return (!pending_writers() && !core_perf.no_early) || stream_known_idle(s);
+}
 
 /* For a copy of pinned memory that must not wait: without lanes, the session takes only so many bytes behind what may
    stand still. */
@@ -110,7 +113,7 @@ static int copy_in(struct stream *s, const struct copy_plan *plan)
         return code;
     bool wait = !stream_known_light(s) || plan->pinned || lanes_wanted(left.bytes, false);
     code = copy_send(s, &left, LANES_WAIT);
-    return code || (!wait && returned_may(s)) ? code : stream_wait_for(s);
+    return code || (!wait && early_return_may(s)) ? code : stream_wait_for(s);
 }
 
 /* ---- the plan ---- */
@@ -129,7 +132,7 @@ int copy_side(const struct stream *s, const struct core_box *box, const struct c
     if (r.kind == CORE_DEVICE_MEMORY) {
         side->reach = box->address;
         if (whole && r.context != s->context)
-            atomic_store(&s->context->abroad, true);
+            atomic_store(&s->context->cross_context, true);
         return whole ? CORE_OK : CORE_INVALID_VALUE;
     }
     side->pinned = whole;

@@ -50,7 +50,7 @@ int copy_receive(struct stream *s, const struct copy_span *span)
     struct receiving r = { .stream = s, .left = copy_cut_begin(span), .bytes = copy_bytes(span) };
     struct point before = stream_point_next(s);
     const struct host_rows place = rows_of(&span->to, &span->extent);
-    outs_wait_place(&before, &place);
+    pending_wait_memory(&before, &place);
     r.chunks = chunks_serve(r.bytes);
     r.lanes = lanes_wanted(r.bytes, false);
     bool all_on_lanes = r.lanes;

@@ -28,7 +28,7 @@ enum copy_lane { COPY_NO_LANE, COPY_LANE, COPY_LANE_PENDING };     /* pending: n
 void copy_part_begin(struct copy_part *, struct stream *, const struct copy_span *, const struct host_rows *to,
                      size_t whole, struct chunk *, enum copy_lane, void (*arrived)(struct wire_call *),
                      struct submitted *);
-/* The answer is here. True: the bytes come over the lane (lane_out_wait, lane_out_later). Otherwise they have come. */
+/* The answer is here. True: the bytes come over the lane (lane_out_wait, lane_out_deferred). Else they have come. */
 bool copy_part_answered(struct copy_part *);
 int  copy_part_wait(struct copy_part *);
 

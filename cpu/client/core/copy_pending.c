@@ -13,34 +13,34 @@
 
 #include "copy_engine.h"
 #include "cpu/common/lock.h"
-#include "outs.h"
+#include "pending_copy.h"
 #include "pending.h"
 #include "state.h"
 
-/* ---- copies into the same memory; under outs.lock ---- */
+/* ---- copies into the same memory; under pending_copies.lock ---- */
 
 /* A copy that comes before it writes there too and has not arrived. One of a stream that has no order with this one
    is not waited for: the program may let that stream go on only when it has seen these bytes. */
-static bool blocked(const struct out *out)
+static bool blocked(const struct pending_copy *out)
 {
-    FLYT_ASSERT_HELD(&outs.lock);
+    FLYT_ASSERT_HELD(&pending_copies.lock);
     const struct point point = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial),
                                  atomic_load(&out->at.legacy_before) };
-    for (const struct out *o = outs.first; o; o = o->next)
-        if (o != out && atomic_load(&o->at.serial) < point.serial && outs_overlap(&o->place, &out->place) &&
-            out_before(o, &point))
+    for (const struct pending_copy *o = pending_copies.first; o; o = o->next)
+        if (o != out && atomic_load(&o->at.serial) < point.serial && pending_overlap(&o->place, &out->place) &&
+            pending_before(o, &point))
             return true;
     return false;
 }
 
-static void out_end(struct out *out)
+static void out_end(struct pending_copy *out)
 {
-    FLYT_ASSERT_HELD(&outs.lock);
+    FLYT_ASSERT_HELD(&pending_copies.lock);
     *out->from = out->next;
     if (out->next)
         out->next->from = out->from;
-    atomic_fetch_sub(&outs.count, 1);
-    outs_writer_ends();
+    atomic_fetch_sub(&pending_copies.count, 1);
+    pending_writer_ends();
     free(out->marks);
     free(out->buffer);
     free(out);
@@ -49,11 +49,11 @@ static void out_end(struct out *out)
 /* Those that have arrived and whose turn has come. */
 static void settle_buffered(void)
 {
-    FLYT_ASSERT_HELD(&outs.lock);
+    FLYT_ASSERT_HELD(&pending_copies.lock);
     bool moved = true;
     while (moved) {
         moved = false;
-        for (struct out *o = outs.first, *next; o; o = next) {
+        for (struct pending_copy *o = pending_copies.first, *next; o; o = next) {
             next = o->next;
             if (!o->here || blocked(o))
                 continue;
@@ -66,38 +66,38 @@ static void settle_buffered(void)
 
 /* ---- beginning and arriving ---- */
 
-static void out_landed(struct out *out, int code)
+static void out_landed(struct pending_copy *out, int code)
 {
     if (code)
         session_latch(code);
-    pthread_mutex_lock(&outs.lock);
+    pthread_mutex_lock(&pending_copies.lock);
     if (out->buffer && !code)
         out->here = true;
     else
         out_end(out);
     settle_buffered();
-    pthread_cond_broadcast(&outs.arrived);
-    pthread_mutex_unlock(&outs.lock);
+    pthread_cond_broadcast(&pending_copies.arrived);
+    pthread_mutex_unlock(&pending_copies.lock);
 }
 
 static void out_landed_by_lane(struct lane_out *lane, int code)
 {
-    out_landed((struct out *)(void *)((char *)lane - offsetof(struct out, part.lane)), code);
+    out_landed((struct pending_copy *)(void *)((char *)lane - offsetof(struct pending_copy, part.lane)), code);
 }
 
 static void out_arrived(struct wire_call *call)
 {
-    struct out *out = (struct out *)call; /* it begins with its part, which begins with the call */
+    struct pending_copy *out = (struct pending_copy *)call; /* it begins with its part, which begins with the call */
     int code = call->result;
     if (copy_part_answered(&out->part))
-        lane_out_later(&out->part.lane, out_landed_by_lane);
+        lane_out_deferred(&out->part.lane, out_landed_by_lane);
     else
         out_landed(out, code);
 }
 
-static struct out *out_new(struct stream *stream, const struct host_rows *place)
+static struct pending_copy *out_new(struct stream *stream, const struct host_rows *place)
 {
-    struct out *out = calloc(1, sizeof *out);
+    struct pending_copy *out = calloc(1, sizeof *out);
     if (!out)
         return NULL;
     out->stream = stream;
@@ -105,23 +105,23 @@ static struct out *out_new(struct stream *stream, const struct host_rows *place)
     atomic_store(&out->at.serial, UINT64_MAX);
     atomic_store(&out->at.legacy_before, UINT64_MAX);
     out->place = *place;
-    pthread_mutex_lock(&outs.lock);
+    pthread_mutex_lock(&pending_copies.lock);
     bool shared = false;
-    for (const struct out *o = outs.first; o && !shared; o = o->next)
-        shared = outs_overlap(&o->place, place);
+    for (const struct pending_copy *o = pending_copies.first; o && !shared; o = o->next)
+        shared = pending_overlap(&o->place, place);
     if (shared && !(out->buffer = malloc(rows_size(place)))) {
-        pthread_mutex_unlock(&outs.lock);
+        pthread_mutex_unlock(&pending_copies.lock);
         free(out);
         return NULL;
     }
-    out->next = outs.first;
-    out->from = &outs.first;
+    out->next = pending_copies.first;
+    out->from = &pending_copies.first;
     if (out->next)
         out->next->from = &out->next;
-    outs.first = out;
-    atomic_fetch_add(&outs.count, 1);
-    outs_writer_begins();
-    pthread_mutex_unlock(&outs.lock);
+    pending_copies.first = out;
+    atomic_fetch_add(&pending_copies.count, 1);
+    pending_writer_begins();
+    pthread_mutex_unlock(&pending_copies.lock);
     return out;
 }
 
@@ -135,7 +135,7 @@ int copy_begin_pending(struct stream *stream, const struct copy_span *span)
         struct chunk *chunk = chunks_serve(left.bytes) ? chunk_take(left.bytes, false) : NULL;
         copy_cut_next(&left, CHUNK_SIZE, &part);
         const struct host_rows place = rows_of(&part.to, &part.extent);
-        struct out *out = out_new(stream, &place);
+        struct pending_copy *out = out_new(stream, &place);
         if (!out && chunk)
             chunk_give(chunk);
         if (!out)

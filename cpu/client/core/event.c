@@ -177,7 +177,7 @@ static struct recorded event_recorded(struct event *e)
 static bool known_done(const struct recorded *r)
 {
     return !core_perf.no_cache && atomic_load(&r->stream->token) == r->stream_token
-           && stream_done(r->stream) >= r->point.number && !outs_pending(&r->point);
+           && stream_done(r->stream) >= r->point.number && !pending_any(&r->point);
 }
 
 static bool known_heard(const struct recorded *r)
@@ -214,7 +214,7 @@ int core_event_synchronize(core_event token)
     if (code)
         return code;
     learn_done(&r, stream_finished);
-    outs_wait(&r.point);
+    pending_wait(&r.point);
     return CORE_OK;
 }
 
@@ -239,7 +239,7 @@ int core_event_query(core_event token)
     if (code)
         return code;
     learn_done(&r, stream_ended);
-    return outs_pending(&r.point) ? CORE_NOT_READY : CORE_OK;
+    return pending_any(&r.point) ? CORE_NOT_READY : CORE_OK;
 }
 
 int core_event_elapsed(core_event start, core_event end, float *milliseconds)
@@ -286,6 +286,6 @@ int event_wait_op(struct stream *s, const struct op *op)
     struct point point;
     int code = stream_send(s, &(struct stream_call){ FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args,
                                                      .weighty = true }, &point);
-    outs_join(&r.point, &point);
+    pending_join(&r.point, &point);
     return code;
 }

@@ -48,11 +48,11 @@ static void *host_run(void *unused)
         struct host_function f = hosts.slots[id];
         hosts.first = f.next;
         pthread_mutex_unlock(&hosts.lock);
-        outs_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
+        pending_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
         if (!f.status || f.on_error)
             f.function(f.user, f.status);
         if (f.writes)
-            outs_writer_ends();
+            pending_writer_ends();
         throttle_ends();
         events_tell_done(&id, 1);             /* before the id may be used again */
         pthread_mutex_lock(&hosts.lock);
@@ -101,7 +101,7 @@ static flyt_id slot_take(void)
 
 int host_function_put(struct stream *s, void (*function)(void *, int), void *user, bool on_error, bool writes)
 {
-    outs_join_next(s);
+    pending_join_next(s);
     struct point point = stream_point(s);
     point.number++;                           /* its own, or of a call that another thread sends meanwhile */
     pthread_mutex_lock(&hosts.lock);
@@ -113,7 +113,7 @@ int host_function_put(struct stream *s, void (*function)(void *, int), void *use
     if (!id)
         return CORE_OUT_OF_MEMORY;
     if (writes)
-        outs_writer_begins();
+        pending_writer_begins();
     throttle_begins();
     host_function_args args = { .stream = s->wire, .id = id };
     code = stream_send(s, &(struct stream_call){ FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args, &args,

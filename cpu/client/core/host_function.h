@@ -7,7 +7,7 @@
 
 #include "stream.h"
 
-/* writes: it may write memory of the program (outs_writers). On failure nothing was taken; after success user is
+/* writes: it may write memory of the program (pending_writers). On failure nothing was taken; after success user is
    the function's, which never runs if the connection is lost first. */
 int  host_function_put(struct stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
 void host_function_due(flyt_id id, int status);

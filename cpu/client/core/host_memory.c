@@ -41,7 +41,7 @@ static int settle_everything(void)
         if (!first)
             first = code;
     }
-    outs_wait_context(NULL, stream_serial());
+    pending_wait_context(NULL, stream_serial());
     return first;
 }
 

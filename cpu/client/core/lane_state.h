@@ -18,7 +18,7 @@ enum {
     LANES_OPEN_MS = 5000,
     LANES_CREDIT_MS = 20,             /* so long a stream that has none of the credit waits for some */
     LANES_LOOK_MS = 1000,
-    LANES_OUTS = 256,                 /* buckets */
+    LANES_INCOMING = 256,                 /* buckets */
     TUNE_BYTES = 16 << 20,            /* copies of this size are measured */
     TUNE_SAMPLES = 3
 };
@@ -30,7 +30,7 @@ struct lane {
     atomic_uint_fast64_t written;     /* by who sends: bytes that are in the socket or beyond */
     /* under lanes.lock */
     bool             open, reading, receiving;
-    unsigned         outs;            /* copies from the device that will come over it */
+    unsigned         incoming;            /* copies from the device that will come over it */
     /* of who is reading */
     uint8_t          head[RPC_LANE_HEAD];
     size_t           head_got;
@@ -54,10 +54,10 @@ struct lanes_state {
     struct held { const struct stream *stream; unsigned count; } held[64];
     /* from the device */
     atomic_uint      transfer;
-    struct lane_out *outs[LANES_OUTS];
-    struct lane_out *late, **late_last;
-    pthread_cond_t   late_wake;
-    bool             late_runs;
+    struct lane_out *incoming[LANES_INCOMING];
+    struct lane_out *deferred, **deferred_last;
+    pthread_cond_t   deferred_wake;
+    bool             deferred_runs;
     /* which number of lanes is best */
     struct { double best[FLYT_MAX_LANES + 1]; unsigned samples[FLYT_MAX_LANES + 1]; } rate[2];
     bool             settled;

@@ -14,7 +14,7 @@
  *
  * From the device. Where the bytes belong is noted before the call is sent. Whoever waits for a copy reads its lane
  * when the reply has come, and puts what it finds where it belongs, also others' bytes; one thread at a time per
- * lane. For copies into pinned memory, that nobody waits for, there is a thread (`late`).
+ * lane. For copies into pinned memory, that nobody waits for, there is a thread (`deferred`).
  *
  * Lanes are opened by the first large copy that is to use them (lanes_choice.c).
  *
@@ -40,7 +40,7 @@
 
 struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,
                              .changed = PTHREAD_COND_INITIALIZER,
-                             .late_wake = PTHREAD_COND_INITIALIZER, .late_last = &lanes.late };
+                             .deferred_wake = PTHREAD_COND_INITIALIZER, .deferred_last = &lanes.deferred };
 
 /* ---- settings ---- */
 
@@ -201,7 +201,7 @@ bool lane_close(struct lane *lane)
 {
     FLYT_ASSERT_HELD(&lanes.opening);
     pthread_mutex_lock(&lanes.lock);
-    bool idle = !lane->outs && !lane->reading && pthread_mutex_trylock(&lane->sending) == 0;
+    bool idle = !lane->incoming && !lane->reading && pthread_mutex_trylock(&lane->sending) == 0;
     if (idle) {
         atomic_store(&lanes.used, lane->number - 1);
         lane->open = false;

@@ -34,16 +34,17 @@ struct lane_out {
     flyt_via         via;                     /* lane 0: no lane, and nothing below is to be called */
     struct host_rows to;
     size_t           left;
-    struct lane_out *next, *next_late;
+    struct lane_out *next, *next_deferred;
     void           (*arrived)(struct lane_out *, int code);
 };
 
-/* Before the call is sent; what it gives goes into the call. late: nobody will wait for it (lane_out_later). */
-flyt_via lane_out_begin(struct lane_out *, const struct host_rows *to, bool late);
+/* Before the call is sent; what it gives goes into the call. deferred: no thread will wait for it
+   (lane_out_deferred). */
+flyt_via lane_out_begin(struct lane_out *, const struct host_rows *to, bool deferred);
 /* Then, when the reply has come, one of these. The bytes come: waits for them. 0, or the connection is lost. */
 int  lane_out_wait(struct lane_out *);
 /* They come: `arrived` will be called, in a thread that may wait. */
-void lane_out_later(struct lane_out *, void (*arrived)(struct lane_out *, int code));
+void lane_out_deferred(struct lane_out *, void (*arrived)(struct lane_out *, int code));
 /* They do not: no byte is written any more when it returns. */
 void lane_out_cancel(struct lane_out *);
 

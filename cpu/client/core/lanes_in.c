@@ -38,7 +38,7 @@ static struct held *held_by(const struct stream *stream)
 static bool credit_take(const struct stream *stream, enum lanes_patience patience)
 {
     struct timespec until = clock_timespec(clock_now() + LANES_CREDIT_MS * CLOCK_NS_PER_MS);
-    bool late = false, taken = false;
+    bool timed_out = false, taken = false;
     pthread_mutex_lock(&lanes.lock);
     for (;;) {
         struct held *held = held_by(stream);
@@ -48,12 +48,12 @@ static bool credit_take(const struct stream *stream, enum lanes_patience patienc
             taken = true;
             break;
         }
-        if (patience == LANES_WAIT_NEVER || late || lanes_gone())
+        if (patience == LANES_WAIT_NEVER || timed_out || lanes_gone())
             break;
         if (patience == LANES_WAIT && held && held->count)
             pthread_cond_wait(&lanes.changed, &lanes.lock);
         else
-            late = pthread_cond_clockwait(&lanes.changed, &lanes.lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+            timed_out = pthread_cond_clockwait(&lanes.changed, &lanes.lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
     }
     pthread_mutex_unlock(&lanes.lock);
     return taken;

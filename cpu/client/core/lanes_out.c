@@ -18,7 +18,7 @@
 static struct lane_out **out_find(uint32_t transfer)
 {
     FLYT_ASSERT_HELD(&lanes.lock);
-    struct lane_out **at = &lanes.outs[transfer % LANES_OUTS];
+    struct lane_out **at = &lanes.incoming[transfer % LANES_INCOMING];
     while (*at && (*at)->via.transfer != transfer)
         at = &(*at)->next;
     return at;
@@ -110,23 +110,23 @@ static void out_leave(struct lane_out *out)
     if (*at != out)
         return;
     *at = out->next;
-    lanes.lanes[out->via.lane - 1].outs--;
+    lanes.lanes[out->via.lane - 1].incoming--;
 }
 
-static bool late_start(void);
+static bool deferred_start(void);
 
-flyt_via lane_out_begin(struct lane_out *out, const struct host_rows *to, bool late)
+flyt_via lane_out_begin(struct lane_out *out, const struct host_rows *to, bool deferred)
 {
     *out = (struct lane_out){ .to = *to, .left = rows_size(to) };
     pthread_mutex_lock(&lanes.lock);
     unsigned used = atomic_load(&lanes.used);
-    if (used && (!late || late_start())) {
+    if (used && (!deferred || deferred_start())) {
         while (!out->via.transfer)
             out->via.transfer = atomic_fetch_add(&lanes.transfer, 1) + 1;
         out->via.lane = 1 + atomic_fetch_add(&lanes.turn, 1) % used;
-        lanes.lanes[out->via.lane - 1].outs++;
-        out->next = lanes.outs[out->via.transfer % LANES_OUTS];
-        lanes.outs[out->via.transfer % LANES_OUTS] = out;
+        lanes.lanes[out->via.lane - 1].incoming++;
+        out->next = lanes.incoming[out->via.transfer % LANES_INCOMING];
+        lanes.incoming[out->via.transfer % LANES_INCOMING] = out;
     }
     pthread_mutex_unlock(&lanes.lock);
     return out->via;
@@ -172,18 +172,18 @@ void lane_out_cancel(struct lane_out *out)
 
 /* ---- from the device: for those whom nobody waits for ---- */
 
-static void *late_run(void *unused)
+static void *deferred_run(void *unused)
 {
     (void)unused;
     cancel_state_off();
     pthread_mutex_lock(&lanes.lock);
     for (;;) {
         struct lane_out *out;
-        while (!(out = lanes.late))
-            pthread_cond_wait(&lanes.late_wake, &lanes.lock);
-        lanes.late = out->next_late;
-        if (!lanes.late)
-            lanes.late_last = &lanes.late;
+        while (!(out = lanes.deferred))
+            pthread_cond_wait(&lanes.deferred_wake, &lanes.lock);
+        lanes.deferred = out->next_deferred;
+        if (!lanes.deferred)
+            lanes.deferred_last = &lanes.deferred;
         pthread_mutex_unlock(&lanes.lock);
         int code = lane_out_wait(out);
         out->arrived(out, code);
@@ -192,30 +192,30 @@ static void *late_run(void *unused)
     return NULL;
 }
 
-static bool late_start(void)
+static bool deferred_start(void)
 {
     FLYT_ASSERT_HELD(&lanes.lock);
     sigset_t every, before;
     pthread_t thread;
-    if (lanes.late_runs)
+    if (lanes.deferred_runs)
         return true;
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
-    lanes.late_runs = pthread_create(&thread, NULL, late_run, NULL) == 0;
+    lanes.deferred_runs = pthread_create(&thread, NULL, deferred_run, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (lanes.late_runs)
+    if (lanes.deferred_runs)
         pthread_detach(thread);
-    return lanes.late_runs;
+    return lanes.deferred_runs;
 }
 
-void lane_out_later(struct lane_out *out, void (*arrived)(struct lane_out *, int code))
+void lane_out_deferred(struct lane_out *out, void (*arrived)(struct lane_out *, int code))
 {
     out->arrived = arrived;
-    out->next_late = NULL;
+    out->next_deferred = NULL;
     pthread_mutex_lock(&lanes.lock);
-    *lanes.late_last = out;
-    lanes.late_last = &out->next_late;
-    pthread_cond_signal(&lanes.late_wake);
+    *lanes.deferred_last = out;
+    lanes.deferred_last = &out->next_deferred;
+    pthread_cond_signal(&lanes.deferred_wake);
     pthread_mutex_unlock(&lanes.lock);
 }
 

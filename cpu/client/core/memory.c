@@ -431,7 +431,7 @@ int core_memory_free(uint64_t address)
     code = context_settle(range.context);
     /* what copies of other contexts may still use */
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
-        code = c != range.context && atomic_load(&c->abroad) ? context_settle(c) : CORE_OK;
+        code = c != range.context && atomic_load(&c->cross_context) ? context_settle(c) : CORE_OK;
     struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);
     say_extent(range.context, address, range.size, FLYT_EXTENT_FREED);

@@ -17,24 +17,24 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
 #include "context.h"
-#include "outs.h"
+#include "pending_copy.h"
 #include "pending.h"
 
-struct outs outs = { .lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER };
+struct pending_copies pending_copies = { .lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER };
 
-unsigned outs_writers(void)
+unsigned pending_writers(void)
 {
-    return atomic_load(&outs.writers);
+    return atomic_load(&pending_copies.writers);
 }
 
-void outs_writer_begins(void)
+void pending_writer_begins(void)
 {
-    atomic_fetch_add(&outs.writers, 1);
+    atomic_fetch_add(&pending_copies.writers, 1);
 }
 
-void outs_writer_ends(void)
+void pending_writer_ends(void)
 {
-    atomic_fetch_sub(&outs.writers, 1);
+    atomic_fetch_sub(&pending_copies.writers, 1);
 }
 
 static const uint8_t *rows_end(const struct host_rows *r)
@@ -42,12 +42,12 @@ static const uint8_t *rows_end(const struct host_rows *r)
     return r->address + (r->slices - 1) * r->slice_pitch + (r->rows - 1) * r->pitch + r->width;
 }
 
-bool outs_overlap(const struct host_rows *a, const struct host_rows *b)
+bool pending_overlap(const struct host_rows *a, const struct host_rows *b)
 {
     return a->address < rows_end(b) && b->address < rows_end(a);
 }
 
-/* ---- what comes before what; under outs.lock ---- */
+/* ---- what comes before what; under pending_copies.lock ---- */
 
 static bool mark_before(const struct mark *m, const struct point *p)
 {
@@ -60,9 +60,9 @@ static bool mark_before(const struct mark *m, const struct point *p)
     return m->serial < p->legacy_before;
 }
 
-bool out_before(const struct out *out, const struct point *p)
+bool pending_before(const struct pending_copy *out, const struct point *p)
 {
-    FLYT_ASSERT_HELD(&outs.lock);
+    FLYT_ASSERT_HELD(&pending_copies.lock);
     struct mark own = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial) };
     bool before = mark_before(&own, p);
     for (unsigned i = 0; i < out->mark_count && !before; i++)
@@ -70,7 +70,7 @@ bool out_before(const struct out *out, const struct point *p)
     return before;
 }
 
-static bool out_marked(const struct out *out, const struct stream *stream)
+static bool out_marked(const struct pending_copy *out, const struct stream *stream)
 {
     bool marked = out->stream == stream;
     for (unsigned i = 0; i < out->mark_count && !marked; i++)
@@ -78,7 +78,7 @@ static bool out_marked(const struct out *out, const struct stream *stream)
     return marked;
 }
 
-static void out_mark(struct out *out, const struct mark *mark)
+static void out_mark(struct pending_copy *out, const struct mark *mark)
 {
     if (out_marked(out, mark->stream))
         return;                               /* an earlier mark in the same stream says more */
@@ -89,55 +89,55 @@ static void out_mark(struct out *out, const struct mark *mark)
     out->marks[out->mark_count++] = *mark;
 }
 
-void outs_join(const struct point *before, const struct point *after)
+void pending_join(const struct point *before, const struct point *after)
 {
-    if (!atomic_load(&outs.count))
+    if (!atomic_load(&pending_copies.count))
         return;
     const struct mark mark = { after->stream, after->number, after->serial };
-    pthread_mutex_lock(&outs.lock);
-    for (struct out *o = outs.first; o; o = o->next)
-        if (out_before(o, before))
+    pthread_mutex_lock(&pending_copies.lock);
+    for (struct pending_copy *o = pending_copies.first; o; o = o->next)
+        if (pending_before(o, before))
             out_mark(o, &mark);
-    pthread_mutex_unlock(&outs.lock);
+    pthread_mutex_unlock(&pending_copies.lock);
 }
 
 /* Not those that another thread is still submitting: they may come behind the next call, and have to wait for it. */
-void outs_join_next(const struct stream *stream)
+void pending_join_next(const struct stream *stream)
 {
-    if (!atomic_load(&outs.count) || !stream_is_blocking(stream))
+    if (!atomic_load(&pending_copies.count) || !stream_is_blocking(stream))
         return;
     const struct point next = stream_point_next(stream);
     const struct mark mark = { stream, next.number + 1, next.serial };
-    pthread_mutex_lock(&outs.lock);
-    for (struct out *o = outs.first; o; o = o->next)
-        if (atomic_load(&o->at.number) <= atomic_load(&o->stream->sent) && out_before(o, &next))
+    pthread_mutex_lock(&pending_copies.lock);
+    for (struct pending_copy *o = pending_copies.first; o; o = o->next)
+        if (atomic_load(&o->at.number) <= atomic_load(&o->stream->sent) && pending_before(o, &next))
             out_mark(o, &mark);
-    pthread_mutex_unlock(&outs.lock);
+    pthread_mutex_unlock(&pending_copies.lock);
 }
 
-bool outs_refer_to(const struct stream *stream)
+bool pending_refer_to(const struct stream *stream)
 {
-    if (!atomic_load(&outs.count))
+    if (!atomic_load(&pending_copies.count))
         return false;
     bool refers = false;
-    pthread_mutex_lock(&outs.lock);
-    for (const struct out *o = outs.first; o && !refers; o = o->next)
+    pthread_mutex_lock(&pending_copies.lock);
+    for (const struct pending_copy *o = pending_copies.first; o && !refers; o = o->next)
         refers = out_marked(o, stream);
-    pthread_mutex_unlock(&outs.lock);
+    pthread_mutex_unlock(&pending_copies.lock);
     return refers;
 }
 
 static bool any_before(const struct point *p)
 {
-    for (const struct out *o = outs.first; o; o = o->next)
-        if (out_before(o, p))
+    for (const struct pending_copy *o = pending_copies.first; o; o = o->next)
+        if (pending_before(o, p))
             return true;
     return false;
 }
 
 static bool any_on(const core_context *c, uint64_t serial)
 {
-    for (const struct out *o = outs.first; o; o = o->next)
+    for (const struct pending_copy *o = pending_copies.first; o; o = o->next)
         if ((!c || o->stream->context == c) && atomic_load(&o->at.serial) <= serial)
             return true;
     return false;
@@ -145,51 +145,51 @@ static bool any_on(const core_context *c, uint64_t serial)
 
 /* ---- waiting ---- */
 
-bool outs_pending(const struct point *p)
+bool pending_any(const struct point *p)
 {
-    if (!atomic_load(&outs.count))
+    if (!atomic_load(&pending_copies.count))
         return false;
-    pthread_mutex_lock(&outs.lock);
+    pthread_mutex_lock(&pending_copies.lock);
     bool pending = any_before(p);
-    pthread_mutex_unlock(&outs.lock);
+    pthread_mutex_unlock(&pending_copies.lock);
     return pending;
 }
 
-void outs_wait(const struct point *p)
+void pending_wait(const struct point *p)
 {
-    if (!atomic_load(&outs.count))
+    if (!atomic_load(&pending_copies.count))
         return;
     CANCEL_OFF;
-    pthread_mutex_lock(&outs.lock);
+    pthread_mutex_lock(&pending_copies.lock);
     while (any_before(p))
-        pthread_cond_wait(&outs.arrived, &outs.lock);
-    pthread_mutex_unlock(&outs.lock);
+        pthread_cond_wait(&pending_copies.arrived, &pending_copies.lock);
+    pthread_mutex_unlock(&pending_copies.lock);
     wire_print_texts();
 }
 
-void outs_wait_place(const struct point *p, const struct host_rows *place)
+void pending_wait_memory(const struct point *p, const struct host_rows *place)
 {
-    if (!atomic_load(&outs.count))
+    if (!atomic_load(&pending_copies.count))
         return;
     CANCEL_OFF;
-    pthread_mutex_lock(&outs.lock);
-    for (struct out *o = outs.first; o;) {
-        bool first = outs_overlap(&o->place, place) && out_before(o, p);
+    pthread_mutex_lock(&pending_copies.lock);
+    for (struct pending_copy *o = pending_copies.first; o;) {
+        bool first = pending_overlap(&o->place, place) && pending_before(o, p);
         if (first)
-            pthread_cond_wait(&outs.arrived, &outs.lock);
-        o = first ? outs.first : o->next;
+            pthread_cond_wait(&pending_copies.arrived, &pending_copies.lock);
+        o = first ? pending_copies.first : o->next;
     }
-    pthread_mutex_unlock(&outs.lock);
+    pthread_mutex_unlock(&pending_copies.lock);
 }
 
-void outs_wait_context(const core_context *c, uint64_t serial)
+void pending_wait_context(const core_context *c, uint64_t serial)
 {
-    if (!atomic_load(&outs.count))
+    if (!atomic_load(&pending_copies.count))
         return;
     CANCEL_OFF;
-    pthread_mutex_lock(&outs.lock);
+    pthread_mutex_lock(&pending_copies.lock);
     while (any_on(c, serial))
-        pthread_cond_wait(&outs.arrived, &outs.lock);
-    pthread_mutex_unlock(&outs.lock);
+        pthread_cond_wait(&pending_copies.arrived, &pending_copies.lock);
+    pthread_mutex_unlock(&pending_copies.lock);
     wire_print_texts();
 }

@@ -8,19 +8,19 @@
 #include "span.h"
 #include "stream.h"
 
-void outs_wait(const struct point *);                       /* all that come before it */
+void pending_wait(const struct point *);                       /* all that come before it */
 /* all up to serial, of all streams of the context (NULL: of all) */
-void outs_wait_context(const core_context *, uint64_t serial);
-void outs_wait_place(const struct point *, const struct host_rows *);       /* those that write there */
-bool outs_pending(const struct point *);
-bool outs_refer_to(const struct stream *);
+void pending_wait_context(const core_context *, uint64_t serial);
+void pending_wait_memory(const struct point *, const struct host_rows *);       /* those that write there */
+bool pending_any(const struct point *);
+bool pending_refer_to(const struct stream *);
 /* a stream has been made to wait for another */
-void outs_join(const struct point *before, const struct point *after);
+void pending_join(const struct point *before, const struct point *after);
 /* those that have been sent come before its next call by the rules of the legacy stream */
-void outs_join_next(const struct stream *);
+void pending_join_next(const struct stream *);
 /* host functions and copies that may yet write host memory */
-unsigned outs_writers(void);
-void outs_writer_begins(void);
-void outs_writer_ends(void);
+unsigned pending_writers(void);
+void pending_writer_begins(void);
+void pending_writer_ends(void);
 
 #endif

@@ -31,7 +31,7 @@ static struct { pthread_mutex_t lock; } lists = { .lock = PTHREAD_MUTEX_INITIALI
 bool stream_alone_idle(struct stream *s)
 {
     struct point p = stream_point(s);
-    return stream_done(s) >= p.number && !outs_pending(&p);
+    return stream_done(s) >= p.number && !pending_any(&p);
 }
 
 static bool alone_light(struct stream *s)
@@ -210,6 +210,6 @@ int stream_wait_for(struct stream *s)
     if (code)
         return code;
     stream_finished(s, point.number);
-    outs_wait(&point);
+    pending_wait(&point);
     return CORE_OK;
 }

@@ -6,7 +6,7 @@
 
 #include "cpu/common/lock.h"
 #include "host_function.h"
-#include "returned.h"
+#include "early_return.h"
 #include "state.h"
 
 /* ---- numbers ---- */
@@ -70,7 +70,7 @@ int stream_send(struct stream *s, const struct stream_call *call, struct point *
     throttle_enter(s, 0);
     backlog_enter(s);
     if (call->weighty && stream_is_blocking(s))
-        returned_before(s->context);
+        early_return_before(s->context);
     pthread_mutex_lock(&s->lock);
     number_begin(&mine, s, call->weighty, call->bytes);
     int code = wire_send_placed(call->procedure, call->encode, call->args, &mine.place);
@@ -86,7 +86,7 @@ int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, siz
     throttle_enter(s, 0);
     backlog_enter(s);
     if (stream_is_blocking(s))
-        returned_before(s->context);
+        early_return_before(s->context);
     pthread_mutex_lock(&s->lock);
     number_begin(&mine, s, true, size);
     int code = wire_send_ready(procedure, record, size, &mine.place);

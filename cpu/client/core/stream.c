@@ -15,7 +15,7 @@
 #include "device.h"
 #include "pending.h"
 #include "perf.h"
-#include "returned.h"
+#include "early_return.h"
 #include "state.h"
 
 enum { TOKEN_KIND = 1 };
@@ -65,7 +65,7 @@ static void release_retired(void)
     FLYT_ASSERT_HELD(&lists.lock);
     uint64_t confirmed = wire_confirmed();
     struct retired *r;
-    while ((r = lists.retired) && r->serial <= confirmed && !outs_refer_to(r->stream) && backlog_leave(r->stream)) {
+    while ((r = lists.retired) && r->serial <= confirmed && !pending_refer_to(r->stream) && backlog_leave(r->stream)) {
         struct stream *s = r->stream;
         lists.retired = r->next;
         free(r);
@@ -115,7 +115,7 @@ static struct stream *stream_new(core_context *c, unsigned flags, int priority)
         return NULL;
     }
     rest_forget(s);                           /* a call that raced with the end of the stream that it was */
-    returned_forget(s);
+    early_return_forget(s);
     s->wire = index;
     s->context = c;
     s->flags = flags;
@@ -131,10 +131,10 @@ static struct stream *stream_new(core_context *c, unsigned flags, int priority)
     atomic_store(&s->weighty, 0);
     atomic_store(&s->serial, 0);
     atomic_store(&s->legacy_before, 0);
-    atomic_store(&s->returned, 0);
+    atomic_store(&s->early_returns, 0);
     atomic_store(&s->behind.number, 0);
     atomic_store(&s->token, token);
-    returned_count(s, 1);
+    early_return_count(s, 1);
     pthread_mutex_lock(&lists.lock);
     list_prepend(&c->streams, &s->of_context);
     pthread_mutex_unlock(&lists.lock);
@@ -145,7 +145,7 @@ static struct stream *stream_new(core_context *c, unsigned flags, int priority)
 static void stream_retire(struct stream *s)
 {
     struct retired *r = malloc(sizeof *r);    /* without memory the id is never used again */
-    returned_count(s, -1);
+    early_return_count(s, -1);
     rest_forget(s);
     pthread_mutex_lock(&lists.lock);
     atomic_store(&s->token, 0);
@@ -182,7 +182,7 @@ int core_stream_create(core_context *c, unsigned flags, int priority, core_strea
     code = stream_create(c, flags, priority, &s);
     *out = code ? 0 : s->token;
     if (!code)
-        returned_settle(s);
+        early_return_settle(s);
     return code;
 }
 
@@ -196,8 +196,8 @@ static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
 static int stream_destroy(uint64_t token)
 {
     struct stream *s = id_table_find(table, token);
-    if (s && atomic_load(&s->returned))
-        returned_mark(s->context);            /* it can be recorded only while it has a name */
+    if (s && atomic_load(&s->early_returns))
+        early_return_mark(s->context);            /* it can be recorded only while it has a name */
     if (!(s = id_table_remove(table, token)))
         return CORE_INVALID_HANDLE;
     core_context *c = s->context;
@@ -265,7 +265,7 @@ static int per_thread_stream(core_context *c, struct stream **out)
     int code = stream_create(c, 0, 0, out);
     p->token[c->wire] = code ? 0 : (*out)->token;
     if (!code)
-        returned_settle(*out);
+        early_return_settle(*out);
     return code;
 }
 
@@ -334,7 +334,7 @@ int core_stream_query(core_context *c, core_stream token)
     if (code)
         return code;
     stream_ended(s, point.number);
-    return outs_pending(&point) ? CORE_NOT_READY : CORE_OK;
+    return pending_any(&point) ? CORE_NOT_READY : CORE_OK;
 }
 
 int core_stream_info(core_context *c, core_stream token, struct core_stream_info *out)

@@ -3,7 +3,7 @@
  *
  * Locks, in the order in which they may be taken (each file says what its own protects):
  *   session.attach > image.load > context.lock > memory.lock > stream.lock > stream lists > rpc layer
- *   > progress, text, outs
+ *   > progress, text, pending copies
  * Done callbacks run in whichever thread reads the connection; they take only the last group.
  * In the child of a fork no lock is taken at all: every entry asks core_enter() first.
  */
@@ -55,8 +55,8 @@ struct stream {
     atomic_uint_fast64_t heard;
     struct asked asked;
     atomic_uint_fast64_t serial, legacy_before;     /* of the last call: see struct point */
-    atomic_uint_fast64_t returned;    /* a synchronous copy up to here was not waited for; 0: none, or see behind */
-    /* returned.c: an event behind such copies, and up to which; 0: none */
+    atomic_uint_fast64_t early_returns;     /* the caller of a copy up to here did not wait; 0: none, or see behind */
+    /* early_return.c: an event behind such copies, and up to which; 0: none */
     struct { core_event event; atomic_uint_fast64_t number; } behind;
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
     flyt_id  wire;
@@ -65,12 +65,12 @@ struct stream {
     int      priority;
     struct op_sink *_Atomic sink;     /* takes what it is given (op.h); NULL: the server does */
     uint64_t counted;                 /* the context's `sent` with the last call; under lock */
-    /* The lists of its context that it is in (rest.c, returned.c). listed is changed under both locks: the stream's
+    /* The lists of its context that it is in (rest.c, early_return.c). listed is changed under both locks: the stream's
        and the lists'. */
     bool        listed;
     atomic_bool returning;
     struct list of_context;           /* the context's streams; free: the spare ones */
-    struct list working, unheard, returned_early;
+    struct list working, unheard, early_returning;
     struct backlog backlog;
 };
 enum { STREAM_NON_BLOCKING = 1 };     /* CU_STREAM_NON_BLOCKING */

@@ -2,7 +2,7 @@
  * throttle.c: how much is sent while host functions are outstanding.
  *
  * What stands behind a host function waits on the server, which takes only so much and then nothing more from us, also
- * not what the function itself sends (a late copy, see copy.c). So no more than a part of that is sent while a
+ * not what the function itself sends (a deferred copy, see copy.c). So no more than a part of that is sent while a
  * function is outstanding; then the sender waits for its stream, as it would in a driver whose queue is full.
  */
 #include <stdatomic.h>

@@ -126,7 +126,7 @@ bool wire_not_ready_yet(struct asked *asked, bool published)
 
 /* ---- heads ---- */
 
-void wire_take_head(const flyt_head *head)
+void wire_take_header(const flyt_head *head)
 {
     for (unsigned i = 0; i < head->progress.progress_len; i++)
         session_top.progress(head->progress.progress_val[i].stream, head->progress.progress_val[i].done);
@@ -168,7 +168,7 @@ static void wire_settle(struct wire_call *call)
         return;
     }
     const flyt_head *head = call->rpc.result;
-    wire_take_head(head);
+    wire_take_header(head);
     /* What fails behind a fault fails because of it: an event may have no counterpart on the server any more. */
     call->result = head->result && head->sticky ? head->sticky : head->result;
     if (call->result != CORE_NOT_READY)

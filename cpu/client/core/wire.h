@@ -45,7 +45,7 @@ uint64_t wire_news(void);             /* taken before asking */
 void wire_heard(void);
 void wire_not_ready(struct asked *, uint64_t news);         /* the server said so */
 bool wire_not_ready_yet(struct asked *, bool published);    /* and it need not be asked again */
-void wire_take_head(const flyt_head *);
+void wire_take_header(const flyt_head *);
 void wire_print_texts(void);
 void wire_queue_text(const flyt_text *);
 

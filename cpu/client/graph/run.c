@@ -94,7 +94,7 @@ static int copy_run(core_context *context, core_stream stream, const struct grap
     bool on_device = to == CORE_DEVICE_MEMORY && from == CORE_DEVICE_MEMORY;
     bool pinned = to == CORE_DEVICE_MEMORY ? from != CORE_UNKNOWN_MEMORY
                                            : from == CORE_DEVICE_MEMORY && to != CORE_UNKNOWN_MEMORY;
-    bool early = to == CORE_DEVICE_MEMORY && small && !outs_writers();
+    bool early = to == CORE_DEVICE_MEMORY && small && !pending_writers();
     if (on_device || pinned || early)
         return copy_now(context, stream, copy, false);
     struct late *late = malloc(sizeof *late);

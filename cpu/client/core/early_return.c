@@ -1,20 +1,20 @@
 /*
- * returned.c: copies to the device that have returned before the device has done them.
+ * early_return.c: copies to the device that have returned before the device has done them.
  *
  * A synchronous copy that has returned comes before whatever the program begins afterwards, on whatever stream. Where
- * every stream waits for the copy's, the copy need not be waited for (returned_may). A stream that would not wait may
- * be made later: then who makes it waits for the copy (returned_settle), but not for kernels behind it, which may
- * wait for the new stream. So an event is recorded directly behind the copy, at the latest before the first call that
- * may run long in any blocking stream (returned_before, returned.h). Before the copy stood nothing of the kind, or
- * the copy was waited for.
+ * every stream waits for the copy's stream, the caller need not wait for the copy (early_return_may). The program may
+ * create a stream later that would not wait; then the thread that creates it waits for the copy (early_return_settle),
+ * but not for kernels behind the copy, which may themselves wait for the new stream. So an event is recorded directly
+ * behind the copy, at the latest before the first call that may run long in any blocking stream (early_return_before,
+ * early_return.h). Nothing of the kind stood before the copy, or the caller waited for the copy.
  *
- * A context counts the copies that have returned so (`returned`), and up to which of them there are events
- * (`marked`): mostly the two are equal, and a launch looks at no more. seq_cst: a copy that returns early and a
- * stream that is made must not both miss each other's update.
+ * A context counts the copies that have returned so (`early_returns`), and up to which of them there are events
+ * (`marked`). Mostly the two are equal, and a launch looks at no more. seq_cst: a copy that returns early and a stream
+ * that is created must not both miss each other's update.
  *
- * A context lists the streams that may have such copies (`returned_early`). A stream enters with such a copy, if it
- * is not in the list, and leaves it when somebody looks and it has none any more. Whoever lets it leave clears
- * `returning` first, and looks at its numbers then; whoever makes it enter stores its number first, and looks at
+ * A context lists the streams that may have such copies (`early_returning`). A stream enters the list with such a copy,
+ * and leaves it when a thread that looks finds that it has none any more. The thread that takes it out clears
+ * `returning` first, and looks at its numbers then. The thread that puts it in stores its number first, and looks at
  * `returning` then. seq_cst: they must not both miss each other's update.
  */
 #include <pthread.h>
@@ -22,7 +22,7 @@
 
 #include "cpu/common/list.h"
 #include "cpu/common/lock.h"
-#include "returned.h"
+#include "early_return.h"
 
 enum { FLAG_DISABLE_TIMING = 2, STREAMS_MOST = 16 };
 
@@ -30,7 +30,7 @@ static atomic_uint live, apart;       /* streams; apart: those that do not wait 
 static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;      /* of the lists of all contexts; a leaf */
 
-void returned_count(const struct stream *s, int change)
+void early_return_count(const struct stream *s, int change)
 {
     atomic_fetch_add(&live, (unsigned)change);
     if (!stream_is_blocking(s))
@@ -42,31 +42,31 @@ static void list_enter(struct stream *s)
     pthread_mutex_lock(&listing);
     if (!atomic_exchange(&s->returning, true)) {
         if (stream_is_legacy(s))
-            list_prepend(&s->context->returned_early, &s->returned_early);
+            list_prepend(&s->context->early_returning, &s->early_returning);
         else
-            list_append(&s->context->returned_early, &s->returned_early);
+            list_append(&s->context->early_returning, &s->early_returning);
     }
     pthread_mutex_unlock(&listing);
 }
 
-void returned_forget(struct stream *s)
+void early_return_forget(struct stream *s)
 {
     pthread_mutex_lock(&listing);
-    list_remove(&s->returned_early);
+    list_remove(&s->early_returning);
     atomic_store(&s->returning, false);
     pthread_mutex_unlock(&listing);
 }
 
-bool returned_may(struct stream *s)
+bool early_return_may(struct stream *s)
 {
-    atomic_store(&s->returned, atomic_load(&s->sent));
+    atomic_store(&s->early_returns, atomic_load(&s->sent));
     if (!atomic_load(&s->returning))
         list_enter(s);
     if (!context_only_one())                  /* no stream of another context waits for it */
         return false;
     if (stream_is_legacy(s) ? atomic_load(&apart) : !stream_is_blocking(s) || atomic_load(&live) != 1)
         return false;
-    atomic_fetch_add(&s->context->returned, 1);
+    atomic_fetch_add(&s->context->early_returns, 1);
     return true;
 }
 
@@ -88,7 +88,7 @@ static int record(struct stream *s)
 static void mark(struct stream *s)
 {
     FLYT_ASSERT_HELD(&marking);
-    uint64_t number = atomic_exchange(&s->returned, 0);
+    uint64_t number = atomic_exchange(&s->early_returns, 0);
     if (!number || stream_done(s) >= number || (!stream_is_legacy(s) && !atomic_load(&s->token)))
         return;
     if (record(s) == CORE_OK)
@@ -100,7 +100,7 @@ static void mark(struct stream *s)
 static bool counts(struct stream *s)
 {
     uint64_t done = stream_done(s);
-    return atomic_load(&s->returned) > done || atomic_load(&s->behind.number) > done;
+    return atomic_load(&s->early_returns) > done || atomic_load(&s->behind.number) > done;
 }
 
 /* The context's streams that have such copies: writes at most STREAMS_MOST, returns how many. Those that have none
@@ -110,9 +110,9 @@ static unsigned list_those(core_context *c, struct stream **out)
     unsigned count = 0;
     struct list *next;
     pthread_mutex_lock(&listing);
-    for (struct list *link = list_first(&c->returned_early); link && count < STREAMS_MOST; link = next) {
-        struct stream *s = LIST_OBJECT(link, struct stream, returned_early);
-        next = list_next(&c->returned_early, link);
+    for (struct list *link = list_first(&c->early_returning); link && count < STREAMS_MOST; link = next) {
+        struct stream *s = LIST_OBJECT(link, struct stream, early_returning);
+        next = list_next(&c->early_returning, link);
         atomic_store(&s->returning, false);
         if (counts(s)) {
             atomic_store(&s->returning, true);
@@ -129,7 +129,7 @@ static unsigned list_those(core_context *c, struct stream **out)
 static unsigned mark_all(core_context *c, struct stream **some)
 {
     FLYT_ASSERT_HELD(&marking);
-    uint64_t seen = atomic_load(&c->returned);
+    uint64_t seen = atomic_load(&c->early_returns);
     unsigned count = list_those(c, some);
     for (unsigned i = 0; i < count; i++)
         mark(some[i]);
@@ -137,7 +137,7 @@ static unsigned mark_all(core_context *c, struct stream **some)
     return count;
 }
 
-void returned_mark(core_context *c)
+void early_return_mark(core_context *c)
 {
     struct stream *some[STREAMS_MOST];
     pthread_mutex_lock(&marking);
@@ -166,12 +166,12 @@ static void settle(core_context *c, const struct stream *new)
         core_event_synchronize(events[--waits]);             /* an error is latched, and told where native tells it */
 }
 
-void returned_settle(const struct stream *new)
+void early_return_settle(const struct stream *new)
 {
     settle(new->context, new);
 }
 
-void returned_settle_others(const core_context *new)
+void early_return_settle_others(const core_context *new)
 {
     for (core_context *c = context_next(NULL); c; c = context_next(c))
         if (c != new)
