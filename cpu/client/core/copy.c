@@ -19,10 +19,10 @@
  *
  * To the device. The source has been taken when the function returns. A synchronous copy also waits where native would
  * wait and report: if something that may run long or fail precedes it, or if the source is pinned; and if there is a
- * stream that would not wait for the copy's stream (early_return.c). A source that queued work may still write (a pinned
- * buffer that an earlier copy from the device fills, or a host function) must not be taken early: a synchronous copy
- * waits for its stream first; an asynchronous one is deferred: a host function does it in its turn, through a stream of
- * the core's own.
+ * stream that would not wait for the copy's stream (early_return.c). A source that queued work may still write (a
+ * pinned buffer that an earlier copy from the device fills, or a host function) must not be taken early: a synchronous
+ * copy waits for its stream first; an asynchronous one is deferred: a host function does it in its turn, through a
+ * stream of the core's own.
  */
 #include <stdatomic.h>
 #include <string.h>

@@ -7,9 +7,9 @@
 #include "lanes.h"
 #include "span.h"
 
-/* copy.c. Where a box lies. kind: of its first byte; CORE_UNKNOWN_MEMORY: pageable. reach: where the device finds it; 0:
-   nowhere. Returns 1 when there is no such box, or when it leaves its allocation on the device. Notes that the stream's
-   context works on the memory of another one. */
+/* copy.c. Where a box lies. kind: of its first byte; CORE_UNKNOWN_MEMORY: pageable. reach: where the device finds it;
+   0: nowhere. Returns 1 when there is no such box, or when it leaves its allocation on the device. Notes that the
+   stream's context works on the memory of another one. */
 struct copy_side { enum core_memory_kind kind; bool pinned; uint64_t reach; };      /* pinned: all of it */
 int copy_side(const struct stream *, const struct core_box *, const struct core_extent *, struct copy_side *);
 

@@ -154,8 +154,8 @@ int event_record_op(struct stream *s, const struct op *op)
     struct event *e = op->event.event;
     pthread_mutex_lock(&e->lock);
     event_record_args args = { .event = e->wire, .stream = s->wire, .flags = op->event.flags };
-    int code = stream_send(s, &(struct stream_call){ FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, .args = &args },
-                           &e->point);
+    const struct stream_call call = { FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, .args = &args };
+    int code = stream_send(s, &call, &e->point);
     e->stream = s;
     e->stream_token = atomic_load(&s->token);
     atomic_store(&e->asked.at, 0);            /* what was said of the record before says nothing of this one */

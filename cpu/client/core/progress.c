@@ -129,7 +129,7 @@ bool progress_direct(flyt_id wire, struct stream *s)
     if (!chunk) {
         if (!(new = calloc(1, sizeof *new)))
             return false;
-        /* Another thread may create a stream now whose id is in the same chunk. chunk becomes its one, if it has won. */
+        /* Another thread may create a stream now whose id is in the same chunk. If it wins, chunk becomes its one. */
         if (atomic_compare_exchange_strong(&directory[index / CHUNK], &chunk, new))
             chunk = new;
         else
