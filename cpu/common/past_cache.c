@@ -56,11 +56,3 @@ void past_cache_copy(void *to, const void *from, size_t size)
 }
 
 #endif
-
-void past_cache_copy_piece(void *to, const void *from, size_t size, size_t whole)
-{
-    if (whole >= PAST_CACHE_LEAST)
-        past_cache_copy(to, from, size);
-    else
-        memcpy(to, from, size);
-}

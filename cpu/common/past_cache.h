@@ -21,7 +21,4 @@ enum { PAST_CACHE_LEAST = 16 << 20 };
 /* memcpy. What it has written, other threads may see when this one next stores with release order, as with memcpy. */
 void past_cache_copy(void *to, const void *from, size_t size);
 
-/* memcpy, as one of the pieces of a copy of so many bytes. */
-void past_cache_copy_piece(void *to, const void *from, size_t size, size_t whole);
-
 #endif

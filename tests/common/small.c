@@ -154,8 +154,8 @@ static void past_cache(void **state)
     uint8_t *source = malloc(LARGE), *target = calloc(LARGE, 1);
     for (size_t i = 0; i < LARGE; i++)
         source[i] = (uint8_t)(i * 7 + i / 255);
-    past_cache_copy_piece(target, source, LARGE / 3, PAST_CACHE_LEAST);
-    past_cache_copy_piece(target + LARGE / 3, source + LARGE / 3, LARGE - LARGE / 3, LARGE);
+    past_cache_copy(target, source, LARGE / 3);
+    past_cache_copy(target + LARGE / 3, source + LARGE / 3, LARGE - LARGE / 3);
     assert_memory_equal(target, source, LARGE);
     free(source);
     free(target);

@@ -88,9 +88,15 @@ void rows_pack(void *to, const struct host_rows *from)
 void rows_unpack(const struct host_rows *to, const void *from, size_t whole)
 {
     const uint8_t *at = from;
+    bool past_cache = whole >= PAST_CACHE_LEAST;
     for (size_t z = 0; z < to->slices; z++)
-        for (size_t y = 0; y < to->rows; y++, at += to->width)
-            past_cache_copy_piece(to->address + z * to->slice_pitch + y * to->pitch, at, to->width, whole);
+        for (size_t y = 0; y < to->rows; y++, at += to->width) {
+            uint8_t *row = to->address + z * to->slice_pitch + y * to->pitch;
+            if (past_cache)
+                past_cache_copy(row, at, to->width);
+            else
+                memcpy(row, at, to->width);           /* rows may be short: no call but this */
+        }
 }
 
 int rows_vector(const struct host_rows *r, size_t at, size_t size, struct iovec *vector, int most)
