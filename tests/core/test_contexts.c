@@ -155,25 +155,25 @@ static void body_kinds(void)
     CHECK(core_host_allocate(100, 0, &pinned) == 0 && core_host_register(registered, sizeof registered, 0) == 0);
     CHECK(core_memory_allocate(p, 64, &a) == 0 && fill(0, a, 1, 1) == 0);
     for (int kind = 0; kind < KINDS; kind++)
-        before[kind] = kinds[kind].count ? kinds[kind].count() : 0;
+        before[kind] = client_kinds[kind].count ? client_kinds[kind].count() : 0;
     CHECK(before[KIND_HOST_MEMORY] == 1 && before[KIND_REGISTERED] == 1 && before[KIND_ALLOCATION] == 1);
     CHECK(core_context_create(0, 0, &c) == 0 && core_stream_create(c, 0, 0, &s) == 0 &&
           core_event_create(c, 0, &e) == 0);
     CHECK(core_memory_allocate(c, 64, &a) == 0 && launch_in(c, "hold", s, NULL) == 0);
     CHECK(core_host_function(c, s, nothing, NULL, false) == 0);
-    static const enum kind of_context[] = { KIND_CONTEXT, KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION,
+    static const enum client_kind of_context[] = { KIND_CONTEXT, KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION,
                                             KIND_ALLOCATION,
                                             KIND_HOST_FUNCTION };
     for (int kind = 0; kind < KINDS; kind++)
-        with[kind] = kinds[kind].count ? kinds[kind].count() : 0;
+        with[kind] = client_kinds[kind].count ? client_kinds[kind].count() : 0;
     for (unsigned i = 0; i < sizeof of_context / sizeof of_context[0]; i++)
         CHECK(with[of_context[i]] == before[of_context[i]] + 1);
     CHECK(with[KIND_MAPPING] > before[KIND_MAPPING]);
     fake_release();
     CHECK(core_context_destroy(c) == 0);
     for (int kind = 0; kind < KINDS; kind++) {
-        CHECK(kinds[kind].name);
-        CHECK(!kinds[kind].count || kinds[kind].count() == before[kind]);
+        CHECK(client_kinds[kind].name);
+        CHECK(!client_kinds[kind].count || client_kinds[kind].count() == before[kind]);
     }
 }
 

@@ -17,7 +17,7 @@
 
 static struct keeper { struct op_sink sink; struct op *kept[64]; int count; } keeper;
 
-static int take(struct op_sink *sink, struct stream *s, const struct op *op)
+static int take(struct op_sink *sink, struct client_stream *s, const struct op *op)
 {
     struct keeper *k = (struct keeper *)sink;         /* sink is the first member */
     (void)s;
@@ -60,7 +60,7 @@ static void body_kept(void)
     uint64_t a = allocate(4096);
     core_stream t;
     core_event e;
-    struct stream *s;
+    struct client_stream *s;
     core_image *image;
     core_variable *v;
     uint64_t variable;
@@ -74,7 +74,7 @@ static void body_kept(void)
     CHECK(core_image_add("// variables\n.version 9.0\n", &image) == 0 &&
           core_variable_add(image, "shared", 4, false, &v) == 0 &&
           core_variable_address(on(0), v, &variable, &size) == 0);
-    CHECK(stream_find(on(0), t, &s) == 0);
+    CHECK(client_stream_find(on(0), t, &s) == 0);
     keeper.sink.take = take;
     atomic_store(&s->sink, &keeper.sink);
     uint64_t before = calls(), sent = atomic_load(&s->sent);

@@ -35,18 +35,18 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t  changed;          /* blocks have come back, or a stream has lost all that it had under way */
     unsigned        left;             /* blocks */
-    struct stream  *holders;          /* streams that have some */
+    struct client_stream *holders;    /* streams that have some */
     const struct backlog_streams *streams;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .left = POOL_BLOCKS };
 
 /* ---- what is done ---- */
 
-static uint64_t under_way(const struct stream *s)
+static uint64_t under_way(const struct client_stream *s)
 {
     return atomic_load(&s->backlog.spent) - s->backlog.confirmed.spent;
 }
 
-static void set_blocks(struct stream *s, unsigned blocks)
+static void set_blocks(struct client_stream *s, unsigned blocks)
 {
     struct backlog *b = &s->backlog;
     FLYT_ASSERT_HELD(&pool.lock);
@@ -67,7 +67,7 @@ static void set_blocks(struct stream *s, unsigned blocks)
     b->blocks = blocks;
 }
 
-static void note_place(struct stream *s)
+static void note_place(struct client_stream *s)
 {
     struct backlog *b = &s->backlog;
     FLYT_ASSERT_HELD(&pool.lock);
@@ -82,7 +82,7 @@ static void note_place(struct stream *s)
 }
 
 /* Takes note of what is done, and gives back what is not needed for the rest. */
-static void confirm(struct stream *s)
+static void confirm(struct client_stream *s)
 {
     struct backlog *b = &s->backlog;
     uint64_t done = pool.streams->done(s), most = atomic_load(&b->spent);
@@ -108,7 +108,7 @@ static void confirm(struct stream *s)
 
 /* ---- asking ---- */
 
-void backlog_answered(struct stream *s, bool good)
+void backlog_answered(struct client_stream *s, bool good)
 {
     struct backlog *b = &s->backlog;
     pthread_mutex_lock(&pool.lock);
@@ -123,7 +123,7 @@ void backlog_answered(struct stream *s, bool good)
 }
 
 /* False: it is asked already. */
-static bool ask_begin(struct stream *s)
+static bool ask_begin(struct client_stream *s)
 {
     FLYT_ASSERT_HELD(&pool.lock);
     if (s->backlog.asking)
@@ -134,14 +134,14 @@ static bool ask_begin(struct stream *s)
 
 /* The stream is refused a block: takes back what other streams do not need any more, and asks those that have some.
    Releases pool.lock meanwhile. False: nothing came back, and all of them are asked already. */
-static bool reclaim(struct stream *s)
+static bool reclaim(struct client_stream *s)
 {
     FLYT_ASSERT_HELD(&pool.lock);
-    struct stream *asked[ASK_AT_ONCE];
+    struct client_stream *asked[ASK_AT_ONCE];
     unsigned count = 0, before = pool.left;
     if (ask_begin(s))
         asked[count++] = s;
-    for (struct stream *other = pool.holders, *next; other; other = next) {
+    for (struct client_stream *other = pool.holders, *next; other; other = next) {
         next = other->backlog.next;
         confirm(other);
         if (other->backlog.blocks && count < ASK_AT_ONCE && ask_begin(other))
@@ -162,7 +162,7 @@ void backlog_open(const struct backlog_streams *streams)
     pool.streams = streams;
 }
 
-void backlog_wait(struct stream *s)
+void backlog_wait(struct client_stream *s)
 {
     struct backlog *b = &s->backlog;
     pthread_mutex_lock(&pool.lock);
@@ -186,7 +186,7 @@ void backlog_wait(struct stream *s)
         pool.streams->ask(s);
 }
 
-bool backlog_leave(struct stream *s)
+bool backlog_leave(struct client_stream *s)
 {
     struct backlog *b = &s->backlog;
     pthread_mutex_lock(&pool.lock);

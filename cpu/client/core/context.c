@@ -29,7 +29,7 @@ static void context_set(core_context *c, flyt_id wire, int device, bool primary)
     c->wire = wire;
     c->device = device;
     c->primary = primary;
-    c->facts = &device_find(device)->public;
+    c->facts = &client_device_find(device)->public;
 }
 
 int context_open(void)
@@ -46,7 +46,7 @@ int context_open(void)
 
 core_context *core_context_primary(int device)
 {
-    return core_attach() == CORE_OK && device_find(device) ? &contexts[device] : NULL;
+    return core_attach() == CORE_OK && client_device_find(device) ? &contexts[device] : NULL;
 }
 
 int context_enter(const core_context *c)

@@ -22,7 +22,7 @@ enum { ASSERT_FAILED = 710 };
 static int begin(core_context *c)
 {
     FLYT_ASSERT_HELD(&c->lock);
-    int code, device = device_find(c->device)->wire;
+    int code, device = client_device_find(c->device)->wire;
     if (c->primary) {
         context_retain_args args = { .context = c->wire, .device = device };
         code = wire_plain(FLYT_CONTEXT_RETAIN, (xdrproc_t)xdr_context_retain_args, &args);
@@ -60,7 +60,7 @@ int core_context_create(int device, unsigned flags, core_context **out)
     int code = core_enter();
     if (code)
         return code;
-    if (!device_find(device))
+    if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
     core_context *c = context_take(device);
     if (!c)
@@ -83,8 +83,8 @@ static void forget(core_context *c)
     pending_wait_context(c, UINT64_MAX);
     context_ends(c);
     for (int kind = 0; kind < KINDS; kind++)
-        if (kinds[kind].drop)
-            kinds[kind].drop(c);
+        if (client_kinds[kind].drop)
+            client_kinds[kind].drop(c);
 }
 
 /* procedure: one of those that end a context. */

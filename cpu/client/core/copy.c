@@ -42,7 +42,7 @@ enum { DEFERRED_LEAST = 256 * 1024, DEFERRED_LEAST_SHARED = 16 << 20 };
 
 /* ---- what the device reaches ---- */
 
-static int wait_reached(struct stream *s, const struct copy_span *span)
+static int wait_reached(struct client_stream *s, const struct copy_span *span)
 {
     struct copy_waited call;
     struct submitted at = { 0 };
@@ -55,7 +55,7 @@ static int wait_reached(struct stream *s, const struct copy_span *span)
 }
 
 /* On the device alone native does not wait either. */
-static int copy_reach(struct stream *s, const struct copy_plan *plan)
+static int copy_reach(struct client_stream *s, const struct copy_plan *plan)
 {
     bool wait = plan->blocking && !(plan->to_device && plan->from_device);
     return wait ? wait_reached(s, &plan->span) : copy_call_reach(s, &plan->span, 0);
@@ -65,7 +65,7 @@ static int copy_reach(struct stream *s, const struct copy_plan *plan)
 
 /* Native is fully synchronous here, whatever the function is called and the memory is (reference, "API synchronization
    behavior"): the source may be written again, and the copy read, as soon as the function has returned. */
-static int copy_here(struct stream *s, const struct copy_span *span)
+static int copy_here(struct client_stream *s, const struct copy_span *span)
 {
     const struct host_rows to = rows_of(&span->to, &span->extent), from = rows_of(&span->from, &span->extent);
     int code = stream_wait_for(s);
@@ -79,20 +79,20 @@ static int copy_here(struct stream *s, const struct copy_span *span)
 /* ---- to the device, in parts ---- */
 
 /* The source may be read now, before its turn in the stream: nothing that is queued can still write it. */
-static bool may_be_early(struct stream *s)
+static bool may_be_early(struct client_stream *s)
 {
     return (!pending_writers() && !core_perf.no_early) || stream_known_idle(s);
 }
 
 /* For a copy of pinned memory that must not wait: without lanes, the session takes only so many bytes behind what may
    stand still. */
-static bool waits_its_turn(struct stream *s, size_t bytes)
+static bool waits_its_turn(struct client_stream *s, size_t bytes)
 {
     return bytes >= (host_space_any() ? DEFERRED_LEAST_SHARED : DEFERRED_LEAST) && !stream_known_light(s);
 }
 
 /* The caller must not wait, and the program leaves the source alone: what cannot be sent at once goes in its turn. */
-static int copy_in_pinned(struct stream *s, struct copy_cut *left)
+static int copy_in_pinned(struct client_stream *s, struct copy_cut *left)
 {
     int code = CORE_OK;
     if (may_be_early(s)) {
@@ -103,7 +103,7 @@ static int copy_in_pinned(struct stream *s, struct copy_cut *left)
     return code || !left->bytes ? code : copy_send_deferred(s, left);
 }
 
-static int copy_in(struct stream *s, const struct copy_plan *plan)
+static int copy_in(struct client_stream *s, const struct copy_plan *plan)
 {
     struct copy_cut left = copy_cut_begin(&plan->span);
     if (!plan->blocking)
@@ -118,7 +118,8 @@ static int copy_in(struct stream *s, const struct copy_plan *plan)
 
 /* ---- the plan ---- */
 
-int copy_side(const struct stream *s, const struct core_box *box, const struct core_extent *e, struct copy_side *side)
+int copy_side(const struct client_stream *s, const struct core_box *box, const struct core_extent *e,
+              struct copy_side *side)
 {
     struct core_range r;
     uint64_t bytes;
@@ -158,7 +159,7 @@ static bool dense(const struct core_box *box, const struct core_extent *e)
     return box->pitch == e->width && (e->depth == 1 || box->height == e->height);
 }
 
-static int plan_make(const struct stream *s, struct copy_plan *plan, enum core_direction stated)
+static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum core_direction stated)
 {
     struct core_box *to = &plan->span.to, *from = &plan->span.from;
     struct core_extent *e = &plan->span.extent;
@@ -181,7 +182,7 @@ static int plan_make(const struct stream *s, struct copy_plan *plan, enum core_d
     return CORE_OK;
 }
 
-int copy_op(struct stream *s, const struct op *op)
+int copy_op(struct client_stream *s, const struct op *op)
 {
     const struct copy_plan *plan = &op->copy;
     switch (plan->route) {
@@ -214,12 +215,12 @@ int core_copy_check(const void *to, const void *from, enum core_direction stated
 static int copy(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,
                 const struct core_extent *e, enum core_direction stated, bool blocking)
 {
-    struct stream *s;
+    struct client_stream *s;
     struct op op = { .kind = OP_COPY, .copy = { .span = { *to, *from, *e }, .blocking = blocking } };
     uint64_t begun = stats_copy_begins(), bytes = copy_bytes(&op.copy.span);
     if (!e->width || !e->height || !e->depth)
         return CORE_OK;
-    int code = stream_enter(c, stream, &s);
+    int code = client_stream_enter(c, stream, &s);
     if (code || (code = plan_make(s, &op.copy, stated)) || (code = op_submit(s, &op)))
         return code;
     stats_copy_ends(begun, counted_as(&op.copy), bytes);

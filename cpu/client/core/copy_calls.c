@@ -23,14 +23,14 @@ static bool_t xdr_rows(XDR *xdrs, const struct host_rows *r)
 
 /* ---- both sides within the device's reach ---- */
 
-static copy_args line_args(const struct stream *s, const struct copy_span *span, uint64_t mark)
+static copy_args line_args(const struct client_stream *s, const struct copy_span *span, uint64_t mark)
 {
     return (copy_args){
         .stream = s->wire, .to = span->to.address, .from = span->from.address, .size = span->extent.width, .mark = mark
     };
 }
 
-static int send_box(struct stream *s, const struct copy_span *span)
+static int send_box(struct client_stream *s, const struct copy_span *span)
 {
     copy_box_args args = { .stream = s->wire,
                            .to = wire_box(&span->to),
@@ -40,12 +40,12 @@ static int send_box(struct stream *s, const struct copy_span *span)
 }
 
 /* The call of a box has no mark, and no answer: an empty line behind it has. */
-static copy_args behind_box(const struct stream *s, uint64_t mark)
+static copy_args behind_box(const struct client_stream *s, uint64_t mark)
 {
     return (copy_args){ .stream = s->wire, .mark = mark };
 }
 
-int copy_call_reach(struct stream *s, const struct copy_span *span, uint64_t mark)
+int copy_call_reach(struct client_stream *s, const struct copy_span *span, uint64_t mark)
 {
     bool line = copy_is_line(span);
     int code = line ? CORE_OK : send_box(s, span);
@@ -56,7 +56,7 @@ int copy_call_reach(struct stream *s, const struct copy_span *span, uint64_t mar
     return code ? code : marked;
 }
 
-void copy_call_waited(struct copy_waited *call, struct stream *s, const struct copy_span *span,
+void copy_call_waited(struct copy_waited *call, struct client_stream *s, const struct copy_span *span,
                       void (*arrived)(struct wire_call *), struct submitted *at)
 {
     bool line = copy_is_line(span);
@@ -66,7 +66,7 @@ void copy_call_waited(struct copy_waited *call, struct stream *s, const struct c
     call->result = (plain_result){ 0 };
     wire_prepare(&call->wire, FLYT_COPY_WAITED, (xdrproc_t)xdr_copy_args, &call->args, (xdrproc_t)xdr_plain_result,
                  &call->result);
-    stream_submit(s, &call->wire, arrived, at);
+    client_stream_submit(s, &call->wire, arrived, at);
 }
 
 /* ---- to the device ---- */
@@ -98,7 +98,7 @@ static bool_t xdr_in(XDR *xdrs, struct in_args *args)
     return xdr_flyt_bulk_kind(xdrs, &kind) && xdr_u_int(xdrs, &size) && xdr_rows(xdrs, &rows);
 }
 
-int copy_call_in(struct stream *s, const struct copy_span *span, const flyt_on_lane *on_lane)
+int copy_call_in(struct client_stream *s, const struct copy_span *span, const flyt_on_lane *on_lane)
 {
     struct in_args args = { .stream = s->wire, .span = span, .on_lane = on_lane };
     return stream_send(s,
@@ -137,7 +137,7 @@ static bool_t xdr_out_bytes(XDR *xdrs, struct copy_out_bytes *result)
     return size == rows_size(&result->to) && xdr_rows(xdrs, &result->to);
 }
 
-void copy_call_out(struct copy_answered *call, struct stream *s, const struct copy_span *span,
+void copy_call_out(struct copy_answered *call, struct client_stream *s, const struct copy_span *span,
                    const struct host_rows *to, flyt_via via, void (*arrived)(struct wire_call *), struct submitted *at)
 {
     bool line = copy_is_line(span);
@@ -152,7 +152,7 @@ void copy_call_out(struct copy_answered *call, struct stream *s, const struct co
     wire_prepare(&call->wire, line ? FLYT_COPY_OUT : FLYT_COPY_BOX_OUT,
                  line ? (xdrproc_t)xdr_copy_out_args : (xdrproc_t)xdr_copy_box_out_args, &call->args,
                  (xdrproc_t)xdr_out_bytes, &call->result);
-    stream_submit(s, &call->wire, arrived, at);
+    client_stream_submit(s, &call->wire, arrived, at);
 }
 
 void copy_answer_free(struct copy_answered *call) { xdr_free((xdrproc_t)xdr_out_bytes, &call->result); }

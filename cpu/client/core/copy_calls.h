@@ -19,9 +19,9 @@ static inline flyt_extent wire_extent(const struct core_extent *e)
 }
 
 /* The device reaches both sides. mark: as in copy_args. */
-int  copy_call_reach(struct stream *, const struct copy_span *, uint64_t mark);
+int copy_call_reach(struct client_stream *, const struct copy_span *, uint64_t mark);
 /* To the device: the bytes travel inside the call, or over a lane. on_lane: NULL: inside. */
-int  copy_call_in(struct stream *, const struct copy_span *, const flyt_on_lane *on_lane);
+int copy_call_in(struct client_stream *, const struct copy_span *, const flyt_on_lane *on_lane);
 
 /* The call whose answer says that a copy is complete. The device reaches both sides. */
 struct copy_waited {
@@ -30,7 +30,7 @@ struct copy_waited {
     plain_result     result;
 };
 /* arrived (NULL: wire_wait is called): as in stream_submit. */
-void copy_call_waited(struct copy_waited *, struct stream *, const struct copy_span *,
+void copy_call_waited(struct copy_waited *, struct client_stream *, const struct copy_span *,
                       void (*arrived)(struct wire_call *), struct submitted *);
 
 /* From the device: the call whose answer has the bytes, or says that they come over a lane. */
@@ -44,7 +44,7 @@ struct copy_answered {
         bool on_lane;                 /* the bytes come there (lanes.h) */
     } result;
 };
-void copy_call_out(struct copy_answered *, struct stream *, const struct copy_span *, const struct host_rows *to,
+void copy_call_out(struct copy_answered *, struct client_stream *, const struct copy_span *, const struct host_rows *to,
                    flyt_via, void (*arrived)(struct wire_call *), struct submitted *);
 void copy_answer_free(struct copy_answered *);
 

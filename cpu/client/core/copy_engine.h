@@ -11,7 +11,7 @@
    0: nowhere. Returns 1 when there is no such box, or when it leaves its allocation on the device. Notes that the
    stream's context works on the memory of another one. */
 struct copy_side { enum core_memory_kind kind; bool pinned; uint64_t reach; };      /* pinned: all of it */
-int copy_side(const struct stream *, const struct core_box *, const struct core_extent *, struct copy_side *);
+int copy_side(const struct client_stream *, const struct core_box *, const struct core_extent *, struct copy_side *);
 
 /* A copy, with its route. The span has the addresses by which the device knows what it reaches. */
 enum copy_route { COPY_HERE, COPY_REACH, COPY_IN, COPY_OUT };
@@ -25,15 +25,15 @@ struct copy_plan {
 
 /* copy_in.c. Sends what is left of a copy to the device; its source may be read now. With LANES_WAIT_NEVER only what
    lanes take at once: the rest stays in *left. */
-int copy_send(struct stream *, struct copy_cut *left, enum lanes_patience);
+int copy_send(struct client_stream *, struct copy_cut *left, enum lanes_patience);
 /* The same when the stream's earlier work has finished. The source is pinned: the program leaves it alone until then.
  */
-int copy_send_deferred(struct stream *, const struct copy_cut *left);
+int copy_send_deferred(struct client_stream *, const struct copy_cut *left);
 
 /* copy_out.c. Receives a copy from the device; the bytes have come when it returns. */
-int copy_receive(struct stream *, const struct copy_span *);
+int copy_receive(struct client_stream *, const struct copy_span *);
 
 /* copy_pending.c. Begins a copy from the device into pinned memory: the bytes come later (pending.h). */
-int copy_begin_pending(struct stream *, const struct copy_span *);
+int copy_begin_pending(struct client_stream *, const struct copy_span *);
 
 #endif

@@ -17,7 +17,7 @@ size_t copy_piece(size_t bytes, size_t least)
 }
 
 /* Takes the part, which fits, to the chunk, piece by piece. The last call carries the mark, for all of them. */
-static int send_in_chunk(struct stream *s, const struct copy_span *part, size_t most, struct chunk *chunk)
+static int send_in_chunk(struct client_stream *s, const struct copy_span *part, size_t most, struct chunk *chunk)
 {
     struct copy_cut left = copy_cut_begin(part);
     struct copy_span piece;
@@ -34,7 +34,7 @@ static int send_in_chunk(struct stream *s, const struct copy_span *part, size_t 
     return code;
 }
 
-static int send_inside(struct stream *s, const struct copy_span *part)
+static int send_inside(struct client_stream *s, const struct copy_span *part)
 {
     size_t bytes = copy_bytes(part);
     uint64_t begun = bytes == CHUNK_SIZE ? clock_now() : 0;
@@ -45,7 +45,7 @@ static int send_inside(struct stream *s, const struct copy_span *part)
     return code;
 }
 
-int copy_send(struct stream *s, struct copy_cut *left, enum lanes_patience patience)
+int copy_send(struct client_stream *s, struct copy_cut *left, enum lanes_patience patience)
 {
     size_t piece = copy_piece(left->bytes, PIECE_LEAST);
     bool tried = false;
@@ -79,7 +79,7 @@ struct deferred {
 static void send_now(void *user, int status)
 {
     struct deferred *d = user;
-    struct stream *s;
+    struct client_stream *s;
     int code = status ? CORE_OK : stream_transfer(d->context, &s);
     if (!status && !code && !(code = copy_send(s, &d->left, LANES_WAIT)))
         code = stream_wait_for(s);
@@ -88,7 +88,7 @@ static void send_now(void *user, int status)
     free(d);
 }
 
-int copy_send_deferred(struct stream *s, const struct copy_cut *left)
+int copy_send_deferred(struct client_stream *s, const struct copy_cut *left)
 {
     struct deferred *d = malloc(sizeof *d);
     if (!d)

@@ -15,7 +15,7 @@ enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECE_LEAST = 64 * 1024 };
 
 /* A copy under way. */
 struct receiving {
-    struct stream *stream;
+    struct client_stream *stream;
     struct copy_cut left;
     size_t bytes;
     struct copy_part parts[PARTS_IN_FLIGHT];
@@ -45,7 +45,7 @@ static bool begin_next(struct receiving *r)
     return true;
 }
 
-int copy_receive(struct stream *s, const struct copy_span *span)
+int copy_receive(struct client_stream *s, const struct copy_span *span)
 {
     struct receiving r = { .stream = s, .left = copy_cut_begin(span), .bytes = copy_bytes(span) };
     struct point before = stream_point_next(s);

@@ -1,9 +1,9 @@
 /* copy_part.c: one part of a copy from the device on its way. */
 #include "copy_part.h"
 
-void copy_part_begin(struct copy_part *p, struct stream *s, const struct copy_span *span, const struct host_rows *to,
-                     size_t whole, struct chunk *chunk, enum copy_lane lane, void (*arrived)(struct wire_call *),
-                     struct submitted *at)
+void copy_part_begin(struct copy_part *p, struct client_stream *s, const struct copy_span *span,
+                     const struct host_rows *to, size_t whole, struct chunk *chunk, enum copy_lane lane,
+                     void (*arrived)(struct wire_call *), struct submitted *at)
 {
     p->chunk = chunk;
     p->to = *to;

@@ -25,7 +25,7 @@ enum copy_lane { COPY_NO_LANE, COPY_LANE, COPY_LANE_PENDING };     /* pending: n
 
 /* to: where the bytes go, span->to or a buffer. chunk: NULL, or the part's from now on. arrived (NULL: part_wait is
    called): as in stream_submit; it calls part_answered. */
-void copy_part_begin(struct copy_part *, struct stream *, const struct copy_span *, const struct host_rows *to,
+void copy_part_begin(struct copy_part *, struct client_stream *, const struct copy_span *, const struct host_rows *to,
                      size_t whole, struct chunk *, enum copy_lane, void (*arrived)(struct wire_call *),
                      struct submitted *);
 /* The answer is here. True: the bytes come over the lane (lane_out_wait, lane_out_deferred). Else they have come. */

@@ -95,7 +95,7 @@ static void out_arrived(struct wire_call *call)
         out_landed(out, code);
 }
 
-static struct pending_copy *out_new(struct stream *stream, const struct host_rows *place)
+static struct pending_copy *out_new(struct client_stream *stream, const struct host_rows *place)
 {
     struct pending_copy *out = calloc(1, sizeof *out);
     if (!out)
@@ -125,7 +125,7 @@ static struct pending_copy *out_new(struct stream *stream, const struct host_row
     return out;
 }
 
-int copy_begin_pending(struct stream *stream, const struct copy_span *span)
+int copy_begin_pending(struct client_stream *stream, const struct copy_span *span)
 {
     struct copy_cut left = copy_cut_begin(span);
     struct copy_span part;

@@ -15,7 +15,7 @@
 enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19 };
 
 static struct table {
-    struct device device;
+    struct client_device device;
     int           values[ATTRIBUTES_BY_NUMBER];
     bool          known[ATTRIBUTES_BY_NUMBER];
 } *devices;
@@ -171,7 +171,7 @@ int device_snapshot(void)
         return CORE_OUT_OF_MEMORY;
     for (int i = 0; i < count; i++) {
         const flyt_device *from = &hello->devices.devices_val[chosen[i]];
-        struct device *d = &devices[i].device;
+        struct client_device *d = &devices[i].device;
         d->wire = chosen[i];
         d->public = (struct core_device){ .name = from->name,
                                           .pci_bus_id = from->pci_bus_id,
@@ -190,7 +190,7 @@ int device_count(void)
     return devices_count;
 }
 
-const struct device *device_find(int device)
+const struct client_device *client_device_find(int device)
 {
     return device >= 0 && device < devices_count ? &devices[device].device : NULL;
 }
@@ -211,7 +211,7 @@ int core_driver_version(int *version)
 
 const struct core_device *core_device(int device)
 {
-    const struct device *d = core_attach() == CORE_OK ? device_find(device) : NULL;
+    const struct client_device *d = core_attach() == CORE_OK ? client_device_find(device) : NULL;
     return d ? &d->public : NULL;
 }
 
@@ -220,7 +220,7 @@ int core_device_attribute(int device, int attribute, int *value)
     int code = core_attach();
     if (code)
         return code;
-    if (!device_find(device))
+    if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
     if (attribute < 0 || attribute >= ATTRIBUTES_BY_NUMBER || !devices[device].known[attribute])
         return CORE_INVALID_VALUE;

@@ -8,12 +8,12 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
-struct device {
+struct client_device {
     int  wire;                        /* its number on the server */
     struct core_device public;
 };
 int  device_snapshot(void);                                 /* at attach */
-const struct device *device_find(int device);               /* NULL: no such */
+const struct client_device *client_device_find(int device); /* NULL: no such */
 int  device_count(void);
 /* Parses $CUDA_VISIBLE_DEVICES: writes at most `count` server numbers, in order, returns how many. */
 int  device_visible(const char *text, const flyt_device *devices, int count, int *out);

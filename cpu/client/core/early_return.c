@@ -30,14 +30,14 @@ static atomic_uint live, apart;       /* streams; apart: those that do not wait 
 static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;      /* of the lists of all contexts; a leaf */
 
-void early_return_count(const struct stream *s, int change)
+void early_return_count(const struct client_stream *s, int change)
 {
     atomic_fetch_add(&live, (unsigned)change);
     if (!stream_is_blocking(s))
         atomic_fetch_add(&apart, (unsigned)change);
 }
 
-static void list_enter(struct stream *s)
+static void list_enter(struct client_stream *s)
 {
     pthread_mutex_lock(&listing);
     if (!atomic_exchange(&s->returning, true)) {
@@ -49,7 +49,7 @@ static void list_enter(struct stream *s)
     pthread_mutex_unlock(&listing);
 }
 
-void early_return_forget(struct stream *s)
+void early_return_forget(struct client_stream *s)
 {
     pthread_mutex_lock(&listing);
     list_remove(&s->early_returning);
@@ -57,7 +57,7 @@ void early_return_forget(struct stream *s)
     pthread_mutex_unlock(&listing);
 }
 
-bool early_return_may(struct stream *s)
+bool early_return_may(struct client_stream *s)
 {
     atomic_store(&s->early_returns, atomic_load(&s->sent));
     if (!atomic_load(&s->returning))
@@ -72,7 +72,7 @@ bool early_return_may(struct stream *s)
 
 /* An event in the stream behind all it has been given. An event of another context, or one that went with its
    context, is replaced. */
-static int record(struct stream *s)
+static int record(struct client_stream *s)
 {
     core_stream token = stream_is_legacy(s) ? CORE_STREAM_LEGACY : atomic_load(&s->token);
     int code = s->behind.event ? core_event_record(s->context, s->behind.event, token, 0) : CORE_INVALID_HANDLE;
@@ -85,7 +85,7 @@ static int record(struct stream *s)
     return code ? code : core_event_record(s->context, s->behind.event, token, 0);
 }
 
-static void mark(struct stream *s)
+static void mark(struct client_stream *s)
 {
     FLYT_ASSERT_HELD(&marking);
     uint64_t number = atomic_exchange(&s->early_returns, 0);
@@ -97,7 +97,7 @@ static void mark(struct stream *s)
         stream_wait_for(s);                   /* no memory for an event. Nothing behind the copy runs long yet */
 }
 
-static bool counts(struct stream *s)
+static bool counts(struct client_stream *s)
 {
     uint64_t done = stream_done(s);
     return atomic_load(&s->early_returns) > done || atomic_load(&s->behind.number) > done;
@@ -105,13 +105,13 @@ static bool counts(struct stream *s)
 
 /* The context's streams that have such copies: writes at most STREAMS_MOST, returns how many. Those that have none
    leave the list. */
-static unsigned list_those(core_context *c, struct stream **out)
+static unsigned list_those(core_context *c, struct client_stream **out)
 {
     unsigned count = 0;
     struct list *next;
     pthread_mutex_lock(&listing);
     for (struct list *link = list_first(&c->early_returning); link && count < STREAMS_MOST; link = next) {
-        struct stream *s = LIST_OBJECT(link, struct stream, early_returning);
+        struct client_stream *s = LIST_OBJECT(link, struct client_stream, early_returning);
         next = list_next(&c->early_returning, link);
         atomic_store(&s->returning, false);
         if (counts(s)) {
@@ -126,7 +126,7 @@ static unsigned list_those(core_context *c, struct stream **out)
 }
 
 /* All streams of the context that have such copies, marked. */
-static unsigned mark_all(core_context *c, struct stream **some)
+static unsigned mark_all(core_context *c, struct client_stream **some)
 {
     FLYT_ASSERT_HELD(&marking);
     uint64_t seen = atomic_load(&c->early_returns);
@@ -139,7 +139,7 @@ static unsigned mark_all(core_context *c, struct stream **some)
 
 void early_return_mark(core_context *c)
 {
-    struct stream *some[STREAMS_MOST];
+    struct client_stream *some[STREAMS_MOST];
     pthread_mutex_lock(&marking);
     mark_all(c, some);
     pthread_mutex_unlock(&marking);
@@ -147,15 +147,15 @@ void early_return_mark(core_context *c)
 
 /* Waits for the context's copies that have returned early. new: a stream of the context that did so itself; NULL:
    none. */
-static void settle(core_context *c, const struct stream *new)
+static void settle(core_context *c, const struct client_stream *new)
 {
-    struct stream *some[STREAMS_MOST];
+    struct client_stream *some[STREAMS_MOST];
     core_event events[STREAMS_MOST];
     unsigned waits = 0;
     pthread_mutex_lock(&marking);
     unsigned count = mark_all(c, some);
     for (unsigned i = 0; i < count; i++) {
-        struct stream *s = some[i];
+        struct client_stream *s = some[i];
         if (stream_done(s) >= atomic_load(&s->behind.number))
             atomic_store(&s->behind.number, 0);
         if (atomic_load(&s->behind.number) && s != new && !(new && stream_is_legacy(s) && stream_is_blocking(new)))
@@ -166,10 +166,7 @@ static void settle(core_context *c, const struct stream *new)
         core_event_synchronize(events[--waits]);             /* an error is latched, and told where native tells it */
 }
 
-void early_return_settle(const struct stream *new)
-{
-    settle(new->context, new);
-}
+void early_return_settle(const struct client_stream *new) { settle(new->context, new); }
 
 void early_return_settle_others(const core_context *new)
 {

@@ -6,13 +6,13 @@
 
 #include "context.h"
 
-void early_return_count(const struct stream *, int change);     /* a stream was made (1), or has ended (-1) */
+void early_return_count(const struct client_stream *, int change); /* a stream was made (1), or has ended (-1) */
 /* A synchronous copy was sent, and nothing that may run long precedes it: may it return before it is done? */
-bool early_return_may(struct stream *);
+bool early_return_may(struct client_stream *);
 void early_return_mark(core_context *);
-void early_return_forget(struct stream *);                      /* the structure becomes another stream's */
+void early_return_forget(struct client_stream *); /* the structure becomes another stream's */
 /* before the program has it: waits for the copies that it would not wait for */
-void early_return_settle(const struct stream *new);
+void early_return_settle(const struct client_stream *new);
 /* before the program has it: no stream of it would wait for those of others */
 void early_return_settle_others(const core_context *new);
 

@@ -19,23 +19,23 @@
 
 enum { TOKEN_KIND = 2, FLAG_DISABLE_TIMING = 2, EVENT_FLAGS = 7 };
 
-struct event {
+struct client_event {
     pthread_mutex_t lock;             /* what the last record said */
     flyt_id         wire;
     core_context   *context;
     unsigned        flags;
     atomic_uint_fast64_t token;
-    struct stream  *stream;           /* NULL: never recorded */
+    struct client_stream *stream;     /* NULL: never recorded */
     uint64_t        stream_token;     /* to see whether the structure has become another stream's */
     struct point    point;
     struct asked    asked;
-    struct event   *next;
+    struct client_event *next;
 };
 
 static id_table *table;
 static struct {
     pthread_mutex_t lock;
-    struct event   *spare;
+    struct client_event *spare;
 } events = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 int event_open(void)
@@ -44,7 +44,7 @@ int event_open(void)
     return table ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
-static int event_enter(core_event token, struct event **out)
+static int event_enter(core_event token, struct client_event **out)
 {
     int code = core_enter();
     if (code)
@@ -56,7 +56,7 @@ static int event_enter(core_event token, struct event **out)
 int core_event_check(core_event token)
 {
     CANCEL_DEFERRED;
-    struct event *e;
+    struct client_event *e;
     return event_enter(token, &e);
 }
 
@@ -69,7 +69,7 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
     if (flags & ~(unsigned)EVENT_FLAGS)
         return CORE_INVALID_VALUE;
     pthread_mutex_lock(&events.lock);
-    struct event *e = events.spare;
+    struct client_event *e = events.spare;
     if (e)
         events.spare = e->next;
     else if ((e = calloc(1, sizeof *e)))
@@ -95,7 +95,7 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
     return code;
 }
 
-static void event_recycle(struct event *e, uint32_t index)
+static void event_recycle(struct client_event *e, uint32_t index)
 {
     id_table_release(table, index);
     pthread_mutex_lock(&events.lock);
@@ -110,7 +110,7 @@ int core_event_destroy(core_event token)
     int code = core_enter();
     if (code)
         return code;
-    struct event *e = id_table_remove(table, token);
+    struct client_event *e = id_table_remove(table, token);
     if (!e)
         return CORE_INVALID_HANDLE;
     event_args args = { .event = e->wire };
@@ -126,7 +126,7 @@ uint64_t event_count(void)
 
 static void forget(void *object, id_token token, void *context)
 {
-    struct event *e = object;
+    struct client_event *e = object;
     if (e->context == context && id_table_remove(table, token))
         event_recycle(e, id_token_index(token));
 }
@@ -139,19 +139,19 @@ void event_forget_context(core_context *c)
 int core_event_record(core_context *c, core_event token, core_stream stream, unsigned flags)
 {
     CANCEL_DEFERRED;
-    struct event *e;
-    struct stream *s;
+    struct client_event *e;
+    struct client_stream *s;
     int code = event_enter(token, &e);
-    if (code || (code = stream_enter(c, stream, &s)))
+    if (code || (code = client_stream_enter(c, stream, &s)))
         return code;
     if (e->context != s->context)
         return CORE_INVALID_HANDLE;
     return op_submit(s, &(struct op){ .kind = OP_EVENT_RECORD, .event = { e, flags } });
 }
 
-int event_record_op(struct stream *s, const struct op *op)
+int event_record_op(struct client_stream *s, const struct op *op)
 {
-    struct event *e = op->event.event;
+    struct client_event *e = op->event.event;
     pthread_mutex_lock(&e->lock);
     event_record_args args = { .event = e->wire, .stream = s->wire, .flags = op->event.flags };
     const struct stream_call call = { FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, .args = &args };
@@ -163,9 +163,13 @@ int event_record_op(struct stream *s, const struct op *op)
     return code;
 }
 
-struct recorded { struct stream *stream; uint64_t stream_token; struct point point; };
+struct recorded {
+    struct client_stream *stream;
+    uint64_t stream_token;
+    struct point point;
+};
 
-static struct recorded event_recorded(struct event *e)
+static struct recorded event_recorded(struct client_event *e)
 {
     pthread_mutex_lock(&e->lock);
     struct recorded r = { e->stream, e->stream_token, e->point };
@@ -186,13 +190,13 @@ static bool known_heard(const struct recorded *r)
     return known_done(r) && (heard >= r->point.number || heard >= atomic_load(&r->stream->weighty));
 }
 
-static void learn_done(const struct recorded *r, void (*learn)(struct stream *, uint64_t))
+static void learn_done(const struct recorded *r, void (*learn)(struct client_stream *, uint64_t))
 {
     if (atomic_load(&r->stream->token) == r->stream_token)
         learn(r->stream, r->point.number);
 }
 
-static int event_ask(struct event *e, uint32_t procedure)
+static int event_ask(struct client_event *e, uint32_t procedure)
 {
     event_args args = { .event = e->wire };
     return wire_plain(procedure, (xdrproc_t)xdr_event_args, &args);
@@ -201,7 +205,7 @@ static int event_ask(struct event *e, uint32_t procedure)
 int core_event_synchronize(core_event token)
 {
     CANCEL_DEFERRED;
-    struct event *e;
+    struct client_event *e;
     int code = event_enter(token, &e);
     if (code)
         return code;
@@ -221,7 +225,7 @@ int core_event_synchronize(core_event token)
 int core_event_query(core_event token)
 {
     CANCEL_DEFERRED;
-    struct event *e;
+    struct client_event *e;
     int code = event_enter(token, &e);
     if (code)
         return code;
@@ -245,7 +249,7 @@ int core_event_query(core_event token)
 int core_event_elapsed(core_event start, core_event end, float *milliseconds)
 {
     CANCEL_DEFERRED;
-    struct event *a, *b;
+    struct client_event *a, *b;
     int code = event_enter(start, &a);
     if (code || (code = event_enter(end, &b)))
         return code;
@@ -257,7 +261,7 @@ int core_event_elapsed(core_event start, core_event end, float *milliseconds)
 
 int forward_event(core_context *c, core_event token, flyt_id *wire)
 {
-    struct event *e;
+    struct client_event *e;
     int code = event_enter(token, &e);
     (void)c;
     if (!code)
@@ -268,17 +272,17 @@ int forward_event(core_context *c, core_event token, flyt_id *wire)
 int core_stream_wait(core_context *c, core_stream stream, core_event token, unsigned flags)
 {
     CANCEL_DEFERRED;
-    struct event *e;
-    struct stream *s;
+    struct client_event *e;
+    struct client_stream *s;
     int code = event_enter(token, &e);
-    if (code || (code = stream_enter(c, stream, &s)))
+    if (code || (code = client_stream_enter(c, stream, &s)))
         return code;
     return op_submit(s, &(struct op){ .kind = OP_EVENT_WAIT, .event = { e, flags } });
 }
 
-int event_wait_op(struct stream *s, const struct op *op)
+int event_wait_op(struct client_stream *s, const struct op *op)
 {
-    struct event *e = op->event.event;
+    struct client_event *e = op->event.event;
     struct recorded r = event_recorded(e);
     if (!r.stream || known_done(&r))
         return CORE_OK;                       /* nothing to wait for */

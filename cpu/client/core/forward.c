@@ -5,7 +5,7 @@
 
 int forward_device(int number, int *wire)
 {
-    const struct device *device = device_find(number);
+    const struct client_device *device = client_device_find(number);
     if (!device)
         return CORE_INVALID_DEVICE;
     *wire = device->wire;

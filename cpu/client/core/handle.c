@@ -30,7 +30,12 @@ struct physical {
     unsigned handles, mappings;       /* the server's memory goes when both are 0 */
 };
 
-struct mapping { struct tree_node node; uint64_t size; struct physical *of; unsigned access; };     /* key: address */
+struct client_mapping {
+    struct tree_node node;
+    uint64_t size;
+    struct physical *of;
+    unsigned access;
+}; /* key: address */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tree reservations, mappings;
@@ -84,15 +89,15 @@ int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64
     return base ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
-static struct mapping *mapping_at_or_above(uint64_t address)
+static struct client_mapping *mapping_at_or_above(uint64_t address)
 {
-    return (struct mapping *)tree_at_or_above(&mappings, address, 0);
+    return (struct client_mapping *)tree_at_or_above(&mappings, address, 0);
 }
 
 /* The mapping that holds the address; NULL: none. */
-static struct mapping *mapping_of(uint64_t address)
+static struct client_mapping *mapping_of(uint64_t address)
 {
-    struct mapping *mapping = (struct mapping *)tree_at_or_below(&mappings, address, 0);
+    struct client_mapping *mapping = (struct client_mapping *)tree_at_or_below(&mappings, address, 0);
     return mapping && address - mapping->node.key < mapping->size ? mapping : NULL;
 }
 
@@ -104,7 +109,7 @@ int core_reservation_free(uint64_t address, size_t size)
         return code;
     pthread_mutex_lock(&lock);
     struct reservation *found = (struct reservation *)tree_at_or_below(&reservations, address, 0);
-    const struct mapping *inside = mapping_at_or_above(address);
+    const struct client_mapping *inside = mapping_at_or_above(address);
     if (!found || found->node.key != address || found->size != size || (inside && inside->node.key - address < size)) {
         code = CORE_INVALID_VALUE;
     } else {
@@ -140,7 +145,7 @@ static int physical_drop(struct physical *physical)
 
 static int create(struct physical *physical, core_handle *out)
 {
-    handle_create_args args = { .device = device_find(physical->device)->wire, .size = physical->size };
+    handle_create_args args = { .device = client_device_find(physical->device)->wire, .size = physical->size };
     physical->named = id_table_add(wires, physical, &physical->wire);
     if (!physical->named)
         return CORE_OUT_OF_MEMORY;
@@ -162,7 +167,7 @@ int core_handle_create(int device, size_t size, core_handle *out)
     int code = core_enter();
     if (code)
         return code;
-    if (!device_find(device))
+    if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
     if (!size || !granules(size))
         return CORE_INVALID_VALUE;
@@ -223,7 +228,7 @@ int core_handle_at(uint64_t address, core_handle *out)
     if (code)
         return code;
     pthread_mutex_lock(&lock);
-    const struct mapping *mapping = mapping_of(address);
+    const struct client_mapping *mapping = mapping_of(address);
     struct physical *physical = mapping ? mapping->of : NULL;
     if (physical && !physical->token)
         physical->token = id_table_add(tokens, physical, NULL);
@@ -242,7 +247,7 @@ int core_handle_at(uint64_t address, core_handle *out)
 /* Something of the range is mapped. */
 static bool occupied(uint64_t address, uint64_t size)
 {
-    const struct mapping *next = mapping_at_or_above(address);
+    const struct client_mapping *next = mapping_at_or_above(address);
     return mapping_of(address) || (next && next->node.key - address < size);
 }
 
@@ -257,7 +262,7 @@ static int map(uint64_t address, uint64_t size, struct physical *physical)
     if (!physical || size != physical->size || !granules(address) || !reserved(address, size) ||
         occupied(address, size))
         return CORE_INVALID_VALUE;
-    struct mapping *mapping = calloc(1, sizeof *mapping);
+    struct client_mapping *mapping = calloc(1, sizeof *mapping);
     if (!mapping)
         return CORE_OUT_OF_MEMORY;
     handle_map_args args = { .handle = physical->wire, .address = address };
@@ -291,7 +296,7 @@ static bool filled(uint64_t address, uint64_t size)
 {
     uint64_t at = address;
     while (at - address < size) {
-        const struct mapping *mapping = mapping_of(at);
+        const struct client_mapping *mapping = mapping_of(at);
         if (!mapping || mapping->node.key != at || mapping->size > size - (at - address))
             return false;
         at += mapping->size;
@@ -299,7 +304,7 @@ static bool filled(uint64_t address, uint64_t size)
     return size != 0;
 }
 
-static void access_note(struct mapping *mapping, unsigned access)
+static void access_note(struct client_mapping *mapping, unsigned access)
 {
     if (mapping->access)
         address_remove(CORE_DEVICE_MEMORY, mapping->node.key, NULL);
@@ -317,7 +322,7 @@ int core_handle_unmap(uint64_t address, size_t size)
         handle_unmap_args args = { .address = address, .size = size };
         code = wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
         for (uint64_t at = address; at - address < size;) {
-            struct mapping *mapping = mapping_of(at);
+            struct client_mapping *mapping = mapping_of(at);
             at += mapping->size;
             access_note(mapping, 0);
             tree_remove(&mappings, &mapping->node);
@@ -340,7 +345,7 @@ static int access_set(uint64_t address, uint64_t size, int device, unsigned acce
     for (uint64_t at = address; at - address < size; at += mapping_of(at)->size)
         if (mapping_of(at)->of->device != device)
             return CORE_NOT_SUPPORTED;    /* no device reaches another's memory */
-    handle_access_args args = { address, size, device_find(device)->wire, access };
+    handle_access_args args = { address, size, client_device_find(device)->wire, access };
     int code = wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args);
     for (uint64_t at = address; !code && at - address < size; at += mapping_of(at)->size)
         access_note(mapping_of(at), access);
@@ -353,7 +358,7 @@ int core_access_set(uint64_t address, size_t size, int device, unsigned access)
     int code = core_enter();
     if (code)
         return code;
-    if (!device_find(device))
+    if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
     pthread_mutex_lock(&lock);
     code = access_set(address, size, device, access);
@@ -367,10 +372,10 @@ int core_access_get(uint64_t address, int device, unsigned *access)
     int code = core_enter();
     if (code)
         return code;
-    if (!device_find(device))
+    if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
     pthread_mutex_lock(&lock);
-    const struct mapping *mapping = mapping_of(address);
+    const struct client_mapping *mapping = mapping_of(address);
     if (mapping)
         *access = mapping->of->device == device ? mapping->access : 0;
     pthread_mutex_unlock(&lock);

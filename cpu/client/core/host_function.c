@@ -15,7 +15,7 @@
 #include "pending.h"
 #include "state.h"
 
-struct host_function {
+struct client_host_function {
     void  (*function)(void *, int);
     void   *user;
     bool    on_error, writes;
@@ -28,7 +28,7 @@ struct host_function {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t  due;
-    struct host_function *slots;      /* by id; slot 0 is not used */
+    struct client_host_function *slots; /* by id; slot 0 is not used */
     flyt_id  size, spare;
     flyt_id  first, last;             /* the queue of those that are due */
     bool     running;
@@ -45,7 +45,7 @@ static void *host_run(void *unused)
         while (!hosts.first)
             pthread_cond_wait(&hosts.due, &hosts.lock);
         flyt_id id = hosts.first;
-        struct host_function f = hosts.slots[id];
+        struct client_host_function f = hosts.slots[id];
         hosts.first = f.next;
         pthread_mutex_unlock(&hosts.lock);
         pending_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
@@ -56,7 +56,7 @@ static void *host_run(void *unused)
         throttle_ends();
         events_tell_done(&id, 1);             /* before the id may be used again */
         pthread_mutex_lock(&hosts.lock);
-        hosts.slots[id] = (struct host_function){ .next = hosts.spare };
+        hosts.slots[id] = (struct client_host_function){ .next = hosts.spare };
         hosts.spare = id;
     }
     return NULL;
@@ -84,11 +84,11 @@ static flyt_id slot_take(void)
 {
     if (!hosts.spare) {
         flyt_id size = hosts.size ? hosts.size * 2 : 64;
-        struct host_function *more = realloc(hosts.slots, size * sizeof *more);
+        struct client_host_function *more = realloc(hosts.slots, size * sizeof *more);
         if (!more)
             return 0;
         for (flyt_id id = size; id-- > (hosts.size ? hosts.size : 1);) {
-            more[id] = (struct host_function){ .next = hosts.spare };
+            more[id] = (struct client_host_function){ .next = hosts.spare };
             hosts.spare = id;
         }
         hosts.slots = more;
@@ -99,7 +99,7 @@ static flyt_id slot_take(void)
     return id;
 }
 
-int host_function_put(struct stream *s, void (*function)(void *, int), void *user, bool on_error, bool writes)
+int host_function_put(struct client_stream *s, void (*function)(void *, int), void *user, bool on_error, bool writes)
 {
     pending_join_next(s);
     struct point point = stream_point(s);
@@ -108,7 +108,8 @@ int host_function_put(struct stream *s, void (*function)(void *, int), void *use
     int code = thread_start();
     flyt_id id = code ? 0 : slot_take();
     if (id)
-        hosts.slots[id] = (struct host_function){ function, user, on_error, writes, .used = true, .point = point };
+        hosts.slots[id] =
+            (struct client_host_function){ function, user, on_error, writes, .used = true, .point = point };
     pthread_mutex_unlock(&hosts.lock);
     if (!id)
         return CORE_OUT_OF_MEMORY;
@@ -145,8 +146,8 @@ int core_host_function(core_context *c, core_stream stream, void (*function)(voi
                        bool on_error)
 {
     CANCEL_DEFERRED;
-    struct stream *s;
-    int code = stream_enter(c, stream, &s);
+    struct client_stream *s;
+    int code = client_stream_enter(c, stream, &s);
     if (code)
         return code;
     if (!function)
@@ -154,7 +155,7 @@ int core_host_function(core_context *c, core_stream stream, void (*function)(voi
     return op_submit(s, &(struct op){ .kind = OP_HOST_FUNCTION, .host = { function, user, on_error } });
 }
 
-int host_function_op(struct stream *s, const struct op *op)
+int host_function_op(struct client_stream *s, const struct op *op)
 {
     return host_function_put(s, op->host.function, op->host.user, op->host.on_error, true);
 }

@@ -9,7 +9,7 @@
 
 /* writes: it may write memory of the program (pending_writers). On failure nothing was taken; after success user is
    the function's, which never runs if the connection is lost first. */
-int  host_function_put(struct stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
+int host_function_put(struct client_stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
 void host_function_due(flyt_id id, int status);
 
 /* ---- throttle.c ---- */
@@ -20,6 +20,6 @@ uint64_t throttle_outstanding(void);
 /* the caller's thread runs host functions: it is not held up */
 void throttle_thread(void);
 /* Called with each call's bulk bytes (0: none), before it: keeps the work that stands behind host functions bounded. */
-void throttle_enter(struct stream *, size_t bytes);
+void throttle_enter(struct client_stream *, size_t bytes);
 
 #endif

@@ -11,25 +11,35 @@
 #include "core.h"
 
 /* A session begins them in this order, and a context that has ended gives them back in it. */
-enum kind {
-    KIND_CONTEXT, KIND_EVENT, KIND_STREAM, KIND_MODULE, KIND_FUNCTION, KIND_ALLOCATION, KIND_MAPPING, KIND_HANDLE, KIND_CHUNK,
-    KIND_HOST_MEMORY, KIND_REGISTERED, KIND_HOST_FUNCTION,
+enum client_kind {
+    KIND_CONTEXT,
+    KIND_EVENT,
+    KIND_STREAM,
+    KIND_MODULE,
+    KIND_FUNCTION,
+    KIND_ALLOCATION,
+    KIND_MAPPING,
+    KIND_HANDLE,
+    KIND_CHUNK,
+    KIND_HOST_MEMORY,
+    KIND_REGISTERED,
+    KIND_HOST_FUNCTION,
     KINDS
 };
 
 /* What a move of the session to another GPU does with an object. Moving is planned: no code reads this yet. */
-enum movement {
-    MOVE_NOTHING,                     /* the client keeps it as it is, or gets a new one when it needs one */
-    MOVE_REBUILT,                     /* made again from what the session knows: names and addresses are the client's */
+enum client_movement {
+    MOVE_NOTHING, /* the client keeps it as it is, or gets a new one when it needs one */
+    MOVE_REBUILT, /* made again from what the session knows: names and addresses are the client's */
     /* made again; the program has seen values of the driver, which must turn out equal */
     MOVE_PROVED,
-    MOVE_CHECKPOINT,                  /* only by the driver's own checkpoint of a process */
-    MOVE_REFUSED,                     /* while there is any, the session does not move */
+    MOVE_CHECKPOINT, /* only by the driver's own checkpoint of a process */
+    MOVE_REFUSED,    /* while there is any, the session does not move */
 };
 
-struct kind_row {
+struct client_kind_row {
     const char *name;
-    enum movement moves;
+    enum client_movement moves;
     /* All of these may be NULL. At attach, before the first object is made. A result code. */
     int      (*begin)(void);
     /* The context has ended, on the server too: all of it that is there goes. */
@@ -38,6 +48,6 @@ struct kind_row {
     uint64_t (*count)(void);
 };
 
-extern const struct kind_row kinds[KINDS];
+extern const struct client_kind_row client_kinds[KINDS];
 
 #endif

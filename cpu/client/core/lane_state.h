@@ -23,7 +23,7 @@ enum {
     TUNE_SAMPLES = 3
 };
 
-struct lane {
+struct client_lane {
     unsigned         number;
     rpc_channel     *channel;
     pthread_mutex_t  sending;
@@ -46,12 +46,15 @@ struct lanes_state {
     atomic_uint      used;            /* lanes 1 to used are open */
     unsigned         most;
     size_t           least;           /* bytes of a copy that uses lanes */
-    struct lane      lanes[FLYT_MAX_LANES];
+    struct client_lane lanes[FLYT_MAX_LANES];
     atomic_uint      turn;
     /* credit */
     size_t           chunk;
     unsigned         window, free;
-    struct held { const struct stream *stream; unsigned count; } held[64];
+    struct held {
+        const struct client_stream *stream;
+        unsigned count;
+    } held[64];
     /* from the device */
     atomic_uint      transfer;
     struct lane_out *incoming[LANES_INCOMING];
@@ -67,9 +70,9 @@ extern struct lanes_state lanes;
 
 bool lanes_gone(void);                        /* the connection is lost */
 /* A lane failed: status 0 or -errno while `doing` something. The session is lost. */
-void lanes_broken(const struct lane *, int status, const char *doing);
+void lanes_broken(const struct client_lane *, int status, const char *doing);
 bool lane_open(unsigned number);              /* under lanes.opening */
-bool lane_close(struct lane *);               /* the last; likewise. False: it is in use */
+bool lane_close(struct client_lane *);        /* the last; likewise. False: it is in use */
 
 void lanes_choose(bool beside);
 bool lanes_beside(void);

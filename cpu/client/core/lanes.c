@@ -78,7 +78,7 @@ void lanes_setup(void)
 
 /* ---- loss ---- */
 
-void lanes_broken(const struct lane *lane, int status, const char *doing)
+void lanes_broken(const struct client_lane *lane, int status, const char *doing)
 {
     char reason[200];
     snprintf(reason, sizeof reason, "lane %u, one of its connections for large copies, broke while %s: %s",
@@ -121,7 +121,7 @@ bool lane_open(unsigned number)
 {
     FLYT_ASSERT_HELD(&lanes.opening);
     CANCEL_OFF;
-    struct lane *lane = &lanes.lanes[number - 1];
+    struct client_lane *lane = &lanes.lanes[number - 1];
     lane_args args = { .lane = number };
     lane_result result = { 0 };
     char error[RPC_ERROR_SIZE] = "";
@@ -197,7 +197,7 @@ bool lanes_wanted(size_t size, bool stands)
     return lanes.offered && size >= lanes.least && (stands || lanes_beside()) && lanes_opened();
 }
 
-bool lane_close(struct lane *lane)
+bool lane_close(struct client_lane *lane)
 {
     FLYT_ASSERT_HELD(&lanes.opening);
     pthread_mutex_lock(&lanes.lock);

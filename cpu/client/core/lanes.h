@@ -25,7 +25,7 @@ void lanes_statistics(struct lanes_statistics *);
 enum lanes_patience { LANES_WAIT_NEVER, LANES_WAIT_A_MOMENT, LANES_WAIT };
 
 /* Sends what is left of a copy, in parts, each followed by its call. What cannot be sent stays in *left. */
-int  lanes_send(struct stream *, struct copy_cut *left, enum lanes_patience);
+int lanes_send(struct client_stream *, struct copy_cut *left, enum lanes_patience);
 
 /* ---- from the device ---- */
 

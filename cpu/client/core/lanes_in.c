@@ -20,7 +20,7 @@
 /* ---- credit ---- */
 
 /* NULL: too many streams have some. */
-static struct held *held_by(const struct stream *stream)
+static struct held *held_by(const struct client_stream *stream)
 {
     FLYT_ASSERT_HELD(&lanes.lock);
     struct held *none = NULL;
@@ -35,7 +35,7 @@ static struct held *held_by(const struct stream *stream)
     return none;
 }
 
-static bool credit_take(const struct stream *stream, enum lanes_patience patience)
+static bool credit_take(const struct client_stream *stream, enum lanes_patience patience)
 {
     struct timespec until = clock_timespec(clock_now() + LANES_CREDIT_MS * CLOCK_NS_PER_MS);
     bool timed_out = false, taken = false;
@@ -59,7 +59,7 @@ static bool credit_take(const struct stream *stream, enum lanes_patience patienc
     return taken;
 }
 
-static void credit_give(const struct stream *stream, unsigned count)
+static void credit_give(const struct client_stream *stream, unsigned count)
 {
     pthread_mutex_lock(&lanes.lock);
     for (unsigned i = 0; i < sizeof lanes.held / sizeof lanes.held[0]; i++)
@@ -79,7 +79,7 @@ struct batch {
     struct wire_call     wire;
     stream_args          args;
     plain_result         result;
-    const struct stream *stream;
+    const struct client_stream *stream;
     unsigned             count;
 };
 
@@ -91,7 +91,7 @@ static void batch_arrived(struct wire_call *call)
     free(batch);
 }
 
-static void batch_prepare(struct batch *batch, const struct stream *stream, unsigned count)
+static void batch_prepare(struct batch *batch, const struct client_stream *stream, unsigned count)
 {
     *batch = (struct batch){ .args = { .stream = stream->wire }, .stream = stream, .count = count };
     wire_prepare(&batch->wire, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &batch->args, (xdrproc_t)xdr_plain_result,
@@ -102,8 +102,8 @@ static void batch_prepare(struct batch *batch, const struct stream *stream, unsi
 
 enum { RING = 32, PUSHED = 64 };
 
-struct record {
-    struct lane     *lane;
+struct client_record {
+    struct client_lane *lane;
     struct copy_span part;
     struct host_rows from;
     flyt_on_lane     data;
@@ -112,12 +112,17 @@ struct record {
 };
 
 /* A transfer whose bytes are in the socket, and whose call has not been sent. */
-struct pushed { struct lane *lane; uint64_t end; struct copy_span part; flyt_on_lane data; };
+struct pushed {
+    struct client_lane *lane;
+    uint64_t end;
+    struct copy_span part;
+    flyt_on_lane data;
+};
 
 /* A copy to the device under way. */
 struct sending {
-    struct stream *stream;
-    struct record  records[FLYT_MAX_LANES];
+    struct client_stream *stream;
+    struct client_record records[FLYT_MAX_LANES];
     unsigned       count;
     struct pushed  pushed[PUSHED];
     unsigned       pushed_begun, pushed_ended;
@@ -131,14 +136,14 @@ struct sending {
 };
 
 /* A lane that nobody sends on, and that is ours now. */
-static struct lane *lane_grab(bool wait)
+static struct client_lane *lane_grab(bool wait)
 {
     for (;;) {
         unsigned used = atomic_load(&lanes.used), turn = atomic_fetch_add(&lanes.turn, 1);
         if (!used)
             return NULL;
         for (unsigned i = 0; i < used; i++) {
-            struct lane *lane = &lanes.lanes[(turn + i) % used];
+            struct client_lane *lane = &lanes.lanes[(turn + i) % used];
             if (pthread_mutex_trylock(&lane->sending) == 0) {
                 if (lane->number <= atomic_load(&lanes.used))
                     return lane;
@@ -147,7 +152,7 @@ static struct lane *lane_grab(bool wait)
         }
         if (!wait)
             return NULL;
-        struct lane *lane = &lanes.lanes[turn % used];
+        struct client_lane *lane = &lanes.lanes[turn % used];
         pthread_mutex_lock(&lane->sending);
         if (lane->number <= atomic_load(&lanes.used))
             return lane;
@@ -232,12 +237,12 @@ static bool sending_begin(struct sending *s)
         if (s->code || !credit_take(s->stream, s->patience))
             return false;
     }
-    struct lane *lane = lane_grab(s->count == 0);
+    struct client_lane *lane = lane_grab(s->count == 0);
     if (!lane) {
         credit_give(s->stream, 1);
         return false;
     }
-    struct record *record = &s->records[s->count++];
+    struct client_record *record = &s->records[s->count++];
     record->lane = lane;
     record->done = 0;
     copy_cut_next(s->left, lanes.chunk, &record->part);
@@ -252,7 +257,7 @@ static bool sending_begin(struct sending *s)
 }
 
 /* Puts of a record into its socket what fits: 1 all of it, 0 not yet, or -errno. */
-static int record_push(struct record *record)
+static int record_push(struct client_record *record)
 {
     size_t total = sizeof record->head + rows_size(&record->from);
     while (record->done < total) {
@@ -280,7 +285,7 @@ static bool sending_push(struct sending *s)
 {
     bool moved = false;
     for (unsigned i = 0; i < s->count;) {
-        struct record *record = &s->records[i];
+        struct client_record *record = &s->records[i];
         int status = record_push(record);
         if (status == 0) {
             i++;
@@ -326,7 +331,7 @@ static void sending_poll(struct sending *s)
     s->dead |= lanes_gone();
 }
 
-int lanes_send(struct stream *stream, struct copy_cut *left, enum lanes_patience patience)
+int lanes_send(struct client_stream *stream, struct copy_cut *left, enum lanes_patience patience)
 {
     CANCEL_OFF;
     struct sending *s = malloc(sizeof *s);

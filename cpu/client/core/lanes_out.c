@@ -25,7 +25,7 @@ static struct lane_out **out_find(uint32_t transfer)
 }
 
 /* A record's head has come. */
-static bool record_begins(struct lane *lane)
+static bool record_begins(struct client_lane *lane)
 {
     FLYT_ASSERT_HELD(&lanes.lock);
     rpc_lane_get(lane->head, &lane->record);
@@ -41,7 +41,7 @@ static bool record_begins(struct lane *lane)
     return true;
 }
 
-static void record_ends(struct lane *lane)
+static void record_ends(struct client_lane *lane)
 {
     FLYT_ASSERT_HELD(&lanes.lock);
     struct lane_out *out = lane->current;
@@ -54,7 +54,7 @@ static void record_ends(struct lane *lane)
 
 /* Receives what is there, whoever it is for. Releases lanes.lock meanwhile; the caller is the lane's reader. More
    than 0: something; -EAGAIN: nothing now; 0 or another -errno: the lane broke. */
-static ssize_t lane_receive(struct lane *lane)
+static ssize_t lane_receive(struct client_lane *lane)
 {
     FLYT_ASSERT_HELD(&lanes.lock);
     struct iovec vector[LANES_VECTOR] = { { lane->head + lane->head_got, sizeof lane->head - lane->head_got } };
@@ -84,7 +84,7 @@ static ssize_t lane_receive(struct lane *lane)
 }
 
 /* Reads the lane until the bytes of `out` have come. Releases lanes.lock meanwhile. */
-static void lane_read(struct lane *lane, const struct lane_out *out)
+static void lane_read(struct client_lane *lane, const struct lane_out *out)
 {
     FLYT_ASSERT_HELD(&lanes.lock);
     lane->reading = true;
@@ -135,7 +135,7 @@ flyt_via lane_out_begin(struct lane_out *out, const struct host_rows *to, bool d
 int lane_out_wait(struct lane_out *out)
 {
     CANCEL_OFF;
-    struct lane *lane = &lanes.lanes[out->via.lane - 1];
+    struct client_lane *lane = &lanes.lanes[out->via.lane - 1];
     pthread_mutex_lock(&lanes.lock);
     while (out->left && !lanes_gone()) {
         if (lane->reading)
@@ -153,7 +153,7 @@ void lane_out_cancel(struct lane_out *out)
 {
     if (!out->via.lane)
         return;
-    struct lane *lane = &lanes.lanes[out->via.lane - 1];
+    struct client_lane *lane = &lanes.lanes[out->via.lane - 1];
     pthread_mutex_lock(&lanes.lock);
     if (lane->current == out) {
         /* Bytes that should not have come; the reader is told by what it finds when it looks again. */

@@ -212,7 +212,7 @@ static int check_policy_window(int device, const uint8_t *value)
 
 static int check_priority(int device, const uint8_t *value)
 {
-    const struct core_device *public = &device_find(device)->public;
+    const struct core_device *public = &client_device_find(device)->public;
     int priority;
     memcpy(&priority, value, sizeof priority);
     return priority <= public->priority_least && priority >= public->priority_greatest ? CORE_OK : CORE_INVALID_VALUE;
@@ -311,7 +311,7 @@ static int pack(const struct core_launch *l, const struct core_function_info *in
     return CORE_OK;
 }
 
-static launch_args launch_arguments(const struct stream *s, const struct core_launch *l,
+static launch_args launch_arguments(const struct client_stream *s, const struct core_launch *l,
                                     const struct loaded_function *loaded)
 {
     return (launch_args){
@@ -326,7 +326,7 @@ static launch_args launch_arguments(const struct stream *s, const struct core_la
 }
 
 /* The usual launch goes as it will travel, its parameters packed where they will stand. */
-static int launch_send(struct stream *s, const struct core_launch *l, const struct loaded_function *loaded)
+static int launch_send(struct client_stream *s, const struct core_launch *l, const struct loaded_function *loaded)
 {
     uint8_t record[RPC_CALL_ROOM + QUICK_LAUNCH_ROOM + PARAMETERS_ON_STACK], *body = record + RPC_CALL_ROOM;
     int code = pack(l, &loaded->info, body + QUICK_LAUNCH_PARAMETERS);
@@ -337,7 +337,7 @@ static int launch_send(struct stream *s, const struct core_launch *l, const stru
 }
 
 /* Any launch. */
-static int launch_send_whole(struct stream *s, const struct core_launch *l, const struct loaded_function *loaded)
+static int launch_send_whole(struct client_stream *s, const struct core_launch *l, const struct loaded_function *loaded)
 {
     flyt_launch_attribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES];
     if (l->attribute_count > FLYT_MAX_LAUNCH_ATTRIBUTES)
@@ -370,7 +370,7 @@ int core_launch_check(core_context *c, const struct core_launch *l)
     return code ? code : check(c, l, loaded);
 }
 
-int launch_op(struct stream *s, const struct op *op)
+int launch_op(struct client_stream *s, const struct op *op)
 {
     const struct core_launch *l = op->launch.launch;
     const struct loaded_function *loaded = op->launch.loaded;
@@ -409,9 +409,9 @@ int core_launch(core_context *c, const struct core_launch *l)
 {
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
-    struct stream *s;
+    struct client_stream *s;
     int code = function_enter(c, l->function, &loaded);
-    if (code || (code = stream_find(c, l->stream, &s)))
+    if (code || (code = client_stream_find(c, l->stream, &s)))
         return code;
     if (s->context != c)
         return CORE_INVALID_HANDLE;           /* a stream of another context */

@@ -12,7 +12,7 @@
 
 enum op_kind { OP_COPY, OP_SET, OP_PREFETCH, OP_LAUNCH, OP_EVENT_RECORD, OP_EVENT_WAIT, OP_HOST_FUNCTION, OP_KINDS };
 
-struct event;
+struct client_event;
 struct loaded_function;
 
 struct op {
@@ -31,24 +31,29 @@ struct op {
         struct op_prefetch { uint64_t address; size_t size; int device; } prefetch;
         /* What the launch points to is the caller's, unless op_keep has made a copy of it. */
         struct op_launch { const struct core_launch *launch; const struct loaded_function *loaded; } launch;
-        struct op_event { struct event *event; unsigned flags; } event;         /* recorded, or waited for */
+        struct op_event {
+            struct client_event *event;
+            unsigned flags;
+        } event; /* recorded, or waited for */
         struct op_host { void (*function)(void *user, int status); void *user; bool on_error; } host;
     };
 };
 
 /* Takes a stream's operations in place of the server: `take` returns what the program's call returns. */
-struct op_sink { int (*take)(struct op_sink *, struct stream *, const struct op *); };
+struct op_sink {
+    int (*take)(struct op_sink *, struct client_stream *, const struct op *);
+};
 
 /* One row for each kind. keep: NULL: a plain copy will do. */
 extern const struct op_row {
-    int (*send)(struct stream *, const struct op *);
+    int (*send)(struct client_stream *, const struct op *);
     int (*keep)(const struct op *, struct op **out);
 } op_rows[OP_KINDS];
 
-static inline int op_send(struct stream *s, const struct op *op) { return op_rows[op->kind].send(s, op); }
+static inline int op_send(struct client_stream *s, const struct op *op) { return op_rows[op->kind].send(s, op); }
 
 /* Sends it, or gives it to the stream's sink. */
-static inline int op_submit(struct stream *s, const struct op *op)
+static inline int op_submit(struct client_stream *s, const struct op *op)
 {
     struct op_sink *sink = atomic_load_explicit(&s->sink, memory_order_acquire);
     return __builtin_expect(sink != NULL, 0) ? sink->take(sink, s, op) : op_send(s, op);
@@ -60,13 +65,13 @@ int op_keep(const struct op *, struct op **out);
 
 /* ---- the rows ---- */
 
-int copy_op(struct stream *, const struct op *);
-int set_op(struct stream *, const struct op *);
-int prefetch_op(struct stream *, const struct op *);
-int launch_op(struct stream *, const struct op *);
+int copy_op(struct client_stream *, const struct op *);
+int set_op(struct client_stream *, const struct op *);
+int prefetch_op(struct client_stream *, const struct op *);
+int launch_op(struct client_stream *, const struct op *);
 int launch_keep(const struct op *, struct op **out);
-int event_record_op(struct stream *, const struct op *);
-int event_wait_op(struct stream *, const struct op *);
-int host_function_op(struct stream *, const struct op *);
+int event_record_op(struct client_stream *, const struct op *);
+int event_wait_op(struct client_stream *, const struct op *);
+int host_function_op(struct client_stream *, const struct op *);
 
 #endif

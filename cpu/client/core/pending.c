@@ -70,7 +70,7 @@ bool pending_before(const struct pending_copy *out, const struct point *p)
     return before;
 }
 
-static bool out_marked(const struct pending_copy *out, const struct stream *stream)
+static bool out_marked(const struct pending_copy *out, const struct client_stream *stream)
 {
     bool marked = out->stream == stream;
     for (unsigned i = 0; i < out->mark_count && !marked; i++)
@@ -102,7 +102,7 @@ void pending_join(const struct point *before, const struct point *after)
 }
 
 /* Not those that another thread is still submitting: they may come behind the next call, and have to wait for it. */
-void pending_join_next(const struct stream *stream)
+void pending_join_next(const struct client_stream *stream)
 {
     if (!atomic_load(&pending_copies.count) || !stream_is_blocking(stream))
         return;
@@ -115,7 +115,7 @@ void pending_join_next(const struct stream *stream)
     pthread_mutex_unlock(&pending_copies.lock);
 }
 
-bool pending_refer_to(const struct stream *stream)
+bool pending_refer_to(const struct client_stream *stream)
 {
     if (!atomic_load(&pending_copies.count))
         return false;

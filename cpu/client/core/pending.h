@@ -13,11 +13,11 @@ void pending_wait(const struct point *);                       /* all that come 
 void pending_wait_context(const core_context *, uint64_t serial);
 void pending_wait_memory(const struct point *, const struct host_rows *);       /* those that write there */
 bool pending_any(const struct point *);
-bool pending_refer_to(const struct stream *);
+bool pending_refer_to(const struct client_stream *);
 /* a stream has been made to wait for another */
 void pending_join(const struct point *before, const struct point *after);
 /* those that have been sent come before its next call by the rules of the legacy stream */
-void pending_join_next(const struct stream *);
+void pending_join_next(const struct client_stream *);
 /* host functions and copies that may yet write host memory */
 unsigned pending_writers(void);
 void pending_writer_begins(void);

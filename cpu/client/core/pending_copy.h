@@ -8,11 +8,14 @@
 #include "copy_part.h"
 #include "pending.h"
 
-struct mark { const struct stream *stream; uint64_t number, serial; };
+struct mark {
+    const struct client_stream *stream;
+    uint64_t number, serial;
+};
 
 struct pending_copy {
     struct copy_part     part;        /* first: its call is first there */
-    struct stream       *stream;
+    struct client_stream *stream;
     /* Until it is submitted, no call that it could come before has returned. */
     struct submitted     at;
     struct mark         *marks;       /* in other streams */

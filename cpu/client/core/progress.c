@@ -18,7 +18,9 @@
 
 enum { CHUNK = 256, CHUNKS = 4096 };
 
-struct chunk { struct stream *_Atomic at[CHUNK]; };
+struct chunk {
+    struct client_stream *_Atomic at[CHUNK];
+};
 
 static struct chunk *_Atomic directory[CHUNKS];             /* by wire id, above FLYT_FIRST_STREAM */
 static struct rpc_shared_memory shared;                     /* numbers NULL: none are published */
@@ -43,26 +45,23 @@ static bool raise_to(atomic_uint_fast64_t *value, uint64_t to)
     return false;
 }
 
-void stream_ended(struct stream *s, uint64_t number)
+void stream_ended(struct client_stream *s, uint64_t number)
 {
     if (raise_to(&s->done, number))
         wire_heard();
 }
 
-void stream_finished(struct stream *s, uint64_t number)
+void stream_finished(struct client_stream *s, uint64_t number)
 {
     stream_ended(s, number);
     raise_to(&s->heard, number);
 }
 
-bool stream_is_published(const struct stream *s)
-{
-    return s->published != &unpublished;
-}
+bool stream_is_published(const struct client_stream *s) { return s->published != &unpublished; }
 
 /* The acquire pairs with the server's release: who learns here that a copy has ended may look at what it wrote into
    shared memory. The other side may write anything there: a number that was never given out is not believed. */
-uint64_t stream_done(struct stream *s)
+uint64_t stream_done(struct client_stream *s)
 {
     uint64_t done = atomic_load(&s->done);
     uint64_t said = atomic_load_explicit(s->published, memory_order_acquire);
@@ -88,7 +87,7 @@ uint64_t stream_serial(void)
     return atomic_load(&serials);
 }
 
-struct point stream_point_next(const struct stream *s)
+struct point stream_point_next(const struct client_stream *s)
 {
     struct point p = stream_point(s);
     if (!stream_is_blocking(s))
@@ -101,7 +100,7 @@ struct point stream_point_next(const struct stream *s)
 
 /* ---- the directory ---- */
 
-static struct stream *by_wire(flyt_id wire)
+static struct client_stream *by_wire(flyt_id wire)
 {
     if (wire < FLYT_FIRST_STREAM) {
         core_context *c = context_of_wire(wire);
@@ -115,12 +114,12 @@ static struct stream *by_wire(flyt_id wire)
 
 void stream_progress(flyt_id wire, uint64_t done)
 {
-    struct stream *s = by_wire(wire);
+    struct client_stream *s = by_wire(wire);
     if (s && done <= atomic_load(&s->numbered))   /* more than was ever sent: not to be believed */
         stream_ended(s, done);
 }
 
-bool progress_direct(flyt_id wire, struct stream *s)
+bool progress_direct(flyt_id wire, struct client_stream *s)
 {
     uint32_t index = wire - FLYT_FIRST_STREAM;
     if (index / CHUNK >= CHUNKS)

@@ -28,25 +28,19 @@ static struct { pthread_mutex_t lock; } lists = { .lock = PTHREAD_MUTEX_INITIALI
 
 /* ---- one stream ---- */
 
-bool stream_alone_idle(struct stream *s)
+bool stream_alone_idle(struct client_stream *s)
 {
     struct point p = stream_point(s);
     return stream_done(s) >= p.number && !pending_any(&p);
 }
 
-static bool alone_light(struct stream *s)
-{
-    return stream_done(s) >= atomic_load(&s->weighty);
-}
+static bool alone_light(struct client_stream *s) { return stream_done(s) >= atomic_load(&s->weighty); }
 
-static bool alone_heard(struct stream *s)
-{
-    return atomic_load(&s->heard) >= atomic_load(&s->weighty);
-}
+static bool alone_heard(struct client_stream *s) { return atomic_load(&s->heard) >= atomic_load(&s->weighty); }
 
 /* ---- the lists ---- */
 
-void rest_disturb(struct stream *s)
+void rest_disturb(struct client_stream *s)
 {
     FLYT_ASSERT_HELD(&s->lock);
     bool blocking = stream_is_blocking(s);
@@ -59,7 +53,7 @@ void rest_disturb(struct stream *s)
     pthread_mutex_unlock(&lists.lock);
 }
 
-void rest_forget(struct stream *s)
+void rest_forget(struct client_stream *s)
 {
     pthread_mutex_lock(&s->lock);
     pthread_mutex_lock(&lists.lock);
@@ -71,16 +65,19 @@ void rest_forget(struct stream *s)
 }
 
 /* One of a stream's two lists, and the question whose answer lets the stream leave it. */
-struct kind { size_t link; bool (*at_rest)(struct stream *); };
-static const struct kind working = { offsetof(struct stream, working), stream_alone_idle };
-static const struct kind unheard = { offsetof(struct stream, unheard), alone_heard };
+struct kind {
+    size_t link;
+    bool (*at_rest)(struct client_stream *);
+};
+static const struct kind working = { offsetof(struct client_stream, working), stream_alone_idle };
+static const struct kind unheard = { offsetof(struct client_stream, unheard), alone_heard };
 
-static struct stream *stream_of(struct list *link, const struct kind *kind)
+static struct client_stream *stream_of(struct list *link, const struct kind *kind)
 {
     return list_object(link, kind->link);
 }
 
-static void try_leave(struct stream *s, struct list *link, const struct kind *kind)
+static void try_leave(struct client_stream *s, struct list *link, const struct kind *kind)
 {
     FLYT_ASSERT_HELD(&lists.lock);
     if (pthread_mutex_trylock(&s->lock))
@@ -93,12 +90,12 @@ static void try_leave(struct stream *s, struct list *link, const struct kind *ki
 }
 
 /* Does the test say yes of all streams in the list? (Of those that are not in it, it does.) */
-static bool list_passes(struct list *list, const struct kind *kind, bool (*test)(struct stream *))
+static bool list_passes(struct list *list, const struct kind *kind, bool (*test)(struct client_stream *))
 {
     struct list *next;
     FLYT_ASSERT_HELD(&lists.lock);
     for (struct list *link = list_first(list); link; link = next) {
-        struct stream *s = stream_of(link, kind);
+        struct client_stream *s = stream_of(link, kind);
         next = list_next(list, link);
         if (atomic_load(&s->token) && !test(s))
             return false;
@@ -108,7 +105,7 @@ static bool list_passes(struct list *list, const struct kind *kind, bool (*test)
 }
 
 /* All of a context's streams; blocking_only: those that the legacy stream waits for. */
-static bool all(core_context *c, bool blocking_only, bool (*test)(struct stream *))
+static bool all(core_context *c, bool blocking_only, bool (*test)(struct client_stream *))
 {
     bool heard = test == alone_heard;
     struct list *of = heard ? c->unheard : c->working;
@@ -122,7 +119,7 @@ static bool all(core_context *c, bool blocking_only, bool (*test)(struct stream 
 }
 
 /* Under the stream's lock. The context's first `sent` calls have ended, and what kernels printed has come. */
-static bool ended_with(struct stream *s, uint64_t sent)
+static bool ended_with(struct client_stream *s, uint64_t sent)
 {
     FLYT_ASSERT_HELD(&s->lock);
     if (s->counted > sent)
@@ -136,7 +133,7 @@ static void list_ended(struct list *list, const struct kind *kind, uint64_t sent
     struct list *next;
     FLYT_ASSERT_HELD(&lists.lock);
     for (struct list *link = list_first(list); link; link = next) {
-        struct stream *s = stream_of(link, kind);
+        struct client_stream *s = stream_of(link, kind);
         next = list_next(list, link);
         if (pthread_mutex_trylock(&s->lock))
             continue;
@@ -165,7 +162,7 @@ void stream_context_ended(core_context *c, uint64_t sent)
 /* ---- the questions ---- */
 
 /* of_context: idle_at or heard_at. */
-static bool known(struct stream *s, const atomic_uint_fast64_t *of_context, bool (*test)(struct stream *))
+static bool known(struct client_stream *s, const atomic_uint_fast64_t *of_context, bool (*test)(struct client_stream *))
 {
     core_context *c = s->context;
     if (atomic_load(of_context) >= atomic_load(&c->sent))
@@ -178,17 +175,11 @@ static bool known(struct stream *s, const atomic_uint_fast64_t *of_context, bool
     return !stream_is_blocking(s) || test(&c->legacy);
 }
 
-bool stream_known_idle(struct stream *s)
-{
-    return known(s, &s->context->idle_at, stream_alone_idle);
-}
+bool stream_known_idle(struct client_stream *s) { return known(s, &s->context->idle_at, stream_alone_idle); }
 
-bool stream_known_light(struct stream *s)
-{
-    return known(s, &s->context->idle_at, alone_light);
-}
+bool stream_known_light(struct client_stream *s) { return known(s, &s->context->idle_at, alone_light); }
 
-bool stream_known_heard(struct stream *s)
+bool stream_known_heard(struct client_stream *s)
 {
     return known(s, &s->context->heard_at, alone_heard) && stream_known_idle(s);
 }
@@ -198,7 +189,7 @@ bool stream_context_idle(core_context *c)
     return all(c, false, stream_alone_idle);
 }
 
-int stream_wait_for(struct stream *s)
+int stream_wait_for(struct client_stream *s)
 {
     if (!core_perf.no_cache && stream_known_heard(s)) {
         core_count_local();

@@ -14,7 +14,7 @@
 /* A call that is being given a number. */
 struct numbering {
     struct rpc_place      place;              /* first: placed() finds the rest by it */
-    struct stream        *stream;
+    struct client_stream *stream;
     struct point          point;
     struct submitted     *told;               /* NULL: nobody else wants to know */
 };
@@ -28,7 +28,7 @@ struct numbering {
 static void placed(struct rpc_place *place)
 {
     struct numbering *n = (struct numbering *)place;
-    struct stream *s = n->stream;
+    struct client_stream *s = n->stream;
     core_context *c = s->context;
     if (stream_is_blocking(s) && !stream_is_legacy(s))
         n->point.legacy_before = atomic_load_explicit(&c->legacy.serial, memory_order_acquire);
@@ -47,7 +47,7 @@ static void placed(struct rpc_place *place)
 
 /* Under the stream's lock, so what is the stream's is only stored, and released: who learns of the call in any way
    finds its numbers. */
-static void number_begin(struct numbering *n, struct stream *s, bool weighty, size_t bytes)
+static void number_begin(struct numbering *n, struct client_stream *s, bool weighty, size_t bytes)
 {
     FLYT_ASSERT_HELD(&s->lock);
     uint64_t number = atomic_load_explicit(&s->numbered, memory_order_relaxed) + 1;
@@ -64,7 +64,7 @@ static void number_begin(struct numbering *n, struct stream *s, bool weighty, si
 
 /* ---- sending ---- */
 
-int stream_send(struct stream *s, const struct stream_call *call, struct point *point)
+int stream_send(struct client_stream *s, const struct stream_call *call, struct point *point)
 {
     struct numbering mine;
     throttle_enter(s, 0);
@@ -80,7 +80,7 @@ int stream_send(struct stream *s, const struct stream_call *call, struct point *
     return code;
 }
 
-int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, size_t size)
+int stream_send_ready(struct client_stream *s, uint32_t procedure, uint8_t *record, size_t size)
 {
     struct numbering mine;
     throttle_enter(s, 0);
@@ -94,8 +94,8 @@ int stream_send_ready(struct stream *s, uint32_t procedure, uint8_t *record, siz
     return code;
 }
 
-void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(struct wire_call *),
-                   struct submitted *told)
+void client_stream_submit(struct client_stream *s, struct wire_call *call, void (*arrived)(struct wire_call *),
+                          struct submitted *told)
 {
     struct numbering mine;
     backlog_enter(s);
@@ -114,7 +114,8 @@ void stream_submit(struct stream *s, struct wire_call *call, void (*arrived)(str
 
 static void answered(struct wire_call *call)
 {
-    struct stream *s = (struct stream *)(void *)((char *)call - offsetof(struct stream, backlog.call));
+    struct client_stream *s =
+        (struct client_stream *)(void *)((char *)call - offsetof(struct client_stream, backlog.call));
     bool good = call->result == CORE_OK;
     xdr_free((xdrproc_t)xdr_plain_result, &s->backlog.result);
     if (good)
@@ -122,7 +123,7 @@ static void answered(struct wire_call *call)
     backlog_answered(s, good);
 }
 
-static void ask(struct stream *s)
+static void ask(struct client_stream *s)
 {
     struct backlog *b = &s->backlog;
     b->args = (stream_args){ .stream = s->wire };

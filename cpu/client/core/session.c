@@ -314,7 +314,7 @@ static int objects_open(void)
     progress_open();
     send_open();
     for (int kind = 0; kind < KINDS && !code; kind++)
-        code = kinds[kind].begin ? kinds[kind].begin() : CORE_OK;
+        code = client_kinds[kind].begin ? client_kinds[kind].begin() : CORE_OK;
     return code;
 }
 

@@ -28,7 +28,7 @@ static void set_deferred(void *user, int status)
     free(user);
 }
 
-static int set_pinned(struct stream *s, const struct op_set *set)
+static int set_pinned(struct client_stream *s, const struct op_set *set)
 {
     int code;
     if (set->blocking) {
@@ -45,7 +45,7 @@ static int set_pinned(struct stream *s, const struct op_set *set)
     return code;
 }
 
-int set_op(struct stream *s, const struct op *op)
+int set_op(struct client_stream *s, const struct op *op)
 {
     const struct op_set *set = &op->set;
     if (!set->reach)
@@ -62,10 +62,10 @@ int core_set(core_context *c, core_stream stream, const struct core_box *to, con
              uint32_t value, unsigned element, bool blocking)
 {
     CANCEL_DEFERRED;
-    struct stream *s;
+    struct client_stream *s;
     struct copy_side side;
     struct core_extent in_bytes = *e;
-    int code = stream_enter(c, stream, &s);
+    int code = client_stream_enter(c, stream, &s);
     if (code || !e->width || !e->height || !e->depth)
         return code;
     if ((element != 1 && element != 2 && element != 4) || to->address % element ||

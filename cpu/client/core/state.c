@@ -20,7 +20,7 @@ enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD 
 /* from the end of the calls to what session_lost says: microseconds, on an idle machine */
 #define LOSS_SAID_NS CLOCK_NS_PER_SECOND
 
-struct session core_session;
+struct client_session core_session;
 
 static atomic_int state;
 static int failure;

@@ -10,7 +10,7 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
-struct session {
+struct client_session {
     rpc_client *client;
     char       *uri;                  /* as the messages call the server */
     bool        in_process;
@@ -20,7 +20,7 @@ struct session {
     hello_result hello;               /* kept: the devices' strings live here */
     atomic_int  sticky, latched;
 };
-extern struct session core_session;
+extern struct client_session core_session;
 
 /* Every public function begins with this: 0 when the session can be used, else the code to return. */
 int  core_enter(void);

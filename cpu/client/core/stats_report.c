@@ -102,10 +102,10 @@ static void report_objects(void)
 {
     const char *comma = "flyt: left at the end: ";
     for (int kind = 0; kind < KINDS; kind++) {
-        uint64_t count = kinds[kind].count ? kinds[kind].count() : 0;
+        uint64_t count = client_kinds[kind].count ? client_kinds[kind].count() : 0;
         if (!count)
             continue;
-        fprintf(stderr, "%s%s %llu", comma, kinds[kind].name, (unsigned long long)count);
+        fprintf(stderr, "%s%s %llu", comma, client_kinds[kind].name, (unsigned long long)count);
         comma = ", ";
     }
     if (*comma == ',')
@@ -116,9 +116,10 @@ static void json_objects(void)
 {
     const char *comma = "";
     for (int kind = 0; kind < KINDS; kind++) {
-        if (!kinds[kind].count)
+        if (!client_kinds[kind].count)
             continue;
-        fprintf(stderr, "%s\"%s\": %llu", comma, kinds[kind].name, (unsigned long long)kinds[kind].count());
+        fprintf(stderr, "%s\"%s\": %llu", comma, client_kinds[kind].name,
+                (unsigned long long)client_kinds[kind].count());
         comma = ", ";
     }
 }

@@ -26,7 +26,11 @@ static id_table *table;
 static struct {
     pthread_mutex_t lock;
     struct list     spare;
-    struct retired { struct stream *stream; uint64_t serial; struct retired *next; } *retired, **last;
+    struct retired {
+        struct client_stream *stream;
+        uint64_t serial;
+        struct retired *next;
+    } * retired, **last;
 } lists = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static pthread_key_t per_thread_key;
@@ -46,7 +50,7 @@ int stream_open(void)
 
 void stream_open_context(core_context *c)
 {
-    struct stream *s = &c->legacy;
+    struct client_stream *s = &c->legacy;
     if (s->context)
         return;
     pthread_mutex_init(&s->lock, NULL);
@@ -66,7 +70,7 @@ static void release_retired(void)
     uint64_t confirmed = wire_confirmed();
     struct retired *r;
     while ((r = lists.retired) && r->serial <= confirmed && !pending_refer_to(r->stream) && backlog_leave(r->stream)) {
-        struct stream *s = r->stream;
+        struct client_stream *s = r->stream;
         lists.retired = r->next;
         free(r);
         progress_direct(s->wire, NULL);
@@ -76,11 +80,11 @@ static void release_retired(void)
     }
 }
 
-static struct stream *structure_take(void)
+static struct client_stream *structure_take(void)
 {
     pthread_mutex_lock(&lists.lock);
     release_retired();
-    struct stream *s = LIST_OBJECT(list_first(&lists.spare), struct stream, of_context);
+    struct client_stream *s = LIST_OBJECT(list_first(&lists.spare), struct client_stream, of_context);
     if (s)
         list_remove(&s->of_context);
     pthread_mutex_unlock(&lists.lock);
@@ -91,16 +95,16 @@ static struct stream *structure_take(void)
     return s;
 }
 
-static void structure_spare(struct stream *s)
+static void structure_spare(struct client_stream *s)
 {
     pthread_mutex_lock(&lists.lock);
     list_prepend(&lists.spare, &s->of_context);
     pthread_mutex_unlock(&lists.lock);
 }
 
-static struct stream *stream_new(core_context *c, unsigned flags, int priority)
+static struct client_stream *stream_new(core_context *c, unsigned flags, int priority)
 {
-    struct stream *s = structure_take();
+    struct client_stream *s = structure_take();
     if (!s)
         return NULL;
     uint32_t index = 0;
@@ -142,7 +146,7 @@ static struct stream *stream_new(core_context *c, unsigned flags, int priority)
 }
 
 /* The token is gone from the table; the id follows later. */
-static void stream_retire(struct stream *s)
+static void stream_retire(struct client_stream *s)
 {
     struct retired *r = malloc(sizeof *r);    /* without memory the id is never used again */
     early_return_count(s, -1);
@@ -159,7 +163,7 @@ static void stream_retire(struct stream *s)
     pthread_mutex_unlock(&lists.lock);
 }
 
-static int stream_create(core_context *c, unsigned flags, int priority, struct stream **out)
+static int stream_create(core_context *c, unsigned flags, int priority, struct client_stream **out)
 {
     if (!(*out = stream_new(c, flags, priority)))
         return CORE_OUT_OF_MEMORY;
@@ -178,7 +182,7 @@ int core_stream_create(core_context *c, unsigned flags, int priority, core_strea
     /* Out of range is not an error: it is clamped. Smaller numbers are greater priorities. */
     int least = c->facts->priority_least, greatest = c->facts->priority_greatest;
     priority = priority < greatest ? greatest : priority > least ? least : priority;
-    struct stream *s;
+    struct client_stream *s;
     code = stream_create(c, flags, priority, &s);
     *out = code ? 0 : s->token;
     if (!code)
@@ -195,7 +199,7 @@ static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
 
 static int stream_destroy(uint64_t token)
 {
-    struct stream *s = id_table_find(table, token);
+    struct client_stream *s = id_table_find(table, token);
     if (s && atomic_load(&s->early_returns))
         early_return_mark(s->context);            /* it can be recorded only while it has a name */
     if (!(s = id_table_remove(table, token)))
@@ -225,7 +229,7 @@ void stream_forget_context(core_context *c)
 {
     pthread_mutex_lock(&lists.lock);
     for (struct list *link = list_first(&c->streams), *next; link; link = next) {
-        struct stream *s = LIST_OBJECT(link, struct stream, of_context);
+        struct client_stream *s = LIST_OBJECT(link, struct client_stream, of_context);
         next = list_next(&c->streams, link);
         uint64_t token = atomic_load(&s->token);
         if (!token || !id_table_remove(table, token))
@@ -252,7 +256,7 @@ static void per_thread_end(void *mine)
 }
 
 /* A blocking stream of its own for each host thread and context, as CUDA's per-thread default stream is. */
-static int per_thread_stream(core_context *c, struct stream **out)
+static int per_thread_stream(core_context *c, struct client_stream **out)
 {
     struct per_thread *p = pthread_getspecific(per_thread_key);
     if (!p && (!(p = calloc(1, sizeof *p)) || pthread_setspecific(per_thread_key, p))) {
@@ -269,7 +273,7 @@ static int per_thread_stream(core_context *c, struct stream **out)
     return code;
 }
 
-int stream_transfer(core_context *c, struct stream **out)
+int stream_transfer(core_context *c, struct client_stream **out)
 {
     pthread_mutex_lock(&lists.lock);
     uint64_t token = c->transfer;
@@ -287,7 +291,7 @@ int stream_transfer(core_context *c, struct stream **out)
     return CORE_OK;
 }
 
-int stream_find(core_context *c, core_stream token, struct stream **out)
+int client_stream_find(core_context *c, core_stream token, struct client_stream **out)
 {
     if (token == CORE_STREAM_PER_THREAD)
         return per_thread_stream(c, out);
@@ -295,10 +299,10 @@ int stream_find(core_context *c, core_stream token, struct stream **out)
     return *out ? CORE_OK : CORE_INVALID_HANDLE;
 }
 
-int stream_enter(core_context *c, core_stream token, struct stream **out)
+int client_stream_enter(core_context *c, core_stream token, struct client_stream **out)
 {
     int code = context_enter(c);
-    return code ? code : stream_find(c, token, out);
+    return code ? code : client_stream_find(c, token, out);
 }
 
 /* ---- the rest of the public face ---- */
@@ -306,16 +310,16 @@ int stream_enter(core_context *c, core_stream token, struct stream **out)
 int core_stream_synchronize(core_context *c, core_stream token)
 {
     CANCEL_DEFERRED;
-    struct stream *s;
-    int code = stream_enter(c, token, &s);
+    struct client_stream *s;
+    int code = client_stream_enter(c, token, &s);
     return code ? code : stream_wait_for(s);
 }
 
 int core_stream_query(core_context *c, core_stream token)
 {
     CANCEL_DEFERRED;
-    struct stream *s;
-    int code = stream_enter(c, token, &s);
+    struct client_stream *s;
+    int code = client_stream_enter(c, token, &s);
     if (code)
         return code;
     if (!core_perf.no_cache && stream_known_idle(s)) {
@@ -340,8 +344,8 @@ int core_stream_query(core_context *c, core_stream token)
 int core_stream_info(core_context *c, core_stream token, struct core_stream_info *out)
 {
     CANCEL_DEFERRED;
-    struct stream *s;
-    int code = stream_enter(c, token, &s);
+    struct client_stream *s;
+    int code = client_stream_enter(c, token, &s);
     if (!code)
         *out = (struct core_stream_info){ .context = s->context, .device = s->context->device, .flags = s->flags,
                                           .priority = s->priority, .id = (uint64_t)s->wire + 1 };

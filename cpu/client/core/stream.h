@@ -20,9 +20,12 @@
 /* A place in the order of a stream's work: behind its call `number`. serial is that call's place among all calls of
    the session, legacy_before the serial of the last call that the context's legacy stream had been given by then:
    enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
-struct stream;
+struct client_stream;
 struct op_sink;
-struct point { const struct stream *stream; uint64_t number, serial, legacy_before; };
+struct point {
+    const struct client_stream *stream;
+    uint64_t number, serial, legacy_before;
+};
 /* The same of a call that is being submitted, for other threads: UINT64_MAX until it has its place. */
 struct submitted { atomic_uint_fast64_t number, serial, legacy_before; };
 
@@ -35,7 +38,7 @@ struct backlog {
     unsigned         blocks, first, count;
     /* confirmed: what is done, at least */
     struct backlog_place { uint64_t number, spent; } confirmed, places[BACKLOG_PLACES];
-    struct stream   *next, **from;    /* of those that have blocks */
+    struct client_stream *next, **from; /* of those that have blocks */
     bool             asking;          /* the call is under way, and what follows is its own */
     struct wire_call call;
     stream_args      args;
@@ -47,7 +50,7 @@ struct backlog {
    submitted, done those known to have ended (ask stream_done), weighty is the number of the last one that may run
    long or fail (launches, host functions, waits). All of them only grow while the stream lives. Structures are reused
    but never freed, so a look-up that races with a destroy is harmless. */
-struct stream {
+struct client_stream {
     pthread_mutex_t lock;             /* makes "number and submit" one step */
     atomic_uint_fast64_t numbered, sent, done, weighty;
     _Atomic uint64_t *published;      /* where the server writes it, in shared memory; else a word that stays 0 */
@@ -75,20 +78,21 @@ struct stream {
 };
 enum { STREAM_NON_BLOCKING = 1 };     /* CU_STREAM_NON_BLOCKING */
 struct backlog_streams {
-    uint64_t (*done)(struct stream *);        /* as stream_done */
+    uint64_t (*done)(struct client_stream *); /* as stream_done */
     /* backlog_answered is called once, in any thread, when all that it has been given is done */
-    void     (*ask)(struct stream *);
+    void (*ask)(struct client_stream *);
     bool     (*usable)(void);                 /* the connection is */
 };
 
 /* ---- backlog.c ---- */
 
 void backlog_open(const struct backlog_streams *);          /* at attach */
-void backlog_answered(struct stream *, bool good);          /* good: stream_done has grown accordingly */
-void backlog_wait(struct stream *);
-bool backlog_leave(struct stream *);      /* it has nothing under way any more. False: it must not be used again yet */
+void backlog_answered(struct client_stream *, bool good);   /* good: stream_done has grown accordingly */
+void backlog_wait(struct client_stream *);
+/* It has nothing under way any more. False: it must not be used again yet. */
+bool backlog_leave(struct client_stream *);
 /* Before a call that the stream counts: waits while the stream has as much under way as it may have. */
-static inline void backlog_enter(struct stream *s)
+static inline void backlog_enter(struct client_stream *s)
 {
     if (atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) >=
         atomic_load_explicit(&s->backlog.granted, memory_order_relaxed))
@@ -99,14 +103,15 @@ static inline void backlog_enter(struct stream *s)
 
 int  stream_open(void);                                     /* at attach */
 void stream_open_context(core_context *);                   /* before it exists */
-int  stream_find(core_context *, core_stream, struct stream **out);     /* what the token means in the context */
-int  stream_enter(core_context *, core_stream, struct stream **out);    /* context_enter, then the same */
-int  stream_transfer(core_context *, struct stream **out);  /* the core's own non-blocking stream */
+/* What the token means in the context. */
+int client_stream_find(core_context *, core_stream, struct client_stream **out);
+int client_stream_enter(core_context *, core_stream, struct client_stream **out); /* context_enter, then the same */
+int stream_transfer(core_context *, struct client_stream **out); /* the core's own non-blocking stream */
 void stream_forget_context(core_context *);
 uint64_t stream_count(void);
-static inline bool stream_is_legacy(const struct stream *s) { return s->wire < FLYT_FIRST_STREAM; }
+static inline bool stream_is_legacy(const struct client_stream *s) { return s->wire < FLYT_FIRST_STREAM; }
 /* Waits for the legacy stream, and it for this one. */
-static inline bool stream_is_blocking(const struct stream *s) { return !(s->flags & STREAM_NON_BLOCKING); }
+static inline bool stream_is_blocking(const struct client_stream *s) { return !(s->flags & STREAM_NON_BLOCKING); }
 
 /* ---- send.c: giving calls to them ---- */
 
@@ -115,28 +120,29 @@ void send_open(void);                                       /* at attach */
  */
 struct stream_call { uint32_t procedure; xdrproc_t encode; void *args; bool weighty; size_t bytes; };
 /* *point (may be NULL) is its place. */
-int  stream_send(struct stream *, const struct stream_call *, struct point *point);
+int stream_send(struct client_stream *, const struct stream_call *, struct point *point);
 /* as wire_send_ready; weighty */
-int  stream_send_ready(struct stream *, uint32_t procedure, uint8_t *record, size_t size);
+int stream_send_ready(struct client_stream *, uint32_t procedure, uint8_t *record, size_t size);
 /* SYNC; detached if arrived is not NULL. Where the call stands (may be NULL) is set before the call can complete. */
-void stream_submit(struct stream *, struct wire_call *, void (*arrived)(struct wire_call *), struct submitted *);
+void client_stream_submit(struct client_stream *, struct wire_call *, void (*arrived)(struct wire_call *),
+                          struct submitted *);
 
 /* ---- progress.c: numbers ---- */
 
 void progress_open(void);                                   /* at attach */
-_Atomic uint64_t *progress_published(flyt_id wire);         /* struct stream.published */
+_Atomic uint64_t *progress_published(flyt_id wire);         /* struct client_stream.published */
 /* Numbers of that id are this stream's; NULL: nobody's. false: no memory. */
-bool progress_direct(flyt_id wire, struct stream *);
+bool progress_direct(flyt_id wire, struct client_stream *);
 void stream_progress(flyt_id wire, uint64_t done);          /* so says a reply */
-void stream_ended(struct stream *, uint64_t number);        /* everything up to number has ended */
-void stream_finished(struct stream *, uint64_t number);     /* so says the answer to a call that waited for it */
-bool stream_is_published(const struct stream *);
+void stream_ended(struct client_stream *, uint64_t number); /* everything up to number has ended */
+void stream_finished(struct client_stream *, uint64_t number); /* so says the answer to a call that waited for it */
+bool stream_is_published(const struct client_stream *);
 /* everything up to it has ended: heard in heads, or published */
-uint64_t stream_done(struct stream *);
+uint64_t stream_done(struct client_stream *);
 uint64_t stream_serial(void);                               /* of the last call of any stream */
 uint64_t progress_next_serial(void);                        /* under the lock of the connection: see send.c */
 /* Behind everything that it has been given. */
-static inline struct point stream_point(const struct stream *s)
+static inline struct point stream_point(const struct client_stream *s)
 {
     struct point p = { .stream = s, .number = atomic_load(&s->sent) };
     p.serial = atomic_load(&s->serial);
@@ -144,22 +150,22 @@ static inline struct point stream_point(const struct stream *s)
     return p;
 }
 /* And behind what the next call will come after, by the rules of the legacy stream. */
-struct point stream_point_next(const struct stream *);
+struct point stream_point_next(const struct client_stream *);
 
 /* ---- rest.c: what is known to have ended ---- */
 
 /* The stream is given a call, under its lock, and is not in both lists (listed). */
-void rest_disturb(struct stream *);
-void rest_forget(struct stream *);                          /* it has ended */
-bool stream_alone_idle(struct stream *);                    /* it has nothing under way, whatever others have */
+void rest_disturb(struct client_stream *);
+void rest_forget(struct client_stream *);       /* it has ended */
+bool stream_alone_idle(struct client_stream *); /* it has nothing under way, whatever others have */
 /* Nothing unfinished precedes a new call in it (the legacy stream: nor in the context's blocking streams). */
-bool stream_known_idle(struct stream *);
-bool stream_known_light(struct stream *);                   /* the same, looking at weighty calls only */
+bool stream_known_idle(struct client_stream *);
+bool stream_known_light(struct client_stream *); /* the same, looking at weighty calls only */
 /* And what kernels printed has come, or none has run since it last came: a synchronisation need not ask. */
-bool stream_known_heard(struct stream *);
+bool stream_known_heard(struct client_stream *);
 bool stream_context_idle(core_context *);
 void stream_context_ended(core_context *, uint64_t sent);   /* a synchronisation says so of its first `sent` calls */
-int  stream_wait_for(struct stream *);                      /* SYNC, unless known to be idle */
+int stream_wait_for(struct client_stream *);                /* SYNC, unless known to be idle */
 
 /* ---- event.c ---- */
 

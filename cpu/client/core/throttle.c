@@ -38,7 +38,7 @@ void throttle_begins(void)
     atomic_fetch_add(&throttle.outstanding, 1);
 }
 
-void throttle_enter(struct stream *s, size_t bytes)
+void throttle_enter(struct client_stream *s, size_t bytes)
 {
     if (!atomic_load_explicit(&throttle.outstanding, memory_order_relaxed) || host_thread)
         return;

@@ -27,15 +27,15 @@ static struct {
     atomic_uint_fast64_t serial, confirmed, news;
 } wire;
 
-struct text {
-    struct text *next;
+struct client_text {
+    struct client_text *next;
     int          fd;
     size_t       size;
     char         bytes[];
 };
 static struct {
     pthread_mutex_t lock, writing;    /* lock: the queue; writing: keeps its order on the way out */
-    struct text    *first, **last;
+    struct client_text *first, **last;
     atomic_bool     any;
 } texts = { .lock = PTHREAD_MUTEX_INITIALIZER, .writing = PTHREAD_MUTEX_INITIALIZER };
 
@@ -44,7 +44,7 @@ static struct {
 void wire_queue_text(const flyt_text *text)
 {
     size_t size = text->bytes.bytes_len;
-    struct text *copy = size ? malloc(sizeof *copy + size) : NULL;
+    struct client_text *copy = size ? malloc(sizeof *copy + size) : NULL;
     if (!copy)
         return;
     copy->next = NULL;
@@ -60,10 +60,10 @@ void wire_queue_text(const flyt_text *text)
     pthread_mutex_unlock(&texts.lock);
 }
 
-static struct text *text_take(void)
+static struct client_text *text_take(void)
 {
     pthread_mutex_lock(&texts.lock);
-    struct text *text = texts.first;
+    struct client_text *text = texts.first;
     if (text)
         texts.first = text->next;
     atomic_store_explicit(&texts.any, texts.first != NULL, memory_order_release);
@@ -78,7 +78,7 @@ void wire_print_texts(void)
         return;
     CANCEL_OFF;
     pthread_mutex_lock(&texts.writing);
-    for (struct text *text; (text = text_take()); free(text)) {
+    for (struct client_text *text; (text = text_take()); free(text)) {
         FILE *stream = text->fd == 2 ? stderr : stdout;
         fwrite(text->bytes, 1, text->size, stream);
         fflush(stream);
