@@ -116,6 +116,24 @@ def runtime_and_driver_api_together():
 
 
 @case
+def compiled_at_run_time():
+    """NVRTC is asked for machine code of the device; the software GPU gets PTX, and the program knows nothing of it."""
+    library = os.path.join(CUDA_HOME, "lib64/libnvrtc.so.13")
+    if not os.path.exists(library):
+        raise Skip(f"{library} is not there")
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compiles.py")
+    done = run(sys.executable, program, library)
+    assert done.stdout == "known True\nresult 41 42 43 44\n" and not done.stderr, done
+    done = run(sys.executable, program, library, FLYT_NVRTC="never")
+    assert done.returncode, done
+    for variable, preloaded in (("always", True), ("never", False), ("", False)):
+        done = run("sh", "-c", "echo $LD_PRELOAD", FLYT_NVRTC=variable)
+        assert done.stdout.startswith(f"{BIN}/libflyt-nvrtc.so") == preloaded, done
+    done = run(program, library)
+    assert done.stdout.endswith("result 41 42 43 44\n"), done
+
+
+@case
 def without_flyt_run():
     for variables in ({"LD_LIBRARY_PATH": f"{BIN}/cudart"}, {"LD_PRELOAD": f"{BIN}/cudart/libcuda.so.1"}):
         done = subprocess.run([own("static-vector_add")], capture_output=True, text=True, timeout=100,

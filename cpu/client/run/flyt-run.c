@@ -56,7 +56,9 @@ static const char help[] =
     "    LD_LIBRARY_PATH\n"
     "                   Flyt's folders are put in front of it.\n"
     "    LD_PRELOAD     Flyt's libcudart is put in front of it for a program with a DT_RPATH, which the system\n"
-    "                   would search before LD_LIBRARY_PATH.\n"
+    "                   would search before LD_LIBRARY_PATH; libflyt-nvrtc.so for programs that compile kernels.\n"
+    "    FLYT_NVRTC     always or never: preload libflyt-nvrtc.so. Without it: for Python, and programs linked with\n"
+    "                   NVRTC. Where the GPU is Flyt's software GPU, it makes NVRTC compile PTX, not machine code.\n"
     "\n"
     "EXIT STATUS\n"
     "    The program's own; 125 for a wrong command line, 126 if PROGRAM cannot be executed, 127 if it is not found.\n"
@@ -128,6 +130,20 @@ static int set_preload(const char *folder, const struct program *program)
                 program->path, library);
         return 0;
     }
+    return put_first("LD_PRELOAD", library);
+}
+
+/* FLYT_NVRTC: always, never, or, as it is without, for programs that look as if they compile kernels. */
+static int set_compiler(const char *folder, const struct program *program)
+{
+    char library[PATH_MAX + 64];
+    const char *when = getenv("FLYT_NVRTC");
+    bool wanted = when && strcmp(when, "always") == 0 ? true : program->compiles && !(when && strcmp(when, "never") == 0);
+    if (!wanted || program->foreign || program->no_loader || strstr(program->interpreter, "ld-musl"))
+        return 0;
+    snprintf(library, sizeof library, "%s/libflyt-nvrtc.so", folder);
+    if (access(library, R_OK) || strpbrk(library, " :"))
+        return 0;
     return put_first("LD_PRELOAD", library);
 }
 
@@ -209,7 +225,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     program_read(argv[at], &program);
-    if (set_library_path(folder) || set_preload(folder, &program))
+    if (set_library_path(folder) || set_preload(folder, &program) || set_compiler(folder, &program))
         return EXIT_USAGE;
     warn(&program);
     execvp(argv[at], argv + at);

@@ -129,6 +129,8 @@ static void read_elf(const struct image *image, struct program *program)
         read_string(image->fd, strings + image->entries[i].d_un.d_val, needed, sizeof needed);
         if (strncmp(needed, "libcudart.so.", 13) == 0)
             memcpy(program->runtime, needed, sizeof needed);
+        if (strncmp(needed, "libnvrtc.so.", 12) == 0)
+            program->compiles = true;
     }
 }
 
@@ -140,6 +142,8 @@ static void read_script(int fd, struct program *program)
     line[got > 0 ? got : 0] = 0;
     const char *start = line + strspn(line, " \t");
     snprintf(program->interpreter, sizeof program->interpreter, "%.*s", (int)strcspn(start, " \t\n"), start);
+    line[strcspn(line, "\n")] = 0;
+    program->compiles = strstr(line, "python") != NULL;     /* "#!/usr/bin/env python3" */
 }
 
 void program_read(const char *name, struct program *program)
@@ -161,5 +165,8 @@ void program_read(const char *name, struct program *program)
         if (!program->foreign && read_image(&image, &head))
             read_elf(&image, program);
     }
+    const char *slash = strrchr(program->path, '/');
+    if (strncmp(slash ? slash + 1 : program->path, "python", 6) == 0)
+        program->compiles = true;
     close(image.fd);
 }

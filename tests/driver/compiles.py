@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""compiles.py NVRTC: compiles a kernel with that library, as CuPy does, for machine code, and runs it."""
+import ctypes
+import sys
+
+nvrtc, cuda = ctypes.CDLL(sys.argv[1]), ctypes.CDLL("libcuda.so.1")
+SOURCE = b'extern "C" __global__ void add(int *p) { p[threadIdx.x] += 40; }'
+
+
+def good(code):
+    assert code == 0, code
+
+
+def main():
+    program, size, context, module, function = (ctypes.c_void_p() for _ in range(5))
+    memory, numbers = ctypes.c_uint64(), (ctypes.c_int * 4)(1, 2, 3, 4)
+    size, count = ctypes.c_size_t(), ctypes.c_int()
+    good(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    good(cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0) or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, 0))
+    good(nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+    known = (ctypes.c_int * count.value)()
+    good(nvrtc.nvrtcGetSupportedArchs(known))
+    print("known", major.value * 10 + minor.value in list(known))
+    options = (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_%d%d" % (major.value, minor.value))
+    good(nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE, b"add.cu", 0, None, None))
+    good(nvrtc.nvrtcCompileProgram(program, 1, options))
+    good(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+    code = ctypes.create_string_buffer(size.value + 1)
+    good(nvrtc.nvrtcGetCUBIN(program, code))
+    good(cuda.cuModuleLoadData(ctypes.byref(module), code))
+    good(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"add"))
+    good(cuda.cuMemAlloc_v2(ctypes.byref(memory), 16) or cuda.cuMemcpyHtoD_v2(memory, numbers, 16))
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
+    good(cuda.cuLaunchKernel(function, 1, 1, 1, 4, 1, 1, 0, None, arguments, None))
+    good(cuda.cuMemcpyDtoH_v2(numbers, memory, 16))
+    print("result", *numbers)
+
+
+main()
