@@ -116,6 +116,22 @@ def runtime_and_driver_api_together():
 
 
 @case
+def functions_of_the_driver_from_the_runtime():
+    """cudaGetDriverEntryPoint finds them for a program that does not know libcuda."""
+    program = ("import ctypes as c; r = c.CDLL(NAME); f, s, p = c.c_void_p(), c.c_int(), c.c_void_p(); a = c.c_uint64()\n"
+               "for n in (b'cuMemAlloc', b'cuMemAlloc_v2', b'cuNoSuchFunction'):\n"
+               "    print(r.cudaGetDriverEntryPoint(n, c.byref(f), c.c_ulonglong(0), c.byref(s)), s.value, f.value is None)\n"
+               "    p = p if f.value is None else c.c_void_p(f.value)\n"
+               "print(r.cudaFree(None), c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_size_t)(p.value)(c.addressof(a), 64),"
+               " r.cudaFree(a))\n")
+    wanted = "0 0 False\n0 1 True\n0 1 True\n0 0 0\n"
+    done = run(sys.executable, "-c", program.replace("NAME", "'libcudart.so.13'"))
+    assert done.stdout == wanted and not done.stderr, done
+    done = run(sys.executable, "-c", program.replace("NAME", f"'{BIN}/cudart/libcudart.so.12'"))
+    assert done.stdout == wanted and not done.stderr, done
+
+
+@case
 def compiled_at_run_time():
     """NVRTC is asked for machine code of the device; the software GPU gets PTX, and the program knows nothing of it."""
     library = os.path.join(CUDA_HOME, "lib64/libnvrtc.so.13")

@@ -1,68 +1,116 @@
 /*
- * driver_entry.c: chapter "Driver Entry Point Access". There is no Driver API in front of this core yet, so no name is
- * found, and the answer says so in the form of each version.
+ * driver_entry.c: chapter "Driver Entry Point Access". The functions are those of the libcuda.so.1 that lies beside this
+ * library, on the same core. Where it does not, no name is found.
  */
 #include "cpu/client/runtime/runtime.h"
 
-enum { ENTRY_FLAGS_LAST = 2 };
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 
-static int no_entry_point(const char *symbol, void **pointer, unsigned long long flags)
+#include "cpu/common/driver_library.h"
+
+enum { ENTRY_FLAGS_LAST = 2, ENTRY_PER_THREAD = 2, ENTRY_FOUND = 0, ENTRY_NOT_FOUND = 1 };
+
+typedef int get_entry(const char *symbol, void **function, int version, uint64_t flags, int *status);
+static get_entry *get;
+
+static void *open_driver(const char *folder, int length, const char *below)
 {
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%.*s%slibcuda.so.1", length, folder, below);
+    void *library = size > 0 && size < (int)sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library && !dlsym(library, DRIVER_LIBRARY_OURS)) {
+        dlclose(library);
+        library = NULL;
+    }
+    return library;
+}
+
+/* Beside libcudart.so.N, or in the folder below cricket-client.so. The runtime has initialised the driver. */
+static void find_driver(void)
+{
+    Dl_info here;
+    int (*init)(unsigned);
+    if (!dladdr((void *)(uintptr_t)find_driver, &here) || !here.dli_fname || !strrchr(here.dli_fname, '/'))
+        return;
+    int length = (int)(strrchr(here.dli_fname, '/') - here.dli_fname) + 1;
+    void *library = open_driver(here.dli_fname, length, "");
+    if (!library)
+        library = open_driver(here.dli_fname, length, "cudart/");
+    *(void **)&init = library ? dlsym(library, "cuInit") : NULL;
+    if (init && !init(0))
+        *(void **)&get = dlsym(library, "cuGetProcAddress_v2");
+}
+
+/* *status: one of ENTRY_…, or of cudaDriverEntryPointQueryResult. */
+static int find(const char *symbol, void **pointer, int version, unsigned long long flags, bool per_thread, int *status)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int error = runtime_attach(NULL);
     if (error)
         return error;
     if (!symbol || !pointer || flags > ENTRY_FLAGS_LAST)
         return cudaErrorInvalidValue;
+    pthread_once(&once, find_driver);
     *pointer = NULL;
-    return cudaErrorSymbolNotFound;
+    *status = ENTRY_NOT_FOUND;
+    return get ? get(symbol, pointer, version, !flags && per_thread ? ENTRY_PER_THREAD : flags, status) : cudaSuccess;
 }
 
 #if FLYT_CUDART == 11
+static int entry_point(const char *symbol, void **pointer, unsigned long long flags, bool per_thread)
+{
+    int status;
+    int error = find(symbol, pointer, RUNTIME_VERSION, flags, per_thread, &status);
+    return error || status == ENTRY_FOUND ? error : cudaErrorSymbolNotFound;
+}
+
 cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags)
 {
-    return runtime_local(no_entry_point(symbol, pointer, flags));
+    return runtime_local(entry_point(symbol, pointer, flags, false));
 }
 
 cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags)
 {
-    return runtime_local(no_entry_point(symbol, pointer, flags));
+    return runtime_local(entry_point(symbol, pointer, flags, true));
 }
 #else
 /* Since CUDA 12 it is no error that a name is not found, where the caller has room for a status. */
-static int entry_point(const char *symbol, void **pointer, unsigned long long flags,
-                       cudaDriverEntryPointQueryResult *status)
+static int entry_point(const char *symbol, void **pointer, int version, unsigned long long flags, bool per_thread,
+                       cudaDriverEntryPointQueryResult *out)
 {
-    int error = no_entry_point(symbol, pointer, flags);
-    if (error != cudaErrorSymbolNotFound || !status)
-        return error;
-    *status = cudaDriverEntryPointSymbolNotFound;
-    return cudaSuccess;
+    int status;
+    int error = find(symbol, pointer, version, flags, per_thread, &status);
+    if (!error && out)
+        *out = (cudaDriverEntryPointQueryResult)status;
+    return error || out || status == ENTRY_FOUND ? error : cudaErrorSymbolNotFound;
 }
 
 cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags,
                                             cudaDriverEntryPointQueryResult *status)
 {
-    return runtime_local(entry_point(symbol, pointer, flags, status));
+    return runtime_local(entry_point(symbol, pointer, RUNTIME_VERSION, flags, false, status));
 }
 
 cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **pointer, unsigned long long flags,
                                                  cudaDriverEntryPointQueryResult *status)
 {
-    return runtime_local(entry_point(symbol, pointer, flags, status));
+    return runtime_local(entry_point(symbol, pointer, RUNTIME_VERSION, flags, true, status));
 }
 
 cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **pointer, unsigned version,
                                                      unsigned long long flags, cudaDriverEntryPointQueryResult *status)
 {
-    (void)version;
-    return runtime_local(entry_point(symbol, pointer, flags, status));
+    return runtime_local(entry_point(symbol, pointer, (int)version, flags, false, status));
 }
 
 cudaError_t runtime_cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **pointer, unsigned version,
                                                           unsigned long long flags,
                                                           cudaDriverEntryPointQueryResult *status)
 {
-    (void)version;
-    return runtime_local(entry_point(symbol, pointer, flags, status));
+    return runtime_local(entry_point(symbol, pointer, (int)version, flags, true, status));
 }
 #endif

@@ -3,7 +3,6 @@
 #include "cpu/client/runtime/runtime.h"
 
 /* The release of each major version that the exports were taken from. */
-enum { RUNTIME_VERSION = FLYT_CUDART == 11 ? 11080 : FLYT_CUDART == 12 ? 12090 : 13000 };
 
 cudaError_t runtime_cudaRuntimeGetVersion(int *version)
 {
