@@ -327,6 +327,11 @@ void exec_fault_address(struct exec_warp *, const struct exec_insn *, int error,
 struct exec_shape { uint64_t first, all, spread, most; bool contiguous; };
 /* Vectors that row functions know: elements of that many bits by their number. */
 enum exec_vector_shape { EXEC_VECTOR_32X2, EXEC_VECTOR_32X4, EXEC_VECTOR_64X2, EXEC_VECTOR_OTHER };
+/* Numbers that row functions widen to f32. */
+enum exec_small {
+    EXEC_SMALL_F16, EXEC_SMALL_BF16, EXEC_SMALL_TF32, EXEC_SMALL_F32, EXEC_SMALL_E4M3, EXEC_SMALL_E5M2, EXEC_SMALL_E3M2,
+    EXEC_SMALL_E2M3, EXEC_SMALL_E2M1, EXEC_SMALL_COUNT
+};
 /* rows.c, compiled once per level of the processor */
 struct exec_row_functions {
     void (*blend32)(uint32_t *d, const uint32_t *from, uint32_t mask);
@@ -362,6 +367,10 @@ struct exec_row_functions {
     uint32_t (*shuffle[4])(uint32_t *d, const uint32_t *a, const uint32_t *b,
                            const uint32_t *c); /* up, down, bfly, idx */
     uint32_t (*differ)(const uint32_t *row, uint32_t value, uint32_t mask);
+    /* The number that begins at bit `shift` of each lane's word. */
+    void (*from_small[EXEC_SMALL_COUNT])(float *d, const uint32_t *row, unsigned shift);
+    /* c[m][n] += a[m][k] * b[k][n], products added one by one in order of k. */
+    void (*add_products)(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k);
 };
 const struct exec_row_functions *exec_row_functions_best(void);
 

@@ -27,7 +27,7 @@ bool decode_matrix_shape(const struct exec_decoder *d, unsigned *m, unsigned *n,
 {
     for (uint32_t i = 0; i < d->in->modifier_count; i++)
         if (sscanf(d->in->modifiers[i], "m%un%uk%u", m, n, k) == 3)
-            return *m && *n && *k && *m <= 32 && *n <= 32 && *k <= EXEC_MATRIX_INNER;
+            return *m && *n && *k && !(*m % 8) && !(*n % 8) && *m <= 32 && *n <= 32 && *k <= EXEC_MATRIX_INNER;
     return false;
 }
 
@@ -101,7 +101,7 @@ static int place_elements(struct exec_decoder *d, struct exec_part *p, const str
             struct where at = f->layout == EXEC_LAYOUT_WMMA  ? place_wmma(f, l, n, p->per_lane)
                               : f->layout == EXEC_LAYOUT_MMA ? place_mma(f, l, n, per)
                                                              : place_quarters(f, l, n, per == 1);
-            p->place[l * p->per_lane + n] = (uint16_t)(at.matrix * total + at.row * f->columns + at.column);
+            p->place[n * SG_LANES + l] = (uint16_t)(at.matrix * total + at.row * f->columns + at.column);
         }
     return 0;
 }

@@ -37,7 +37,7 @@ struct exec_element_traits {
 extern const struct exec_element_traits exec_elements[E_COUNT];
 enum { EXEC_MATRIX_REGISTERS = 8, EXEC_MATRIX_INNER = 256 };
 
-/* One operand: `count` registers a lane; place[lane * per_lane + n] is where its n-th element goes in the matrix. */
+/* One operand: `count` registers a lane; place[n * SG_LANES + lane] is where its n-th element goes in the matrix. */
 struct exec_part {
     enum exec_element type;
     uint8_t count, wide; /* wide: registers of 64 bits */

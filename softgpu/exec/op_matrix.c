@@ -33,20 +33,15 @@ struct matrix {
     exec_source scale_a, scale_b, byte_a, byte_b, thread_a, thread_b;
 };
 
-static float real_of(enum exec_element t, uint32_t bits)
+/* Which of the row functions' formats a type is. */
+static enum exec_small small_of(enum exec_element t)
 {
-    switch (t) {
-    case E_F16: return small_to_f32(bits, FORMAT_F16);
-    case E_BF16: return small_to_f32(bits, FORMAT_BF16);
-    case E_E4M3: return small_to_f32(bits, FORMAT_E4M3);
-    case E_E5M2: return small_to_f32(bits, FORMAT_E5M2);
-    case E_E3M2: return small_to_f32(bits & 63, FORMAT_E3M2);
-    case E_E2M3: return small_to_f32(bits & 63, FORMAT_E2M3);
-    case E_E2M1: return small_to_f32(bits >> 2 & 15, FORMAT_E2M1); /* in the middle of its byte */
-    case E_E2M1_PACKED: return small_to_f32(bits & 15, FORMAT_E2M1);
-    case E_TF32: return bits_float(bits & 0xffffe000);
-    default: return bits_float(bits);
-    }
+    static const uint8_t formats[E_COUNT] = {
+        [E_F16] = EXEC_SMALL_F16,   [E_BF16] = EXEC_SMALL_BF16, [E_TF32] = EXEC_SMALL_TF32, [E_F32] = EXEC_SMALL_F32,
+        [E_E4M3] = EXEC_SMALL_E4M3, [E_E5M2] = EXEC_SMALL_E5M2, [E_E3M2] = EXEC_SMALL_E3M2, [E_E2M3] = EXEC_SMALL_E2M3,
+        [E_E2M1] = EXEC_SMALL_E2M1, [E_E2M1_PACKED] = EXEC_SMALL_E2M1,
+    };
+    return (enum exec_small)formats[t];
 }
 
 static int32_t integer_of(enum exec_element t, uint32_t bits)
@@ -79,7 +74,7 @@ static unsigned sparse_column(const struct exec_warp *w, const struct matrix *x,
 /* Where the n-th element of A that a lane holds goes among m * k. */
 static unsigned place_of_a(const struct exec_warp *w, const struct matrix *x, unsigned lane, unsigned n)
 {
-    unsigned at = x->a.place[lane * x->a.per_lane + n];
+    unsigned at = x->a.place[n * SG_LANES + lane];
     if (!x->chunk)
         return at;
     unsigned row = at / (x->k / 2);
@@ -118,14 +113,6 @@ static void take_scales(const struct exec_warp *w, const struct matrix *x, float
 
 /* --- products --- */
 
-static void add_products(const struct matrix *x, const float *a, const float *b, float *c)
-{
-    for (unsigned m = 0; m < x->m; m++)
-        for (unsigned k = 0; k < x->k; k++)
-            for (unsigned n = 0; n < x->n; n++)
-                c[m * x->n + n] += a[m * x->k + k] * b[k * x->n + n];
-}
-
 /* Block by block of k: the sum of its products is scaled. */
 static void add_scaled(const struct exec_warp *w, const struct matrix *x, const float *a, const float *b, float *c)
 {
@@ -142,30 +129,53 @@ static void add_scaled(const struct exec_warp *w, const struct matrix *x, const 
             }
 }
 
+/* The elements of an operand, row by row of lanes. */
+static void take_real(const struct exec_warp *w, const struct matrix *x, const struct exec_part *p, float *to)
+{
+    const unsigned bits = exec_elements[p->type].bits, per = 32 / bits;
+    const unsigned middle = p->type == E_E2M1 ? 2 : 0;                 /* in the middle of its byte */
+    _Alignas(64) float values[SG_LANES];
+    for (unsigned n = 0; n < p->per_lane; n++) {
+        w->row->from_small[small_of(p->type)](values, exec_row(w, p->from[n / per]), n % per * bits + middle);
+        if (x->chunk && p == &x->a)
+            for (unsigned l = 0; l < SG_LANES; l++)
+                to[place_of_a(w, x, l, n)] = values[l];
+        else
+            for (unsigned l = 0; l < SG_LANES; l++)
+                to[p->place[n * SG_LANES + l]] = values[l];
+    }
+}
+
+static void put_real(struct exec_warp *w, const struct exec_part *p, const float *from)
+{
+    for (unsigned n = 0; n < p->per_lane; n++) {
+        const uint16_t *place = &p->place[n * SG_LANES];
+        uint32_t *to = (uint32_t *)(void *)(w->rows + p->to[p->type == E_F16 ? n / 2 : n]);
+        if (p->type != E_F16)
+            for (unsigned l = 0; l < SG_LANES; l++)
+                to[l] = float_bits(from[place[l]]);
+        else
+            for (unsigned l = 0; l < SG_LANES; l++) {
+                uint32_t half = small_from_f32(float_bits(from[place[l]]), FORMAT_F16, SMALL_RN, false);
+                to[l] = n % 2 ? to[l] | half << 16 : half;
+            }
+    }
+}
+
 static void multiply_real(struct exec_warp *w, const struct matrix *x)
 {
-    static _Thread_local float a[32 * EXEC_MATRIX_INNER], b[EXEC_MATRIX_INNER * 32], c[32 * 32];
+    static _Thread_local _Alignas(64) float a[32 * EXEC_MATRIX_INNER], b[EXEC_MATRIX_INNER * 32], c[32 * 32];
     if (x->chunk)
         memset(a, 0, x->m * x->k * sizeof *a);
-    for (unsigned l = 0; l < SG_LANES; l++) {
-        for (unsigned n = 0; n < x->a.per_lane; n++)
-            a[place_of_a(w, x, l, n)] = real_of(x->a.type, (uint32_t)exec_part_bits(w, &x->a, l, n));
-        for (unsigned n = 0; n < x->b.per_lane; n++)
-            b[x->b.place[l * x->b.per_lane + n]] = real_of(x->b.type, (uint32_t)exec_part_bits(w, &x->b, l, n));
-        for (unsigned n = 0; n < x->c.per_lane; n++)
-            c[x->c.place[l * x->c.per_lane + n]] = real_of(x->c.type, (uint32_t)exec_part_bits(w, &x->c, l, n));
-    }
+    take_real(w, x, &x->a, a);
+    take_real(w, x, &x->b, b);
+    take_real(w, x, &x->c, c);
     if (x->scales)
         add_scaled(w, x, a, b, c);
     else
         for (unsigned i = 0; i < x->matrices; i++)
-            add_products(x, a + i * x->m * x->k, b + i * x->k * x->n, c + i * x->m * x->n);
-    for (unsigned l = 0; l < SG_LANES; l++)
-        for (unsigned n = 0; n < x->d.per_lane; n++) {
-            uint32_t bits = float_bits(c[x->d.place[l * x->d.per_lane + n]]);
-            exec_part_put(w, &x->d, l, n,
-                          x->d.type == E_F16 ? small_from_f32(bits, FORMAT_F16, SMALL_RN, false) : bits);
-        }
+            w->row->add_products(a + i * x->m * x->k, b + i * x->k * x->n, c + i * x->m * x->n, x->m, x->n, x->k);
+    put_real(w, &x->d, c);
 }
 
 static void multiply_double(struct exec_warp *w, const struct matrix *x)
@@ -174,11 +184,11 @@ static void multiply_double(struct exec_warp *w, const struct matrix *x)
     union { uint64_t u; double f; } v;
     for (unsigned l = 0; l < SG_LANES; l++) {
         for (unsigned n = 0; n < x->a.per_lane; n++)
-            v.u = exec_part_bits(w, &x->a, l, n), a[x->a.place[l * x->a.per_lane + n]] = v.f;
+            v.u = exec_part_bits(w, &x->a, l, n), a[x->a.place[n * SG_LANES + l]] = v.f;
         for (unsigned n = 0; n < x->b.per_lane; n++)
-            v.u = exec_part_bits(w, &x->b, l, n), b[x->b.place[l * x->b.per_lane + n]] = v.f;
+            v.u = exec_part_bits(w, &x->b, l, n), b[x->b.place[n * SG_LANES + l]] = v.f;
         for (unsigned n = 0; n < x->c.per_lane; n++)
-            v.u = exec_part_bits(w, &x->c, l, n), c[x->c.place[l * x->c.per_lane + n]] = v.f;
+            v.u = exec_part_bits(w, &x->c, l, n), c[x->c.place[n * SG_LANES + l]] = v.f;
     }
     for (unsigned m = 0; m < x->m; m++)
         for (unsigned k = 0; k < x->k; k++)
@@ -186,7 +196,7 @@ static void multiply_double(struct exec_warp *w, const struct matrix *x)
                 c[m * x->n + n] = fma(a[m * x->k + k], b[k * x->n + n], c[m * x->n + n]);
     for (unsigned l = 0; l < SG_LANES; l++)
         for (unsigned n = 0; n < x->d.per_lane; n++) {
-            v.f = c[x->d.place[l * x->d.per_lane + n]];
+            v.f = c[x->d.place[n * SG_LANES + l]];
             exec_part_put(w, &x->d, l, n, v.u);
         }
 }
@@ -201,9 +211,9 @@ static void multiply_integer(struct exec_warp *w, const struct matrix *x)
         for (unsigned n = 0; n < x->a.per_lane; n++)
             a[place_of_a(w, x, l, n)] = integer_of(x->a.type, (uint32_t)exec_part_bits(w, &x->a, l, n));
         for (unsigned n = 0; n < x->b.per_lane; n++)
-            b[x->b.place[l * x->b.per_lane + n]] = integer_of(x->b.type, (uint32_t)exec_part_bits(w, &x->b, l, n));
+            b[x->b.place[n * SG_LANES + l]] = integer_of(x->b.type, (uint32_t)exec_part_bits(w, &x->b, l, n));
         for (unsigned n = 0; n < x->c.per_lane; n++)
-            c[x->c.place[l * x->c.per_lane + n]] = (int32_t)exec_part_bits(w, &x->c, l, n);
+            c[x->c.place[n * SG_LANES + l]] = (int32_t)exec_part_bits(w, &x->c, l, n);
     }
     for (unsigned m = 0; m < x->m; m++)
         for (unsigned k = 0; k < x->k; k++)
@@ -213,7 +223,7 @@ static void multiply_integer(struct exec_warp *w, const struct matrix *x)
             }
     for (unsigned l = 0; l < SG_LANES; l++)
         for (unsigned n = 0; n < x->d.per_lane; n++) {
-            int64_t v = c[x->d.place[l * x->d.per_lane + n]];
+            int64_t v = c[x->d.place[n * SG_LANES + l]];
             if (x->clamp)
                 v = v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v;
             exec_part_put(w, &x->d, l, n, (uint32_t)v);

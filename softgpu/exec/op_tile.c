@@ -41,7 +41,7 @@ static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
     uint64_t stride = i->s[1] ? *(const uint32_t *)exec_row(w, i->s[1]) : t->by_column ? t->rows : t->columns;
     for (unsigned l = 0; l < SG_LANES; l++)
         for (unsigned n = 0; n < t->part.per_lane; n += t->at_once) {
-            unsigned at = t->part.place[l * t->part.per_lane + n], row = at / t->columns, column = at % t->columns;
+            unsigned at = t->part.place[n * SG_LANES + l], row = at / t->columns, column = at % t->columns;
             uint64_t index = t->by_column ? column * stride + row : row * stride + column, value = 0;
             uint64_t address = base + index * bits / 8;
             unsigned char *p = exec_address_lane(w, l, address, bytes, store ? SG_WRITE : SG_READ);

@@ -8,6 +8,7 @@
  */
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/access.h"
+#include "softgpu/alu/small_float.h"
 #include "softgpu/exec/exec.h"
 
 static void blend32(uint32_t *d, const uint32_t *from, uint32_t mask)
@@ -314,6 +315,48 @@ static uint32_t differ(const uint32_t *row, uint32_t value, uint32_t mask)
     return bits;
 }
 
+#define FROM_SMALL(name, mask, widened)                                                         \
+    static void name(float *d, const uint32_t *row, unsigned shift)                             \
+    {                                                                                           \
+        SG_FOR_LANES(l) {                                                                       \
+            const uint32_t v = row[l] >> shift & (mask);                                        \
+            d[l] = widened;                                                                     \
+        }                                                                                       \
+    }
+FROM_SMALL(from_f16, 0xffff, small_to_f32(v, FORMAT_F16))
+FROM_SMALL(from_bf16, 0xffff, small_to_f32(v, FORMAT_BF16))
+FROM_SMALL(from_tf32, 0xffffe000, bits_float(v))
+FROM_SMALL(from_f32, 0xffffffff, bits_float(v))
+FROM_SMALL(from_e4m3, 0xff, small_to_f32(v, FORMAT_E4M3))
+FROM_SMALL(from_e5m2, 0xff, small_to_f32(v, FORMAT_E5M2))
+FROM_SMALL(from_e3m2, 0x3f, small_to_f32(v, FORMAT_E3M2))
+FROM_SMALL(from_e2m3, 0x3f, small_to_f32(v, FORMAT_E2M3))
+FROM_SMALL(from_e2m1, 0x0f, small_to_f32(v, FORMAT_E2M1))
+
+/* Four rows and eight columns of c at a time stay in registers. m, n: multiples of 8 */
+typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+static void add_products(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k)
+{
+    for (unsigned i = 0; i < m; i += 4)
+        for (unsigned j = 0; j < n; j += 8) {
+            float *to = c + i * n + j;
+            eight s0 = *(const eight *)to, s1 = *(const eight *)(to + n), s2 = *(const eight *)(to + 2 * n),
+                  s3 = *(const eight *)(to + 3 * n);
+            const float *x = a + i * k;
+            for (unsigned at = 0; at < k; at++) {
+                const eight y = *(const eight *)(b + at * n + j);
+                s0 += x[at] * y;
+                s1 += x[k + at] * y;
+                s2 += x[2 * k + at] * y;
+                s3 += x[3 * k + at] * y;
+            }
+            *(eight *)to = s0;
+            *(eight *)(to + n) = s1;
+            *(eight *)(to + 2 * n) = s2;
+            *(eight *)(to + 3 * n) = s3;
+        }
+}
+
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 const struct exec_row_functions SG_CLONE(exec_row_functions) = {
     blend32, blend64, fill32, fill64, copy32, copy64, add64, widen, shape, local, { shared32, shared64 },
@@ -326,4 +369,5 @@ const struct exec_row_functions SG_CLONE(exec_row_functions) = {
     { store_vector_32x2, store_vector_32x4, store_vector_64x2 },
     gather32, gather64,
     { shuffle_up, shuffle_down, shuffle_bfly, shuffle_idx }, differ,
+    { from_f16, from_bf16, from_tf32, from_f32, from_e4m3, from_e5m2, from_e3m2, from_e2m3, from_e2m1 }, add_products,
 };
