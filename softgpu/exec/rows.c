@@ -203,13 +203,17 @@ typedef uint32_t four __attribute__((vector_size(16), may_alias));
 #endif
 EXEC_RACY static inline four load_four(const void *p) { return (four)exec_load128(p); }
 EXEC_RACY static inline void store_four(void *p, four v) { exec_store128(p, (exec_16_bytes)v); }
+/* Pairs of 32 bits are aligned to 8 bytes only. Each pair is whole all the same: see the head of this file. */
+typedef uint32_t two_pairs __attribute__((vector_size(16), aligned(8), may_alias));
+EXEC_RACY static inline four load_pairs(const void *p) { return (four) * (const volatile two_pairs *)p; }
+EXEC_RACY static inline void store_pairs(void *p, four v) { *(volatile two_pairs *)p = (two_pairs)v; }
 
 EXEC_RACY static void load_vector_32x2(void *const *d, const void *from)
 {
     four *x = d[0], *y = d[1];
-    const four *p = from;
+    const unsigned char *p = from;
     for (unsigned l = 0; l < SG_LANES / 4; l++) {
-        const four a = load_four(&p[2 * l]), b = load_four(&p[2 * l + 1]);
+        const four a = load_pairs(p + 32 * l), b = load_pairs(p + 32 * l + 16);
         x[l] = PICK(a, b, 0, 2, 4, 6);
         y[l] = PICK(a, b, 1, 3, 5, 7);
     }
@@ -243,10 +247,10 @@ EXEC_RACY static void load_vector_64x2(void *const *d, const void *from)
 EXEC_RACY static void store_vector_32x2(void *to, const void *const *rows)
 {
     const four *x = rows[0], *y = rows[1];
-    four *p = to;
+    unsigned char *p = to;
     for (unsigned l = 0; l < SG_LANES / 4; l++) {
-        store_four(&p[2 * l], PICK(x[l], y[l], 0, 4, 1, 5));
-        store_four(&p[2 * l + 1], PICK(x[l], y[l], 2, 6, 3, 7));
+        store_pairs(p + 32 * l, PICK(x[l], y[l], 0, 4, 1, 5));
+        store_pairs(p + 32 * l + 16, PICK(x[l], y[l], 2, 6, 3, 7));
     }
 }
 EXEC_RACY static void store_vector_32x4(void *to, const void *const *rows)

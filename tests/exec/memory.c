@@ -90,6 +90,27 @@ static void vectors(void **state)
     }
 }
 
+/* Pairs of 32 bits one behind the other, at an address that is a multiple of 8 and not of 16. */
+static void pairs_at_odd_addresses(void **state)
+{
+    (void)state;
+    gpu_load(".shared .align 16 .b8 s[528];\n.visible .entry k(.param .u64 out, .param .u64 from)\n{\n" HEAD
+             "ld.param.u64 a1, [from]; mul.wide.u32 a2, r1, 8; add.u64 a3, a2, a1; add.u64 a4, a2, a0;\n"
+             "mov.u64 a5, s; add.u64 a5, a5, a2; setp.lt.u32 p1, r1, 33;\n"
+             "ld.global.v2.b32 {r4, r5}, [a3+8]; st.shared.v2.b32 [a5+8], {r5, r4}; ld.shared.v2.b32 {r6, r7}, [a5+8];\n"
+             "st.global.v2.b32 [a4+8], {r6, r7}; @p1 ld.global.v2.b32 {r6, r7}, [a3+8];\n"
+             "@p1 st.global.v2.b32 [a4+1032], {r6, r7};\nret;\n}\n");
+    uint32_t *from = gpu_alloc(1024), *out = gpu_alloc(4096);
+    for (uint32_t i = 0; i < 256; i++)
+        from[i] = i * 0x01234567u;
+    assert_int_equal(gpu_run("k", 1, 64, 2, ARG(out), ARG(from)), CUDA_SUCCESS);
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned k = 0; k < 2; k++) {
+            assert_int_equal(out[2 + 2 * l + k], from[2 + 2 * l + (k ^ 1)]);
+            assert_int_equal(out[258 + 2 * l + k], l < 33 ? from[2 + 2 * l + k] : 0);
+        }
+}
+
 /* One value through every space, by its own address and by generic ones. */
 static void spaces_and_generic_addresses(void **state)
 {
@@ -292,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EXEC_TEST(loads_and_stores_of_all_types),
         EXEC_TEST(vectors),
+        EXEC_TEST(pairs_at_odd_addresses),
         EXEC_TEST(spaces_and_generic_addresses),
         EXEC_TEST(lanes_alone),
         EXEC_TEST(parameters),
