@@ -90,10 +90,10 @@ static void checks(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 1, 1, 65, 0));
     FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 512, 3, 1, 0));
     FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 32, 1, 1, 49153));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 101377));
-    OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 101376));
-    OK(shape(axpy, 1, 1, 32, 1, 1, 101376));
-    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 32, 1, 1, 101377));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232449));
+    OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448));
+    OK(shape(axpy, 1, 1, 32, 1, 1, 232448));
+    FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 1, 32, 1, 1, 232449));
     OK(shape(bounded, 1, 1, 64, 1, 1, 0));
     FAILS(CUDA_ERROR_INVALID_VALUE, shape(bounded, 1, 1, 65, 1, 1, 0));
     FAILS(CUDA_ERROR_INVALID_VALUE, shape(bounded, 1, 1, 64, 1, 1, 49152 - 4096 + 1));
@@ -141,20 +141,20 @@ static void occupancy(void **state)
     OK(cuCtxGetDevice(&d));
     OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d));
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 256, 0));
-    assert_int_equal(blocks, 6); /* 1,536 threads of an SM of 12.0 and later */
+    assert_int_equal(blocks, 8);             /* 2,048 threads of an SM */
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 32, 0));
-    assert_int_equal(blocks, 24);
+    assert_int_equal(blocks, 32);
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 32, 40000));
-    assert_int_equal(blocks, 2);             /* 100 KiB of shared memory */
+    assert_int_equal(blocks, 5);             /* 228 KiB of shared memory */
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, bounded, 128, 0));
     assert_int_equal(blocks, 0);
     OK(cuOccupancyMaxPotentialBlockSize(&grid, &block, axpy, none, 0, 0));
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&most, axpy, block, 0));
-    assert_int_equal(most * block, 1536);
+    assert_int_equal(most * block, 2048);
     assert_int_equal(grid, most * sms);
     size_t shared;
     OK(cuOccupancyAvailableDynamicSMemPerBlock(&shared, axpy, 2, 256));
-    assert_true(shared >= 48000 && shared <= 50176);
+    assert_true(shared >= 112000 && shared <= 115712);
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 256, shared));
     assert_true(blocks >= 2);
     FAILS(CUDA_ERROR_INVALID_VALUE, cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 0, 0));

@@ -20,6 +20,7 @@ static const struct family families[] = {               /* the last whose cc is 
     { 89, 1536, 24, 100 << 10,  99 << 10, 1 << 10 },
     { 90, 2048, 32, 228 << 10, 227 << 10, 1 << 10 },
     { 120, 1536, 24, 100 << 10, 99 << 10, 1 << 10 },
+    { 130, 2048, 32, 228 << 10, 227 << 10, 1 << 10 },   /* none yet: as 9.0 and 10.0, which is what NCCL expects */
 };
 
 static void describe(struct sg_limits *l)
