@@ -75,10 +75,12 @@ static int decode_float_to_float(struct sg_decode *d, int to, int from)
                narrows = to == SG_CVT_TF32 || sg_type_bits(d->type[0]) < sg_type_bits(d->type[1]) ||
                          (half && to != from && sg_type_bits(d->type[0]) == sg_type_bits(d->type[1]));
     const bool integral = to == from && sg_has(d, W_INTEGRAL_ROUNDS);
-    const sg_words rounds = to == SG_CVT_TF32 ? W(rn) | W(rz) | W(rna)
-                            : narrows         ? W_ROUNDS
-                            : to == from      ? W_INTEGRAL_ROUNDS
-                                              : 0;
+    /* takes a rounding all the same */
+    const bool exact = from == SG_CVT_BF16 && (to == SG_CVT_F32 || to == SG_CVT_F64);
+    const sg_words rounds = to == SG_CVT_TF32  ? W(rn) | W(rz) | W(rna)
+                            : narrows || exact ? W_ROUNDS
+                            : to == from       ? W_INTEGRAL_ROUNDS
+                                               : 0;
     const sg_words flushes = to == SG_CVT_F32 || from == SG_CVT_F32 ? W(ftz) : 0;
     if (from == SG_CVT_TF32 || (to == SG_CVT_TF32 && from != SG_CVT_F32))
         return no_conversion(d);
@@ -90,8 +92,8 @@ static int decode_float_to_float(struct sg_decode *d, int to, int from)
         sg_at_most_one(d, W(sat) | W(relu), ".sat or .relu"))
         return -1;
     const struct sg_convert_float_table *table = float_tables[d->level];
-    return sg_choose(d, integral ? table->integral[to][sg_rounding(d)]
-                                 : table->row[to][from][sg_has(d, W(rna)) ? SG_CVT_RNA : sg_rounding(d)]);
+    const int rounding = exact ? SG_RN : sg_has(d, W(rna)) ? SG_CVT_RNA : (int)sg_rounding(d);
+    return sg_choose(d, integral ? table->integral[to][sg_rounding(d)] : table->row[to][from][rounding]);
 }
 
 /* f16x2, bf16x2 and the small formats: from two f32 (a above b), from a pair, to a pair */

@@ -78,9 +78,15 @@ extern const struct decode_entry decode_data[], decode_memory_table[], decode_co
 int decode_warp_barrier(struct exec_decoder *);
 int decode_converge(struct exec_decoder *);
 
+/* op_copy.c: st.bulk */
+int decode_bulk_store(struct exec_decoder *);
+
 /* op_mbarrier.c */
 int decode_copies_arrive(struct exec_decoder *);
 int decode_bytes_complete(struct exec_decoder *, const struct ptx_operand *at, exec_source size, struct exec_insn *);
+/* Puts what st.async and red.async do behind their access: `bytes` are complete at the mbarrier of that operand.
+   Nothing without the modifier that names one. */
+int decode_store_complete(struct exec_decoder *, uint32_t operand, uint64_t bytes);
 
 /* op_atomic.c: cp.reduce.async.bulk. The operation and type that the modifiers name, into kind, type and size */
 int decode_reduction(struct exec_decoder *, struct exec_insn *);

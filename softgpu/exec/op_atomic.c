@@ -342,8 +342,6 @@ static int decode_atom(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     bool red = !strcmp(in->opcode, "red");
     struct exec_insn n = { .run = run_atomic, .d = UINT32_MAX, .vector = 1 };
-    if (decode_has(d, "async"))
-        return decode_error(d, "red.async is not known");
     if (decode_operation(d, &n))
         return -1;
     enum ptx_type type = (enum ptx_type)n.type, declared = type;
@@ -367,7 +365,9 @@ static int decode_atom(struct exec_decoder *d)
         return -1;
     if (n.size == 16)
         n.run = run_atomic128;
-    return decode_put_guarded(d, n);
+    if (decode_put_guarded(d, n))
+        return -1;
+    return red ? decode_store_complete(d, 2, n.size) : 0;
 }
 
 const struct decode_entry decode_atomic[] = { { "atom", decode_atom }, { "red", decode_atom }, { NULL, NULL } };

@@ -113,7 +113,7 @@ static int check_plain(struct exec_decoder *d)
         return decode_error(d, "no host memory");
     unsigned vector = decode_has(d, "v2") ? 2 : decode_has(d, "v4") ? 4 : decode_has(d, "v8") ? 8 : 1;
     size_t each = ptx_type_size(decode_type(d, 0));
-    if (!each || decode_has(d, "async") || decode_has(d, "bulk"))
+    if (!each || decode_has(d, "bulk"))
         return 0;
     c->bytes = (uint32_t)each * vector;
     c->align = c->bytes;

@@ -55,6 +55,7 @@ struct bulk {
     struct exec_insn from, announce;
     struct exec_insn reduce;          /* cp.reduce: the operation */
     exec_source size;
+    exec_source mask;                 /* which bytes of each 16; 0: all */
     bool announces, reduces;
 };
 
@@ -62,6 +63,7 @@ static bool copy_bulk(struct exec_warp *w, const struct exec_insn *i, unsigned l
                       uint32_t size)
 {
     const struct bulk *b = i->extra;
+    uint32_t mask = b->mask ? ((const uint32_t *)exec_row(w, b->mask))[lane] & 0xffff : 0xffff;
     for (uint32_t at = 0; at < size; at += 16) {
         void *d = exec_address_lane(w, lane, to + at, 16, b->reduces ? SG_READ | SG_WRITE : SG_WRITE);
         const void *s = exec_address_lane(w, lane, from + at, 16, SG_READ);
@@ -70,7 +72,11 @@ static bool copy_bulk(struct exec_warp *w, const struct exec_insn *i, unsigned l
             return false;
         }
         exec_16_bytes bytes = exec_load128(s);
-        if (b->reduces)
+        if (mask != 0xffff) {
+            for (unsigned k = 0; k < 16; k++)
+                if (mask >> k & 1)
+                    exec_copy_bytes((char *)d + k, (const char *)&bytes + k, 1);
+        } else if (b->reduces)
             exec_reduce(w, &b->reduce, d, &bytes, 16);
         else
             exec_store128(d, bytes);
@@ -110,9 +116,8 @@ static int decode_bulk(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "prefetch"))
         return 0;
-    if (decode_has(d, "tensor") || decode_has(d, "cp_mask") || decode_has(d, "multicast::cluster") ||
-        in->operand_count < 3)
-        return decode_error(d, "tensors, masks and several destinations");
+    if (decode_has(d, "tensor") || in->operand_count < 3)
+        return decode_error(d, "tensors");
     struct bulk *b = exec_kernel_own(d->kernel, sizeof *b);
     if (!b)
         return decode_error(d, "no host memory");
@@ -131,7 +136,9 @@ static int decode_bulk(struct exec_decoder *d)
         decode_memory(d, &in->operands[1], from_shared ? PTX_SPACE_SHARED : PTX_SPACE_GLOBAL, &b->from) ||
         decode_source(d, &in->operands[2], PTX_B32, &b->size))
         return -1;
-    if (!to_global) {
+    if (decode_has(d, "cp_mask") && decode_source(d, &in->operands[in->operand_count - 1], PTX_B16, &b->mask))
+        return -1;
+    if (!to_global) {                 /* .multicast::cluster: a cluster has one block, this one */
         if (in->operand_count < 4)
             return decode_error(d, "no mbarrier named");
         b->announces = true;
@@ -179,6 +186,38 @@ static int decode_cp(struct exec_decoder *d)
             return -1;
     }
     return decode_put_guarded(d, n);
+}
+
+/* --- st.bulk: zeros --- */
+
+static void run_bulk_store(struct exec_warp *w, const struct exec_insn *i)
+{
+    const uint64_t *sizes = exec_row(w, i->s[1]);
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t to = generic_address(w, i, l);
+        for (uint64_t at = 0; at < sizes[l]; at += 8) {
+            void *d = exec_address_lane(w, l, to + at, 8, SG_WRITE);
+            if (!d || (to | sizes[l]) & 7) {
+                exec_fault_address(w, i, d ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS, "bulk store",
+                                   l, to + at);
+                return;
+            }
+            exec_store64(d, 0);
+        }
+    }
+}
+
+int decode_bulk_store(struct exec_decoder *d)
+{
+    const struct ptx_instruction *in = d->in;
+    struct exec_insn n = { .run = run_bulk_store };
+    if (in->operand_count != 3 || in->operands[2].kind != PTX_OP_INTEGER || in->operands[2].integer)
+        return decode_error(d, "only zeros are stored in bulk");
+    return decode_memory(d, &in->operands[0], PTX_SPACE_SHARED, &n) ||
+                   decode_source(d, &in->operands[1], PTX_B64, &n.s[1]) || decode_put_guarded(d, n)
+               ? -1
+               : 0;
 }
 
 /* createpolicy: how long to keep what is accessed; a value that nothing here looks at. */

@@ -166,4 +166,18 @@ int decode_bytes_complete(struct exec_decoder *d, const struct ptx_operand *at, 
     return decode_memory(d, at, PTX_SPACE_SHARED, n);
 }
 
+int decode_store_complete(struct exec_decoder *d, uint32_t operand, uint64_t bytes)
+{
+    struct exec_insn n = { 0 };
+    exec_source size;
+    if (!decode_has(d, "mbarrier::complete_tx::bytes"))
+        return 0;
+    if (operand >= d->in->operand_count)
+        return decode_error(d, "no mbarrier named");
+    if (decode_constant(d, bytes, SG_CELL_32, &size) ||
+        decode_bytes_complete(d, &d->in->operands[operand], size, &n))
+        return -1;
+    return decode_put_guarded(d, n);
+}
+
 const struct decode_entry decode_mbarrier_table[] = { { "mbarrier", decode_mbarrier }, { NULL, NULL } };

@@ -331,8 +331,11 @@ static bool is_hint(const char *m)
 static int access_of(struct exec_decoder *d, struct exec_insn *n, bool load)
 {
     const struct ptx_instruction *in = d->in;
+    bool asynchronous = !load && decode_has(d, "async");         /* it is done at once */
     for (uint32_t k = 0; k < in->modifier_count; k++)
-        if (!is_hint(in->modifiers[k]) && decode_type_of(in->modifiers[k]) == PTX_NONE)
+        if (asynchronous && (!strcmp(in->modifiers[k], "async") || !strncmp(in->modifiers[k], "mbarrier::", 10)))
+            continue;
+        else if (!is_hint(in->modifiers[k]) && decode_type_of(in->modifiers[k]) == PTX_NONE)
             return decode_error(d, "unknown modifier '%s'", in->modifiers[k]);
     enum ptx_type type = decode_type(d, 0);
     size_t size = ptx_type_size(type);
@@ -436,6 +439,8 @@ static int store_source(struct exec_decoder *d, const struct ptx_operand *o, uns
 static int decode_store(struct exec_decoder *d)
 {
     struct exec_insn n = { .run = run_store };
+    if (decode_has(d, "bulk"))
+        return decode_bulk_store(d);
     if (d->in->operand_count < 2 || access_of(d, &n, false) ||
         decode_memory(d, &d->in->operands[0], decode_space(d, NULL), &n))
         return decode_error(d, "operands");
@@ -453,7 +458,7 @@ static int decode_store(struct exec_decoder *d)
         }
         if (store_source(d, &typed, n.size, &n.s[1], &n.kind))
             return -1;
-        return decode_put_guarded(d, n);
+        return decode_put_guarded(d, n) || decode_store_complete(d, 2, n.size) ? -1 : 0;
     }
     struct vector *v = exec_kernel_own(d->kernel, sizeof *v);
     if (!v)
@@ -470,7 +475,7 @@ static int decode_store(struct exec_decoder *d)
     v->shape = shape_of(&n, v);
     n.run = run_store_vector;
     n.extra = v;
-    return decode_put_guarded(d, n);
+    return decode_put_guarded(d, n) || decode_store_complete(d, 2, (uint64_t)n.size * n.vector) ? -1 : 0;
 }
 
 const struct decode_entry decode_memory_table[] = {

@@ -1,7 +1,7 @@
 /*
  * shadow.c: a byte of state for each byte of global memory that the driver has spoken of, in pieces of a granule.
- * Pieces are found without a lock and live as long as the process. States are plain bytes that several threads may write at
- * once: blocks that race for a byte of memory race for its state too, and either order is right.
+ * Pieces are found without a lock and live as long as the process. States are plain bytes that several threads may
+ * write at once: blocks that race for a byte of memory race for its state too, and either order is right.
  */
 #include "softgpu/exec/shadow.h"
 

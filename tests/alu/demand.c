@@ -84,6 +84,7 @@ static const struct { const char *pattern, *types;
     { "testp.finite.%", "f32 f64" },
     { "cvt.rn.%.s32", "f16 bf16 f32 f64" },
     { "cvt.rzi.s32.%", "f16 bf16 f32 f64" },
+    { "cvt.rz.%.bf16", "f32 f64" },
     { "cvt.sat.s8.%", "u8 u16 u32 u64 s8 s16 s32 s64" },
     { "cvt.rn.satfinite.%.f32", "e4m3x2 e5m2x2 e2m1x2 e2m3x2 e3m2x2" },
     { "cvt.rn.f16x2.%", "e4m3x2 e5m2x2 e2m1x2 e2m3x2 e3m2x2 f32" },

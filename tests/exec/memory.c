@@ -97,7 +97,8 @@ static void pairs_at_odd_addresses(void **state)
     gpu_load(".shared .align 16 .b8 s[528];\n.visible .entry k(.param .u64 out, .param .u64 from)\n{\n" HEAD
              "ld.param.u64 a1, [from]; mul.wide.u32 a2, r1, 8; add.u64 a3, a2, a1; add.u64 a4, a2, a0;\n"
              "mov.u64 a5, s; add.u64 a5, a5, a2; setp.lt.u32 p1, r1, 33;\n"
-             "ld.global.v2.b32 {r4, r5}, [a3+8]; st.shared.v2.b32 [a5+8], {r5, r4}; ld.shared.v2.b32 {r6, r7}, [a5+8];\n"
+             "ld.global.v2.b32 {r4, r5}, [a3+8]; st.shared.v2.b32 [a5+8], {r5, r4};\n"
+             "ld.shared.v2.b32 {r6, r7}, [a5+8];\n"
              "st.global.v2.b32 [a4+8], {r6, r7}; @p1 ld.global.v2.b32 {r6, r7}, [a3+8];\n"
              "@p1 st.global.v2.b32 [a4+1032], {r6, r7};\nret;\n}\n");
     uint32_t *from = gpu_alloc(1024), *out = gpu_alloc(4096);
@@ -255,6 +256,32 @@ static void bulk_copies(void **state)
 }
 
 /* Blocks add what they have in shared memory to global memory; each value is added atomically. */
+/* st.async and red.async to the block's own memory, st.bulk, and a copy of some bytes of each 16. */
+static void asynchronous_stores(void **state)
+{
+    (void)state;
+    gpu_load(".shared .align 16 .b8 s[64]; .shared .align 8 .b64 bar;\n" KERNEL(
+        "k", "setp.ne.u32 p1, r1, 0; mov.u32 r20, s; mov.u32 r21, bar; @p1 bra WAIT;\n"
+             "mbarrier.init.shared.b64 [r21], 1; mov.u64 a5, 64; st.bulk.weak.shared::cta [r20], a5, 0;\n"
+             "mbarrier.arrive.expect_tx.shared.b64 _, [r21], 28; mov.u32 r4, 7;\n"
+             "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [r20], {r4, r4, 9, 10}, [r21];\n"
+             "st.async.shared::cluster.mbarrier::complete_tx::bytes.u64 [r20+16], 11, [r21];\n"
+             "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [r20+4], 5, [r21];\n"
+             "WAIT: bar.sync 0;\nAGAIN: mbarrier.try_wait.parity.shared.b64 p2, [r21], 0; @!p2 bra AGAIN;\n"
+             "shl.b32 r6, r1, 2; add.u32 r6, r6, r20; ld.shared.u32 r7, [r6];\n"
+             "mul.wide.u32 a1, r1, 4; add.u64 a1, a1, a0; st.global.u32 [a1], r7;\n"
+             "mov.u16 h1, 0x00f1; @p1 bra END;\n"
+             "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [a0+64], [r20], 16, h1;\n"
+             "END: add.u32 r6, r6, 0;"));
+    uint32_t *out = gpu_alloc(4096);
+    memset(out, 0xee, 128);
+    assert_int_equal(gpu_run("k", 1, 16, 1, ARG(out)), CUDA_SUCCESS);
+    const uint32_t want[16] = { 7, 12, 9, 10, 11 };
+    assert_memory_equal(out, want, sizeof want);
+    const uint32_t some[4] = { 0xeeeeee07, 12, 0xeeeeeeee, 0xeeeeeeee };
+    assert_memory_equal(out + 16, some, sizeof some);
+}
+
 static void bulk_reductions(void **state)
 {
     (void)state;
@@ -320,6 +347,7 @@ int main(void)
         EXEC_TEST(moves),
         EXEC_TEST(asynchronous_copies),
         EXEC_TEST(bulk_copies),
+        EXEC_TEST(asynchronous_stores),
         EXEC_TEST(bulk_reductions),
         EXEC_TEST(boundaries_and_hints),
     };
