@@ -68,7 +68,26 @@ int main(void)
     MUST(cudaMemcpy(host, sum, sizeof host, cudaMemcpyDeviceToHost));
     HOLDS(host[0] == THREADS * ROUNDS * 1006 && host[N - 1] == host[0]);
 
+    /* what it allocates goes with the context; then the address may be another's */
+    cudaGraph_t allocating;
+    cudaGraphNode_t node;
+    cudaGraphExec_t executable;
+    cudaMemAllocNodeParams memory = {};
+    memory.poolProps.allocType = cudaMemAllocationTypePinned;
+    memory.poolProps.location.type = cudaMemLocationTypeDevice;
+    memory.bytesize = sizeof host;
+    MUST(cudaGraphCreate(&allocating, 0));
+    MUST(cudaGraphAddMemAllocNode(&node, allocating, NULL, 0, &memory));
+    MUST(cudaGraphInstantiateWithFlags(&executable, allocating, 0));
     MUST(cudaDeviceReset());
+    void *others[8];
+    for (int i = 0; i < 8; i++)
+        MUST(cudaMalloc(&others[i], sizeof host));
+    HOLDS(cudaGraphLaunch(executable, 0) != cudaSuccess);
+    MUST(cudaGraphExecDestroy(executable));
+    MUST(cudaGraphDestroy(allocating));
+    for (int i = 0; i < 8; i++)
+        MUST(cudaFree(others[i]));
     HOLDS(cudaGraphLaunch(common, 0) != cudaSuccess);
     cudaGetLastError();
     MUST(cudaGraphExecDestroy(common));

@@ -233,30 +233,30 @@ static size_t waits_of(const struct plan *p)
     return waits;
 }
 
-static void plans_use_no_more_lanes_and_waits_than_they_need(void **state)
+static void plans_use_no_more_tracks_and_waits_than_they_need(void **state)
 {
     (void)state;
     struct plan plan;
     const int chain[][2] = { { 0, 1 }, { 1, 2 }, { 0, 2 } };
     struct graph *g = planned(&plan, 3, chain, 3);
-    assert_int_equal(plan.lane_count, 1);
+    assert_int_equal(plan.track_count, 1);
     assert_int_equal(waits_of(&plan), 0);
     drop(&plan, g);
     const int diamonds[][2] = { { 0, 1 }, { 0, 2 }, { 1, 3 }, { 2, 3 }, { 3, 4 }, { 3, 5 }, { 4, 6 }, { 5, 6 } };
     g = planned(&plan, 7, diamonds, 8);
-    assert_int_equal(plan.lane_count, 2); /* the second diamond uses the lane of the first again */
+    assert_int_equal(plan.track_count, 2); /* the second diamond uses the track of the first again */
     assert_int_equal(waits_of(&plan), 4);
     assert_int_equal(plan.end_count, 0);
     drop(&plan, g);
-    /* more branches than lanes: some follow each other */
+    /* more branches than tracks: some follow each other */
     g = planned(&plan, 40, NULL, 0);
-    assert_int_equal(plan.lane_count, LANES_MOST);
-    assert_int_equal(plan.end_count, LANES_MOST - 1);
+    assert_int_equal(plan.track_count, TRACKS_MOST);
+    assert_int_equal(plan.end_count, TRACKS_MOST - 1);
     drop(&plan, g);
     /* the end of a branch that nothing follows is waited for, too */
     const int loose[][2] = { { 0, 1 }, { 0, 2 } };
     g = planned(&plan, 3, loose, 2);
-    assert_int_equal(plan.lane_count, 2);
+    assert_int_equal(plan.track_count, 2);
     assert_int_equal(plan.end_count, 1);
     drop(&plan, g);
 }
@@ -366,7 +366,7 @@ int main(void)
         TEST(clones_and_children_are_copies),
         TEST(parameters_are_checked),
         TEST(a_cycle_is_found_when_instantiated),
-        TEST(plans_use_no_more_lanes_and_waits_than_they_need),
+        TEST(plans_use_no_more_tracks_and_waits_than_they_need),
         TEST(updates_compare_the_whole_form),
         TEST(user_objects_end_with_their_last_holder),
         TEST(the_child_of_a_fork_gets_3),

@@ -35,7 +35,7 @@ static int allocate_rows(CUdeviceptr *address, size_t *pitch, size_t width, size
     size_t padded = (width + PITCH_GRANULE - 1) / PITCH_GRANULE * PITCH_GRANULE, size;
     if (__builtin_mul_overflow(padded, rows, &size))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!(error = core_memory_allocate(context, size, address)))
+    if (!(error = issue_check_unsafe()) && !(error = core_memory_allocate(context, size, address)))
         *pitch = padded;
     return error;
 }
@@ -110,6 +110,8 @@ static int host_release(void *pointer)
     int error = driver_enter(&context);
     if (error)
         return error;
+    if ((error = issue_check_unsafe()))
+        return error;
     return pointer ? core_host_free(pointer) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -121,7 +123,8 @@ static int host_register(void *pointer, size_t size, unsigned flags)
         return error;
     if (!pointer || !size || flags & ~(unsigned)HOST_REGISTER_KNOWN)
         return CUDA_ERROR_INVALID_VALUE;
-    return core_host_register(pointer, size, flags);
+    error = issue_check_unsafe();
+    return error ? error : core_host_register(pointer, size, flags);
 }
 
 static int host_unregister(void *pointer)
@@ -129,6 +132,8 @@ static int host_unregister(void *pointer)
     core_context *context;
     int error = driver_enter(&context);
     if (error)
+        return error;
+    if ((error = issue_check_unsafe()))
         return error;
     return pointer ? core_host_unregister(pointer) : CUDA_ERROR_INVALID_VALUE;
 }

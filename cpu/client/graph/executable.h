@@ -1,8 +1,8 @@
 /*
  * executable.h: an executable graph: a copy of a graph, and the plan by which it is launched.
  *
- * The plan is a list of steps in the order in which they are given to streams. Each step runs in a lane, which is one
- * stream of each launch; steps of one lane run one after another. A step waits for steps of other lanes through their
+ * The plan is a list of steps in the order in which they are given to streams. Each step runs in a track, which is one
+ * stream of each launch; steps of one track run one after another. A step waits for steps of other tracks through their
  * events.
  */
 #ifndef FLYT_CLIENT_GRAPH_EXECUTABLE_H
@@ -10,30 +10,30 @@
 
 #include "cpu/client/graph/model.h"
 
-enum { LANES_MOST = 16 };
+enum { TRACKS_MOST = 16 };
 
 struct step {
     struct node *node; /* NULL: only a place that others wait for */
-    unsigned lane;
-    uint32_t number; /* in its lane, from 1 */
+    unsigned track;
+    uint32_t number; /* in its track, from 1 */
     bool first;      /* waits for the start of the launch */
-    bool awaited;    /* a step of another lane waits for it */
+    bool awaited;    /* a step of another track waits for it */
     size_t wait_count;
     uint32_t *waits;  /* steps */
     core_event event; /* 0: not made yet */
 };
 
-struct lane {
+struct track {
     core_context *context;
     core_stream stream;
-}; /* lane 0 has a stream of its own only when need be */
+}; /* track 0 has a stream of its own only when need be */
 
 struct plan {
     struct step *steps;
     size_t count, room;
-    struct lane lanes[LANES_MOST];
-    unsigned lane_count;
-    uint32_t ends[LANES_MOST]; /* the steps that the end of a launch waits for */
+    struct track tracks[TRACKS_MOST];
+    unsigned track_count;
+    uint32_t ends[TRACKS_MOST]; /* the steps that the end of a launch waits for */
     unsigned end_count;
 };
 

@@ -1,8 +1,8 @@
 /*
- * launch.c: an executable graph is put into a stream: each step's work into the stream of its lane, waits and events
- * between the lanes.
+ * launch.c: an executable graph is put into a stream: each step's work into the stream of its track, waits and events
+ * between the tracks.
  *
- * The program's stream is lane 0, so a graph without branches costs its nodes' own calls and one event. That event
+ * The program's stream is track 0, so a graph without branches costs its nodes' own calls and one event. That event
  * marks the end of the launch: the next launch waits for it when it goes to another stream.
  */
 #include "cpu/client/graph/executable.h"
@@ -39,29 +39,29 @@ static int ends_make(const struct launch *l)
 }
 
 /* What the context took along when it ended comes again. */
-static int lane_make(struct lane *lane)
+static int track_make(struct track *track)
 {
     struct core_stream_info info;
-    if (lane->stream && core_stream_info(lane->context, lane->stream, &info) == CORE_OK)
+    if (track->stream && core_stream_info(track->context, track->stream, &info) == CORE_OK)
         return CORE_OK;
-    return core_stream_create(lane->context, STREAM_NON_BLOCKING, 0, &lane->stream);
+    return core_stream_create(track->context, STREAM_NON_BLOCKING, 0, &track->stream);
 }
 
-static bool is_programs(const struct launch *l, unsigned lane)
+static bool is_programs(const struct launch *l, unsigned track)
 {
-    const struct lane *of = &l->e->plan.lanes[lane];
-    return lane == 0 && (!of->context || of->context == l->context);
+    const struct track *of = &l->e->plan.tracks[track];
+    return track == 0 && (!of->context || of->context == l->context);
 }
 
-static int lanes_make(const struct launch *l)
+static int tracks_make(const struct launch *l)
 {
     struct plan *p = &l->e->plan;
     int code = CORE_OK;
-    for (unsigned i = 0; i < p->lane_count && !code; i++) {
-        if (!p->lanes[i].context)
-            p->lanes[i].context = l->context;
+    for (unsigned i = 0; i < p->track_count && !code; i++) {
+        if (!p->tracks[i].context)
+            p->tracks[i].context = l->context;
         if (!is_programs(l, i))
-            code = lane_make(&p->lanes[i]);
+            code = track_make(&p->tracks[i]);
     }
     return code;
 }
@@ -69,10 +69,10 @@ static int lanes_make(const struct launch *l)
 static int step_launch(const struct launch *l, struct step *s)
 {
     struct plan *p = &l->e->plan;
-    const struct lane *lane = &p->lanes[s->lane];
-    bool programs = is_programs(l, s->lane);
-    core_context *context = programs ? l->context : lane->context;
-    core_stream stream = programs ? l->stream : lane->stream;
+    const struct track *track = &p->tracks[s->track];
+    bool programs = is_programs(l, s->track);
+    core_context *context = programs ? l->context : track->context;
+    core_stream stream = programs ? l->stream : track->stream;
     int code = s->first && !programs ? core_stream_wait(context, stream, l->e->started, 0) : CORE_OK;
     for (size_t i = 0; i < s->wait_count && !code; i++)
         code = core_stream_wait(context, stream, p->steps[s->waits[i]].event, 0);
@@ -92,12 +92,12 @@ static bool needs_start(const struct launch *l)
 {
     const struct plan *p = &l->e->plan;
     for (size_t i = 0; i < p->count; i++)
-        if (p->steps[i].first && !is_programs(l, p->steps[i].lane))
+        if (p->steps[i].first && !is_programs(l, p->steps[i].track))
             return true;
     return false;
 }
 
-/* A lane 0 that is not the program's stream is waited for too. */
+/* A track 0 that is not the program's stream is waited for too. */
 static int ends_wait(const struct launch *l)
 {
     struct plan *p = &l->e->plan;
@@ -107,9 +107,9 @@ static int ends_wait(const struct launch *l)
     if (code || !p->count || is_programs(l, 0))
         return code;
     core_event event = 0;
-    code = event_make(p->lanes[0].context, &event);
+    code = event_make(p->tracks[0].context, &event);
     if (!code)
-        code = core_event_record(p->lanes[0].context, event, p->lanes[0].stream, 0);
+        code = core_event_record(p->tracks[0].context, event, p->tracks[0].stream, 0);
     if (!code)
         code = core_stream_wait(l->context, l->stream, event, 0);
     if (event)
@@ -123,9 +123,13 @@ static int memory_mark(struct executable *e)
     int code = e->uses_memory ? graphs_enter() : CORE_OK;
     if (code || !e->uses_memory)
         return code;
-    for (size_t i = 0; i < e->plan.count && !(e->flags & GRAPH_FREE_ON_LAUNCH); i++) {
+    for (size_t i = 0; i < e->plan.count && !code; i++) {
         const struct node *n = e->plan.steps[i].node;
-        if (n && n->parameters.kind == GRAPH_ALLOCATE && memory_live(n->memory))
+        if (!n || n->parameters.kind != GRAPH_ALLOCATE)
+            continue;
+        if (!memory_there(n->memory))
+            code = GRAPH_CONTEXT_DESTROYED;
+        else if (memory_live(n->memory) && !(e->flags & GRAPH_FREE_ON_LAUNCH))
             code = CORE_INVALID_VALUE;
     }
     for (size_t i = 0; i < e->plan.count && !code; i++) {
@@ -148,7 +152,7 @@ static int launch(const struct launch *l)
     if (!code)
         code = ends_make(l);
     if (!code)
-        code = lanes_make(l);
+        code = tracks_make(l);
     if (!code)
         code = memory_mark(e);
     if (!code && needs_start(l))

@@ -16,6 +16,7 @@ struct memory {
     uint64_t address;
     size_t size;
     core_context *context;
+    uint64_t life; /* of the context: its core_context_info.id */
     int device;
     unsigned holders; /* nodes of graphs and executables */
     bool live;
@@ -41,6 +42,15 @@ static void count(int device, int now, uint64_t size, bool more)
         of[now + 1] = of[now];
 }
 
+static uint64_t life_of(core_context *context)
+{
+    struct core_context_info info;
+    return core_context_info(context, &info) ? 0 : info.id;
+}
+
+/* A context that has ended has taken it along, and the address may be somebody else's. */
+bool memory_there(const struct memory *m) { return life_of(m->context) == m->life; }
+
 int memory_new(struct graph_parameters *p, struct memory **out)
 {
     struct graph_allocation *a = &p->allocation;
@@ -54,9 +64,12 @@ int memory_new(struct graph_parameters *p, struct memory **out)
         free(m);
         return code;
     }
-    *m = (struct memory){
-        .address = a->address, .size = a->size, .context = p->context, .device = a->device, .holders = 1
-    };
+    *m = (struct memory){ .address = a->address,
+                          .size = a->size,
+                          .context = p->context,
+                          .life = life_of(p->context),
+                          .device = a->device,
+                          .holders = 1 };
     list_append(&all, &m->of_all);
     atomic_fetch_add(&known, 1);
     count(a->device, RESERVED_NOW, m->size, true);
@@ -68,7 +81,8 @@ int memory_new(struct graph_parameters *p, struct memory **out)
 static void release(void *data)
 {
     struct memory *m = data;
-    core_memory_free(m->address); /* a context that has ended has taken it along */
+    if (memory_there(m))
+        core_memory_free(m->address);
     free(m);
 }
 
@@ -93,7 +107,8 @@ void memory_drop(struct memory *m)
 static struct memory *find(uint64_t address)
 {
     for (struct list *link = list_first(&all); link; link = list_next(&all, link))
-        if (LIST_OBJECT(link, struct memory, of_all)->address == address)
+        if (LIST_OBJECT(link, struct memory, of_all)->address == address &&
+            memory_there(LIST_OBJECT(link, struct memory, of_all)))
             return LIST_OBJECT(link, struct memory, of_all);
     return NULL;
 }

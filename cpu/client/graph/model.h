@@ -102,6 +102,7 @@ void memory_hold(struct memory *);
 void memory_drop(struct memory *);
 bool memory_known(uint64_t address);
 bool memory_live(const struct memory *);
+bool memory_there(const struct memory *); /* its context has not ended */
 void memory_begin(struct memory *);
 void memory_end(uint64_t address);
 

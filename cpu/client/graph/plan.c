@@ -1,8 +1,8 @@
 /*
- * plan.c: which steps a launch consists of, in which lanes they run, and what each waits for.
+ * plan.c: which steps a launch consists of, in which tracks they run, and what each waits for.
  *
- * A child graph becomes its nodes, between two steps without work. Each step knows, for each lane, up to which number
- * the lane's steps have ended when it begins. That says which lanes are free for it, and which waits are not needed
+ * A child graph becomes its nodes, between two steps without work. Each step knows, for each track, up to which number
+ * the track's steps have ended when it begins. That says which tracks are free for it, and which waits are not needed
  * because an earlier one covers them.
  */
 #include <stdlib.h>
@@ -11,48 +11,48 @@
 #include "cpu/client/graph/executable.h"
 
 struct knowledge {
-    uint32_t ended[LANES_MOST];
+    uint32_t ended[TRACKS_MOST];
 };
 
 /* What is needed only while the plan is made. */
 struct making {
     struct plan *plan;
     struct knowledge *known;   /* at the end of each step */
-    uint32_t last[LANES_MOST]; /* the last step of each lane */
+    uint32_t last[TRACKS_MOST]; /* the last step of each track */
     struct node *cycle;
 };
 
 static void merge(struct knowledge *to, const struct knowledge *from)
 {
-    for (unsigned i = 0; i < LANES_MOST; i++)
+    for (unsigned i = 0; i < TRACKS_MOST; i++)
         if (to->ended[i] < from->ended[i])
             to->ended[i] = from->ended[i];
 }
 
-static bool lane_fits(const struct lane *lane, const core_context *context)
+static bool track_fits(const struct track *track, const core_context *context)
 {
-    return !lane->context || !context || lane->context == context;
+    return !track->context || !context || track->context == context;
 }
 
-static unsigned lane_choose(const struct making *m, const core_context *context, const struct knowledge *known,
-                            const uint32_t *before, size_t count)
+static unsigned track_choose(const struct making *m, const core_context *context, const struct knowledge *known,
+                             const uint32_t *before, size_t count)
 {
     struct plan *p = m->plan;
     for (size_t i = 0; i < count; i++) {
-        unsigned lane = p->steps[before[i]].lane;
-        if (m->last[lane] == before[i] && lane_fits(&p->lanes[lane], context))
-            return lane;
+        unsigned track = p->steps[before[i]].track;
+        if (m->last[track] == before[i] && track_fits(&p->tracks[track], context))
+            return track;
     }
-    for (unsigned i = 0; i < p->lane_count; i++)
-        if (lane_fits(&p->lanes[i], context) && p->steps[m->last[i]].number <= known->ended[i])
+    for (unsigned i = 0; i < p->track_count; i++)
+        if (track_fits(&p->tracks[i], context) && p->steps[m->last[i]].number <= known->ended[i])
             return i;
-    if (p->lane_count < LANES_MOST)
-        return p->lane_count++;
+    if (p->track_count < TRACKS_MOST)
+        return p->track_count++;
     /* All are busy: one that does not need to wait must. Any will do, and it should not always be the same. */
-    for (unsigned i = 0; i < LANES_MOST; i++)
-        if (lane_fits(&p->lanes[(p->count + i) % LANES_MOST], context))
-            return (unsigned)((p->count + i) % LANES_MOST);
-    return LANES_MOST;
+    for (unsigned i = 0; i < TRACKS_MOST; i++)
+        if (track_fits(&p->tracks[(p->count + i) % TRACKS_MOST], context))
+            return (unsigned)((p->count + i) % TRACKS_MOST);
+    return TRACKS_MOST;
 }
 
 static bool steps_room(struct making *m)
@@ -78,36 +78,36 @@ static int step_add(struct making *m, struct node *node, uint32_t *before, size_
     struct plan *p = m->plan;
     struct knowledge known = { 0 };
     const core_context *context = node ? node->parameters.context : NULL;
-    unsigned lane = LANES_MOST;
+    unsigned track = TRACKS_MOST;
     if (steps_room(m)) {
         for (size_t i = 0; i < count; i++)
             merge(&known, &m->known[before[i]]);
-        lane = lane_choose(m, context, &known, before, count);
+        track = track_choose(m, context, &known, before, count);
     }
-    if (lane == LANES_MOST) {
+    if (track == TRACKS_MOST) {
         free(before);
-        return CORE_OUT_OF_MEMORY; /* or more contexts than lanes */
+        return CORE_OUT_OF_MEMORY; /* or more contexts than tracks */
     }
-    bool begins = m->last[lane] == UINT32_MAX;
-    if (!p->lanes[lane].context && node)
-        p->lanes[lane].context = node->parameters.context;
-    const struct knowledge nothing = { 0 }, *of_lane = begins ? &nothing : &m->known[m->last[lane]];
-    struct step step = { .node = node, .lane = lane, .waits = before };
-    step.number = begins ? 1 : p->steps[m->last[lane]].number + 1;
+    bool begins = m->last[track] == UINT32_MAX;
+    if (!p->tracks[track].context && node)
+        p->tracks[track].context = node->parameters.context;
+    const struct knowledge nothing = { 0 }, *of_track = begins ? &nothing : &m->known[m->last[track]];
+    struct step step = { .node = node, .track = track, .waits = before };
+    step.number = begins ? 1 : p->steps[m->last[track]].number + 1;
     step.first = begins && !count;
     for (size_t i = 0; i < count; i++) {
         struct step *other = &p->steps[before[i]];
-        if (other->lane == lane || of_lane->ended[other->lane] >= other->number)
+        if (other->track == track || of_track->ended[other->track] >= other->number)
             continue;
         other->awaited = true;
         step.waits[step.wait_count++] = before[i];
     }
-    merge(&known, of_lane);
-    known.ended[lane] = step.number;
+    merge(&known, of_track);
+    known.ended[track] = step.number;
     *index = (uint32_t)p->count++;
     p->steps[*index] = step;
     m->known[*index] = known;
-    m->last[lane] = *index;
+    m->last[track] = *index;
     return CORE_OK;
 }
 
@@ -153,12 +153,12 @@ static int graph_steps(struct making *m, struct graph *g, uint32_t root, uint32_
     return step_add(m, NULL, before, count, end);
 }
 
-/* A launch has ended when the last step of each lane has; lane 0 goes on in the program's stream. */
+/* A launch has ended when the last step of each track has; track 0 goes on in the program's stream. */
 static void ends_find(struct making *m)
 {
     struct plan *p = m->plan;
     const struct knowledge nothing = { 0 }, *known = p->count ? &m->known[m->last[0]] : &nothing;
-    for (unsigned i = 1; i < p->lane_count; i++) {
+    for (unsigned i = 1; i < p->track_count; i++) {
         struct step *last = &p->steps[m->last[i]];
         if (last->number <= known->ended[i])
             continue;
@@ -189,9 +189,9 @@ void plan_drop(struct plan *p)
         if (p->steps[i].event)
             core_event_destroy(p->steps[i].event);
     }
-    for (unsigned i = 0; i < p->lane_count; i++)
-        if (p->lanes[i].stream)
-            core_stream_destroy(p->lanes[i].stream);
+    for (unsigned i = 0; i < p->track_count; i++)
+        if (p->tracks[i].stream)
+            core_stream_destroy(p->tracks[i].stream);
     free(p->steps);
     *p = (struct plan){ 0 };
 }

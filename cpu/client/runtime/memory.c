@@ -130,6 +130,8 @@ static int host_release(void *pointer)
 {
     core_context *context;
     int error = runtime_enter(&context);
+    if (!error)
+        error = issue_check_unsafe();
     return error || !pointer ? error : core_host_free(pointer);
 }
 
@@ -141,7 +143,8 @@ static int host_register(void *pointer, size_t size, unsigned flags)
         return error;
     if (!pointer || !size || flags & ~(unsigned)HOST_REGISTER_KNOWN)
         return cudaErrorInvalidValue;
-    return core_host_register(pointer, size, flags);
+    error = issue_check_unsafe();
+    return error ? error : core_host_register(pointer, size, flags);
 }
 
 static int host_unregister(void *pointer)
@@ -149,6 +152,8 @@ static int host_unregister(void *pointer)
     core_context *context;
     int error = runtime_enter(&context);
     if (error)
+        return error;
+    if ((error = issue_check_unsafe()))
         return error;
     return pointer ? core_host_unregister(pointer) : cudaErrorInvalidValue;
 }
