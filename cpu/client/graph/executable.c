@@ -180,41 +180,47 @@ int graph_executable_flags(graph_executable token, unsigned long long *flags)
 
 /* ---- changing single nodes ---- */
 
-static bool can_be_disabled(const struct node *n)
+/* Enters the executable, and finds its node of a kind that can be disabled: kernels, copies and memsets. On success the
+   caller leaves the executable. */
+static int enter_switch(graph_executable token, graph_node original, struct executable **e, struct node **node)
 {
-    return n->parameters.kind == GRAPH_KERNEL || n->parameters.kind == GRAPH_COPY || n->parameters.kind == GRAPH_SET;
+    int code = executable_enter(token, e);
+    if (code)
+        return code;
+    struct node *n = named_node(*e, original);
+    if (n && (n->parameters.kind == GRAPH_KERNEL || n->parameters.kind == GRAPH_COPY ||
+              n->parameters.kind == GRAPH_SET)) {
+        *node = n;
+        return CORE_OK;
+    }
+    executable_leave(*e);
+    return CORE_INVALID_VALUE;
 }
 
 int graph_executable_enable(graph_executable token, graph_node original, bool enabled)
 {
     CANCEL_DEFERRED;
     struct executable *e;
-    int code = executable_enter(token, &e);
+    struct node *n;
+    int code = enter_switch(token, original, &e, &n);
     if (code)
         return code;
-    struct node *n = named_node(e, original);
-    if (n && can_be_disabled(n))
-        n->disabled = !enabled;
-    else
-        code = CORE_INVALID_VALUE;
+    n->disabled = !enabled;
     executable_leave(e);
-    return code;
+    return CORE_OK;
 }
 
 int graph_executable_enabled(graph_executable token, graph_node original, bool *enabled)
 {
     CANCEL_DEFERRED;
     struct executable *e;
-    int code = executable_enter(token, &e);
+    struct node *n;
+    int code = enter_switch(token, original, &e, &n);
     if (code)
         return code;
-    struct node *n = named_node(e, original);
-    if (n && can_be_disabled(n))
-        *enabled = !n->disabled;
-    else
-        code = CORE_INVALID_VALUE;
+    *enabled = !n->disabled;
     executable_leave(e);
-    return code;
+    return CORE_OK;
 }
 
 /* ---- update ---- */
