@@ -53,7 +53,7 @@ $(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tes
 
 # End-to-end programs in the launch form of CUDA 11 and 12 (cudaLaunchKernel by host address), linked against those
 # libraries: what a program of that age asks of them, as far as one toolkit can make it.
-RUNTIME_OLD_PROGRAMS := memory threads errors
+RUNTIME_OLD_PROGRAMS := memory threads errors graph_threads
 RUNTIME_OLD_BUILT    := $(foreach v,11 12,$(RUNTIME_OLD_PROGRAMS:%=$(BUILD)/tests/runtime/old/%-$(v)))
 $(BUILD)/tests/runtime/old/%.o: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
