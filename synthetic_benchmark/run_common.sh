@@ -1,5 +1,5 @@
-# run_common.sh: what the run scripts share. RUN is what a program is started with: nothing (default) runs it natively, on
-# this machine's GPU (or, after `make install-client-lib`, on Flyt's), RUN=flyt on the GPU server that the client
+# run_common.sh: what the run scripts share. RUN is what a program is started with: nothing (default) runs it natively,
+# on this machine's GPU (or, after `make install-client-lib`, on Flyt's), RUN=flyt on the GPU server that the client
 # manager names, RUN=URI on the one there, RUN=local in process (RUN=local:software on the software GPU).
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")

@@ -143,7 +143,7 @@ $(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lane
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/lanes.py --bin %s --link %s "$$@"\n' $(BIN) $(BUILD)/tests/bench_link > $@
 	@chmod +x $@
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_lanes@300)
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_lanes@sleeps,300)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_lanes --transport tls")
 
 # Through the memory of an ivshmem device.

@@ -337,6 +337,20 @@ def smi_shows_tables_and_values(bed):
 
 
 @case
+def smi_shows_no_name_that_speaks_to_a_terminal(bed):
+    name = f"{bed.folder}/a\x1b[31m\nname"
+    shutil.copy(PROGRAM, name)
+    process = subprocess.Popen([f"{BIN}/flyt-run", name, "1"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert "running" in process.stdout.readline()
+        for options in ((), ("-q",), ("--query-compute-apps=name", "--format=csv,noheader")):
+            assert "/a?[31m?name" in smi(*options) and "\x1b" not in smi(*options), smi(*options)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@case
 def smi_answers_queries(bed):
     fields = "--query-gpu=index,name,memory.total,utilization.gpu,temperature.gpu"
     header = "index, name, memory.total [MiB], utilization.gpu [%], temperature.gpu\n"

@@ -175,13 +175,17 @@ static void recall_moves_credit(void **state)
     answered(&giver);
     assert_int_equal(giver.asked, 8 * MIB);               /* what lacked */
     assert_int_equal(held(f), LIMIT);
-    /* nobody has any: it fails as soon as all have said so */
-    giver = (struct answerer){ .peer = &f->a, .answers = 1 };
-    answer(&giver);
-    uint64_t start = clock_now();
-    assert_int_equal(map(&f->b, 32 * MIB, PIECE, PIECE, true), 0);
-    assert_true(clock_now() - start < 450 * CLOCK_NS_PER_MS);
-    answered(&giver);
+    /* nobody has any: it fails as soon as all have said so, and not only after the 500 ms for those who say nothing */
+    bool soon = false;
+    for (int tries = 0; tries < 5 && !soon; tries++) {      /* a busy machine may be late */
+        giver = (struct answerer){ .peer = &f->a, .answers = 1 };
+        answer(&giver);
+        uint64_t start = clock_now();
+        assert_int_equal(map(&f->b, 32 * MIB, PIECE, PIECE, true), 0);
+        soon = clock_now() - start < 450 * CLOCK_NS_PER_MS;
+        answered(&giver);
+    }
+    assert_true(soon);
     /* What is free is asked for as well: what a holds unused is free to b. */
     giver = (struct answerer){ .peer = &f->a, .idle = 20 * MIB, .answers = 1 };
     answer(&giver);

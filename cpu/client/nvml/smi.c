@@ -37,6 +37,14 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device_t, unsigned *, struct process
 
 enum { EXIT_WRONG = 2, EXIT_NO_DRIVER = 9, CLOCK_SM = 1, CLOCK_MEMORY = 2 };
 
+/* A program chooses its name: nothing of it may speak to a terminal. */
+static void clean(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
 static void read_processes(device_t device, struct smi_gpu *gpu)
 {
     unsigned count = SMI_PROCESSES;
@@ -50,6 +58,7 @@ static void read_processes(device_t device, struct smi_gpu *gpu)
         gpu->processes[i].used = found[i].used;
         if (nvmlSystemGetProcessName(found[i].pid, gpu->processes[i].name, SMI_TEXT) != 0)
             snprintf(gpu->processes[i].name, SMI_TEXT, "[Not Found]");
+        clean(gpu->processes[i].name);
     }
     free(found);
 }
