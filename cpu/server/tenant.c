@@ -303,8 +303,7 @@ void tenant_look(bool busy)
     atomic_fetch_add_explicit(&own->looks, 1, memory_order_relaxed);
 }
 
-_Static_assert(sizeof ((struct tenant_usage *)0)->executable == LEDGER_NAME &&
-               sizeof ((struct tenant_usage *)0)->bytes == LEDGER_DEVICES * sizeof(uint64_t), "as in the ledger");
+_Static_assert((int)TENANT_NAME == LEDGER_NAME && (int)TENANT_DEVICES == LEDGER_DEVICES, "as in the ledger");
 
 int tenant_usage(struct tenant_usage *out, unsigned most)
 {

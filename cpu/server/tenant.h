@@ -47,9 +47,9 @@ void tenant_program(uint32_t pid, const char *executable);
 /* Of a device in the order of HELLO, the bytes that the session takes now. */
 void tenant_device(unsigned device, uint64_t bytes);
 /* A look at it: it has work under way, or not. TENANT_LOOKS of them are remembered. */
-enum { TENANT_LOOKS = 8 };
+enum { TENANT_LOOKS = 8, TENANT_DEVICES = 8, TENANT_NAME = 172 };
 void tenant_look(bool busy);
-struct tenant_usage { uint32_t pid, busy; uint64_t bytes[8]; char executable[172]; };
+struct tenant_usage { uint32_t pid, busy; uint64_t bytes[TENANT_DEVICES]; char executable[TENANT_NAME]; };
 /* Of at most so many programs; how many there are. -1: no ledger is kept. */
 int  tenant_usage(struct tenant_usage *, unsigned most);
 

@@ -29,7 +29,7 @@ void usage_look(struct session *session)
 void serve_usage(struct session *session, struct call *call)
 {
     unsigned most = call->args.usage.most < FLYT_MAX_USAGE ? call->args.usage.most : FLYT_MAX_USAGE;
-    unsigned devices = session->device_count < 8 ? (unsigned)session->device_count : 8;
+    unsigned devices = session->device_count < TENANT_DEVICES ? (unsigned)session->device_count : TENANT_DEVICES;
     struct tenant_usage *found = calloc(most ? most : 1, sizeof *found);
     flyt_usage *programs = calloc(most ? most : 1, sizeof *programs);
     usage_result result;

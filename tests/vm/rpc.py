@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # shows: virtual machine: a guest under QEMU runs programs, as they were built, on the host's GPU over its network
+# shows: virtual machine: flyt-smi in a guest shows the memory that the VM is entitled to
 # shows: virtual machine: the benchmark script of the guide (run_benchE.sh) runs in a guest
 # shows: virtual machine: a guest that is rebooted in the middle of a program is served again; all is given back
 """tests/vm/rpc.py: programs in a guest, over its network; TAP on stdout.
@@ -58,6 +59,12 @@ def rebooted(host, machine, configuration):
     assert not workers(host), "worker processes are left"
 
 
+def shows_its_slice(host, machine):
+    said = machine.must(f"FLYT_MANAGER=/run/flyt.sock {host.bin}/flyt-smi --query-gpu=name,memory.total "
+                        "--format=csv,noheader")
+    assert said == "Flyt software GPU, 256 MiB\n", said
+
+
 def benchmark(host, machine):
     """As the guide has it: the script, in the VM."""
     said = machine.must("RUN=flyt FLYT_MANAGER=/run/flyt.sock synthetic_benchmark/run_benchE.sh 512 32 5 2")
@@ -83,6 +90,7 @@ def main():
         tap.case(what, rebooted, host, machine, configuration)
         for program in PROGRAMS:
             tap.case(f"{program} runs in the guest, over its network", program_runs, host, machine, program)
+        tap.case("flyt-smi shows the guest its entitlement", shows_its_slice, host, machine)
         tap.case("run_benchE.sh runs in the guest, over its network", benchmark, host, machine)
         if tap.failed:
             print("\n".join("# " + line for line in host.logs().splitlines()), flush=True)

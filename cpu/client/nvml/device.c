@@ -312,7 +312,7 @@ int nvmlDeviceGetUtilizationRates(device_t device, struct utilisation *utilisati
     (void)it;
     *utilisation = (struct utilisation){ 0 };
     for (uint32_t i = 0; i < view->head.programs; i++)
-        if (used_by(view, &view->programs[i], device->index) && view->programs[i].busy > utilisation->gpu)
+        if (used_by(&view->programs[i], device->index) && view->programs[i].busy > utilisation->gpu)
             utilisation->gpu = view->programs[i].busy;
     DONE(view->head.usage ? NVML_SUCCESS : NVML_NOT_SUPPORTED);
 }
@@ -329,7 +329,7 @@ static int processes(device_t device, unsigned *count, void *out,
     unsigned room = out ? *count : 0;
     *count = 0;
     for (uint32_t i = 0; i < view->head.programs; i++)
-        if (used_by(view, &view->programs[i], device->index)) {
+        if (used_by(&view->programs[i], device->index)) {
             if (*count < room)
                 put(out, *count, &view->programs[i], device->index);
             ++*count;

@@ -51,6 +51,6 @@ struct nvml_device *device_handle(unsigned index);
 
 uint64_t used_on(const struct view *, unsigned device);                     /* bytes, of all programs */
 uint64_t used_total(const struct view *, unsigned device);                  /* what there is for them */
-bool     used_by(const struct view *, const struct report_program *, unsigned device);  /* it has memory there */
+bool     used_by(const struct report_program *, unsigned device);           /* it has memory there */
 
 #endif

@@ -17,8 +17,4 @@ uint64_t used_on(const struct view *view, unsigned device)
     return sum < total ? sum : total;
 }
 
-bool used_by(const struct view *view, const struct report_program *program, unsigned device)
-{
-    (void)view;
-    return program->bytes[device] > 0;
-}
+bool used_by(const struct report_program *program, unsigned device) { return program->bytes[device] > 0; }
