@@ -212,6 +212,9 @@ static void carry_out_set(struct cluster *cluster, struct change *change)
         vm = vm_create(cluster, row);           /* others removed it meanwhile, and this put it back */
     cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%u SMs, %llu MiB, by %s", row->sms,
                   (unsigned long long)row->memory_mib, change->by);
+    for (struct program *program = vm && change->set & ADMIN_VM_SET_SECRET ? vm->programs : NULL; program;
+         program = program->vm_next)
+        program_revoke(cluster, program);
     if (vm && vm->session && change->set & ADMIN_VM_SET_SECRET)
         conn_close(vm->session->conn, "the VM has a new secret");
     queue_retry(cluster);

@@ -335,6 +335,8 @@ struct answer_buffers {
 };
 void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
 void program_end(struct cluster *, struct program *, const char *why);
+/* Tickets that were given for it open no more connections. Those that are open stay. */
+void program_revoke(struct cluster *, const struct program *);
 void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 void client_tick(struct cluster *); /* looks for VMs that are connected and silent */

@@ -162,10 +162,22 @@ void client_handle_events(struct conn *conn, struct call *call, void *object)
 
 /* ---- ends ---- */
 
+void program_revoke(struct cluster *cluster, const struct program *program)
+{
+    struct server *server = program->server;
+    if (!server || !server->ordered || !server->node)
+        return;
+    struct message message = {
+        .kind = NODE_ORDER_END_PROGRAM, .server = server->row.id, .program = program->id, .code = CTL_OK
+    };
+    node_send_order(cluster, server->node, &message);
+}
+
 void program_end(struct cluster *cluster, struct program *program, const char *why)
 {
     struct server *server = program->server;
     struct event_about which = about(program);
+    program_revoke(cluster, program);
     cluster_event(cluster, ADMIN_INFO, "program-ended", &which, "%.200s (pid %u): %s", program->executable,
                   program->pid, why);
     program_destroy(cluster, program);

@@ -103,7 +103,15 @@ static void take_limit(struct node *node, uint64_t number, const node_limit *lim
 static void take_end_program(struct node *node, uint64_t number, const node_end_program *end)
 {
     struct server *server = server_find(node, end->server);
-    unsigned ended = server && end->prog ? workers_end(server, end->prog) : 0;
+    char name[32];
+    snprintf(name, sizeof name, "%llu", (unsigned long long)end->prog);
+    int failure = server && end->prog ? own_mark(server, "revoked", name) : 0;
+    if (failure)
+        log_error("event=ticket-not-revoked server=%llu program=%llu why=\"%s\"", (unsigned long long)end->server,
+                  (unsigned long long)end->prog, strerror(-failure));
+    /* CTL_OK: it has ended by itself, or its VM has a new secret: it may open no more connections. */
+    bool kill = end->why.code != CTL_OK;
+    unsigned ended = server && end->prog && kill ? workers_end(server, end->prog) : 0;
     log_info("event=program-end server=%llu program=%llu workers=%u why=\"%s\"", (unsigned long long)end->server,
              (unsigned long long)end->prog, ended, end->why.text);
     node_report_order(node, number, CTL_OK, "");

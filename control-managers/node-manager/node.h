@@ -197,6 +197,8 @@ int own_open_file(const struct server *, const char *name);     /* a regular one
 DIR *own_open_entries(const struct server *, const char *name); /* NULL: there is none */
 void own_unlink(const struct server *, const char *name);
 int own_write(const struct server *, const char *name, const void *, size_t, char *error); /* replaced atomically */
+/* An empty file FOLDER/NAME in it, written now. 0 or -errno. */
+int own_mark(const struct server *, const char *folder, const char *name);
 /* Makes all in it the user's; 0: our own. */
 void own_give(const struct server *, uid_t user);
 /* All that lies on disk about it, state too. */

@@ -104,6 +104,26 @@ int own_write(const struct server *server, const char *name, const void *bytes, 
     return failure ? explain(error, failure, "writing %s: %s", name, strerror(-failure)) : 0;
 }
 
+int own_mark(const struct server *server, const char *folder, const char *name)
+{
+    int own = own_open_folder(server), inner = -1, fd = -1;
+    if (own >= 0 && mkdirat(own, folder, 0700) == 0 && server->user &&
+        fchownat(own, folder, server->user, server->user, AT_SYMLINK_NOFOLLOW) != 0)
+        log_warning("event=file-not-given name=%s why=\"%s\"", folder, strerror(errno));
+    if (own >= 0)
+        inner = openat(own, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inner >= 0)
+        fd = openat(inner, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+    int failure = fd < 0 || futimens(fd, NULL) != 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    if (inner >= 0)
+        close(inner);
+    if (own >= 0)
+        close(own);
+    return failure;
+}
+
 /* ---- whose it is ---- */
 
 static void give_entries(int folder, uid_t user, gid_t group, unsigned depth)

@@ -40,9 +40,27 @@ static bool worker_read(pid_t pid, pid_t parent, pid_t *inner)
     return child;
 }
 
+/* The kernel's list of its children: workers are made by its one thread. False: this kernel has no such list. */
+static bool children_read(const struct server *server, struct worker *workers, unsigned *count)
+{
+    char path[64];
+    long pid;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)server->process.pid, (int)server->process.pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    while (*count < MAX_WORKERS && fscanf(file, "%ld", &pid) == 1)
+        if (worker_read((pid_t)pid, server->process.pid, &workers[*count].inner))
+            workers[(*count)++].pid = (pid_t)pid;
+    fclose(file);
+    return true;
+}
+
 static unsigned workers_read(const struct server *server, struct worker *workers)
 {
     unsigned count = 0;
+    if (children_read(server, workers, &count) || !process_alive(&server->process))
+        return count;
     DIR *proc = opendir("/proc");
     struct dirent *entry;
     if (!proc)
@@ -65,7 +83,8 @@ static uint64_t ledger_sum(const struct server *server, const struct worker *wor
     int fd = own_open_file(server, "memory");
     ssize_t size;
     off_t at = offsetof(struct ledger, slots);
-    for (; fd >= 0 && at < (off_t)sizeof(struct ledger) && (size = pread(fd, slots, sizeof slots, at)) > 0; at += size)
+    const off_t end = (off_t)offsetof(struct ledger, programs);
+    for (; fd >= 0 && at < end && (size = pread(fd, slots, sizeof slots, at)) > 0; at += size)
         for (size_t i = 0; i < (size_t)size / sizeof *slots; i++)
             for (unsigned w = 0; slots[i].pid && w < count; w++)
                 if (workers[w].inner == slots[i].pid)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -74,10 +75,42 @@ static int connect_to(const struct sockaddr *to, socklen_t size, uint64_t deadli
     return status;
 }
 
+/*
+ * Whether the socket may be one that another user has put there to be taken for the server. In a folder where everybody
+ * may write, such as /tmp, only root's sockets and our own count. `own` of a GPU server belongs to the server's user:
+ * what counts is the first folder above that is not the socket's owner's.
+ */
+static bool planted(const char *path, uid_t *owner)
+{
+    char folder[RPC_PATH_SIZE];
+    struct stat socket, above;
+    if (stat(path, &socket) != 0 || socket.st_uid == 0 || socket.st_uid == geteuid())
+        return false;
+    *owner = socket.st_uid;
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash; (slash = strrchr(folder, '/'));) {
+        slash[slash == folder] = '\0';
+        if (stat(folder, &above) != 0)
+            return false; /* connecting says why */
+        if (above.st_uid != socket.st_uid)
+            return above.st_mode & S_IWOTH;
+        if (slash == folder)
+            break;
+    }
+    return true; /* the whole path is that user's */
+}
+
 static int connect_unix(const char *uri, const struct rpc_address *address, uint64_t deadline, char *error)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
     memcpy(to.sun_path, address->path, sizeof to.sun_path);
+    uid_t owner;
+    if (planted(address->path, &owner) && !env_get("FLYT_FOREIGN_SOCKET"))
+        return rpc_explain(
+            error, -EACCES,
+            "connecting to %s: the socket belongs to user %u, and lies where everybody may write. If that "
+            "is the server's user, set FLYT_FOREIGN_SOCKET=1, or put the socket into a folder of its own",
+            uri, (unsigned)owner);
     int fd = connect_to((struct sockaddr *)&to, sizeof to, deadline);
     if (fd < 0)
         return rpc_explain(error, fd, "connecting to %s: %s%s", uri, strerror(-fd),

@@ -15,9 +15,16 @@
 #include "cpu/code/hash.h"
 
 #define IMAGE_CACHE_LIMIT ((off_t)2 << 30)
+/* What a file costs beside its bytes is not little; and so many are looked at when there are too many. */
+enum { IMAGE_CACHE_FILES = 4096, IMAGE_CACHE_LOOK = 64 };
 #define CACHE_PREFIX "flyt-images-"
 
-struct image_cache { int directory; char path[PATH_MAX]; };
+struct image_cache {
+    int directory;
+    char path[PATH_MAX];
+    unsigned puts; /* since it was last weighed */
+    off_t put_bytes;
+};
 
 struct image_cache *image_cache_open(const char *path)
 {
@@ -136,41 +143,79 @@ bool image_cache_get(struct image_cache *cache, const uint8_t *key, uint8_t *byt
     return good && memcmp(found, key, HASH_SIZE) == 0;
 }
 
-/* Bytes of all files; the oldest one's name. */
-static off_t cache_weigh(struct image_cache *cache, char *oldest, size_t room)
+struct cache_file {
+    struct timespec written;
+    off_t size;
+    char name[2 * HASH_SIZE + 16];
+};
+
+static int older(const void *a, const void *b)
 {
-    off_t total = 0;
-    struct timespec first = { 0 };
+    const struct timespec *x = &((const struct cache_file *)a)->written, *y = &((const struct cache_file *)b)->written;
+    if (x->tv_sec != y->tv_sec)
+        return x->tv_sec < y->tv_sec ? -1 : 1;
+    return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
+}
+
+/* All files, which the caller frees; NULL: there are none, or no memory. */
+static struct cache_file *cache_list(struct image_cache *cache, size_t *count, off_t *bytes)
+{
+    struct cache_file *files = NULL;
+    size_t room = 0;
     struct dirent *entry;
     struct stat status;
-    oldest[0] = 0;
     int fd = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
     if (!list && fd >= 0)
         close(fd);
+    *count = 0;
+    *bytes = 0;
     while (list && (entry = readdir(list))) {
         if (entry->d_name[0] == '.' || fstatat(cache->directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
-        total += status.st_size;
-        if (!oldest[0] || status.st_mtim.tv_sec < first.tv_sec ||
-            (status.st_mtim.tv_sec == first.tv_sec && status.st_mtim.tv_nsec < first.tv_nsec)) {
-            first = status.st_mtim;
-            snprintf(oldest, room, "%s", entry->d_name);
+        if (*count == room) {
+            struct cache_file *more = realloc(files, (room + IMAGE_CACHE_FILES) * sizeof *files);
+            if (!more)
+                break;
+            files = more;
+            room += IMAGE_CACHE_FILES;
         }
+        struct cache_file *file = &files[(*count)++];
+        *file = (struct cache_file){ .written = status.st_mtim, .size = status.st_size };
+        snprintf(file->name, sizeof file->name, "%.*s", (int)sizeof file->name - 1, entry->d_name);
+        *bytes += status.st_size;
     }
     if (list)
         closedir(list);
-    return total;
+    return files;
+}
+
+/* Makes room for one more: the oldest go, and where there are too many, an eighth of them at once. */
+static void cache_trim(struct image_cache *cache, off_t size)
+{
+    size_t count, gone = 0;
+    off_t bytes;
+    cache->put_bytes += size;
+    if (++cache->puts % IMAGE_CACHE_LOOK && cache->put_bytes < IMAGE_CACHE_LIMIT / IMAGE_CACHE_LOOK)
+        return;
+    cache->put_bytes = 0;
+    struct cache_file *files = cache_list(cache, &count, &bytes);
+    size_t most = count > IMAGE_CACHE_FILES - IMAGE_CACHE_LOOK ? IMAGE_CACHE_FILES / 8 * 7 : count;
+    bool full = bytes + size > IMAGE_CACHE_LIMIT - IMAGE_CACHE_LIMIT / IMAGE_CACHE_LOOK;
+    if (files && (full || most < count))
+        qsort(files, count, sizeof *files, older);
+    for (; gone < count && (count - gone > most || (full && bytes + size > IMAGE_CACHE_LIMIT / 8 * 7)); gone++)
+        if (unlinkat(cache->directory, files[gone].name, 0) == 0)
+            bytes -= files[gone].size;
+    free(files);
 }
 
 void image_cache_put(struct image_cache *cache, const uint8_t *key, const uint8_t *bytes, size_t size)
 {
-    char name[2 * HASH_SIZE + 1], temporary[NAME_MAX + 1], oldest[NAME_MAX + 1];
+    char name[2 * HASH_SIZE + 1], temporary[NAME_MAX + 1];
     if ((off_t)size > IMAGE_CACHE_LIMIT / 4)
         return;
-    while (cache_weigh(cache, oldest, sizeof oldest) + (off_t)size > IMAGE_CACHE_LIMIT && oldest[0])
-        if (unlinkat(cache->directory, oldest, 0) != 0)
-            break;
+    cache_trim(cache, (off_t)size);
     cache_name(key, name);
     snprintf(temporary, sizeof temporary, "%s.%d", name, (int)getpid());
     int fd = openat(cache->directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -134,6 +134,10 @@ static int ledger_open(const char *path, int flags)
     ledger_fd = fd_keep(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
     if (ledger_fd < 0 || ftruncate(ledger_fd, sizeof *ledger) != 0)
         return -errno;
+    /* A page for which the disk has no room would end us with SIGBUS, in the middle of a program. */
+    int full = posix_fallocate(ledger_fd, 0, sizeof *ledger);
+    if (full && full != EOPNOTSUPP && full != EINVAL)
+        return -full;
     void *at = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED, ledger_fd, 0);
     if (at == MAP_FAILED)
         return -errno;

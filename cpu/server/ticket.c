@@ -2,6 +2,8 @@
  * ticket.c: the worker's side of tickets. What has to be known by all workers, and after a restart, lies in files:
  *   STATE/nonces/<hex>         a ticket that was used, empty; its modification time is when the ticket expires. Creating it
  *                              exclusively is what makes a ticket good for one connection
+ *   STATE/revoked/<id>         the node manager's word: tickets for this program from before its modification time count
+ *                              no more
  *   STATE/programs/<id>.<pid>  the worker that serves a program, for the node manager
  */
 #include "cpu/server/ticket.h"
@@ -100,6 +102,18 @@ static int nonce_use(const char *state, const struct ticket *ticket, int64_t now
     return r;
 }
 
+/* Whether the program's tickets count no more. */
+static bool program_revoked(const char *state, const struct ticket *ticket, int64_t now)
+{
+    int64_t counts = (ticket->expires - ticket->issued) / 1000000 + 2 * TICKET_CLOCK_SKEW_SECONDS;
+    char folder[3072], path[4096];
+    snprintf(folder, sizeof folder, "%s/revoked", state);
+    nonces_clean(folder, now / 1000000 - counts);
+    snprintf(path, sizeof path, "%s/%llu", folder, (unsigned long long)ticket->program);
+    struct stat mark;
+    return stat(path, &mark) == 0 && ticket->issued / 1000000 <= mark.st_mtim.tv_sec;
+}
+
 static void program_note(const char *state, uint64_t program)
 {
     char path[4096];
@@ -145,6 +159,11 @@ int ticket_check(const void *bytes, size_t size, char *refusal)
     if (ticket_verify((const uint8_t(*)[TICKET_KEY_SIZE])keys, (size_t)count, bytes, size, now, server, &ticket,
                       error) != 0) {
         snprintf(refusal, TICKET_REFUSAL_SIZE, "the ticket is not accepted: %.200s", error);
+        return -1;
+    }
+    if (state && program_revoked(state, &ticket, now)) {
+        snprintf(refusal, TICKET_REFUSAL_SIZE,
+                 "the ticket counts no more: its program has ended, or its VM has a new secret");
         return -1;
     }
     int used = state ? nonce_use(state, &ticket, now) : 0;

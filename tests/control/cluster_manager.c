@@ -80,6 +80,29 @@ static void test_tickets(void **state)
     rig_destroy();
 }
 
+/* Tickets of a program that has ended, or from before its VM's new secret, open no more connections: the node is told. */
+static void test_tickets_end(void **state)
+{
+    (void)state;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 4, GIB, CTL_SHARING_TIME_SLICE, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT), *two = client_run(&a, CLIENT_WAIT_DEFAULT);
+    rig_until(one->running && two->running, 5000);
+    client_end(&a, one);
+    rig_until(n1.revoked == 1, 5000);
+    assert_int_equal(n1.revoked_last, one->id);
+    admin_vm_set_args args = { .vm = { .name = (char *)"vm-a", .address = (char *)"", .host = (char *)"" },
+                               .set = ADMIN_VM_SET_SECRET };
+    admin_vm_add_result result;
+    admin_call(ADMIN_VM_SET, &args, &result);
+    assert_int_equal(result.status.code, CTL_OK);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    rig_until(n1.revoked == 2, 5000);
+    assert_int_equal(n1.revoked_last, two->id);
+    rig_destroy();
+}
+
 static void test_host_preferred_and_best_fit(void **state)
 {
     (void)state;
@@ -667,6 +690,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life),
         cmocka_unit_test(test_tickets),
+        cmocka_unit_test(test_tickets_end),
         cmocka_unit_test(test_host_preferred_and_best_fit),
         cmocka_unit_test(test_same_machine),
         cmocka_unit_test(test_line),

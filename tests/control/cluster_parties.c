@@ -144,7 +144,11 @@ static void got_orders(void *context, int error, const char *why, void *object)
             do_start(node, &order->body.node_order_body_u.start);
         else if (order->body.kind == NODE_ORDER_STOP)
             do_stop(node, order->body.node_order_body_u.stop.server);
-        else if (order->body.kind == NODE_ORDER_KEYS) {
+        else if (order->body.kind == NODE_ORDER_END_PROGRAM &&
+                 order->body.node_order_body_u.end_program.why.code == CTL_OK) {
+            node->revoked++;
+            node->revoked_last = order->body.node_order_body_u.end_program.prog;
+        } else if (order->body.kind == NODE_ORDER_KEYS) {
             take_keys(node, order->body.node_order_body_u.ticket_key.ticket_key_val,
                       order->body.node_order_body_u.ticket_key.ticket_key_len);
             node->key_orders++;

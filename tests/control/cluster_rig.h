@@ -74,6 +74,8 @@ struct fake_node {
     bool         fail_starts, hold_starts, hold_stops;
     uint64_t     acknowledged;
     int          starts, stops, ups, overcommits, bad_orders;
+    int revoked; /* programs whose tickets count no more */
+    uint64_t revoked_last;
     ctl_code     refused;
     uint8_t      ticket_key[TICKET_KEY_SIZE];   /* the newest */
     uint8_t      keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];

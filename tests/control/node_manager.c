@@ -339,6 +339,28 @@ static void test_does_not_start(void **state)
     end_node(node);
 }
 
+/* A program that has ended by itself, or whose VM has a new secret: the server is told, and nobody is killed. */
+static void test_program_revoked(void **state)
+{
+    (void)state;
+    char path[160];
+    struct stat st;
+    pid_t node = start_node(), server = start_server(1);
+    node_order_body body = { .kind = NODE_ORDER_END_PROGRAM };
+    body.node_order_body_u.end_program =
+        (node_end_program){ .server = 1, .prog = 77, .why = { CTL_OK, (char *)(uintptr_t) "" } };
+    uint64_t number = fake_order(&body);
+    fake_until(fake_done(number), SOON_MS);
+    snprintf(path, sizeof path, "%s/state/servers/1/own/revoked/77", fake.folder);
+    assert_int_equal(stat(path, &st), 0);
+    snprintf(path, sizeof path, "%s/state/servers/1/own/revoked", fake.folder);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_uid, status_number(server, "Uid", 10));
+    order_stop(1, 0);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
 /* A server that writes without end fills no disk: its log is cut while it runs. */
 static void test_log_is_bounded(void **state)
 {
@@ -356,7 +378,7 @@ static void test_log_is_bounded(void **state)
     uint64_t number = order_start(&spec);
     fake_until(fake_done(number) && in_state(3, CTL_SERVER_RUNNING), SOON_MS);
     snprintf(path, sizeof path, "%s/state/servers/3/log", fake.folder);
-    fake_until(stat(path, &st) == 0 && st.st_size < 1 << 20, 5000);
+    fake_until(stat(path, &st) == 0 && st.st_size >= 1000 && st.st_size < 1 << 20, 5000);
     assert_in_range(st.st_size, 1000, 1 << 20);
     char words[32] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -574,6 +596,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_does_not_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_log_is_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_program_revoked, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken_over_server, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gpu_fault, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nvidia, setup, teardown),

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -126,6 +128,25 @@ static void test_refused(void **state)
     assert_int_equal(ticket_check(bytes, size, refusal), 0);    /* and it was good all the time */
 }
 
+/* The node manager has been told that the program has ended, or that its VM has a new secret. */
+static void test_revoked(void **state)
+{
+    uint8_t bytes[TICKET_MAX_SIZE];
+    char path[160];
+    (void)state;
+    snprintf(path, sizeof path, "%s/revoked", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/revoked/5", folder);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    size_t size = make(ours, 42, 60, bytes);
+    refused(bytes, size, "its program has ended");
+    /* Tickets from then count no more by themselves: the mark is removed. */
+    const struct timespec long_ago = { .tv_sec = time(NULL) - 3600 }, times[2] = { long_ago, long_ago };
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    assert_int_equal(ticket_check(bytes, size, refusal), 0);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
 static void test_keys_change(void **state)
 {
     uint8_t bytes[TICKET_MAX_SIZE];
@@ -169,8 +190,10 @@ static void test_forgotten(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_accepted_once), cmocka_unit_test(test_refused),
-                                        cmocka_unit_test(test_keys_change), cmocka_unit_test(test_forgotten) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accepted_once), cmocka_unit_test(test_refused),   cmocka_unit_test(test_revoked),
+        cmocka_unit_test(test_keys_change),   cmocka_unit_test(test_forgotten),
+    };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, teardown);
 }

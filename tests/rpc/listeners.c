@@ -245,6 +245,34 @@ static void nobody_accepts(void **state)
     unlink(path);
 }
 
+/* A socket of another user in a folder where everybody may write is no server of ours. */
+static void planted(void **state)
+{
+    (void)state;
+    char path[100], uri[256], error[RPC_ERROR_SIZE] = "";
+    rpc_listener *listener;
+    rpc_channel *channel;
+    if (geteuid() != 0)
+        skip();
+    snprintf(path, sizeof path, "%s/s", folder);
+    socket_uri(uri, "?mode=0666");
+    assert_int_equal(rpc_listener_open(uri, &listener, error), 0);
+    socket_uri(uri, "");
+    assert_int_equal(chown(path, 12345, 12345), 0);
+    assert_int_equal(chmod(folder, 01777), 0);
+    assert_int_equal(rpc_channel_connect(uri, 1000, &channel, error), -EACCES);
+    assert_non_null(strstr(error, "belongs to user 12345"));
+    /* The folder is that user's too, and lies in /tmp. */
+    assert_int_equal(chown(folder, 12345, 12345), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(rpc_channel_connect(uri, 1000, &channel, error), -EACCES);
+    /* In a folder where only root may write, root has let it. */
+    assert_int_equal(chown(folder, 0, 0), 0);
+    assert_int_equal(rpc_channel_connect(uri, 1000, &channel, error), 0);
+    rpc_channel_destroy(channel);
+    rpc_listener_close(listener);
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -270,8 +298,12 @@ int main(void)
 #ifndef __SANITIZE_THREAD__           /* which does not know the threads in which the C library looks names up */
         { "tcp, a name", tcp, NULL, NULL, (void *)"tcp://localhost:0" },
 #endif
-        cmocka_unit_test(unreachable), cmocka_unit_test(unix_socket), cmocka_unit_test(stale),
-        cmocka_unit_test(not_ours), cmocka_unit_test(nobody_accepts),
+        cmocka_unit_test(unreachable),
+        cmocka_unit_test(unix_socket),
+        cmocka_unit_test(stale),
+        cmocka_unit_test(not_ours),
+        cmocka_unit_test(planted),
+        cmocka_unit_test(nobody_accepts),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

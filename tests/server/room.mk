@@ -1,5 +1,5 @@
 # tests/server: the session and the server processes, spoken to by hand.
-TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory tenant lanes \
+TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory tenant image_cache lanes \
                        pulse
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)

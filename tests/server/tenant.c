@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
@@ -278,9 +279,19 @@ static void killed(void **state)
     held_becomes(f, 40 * MIB);
 }
 
+/* The disk has room for all of it: a page without would be a SIGBUS in the middle of a program. */
+static void ledger_is_allocated(void **state)
+{
+    struct fixture *f = *state;
+    struct stat st;
+    assert_int_equal(stat(f->path, &st), 0);
+    assert_true((size_t)st.st_blocks * 512 >= sizeof *f->ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(ledger_is_allocated, begin, end),
         cmocka_unit_test_setup_teardown(one_limit, begin, end),
         cmocka_unit_test_setup_teardown(recall_moves_credit, begin, end),
         cmocka_unit_test_setup_teardown(the_deaf_and_the_liars, begin, end),

@@ -55,8 +55,10 @@ CUresult sgd_domain_join(void)
     int fd = card_open();
     if (fd < 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
-    void *p = ftruncate(fd, sizeof(struct card)) ? MAP_FAILED
-            : mmap(NULL, sizeof(struct card), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    /* Room for all of it now: where there is none, a later access would be a SIGBUS. */
+    void *p = ftruncate(fd, sizeof(struct card)) || posix_fallocate(fd, 0, sizeof(struct card))
+                  ? MAP_FAILED
+                  : mmap(NULL, sizeof(struct card), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
         close(fd);
         return CUDA_ERROR_OPERATING_SYSTEM;

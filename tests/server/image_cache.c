@@ -1,0 +1,61 @@
+/*
+ * image_cache.c: the folder of code images has a bound on bytes and on files.
+ * shows: attacks: tiny images without number leave a bounded number of files in the image cache
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cpu/code/hash.h"
+#include "cpu/server/image_cache.h"
+
+enum { MANY = 5000, MOST = 4096 };
+
+static int files_in(const char *path)
+{
+    int count = 0;
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+static bool has(struct image_cache *cache, uint32_t number)
+{
+    uint8_t key[HASH_SIZE], found[4];
+    hash_bytes(&number, sizeof number, key);
+    return image_cache_get(cache, key, found, sizeof found);
+}
+
+static void many_tiny_ones(void **state)
+{
+    (void)state;
+    struct image_cache *cache = image_cache_create();
+    assert_non_null(cache);
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint8_t key[HASH_SIZE];
+        hash_bytes(&i, sizeof i, key);
+        image_cache_put(cache, key, (const uint8_t *)&i, sizeof i);
+    }
+    assert_in_range(files_in(image_cache_path(cache)), MOST / 2, MOST);
+    assert_true(has(cache, MANY - 1) && has(cache, MANY - 1000)); /* the oldest have gone */
+    assert_false(has(cache, 0));
+    image_cache_remove(cache);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(many_tiny_ones) };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
