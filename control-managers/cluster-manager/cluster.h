@@ -105,8 +105,16 @@ struct server {
     struct cluster *cluster;
 };
 
+/* How much of something there was lately (rate_passes). */
+struct rate {
+    int64_t since;
+    uint32_t used;
+};
+
 struct vm {
     struct db_vm row;
+    struct rate requests, told; /* its requests; events about it */
+    uint32_t untold;            /* events that were left out */
     struct cluster *cluster;
     bool     seen;                  /* while rows are loaded again */
     uint64_t heard;
@@ -335,6 +343,8 @@ struct answer_buffers {
 };
 void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
 void program_end(struct cluster *, struct program *, const char *why);
+/* Counts one. False: there were `burst` at once, and more than `per_second` since. */
+bool rate_passes(struct rate *, uint32_t burst, uint32_t per_second);
 /* Tickets that were given for it open no more connections. Those that are open stay. */
 void program_revoke(struct cluster *, const struct program *);
 void client_session_gone(struct cluster *, struct vm *);

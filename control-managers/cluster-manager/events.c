@@ -4,14 +4,36 @@
  */
 #include "control-managers/cluster-manager/cluster.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cpu/common/log.h"
 
 enum { TRIM_EVERY = 256 };
+/* Events about one VM: at once, and per second from then on. A VM that asks without end fills neither log nor history. */
+enum { VM_EVENTS = 500, VM_EVENTS_PER_SECOND = 5, REFUSALS = 100, REFUSALS_PER_SECOND = 1 };
+
+bool rate_passes(struct rate *rate, uint32_t burst, uint32_t per_second)
+{
+    int64_t now = loop_time(), step = 1000000 / per_second, steps = (now - rate->since) / step;
+    if (steps < 0 || steps >= rate->used) {
+        rate->used = 0;
+        rate->since = now;
+    } else {
+        rate->used -= (uint32_t)steps;
+        rate->since += steps * step;
+    }
+    if (rate->used >= burst)
+        return false;
+    rate->used++;
+    return true;
+}
 
 /* An item of a log line, "" where it does not apply. */
 static void item(char *line, size_t size, const char *name, const char *value)
@@ -26,6 +48,64 @@ static void item_id(char *line, size_t size, const char *name, uint64_t id)
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)id);
     item(line, size, name, id ? text : "");
+}
+
+/* ---- the audit trail ---- */
+
+/* What administrators did, and who was refused. */
+static bool is_audited(const char *kind)
+{
+    static const char *const kinds[] = { "change-failed",   "change-unknown", "key-changed",    "key-retired",
+                                         "manager-started", "node-added",     "node-drained",   "node-removed",
+                                         "node-undrained",  "peer-refused",   "program-killed", "reload-refused",
+                                         "reloaded",        "vm-added",       "vm-changed",     "vm-removed" };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Opened each time, so that it can be moved away. */
+static void audit(const struct cluster *cluster, const struct db_event *event)
+{
+    static struct rate refusals;
+    static bool failed;
+    char when[32], line[2048] = "";
+    time_t seconds = (time_t)(event->time / 1000000);
+    struct tm parts;
+    if (!*cluster->values->audit || !is_audited(event->kind) ||
+        (strcmp(event->kind, "peer-refused") == 0 && !rate_passes(&refusals, REFUSALS, REFUSALS_PER_SECOND)))
+        return;
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &parts));
+    snprintf(line, sizeof line, "%s event=%s", when, event->kind);
+    item(line, sizeof line, "vm", event->vm);
+    item(line, sizeof line, "node", event->node);
+    item_id(line, sizeof line, "program", event->program);
+    size_t at = strlen(line);
+    snprintf(line + at, sizeof line - at, " text=\"%.1000s\"\n", event->text);
+    int fd = open(cluster->values->audit, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+    bool written = fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line);
+    if (!written && !failed)
+        log_error("event=audit-failed path=%s why=\"%s\": what administrators do is not recorded there",
+                  cluster->values->audit, strerror(errno));
+    failed = !written;
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Whether an event about a VM is told. */
+static bool is_told(struct cluster *cluster, const char *kind, const struct event_about *about, uint32_t *untold)
+{
+    struct vm *vm = about && about->vm && !is_audited(kind) ? map_get(&cluster->vms, about->vm) : NULL;
+    if (!vm)
+        return true;
+    if (!rate_passes(&vm->told, VM_EVENTS, VM_EVENTS_PER_SECOND)) {
+        vm->untold++;
+        return false;
+    }
+    *untold = vm->untold;
+    vm->untold = 0;
+    return true;
 }
 
 static void write_log(const struct db_event *event)
@@ -55,6 +135,9 @@ static void keep(struct event_ring *ring, const struct db_event *event)
 void cluster_event(struct cluster *cluster, admin_severity severity, const char *kind, const struct event_about *about,
                    const char *format, ...)
 {
+    uint32_t untold = 0;
+    if (!is_told(cluster, kind, about, &untold))
+        return;
     struct db_event event = { .number = cluster->events.next++, .time = loop_time(), .severity = (uint8_t)severity };
     va_list list;
     snprintf(event.kind, sizeof event.kind, "%s", kind);
@@ -67,6 +150,10 @@ void cluster_event(struct cluster *cluster, admin_severity severity, const char 
     va_start(list, format);
     vsnprintf(event.text, sizeof event.text, format, list);
     va_end(list);
+    size_t at = strlen(event.text);
+    if (untold)
+        snprintf(event.text + at, sizeof event.text - at, " (%u events of this VM before are left out)", untold);
+    audit(cluster, &event);
     write_log(&event);
     keep(&cluster->events, &event);
     uint64_t kept = (uint64_t)cluster->values->events_kept;

@@ -205,6 +205,9 @@ void client_handle_ended(struct conn *conn, struct call *call, void *object)
 
 /* ---- requests ---- */
 
+/* New programs of one VM: at once, and per second from then on. */
+enum { VM_REQUESTS = 2000, VM_REQUESTS_PER_SECOND = 100 };
+
 void client_handle_request(struct conn *conn, struct call *call, void *object)
 {
     const client_request_args *args = object;
@@ -218,7 +221,11 @@ void client_handle_request(struct conn *conn, struct call *call, void *object)
     }
     struct cluster *cluster = vm->cluster;
     struct program *program = map_get_id(&vm->by_key, args->prog.key);
-    if (!program && vm->program_count >= CTL_MAX_PROGRAMS) {
+    if (!program && !rate_passes(&vm->requests, VM_REQUESTS, VM_REQUESTS_PER_SECOND)) {
+        snprintf(buffers.text, sizeof buffers.text, "VM %s starts more than %d programs per second: try again later",
+                 vm->row.name, VM_REQUESTS_PER_SECOND);
+        code = CTL_BUSY;
+    } else if (!program && vm->program_count >= CTL_MAX_PROGRAMS) {
         snprintf(buffers.text, sizeof buffers.text, "VM %s runs %d programs, more are not served", vm->row.name,
                  CTL_MAX_PROGRAMS);
         code = CTL_NO_ROOM;

@@ -78,6 +78,9 @@ static const struct config_key keys[] = {
               "address is it" },
     { "log.level", CONFIG_CHOICE, AT(log_level), "info", .choices = log_words, .help = "$FLYT_LOG has precedence" },
     { "log.events", CONFIG_INT, AT(events_kept), "10000", 100, 1000000, .help = "events that are kept" },
+    { "log.audit", CONFIG_PATH, AT(audit), "",
+      .help = "file to which what administrators did, and who was refused, is appended; nothing that a VM does washes "
+              "it out" },
 };
 
 /* What can be seen of an address without its driver; the driver may still refuse it when the daemon starts. */

@@ -37,6 +37,7 @@ struct cluster_config {
     /* log */
     int      log_level;
     int64_t  events_kept;
+    char *audit;
 };
 
 extern const struct config_schema cluster_config_schema;

@@ -103,6 +103,64 @@ static void test_tickets_end(void **state)
     rig_destroy();
 }
 
+static unsigned flood_answers, flood_busy;
+static void flood_answered(void *context, int error, const char *why, void *object)
+{
+    const client_answer *answer = object;
+    (void)context;
+    (void)why;
+    flood_answers++;
+    flood_busy += !error && answer->status.code == CTL_BUSY;
+}
+
+/* Lines of a file in the rig's folder that hold the words. */
+static unsigned lines_with(const char *name, const char *words)
+{
+    char path[128], line[4096];
+    unsigned count = 0;
+    snprintf(path, sizeof path, "%s/%s", rig.folder, name);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        count += strstr(line, words) != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+/* A VM that asks without end: the history and the log keep room for others, and what administrators did stays. */
+static void test_flood(void **state)
+{
+    enum { FLOOD = 6000, AT_ONCE = 500 };
+    char settings[200];
+    unsigned sent = 0;
+    (void)state;
+    snprintf(settings, sizeof settings, "log = { events = 1000; audit = \"/tmp/flyt-audit-%d\"; };\n", (int)getpid());
+    rig_create(settings);
+    client_create(&a, "vm-a", 4, GIB, 0, true, "");
+    for (flood_answers = flood_busy = 0; flood_answers < FLOOD;) {
+        for (; sent < FLOOD && sent - flood_answers < AT_ONCE; sent++) {
+            client_request_args args = { .prog = { .key = 1000 + sent, .pid = 1, .executable = (char *)"/bin/fake" },
+                                         .wait = CLIENT_WAIT_NO };
+            assert_int_equal(link_call(a.link, CLIENT_REQUEST, &args, 10000, flood_answered, NULL, NULL), 0);
+        }
+        rig_run_ms(1);
+    }
+    assert_in_range(flood_busy, FLOOD / 4, FLOOD);
+    assert_in_range(lines_with("log", "event=program-refused"), 100, 1500);
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/tmp/flyt-audit-%d", (int)getpid());
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    unsigned lines = 0, added = 0;
+    for (; fgets(line, sizeof line, file); lines++)
+        added += strstr(line, "event=vm-added vm=vm-a") != NULL;
+    fclose(file);
+    unlink(path);
+    assert_int_equal(added, 1);
+    assert_in_range(lines, 1, 10);
+    rig_destroy();
+}
+
 static void test_host_preferred_and_best_fit(void **state)
 {
     (void)state;
@@ -691,6 +749,7 @@ int main(void)
         cmocka_unit_test(test_life),
         cmocka_unit_test(test_tickets),
         cmocka_unit_test(test_tickets_end),
+        cmocka_unit_test(test_flood),
         cmocka_unit_test(test_host_preferred_and_best_fit),
         cmocka_unit_test(test_same_machine),
         cmocka_unit_test(test_line),
