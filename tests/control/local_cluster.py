@@ -151,7 +151,13 @@ def shows_ways(cluster):
     text = run(f"{BIN}/flytctl", "vm", "show", "local", env=cluster.env)
     assert re.search(rf"{slower.process.pid} .* unix +FLYT_PERF=no_shm ", text), text
     cluster.kill("cluster-manager")()
-    until(lambda: ways(cluster) == wanted, "a new cluster manager knows it from the client manager")
+
+    def known():
+        try:
+            return ways(cluster) == wanted
+        except AssertionError:              # it waits for its resource DB
+            return False
+    until(known, "a new cluster manager knows it from the client manager")
     cluster.kill("client-manager")()
     until(lambda: cluster.ctl("status")["vms_connected"] == 1, "the client manager is back")
     assert ways(cluster) == wanted, ways(cluster)
