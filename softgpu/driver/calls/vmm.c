@@ -7,7 +7,6 @@
  * punched; offsets are not used again (the file is sparse and 8 EiB long).
  */
 #include "softgpu/driver/calls/calls.h"
-#include "softgpu/check.h"
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 
@@ -207,10 +206,7 @@ static CUresult map(uint64_t at, size_t size, struct sgd_physical *p)
         free(m);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (sg_check)
-        sg_check_allocated(at, size);
-    if (sg_check && p->mappings) /* it has been written by another address */
-        sg_check_written(at, size);
+    sgd_watch_mapped(at, size, p->mappings);
     p->mappings++;
     return CUDA_SUCCESS;
 }
@@ -251,8 +247,8 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t size)
         r = CUDA_ERROR_INVALID_VALUE;
     else
         sgd_space_unback(at, size);
-    if (sg_check && !r)
-        sg_check_freed(at, size);
+    if (!r)
+        sgd_watch_unmapped(at, size);
     struct sgd_memory *next;
     for (struct sgd_memory *m = r ? NULL : sgd_memory_find(at); m && m->at.base < at + size; m = next) {
         next = sgd_extents_next(&sgd_memories, &m->at);

@@ -211,6 +211,20 @@ CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_me
     return CUDA_SUCCESS;
 }
 
+void sgd_watch_mapped(uint64_t at, size_t size, bool written)
+{
+    if (sg_check)
+        sg_check_allocated(at, size);
+    if (sg_check && written)
+        sg_check_written(at, size);
+}
+
+void sgd_watch_unmapped(uint64_t at, size_t size)
+{
+    if (sg_check)
+        sg_check_freed(at, size);
+}
+
 void sgd_memory_free(struct sgd_memory *m)
 {
     if (sg_check && m->kind != SGD_MEMORY_REGISTERED)

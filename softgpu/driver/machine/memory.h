@@ -48,5 +48,9 @@ bool sgd_memory_covers(uint64_t address, uint64_t size, unsigned rights);
 void sgd_memory_peer(struct sgd_device *, int peer, bool may);
 CUresult sgd_memory_new(struct sgd_context *, struct sgd_device *, enum sgd_memory_kind, size_t, uint64_t *);
 void sgd_memory_free(struct sgd_memory *);                             /* DEVICE, HOST, MANAGED, REGISTERED */
+/* Under FLYT_SOFTGPU_MEMCHECK: memory that cuMemMap maps there, written before at another address or not; and that
+   cuMemUnmap takes away. */
+void sgd_watch_mapped(uint64_t at, size_t size, bool written);
+void sgd_watch_unmapped(uint64_t at, size_t size);
 
 #endif
