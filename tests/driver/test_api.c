@@ -349,6 +349,38 @@ static void streams_and_events(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamCreate(&stream, 77));
 }
 
+/* One input: PTX comes back as it went in, and its errors when it is added. */
+static void linker(void **state)
+{
+    (void)state;
+    CUlinkState link;
+    CUmodule module;
+    CUfunction function;
+    void *image;
+    size_t size;
+    char log[1000] = "";
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)sizeof log };
+    OK(cuLinkCreate(0, NULL, NULL, &link));
+    FAILS(CUDA_ERROR_INVALID_IMAGE, cuLinkComplete(link, &image, &size));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)ptx, sizeof ptx, "name", 0, NULL, NULL));
+    FAILS(CUDA_ERROR_NOT_SUPPORTED,
+          cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)ptx, sizeof ptx, "name", 0, NULL, NULL));
+    OK(cuLinkComplete(link, &image, &size));
+    assert_int_equal(size, sizeof ptx);
+    OK(cuModuleLoadData(&module, image));
+    OK(cuLinkDestroy(link));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(link));
+    OK(cuModuleGetFunction(&function, module, "add"));
+    OK(cuModuleUnload(module));
+    OK(cuLinkCreate(2, options, values, &link));
+    FAILS(CUDA_ERROR_INVALID_PTX, cuLinkAddData(link, CU_JIT_INPUT_PTX, ".version 7.0\n.target sm_70\n.entry {", 37, "bad",
+                                                0, NULL, NULL));
+    assert_true(strlen(log) > 5);
+    FAILS(CUDA_ERROR_FILE_NOT_FOUND, cuLinkAddFile(link, CU_JIT_INPUT_PTX, "/nonexistent.ptx", 0, NULL, NULL));
+    OK(cuLinkDestroy(link));
+}
+
 /* What NVIDIA's libraries ask, and how. */
 static void for_libraries(void **state)
 {
@@ -402,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_function_has_a_context),
         cmocka_unit_test(memory_and_pointers),
         cmocka_unit_test(streams_and_events),
+        cmocka_unit_test(linker),
         cmocka_unit_test(for_libraries),
         cmocka_unit_test(addresses),
     };

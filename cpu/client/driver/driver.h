@@ -114,7 +114,9 @@ int driver_functions(core_context *, core_image *, core_function **get, unsigned
 /* get is called for each function of a module. */
 int driver_module_each(CUmodule, void (*get)(void *user, CUfunction, CUmodule), void *user);
 /* The whole file, with a NUL behind it; the caller frees it. 1, 2 or 301. */
-int driver_file_read(const char *path, void **);
+int driver_file_read(const char *path, void **, size_t *size);
+/* cuModuleLoadDataEx. */
+int driver_module_load_with(CUmodule *, const void *image, unsigned count, CUjit_option *, void **values);
 /* Checks the options of the JIT compiler. */
 int driver_jit_options(unsigned count, const CUjit_option *, void **values);
 

@@ -114,6 +114,7 @@ static int load_file(CUlibrary *out, const char *path, CUjit_option *jit, void *
 {
     bool preserved;
     void *code;
+    size_t size;
     int error = driver_ready();
     if (!error && (!out || !path))
         error = CUDA_ERROR_INVALID_VALUE;
@@ -123,7 +124,7 @@ static int load_file(CUlibrary *out, const char *path, CUjit_option *jit, void *
         error = library_options(count, options, values, &preserved);
     if (!error && preserved)
         error = CUDA_ERROR_INVALID_VALUE;
-    if (error || (error = driver_file_read(path, &code)))
+    if (error || (error = driver_file_read(path, &code, &size)))
         return error;
     error = load(out, code, false);
     free(code);

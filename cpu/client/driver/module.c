@@ -203,7 +203,7 @@ static void jit_log(unsigned count, const CUjit_option *options, void **values, 
     *room = (void *)length;
 }
 
-static int load_with_options(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)
+int driver_module_load_with(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)
 {
     core_context *context;
     char *log = NULL;
@@ -219,7 +219,7 @@ static int load_with_options(CUmodule *module, const void *image, unsigned count
     return error;
 }
 
-int driver_file_read(const char *path, void **out)
+int driver_file_read(const char *path, void **out, size_t *length)
 {
     enum { STEP = 1 << 20 };
     char *content = NULL;
@@ -246,6 +246,7 @@ int driver_file_read(const char *path, void **out)
         return damaged ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_IMAGE;
     }
     *out = content;
+    *length = size;
     return CUDA_SUCCESS;
 }
 
@@ -253,10 +254,11 @@ static int load_file(CUmodule *module, const char *path)
 {
     core_context *context;
     void *image;
+    size_t size;
     int error = driver_enter(&context);
     if (!error && (!module || !path))
         error = CUDA_ERROR_INVALID_VALUE;
-    if (error || (error = driver_file_read(path, &image)))
+    if (error || (error = driver_file_read(path, &image, &size)))
         return error;
     error = driver_module_load(image, module);
     free(image);
@@ -292,7 +294,7 @@ CUresult driver_cuModuleLoadData(CUmodule *module, const void *image)
 CUresult driver_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
                                    void **values)
 {
-    return driver_waited(load_with_options(module, image, count, options, values));
+    return driver_waited(driver_module_load_with(module, image, count, options, values));
 }
 
 CUresult driver_cuModuleLoadFatBinary(CUmodule *module, const void *image)
