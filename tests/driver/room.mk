@@ -90,14 +90,17 @@ $(TESTS_DRIVER)-conformance: tests/driver/conformance.py $(TESTS_DRIVER_CONFORMA
 TESTS += $(TESTS_DRIVER)-conformance
 
 # NVIDIA's libraries, where the toolkit has them.
-TESTS_DRIVER_LIBRARIES := $(addprefix $(TESTS_DRIVER)/libraries/,cublas cufft curand cusolver cusparse)
+TESTS_DRIVER_LIBRARIES := $(addprefix $(TESTS_DRIVER)/libraries/,cublas cudnn cufft curand cusolver cusparse)
 TESTS_DRIVER_LIBRARIES_AT = $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
 $(TESTS_DRIVER)/libraries/%: tests/driver/libraries/%.c tests/driver/libraries/library.h
 	@mkdir -p $(@D)
-	[ ! -e $(TESTS_DRIVER_LIBRARIES_AT)/lib$*.so ] || $(CC) -O1 -I$(CUDA_INCLUDE) -o $@ $< -L$(TESTS_DRIVER_LIBRARIES_AT) \
+	[ ! -e $(TESTS_DRIVER_LIBRARIES_AT)/lib$*.so ] || $(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(TESTS_DRIVER_LIBRARIES_AT) \
 	    -l$* -lcudart -lm -Wl,-rpath,$(TESTS_DRIVER_LIBRARIES_AT),-rpath-link,$(TESTS_DRIVER_LIBRARIES_AT)
 run-long-tests: $(TESTS_DRIVER_LIBRARIES)
 LONG_TESTS += "tests/driver/libraries.py $(BIN) $(TESTS_DRIVER_LIBRARIES)"
+.PHONY: check-libraries
+check-libraries: all $(TESTS_DRIVER_LIBRARIES)
+	tests/driver/libraries.py $(BIN) $(TESTS_DRIVER_LIBRARIES)
 
 # Two servers in a row.
 TESTS_DRIVER_CHAIN := tests/driver/chain.py $(BIN)

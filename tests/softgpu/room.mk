@@ -20,18 +20,3 @@ build/cuda/outside: tests/softgpu/outside.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -lineinfo -o $@ $<
 TESTS += "tests/softgpu/memcheck.sh $(BIN) build/cuda/outside"
-
-# NVIDIA's libraries, those whose headers are installed.
-SOFTGPU_LIBRARY_NAMES := cublas curand cusparse cusolver cudnn
-softgpu_library_header = $(firstword $(wildcard $(CUDA_INCLUDE)/$(1).h $(CUDA_INCLUDE)/$(1)Dn.h $(CUDA_INCLUDE)/$(1)_v2.h))
-SOFTGPU_LIBRARY_PROGRAMS := $(foreach name,$(SOFTGPU_LIBRARY_NAMES),\
-                              $(if $(call softgpu_library_header,$(name)),build/libraries/$(name)))
-$(SOFTGPU_LIBRARY_PROGRAMS): build/libraries/%: tests/softgpu/libraries/%.c tests/softgpu/libraries/library.h
-	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -O1 -Wall -isystem $(CUDA_INCLUDE) -o $@ $< -L$(CUDA_HOME)/lib64 -l$* -lcudart -lm \
-	    -Wl,-rpath,$(CUDA_HOME)/lib64
-run-long-tests: $(SOFTGPU_LIBRARY_PROGRAMS)
-LONG_TESTS += "tests/softgpu/libraries.sh $(BIN) build/libraries $(SOFTGPU_LIBRARY_NAMES) @300"
-.PHONY: check-libraries
-check-libraries: all $(SOFTGPU_LIBRARY_PROGRAMS)
-	tests/softgpu/libraries.sh $(BIN) build/libraries $(SOFTGPU_LIBRARY_NAMES)

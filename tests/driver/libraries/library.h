@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,12 @@ static inline void near(const char *what, double got, double wanted, double with
         fprintf(stderr, "%s: %g instead of %g\n", what, got, wanted);
         failures++;
     }
+}
+
+/* The larger of two errors; a NaN is the largest. */
+static inline double worse(double a, double b)
+{
+    return b > a || isnan(b) ? b : a;
 }
 
 static inline void *to_device(const void *from, size_t size)

@@ -23,8 +23,8 @@ static float convolved(int k, int a, int b)
 static cudnnTensorDescriptor_t tensor(int channels, int height, int width)
 {
     cudnnTensorDescriptor_t d;
-    MUST(cudnnCreateTensorDescriptor(&d));
-    MUST(cudnnSetTensor4dDescriptor(d, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, channels, height, width));
+    GOOD(cudnnCreateTensorDescriptor(&d));
+    GOOD(cudnnSetTensor4dDescriptor(d, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, channels, height, width));
     return d;
 }
 
@@ -33,29 +33,29 @@ static void convolution(cudnnHandle_t h)
     cudnnTensorDescriptor_t dx = tensor(C, H, W), dy = tensor(K, H, W);
     cudnnFilterDescriptor_t dw;
     cudnnConvolutionDescriptor_t dc;
-    void *px = on_device(x, sizeof x), *pw = on_device(w, sizeof w), *py = on_device(NULL, sizeof y);
+    void *px = to_device(x, sizeof x), *pw = to_device(w, sizeof w), *py = to_device(NULL, sizeof y);
     int offered = 0;
-    MUST(cudnnCreateFilterDescriptor(&dw));
-    MUST(cudnnSetFilter4dDescriptor(dw, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, K, C, 3, 3));
-    MUST(cudnnCreateConvolutionDescriptor(&dc));
-    MUST(cudnnSetConvolution2dDescriptor(dc, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
+    GOOD(cudnnCreateFilterDescriptor(&dw));
+    GOOD(cudnnSetFilter4dDescriptor(dw, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, K, C, 3, 3));
+    GOOD(cudnnCreateConvolutionDescriptor(&dc));
+    GOOD(cudnnSetConvolution2dDescriptor(dc, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
     for (int algorithm = 0; algorithm < CUDNN_CONVOLUTION_FWD_ALGO_COUNT; algorithm++) {
         cudnnConvolutionFwdAlgo_t how = (cudnnConvolutionFwdAlgo_t)algorithm;
         size_t size;
         char name[64];
         if (cudnnGetConvolutionForwardWorkspaceSize(h, dx, dw, dc, dy, how, &size))
             continue;
-        void *work = on_device(NULL, size + 16);
+        void *work = to_device(NULL, size + 16);
         double error = 0;
-        MUST(cudnnConvolutionForward(h, &one, dx, px, dw, pw, dc, how, work, size, &zero, dy, py));
-        to_host(y, py, sizeof y);
+        GOOD(cudnnConvolutionForward(h, &one, dx, px, dw, pw, dc, how, work, size, &zero, dy, py));
+        from_device(y, py, sizeof y);
         for (int i = 0; i < OUT; i++)
             error = worse(error, fabs(y[i] - convolved(i / (H * W), i / W % H, i % W)));
         snprintf(name, sizeof name, "convolution, algorithm %d", algorithm);
-        judge(name, error, 2e-3);
+        near(name, error, 0, 2e-3);
         offered++;
     }
-    judge("algorithms missing", offered < 3, 0);
+    near("algorithms missing", offered < 3, 0, 0);
 }
 
 static void layers(cudnnHandle_t h)
@@ -63,20 +63,20 @@ static void layers(cudnnHandle_t h)
     cudnnTensorDescriptor_t dx = tensor(C, H, W), dp = tensor(C, H / 2, W / 2), dn;
     cudnnPoolingDescriptor_t pooling;
     float p[IN / 4], z[IN], ones[C] = { 1, 1, 1, 1 };
-    void *px = on_device(x, sizeof x), *pp = on_device(NULL, sizeof p), *pz = on_device(NULL, sizeof z);
+    void *px = to_device(x, sizeof x), *pp = to_device(NULL, sizeof p), *pz = to_device(NULL, sizeof z);
     double error = 0, sum = 0, squares = 0;
-    MUST(cudnnCreatePoolingDescriptor(&pooling));
-    MUST(cudnnSetPooling2dDescriptor(pooling, CUDNN_POOLING_MAX, CUDNN_NOT_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2));
-    MUST(cudnnPoolingForward(h, pooling, &one, dx, px, &zero, dp, pp));
-    to_host(p, pp, sizeof p);
+    GOOD(cudnnCreatePoolingDescriptor(&pooling));
+    GOOD(cudnnSetPooling2dDescriptor(pooling, CUDNN_POOLING_MAX, CUDNN_NOT_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2));
+    GOOD(cudnnPoolingForward(h, pooling, &one, dx, px, &zero, dp, pp));
+    from_device(p, pp, sizeof p);
     for (int i = 0; i < IN / 4; i++) {
         int c = i / 36, a = i / 6 % 6, b = i % 6;
         const float *q = &x[(c * H + 2 * a) * W + 2 * b];
         error = worse(error, fabs(p[i] - fmaxf(fmaxf(q[0], q[1]), fmaxf(q[W], q[W + 1]))));
     }
-    judge("pooling", error, 0);
-    MUST(cudnnSoftmaxForward(h, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, &one, dx, px, &zero, dx, pz));
-    to_host(z, pz, sizeof z);
+    near("pooling", error, 0, 0);
+    GOOD(cudnnSoftmaxForward(h, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, &one, dx, px, &zero, dx, pz));
+    from_device(z, pz, sizeof z);
     error = 0;
     for (int i = 0; i < H * W; i++) {
         double all = 0;
@@ -85,18 +85,18 @@ static void layers(cudnnHandle_t h)
         for (int c = 0; c < C; c++)
             error = worse(error, fabs(z[c * H * W + i] - exp(x[c * H * W + i]) / all));
     }
-    judge("softmax", error, 1e-6);
-    MUST(cudnnCreateTensorDescriptor(&dn));
-    MUST(cudnnDeriveBNTensorDescriptor(dn, dx, CUDNN_BATCHNORM_SPATIAL));
-    void *scale = on_device(ones, sizeof ones), *other[5];
+    near("softmax", error, 0, 1e-6);
+    GOOD(cudnnCreateTensorDescriptor(&dn));
+    GOOD(cudnnDeriveBNTensorDescriptor(dn, dx, CUDNN_BATCHNORM_SPATIAL));
+    void *scale = to_device(ones, sizeof ones), *other[5];
     for (int i = 0; i < 5; i++)
-        other[i] = on_device(NULL, sizeof ones);
-    MUST(cudnnBatchNormalizationForwardTraining(h, CUDNN_BATCHNORM_SPATIAL, &one, &zero, dx, px, dx, pz, dn, scale,
+        other[i] = to_device(NULL, sizeof ones);
+    GOOD(cudnnBatchNormalizationForwardTraining(h, CUDNN_BATCHNORM_SPATIAL, &one, &zero, dx, px, dx, pz, dn, scale,
                                                 other[0], 1.0, other[1], other[2], 1e-5, other[3], other[4]));
-    to_host(z, pz, sizeof z);
+    from_device(z, pz, sizeof z);
     for (int i = 0; i < H * W; i++)
         sum += z[i], squares += z[i] * z[i];
-    judge("batch normalisation", fabs(sum / (H * W)) + fabs(squares / (H * W) - 1), 1e-3);
+    near("batch normalisation", fabs(sum / (H * W)) + fabs(squares / (H * W) - 1), 0, 1e-3);
 }
 
 int main(void)
@@ -106,8 +106,8 @@ int main(void)
         x[i] = (float)(i % 7 - 3);
     for (int i = 0; i < K * C * 9; i++)
         w[i] = (float)(i % 5 - 2);
-    MUST(cudnnCreate(&h));
+    GOOD(cudnnCreate(&h));
     convolution(h);
     layers(h);
-    return failures != 0;
+    return result("cudnn");
 }
