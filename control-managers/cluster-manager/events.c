@@ -16,7 +16,8 @@
 #include "cpu/common/log.h"
 
 enum { TRIM_EVERY = 256 };
-/* Events about one VM: at once, and per second from then on. A VM that asks without end fills neither log nor history. */
+/* Events about one VM: at once, and per second from then on. So a VM that asks without end fills neither log nor
+   history. */
 enum { VM_EVENTS = 500, VM_EVENTS_PER_SECOND = 5, REFUSALS = 100, REFUSALS_PER_SECOND = 1 };
 
 bool rate_passes(struct rate *rate, uint32_t burst, uint32_t per_second)

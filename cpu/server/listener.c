@@ -7,8 +7,9 @@
  * nothing costs a descriptor for a while, never a worker.
  *
  * A worker is this program again with --worker. It says that it is ready, or why it is not, over a socket pair, gets
- * one connection over it, says when that client has proved itself, and ends with it. Workers that fail at the start are tried again at growing intervals; if
- * the very first one fails, the server gives up, since nothing will be better by itself.
+ * one connection over it, says when that client has proved itself, and ends with it. Workers that fail at the start are
+ * tried again at growing intervals; if the very first one fails, the server gives up, since nothing will be better by
+ * itself.
  */
 #include "cpu/server/listener.h"
 

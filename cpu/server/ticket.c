@@ -1,9 +1,9 @@
 /*
  * ticket.c: the worker's side of tickets. What has to be known by all workers, and after a restart, lies in files:
- *   STATE/nonces/<hex>         a ticket that was used, empty; its modification time is when the ticket expires. Creating it
- *                              exclusively is what makes a ticket good for one connection
- *   STATE/revoked/<id>         the node manager's word: tickets for this program from before its modification time count
- *                              no more
+ *   STATE/nonces/<hex>         a ticket that was used, empty; its modification time is when the ticket expires.
+ *                              Creating it exclusively is what makes a ticket good for one connection
+ *   STATE/revoked/<id>         the node manager's word: tickets for this program from before its modification time
+ *                              count no more
  *   STATE/programs/<id>.<pid>  the worker that serves a program, for the node manager
  */
 #include "cpu/server/ticket.h"

@@ -80,7 +80,7 @@ static void test_tickets(void **state)
     rig_destroy();
 }
 
-/* Tickets of a program that has ended, or from before its VM's new secret, open no more connections: the node is told. */
+/* Tickets of a program that has ended, or from before its VM's new secret, count no more: the node is told. */
 static void test_tickets_end(void **state)
 {
     (void)state;

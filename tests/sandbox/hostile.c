@@ -146,6 +146,15 @@ static long execute_written(void)
     return errno ? -1 : 0;
 }
 
+/* Nothing is written, and nothing stays open, whether it works or not. */
+static long try_open(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd;
+}
+
 static void attack(const char *text)
 {
     char kind[32];
@@ -154,9 +163,9 @@ static void attack(const char *text)
     value++;
     unsigned number = (unsigned)strtoul(value, NULL, 10);
     if (strcmp(kind, "read") == 0)
-        say(kind, value, open(value, O_RDONLY | O_CLOEXEC));
+        say(kind, value, try_open(value, O_RDONLY));
     else if (strcmp(kind, "change") == 0)
-        say(kind, value, open(value, O_WRONLY | O_CLOEXEC));
+        say(kind, value, try_open(value, O_WRONLY));
     else if (strcmp(kind, "signal") == 0)
         say(kind, "PROCESS", kill((pid_t)number, 0));
     else if (strcmp(kind, "tcp") == 0)
@@ -214,6 +223,9 @@ static void make_call(long number)
 
 static void calls(void)
 {
+    /* Only where a filter and a process-id namespace stand between us and the machine. */
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 2 || getpid() != 1)
+        return;
     for (long number = 0; number < LAST_CALL; number++) {
         int status;
         pid_t pid = fork();
@@ -241,6 +253,8 @@ int main(int argc, char **argv)
     if (!getcwd(own, sizeof own))
         return 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    alarm(300);                            /* a test that forgets us does not keep us */
+    prctl(PR_SET_NAME, "cricket-rpc-bad"); /* by this the rig ends what is left */
     identity();
     processes();
     for (int i = 1; i < argc; i++)

@@ -24,12 +24,12 @@
 enum { CROWD = 1300, HALF = 100 };
 static const char *const one_spare[] = { "--workers", "1", NULL };
 
-/* From the address 127.0.0.<from>, another machine as far as the server sees. */
+/* From the address 127.0.0.<from>, another machine as far as the server sees. wait: until the connection is there;
+   else it may be outside the server's queue. */
 static int connect_from(const struct server *server, unsigned from, bool wait)
 {
     struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000u | from) }, to = own;
     const char *port = strrchr(server->uri[1], ':');
-    /* wait: until the server's machine has it. What the server does not accept waits in its queue, or outside; we do not wait with it. */
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0);
     assert_true(fd >= 0 && port);
     assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
